@@ -34,9 +34,9 @@ enum spawner_message {
 	SPAWNER_REMOVED,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
-	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS descriptors, or one more */
+	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS or SPAWNER_OPENED_MOST */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
-	SPAWNER_ASSIGNED,     /* up: no payload; the proxy socket, if the cell has one */
+	SPAWNER_ASSIGNED,     /* up: no payload; the cell's sockets, if it has any */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
@@ -78,18 +78,29 @@ enum {
 	SPAWNER_ASSIGN_FDS,
 };
 
+/*
+ * The sockets of a cell with a proxy_port, all made in its network namespace before any program was
+ * executed there. Their order is that of enum egress_socket.
+ */
+enum cell_socket {
+	CELL_SOCKET_PROXY, /* TCP, listens at that port of every address */
+	CELL_SOCKET_DNS,   /* UDP, 127.0.0.1:53 */
+	CELL_SOCKET_HTTP,  /* TCP, listens at 127.1.0.1:80 */
+	CELL_SOCKET_HTTPS, /* TCP, listens at 127.1.0.1:443 */
+	CELL_SOCKETS,
+};
+
 /* The order of the descriptors in SPAWNER_OPENED. */
 enum {
 	SPAWNER_OPENED_WORKER, /* pidfd */
 	SPAWNER_OPENED_FILES,  /* pidfd */
 	SPAWNER_OPENED_FDS,
 	/*
-	 * Only for SPAWNER_OPEN with a proxy_port: a TCP socket that listens in the cell's network
-	 * namespace, made before any program was executed in it. That of a spare cell comes with
-	 * SPAWNER_ASSIGNED.
+	 * Only for SPAWNER_OPEN with a proxy_port: the cell's sockets, in the order of enum
+	 * cell_socket. Those of a spare cell come with SPAWNER_ASSIGNED.
 	 */
-	SPAWNER_OPENED_PROXY = SPAWNER_OPENED_FDS,
-	SPAWNER_OPENED_MOST,
+	SPAWNER_OPENED_SOCKETS = SPAWNER_OPENED_FDS,
+	SPAWNER_OPENED_MOST = SPAWNER_OPENED_SOCKETS + CELL_SOCKETS,
 };
 
 /* Name of the self-test's tenant. A tenant of the configuration cannot have it. */

@@ -43,6 +43,14 @@ static void refuse_head(struct conn *conn, struct text head, int error)
 	conn_refuse(conn, EGRESS_BAD_REQUEST, conn->limit, http_head_target(head));
 }
 
+/* The same for a client that knows no proxy. */
+static void refuse_origin(struct conn *conn, struct text head, int error)
+{
+	conn->limit = error == -EINVAL ? "the field Host names no host, or another port than 80"
+				       : "not an HTTP/1 request with one field Host";
+	conn_refuse(conn, EGRESS_BAD_REQUEST, conn->limit, http_head_host(head));
+}
+
 /* Puts the head that the host gets before what the client has sent after its own. */
 static int rewrite(struct conn *conn, const struct http_head *head, size_t len)
 {
@@ -65,7 +73,7 @@ static void take_head(struct conn *conn, struct text bytes, size_t len)
 	int r = transparent ? http_head_parse_origin(whole, &head) : http_head_parse(whole, &head);
 
 	if (r < 0) {
-		refuse_head(conn, whole, r);
+		(transparent ? refuse_origin : refuse_head)(conn, whole, r);
 		return;
 	}
 	if (!transparent)
@@ -96,7 +104,8 @@ void conn_read_head(struct conn *conn)
 	if (len > 0)
 		take_head(conn, bytes, len);
 	else if (bytes.data[0] < 'A' || bytes.data[0] > 'Z')
-		refuse_head(conn, bytes, -EBADMSG);
+		(conn->via == EGRESS_VIA_TRANSPARENT ? refuse_origin : refuse_head)(
+			conn, bytes, -EBADMSG);
 	else if (bytes.len >= LIMIT_EGRESS_HEAD_BYTES)
 		conn_refuse(conn, EGRESS_LIMIT, "the 32 KiB that a request's head may have",
 			http_head_target(bytes));

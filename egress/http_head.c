@@ -183,6 +183,17 @@ struct text http_head_target(struct text head)
 	return text_take(&line, ' ');
 }
 
+struct text http_head_host(struct text head)
+{
+	struct text line;
+
+	text_take(&head, '\n');
+	while (take_line(&head, &line) == 0)
+		if (same_word(text_take(&line, ':'), "Host"))
+			return trimmed(line);
+	return (struct text){0};
+}
+
 /* Whether the fields called @name list the word @word. */
 static bool lists(struct text fields, const char *name, struct text word)
 {

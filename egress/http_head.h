@@ -46,6 +46,9 @@ int http_head_parse_origin(struct text head, struct http_head *ret);
 /** Returns the target as the client wrote it, for the log: what follows the first blank. */
 struct text http_head_target(struct text head);
 
+/** Returns the first field Host as the client wrote it, or an empty text. */
+struct text http_head_host(struct text head);
+
 /**
  * Appends to @queue the head that the host gets: the path, Host from the target, "Connection:
  * close" unless the client asks for an upgrade, and no fields that are meant for the proxy. Returns

@@ -31,7 +31,7 @@ static const struct {
 	[EGRESS_LIMIT] = {503, SOCKS_FAILED, "A limit is reached."},
 	[EGRESS_UPSTREAM_FAILED] = {502, SOCKS_REFUSED,
 		"The host is allowed, but did not accept the connection."},
-	[EGRESS_BAD_REQUEST] = {400, SOCKS_FAILED, "This is not a request to a proxy."},
+	[EGRESS_BAD_REQUEST] = {400, SOCKS_FAILED, "This is no request that can be passed on."},
 };
 
 /* A host that could not be parsed, for logs and models: "?" for what is not to be printed, or may

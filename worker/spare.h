@@ -19,6 +19,9 @@ enum spare_kind {
 	SPARE_WITH_IDS,
 };
 
+/* The last word of a worker's command line, if its commands have a network; otherwise "". */
+#define WORKER_HAS_NETWORK "network"
+
 /** Returns the word that stands for the workspace's kind on the command line of a spare. */
 const char *spare_kind_name(enum spare_kind kind);
 /**

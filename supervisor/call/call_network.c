@@ -18,6 +18,7 @@
 
 #define VALUE_BYTES   512
 #define ALLOWED_BYTES 400 /* of the allowed hosts in a sentence */
+#define NAME_BYTES    (LIMIT_EGRESS_HOST_BYTES + 32)
 
 /* The JVM reads system properties only. */
 static const char java_options[] =
@@ -109,7 +110,7 @@ static void list_allowed(char allowed[static ALLOWED_BYTES], const struct worksp
 		snprintf(allowed + len, ALLOWED_BYTES - len, "%s", " and others");
 }
 
-/* What follows "HOST:PORT " in the sentence about a refusal. */
+/* What follows the host's name in the sentence about a refusal. */
 static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_NOT_ALLOWED] = "is not allowed in this workspace",
 	[EGRESS_RULE_DENIED] = "is denied in this workspace",
@@ -128,11 +129,38 @@ static const char *const sentences[EGRESS_REASON_END] = {
 		"SOCKS5 proxy does",
 };
 
+/* The same where the program knew no proxy, if that needs other words. */
+static const char *sentence_without_proxy(const struct network_denial *denial)
+{
+	if (denial->via == EGRESS_VIA_DNS && denial->reason == EGRESS_PORT)
+		return "is allowed in this workspace, but not at port 80 or 443, and other ports "
+		       "are reached over the proxy only (HTTP_PROXY, ALL_PROXY)";
+	if (denial->via != EGRESS_VIA_TRANSPARENT)
+		return NULL;
+	return denial->reason == EGRESS_SNI_MISMATCH
+		       ? "was not made: the program named no host in TLS"
+	       : denial->reason == EGRESS_BAD_REQUEST
+		       ? "was not made: the program named no host as HTTP/1 does"
+		       : NULL;
+}
+
+/* A look-up has no port, and what names no host none. */
+static void name_host(const struct network_denial *denial, char name[static NAME_BYTES])
+{
+	if (*denial->host == '\0')
+		snprintf(name, NAME_BYTES, "A connection to port %u", (unsigned)denial->port);
+	else if (denial->via == EGRESS_VIA_DNS)
+		snprintf(name, NAME_BYTES, "%s", denial->host);
+	else
+		snprintf(name, NAME_BYTES, "%s:%u", denial->host, (unsigned)denial->port);
+}
+
 void call_network_note(
 	struct notes *notes, const struct network_use *use, const struct workspace *workspace)
 {
 	const struct network_denial *first = use->denials;
-	char allowed[ALLOWED_BYTES], others[64] = "";
+	char allowed[ALLOWED_BYTES], others[64] = "", name[NAME_BYTES];
+	const char *sentence;
 
 	if (use->n_denials == 0)
 		return;
@@ -144,12 +172,15 @@ void call_network_note(
 		snprintf(others, sizeof(others), " (and %zu more kinds of refusals)",
 			use->n_denials - 1);
 	list_allowed(allowed, workspace);
+	name_host(first, name);
+	sentence = sentence_without_proxy(first);
+	if (!sentence)
+		sentence = sentences[first->reason];
 	if (first->reason == EGRESS_NOT_ALLOWED || first->reason == EGRESS_PORT)
-		notes_add(notes, "%s:%u %s%s; allowed are: %s", first->host, (unsigned)first->port,
-			sentences[first->reason], others, *allowed ? allowed : "no hosts");
+		notes_add(notes, "%s %s%s; allowed are: %s", name, sentence, others,
+			*allowed ? allowed : "no hosts");
 	else
-		notes_add(notes, "%s:%u %s%s", first->host, (unsigned)first->port,
-			sentences[first->reason], others);
+		notes_add(notes, "%s %s%s", name, sentence, others);
 }
 
 static void put_number(struct json_text *json, const char *key, uint64_t value)

@@ -79,8 +79,8 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 		if (fds[i] >= 0 && process_link_started(process->link, fds[i]) < 0)
 			cell_process_fail(process, "Out of memory");
 	}
-	if (fds[SPAWNER_OPENED_PROXY] >= 0)
-		cell->owner->network(cell->context, fds[SPAWNER_OPENED_PROXY]);
+	if (fds[SPAWNER_OPENED_SOCKETS] >= 0)
+		cell->owner->network(cell->context, &fds[SPAWNER_OPENED_SOCKETS]);
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell_process_check_lost(&cell->processes[i]);
 }
@@ -174,7 +174,7 @@ static void end_both(struct cell *cell)
 	cell->counts->idle_ended += cell->idle && !cell->failed;
 	/* a process that is being started is killed when the spawner names it */
 	forget_request(cell);
-	cell->owner->network(cell->context, -1);
+	cell->owner->network(cell->context, NULL);
 	enter(cell, STATE_ENDING);
 	cell_kill(cell);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);

@@ -80,8 +80,8 @@ struct cell_owner {
 	void (*settled)(void *context);
 	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
-	/* The cell's proxy socket, which the function takes; -1: the cell ends. */
-	void (*network)(void *context, int proxy);
+	/* The cell's sockets, which the function takes (enum cell_socket); NULL: the cell ends. */
+	void (*network)(void *context, const int *sockets);
 };
 
 /* Totals over all cells. */

@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/wire_spawner.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
@@ -28,7 +29,7 @@
 enum cell_state {
 	CELL_UNKNOWN, /* the link is not ready */
 	CELL_TOLD,
-	CELL_REFUSED, /* and it does not serve it: its socket is closed */
+	CELL_REFUSED, /* and it does not serve it: its sockets are closed */
 };
 
 struct egress_cell {
@@ -36,7 +37,8 @@ struct egress_cell {
 	struct egress_link *link;
 	uint64_t number;
 	enum cell_state state;
-	int socket; /* a duplicate goes to each cloister-egress that connects; -1: closed */
+	/* Duplicates go to each cloister-egress that connects. All -1: closed. */
+	int sockets[CELL_SOCKETS];
 	char *tenant, *workspace, *allow;
 	uint16_t last_address, port;
 	LIST_HEAD(, network_use) uses;
@@ -63,44 +65,75 @@ struct egress_link {
 };
 
 _Static_assert(FD_EGRESS_CHANNEL == 3, "helper_process_start() gives it");
+_Static_assert(EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
+		       EGRESS_HTTP == 1 << CELL_SOCKET_HTTP &&
+		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS,
+	"a cell's sockets come and go on in one order");
 
-/* Sends, if cloister-egress is there. Takes @fd (-1: none). */
-static void send_frame(
-	struct egress_link *link, uint8_t type, uint64_t cell, struct text payload, int fd)
+static void close_all(int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		close_fd(&fds[i]);
+}
+
+/* Sends, if cloister-egress is there. Takes the @n descriptors at @fds. */
+static void send_frame(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
+	int *fds, unsigned n)
 {
 	if (!link->has_channel) {
-		close_fd(&fd);
+		close_all(fds, n);
 		return;
 	}
 	/* A message that there is no memory for must not be missed: flush() gives up the link. */
-	if (channel_send(&link->channel, type, cell, payload, &fd, fd >= 0) < 0)
+	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
 		link->is_torn = true;
 	loop_turn_defer(&link->flush);
 }
 
+/* A client of a socket that is closed everywhere is refused at once, and does not wait. */
+static void refuse_cell(struct egress_cell *cell)
+{
+	close_all(cell->sockets, CELL_SOCKETS);
+	cell->state = CELL_REFUSED;
+}
+
+/* Duplicates all of the cell's sockets, or none. Returns 0 or -errno. */
+static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
+{
+	for (unsigned i = 0; i < CELL_SOCKETS; i++) {
+		ret[i] = fcntl(cell->sockets[i], F_DUPFD_CLOEXEC, 0);
+		if (ret[i] < 0) {
+			int r = -errno;
+
+			close_all(ret, i);
+			return r;
+		}
+	}
+	return 0;
+}
+
 static void send_open(struct egress_cell *cell)
 {
-	const struct egress_open message = {.sockets = EGRESS_PROXY,
+	const struct egress_open message = {.sockets = (1 << CELL_SOCKETS) - 1,
 		.tenant = text_from(cell->tenant),
 		.workspace = text_from(cell->workspace),
 		.is_narrowed = cell->allow != NULL,
 		.allow = text_from(cell->allow)};
 	static uint8_t payload[WIRE_PAYLOAD_MAX];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	int fd = cell->socket < 0 ? -1 : fcntl(cell->socket, F_DUPFD_CLOEXEC, 0);
+	int fds[CELL_SOCKETS], r;
 
 	egress_open_put(&writer, &message);
-	if (fd < 0 || !wire_writer_ok(&writer)) {
+	r = wire_writer_ok(&writer) ? duplicate(cell, fds) : -EMSGSIZE;
+	if (r < 0) {
 		log_warning("the network of a workspace of the tenant %s cannot be served: %s",
-			cell->tenant, strerror(fd < 0 ? errno : EMSGSIZE));
-		close_fd(&fd);
-		close_fd(&cell->socket);
-		cell->state = CELL_REFUSED;
+			cell->tenant, strerror(-r));
+		refuse_cell(cell);
 		return;
 	}
 	cell->state = CELL_TOLD;
 	send_frame(cell->link, EGRESS_OPEN, cell->number,
-		(struct text){(char *)payload, writer.len}, fd);
+		(struct text){(char *)payload, writer.len}, fds, CELL_SOCKETS);
 }
 
 static void send_call(const struct network_use *use)
@@ -111,7 +144,7 @@ static void send_call(const struct network_use *use)
 
 	egress_call_put(&writer, &message);
 	send_frame(use->cell->link, EGRESS_CALL, use->cell->number,
-		(struct text){(char *)payload, writer.len}, -1);
+		(struct text){(char *)payload, writer.len}, NULL, 0);
 }
 
 static struct egress_cell *find_cell(const struct egress_link *link, uint64_t number)
@@ -179,7 +212,6 @@ static int on_opened(struct egress_link *link, struct egress_cell *cell, struct 
 	return payload.len == 0 ? 0 : -EBADMSG;
 }
 
-/* Without the last of its sockets a connection is refused at once, and does not wait. */
 static int on_open_failed(struct egress_link *link, struct egress_cell *cell, struct text payload)
 {
 	struct egress_open_failed message;
@@ -192,8 +224,7 @@ static int on_open_failed(struct egress_link *link, struct egress_cell *cell, st
 	log_warning("cloister-egress does not serve a workspace of the tenant %s: %.*s",
 		cell->tenant, (int)message.reason.len,
 		message.reason.data ? message.reason.data : "");
-	close_fd(&cell->socket);
-	cell->state = CELL_REFUSED;
+	refuse_cell(cell);
 	return 0;
 }
 
@@ -312,9 +343,10 @@ static void lose(struct egress_link *link, const char *why)
 	if (link->gone)
 		kill(link->process.pid, SIGKILL);
 	LIST_FOREACH (cell, &link->cells, entry) {
-		if (link->gone)
-			close_fd(&cell->socket);
-		cell->state = cell->socket >= 0 ? CELL_UNKNOWN : CELL_REFUSED;
+		if (link->gone || cell->state == CELL_REFUSED)
+			refuse_cell(cell);
+		else
+			cell->state = CELL_UNKNOWN;
 		forget_uses(cell);
 	}
 }
@@ -468,7 +500,7 @@ int egress_link_watch(
 void egress_link_reload(struct egress_link *link)
 {
 	if (link && link->ready)
-		send_frame(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, -1);
+		send_frame(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
 }
 
 bool egress_link_is_ready(const struct egress_link *link)
@@ -497,7 +529,7 @@ static char *copy(const char *text, bool *failed)
 }
 
 struct egress_cell *egress_cell_new(
-	struct egress_link *link, const struct egress_cell_words *words, int socket)
+	struct egress_link *link, const struct egress_cell_words *words, const int *sockets)
 {
 	struct egress_cell *cell = calloc(1, sizeof(*cell));
 	struct sockaddr_in address = {0};
@@ -505,14 +537,15 @@ struct egress_cell *egress_cell_new(
 	bool failed = false;
 
 	if (!cell) {
-		close_fd(&socket);
+		for (unsigned i = 0; i < CELL_SOCKETS; i++)
+			close(sockets[i]);
 		return NULL;
 	}
 	LIST_INIT(&cell->uses);
 	cell->link = link;
-	cell->socket = socket;
+	memcpy(cell->sockets, sockets, sizeof(cell->sockets));
 	cell->number = ++link->last_cell;
-	if (getsockname(socket, (struct sockaddr *)&address, &size) == 0)
+	if (getsockname(sockets[CELL_SOCKET_PROXY], (struct sockaddr *)&address, &size) == 0)
 		cell->port = ntohs(address.sin_port);
 	cell->tenant = copy(words->tenant, &failed);
 	cell->workspace = copy(words->workspace, &failed);
@@ -522,10 +555,9 @@ struct egress_cell *egress_cell_new(
 		egress_cell_free(cell);
 		return NULL;
 	}
-	if (link->gone) {
-		close_fd(&cell->socket);
-		cell->state = CELL_REFUSED;
-	} else if (link->ready)
+	if (link->gone)
+		refuse_cell(cell);
+	else if (link->ready)
 		send_open(cell);
 	return cell;
 }
@@ -550,9 +582,9 @@ void egress_cell_free(struct egress_cell *cell)
 	while (!LIST_EMPTY(&cell->uses))
 		leave(LIST_FIRST(&cell->uses));
 	if (cell->state == CELL_TOLD)
-		send_frame(cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, -1);
+		send_frame(cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
 	LIST_REMOVE(cell, entry);
-	close_fd(&cell->socket);
+	close_all(cell->sockets, CELL_SOCKETS);
 	free(cell->tenant);
 	free(cell->workspace);
 	free(cell->allow);
@@ -609,7 +641,7 @@ bool egress_use_end(struct network_use *use)
 	use->is_ending = true;
 	egress_call_end_put(&writer, &message);
 	send_frame(use->cell->link, EGRESS_CALL_END, use->cell->number,
-		(struct text){(char *)payload, writer.len}, -1);
+		(struct text){(char *)payload, writer.len}, NULL, 0);
 	return true;
 }
 

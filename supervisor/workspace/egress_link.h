@@ -64,11 +64,11 @@ struct egress_cell_words {
 };
 
 /**
- * Has the commands of a cell served at its proxy @socket, which is taken. Returns NULL if memory is
- * out.
+ * Has the commands of a cell served at its @sockets (enum cell_socket), which are taken. Returns
+ * NULL if memory is out.
  */
 struct egress_cell *egress_cell_new(
-	struct egress_link *link, const struct egress_cell_words *words, int socket);
+	struct egress_link *link, const struct egress_cell_words *words, const int *sockets);
 
 /** The cell ends, and all its connections; those who wait for their end are told. NULL is allowed.
  */

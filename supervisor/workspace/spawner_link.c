@@ -220,22 +220,21 @@ static void drop_pidfds(struct channel_frame *frame)
 
 static bool is_opened(const struct channel_frame *frame)
 {
-	return (frame->type == SPAWNER_ASSIGNED && frame->n_fds <= 1) ||
+	return (frame->type == SPAWNER_ASSIGNED &&
+		       (frame->n_fds == 0 || frame->n_fds == CELL_SOCKETS)) ||
 	       (frame->type == SPAWNER_LOOKED_UP && frame->n_fds == 1) ||
 	       (frame->type == SPAWNER_OPENED && (frame->n_fds == SPAWNER_OPENED_FDS ||
 							 frame->n_fds == SPAWNER_OPENED_MOST)) ||
 	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
 }
 
-/* Moves the descriptors of an answer to their places. The others become -1. */
+/* Moves the descriptors of an answer to their places. */
 static void place_fds(struct channel_frame *frame, int ret_fds[SPAWNER_OPENED_MOST])
 {
 	int first = frame->type == SPAWNER_FILES_OPENED ? SPAWNER_OPENED_FILES
-		    : frame->type == SPAWNER_ASSIGNED   ? SPAWNER_OPENED_PROXY
+		    : frame->type == SPAWNER_ASSIGNED   ? SPAWNER_OPENED_SOCKETS
 							: SPAWNER_OPENED_WORKER;
 
-	for (int i = 0; i < SPAWNER_OPENED_MOST; i++)
-		ret_fds[i] = -1;
 	memcpy(&ret_fds[first], frame->fds, frame->n_fds * sizeof(int));
 	frame->n_fds = 0;
 }
@@ -256,10 +255,11 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
 	struct pending_cell *pending = find_pending(link, frame->call);
 	struct setup_failure failure = {0};
-	int fds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
+	int fds[SPAWNER_OPENED_MOST];
 	bool opened = is_opened(frame);
 	int r = 0;
 
+	memset(fds, -1, sizeof(fds));
 	link->silent = 0;
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
@@ -292,8 +292,9 @@ static void answer_all(struct spawner_link *link)
 	struct pending_cell *pending;
 
 	while ((pending = LIST_FIRST(&link->pending))) {
-		int none[SPAWNER_OPENED_MOST] = {-1, -1, -1};
+		int none[SPAWNER_OPENED_MOST];
 
+		memset(none, -1, sizeof(none));
 		LIST_REMOVE(pending, entry);
 		if (pending->looked)
 			pending->looked(pending->context, -ECONNRESET, -1, NULL);
@@ -484,7 +485,7 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 		unsigned n_fds;
 		uint8_t opened;
 		unsigned n_pidfds;
-		bool proxy; /* and the proxy socket, if the request has a proxy_port */
+		bool network; /* and the cell's sockets, if the request has a proxy_port */
 	} types[] = {
 		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS, true},
 		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED, 1, false},
@@ -493,7 +494,8 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED, 0, true},
 	};
 	const struct pending_cell who = {.opened = types[type].opened,
-		.n_fds = types[type].n_pidfds + (types[type].proxy && request->proxy_port > 0),
+		.n_fds = types[type].n_pidfds +
+			 (types[type].network && request->proxy_port > 0 ? CELL_SOCKETS : 0),
 		.answer = answer,
 		.context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};

@@ -242,15 +242,15 @@ static struct loop_share_flow *share(void *context)
 	return &workspace->tenant->usage->share;
 }
 
-static void network(void *context, int proxy)
+static void network(void *context, const int *sockets)
 {
 	struct workspace *workspace = context;
 	const struct egress_cell_words words = {
 		workspace->tenant->name, workspace->name, workspace->allow};
 
 	egress_cell_end(TAKE_PTR(workspace->network));
-	if (proxy >= 0)
-		workspace->network = egress_cell_new(workspace->all->egress, &words, proxy);
+	if (sockets)
+		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
 }
 
 static const struct cell_owner cell_owner = {

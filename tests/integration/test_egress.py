@@ -226,7 +226,7 @@ def test_events_tell_of_refused_hosts(user_place):
         number, call, _ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
         shown = control.call("commands")["calls"][0]["call"]
         egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-        egress.say(scripted_egress.DENIED, cell.number, denied(0, "other.test", port=80, via=scripted_egress.HTTP))
+        egress.say(scripted_egress.DENIED, cell.number, denied(0, "other.test", port=80, via=scripted_egress.VIA_HTTP))
         events = []
         assert procfs.eventually(lambda: events.extend(heard()) or len(events) == 2)
         for event in events:
@@ -543,6 +543,10 @@ egress_private = 127.0.0.0/8
 """
 
 
+def real_config(area, names):
+    return REAL.format(host="{host}", resolver=names.address, user=area.account.name, path=area.path)
+
+
 def serve_http(content):
     """A server that answers every request with the content."""
     def serve(connection):
@@ -573,38 +577,13 @@ def egress_users():
     made.remove()
 
 
-class System:
-    """A cloisterd in system mode and the cloister-egress that connects to it, each with a user of its own."""
-
-    def __init__(self, start_daemon, area, names, user):
-        self.area, self.user = area, user
-        path = area.path / f"real{area.number}.sock"
-        config = REAL.format(host=f"mode = system\negress_socket = {path}\negress_user = {user.name}", resolver=names.address,
-                             user=area.account.name, path=area.path)
-        self.daemon = start_daemon(config=config, system=True)
-        self.words = [area.bin / "cloister-egress", "system", self.daemon.config, path]
-        self.start()
-
-    def start(self):
-        said = self.daemon.log().count("cloister-egress has connected")
-        with acting_as(os.getuid()):
-            self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, user=self.user.uid, group=self.user.gid,
-                                            extra_groups=[])
-        assert procfs.eventually(lambda: self.daemon.log().count("cloister-egress has connected") > said)
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait(60)
-
-
 @pytest.fixture
 def real(start_daemon, area, names, mode, request):
     """A cloisterd and what it has started, or what has connected to it."""
     if mode == "user":
-        yield start_daemon(config=REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path),
-                           system=False)
+        yield start_daemon(config=real_config(area, names).replace("{host}", ""), system=False)
         return
-    system = System(start_daemon, area, names, request.getfixturevalue("egress_users"))
+    system = egress.Service(start_daemon, area, real_config(area, names), request.getfixturevalue("egress_users"))
     yield system.daemon
     system.stop()
 
@@ -721,7 +700,7 @@ def test_real_clone_and_download(real, site):
 def test_real_restart(start_daemon, area, names, egress_users):
     """Tunnels end with cloister-egress; listeners do not."""
     waiting = egress.Host(egress.read_all)
-    system = System(start_daemon, area, names, egress_users)
+    system = egress.Service(start_daemon, area, real_config(area, names), egress_users)
     with system.daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
         number = client.begin("run_command", {

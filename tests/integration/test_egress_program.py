@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import ipaddress
 import os
 import pathlib
 import resource
@@ -151,6 +152,8 @@ def test_second_request_goes_to_the_first_host(running, host):
     assert other.connections == 0
 
 
+ALERT = bytes([21, 3, 3, 0, 2, 2, 49])  # access_denied
+
 # Each is no host that a rule allows, however it is spelt: the host that is logged, and the reason.
 FORBIDDEN = [
     ("example.com", "example.com", "not_allowed"),
@@ -242,6 +245,39 @@ def test_forbidden(shared, written, host, reason, way):
     check_refusal(answer, denied)
 
 
+@pytest.mark.parametrize(("written", "host", "reason"), FORBIDDEN)
+def test_forbidden_without_a_proxy(shared, written, host, reason):
+    """The same at the ports that stand for 80 and 443."""
+    running, name = shared[0], written.encode()
+    _, dns, http, https = running.inside
+    answer = ask_for_page(http, b"GET / HTTP/1.1\r\nHost: " + name + b"\r\n\r\n")
+    denied = running.link.denied()
+    assert (denied["host"], denied["port"], denied["reason"], denied["via"]) == (host, 80, reason, "transparent")
+    check_refusal(answer, denied)
+    answer = ask_for_page(https, egress.raw_hello(name))
+    denied = running.link.denied()
+    assert (denied["port"], denied["via"], answer) == (443, "transparent", ALERT)
+    if reason == "bad_request":
+        assert (denied["host"], denied["reason"]) == ("", "sni_mismatch")
+    else:
+        assert (denied["host"], denied["reason"]) == (host, reason)
+    labels = name.removesuffix(b".").split(b".")
+    if b"" in labels or max(map(len, labels)) > 63:
+        return  # a question cannot have that
+    # A name that is allowed is refused when it is connected to.
+    found = egress.ask(dns, b".".join(labels))
+    assert found == ((0, ["127.1.0.1"]) if reason in ("private_address", "dns_failed") else (3, []))
+    if found[0] and reason != "bad_request" and not is_address(host):
+        denied = running.link.denied()
+        assert (denied["host"], denied["port"], denied["reason"], denied["via"]) == (host, 0, reason, "dns")
+
+
+def is_address(host):
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(host))
+    return False
+
+
 def check_refusal(answer, denied):
     """The client's own answer says the same."""
     status = {"dns_failed": 502, "upstream_failed": 502, "bad_request": 400, "limit": 503}.get(denied["reason"], 403)
@@ -257,6 +293,7 @@ def shared(area, account, names):
     directory = area.new_directory("egress")
     os.chmod(directory, 0o755)
     running = egress.Egress(directory, CONFIG.format(resolver=names.address, more=""), user=account.uid).ready()
+    running.inside = running.open_all(cell=2)
     yield running, running.open()
     assert running.stop() == 0, running.logged()
 
@@ -825,13 +862,7 @@ def test_idle_tunnels_are_small(start):
 @pytest.fixture
 def transparent(running):
     """A cell with all its sockets: the ports that stand for 53, 80 and 443."""
-    with socket.create_server(("127.0.0.1", 0)) as proxy, socket.socket(type=socket.SOCK_DGRAM) as dns, \
-            socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as https:
-        dns.bind(("127.0.0.1", 0))
-        running.send_open(1, proxy, sockets=egress.PROXY | egress.DNS | egress.HTTP | egress.HTTPS,
-                          more=[dns, http, https])
-        running.link.expect(egress.OPENED)
-        yield [each.getsockname()[1] for each in (dns, http, https)]
+    return running.open_all()[1:]
 
 
 def test_names_inside(running, transparent, names):
@@ -918,7 +949,7 @@ def test_port_443_is_refused(running, transparent, name, reason):
         answer = ask_for_page(transparent[2], first)
         denied = running.link.denied()
         assert (denied["reason"], denied["via"], denied["port"]) == (reason, "transparent", 443)
-        assert answer == bytes([21, 3, 3, 0, 2, 2, 49])
+        assert answer == ALERT
 
 
 @pytest.fixture

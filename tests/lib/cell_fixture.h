@@ -89,10 +89,10 @@ static struct loop_share_flow *share(void *context)
 	return loop_share_of_nobody();
 }
 
-static void network(void *context, int proxy)
+static void network(void *context, const int *sockets)
 {
 	(void)context;
-	assert_int_equal(proxy, -1);
+	assert_null(sockets);
 }
 
 static void run(struct fixture *f)

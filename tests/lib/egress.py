@@ -12,7 +12,9 @@ import struct
 import subprocess
 import threading
 
+import procfs
 import wire
+from cloister_client import acting_as
 from daemon import BUILD
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = 1, 2, 3, 4, 5
@@ -129,6 +131,15 @@ class Egress:
         self.cells[cell] = listener
         return listener.getsockname()[1]
 
+    def open_all(self, cell=1, **keywords):
+        """Opens a cell with all its sockets; returns the ports that stand for the proxy's, 53, 80 and 443."""
+        with socket.create_server(("0.0.0.0", 0), backlog=4096) as proxy, socket.socket(type=socket.SOCK_DGRAM) as dns, \
+                socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as https:
+            dns.bind(("127.0.0.1", 0))
+            self.send_open(cell, proxy, sockets=PROXY | DNS | HTTP | HTTPS, more=[dns, http, https], **keywords)
+            self.link.expect(OPENED)
+            return [each.getsockname()[1] for each in (proxy, dns, http, https)]
+
     def send_open(self, cell, listener, tenant="dev", allow=None, workspace="w", sockets=PROXY, more=()):
         payload = struct.pack("=B", sockets) + wire.text(tenant) + wire.text(workspace) + \
             struct.pack("=B", allow is not None) + wire.text(allow or "")
@@ -153,6 +164,30 @@ class Egress:
         for listener in self.cells.values():
             listener.close()
         return self.process.wait(WAIT_S)
+
+
+class Service:
+    """A cloisterd in system mode and the cloister-egress that connects to it, each with a user of its own.
+    @config has a place {host} for lines of the first section."""
+
+    def __init__(self, start_daemon, area, config, user):
+        self.user = user
+        path = area.path / f"real{area.number}.sock"
+        config = config.replace("{host}", f"mode = system\negress_socket = {path}\negress_user = {user.name}")
+        self.daemon = start_daemon(config=config, system=True)
+        self.words = [area.bin / "cloister-egress", "system", self.daemon.config, path]
+        self.start()
+
+    def start(self):
+        said = self.daemon.log().count("cloister-egress has connected")
+        with acting_as(os.getuid()):
+            self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, user=self.user.uid, group=self.user.gid,
+                                            extra_groups=[])
+        assert procfs.eventually(lambda: self.daemon.log().count("cloister-egress has connected") > said)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(60)
 
 
 def ask(port, name, kind=1):
@@ -299,6 +334,15 @@ def socks(port, host, number, address=None):
     connection.sendall(b"\5\1\0" + name + struct.pack(">H", number))
     reply = connection.recv(10)
     return connection, reply[1] if len(reply) == 10 else None
+
+
+def raw_hello(name):
+    """The least ClientHello with this name, which may be any bytes: RFC 8446, 4.1.2, and RFC 6066, 3."""
+    names = b"\0" + struct.pack(">H", len(name)) + name
+    extension = struct.pack(">HHH", 0, len(names) + 2, len(names)) + names
+    body = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + struct.pack(">H", len(extension)) + extension
+    message = b"\1" + len(body).to_bytes(3, "big") + body
+    return b"\x16\3\1" + struct.pack(">H", len(message)) + message
 
 
 def client_hello(name):

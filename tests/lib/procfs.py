@@ -148,6 +148,11 @@ def fds(pid):
     return found
 
 
+def pid_of(pidfd):
+    with open(f"/proc/self/fdinfo/{pidfd}") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
+
+
 def namespace(pid, kind):
     return os.readlink(f"/proc/{pid}/ns/{kind}")
 

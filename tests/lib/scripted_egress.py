@@ -10,15 +10,16 @@ from wire import frame, of_socket, text
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = range(1, 6)
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = range(32, 38)
+PROXY, DNS, HTTP, HTTPS = 1, 2, 4, 8
 NOT_ALLOWED, RULE_DENIED, PORT, PRIVATE_ADDRESS = 1, 2, 3, 4
-CONNECT, HTTP, SOCKS = 1, 2, 3
+VIA_CONNECT, VIA_HTTP, VIA_SOCKS, VIA_DNS, VIA_TRANSPARENT = range(1, 6)
 
 
-def denied(call, host, port=443, reason=NOT_ALLOWED, via=CONNECT, rule=""):
+def denied(call, host, port=443, reason=NOT_ALLOWED, via=VIA_CONNECT, rule=""):
     return struct.pack("=Q", call) + text(host) + struct.pack("=IBB", port, reason, via) + text(rule)
 
 
-def closed(call, host, port=443, via=CONNECT, reason=0, came=0, went=0):
+def closed(call, host, port=443, via=VIA_CONNECT, reason=0, came=0, went=0):
     return struct.pack("=Q", call) + text(host) + struct.pack("=IBBQQ", port, via, reason, came, went)
 
 
@@ -32,7 +33,7 @@ def take_text(payload):
 
 
 class Cell:
-    """What EGRESS_OPEN said of one, and its listening socket."""
+    """What EGRESS_OPEN said of one, and its sockets."""
 
     def __init__(self, number, payload, fds):
         self.number, self.sockets, self.fds = number, payload[0], fds
@@ -40,10 +41,16 @@ class Cell:
         self.workspace, rest = take_text(rest)
         self.is_narrowed = bool(rest[0])
         self.allow, rest = take_text(rest[1:])
-        assert rest == b"" and self.sockets == 1 and len(fds) == 1
-        self.listener = socket.socket(fileno=fds[0])
-        self.listener.settimeout(20)
+        assert rest == b"" and self.sockets == PROXY | DNS | HTTP | HTTPS and len(fds) == 4
+        self.all = [socket.socket(fileno=fd) for fd in fds]
+        self.listener, self.dns, self.http, self.https = self.all
+        for each in self.all:
+            each.settimeout(20)
         self.calls = {}  # the running ones, and the address of each
+
+    def close(self):
+        for each in self.all:
+            each.close()
 
 
 class ScriptedEgress:
@@ -73,7 +80,7 @@ class ScriptedEgress:
         if kind == OPEN:
             self.cells[number] = Cell(number, payload, fds)
         elif kind == CLOSE:
-            self.cells.pop(number).listener.close()
+            self.cells.pop(number).close()
         elif kind == CALL:
             call, address, _ = struct.unpack("=QIQ", payload)
             self.cells[number].calls[call] = f"127.64.{address >> 8}.{address & 255}"
@@ -91,5 +98,5 @@ class ScriptedEgress:
 
     def close(self):
         for cell in self.cells.values():
-            cell.listener.close()
+            cell.close()
         self.socket.close()

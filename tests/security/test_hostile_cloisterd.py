@@ -4,6 +4,7 @@ spawner is the real one, with real id maps."""
 
 import array
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -24,6 +25,7 @@ OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED = range(1, 9
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
+SOCKETS = 4  # CELL_SOCKETS
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0}
@@ -107,7 +109,7 @@ class Spawner:
             fds[place] = fd
         self.cell += 1
         self.send(OPEN, self.cell, asked(kind, tenant, **limits), fds)
-        answer = self.answer(3 if limits.get("proxy_port") else 2)
+        answer = self.answer(2 + (SOCKETS if limits.get("proxy_port") else 0))
         for pair in pairs:
             pair[1].close()
         for pipe in pipes:
@@ -165,7 +167,7 @@ class Spawner:
         opened = os.open(root, os.O_PATH)
         self.cell += 1
         self.send(ASSIGN, self.cell, asked(kind, tenant, **{**UNLIMITED, **limits}), [opened, worker])
-        answer = self.answer(1 if limits.get("proxy_port") else 0)
+        answer = self.answer(SOCKETS if limits.get("proxy_port") else 0)
         os.close(opened)
         return answer
 
@@ -585,15 +587,28 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
 PORT = 18129
 
 
-def check_proxy(fd, path):
-    """The descriptor is the listening socket of the workspace's own namespace and id."""
-    with socket.socket(fileno=fd) as proxy:
-        assert proxy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-        assert proxy.getsockname() == ("0.0.0.0", PORT)
-        assert os.fstat(fd).st_uid == os.stat(path).st_uid
-        with socket.socket() as here:
-            here.settimeout(5)
-            assert here.connect_ex(("127.0.0.1", PORT)) != 0  # it is not a socket of the host's network
+def namespace_of(each):
+    """The inode of a socket's network namespace: ioctl(2) SIOCGSKNS."""
+    fd = fcntl.ioctl(each, 0x894c)
+    try:
+        return os.fstat(fd).st_ino
+    finally:
+        os.close(fd)
+
+
+def check_sockets(fds, path, worker):
+    """The descriptors are the sockets of the workspace's own namespace and id, and nothing more."""
+    own = os.stat(f"/proc/{worker}/ns/net").st_ino
+    names = [("0.0.0.0", PORT), ("127.0.0.1", 53), ("127.1.0.1", 80), ("127.1.0.1", 443)]
+    assert len(fds) == len(names)
+    for fd, name in zip(fds, names):
+        with socket.socket(fileno=fd) as each:
+            is_dns = name[1] == 53
+            assert each.type == (socket.SOCK_DGRAM if is_dns else socket.SOCK_STREAM)
+            assert each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == (0 if is_dns else 1)
+            assert each.getsockname() == name
+            assert os.fstat(fd).st_uid == os.stat(path).st_uid
+            assert namespace_of(each) == own != os.stat("/proc/self/ns/net").st_ino
 
 
 @pytest.fixture
@@ -607,7 +622,7 @@ def network_spawner(place, begin):
     return made
 
 
-def test_a_socket_is_for_tenants_with_a_network(place, network_spawner):
+def test_sockets_are_for_tenants_with_a_network(place, network_spawner):
     spawner = network_spawner
     of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
     for tenant in (b"b", b"", b"none"):
@@ -615,11 +630,11 @@ def test_a_socket_is_for_tenants_with_a_network(place, network_spawner):
         assert "no network" in reason or "no tenant" in reason
     spawner.opens(of_b, tenant=b"b", **UNLIMITED)
     assert len(spawner.pidfds) == 2
-    spawner.opens(of_a, tenant=b"a", proxy_port=PORT, **UNLIMITED)
-    check_proxy(spawner.pidfds[2], of_a)
+    worker = spawner.opens(of_a, tenant=b"a", proxy_port=PORT, **UNLIMITED)
+    check_sockets(spawner.pidfds[2:], of_a, worker)
 
 
-def test_the_socket_of_a_spare_cell(place, network_spawner):
+def test_the_sockets_of_a_spare_cell(place, network_spawner):
     """It goes with its kind of tenant only, and comes up with the assignment."""
     spawner = network_spawner
     of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
@@ -632,4 +647,5 @@ def test_the_socket_of_a_spare_cell(place, network_spawner):
     assert spawner.prepare(tenant=b"a", proxy_port=PORT) == "opened"
     assert len(spawner.pidfds) == 2
     assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", proxy_port=PORT) == "assigned"
-    check_proxy(spawner.fds.pop(), of_a)
+    check_sockets(spawner.fds, of_a, procfs.pid_of(spawner.pidfds[0]))
+    spawner.fds = []

@@ -2,6 +2,7 @@
 /* links: cloister-supervisor */
 /* What is counted of a call, and the addresses that calls get, without a cloister-egress. */
 #include "common/cleanup.h"
+#include "common/wire_spawner.h"
 #include "supervisor/workspace/egress_link.h"
 
 #include <setjmp.h>
@@ -107,12 +108,15 @@ static struct egress_link *link_without_peer(void)
 static void test_addresses_of_calls(void **state)
 {
 	struct egress_link *link = link_without_peer();
-	struct egress_cell *cell =
-		egress_cell_new(link, &(struct egress_cell_words){.tenant = "t", .workspace = "w"},
-			socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	int sockets[CELL_SOCKETS];
+	struct egress_cell *cell;
 	struct network_use first = {0}, second = {0}, other = {0};
 
 	(void)state;
+	for (size_t i = 0; i < CELL_SOCKETS; i++)
+		sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cell = egress_cell_new(
+		link, &(struct egress_cell_words){.tenant = "t", .workspace = "w"}, sockets);
 	assert_non_null(cell);
 	assert_string_equal(egress_cell_tenant(cell), "t");
 	assert_string_equal(egress_cell_workspace(cell), "w");

@@ -80,7 +80,8 @@ static int set_up(void **state)
 	log_init(true);
 	fake_clock_start();
 	losses = 0;
-	told = (struct told){.fd = -1, .fds = {-1, -1, -1}};
+	told = (struct told){.fd = -1};
+	memset(told.fds, -1, sizeof(told.fds));
 	spawner = (struct spawner){
 		.first_words = words, .first_len = put_frame(words, SPAWNER_READY, 0, nothing)};
 	base = event_base_new();
@@ -98,9 +99,8 @@ static int tear_down(void **state)
 	channel_done(&spawner.channel);
 	spawner_link_free(link_);
 	close_fd(&told.fd);
-	close_fd(&told.fds[0]);
-	close_fd(&told.fds[1]);
-	close_fd(&told.fds[SPAWNER_OPENED_PROXY]);
+	for (size_t i = 0; i < SPAWNER_OPENED_MOST; i++)
+		close_fd(&told.fds[i]);
 	loop_turn_stop();
 	event_base_free(base);
 	fake_clock_stop();
@@ -221,15 +221,20 @@ static void test_answers(void **state)
 			0},
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}, 0},
 		{SPAWNER_ASSIGN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 0},
-		/* The proxy socket comes when it was asked for, and only then. */
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, ANSWERED, 0, {true, true, true}, 3129},
+		/* The cell's sockets come when they were asked for, all of them, and only then. */
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, ANSWERED, 0,
+			{true, true, true, true, true, true}, 3129},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, LOST, 0, {false}, 0},
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 3129},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}, 3129},
 		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}, 3129},
-		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}, 3129},
-		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, ANSWERED, 0, {false, false, true},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, LOST, 0, {false},
 			3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, CELL_SOCKETS, ANSWERED, 0,
+			{false, false, true, true, true, true}, 3129},
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}, 3129},
-		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 2, LOST, 0, {false, false}, 3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}, 3129},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, CELL_SOCKETS, LOST, 0, {false}, 0},
 		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 1, ANSWERED, 0, {false, true},
 			3129},
 		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 2, LOST, 0, {false, false}, 3129},
@@ -365,7 +370,8 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 		{SPAWNER_ASSIGNED, false, 0, false}, /* the kind of the request is forgotten too */
 		{SPAWNER_OPEN_FAILED, false, 0, true},
 		{SPAWNER_OPEN_FAILED, true, 1, true},
-		{SPAWNER_ASSIGNED, false, 1, false}, /* so may have been its proxy socket */
+		{SPAWNER_ASSIGNED, false, CELL_SOCKETS, false}, /* so may have been its sockets */
+		{SPAWNER_ASSIGNED, false, 1, true},
 		{SPAWNER_ASSIGNED, false, 2, true},
 		{SPAWNER_READY, false, 0, true},
 		{255, false, 0, true},

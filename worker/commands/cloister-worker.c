@@ -137,8 +137,9 @@ int main(int argc, char **argv)
 	 */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 8)
+	if (argc != 9)
 		return 2;
+	setup.has_network = strcmp(argv[8], WORKER_HAS_NETWORK) == 0;
 	if (spare_kind(argv) != SPARE_NONE)
 		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
 	if (r < 0)

@@ -23,26 +23,55 @@ static int write_file(int dirfd, const char *name, const char *text)
 	return write(fd, text, len) == (ssize_t)len ? 0 : -EIO;
 }
 
-int etc_write_synthesised(int etc, const char *home)
+struct etc_file {
+	const char *name, *text;
+};
+
+static const struct etc_file always[] = {
+	{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
+	{"hosts", "127.0.0.1 localhost cloister\n::1 localhost cloister\n"},
+	{"hostname", "cloister\n"},
+};
+
+#define NSSWITCH(hosts)                                                                      \
+	{                                                                                    \
+		"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: " hosts \
+				 "\nservices: files\nprotocols: files\n"                     \
+	}
+
+static const struct etc_file without_network[] = {
+	{"apt/apt.conf", "Acquire::Retries \"0\"; // no network in this workspace\n"},
+	/*
+	 * The server is an address for documentation (RFC 5737), to which there is no route: a
+	 * look-up fails at once, and the kernel counts it (network_tries.h). Without the last
+	 * "files" the C library would say that the failure is temporary.
+	 */
+	{"resolv.conf", "# no network in this workspace: every look-up fails at once\n"
+			"nameserver 192.0.2.1\noptions attempts:1 timeout:1\n"},
+	NSSWITCH("files dns files"),
+};
+
+static const struct etc_file with_network[] = {
+	/*
+	 * cloister-egress is there (worker/spawner/cell_sockets.c), and takes no second to be
+	 * started again. Where cloisterd has closed its socket, a look-up fails at once.
+	 */
+	{"resolv.conf", "# names that this workspace may reach have one address, others have none\n"
+			"nameserver 127.0.0.1\noptions attempts:5 timeout:1\n"},
+	NSSWITCH("files dns"),
+};
+
+static int write_files(int etc, const struct etc_file *files, size_t n)
 {
-	static const struct {
-		const char *name, *text;
-	} files[] = {
-		{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
-		{"hosts", "127.0.0.1 localhost cloister\n::1 localhost cloister\n"},
-		{"hostname", "cloister\n"},
-		{"apt/apt.conf", "Acquire::Retries \"0\"; // no network in this workspace\n"},
-		/*
-		 * The server is an address for documentation (RFC 5737), to which there is no
-		 * route: a look-up fails at once, and the kernel counts it (network_tries.h).
-		 * Without the last "files" the C library would say that the failure is temporary.
-		 */
-		{"resolv.conf", "# no network in this workspace: every look-up fails at once\n"
-				"nameserver 192.0.2.1\noptions attempts:1 timeout:1\n"},
-		{"nsswitch.conf",
-			"passwd: files\ngroup: files\nshadow: files\nhosts: files dns files\n"
-			"services: files\nprotocols: files\n"},
-	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = write_file(etc, files[i].name, files[i].text);
+	return r;
+}
+
+int etc_write_synthesised(int etc, const char *home, bool has_network)
+{
 	char passwd[512];
 	int r;
 
@@ -52,7 +81,10 @@ int etc_write_synthesised(int etc, const char *home)
 		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 		home);
 	r = mkdirat(etc, "apt", 0755) < 0 ? -errno : write_file(etc, "passwd", passwd);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
-		r = write_file(etc, files[i].name, files[i].text);
-	return r;
+	if (r == 0)
+		r = write_files(etc, always, ARRAY_SIZE(always));
+	if (r < 0)
+		return r;
+	return has_network ? write_files(etc, with_network, ARRAY_SIZE(with_network))
+			   : write_files(etc, without_network, ARRAY_SIZE(without_network));
 }

@@ -206,7 +206,7 @@ int root_write_etc(void *context)
 		return 0;
 	r = mount_make_directory(setup->root, "etc", 0755, &etc);
 	if (r == 0)
-		r = etc_write_synthesised(etc, setup->home);
+		r = etc_write_synthesised(etc, setup->home, setup->has_network);
 	if (r == 0)
 		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
 	return r < 0 ? r : show_certificates(setup);

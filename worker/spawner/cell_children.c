@@ -15,7 +15,7 @@
 #include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/spare.h"
-#include "worker/spawner/cell_proxy.h"
+#include "worker/spawner/cell_sockets.h"
 #include "worker/spawner/cell_starts.h"
 
 #include <errno.h>
@@ -133,7 +133,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 						     : workspace_kind_name(cell->request->kind);
 	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
-		data, open_files, (char *)(cell->readonly ? cell->readonly : ""), NULL};
+		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),
+		(char *)(cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK : ""), NULL};
 	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
 	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
@@ -157,8 +158,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 #define CHILD_STDERR (-1)
 #endif
 
-/* @proxy takes the socket of a cell that has a proxy_port. */
-static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write, int proxy)
+/* @network takes the sockets of a cell that has a proxy_port. */
+static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write, int network)
 {
 	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
 		cell->home, -1};
@@ -172,8 +173,8 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	 * namespace. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
-	if (r == 0 && proxy >= 0)
-		r = cell_proxy_make(cell->request->proxy_port, proxy);
+	if (r == 0 && network >= 0)
+		r = cell_sockets_make(cell->request->proxy_port, network);
 	/*
 	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
 	 * id.
@@ -241,8 +242,8 @@ static int report_pipe(int *ret_read, int *ret_write)
 	return 0;
 }
 
-/* Makes a socketpair over which the child sends one descriptor. */
-static int proxy_pair(int *ret_ours, int *ret_childs)
+/* Makes a socketpair over which the child sends the cell's sockets. */
+static int network_pair(int *ret_ours, int *ret_childs)
 {
 	int pair[2];
 
@@ -266,15 +267,15 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
  */
 static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
-	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1, proxy = -1,
-			    proxy_child = -1;
+	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1, network = -1,
+			    network_child = -1;
 	struct child_report message = {0};
 	int pipe_fds[2], r;
 	long pid;
 
 	r = report_pipe(&report, &report_write);
 	if (r == 0 && cell->request->proxy_port > 0)
-		r = proxy_pair(&proxy, &proxy_child);
+		r = network_pair(&network, &network_child);
 	if (r < 0)
 		return r;
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -286,7 +287,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		worker_child(cell, report_write, go, go_write, proxy_child);
+		worker_child(cell, report_write, go, go_write, network_child);
 	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	r = child_report_receive(report, deadline, &message);
@@ -294,8 +295,8 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 		return r < 0 ? r : -EIO;
 	if (message.what == REPORT_FAILED)
 		return -message.value;
-	if (proxy >= 0)
-		r = cell_proxy_take(proxy, &cell->proxy);
+	if (network >= 0)
+		r = cell_sockets_take(network, &cell->network);
 	if (r < 0)
 		return r;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
@@ -402,5 +403,5 @@ void cell_abandon(struct cell *cell)
 		pidfd_send_signal(cell->pidfds[i], SIGKILL, NULL, 0);
 		close_fd(&cell->pidfds[i]);
 	}
-	close_fd(&cell->proxy);
+	cell_sockets_close(&cell->network);
 }

@@ -286,19 +286,19 @@ static int take_steps(
 }
 
 /*
- * The socket's owner, by which cloister-egress knows whose it is, becomes that of the workspace. In
- * user mode it is already.
+ * The sockets' owner, by which cloister-egress knows whose they are, becomes that of the workspace.
+ * In user mode it is already.
  */
-static int own_proxy(struct cell *cell)
+static int own_sockets(struct cell *cell)
 {
-	if (cell->proxy < 0 || cell->maker->ids->count == 0)
+	if (!cell_sockets_exist(&cell->network) || cell->maker->ids->count == 0)
 		return 0;
-	return fchown(cell->proxy, cell->id.uid, cell->id.gid) < 0 ? -errno : 0;
+	return cell_sockets_own(&cell->network, cell->id.uid, cell->id.gid);
 }
 
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS], int *ret_proxy,
-	const char **ret_step)
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	struct cell_sockets *ret_network, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"take its channels", check_channels},
@@ -310,7 +310,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"open the workspace's home", take_home},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
-		{"give the proxy socket to the workspace's id", own_proxy},
+		{"give the sockets to the workspace's id", own_sockets},
 	};
 	struct cell cell = {.maker = maker,
 		.number = number,
@@ -323,7 +323,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
-		.proxy = -1};
+		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
@@ -334,7 +334,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		return r;
 	}
 	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
-	*ret_proxy = cell.proxy;
+	*ret_network = cell.network;
 	return 0;
 }
 
@@ -362,7 +362,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
-		.proxy = -1};
+		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
@@ -391,7 +391,7 @@ static int make_sockets(struct cell *cell)
 
 static int remember(struct cell *cell)
 {
-	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets, &cell->proxy);
+	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets, &cell->network);
 }
 
 int cell_prepare(const struct cell_maker *maker, uint64_t number,
@@ -416,7 +416,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
-		.proxy = -1,
+		.network = cell_sockets_none(),
 		.id = maker->ids->own,
 		/* In user mode the id is known already. */
 		.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS,
@@ -447,8 +447,8 @@ static int find_waiting(struct cell *cell)
 	if (!cell->waiting)
 		return -ESRCH;
 	cell->pids[SPAWNER_OPENED_FILES] = cell->waiting->pids[SPAWNER_OPENED_FILES];
-	cell->proxy = TAKE_FD(cell->waiting->proxy);
-	if ((cell->proxy >= 0) == (cell->request->proxy_port > 0))
+	cell->network = cell_sockets_move(&cell->waiting->network);
+	if (cell_sockets_exist(&cell->network) == (cell->request->proxy_port > 0))
 		return 0;
 	cell->reason = "the spare cell was made for another kind of network";
 	return -SPAWNER_REFUSAL;
@@ -481,7 +481,7 @@ static int tell_spare(struct cell *cell)
 }
 
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	struct place *place, int *ret_proxy, const char **ret_step)
+	struct place *place, struct cell_sockets *ret_network, const char **ret_step)
 {
 	static const struct cell_step steps[] = {
 		{"find the waiting cell", find_waiting},
@@ -493,7 +493,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"open the workspace's home", take_home},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
-		{"give the proxy socket to the workspace's id", own_proxy},
+		{"give the sockets to the workspace's id", own_sockets},
 		{"tell the waiting cell", tell_spare},
 	};
 	struct cell cell = {.maker = maker,
@@ -504,7 +504,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.home = -1,
 		.trees = {-1, -1},
 		.pidfds = {-1, -1},
-		.proxy = -1};
+		.network = cell_sockets_none()};
 	int r;
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -513,8 +513,8 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	cell_ids_holds(cell.live, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r < 0)
-		close_fd(&cell.proxy);
+		cell_sockets_close(&cell.network);
 	else
-		*ret_proxy = cell.proxy;
+		*ret_network = cell.network;
 	return r;
 }

@@ -44,14 +44,13 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
 /**
  * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS
  * of them, borrowed). @place is what a looker found out about the directory; its descriptors are
- * taken. Returns 0, the pidfds of worker and files process and the proxy socket (-1: the request
- * has no proxy_port); or -errno with the failed step in
- * @ret_step (static storage) and no process left; or -SPAWNER_REFUSAL with the reason in @ret_step
- * if the cell is forbidden.
+ * taken. Returns 0, the pidfds of worker and files process and, if the request has a proxy_port,
+ * the cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process
+ * left; or -SPAWNER_REFUSAL with the reason in @ret_step if the cell is forbidden.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
-	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS], int *ret_proxy,
-	const char **ret_step);
+	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
+	struct cell_sockets *ret_network, const char **ret_step);
 
 /**
  * Begins to make a new files process for a cell that has lost its own and whose worker lives, with
@@ -74,4 +73,4 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
  * Returns like cell_make(); after a failure the spare cannot be used.
  */
 int cell_assign(const struct cell_maker *maker, const struct spawner_open *request, const int *fds,
-	struct place *place, int *ret_proxy, const char **ret_step);
+	struct place *place, struct cell_sockets *ret_network, const char **ret_step);

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2], int *proxy)
+int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2],
+	struct cell_sockets *network)
 {
 	struct cell_spare *spare = malloc(sizeof(*spare));
 
@@ -17,7 +18,7 @@ int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets
 		spare->pids[i] = pids[i];
 		spare->sockets[i] = TAKE_FD(sockets[i]);
 	}
-	spare->proxy = TAKE_FD(*proxy);
+	spare->network = cell_sockets_move(network);
 	LIST_INSERT_HEAD(spares, spare, entry);
 	return 0;
 }
@@ -40,7 +41,7 @@ void cell_spare_free(struct cell_spare *spare)
 		return;
 	close_fd(&spare->sockets[0]);
 	close_fd(&spare->sockets[1]);
-	close_fd(&spare->proxy);
+	cell_sockets_close(&spare->network);
 	free(spare);
 }
 

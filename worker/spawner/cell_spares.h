@@ -6,6 +6,8 @@
  * there are and kills those that it does not need.
  */
 
+#include "worker/spawner/cell_sockets.h"
+
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -13,16 +15,17 @@ struct cell_spare {
 	LIST_ENTRY(cell_spare) entry;
 	pid_t pids[2];  /* worker, files process */
 	int sockets[2]; /* through which they get their assignment */
-	int proxy;      /* its proxy socket, cell_proxy.h; -1: it has none */
+	struct cell_sockets network;
 };
 
 LIST_HEAD(cell_spares, cell_spare);
 
 /**
- * Adds a spare cell with @pids, which wait at the other ends of @sockets. Takes the sockets and
- * @proxy. Returns 0 or -ENOMEM.
+ * Adds a spare cell with @pids, which wait at the other ends of @sockets. Takes these and the
+ * @network. Returns 0 or -ENOMEM.
  */
-int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2], int *proxy);
+int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2],
+	struct cell_sockets *network);
 
 /**
  * Removes the cell of @worker from the list and returns it, to be freed with cell_spare_free(), or

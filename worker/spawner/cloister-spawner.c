@@ -87,12 +87,13 @@ struct job {
 };
 
 /*
- * Carries out a request whose directory is known. Returns 0 with the pidfds and the proxy
- * socket, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
+ * Carries out a request whose directory is known. Returns 0 with the pidfds and the cell's
+ * sockets, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
  * ended.
  */
 static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
-	int *ret_pidfds, int *ret_proxy, struct cell_start **ret_start, const char **ret_step)
+	int *ret_pidfds, struct cell_sockets *ret_network, struct cell_start **ret_start,
+	const char **ret_step)
 {
 	const struct spawner_open *request = &job->request;
 
@@ -103,13 +104,13 @@ static int act(const struct cell_maker *maker, const struct job *job, struct pla
 	switch (job->type) {
 	case SPAWNER_OPEN:
 		return cell_make(maker, job->number, request, job->fds, place, ret_pidfds,
-			ret_proxy, ret_step);
+			ret_network, ret_step);
 	case SPAWNER_OPEN_FILES:
 		return cell_make_files(maker, request, job->fds, place, ret_start, ret_step);
 	case SPAWNER_PREPARE:
 		return cell_prepare(maker, job->number, request, job->fds, ret_pidfds, ret_step);
 	default:
-		return cell_assign(maker, request, job->fds, place, ret_proxy, ret_step);
+		return cell_assign(maker, request, job->fds, place, ret_network, ret_step);
 	}
 }
 
@@ -131,19 +132,22 @@ static void perform(const struct job *job, struct place *place)
 {
 	const struct request *kind = &requests[job->type];
 	struct cell_start *start = NULL;
-	int fds[SPAWNER_OPENED_MOST], proxy = -1, r;
+	struct cell_sockets network = cell_sockets_none();
+	int fds[SPAWNER_OPENED_MOST], r;
 	unsigned n_fds = kind->n_pidfds;
 	const char *step;
 
-	r = act(&job->spawner->maker, job, place, fds, &proxy, &start, &step);
+	r = act(&job->spawner->maker, job, place, fds, &network, &start, &step);
 	if (r < 0)
 		answer_failure(job, step, r);
 	else if (start)
 		start->number = job->number;
 	if (r < 0 || start)
 		return;
-	if (proxy >= 0)
-		fds[n_fds++] = proxy;
+	if (cell_sockets_exist(&network)) {
+		memcpy(&fds[n_fds], network.fds, sizeof(network.fds));
+		n_fds += CELL_SOCKETS;
+	}
 	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
 		n_fds);
 }

@@ -442,6 +442,7 @@ export interface Usage {
 export interface NetworkDenied {
 	/** Empty for proxy_lost. */
 	host: string;
+	/** 0 for a look-up. */
 	port: number;
 	/** Such as not_allowed, private_address or dns_failed. */
 	reason: string;

@@ -120,8 +120,9 @@ static struct fake_cell *answer_cell(
 	struct spawner_link *link, struct fake_asked *asked, unsigned first)
 {
 	struct fake_cell *cell = add_cell(link);
-	int *fds = &asked->fds[first], pidfds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
+	int *fds = &asked->fds[first], pidfds[SPAWNER_OPENED_MOST];
 
+	memset(pidfds, -1, sizeof(pidfds));
 	pidfds[SPAWNER_OPENED_WORKER] = fake_process_start(&cell->worker, fds[0], fds[1]);
 	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[2], fds[3]);
 	fds[0] = fds[1] = fds[2] = fds[3] = -1;
@@ -133,8 +134,9 @@ static struct fake_cell *answer_files(struct spawner_link *link, struct fake_ask
 {
 	struct fake_cell *cell = add_cell(link);
 	int *fds = &asked->fds[SPAWNER_OPEN_FILES_DOWN_AGAIN];
-	int pidfds[SPAWNER_OPENED_MOST] = {-1, -1, -1};
+	int pidfds[SPAWNER_OPENED_MOST];
 
+	memset(pidfds, -1, sizeof(pidfds));
 	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[0], fds[1]);
 	fds[0] = fds[1] = -1;
 	asked->answer(asked->context, 0, (struct text){NULL, 0}, pidfds);
@@ -143,9 +145,10 @@ static struct fake_cell *answer_files(struct spawner_link *link, struct fake_ask
 
 struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_asked *asked)
 {
-	int none[SPAWNER_OPENED_MOST] = {-1, -1, -1}, r;
+	int none[SPAWNER_OPENED_MOST], r;
 	struct fake_cell *cell = NULL;
 
+	memset(none, -1, sizeof(none));
 	if (link->refuses) {
 		fake_spawner_fail(link, asked, link->refuses, TEXT_LITERAL("do as asked"));
 		return NULL;
@@ -177,8 +180,9 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 void fake_spawner_fail(
 	struct spawner_link *link, struct fake_asked *asked, int error, struct text step)
 {
-	int none[SPAWNER_OPENED_MOST] = {-1, -1, -1};
+	int none[SPAWNER_OPENED_MOST];
 
+	memset(none, -1, sizeof(none));
 	take_out(link, asked);
 	if (asked->looked)
 		asked->looked(asked->context, error, -1, NULL);

@@ -472,6 +472,7 @@ class NetworkDenied(TypedDict):
 
     #: Empty for proxy_lost.
     host: str
+    #: 0 for a look-up.
     port: int
     #: Such as not_allowed, private_address or dns_failed.
     reason: str

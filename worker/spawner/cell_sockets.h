@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The sockets at which a cell's commands reach cloister-egress. The child that becomes the worker
+ * makes them in the cell's new network namespace before it executes its program, when no other code
+ * has run there, and gives them to the spawner. unix(7), network_namespaces(7).
+ */
+
+#include "common/wire_spawner.h"
+
+/* Those of one cell: all of them, or each -1. Index: enum cell_socket. */
+struct cell_sockets {
+	int fds[CELL_SOCKETS];
+};
+
+static inline struct cell_sockets cell_sockets_none(void)
+{
+	struct cell_sockets none;
+
+	memset(&none, -1, sizeof(none));
+	return none;
+}
+
+static inline bool cell_sockets_exist(const struct cell_sockets *sockets)
+{
+	return sockets->fds[CELL_SOCKET_PROXY] >= 0;
+}
+
+/** In the child: makes them, with the proxy's at @port, and sends them over @to. Returns 0 or
+ * -errno. */
+int cell_sockets_make(uint32_t port, int to);
+
+/** In the spawner, when the child has reported that it is ready: takes the sockets that it has sent
+ * over @from. Returns 0 or -errno. */
+int cell_sockets_take(int from, struct cell_sockets *ret);
+
+/** Makes @uid and @gid the owner of all of them. Returns 0 or -errno. */
+int cell_sockets_own(const struct cell_sockets *sockets, uid_t uid, gid_t gid);
+
+/** Moves them to the caller. */
+struct cell_sockets cell_sockets_move(struct cell_sockets *from);
+
+void cell_sockets_close(struct cell_sockets *sockets);
