@@ -233,6 +233,7 @@
 
 /* Resolving and reading files (worker/files). */
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */
+#define LIMIT_EDIT_TURN_MS 1000       /* for another edit of the same file to be made */
 #define LIMIT_OPEN_RETRIES 16         /* of one open or write while others rename its path */
 #define LIMIT_COUNT_BYTES  (64 * MIB) /* of a file whose lines after the range are counted */
 

@@ -7,6 +7,7 @@
 #include "worker/files/file_exchange.h"
 
 #include "common/limits.h"
+#include "worker/files/dir_marks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,7 @@ static int put_back(const struct file_exchange *exchange, struct stat out)
 	return r < 0 ? r : -ERROR_CHANGED;
 }
 
-int file_exchange(const struct file_exchange *exchange, bool *ret_left)
+static int exchange_in_turn(const struct file_exchange *exchange, bool *ret_left)
 {
 	struct stat out;
 	int r;
@@ -103,4 +104,18 @@ int file_exchange(const struct file_exchange *exchange, bool *ret_left)
 		return put_back(exchange, out);
 	*ret_left = true;
 	return 0;
+}
+
+int file_exchange(const struct file_exchange *exchange, bool *ret_left)
+{
+	int r;
+
+	if (exchange->marks < 0)
+		return exchange_in_turn(exchange, ret_left);
+	r = dir_take_turn(exchange->marks, exchange->name, exchange->call);
+	if (r < 0)
+		return r;
+	r = exchange_in_turn(exchange, ret_left);
+	dir_end_turn(exchange->marks, exchange->name);
+	return r;
 }

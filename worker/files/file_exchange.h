@@ -7,19 +7,28 @@
  * looked at. If it is not what was expected, both are put back, so that nothing is lost that
  * another process has written meanwhile. The files process calls it for writes and edits that
  * expect a version.
+ *
+ * Exchanges of one name take turns (dir_marks.h), also those of other cloister instances. Otherwise
+ * a second one could build on what the first is about to take back, and take away what the first
+ * puts back.
  */
 
 #include "common/text.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* There is not the file that the write expects. No system call here returns this number. */
 #define ERROR_CHANGED ECANCELED
+/* Another exchange of the name does not end. No system call here returns this number. */
+#define ERROR_NO_TURN ETIME
 
 /* All of it is borrowed. */
 struct file_exchange {
+	uint64_t call;           /* that replaces the file */
 	int parent;              /* the directory of both files */
+	int marks;               /* on it, of dir_mark_call(); -1: it cannot have any */
 	const char *temporary;   /* name of the new file, which must have one */
 	const char *name;        /* name of the file to be replaced */
 	int new_fd, old_fd;      /* the two files */
@@ -29,7 +38,7 @@ struct file_exchange {
 /**
  * Gives the new file the name of the old one. Returns 0 and stores in @ret_left whether the
  * temporary name is still there, with the replaced file, for the caller to remove; -ERROR_CHANGED
- * if the old file is not what is expected, or another -errno. After a failure the temporary name is
- * still there.
+ * if the old file is not what is expected, -ERROR_NO_TURN, or another -errno. After a failure the
+ * temporary name is still there.
  */
 int file_exchange(const struct file_exchange *exchange, bool *ret_left);

@@ -3,19 +3,33 @@
 #include "worker/files/file_sweep.h"
 
 #include "common/cleanup.h"
+#include "worker/files/dir_marks.h"
 #include "worker/files/tree_walk.h"
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #define OLD_SECONDS 3600
 
 /*
- * Whether no process writes the file any more. A read lease is refused while any process, also of
- * another cloister instance, has it open for writing. On a file system without leases the file's
- * age decides.
+ * Whether the write that the temporary file @name belongs to is over. No other write ever has the
+ * name, so a call without a mark does not come back.
+ */
+static bool is_call_over(int dirfd, const char *name)
+{
+	uint64_t call = strtoull(strrchr(name, '-') + 1, NULL, 16);
+
+	return !dir_has_call(dirfd, call);
+}
+
+/*
+ * Whether no process writes the file any more: also one on another host of a network file system,
+ * whose mark is not seen here. A read lease is refused while any process has the file open for
+ * writing. On a file system without leases the file's age decides.
  */
 static bool is_abandoned(int fd, const struct stat *st)
 {
@@ -33,7 +47,8 @@ static int visit(const struct walk_entry *entry, void *context)
 	if (!tree_walk_is_temporary(entry->name))
 		return 0;
 	fd = openat(entry->dirfd, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_abandoned(fd, &st))
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		is_call_over(entry->dirfd, entry->name) && is_abandoned(fd, &st))
 		unlinkat(entry->dirfd, entry->name, 0);
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 /**
  * Removes temporary files of writes that died: regular files called .cloister-<16 hex digits> that
- * no process has open for writing. Walks the whole workspace at idle priority, so it runs in a job.
- * sched(7), fcntl(2) on leases.
+ * no process has open for writing, and whose directory has no mark of their call (dir_marks.h).
+ * Walks the whole workspace at idle priority, so it runs in a job. sched(7), fcntl(2) on leases.
  */
 void file_sweep(const struct root *root);

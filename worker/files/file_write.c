@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "worker/files/dir_marks.h"
 #include "worker/files/file_attributes.h"
 #include "worker/files/file_exchange.h"
 #include "worker/files/file_source.h"
@@ -24,6 +25,7 @@
 
 struct file_write {
 	const struct root *root;
+	uint64_t call;
 	struct root_place place;
 	char *path; /* as the request gave it */
 	size_t path_len;
@@ -34,6 +36,7 @@ struct file_write {
 	uint64_t received; /* received so far */
 	int fd;            /* of the new file */
 	bool named;        /* there is a file with the name in temporary, which must be removed */
+	int marks;         /* holds the call's mark while that name may exist (dir_marks.h); -1 */
 	bool created;      /* there was no file before */
 	struct file_version *version;         /* of the content; NULL: memory is out */
 	char expect[FILES_VERSION_BYTES + 1]; /* version of the file to be replaced; "": any */
@@ -206,12 +209,30 @@ static enum tool_error find_place(struct file_write *staged)
 	return error;
 }
 
+/*
+ * Keeps sweeps from the temporary name, before the name exists. Where no mark can be set, a sweep
+ * still finds the new file open for writing, and a directory that cannot be read it does not read.
+ */
+static int mark_directory(struct file_write *staged)
+{
+	int fd = dir_mark_call(staged->place.parent, staged->call);
+
+	close_fd(&staged->marks);
+	if (fd < 0)
+		return fd == -EOPNOTSUPP ? 0 : fd;
+	staged->marks = fd;
+	return 0;
+}
+
 /* O_EXCL: a name that the tenant has put in the way is removed once, never written through. */
 static int create_named(struct file_write *staged)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(staged->place.parent, staged->temporary, flags, 0666);
+	int fd, r = mark_directory(staged);
 
+	if (r < 0)
+		return r;
+	fd = openat(staged->place.parent, staged->temporary, flags, 0666);
 	if (fd < 0 && errno == EEXIST) {
 		unlinkat(staged->place.parent, staged->temporary, 0);
 		fd = openat(staged->place.parent, staged->temporary, flags, 0666);
@@ -246,8 +267,10 @@ static struct file_write *write_new(
 	if (!staged)
 		return NULL;
 	staged->root = root;
+	staged->call = call;
 	staged->place = ROOT_PLACE_NONE;
 	staged->fd = -1;
+	staged->marks = -1;
 	staged->old_fd = -1;
 	staged->source = FILE_SOURCE_NONE;
 	staged->version = file_version_new();
@@ -328,7 +351,9 @@ static int give_temporary_name(struct file_write *staged)
 
 	if (staged->named)
 		return 0;
-	r = link_to(staged, staged->temporary);
+	r = mark_directory(staged);
+	if (r == 0)
+		r = link_to(staged, staged->temporary);
 	if (r == -EEXIST) {
 		unlinkat(staged->place.parent, staged->temporary, 0);
 		r = link_to(staged, staged->temporary);
@@ -359,7 +384,9 @@ static int rename_to(struct file_write *staged, const char *name)
 
 static int replace_expected(struct file_write *staged)
 {
-	return file_exchange(&(struct file_exchange){.parent = staged->place.parent,
+	return file_exchange(&(struct file_exchange){.call = staged->call,
+				     .parent = staged->place.parent,
+				     .marks = staged->marks,
 				     .temporary = staged->temporary,
 				     .name = staged->place.name,
 				     .new_fd = staged->fd,
@@ -516,6 +543,10 @@ static void put_in_place(struct file_write *staged)
 		fail_with(staged, TOOL_STALE_FILE,
 			"Another process changed the file during the call; read it again. Nothing "
 			"was written");
+	else if (r == -ERROR_NO_TURN)
+		fail_with(staged, TOOL_BUSY,
+			"Another process edits the file at this moment; try again. Nothing was "
+			"written");
 	else if (r < 0)
 		fail_errno(staged, -r);
 	if (staged->error != TOOL_OK)
@@ -572,6 +603,7 @@ void file_write_free(struct file_write *staged)
 		return;
 	if (staged->named)
 		unlinkat(staged->place.parent, staged->temporary, 0);
+	close_fd(&staged->marks);
 	close_fd(&staged->fd);
 	file_source_done(&staged->source);
 	file_version_free(staged->version);

@@ -15,7 +15,8 @@
  * and puts both back if what has come out is not the file that was read, or no longer has the
  * content that was read. Nothing that another process has written meanwhile is lost. What a process
  * writes through a descriptor that it had open before is in the replaced file, as with every
- * rename.
+ * rename. While a write has a temporary name, its mark on the directory keeps sweeps from that name
+ * (dir_marks.h): an exchange may leave there, for a moment, a file of another process.
  *
  * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file
  * (file_attributes.h), and its group if this process may set it. It does not keep set-user-ID and
