@@ -12,7 +12,7 @@ class HostileServer:
 
     def __init__(self, path, serve):
         self.path, self.serve = str(path), serve
-        self.connections, self.sent = 0, 0
+        self.connections, self.closed, self.sent = 0, 0, 0
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen()
@@ -28,6 +28,7 @@ class HostileServer:
     def _one(self, connection, number):
         with contextlib.suppress(OSError), connection:
             self.serve(self, connection, number)
+        self.closed += 1
 
     def say(self, connection, data):
         """Sends @data, and counts the bytes that the other side took."""
