@@ -15,6 +15,7 @@ static const char *const reason_names[EGRESS_REASON_END] = {
 	[EGRESS_UPSTREAM_FAILED] = "upstream_failed",
 	[EGRESS_PROXY_LOST] = "proxy_lost",
 	[EGRESS_BAD_REQUEST] = "bad_request",
+	[EGRESS_UNKNOWN_SECRET] = "unknown_secret",
 };
 
 static const char *const via_names[EGRESS_VIA_END] = {
@@ -23,6 +24,7 @@ static const char *const via_names[EGRESS_VIA_END] = {
 	[EGRESS_VIA_SOCKS] = "socks",
 	[EGRESS_VIA_DNS] = "dns",
 	[EGRESS_VIA_TRANSPARENT] = "transparent",
+	[EGRESS_VIA_SECRET] = "secret",
 };
 
 const char *egress_reason_name(enum egress_reason reason)

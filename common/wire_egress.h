@@ -50,6 +50,8 @@ enum egress_reason {
 	EGRESS_UPSTREAM_FAILED, /* the host, or egress_upstream, did not accept the connection */
 	EGRESS_PROXY_LOST,      /* for cloisterd's own use: cloister-egress has ended */
 	EGRESS_BAD_REQUEST,     /* not a request of a proxy's client, or not a host's name */
+	EGRESS_UNKNOWN_SECRET,  /* NAME.cloister.internal, but the tenant has no such egress_secret
+				 */
 	EGRESS_REASON_END,
 };
 
@@ -60,6 +62,7 @@ enum egress_via {
 	EGRESS_VIA_SOCKS,       /* SOCKS5: "socks" */
 	EGRESS_VIA_DNS,         /* a question to the DNS socket: "dns" */
 	EGRESS_VIA_TRANSPARENT, /* a connection to port 80 or 443: "transparent" */
+	EGRESS_VIA_SECRET,      /* a request to NAME.cloister.internal (egress_secret): "secret" */
 	EGRESS_VIA_END,
 };
 

@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	else if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		die("PR_SET_PDEATHSIG", errno);
 	make_loop(&egress);
-	r = egress_confine(argv[2][0] ? argv[2] : NULL, &step);
+	r = egress_confine(argv[2][0] ? argv[2] : NULL, egress.policy, &step);
 	if (r < 0)
 		die(step, r);
 	r = egress_begin(&egress, fd);

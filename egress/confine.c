@@ -63,6 +63,7 @@ static const int allowed[] = {
 	SCMP_SYS(munmap),
 	SCMP_SYS(mremap),
 	SCMP_SYS(madvise),
+	SCMP_SYS(mlock),
 	SCMP_SYS(futex),
 	SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask),
@@ -74,6 +75,7 @@ static const int allowed[] = {
 	SCMP_SYS(tgkill),
 	SCMP_SYS(geteuid),
 	SCMP_SYS(getuid),
+	SCMP_SYS(getegid),
 	SCMP_SYS(getrandom),
 	SCMP_SYS(rseq),
 	SCMP_SYS(uname),
@@ -129,16 +131,40 @@ static int install_filter(void)
 	return r == 0 ? seccomp_load(filter) : r;
 }
 
-/* Files that a resolver reads; some are links to what systemd-resolved or a container has. */
+/* Files that a resolver reads, and the certificates of tls_system_certificates(); some are links to
+ * what systemd-resolved or a container has. */
 static const char *const readable[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
 	"/etc/host.conf", "/etc/services", "/run/systemd/resolve", "/run/resolvconf",
-	"/run/NetworkManager", "/dev/urandom", "/etc/localtime"};
+	"/run/NetworkManager", "/dev/urandom", "/etc/localtime", "/etc/ssl/certs",
+	"/etc/ssl/cert.pem", "/etc/pki/tls/certs", "/etc/pki/ca-trust"};
 
-static int enforce_ruleset(const char *config, const char *sets)
+/* The directory of @path: the file may be replaced by another before it is read again. */
+static int allow_directory_of(int ruleset, struct landlock_attr wanted, const char *path)
+{
+	_cleanup_free_ char *copy = strdup(path);
+	const char *directory = copy ? dirname(copy) : NULL;
+
+	if (!directory)
+		return -ENOMEM;
+	return landlock_ruleset_allow(ruleset, wanted, AT_FDCWD,
+		strcmp(directory, "/") == 0 ? path : directory, LANDLOCK_ACCESS_FS_READ_FILE);
+}
+
+/* The file may be a link into another directory. */
+static int allow_file(int ruleset, struct landlock_attr wanted, const char *path)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	int r = allow_directory_of(ruleset, wanted, path);
+
+	return r == 0 && real ? allow_directory_of(ruleset, wanted, real) : r;
+}
+
+static int enforce_ruleset(const char *config, const char *sets, const struct egress_policy *policy)
 {
 	const struct landlock_attr wanted = {
 		.files = RULESET_ALL, .scoped = RULESET_SCOPE_SOCKETS | RULESET_SCOPE_SIGNALS};
 	int ruleset, r = landlock_ruleset_new(wanted, &ruleset);
+	const char *file;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(readable); i++)
 		r = landlock_ruleset_allow(
@@ -148,10 +174,12 @@ static int enforce_ruleset(const char *config, const char *sets)
 	if (r == 0)
 		r = landlock_ruleset_allow(
 			ruleset, wanted, AT_FDCWD, sets, LANDLOCK_ACCESS_FS_READ_FILE);
+	for (size_t i = 0; r == 0 && (file = egress_policy_file(policy, i)); i++)
+		r = allow_file(ruleset, wanted, file);
 	return r < 0 ? r : landlock_ruleset_enforce(ruleset);
 }
 
-static int confine_files(const char *config)
+static int confine_files(const char *config, const struct egress_policy *policy)
 {
 	_cleanup_free_ char *copy = config ? strdup(config) : NULL;
 	char sets[PATH_MAX];
@@ -159,10 +187,10 @@ static int confine_files(const char *config)
 	if (config && !copy)
 		return -ENOMEM;
 	egress_sets_path(sets, sizeof(sets));
-	return enforce_ruleset(copy ? dirname(copy) : NULL, sets);
+	return enforce_ruleset(copy ? dirname(copy) : NULL, sets, policy);
 }
 
-int egress_confine(const char *config, const char **ret_step)
+int egress_confine(const char *config, const struct egress_policy *policy, const char **ret_step)
 {
 	int r;
 
@@ -173,7 +201,7 @@ int egress_confine(const char *config, const char **ret_step)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -errno;
 	*ret_step = "apply the Landlock ruleset";
-	r = confine_files(config);
+	r = confine_files(config, policy);
 	if (r < 0)
 		return r;
 	*ret_step = "install the system call filter";

@@ -31,6 +31,10 @@ static void (*const table[CONN_STATES][CONN_EVENTS])(struct conn *conn) = {
 	[CONN_RELAYING] = {[CONN_ON_CLIENT] = conn_relay,
 		[CONN_ON_REMOTE] = conn_relay,
 		[CONN_ON_TIME] = conn_check_idle},
+	[CONN_TLS] = {[CONN_ON_REMOTE] = conn_shake_hands, [CONN_ON_TIME] = conn_shake_no_more},
+	[CONN_ASKING] = {[CONN_ON_CLIENT] = conn_carry_secret,
+		[CONN_ON_REMOTE] = conn_carry_secret,
+		[CONN_ON_TIME] = conn_check_idle},
 	[CONN_REFUSING] = {[CONN_ON_TOLD] = conn_answer_refusal},
 	[CONN_LINGERING] = {[CONN_ON_CLIENT] = conn_discard, [CONN_ON_TIME] = conn_end},
 };
@@ -214,6 +218,7 @@ void conn_end(struct conn *conn)
 	for (unsigned way = 0; way < CONN_DIRECTIONS; way++)
 		byte_queue_free(&conn->ways[way].pending);
 	free(conn->attempt);
+	conn_secret_free(conn->secret);
 	cell->egress->open--;
 	cell->tenant->usage.open--;
 	cell->usage.open--;

@@ -11,6 +11,8 @@
 /* What may be held of a hello with the headers of its records. */
 #define HELLO_BYTES (2 * LIMIT_EGRESS_HELLO_BYTES)
 
+static void look_at_head(struct conn *conn);
+
 static struct text received(const struct conn *conn)
 {
 	return byte_queue_peek(&conn->ways[CONN_OUT].pending);
@@ -65,36 +67,72 @@ static int rewrite(struct conn *conn, const struct http_head *head, size_t len)
 	return r;
 }
 
+/*
+ * The client wants a tunnel to the name of a secret. What comes in it is a request by this name,
+ * and the time of its head begins anew.
+ */
+static void open_inside(struct conn *conn, size_t len)
+{
+	struct byte_queue *pending = &conn->ways[CONN_OUT].pending;
+
+	if (!conn_find_secret(conn))
+		return;
+	if (!conn_answer_tunnel(conn)) {
+		conn_end(conn);
+		return;
+	}
+	byte_queue_consume(pending, len);
+	conn->is_inside = true;
+	conn->via = EGRESS_VIA_SECRET;
+	conn->seen = 0;
+	conn_enter(conn, CONN_HEAD, LIMIT_EGRESS_HEAD_MS);
+	if (pending->len > 0)
+		look_at_head(conn);
+}
+
+/* Reads a head of the form that is due here. */
+static int parse_head(const struct conn *conn, struct text whole, struct http_head *ret)
+{
+	int r;
+
+	if (conn->via != EGRESS_VIA_TRANSPARENT && !conn->is_inside)
+		return http_head_parse(whole, ret);
+	r = http_head_parse_origin(whole, ret);
+	return r == 0 && conn->is_inside && !host_equal(&ret->host, &conn->host) ? -EINVAL : r;
+}
+
 static void take_head(struct conn *conn, struct text bytes, size_t len)
 {
 	struct text whole = {bytes.data, len};
 	struct http_head head;
 	bool transparent = conn->via == EGRESS_VIA_TRANSPARENT;
-	int r = transparent ? http_head_parse_origin(whole, &head) : http_head_parse(whole, &head);
+	int r = parse_head(conn, whole, &head);
 
 	if (r < 0) {
 		(transparent ? refuse_origin : refuse_head)(conn, whole, r);
 		return;
 	}
-	if (!transparent)
+	if (!transparent && !conn->is_inside)
 		conn->via = head.kind == HTTP_CONNECT ? EGRESS_VIA_CONNECT : EGRESS_VIA_HTTP;
 	conn->host = head.host;
 	conn->port = head.port;
-	if (rewrite(conn, &head, len) < 0)
+	if (secret_is_asked(&conn->host) && head.kind == HTTP_CONNECT)
+		open_inside(conn, len);
+	else if (secret_is_asked(&conn->host))
+		conn_take_secret(conn, &head, len);
+	else if (rewrite(conn, &head, len) < 0)
 		conn_end(conn);
 	else
 		conn_open(conn);
 }
 
-void conn_read_head(struct conn *conn)
+static void look_at_head(struct conn *conn)
 {
-	struct text bytes;
+	struct text bytes = received(conn);
 	size_t len;
 
-	if (!read_more(conn, LIMIT_EGRESS_HEAD_BYTES))
-		return;
-	bytes = received(conn);
-	if ((uint8_t)bytes.data[0] == SOCKS_VERSION && conn->via != EGRESS_VIA_TRANSPARENT) {
+	if ((uint8_t)bytes.data[0] == SOCKS_VERSION && conn->via != EGRESS_VIA_TRANSPARENT &&
+		!conn->is_inside) {
 		conn->via = EGRESS_VIA_SOCKS;
 		conn_read_socks(conn);
 		return;
@@ -111,6 +149,12 @@ void conn_read_head(struct conn *conn)
 			http_head_target(bytes));
 }
 
+void conn_read_head(struct conn *conn)
+{
+	if (read_more(conn, LIMIT_EGRESS_HEAD_BYTES))
+		look_at_head(conn);
+}
+
 static void take_socks_request(struct conn *conn, const struct socks_request *request)
 {
 	struct text named = request->named;
@@ -125,6 +169,10 @@ static void take_socks_request(struct conn *conn, const struct socks_request *re
 		return;
 	}
 	conn->host = request->host;
+	if (secret_is_asked(&conn->host)) {
+		open_inside(conn, request->len);
+		return;
+	}
 	byte_queue_consume(&conn->ways[CONN_OUT].pending, request->len);
 	conn_open(conn);
 }

@@ -47,12 +47,15 @@ static void on_addresses(void *context, const struct sockaddr_storage *addresses
 static bool judge(struct conn *conn, const struct egress_tenant *policy)
 {
 	struct cell *cell = conn->cell;
-	struct verdict verdict = rules_judge(&policy->allow, &policy->deny,
-		cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, conn->port);
+	struct verdict verdict = {.any_protocol = true};
 	struct sockaddr_storage address;
 	const char *limit;
 	socklen_t len;
 
+	/* secret_judge() has allowed a secret's host. */
+	if (!conn->secret)
+		verdict = rules_judge(&policy->allow, &policy->deny,
+			cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, conn->port);
 	if (verdict.reason != 0) {
 		conn_refuse(
 			conn, verdict.reason, verdict.rule ? verdict.rule->written : NULL, none);
@@ -190,17 +193,22 @@ void conn_try_next(struct conn *conn)
 		conn_refuse(conn, EGRESS_UPSTREAM_FAILED, NULL, none);
 }
 
-/* Sends the answer that a client waits for before it goes on. */
-static bool answer_client(struct conn *conn)
+bool conn_answer_tunnel(struct conn *conn)
 {
 	static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 	uint8_t reply[SOCKS_REPLY_BYTES];
 
-	conn->is_told = true;
 	socks_reply_put(SOCKS_OK, reply);
 	if (conn->via == EGRESS_VIA_CONNECT)
 		return conn_answer(conn, established, strlen(established));
 	return conn->via != EGRESS_VIA_SOCKS || conn_answer(conn, reply, sizeof(reply));
+}
+
+/* Sends the answer that a client waits for before it goes on. */
+static bool answer_client(struct conn *conn)
+{
+	conn->is_told = true;
+	return conn_answer_tunnel(conn);
 }
 
 /* The host is reached. */
@@ -208,7 +216,9 @@ static void begin(struct conn *conn)
 {
 	free(TAKE_PTR(conn->attempt));
 	conn->is_connected = true;
-	if (!answer_client(conn)) {
+	if (conn->secret) {
+		conn_begin_tls(conn);
+	} else if (!answer_client(conn)) {
 		conn_abort(conn);
 	} else if (conn->port == 443 && !conn->any_protocol) {
 		conn_watch_remote(conn, 0);

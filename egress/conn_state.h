@@ -10,6 +10,9 @@
 #include "egress/conn.h"
 #include "egress/resolver.h"
 
+struct conn_secret;
+struct http_head;
+
 enum conn_state {
 	CONN_HEAD,       /* the client's first bytes, and the rest of an HTTP head */
 	CONN_NAME,       /* a ClientHello, which names the host of a connection to port 443 */
@@ -19,6 +22,8 @@ enum conn_state {
 	CONN_UPSTREAM,   /* egress_upstream's answer */
 	CONN_HELLO,      /* the client's ClientHello */
 	CONN_RELAYING,   /* nothing but bytes */
+	CONN_TLS,        /* the handshake with the host of a secret */
+	CONN_ASKING,     /* the request with the secret, and its answer */
 	CONN_REFUSING,   /* cloisterd, to take the event */
 	CONN_LINGERING,  /* the client, to read its refusal */
 	CONN_STATES,
@@ -65,6 +70,7 @@ struct conn {
 		is_told;    /* is_told: the client has its answer */
 	bool is_attributed; /* call is known */
 	bool any_protocol, by_upstream;
+	bool is_inside; /* a tunnel to host, which is the name of a secret: a head comes in it */
 	uint16_t port;
 	struct host host;
 	size_t seen; /* bytes of the head that were looked at */
@@ -74,7 +80,8 @@ struct conn {
 	struct conn_way ways[CONN_DIRECTIONS];
 	struct conn_attempt *attempt;
 	struct resolver_query *query;
-	const char *limit; /* the key of a limit that was reached */
+	struct conn_secret *secret; /* NULL: the request is for no secret */
+	const char *limit;          /* the key of a limit that was reached */
 };
 
 /* conn.c */
@@ -100,6 +107,8 @@ void conn_read_name(struct conn *conn);
 /* conn_open.c: what leads to a host */
 /** The client has named its host. Judges, and connects or refuses. */
 void conn_open(struct conn *conn);
+/** Tells a client that asked for a tunnel that it has one. Returns false if it takes no bytes. */
+bool conn_answer_tunnel(struct conn *conn);
 void conn_be_resolved(struct conn *conn);
 void conn_be_connected(struct conn *conn);
 void conn_try_next(struct conn *conn);
@@ -110,6 +119,24 @@ void conn_begin_relay(struct conn *conn);
 /* relay.c */
 void conn_relay(struct conn *conn);
 void conn_check_idle(struct conn *conn);
+
+/** What a way may still carry by the limits on bytes. Stores the key of the limit. */
+uint64_t conn_allowance(
+	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key);
+/** Counts what a way has carried. */
+void conn_count(struct conn *conn, enum conn_direction way, uint64_t n);
+
+/* conn_secret.c: CONN_TLS and CONN_ASKING */
+/** Returns the secret that conn->host names, or NULL after a refusal. */
+const struct secret *conn_find_secret(struct conn *conn);
+/** The client has sent a head for that secret, of @len bytes. Connects or refuses. */
+void conn_take_secret(struct conn *conn, const struct http_head *head, size_t len);
+/** The secret's host is connected. */
+void conn_begin_tls(struct conn *conn);
+void conn_shake_hands(struct conn *conn);
+void conn_shake_no_more(struct conn *conn);
+void conn_carry_secret(struct conn *conn);
+void conn_secret_free(struct conn_secret *secret);
 
 /* refusal.c */
 /**

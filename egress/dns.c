@@ -21,9 +21,12 @@ static struct verdict judge(const struct cell *cell, const struct host *host)
 	const struct egress_tenant *policy = cell->tenant->policy;
 	const struct rules *narrowed = cell->is_narrowed ? &cell->narrowed : NULL;
 	struct verdict verdict = {.reason = EGRESS_NOT_ALLOWED};
+	const struct secret *secret;
 
 	if (!policy)
 		return verdict;
+	if (secret_is_asked(host))
+		return secret_judge(policy, narrowed, host, &secret);
 	verdict = rules_judge(&policy->allow, &policy->deny, narrowed, host, 443);
 	return verdict.reason == 0 ? verdict
 				   : rules_judge(&policy->allow, &policy->deny, narrowed, host, 80);

@@ -3,8 +3,10 @@
 #include "egress/http_head.h"
 
 #include "common/cleanup.h"
+#include "common/egress/secret_line.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -72,6 +74,7 @@ static int split_first_line(struct text line, struct http_head *head, struct tex
 	for (size_t i = 0; i < target.len; i++)
 		if (target.data[i] <= ' ' || target.data[i] > '~')
 			return -EBADMSG;
+	head->is_http10 = text_equal(line, TEXT_LITERAL("HTTP/1.0"));
 	head->method = method;
 	*ret_target = target;
 	return 0;
@@ -251,21 +254,27 @@ static int append_fields(const struct http_head *head, struct byte_queue *queue)
 	return r;
 }
 
+/* Appends the authority of @host; @usual is the port that needs no mention. */
+static int append_authority(
+	struct byte_queue *queue, const struct host *host, uint16_t port, uint16_t usual)
+{
+	bool ipv6 = host->kind == HOST_IPV6;
+	char text[LIMIT_EGRESS_HOST_BYTES + 16];
+	int n = snprintf(
+		text, sizeof(text), "%s%s%s", ipv6 ? "[" : "", host->text, ipv6 ? "]" : "");
+
+	if (port != usual)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ":%u", port);
+	return append(queue, (struct text){text, (size_t)n});
+}
+
 int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
 {
 	bool upgrade = lists(head->fields, "Connection", TEXT_LITERAL("upgrade"));
 	bool is_options = text_equal(head->method, TEXT_LITERAL("OPTIONS"));
 	bool bare = head->path.len == 0;
-	bool ipv6 = head->host.kind == HOST_IPV6;
-	char host[LIMIT_EGRESS_HOST_BYTES + 64], port[16] = "";
-	int n, r;
+	int r = append(queue, head->method);
 
-	if (head->port != 80)
-		snprintf(port, sizeof(port), ":%u", head->port);
-	n = snprintf(host, sizeof(host), " HTTP/1.1\r\nHost: %s%s%s%s\r\nConnection: %s\r\n",
-		ipv6 ? "[" : "", head->host.text, ipv6 ? "]" : "", port,
-		upgrade ? "Upgrade" : "close");
-	r = append(queue, head->method);
 	if (r == 0)
 		r = append(queue, TEXT_LITERAL(" "));
 	if (r == 0 && (bare || head->path.data[0] == '?'))
@@ -273,8 +282,133 @@ int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
 	if (r == 0)
 		r = append(queue, head->path);
 	if (r == 0)
-		r = append(queue, (struct text){host, (size_t)n});
+		r = append(queue, TEXT_LITERAL(" HTTP/1.1\r\nHost: "));
+	if (r == 0)
+		r = append_authority(queue, &head->host, head->port, 80);
+	if (r == 0)
+		r = append(queue, upgrade ? TEXT_LITERAL("\r\nConnection: Upgrade\r\n")
+					  : TEXT_LITERAL("\r\nConnection: close\r\n"));
 	if (r == 0)
 		r = append_fields(head, queue);
 	return r == 0 ? append(queue, line_end) : r;
+}
+
+static int parse_length(struct text digits, struct http_body *body)
+{
+	if (digits.len == 0 || digits.len > HTTP_LENGTH_DIGITS)
+		return -EBADMSG;
+	for (size_t i = 0; i < digits.len; i++) {
+		if (digits.data[i] < '0' || digits.data[i] > '9')
+			return -EBADMSG;
+		body->left = body->left * 10 + (uint64_t)(digits.data[i] - '0');
+	}
+	body->framing = HTTP_LENGTH;
+	return 0;
+}
+
+int http_head_body(const struct http_head *head, struct http_body *ret)
+{
+	struct http_body body = {.framing = HTTP_NO_BODY};
+	struct text fields = head->fields, line;
+	unsigned n = 0;
+	int r = 0;
+
+	while (r == 0 && take_line(&fields, &line) == 0) {
+		struct text name = text_take(&line, ':'), value = trimmed(line);
+		bool is_coding = secret_same_field(name, TEXT_LITERAL("Transfer-Encoding"));
+
+		if (!is_coding && !secret_same_field(name, TEXT_LITERAL("Content-Length")))
+			continue;
+		if (n++ > 0)
+			return -EBADMSG;
+		if (!is_coding)
+			r = parse_length(value, &body);
+		else if (head->is_http10 || !same_word(value, "chunked"))
+			r = -EBADMSG;
+		else
+			body.framing = HTTP_CHUNKED;
+	}
+	if (r == 0)
+		*ret = body;
+	return r;
+}
+
+/*
+ * Fields that the host of a secret does not get from a client: those for a proxy or about the
+ * framing, which this process writes itself, and those with credentials: a program that has some of
+ * its own for the host must not carry a workspace's data to another account there.
+ */
+static bool is_kept_back(struct text name, struct text secret)
+{
+	static const struct text names[] = {TEXT_LITERAL("Content-Length"),
+		TEXT_LITERAL("Transfer-Encoding"), TEXT_LITERAL("Trailer"), TEXT_LITERAL("Upgrade"),
+		TEXT_LITERAL("HTTP2-Settings"), TEXT_LITERAL("Authorization"),
+		TEXT_LITERAL("Cookie"), TEXT_LITERAL("X-Api-Key"), TEXT_LITERAL("Api-Key"),
+		TEXT_LITERAL("X-Goog-Api-Key"), TEXT_LITERAL("X-Auth-Token"),
+		TEXT_LITERAL("Private-Token")};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (secret_same_field(name, names[i]))
+			return true;
+	return secret_same_field(name, secret);
+}
+
+static int append_kept(const struct http_head *head, struct text secret, struct byte_queue *queue)
+{
+	struct text fields = head->fields, line;
+	int r = 0;
+
+	while (r == 0 && take_line(&fields, &line) == 0) {
+		struct text rest = line, name = text_take(&rest, ':');
+
+		if (is_for_proxy(name, head->fields) || is_kept_back(name, secret))
+			continue;
+		r = append(queue, line);
+		if (r == 0)
+			r = append(queue, line_end);
+	}
+	return r;
+}
+
+static int append_framing(const struct http_body *body, struct byte_queue *queue)
+{
+	char length[64];
+	int n;
+
+	if (body->framing == HTTP_NO_BODY)
+		return 0;
+	if (body->framing == HTTP_CHUNKED)
+		return append(queue, TEXT_LITERAL("Transfer-Encoding: chunked\r\n"));
+	n = snprintf(length, sizeof(length), "Content-Length: %" PRIu64 "\r\n", body->left);
+	return append(queue, (struct text){length, (size_t)n});
+}
+
+/* TRACE sends back the head that came (RFC 9110, 9.3.8), and TRACK is another name for it. */
+static bool is_served(const struct http_head *head)
+{
+	return !same_word(head->method, "TRACE") && !same_word(head->method, "TRACK") &&
+	       !same_word(head->method, "CONNECT") && !text_equal(head->path, TEXT_LITERAL("*")) &&
+	       (head->path.len == 0 || !memchr(head->path.data, '#', head->path.len));
+}
+
+int http_head_rewrite_for(const struct http_head *head, const struct host *host, uint16_t port,
+	struct text secret, const struct http_body *body, struct byte_queue *queue)
+{
+	int r = is_served(head) ? append(queue, head->method) : -EBADMSG;
+
+	if (r == 0)
+		r = append(queue, head->path.len > 0 && head->path.data[0] == '/'
+					  ? TEXT_LITERAL(" ")
+					  : TEXT_LITERAL(" /"));
+	if (r == 0)
+		r = append(queue, head->path);
+	if (r == 0)
+		r = append(queue, TEXT_LITERAL(" HTTP/1.1\r\nHost: "));
+	if (r == 0)
+		r = append_authority(queue, host, port, 443);
+	if (r == 0)
+		r = append(queue, TEXT_LITERAL("\r\nConnection: close\r\n"));
+	if (r == 0)
+		r = append_kept(head, secret, queue);
+	return r == 0 ? append_framing(body, queue) : r;
 }

@@ -8,6 +8,7 @@
 
 #include "common/byte_queue.h"
 #include "common/egress/host.h"
+#include "egress/http_body.h"
 
 enum http_kind {
 	HTTP_CONNECT = 1, /* CONNECT HOST:PORT */
@@ -17,6 +18,7 @@ enum http_kind {
 
 struct http_head {
 	enum http_kind kind;
+	bool is_http10; /* of HTTP/1.0 */
 	struct host host;
 	uint16_t port;
 	struct text method;
@@ -55,3 +57,19 @@ struct text http_head_host(struct text head);
  * 0 or -ENOMEM.
  */
 int http_head_rewrite(const struct http_head *head, struct byte_queue *queue);
+
+/**
+ * Finds how the body of the request is framed. It is refused where two parsers may read it in two
+ * ways: RFC 9112, 6.1 and 6.3. Returns 0 or -EBADMSG.
+ */
+int http_head_body(const struct http_head *head, struct http_body *ret);
+
+/**
+ * Appends to @queue the head for the host of a secret, without its end: @host and @port in Host,
+ * "Connection: close", the framing of @body in its one form, and what the client has sent except
+ * fields for the proxy, upgrades, the field @secret, and those in which clients send credentials.
+ * The caller sends the secret's line and the empty line after it. Returns 0; -ENOMEM; -EBADMSG if
+ * the path has a fragment or is none, or if the method makes servers send back what they got.
+ */
+int http_head_rewrite_for(const struct http_head *head, const struct host *host, uint16_t port,
+	struct text secret, const struct http_body *body, struct byte_queue *queue);

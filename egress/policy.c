@@ -12,6 +12,8 @@
 #include "common/config/config_reader.h"
 #include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
+#include "common/egress/secret_line.h"
+#include "egress/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +22,7 @@
 #include <sys/stat.h>
 
 #define RESOLVER_BYTES 512
+#define PATH_BYTES     (LIMIT_EGRESS_PATH_BYTES + 1)
 
 struct egress_policy {
 	bool has_files;
@@ -30,6 +33,8 @@ struct egress_policy {
 	struct rule_sets sets;
 	char sets_path[PATH_MAX];
 	char resolver[RESOLVER_BYTES];
+	char ca[PATH_BYTES];     /* egress_ca; "": the system's */
+	struct tls_trust *trust; /* NULL: there are no secrets */
 };
 
 /* A reading under construction: the reader's context. */
@@ -38,6 +43,9 @@ struct draft {
 	struct rule_sets sets;
 	bool in_host;
 	char resolver[RESOLVER_BYTES];
+	char ca[PATH_BYTES];
+	struct config_place ca_place;
+	struct tls_trust *trust;
 };
 
 static const struct {
@@ -60,6 +68,7 @@ static void release_tenants(struct egress_tenant *tenants, size_t n)
 		rules_done(&tenants[i].allow);
 		rules_done(&tenants[i].deny);
 		free(tenants[i].private.items);
+		secrets_done(&tenants[i].secrets);
 	}
 	free(tenants);
 }
@@ -68,6 +77,7 @@ static void release_draft(struct draft *draft)
 {
 	release_tenants(draft->tenants.items, draft->tenants.count);
 	rule_sets_done(&draft->sets);
+	tls_trust_free(draft->trust);
 }
 
 static const struct egress_tenant defaults = {
@@ -171,6 +181,28 @@ static void set_upstream(
 	config_wrong(reader, "egress_upstream: \"%s\": write http://HOST:PORT", value);
 }
 
+static void add_secret(
+	struct config_reader *reader, struct egress_tenant *tenant, const char *value)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES] = "memory is out";
+
+	if (tenant->secrets_file != reader->file)
+		secrets_done(&tenant->secrets);
+	tenant->secrets_file = reader->file;
+	if (secrets_add(&tenant->secrets, text_from(value), why, sizeof(why)) < 0)
+		config_wrong(reader, "egress_secret: %s", why);
+}
+
+static void set_ca(struct config_reader *reader, const char *value)
+{
+	struct draft *draft = reader->context;
+
+	if (value[0] != '/' || strlen(value) >= sizeof(draft->ca))
+		config_wrong(reader, "egress_ca: not the absolute path of a file");
+	snprintf(draft->ca, sizeof(draft->ca), "%s", value);
+	draft->ca_place = (struct config_place){reader->file, reader->line};
+}
+
 static void set_choice(struct config_reader *reader, const char *key, const char *value,
 	const char *yes, const char *no, bool *ret)
 {
@@ -223,6 +255,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 
 	if (draft->in_host && strcmp(name, "egress_resolver") == 0)
 		set_resolver(reader, draft->resolver, value);
+	if (draft->in_host && strcmp(name, "egress_ca") == 0)
+		set_ca(reader, value);
 	if (!tenant)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
@@ -240,6 +274,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		add_networks(reader, tenant, value);
 	else if (strcmp(name, "egress_upstream") == 0)
 		set_upstream(reader, tenant, value);
+	else if (strcmp(name, "egress_secret") == 0)
+		add_secret(reader, tenant, value);
 }
 
 static void log_mistake(void *context, const char *file, unsigned line, const char *message)
@@ -301,6 +337,26 @@ static uint64_t find_dead_rules(const struct draft *draft)
 	return mistakes;
 }
 
+/* The certificates, which only a secret needs. */
+static void read_trust(struct config_reader *reader, struct draft *draft)
+{
+	const char *path = draft->ca[0] ? draft->ca : tls_system_certificates();
+	const struct egress_tenant *tenants = draft->tenants.items;
+	bool has_secrets = false;
+
+	for (size_t i = 0; i < draft->tenants.count; i++)
+		has_secrets |= tenants[i].secrets.count > 0;
+	if (!has_secrets)
+		return;
+	if (!path)
+		config_wrong_at(reader, &draft->ca_place,
+			"egress_secret needs the certificates to trust: install ca-certificates, "
+			"or name a file by egress_ca");
+	else if (tls_trust_new(path, &draft->trust) < 0)
+		config_wrong_at(reader, &draft->ca_place,
+			"%s: no certificates can be read from it (egress_ca)", path);
+}
+
 static int read_files(struct egress_policy *policy, bool only_roots, struct draft *draft)
 {
 	static const struct config_complaints complaints = {log_mistake, NULL};
@@ -314,8 +370,12 @@ static int read_files(struct egress_policy *policy, bool only_roots, struct draf
 		fprintf(stderr, "cloister-egress: the configuration is not root's alone\n");
 		return -EPERM;
 	}
-	if (r == 0)
+	if (r == 0) {
 		reader.mistakes += find_dead_rules(draft);
+		if (!draft->ca_place.file)
+			draft->ca_place.file = names.paths[0];
+		read_trust(&reader, draft);
+	}
 	return r == 0 && reader.mistakes > 0 ? -EINVAL : r;
 }
 
@@ -384,6 +444,9 @@ int egress_policy_read(struct egress_policy *policy, bool only_roots)
 	policy->sets = draft.sets;
 	draft.sets = (struct rule_sets){0};
 	memcpy(policy->resolver, draft.resolver, sizeof(policy->resolver));
+	memcpy(policy->ca, draft.ca, sizeof(policy->ca));
+	tls_trust_free(policy->trust);
+	policy->trust = TAKE_PTR(draft.trust);
 	return 0;
 }
 
@@ -404,4 +467,23 @@ const struct rule_sets *egress_policy_sets(const struct egress_policy *policy)
 const char *egress_policy_resolver(const struct egress_policy *policy)
 {
 	return policy->resolver;
+}
+
+const struct tls_trust *egress_policy_trust(const struct egress_policy *policy)
+{
+	return policy->trust;
+}
+
+const char *egress_policy_file(const struct egress_policy *policy, size_t i)
+{
+	if (policy->ca[0] && i-- == 0)
+		return policy->ca;
+	for (size_t j = 0; j < policy->n_tenants; j++) {
+		const struct secrets *secrets = &policy->tenants[j].secrets;
+
+		if (i < secrets->count)
+			return secrets->items[i].file;
+		i -= secrets->count;
+	}
+	return NULL;
 }

@@ -7,6 +7,7 @@
  */
 
 #include "common/egress/rules.h"
+#include "egress/secret.h"
 
 struct egress_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
@@ -19,10 +20,13 @@ struct egress_tenant {
 	bool has_upstream;
 	struct host upstream;
 	uint16_t upstream_port;
-	const char *allow_file, *deny_file, *private_file; /* that set them last, while reading */
+	struct secrets secrets;
+	/* The files that set them last, while reading. */
+	const char *allow_file, *deny_file, *private_file, *secrets_file;
 };
 
 struct egress_policy;
+struct tls_trust;
 
 /**
  * Opens the directory of the configuration at @config, or, if it is "", makes a policy that gives
@@ -46,6 +50,15 @@ const struct rule_sets *egress_policy_sets(const struct egress_policy *policy);
 
 /** Returns egress_resolver as ares_set_servers_ports_csv(3) takes it; "": the system's. */
 const char *egress_policy_resolver(const struct egress_policy *policy);
+
+/** Returns the certificates by which hosts of secrets are known; NULL: there are no secrets. */
+const struct tls_trust *egress_policy_trust(const struct egress_policy *policy);
+
+/**
+ * Returns the path of a file that was read and is read again on reload, besides the configuration
+ * and the sets; NULL if there are fewer than @i + 1. Valid until the next reading.
+ */
+const char *egress_policy_file(const struct egress_policy *policy, size_t i);
 
 /** Writes the path of the file of sets: the one beside this program, or the installed one. */
 void egress_sets_path(char *ret, size_t size);

@@ -4,6 +4,7 @@
  * that met it has it, and then to the client, with what was refused, why, and what is allowed.
  */
 #include "common/cleanup.h"
+#include "common/egress/secret_line.h"
 #include "egress/conn_state.h"
 #include "egress/socks.h"
 
@@ -32,6 +33,8 @@ static const struct {
 	[EGRESS_UPSTREAM_FAILED] = {502, SOCKS_REFUSED,
 		"The host is allowed, but did not accept the connection."},
 	[EGRESS_BAD_REQUEST] = {400, SOCKS_FAILED, "This is no request that can be passed on."},
+	[EGRESS_UNKNOWN_SECRET] = {403, SOCKS_NOT_ALLOWED,
+		"No egress_secret of this workspace has this name."},
 };
 
 /* A host that could not be parsed, for logs and models: "?" for what is not to be printed, or may
@@ -101,6 +104,16 @@ static void list_rules(const struct rules *rules, char *text, size_t size)
 		snprintf(text + len, size - len, " nothing");
 }
 
+/* Appends the names that stand for secrets. */
+static void list_secrets(const struct secrets *secrets, char *text, size_t size)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < secrets->count && len + LIMIT_EGRESS_HOST_BYTES < size; i++)
+		len += (size_t)snprintf(text + len, size - len, " http://%s" SECRET_DOMAIN "/",
+			secrets->items[i].name);
+}
+
 static void explain(const struct conn *conn, char *text, size_t size)
 {
 	const struct egress_tenant *policy = conn->cell->tenant->policy;
@@ -114,6 +127,7 @@ static void explain(const struct conn *conn, char *text, size_t size)
 		len += (size_t)snprintf(text + len, size - len, " It is: %s.", conn->limit);
 	if (answers[conn->reason].status == 403 && policy) {
 		snprintf(text + len, size - len, "\nAllowed here:");
+		list_secrets(&policy->secrets, text, size - 64);
 		list_rules(conn->cell->is_narrowed ? &conn->cell->narrowed : &policy->allow, text,
 			size - 64);
 		len = strlen(text);

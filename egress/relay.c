@@ -16,8 +16,7 @@
 
 static char chunk[CHUNK];
 
-/* What a way may still carry by the limits on bytes. */
-static uint64_t allowance(
+uint64_t conn_allowance(
 	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key)
 {
 	const struct cell *cell = conn->cell;
@@ -37,7 +36,7 @@ static uint64_t allowance(
 	return of_tenant < of_cell ? of_tenant : of_cell;
 }
 
-static void count(struct conn *conn, enum conn_direction way, uint64_t n)
+void conn_count(struct conn *conn, enum conn_direction way, uint64_t n)
 {
 	struct usage *tenant = &conn->cell->tenant->usage, *cell = &conn->cell->usage;
 
@@ -72,7 +71,7 @@ static int send_pending(struct conn *conn, enum conn_direction way, uint64_t lef
 		n = send_some(conn->fds[!way], bytes.data, bytes.len < left ? bytes.len : left);
 		if (n < 0)
 			return (int)n;
-		count(conn, way, (uint64_t)n);
+		conn_count(conn, way, (uint64_t)n);
 		left -= (uint64_t)n;
 		byte_queue_consume(pending, (size_t)n);
 	}
@@ -98,7 +97,7 @@ static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left)
 		conn->ways[way].is_blocked = sent == -EAGAIN;
 		return (int)sent;
 	}
-	count(conn, way, (uint64_t)sent);
+	conn_count(conn, way, (uint64_t)sent);
 	n = recv(from, chunk, (size_t)sent, MSG_TRUNC | MSG_DONTWAIT);
 	return n == sent ? 1 : n < 0 ? -errno : -EIO;
 }
@@ -113,7 +112,7 @@ static int carry(struct conn *conn, enum conn_direction way)
 		return 0;
 	state->is_blocked = false;
 	for (unsigned n = 0; r > 0 && n < CHUNKS_ONCE; n++) {
-		uint64_t now = monotonic_ms(), left = allowance(conn, way, now, &conn->limit);
+		uint64_t now = monotonic_ms(), left = conn_allowance(conn, way, now, &conn->limit);
 
 		r = state->pending.len > 0 ? send_pending(conn, way, left)
 					   : copy_chunk(conn, way, left);
@@ -161,7 +160,7 @@ void conn_check_idle(struct conn *conn)
 	uint64_t idle = monotonic_ms() - conn->active_ms;
 
 	if (idle < LIMIT_EGRESS_IDLE_MS) {
-		conn_enter(conn, CONN_RELAYING, (unsigned)(LIMIT_EGRESS_IDLE_MS - idle));
+		conn_enter(conn, conn->state, (unsigned)(LIMIT_EGRESS_IDLE_MS - idle));
 		return;
 	}
 	conn->reason = EGRESS_LIMIT;

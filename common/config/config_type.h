@@ -27,6 +27,7 @@ enum config_type {
 	CONFIG_ROOTS,    /* struct root_list */
 	CONFIG_PATHS,    /* struct string_list: absolute */
 	CONFIG_PATTERNS, /* struct string_list: "default", "none" and PCRE2 patterns */
+	CONFIG_SECRETS,  /* struct string_list: NAME host= header= file= */
 	CONFIG_ENVIRONMENT,
 	CONFIG_TYPES,
 };

@@ -4,6 +4,7 @@
 
 #include "common/byte_queue.h"
 #include "common/cleanup.h"
+#include "common/egress/secret_line.h"
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/notes.h"
@@ -110,6 +111,24 @@ static void list_allowed(char allowed[static ALLOWED_BYTES], const struct worksp
 		snprintf(allowed + len, ALLOWED_BYTES - len, "%s", " and others");
 }
 
+/* Writes the base URLs of the workspace's secrets, as far as there is room. */
+static void list_secrets(char allowed[static ALLOWED_BYTES], const struct workspace *workspace)
+{
+	const struct string_list *secrets = &workspace_tenant(workspace)->egress_secrets;
+	size_t len = 0;
+
+	allowed[0] = '\0';
+	for (size_t i = 0; i < secrets->count; i++) {
+		const char *secret = secrets->strings[i];
+		int name = (int)strcspn(secret, " \t");
+
+		if (len + (size_t)name + sizeof(" http://" SECRET_DOMAIN "/") > ALLOWED_BYTES)
+			return;
+		len += (size_t)snprintf(allowed + len, ALLOWED_BYTES - len,
+			"%shttp://%.*s" SECRET_DOMAIN "/", len > 0 ? " " : "", name, secret);
+	}
+}
+
 /* What follows the host's name in the sentence about a refusal. */
 static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_NOT_ALLOWED] = "is not allowed in this workspace",
@@ -127,6 +146,7 @@ static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_BAD_REQUEST] =
 		"was not connected: the program did not ask as the client of an HTTP or "
 		"SOCKS5 proxy does",
+	[EGRESS_UNKNOWN_SECRET] = "stands for no secret of this workspace",
 };
 
 /* The same where the program knew no proxy, if that needs other words. */
@@ -171,12 +191,18 @@ void call_network_note(
 	if (use->n_denials > 1)
 		snprintf(others, sizeof(others), " (and %zu more kinds of refusals)",
 			use->n_denials - 1);
-	list_allowed(allowed, workspace);
 	name_host(first, name);
 	sentence = sentence_without_proxy(first);
 	if (!sentence)
 		sentence = sentences[first->reason];
-	if (first->reason == EGRESS_NOT_ALLOWED || first->reason == EGRESS_PORT)
+	if (first->reason == EGRESS_UNKNOWN_SECRET)
+		list_secrets(allowed, workspace);
+	else
+		list_allowed(allowed, workspace);
+	if (first->reason == EGRESS_UNKNOWN_SECRET)
+		notes_add(notes, "%s %s%s; there are: %s", first->host, sentence, others,
+			*allowed ? allowed : "none");
+	else if (first->reason == EGRESS_NOT_ALLOWED || first->reason == EGRESS_PORT)
 		notes_add(notes, "%s %s%s; allowed are: %s", name, sentence, others,
 			*allowed ? allowed : "no hosts");
 	else

@@ -26,8 +26,9 @@ struct config_host {
 	char *user;           /* the user to become when started as root */
 	char *egress_socket;  /* where cloister-egress connects; NULL: cloisterd starts it */
 	char *egress_user;    /* the user of one that connects; NULL: DEFAULT_EGRESS_USER */
-	struct string_list egress_resolver; /* cloister-egress reads it */
-	uint64_t mode;                      /* enum config_mode */
+	struct string_list egress_resolver; /* cloister-egress reads these two */
+	char *egress_ca;
+	uint64_t mode; /* enum config_mode */
 	struct id_list admin_groups, observer_groups;
 	uint64_t connections;
 	uint64_t connections_per_user;

@@ -3,6 +3,7 @@
 #include "supervisor/config/config_egress.h"
 
 #include "common/egress/rules.h"
+#include "common/egress/secret_line.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -80,6 +81,29 @@ static bool check_upstream(const char *word, char *why, size_t size)
 	return false;
 }
 
+/*
+ * The file is looked at, not opened: cloisterd is not to have what is in it, and may not even be
+ * able to find it. The owner and what cloisterd cannot see, cloister-egress checks.
+ */
+static bool check_secret(const char *value, char *why, size_t size)
+{
+	char path[LIMIT_EGRESS_PATH_BYTES + 1];
+	struct secret_line line;
+	struct stat attributes;
+	const char *wrong;
+
+	if (secret_line_parse(text_from(value), &line, why, size) < 0)
+		return false;
+	snprintf(path, sizeof(path), "%.*s", (int)line.file.len, line.file.data);
+	if (stat(path, &attributes) < 0)
+		wrong = errno == ENOENT || errno == ENOTDIR ? "there is no such file" : NULL;
+	else
+		wrong = secret_file_wrong(&attributes);
+	if (wrong)
+		snprintf(why, size, "%s: %s", path, wrong);
+	return !wrong;
+}
+
 bool config_egress_check(enum egress_words kind, const char *word, char *why, size_t size)
 {
 	switch (kind) {
@@ -90,6 +114,8 @@ bool config_egress_check(enum egress_words kind, const char *word, char *why, si
 		return check_network(word, why, size);
 	case EGRESS_WORDS_RESOLVER:
 		return check_resolver(word, why, size);
+	case EGRESS_WORDS_SECRET:
+		return check_secret(word, why, size);
 	default:
 		return check_upstream(word, why, size);
 	}

@@ -16,6 +16,7 @@ enum egress_words {
 	EGRESS_WORDS_NETWORKS, /* ADDRESS/PREFIX */
 	EGRESS_WORDS_RESOLVER, /* ADDRESS[:PORT] */
 	EGRESS_WORDS_UPSTREAM, /* http://HOST:PORT */
+	EGRESS_WORDS_SECRET,   /* a line of common/egress/secret_line.h */
 };
 
 /** Whether @word has the form; otherwise the reason is in @why, which has @size bytes. */

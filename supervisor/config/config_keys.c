@@ -30,6 +30,7 @@ const struct config_key config_keys[] = {
 	{"egress_socket", HOST(egress_socket), .type = CONFIG_PATH, .at_start = true},
 	{"egress_user", HOST(egress_user), .type = CONFIG_USER, .at_start = true},
 	{"egress_resolver", HOST(egress_resolver), .type = CONFIG_RESOLVER},
+	{"egress_ca", HOST(egress_ca), .type = CONFIG_PATH},
 	{"mode", HOST(mode), .type = CONFIG_CHOICE, .choices = {"user", "system"}, .at_start = true},
 	{"tenants", HOST(tenants), .type = CONFIG_CHOICE, .choices = {"expected", "none"}},
 	{"umask", HOST(umask), .type = CONFIG_MODE, .max = 0077, .fallback = 0022, .at_start = true},
@@ -64,6 +65,7 @@ const struct config_key config_keys[] = {
 	{"egress_bytes_in", TENANT(egress_bytes_in), .type = CONFIG_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES},
 	{"egress_bytes_out", TENANT(egress_bytes_out), .type = CONFIG_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES},
 	{"egress_upstream", TENANT(egress_upstream), .type = CONFIG_UPSTREAM},
+	{"egress_secret", TENANT(egress_secrets), .type = CONFIG_SECRETS},
 	{"egress_port", TENANT(egress_port), .type = CONFIG_NUMBER, .min = LIMIT_PROXY_PORT_MIN, .max = 65535, .fallback = DEFAULT_EGRESS_PORT},
 	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit"}},
 	{"shell", TENANT(shell), .type = CONFIG_CHOICE, .choices = {"auto", "sh", "bash"}},
@@ -146,6 +148,7 @@ static const struct {
 	[CONFIG_ROOTS] = {"an absolute path without \".\", \"..\" or \"//\"", true, STORED_ROOTS},
 	[CONFIG_PATHS] = {"an absolute path without \".\", \"..\" or \"//\"", true, STORED_STRINGS},
 	[CONFIG_PATTERNS] = {"a pattern, \"default\" or \"none\"", true, STORED_STRINGS},
+	[CONFIG_SECRETS] = {"a secret", true, STORED_STRINGS},
 	[CONFIG_ENVIRONMENT] = {"NAME=VALUE, the name of letters, digits and _", true,
 		STORED_STRINGS},
 };

@@ -315,6 +315,31 @@ static void set_upstream(
 	*(char **)field = copy;
 }
 
+/* What is behind the name is in no message: somebody may have written a secret there. */
+static void set_secret(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES];
+	struct string_list *list = field;
+	size_t name_len = strcspn(value, " \t");
+
+	if (!config_egress_check(EGRESS_WORDS_SECRET, value, why, sizeof(why))) {
+		config_wrong(reader, "%s: %s", key->name, why);
+		return;
+	}
+	for (size_t i = 0; i < list->count; i++)
+		if (strcspn(list->strings[i], " \t") == name_len &&
+			strncmp(list->strings[i], value, name_len) == 0) {
+			config_wrong(reader, "%s: \"%.*s\" is given twice", key->name,
+				(int)name_len, value);
+			return;
+		}
+	if (list->count >= LIMIT_EGRESS_SECRETS)
+		config_wrong(reader, "%s: more than %d secrets", key->name, LIMIT_EGRESS_SECRETS);
+	else
+		add_string(reader, key, list, value);
+}
+
 static void add_root(struct config_reader *reader, const struct config_key *key,
 	struct root_list *list, struct tenant_root *root)
 {
@@ -493,6 +518,7 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 		[CONFIG_ROOTS] = set_root,
 		[CONFIG_PATHS] = set_readonly_path,
 		[CONFIG_PATTERNS] = set_pattern,
+		[CONFIG_SECRETS] = set_secret,
 		[CONFIG_ENVIRONMENT] = set_environment,
 	};
 

@@ -74,7 +74,7 @@ struct tenant {
 	uint64_t network;     /* enum tenant_network */
 	uint64_t egress_port; /* at which commands reach cloister-egress */
 	/* cloister-egress reads these itself; here they are checked and shown */
-	struct string_list egress_allow, egress_deny, egress_private;
+	struct string_list egress_allow, egress_deny, egress_private, egress_secrets;
 	char *egress_upstream;
 	uint64_t egress_sni, egress_connections, egress_connect_rate;
 	uint64_t egress_bytes_in, egress_bytes_out;

@@ -21,8 +21,8 @@ OPEN, CLOSE, CALL, CALL_END, RELOAD = 1, 2, 3, 4, 5
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = 32, 33, 34, 35, 36, 37
 PROXY, DNS, HTTP, HTTPS, DIAG = 1, 2, 4, 8, 16
 REASONS = ("", "not_allowed", "denied", "port", "private_address", "sni_mismatch", "dns_failed", "limit",
-           "upstream_failed", "proxy_lost", "bad_request")
-VIAS = ("", "connect", "http", "socks", "dns", "transparent")
+           "upstream_failed", "proxy_lost", "bad_request", "unknown_secret")
+VIAS = ("", "connect", "http", "socks", "dns", "transparent", "secret")
 FILES = [BUILD / "bin" / name for name in ("cloister-egress", "egress-sets")]
 WAIT_S = 30
 

@@ -102,6 +102,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "user", "nobody", NULL, "no-such-user"},
 	{CONFIG_SECTION_HOST, "egress_socket", "/run/x/egress.sock", NULL, "egress.sock"},
 	{CONFIG_SECTION_HOST, "egress_user", "nobody", NULL, "no-such-user"},
+	{CONFIG_SECTION_HOST, "egress_ca", "/etc/ca.pem", NULL, "ca.pem"},
 	{CONFIG_SECTION_HOST, "egress_resolver", "127.0.0.53 [::1]:5353", NULL, "dns.test"},
 	{CONFIG_SECTION_HOST, "mode", "user", "0", "root"},
 	{CONFIG_SECTION_HOST, "connections", "7", "7", "4097"},
@@ -128,6 +129,10 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "egress_deny", "a.test:443", NULL, "tcp:a.test"},
 	{CONFIG_SECTION_TENANT, "egress_private", "10.2.0.0/16 192.168.1.7", NULL,
 		"169.254.169.254"},
+	/* A regular file that exists everywhere and that others may not read. */
+	{CONFIG_SECTION_TENANT, "egress_secret",
+		"s host=a.test header=\"Authorization: Bearer\" file=/proc/self/mem", NULL,
+		"s host=a.test header=X-Key file=/etc/passwd"},
 	{CONFIG_SECTION_TENANT, "egress_port", "1024", "1024", "1023"},
 	{CONFIG_SECTION_TENANT, "egress_sni", "off", "1", "no"},
 	{CONFIG_SECTION_TENANT, "egress_connections", "9", "9", "1000001"},
@@ -316,6 +321,21 @@ static void test_no_blocked_commands(void **state)
 	config_release(config);
 	refuses("[tenant t]\nblocked_commands = none\n  default\n",
 		"/c.conf:3: blocked_commands: \"none\" stands alone\n");
+}
+
+/* A name is said, and nothing that somebody may have taken for the place of the secret. */
+static void test_secrets(void **state)
+{
+	(void)state;
+	refuses("[tenant t]\negress_secret = s host=a.test header=X-Key file=/proc/self/mem\n"
+		"  s host=b.test header=\"X-Key: sk-1\" file=/proc/self/mem\n"
+		"egress_secret = u host=a.test header=X-Key file=/nonexistent/key\n"
+		"egress_secret = v host=a.test header=\"X Key: sk-1\" file=/proc/self/mem\n",
+		"/c.conf:3: egress_secret: \"s\" is given twice\n"
+		"/c.conf:4: egress_secret: /nonexistent/key: there is no such file\n"
+		"/c.conf:5: egress_secret: header= is not \"FIELD: PREFIX\", the name of a field "
+		"of "
+		"an HTTP request that says nothing about its host or end, and printable ASCII\n");
 }
 
 static void test_every_mistake_is_named(void **state)
@@ -592,6 +612,7 @@ int main(void)
 			test_nothing_said_is_nothing_allowed, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_no_blocked_commands, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_secrets, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_every_mistake_is_named, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),

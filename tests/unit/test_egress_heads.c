@@ -127,6 +127,124 @@ static void test_rewrite(void **state)
 		"Content-Length: 3\r\n\r\n");
 }
 
+#define POST "POST http://s.cloister.internal/ HTTP/1.1\r\n"
+
+static void check_framing(const char *head, int expected, unsigned framing, uint64_t left)
+{
+	struct http_body body = {0};
+	struct http_head parsed;
+	int r;
+
+	assert_int_equal(http_head_parse(text_from(head), &parsed), 0);
+	r = http_head_body(&parsed, &body);
+	if (r != expected || body.framing != framing || body.left != left)
+		fail_msg("%s: %d, %u, %llu", head, r, body.framing, (unsigned long long)body.left);
+}
+
+static void test_framing(void **state)
+{
+	(void)state;
+	check_framing(POST "\r\n", 0, HTTP_NO_BODY, 0);
+	check_framing(POST "Content-Length: 0042 \r\n\r\n", 0, HTTP_LENGTH, 42);
+	check_framing(POST "content-length:999999999999999999\r\n\r\n", 0, HTTP_LENGTH,
+		999999999999999999);
+	check_framing(POST "Transfer-Encoding: Chunked\r\n\r\n", 0, HTTP_CHUNKED, 0);
+	check_framing(POST "Content-Length: 1000000000000000000\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length: 1\r\ncontent_length: 1\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(
+		POST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length: 1,1\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length: 1 1\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length:\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Content-Length: -1\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Transfer-Encoding: chunked, chunked\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(POST "Transfer-Encoding: gzip\r\n\r\n", -EBADMSG, 0, 0);
+	check_framing(
+		"POST http://a/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", -EBADMSG, 0, 0);
+}
+
+/* Gives a body in two pieces, cut at each place, and checks how much of it is the body's. */
+static void check_body(struct http_body begun, struct text bytes, ssize_t expected)
+{
+	for (size_t cut = 0; cut <= bytes.len; cut++) {
+		struct http_body body = begun;
+		ssize_t n = http_body_take(&body, (struct text){bytes.data, cut}), more = 0;
+
+		if (n >= 0)
+			more = http_body_take(
+				&body, (struct text){bytes.data + n, bytes.len - (size_t)n});
+		if ((n < 0 ? n : more < 0 ? more : n + more) != expected)
+			fail_msg("%.*s, cut at %zu: %zd and %zd", (int)bytes.len, bytes.data, cut,
+				n, more);
+		if (expected >= 0)
+			assert_true(http_body_is_over(&body));
+	}
+}
+
+static void test_body(void **state)
+{
+	static const char *const broken[] = {"5;a=b\r\n", "5 \r\n", " 5\r\n", "5\n", "\r\n",
+		"0x5\r\n", "-5\r\n", "g\r\n", "5\r\nhellox", "5\r\nhello\n", "5\r\nhello\rx",
+		"0\r\nX: y\r\n\r\n", "0\r\n\n", "0\r\n\rx", "1234567890123456\r\n"};
+	const struct http_body chunks = {.framing = HTTP_CHUNKED};
+
+	(void)state;
+	check_body((struct http_body){.framing = HTTP_NO_BODY}, text_from("GET /"), 0);
+	check_body((struct http_body){.framing = HTTP_LENGTH, .left = 3}, text_from("abcGET"), 3);
+	check_body(chunks, text_from("0\r\n\r\nGET"), 5);
+	check_body(chunks, text_from("5\r\nhello\r\n00a\r\n0123456789\r\n000\r\n\r\nGET"), 34);
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++)
+		check_body(chunks, text_from(broken[i]), -EBADMSG);
+}
+
+static void check_rewrite_for(const char *head, int expected, const char *rewritten)
+{
+	struct byte_queue queue = {0};
+	struct http_head parsed;
+	struct http_body body;
+	struct host host;
+	int r;
+
+	assert_int_equal(host_parse(text_from("[::1]"), &host), 0);
+	assert_int_equal(http_head_parse(text_from(head), &parsed), 0);
+	assert_int_equal(http_head_body(&parsed, &body), 0);
+	r = http_head_rewrite_for(&parsed, &host, 443, text_from("X-Own"), &body, &queue);
+	if (r != expected || (r == 0 && !text_equal(byte_queue_peek(&queue), text_from(rewritten))))
+		fail_msg("%s\nbecame %d\n%.*s", head, r, (int)queue.len,
+			byte_queue_peek(&queue).data);
+	byte_queue_free(&queue);
+}
+
+#define AS_POST "POST / HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n"
+
+static void test_rewrite_for(void **state)
+{
+	static const char *const kept_back[] = {"Host", "Connection", "Keep-Alive",
+		"Proxy-Connection", "Proxy-Authorization", "TE", "Trailer", "Upgrade",
+		"HTTP2-Settings", "Authorization", "Cookie", "X-Api-Key", "Api-Key",
+		"X-Goog-Api-Key", "X-Auth-Token", "Private-Token", "X-Own", "x-own", "X_Own",
+		"AUTHORIZATION", "x_api_key", "X-Hop"};
+	char head[300];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(kept_back); i++) {
+		snprintf(head, sizeof(head),
+			POST "%s: forged\r\nConnection: x-hop, close\r\nA: b\r\n\r\n",
+			kept_back[i]);
+		check_rewrite_for(head, 0, AS_POST "A: b\r\n");
+	}
+	check_rewrite_for(POST "Content-Length: 007\r\nA: b\r\n\r\n", 0,
+		AS_POST "A: b\r\nContent-Length: 7\r\n");
+	check_rewrite_for(POST "Transfer-Encoding:  CHUNKED\r\n\r\n", 0,
+		AS_POST "Transfer-Encoding: chunked\r\n");
+	check_rewrite_for("GET http://a?b HTTP/1.1\r\n\r\n", 0,
+		"GET /?b HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n");
+	check_rewrite_for("TRACE http://a/ HTTP/1.1\r\n\r\n", -EBADMSG, NULL);
+	check_rewrite_for("Track http://a/ HTTP/1.1\r\n\r\n", -EBADMSG, NULL);
+	check_rewrite_for("CONNECT a:80 HTTP/1.1\r\n\r\n", -EBADMSG, NULL);
+}
+
 #define BYTES(literal) ((struct text){literal, sizeof(literal) - 1})
 
 static void test_socks_greeting(void **state)
@@ -298,6 +416,9 @@ int main(void)
 		cmocka_unit_test(test_head_end),
 		cmocka_unit_test(test_many_fields),
 		cmocka_unit_test(test_rewrite),
+		cmocka_unit_test(test_framing),
+		cmocka_unit_test(test_body),
+		cmocka_unit_test(test_rewrite_for),
 		cmocka_unit_test(test_socks_greeting),
 		cmocka_unit_test(test_socks_request),
 		cmocka_unit_test(test_client_hello),

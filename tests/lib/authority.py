@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A certificate authority of the test's own, and servers that speak TLS under test names."""
+
+import contextlib
+import pathlib
+import socket
+import ssl
+import subprocess
+
+import egress
+
+# Faster to make than one of RSA.
+KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+class Authority:
+    def __init__(self, directory, name="cloister test CA"):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(exist_ok=True)
+        self.certificate = self.directory / "ca.pem"
+        self._openssl("req", "-x509", *KEY, "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                      "-keyout", "ca.key", "-out", "ca.pem")
+
+    def _openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True)
+
+    def context(self, name, days=2):
+        """A server's context with a certificate for the name or address."""
+        kind = "IP" if name.replace(".", "").isdigit() else "DNS"
+        (self.directory / "extensions").write_text(f"subjectAltName = {kind}:{name}\n")
+        self._openssl("req", *KEY, "-nodes", "-subj", "/CN=host", "-keyout", "host.key", "-out", "host.csr")
+        self._openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days",
+                      str(days), "-extfile", "extensions", "-out", "host.pem")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.directory / "host.pem", self.directory / "host.key")
+        return context
+
+
+class Server(egress.Host):
+    """serve(connection) for each client, within TLS."""
+
+    def __init__(self, context, serve, **keywords):
+        self.context, self.served = context, serve
+        super().__init__(self._shake, **keywords)
+
+    def _shake(self, connection):
+        connection.settimeout(egress.WAIT_S)
+        with self.context.wrap_socket(connection, server_side=True) as within:
+            self.served(within)
+            with contextlib.suppress(OSError, ValueError):  # it may have ended TLS itself
+                within.unwrap()
+
+
+def read_request(connection):
+    """Reads a request as a strict server does: its head as it came, and its body."""
+    head = egress.read_head(connection)
+    fields = [line.split(b": ", 1) for line in head.split(b"\r\n")[1:-2]]
+    names = {name.lower(): value for name, value in fields}
+    if names.get(b"transfer-encoding") == b"chunked":
+        body = b""
+        while size := int(_line(connection), 16):
+            body += _exactly(connection, size)
+            assert _line(connection) == b""
+        assert _line(connection) == b""
+        return head, body
+    return head, _exactly(connection, int(names.get(b"content-length", b"0")))
+
+
+def _line(connection):
+    line = b""
+    while not line.endswith(b"\r\n"):
+        line += _exactly(connection, 1)
+    return line[:-2]
+
+
+def _exactly(connection, size):
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionError("the request was cut off")
+        data += more
+    return data
+
+
+def rest(connection):
+    """What comes behind a request until the client has closed its end."""
+    connection.settimeout(egress.WAIT_S)
+    with contextlib.suppress(ssl.SSLError, socket.timeout, ConnectionError):
+        return egress.read_all(connection)
+    return b""
