@@ -12,6 +12,7 @@
 #include "common/doctor.h"
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,17 +76,38 @@ static void print_states(struct json_object *states)
 	putchar('\n');
 }
 
+/* How long results are kept: the shortest and the longest time of a tenant. */
+static void print_horizon(struct json_object *tenants)
+{
+	long long least = LLONG_MAX, most = 0;
+
+	for (size_t i = 0; i < json_object_array_length(tenants); i++) {
+		long long ms = number(json_object_array_get_idx(tenants, i), "key_horizon_ms");
+
+		least = ms < least ? ms : least;
+		most = ms > most ? ms : most;
+	}
+	if (most > 0)
+		printf("             results are kept for %lld s", least / 1000);
+	if (most > least)
+		printf(" to %lld s, by tenant", most / 1000);
+	if (most > 0)
+		putchar('\n');
+}
+
 static void print_keys(struct json_object *keys)
 {
 	if (!keys) {
 		puts("keys         no journal: calls with a key are refused");
 		return;
 	}
-	printf("keys         %lld keys, %lld replayed, %lld conflicts, %lld outcomes unknown\n",
+	printf("keys         %lld keys, %lld replayed, %lld conflicts, %lld outcomes unknown, "
+	       "%lld found out\n",
 		number(keys, "keys"), number(keys, "replayed"), number(keys, "conflicts"),
-		number(keys, "unknown"));
+		number(keys, "unknown"), number(keys, "resolved"));
 	printf("             journal %s, %lld bytes\n",
 		json_object_get_string(member(keys, "journal")), number(keys, "journal_bytes"));
+	print_horizon(member(keys, "tenants"));
 	if (member(keys, "error"))
 		print_text("             cannot be written: ", keys, "error");
 }

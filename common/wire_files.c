@@ -42,6 +42,7 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->create_dirs);
 	wire_put_u8(writer, message->durable);
+	wire_put_u8(writer, message->held);
 }
 
 int files_write_get(struct text payload, struct files_write *ret)
@@ -54,6 +55,7 @@ int files_write_get(struct text payload, struct files_write *ret)
 	message.size = wire_get_u64(&reader);
 	message.create_dirs = wire_get_bool(&reader);
 	message.durable = wire_get_bool(&reader);
+	message.held = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES)
 		return -EBADMSG;
 	*ret = message;
@@ -66,6 +68,7 @@ void files_edit_put(struct wire_writer *writer, const struct files_edit *message
 	wire_put_text(writer, message->expect);
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->durable);
+	wire_put_u8(writer, message->held);
 }
 
 int files_edit_get(struct text payload, struct files_edit *ret)
@@ -77,6 +80,7 @@ int files_edit_get(struct text payload, struct files_edit *ret)
 	message.expect = wire_get_text(&reader, FILES_VERSION_BYTES);
 	message.size = wire_get_u64(&reader);
 	message.durable = wire_get_bool(&reader);
+	message.held = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size == 0 ||
 		message.size > LIMIT_EDIT_BYTES + LIMIT_EDITS * FILES_EDIT_OVERHEAD)
 		return -EBADMSG;
@@ -207,6 +211,28 @@ int files_trouble_get(struct text payload, struct files_trouble *ret)
 	for (uint32_t i = 0; i < message.n_lines; i++)
 		message.lines[i] = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_held_put(struct wire_writer *writer, const struct files_held *message)
+{
+	wire_put_text(writer, message->before);
+	wire_put_text(writer, message->after);
+	wire_put_u64(writer, message->size);
+}
+
+int files_held_get(struct text payload, struct files_held *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_held message;
+
+	message.before = wire_get_text(&reader, FILES_VERSION_BYTES);
+	message.after = wire_get_text(&reader, FILES_VERSION_BYTES);
+	message.size = wire_get_u64(&reader);
+	if (wire_reader_end(&reader) < 0 || text_has_nul(message.before) ||
+		text_has_nul(message.after))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

@@ -29,6 +29,7 @@ enum files_message {
 	 */
 	FILES_SWEEP,
 	FILES_EDIT, /* struct files_edit; the edits follow in FILES_BODY frames */
+	FILES_GO,   /* no payload: make the change that FILES_HELD told of */
 	/* up */
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -38,6 +39,11 @@ enum files_message {
 	FILES_MATCH,      /* struct files_match */
 	/* struct files_trouble, before the end of an edit that was not made */
 	FILES_TROUBLE,
+	/*
+	 * struct files_held: what a held write or edit would change. FILES_GO or FILES_CANCEL
+	 * follows, unless nothing is to be changed: then FILES_END does.
+	 */
+	FILES_HELD,
 	FILES_END, /* struct files_end */
 };
 
@@ -60,6 +66,7 @@ struct files_write {
 	uint64_t size; /* size of the content, which follows in FILES_BODY frames */
 	bool create_dirs;
 	bool durable; /* fsync(2) before the answer */
+	bool held;    /* waits for FILES_GO before the file gets its name */
 };
 
 /*
@@ -71,6 +78,7 @@ struct files_edit {
 	struct text expect; /* version that the file must have; empty: any */
 	uint64_t size;      /* of the encoded edits */
 	bool durable;
+	bool held; /* as in struct files_write */
 };
 
 #define FILES_EDIT_OVERHEAD 9ULL /* bytes of an encoded edit beside its texts */
@@ -143,6 +151,14 @@ struct files_end {
 	uint64_t first_line; /* edit: the first line that was changed */
 };
 
+/* What is to be changed by a write or an edit that waits. */
+struct files_held {
+	/* version of the file that is there, or "absent"; empty: too large to say */
+	struct text before;
+	struct text after; /* version of its content afterwards; empty: nothing is to be changed */
+	uint64_t size;     /* of the content that is there */
+};
+
 #define FILES_TROUBLE_LINES   10
 #define FILES_TROUBLE_CLOSEST 1024 /* bytes: a model reads them */
 
@@ -171,5 +187,7 @@ void files_match_put(struct wire_writer *writer, const struct files_match *messa
 int files_match_get(struct text payload, struct files_match *ret);
 void files_trouble_put(struct wire_writer *writer, const struct files_trouble *message);
 int files_trouble_get(struct text payload, struct files_trouble *ret);
+void files_held_put(struct wire_writer *writer, const struct files_held *message);
+int files_held_get(struct text payload, struct files_held *ret);
 void files_end_put(struct wire_writer *writer, const struct files_end *message);
 int files_end_get(struct text payload, struct files_end *ret);

@@ -254,7 +254,7 @@ struct json_object *tool_output_schema(const struct tool *tool)
 	static const struct field success = {"success", FIELD_BOOLEAN, false, NULL};
 	static const struct field name = {"tool", FIELD_TEXT, false, NULL};
 	static const struct field optional[] = {{"notes", FIELD_TEXTS, true, NULL},
-		{"replayed", FIELD_BOOLEAN, true, NULL},
+		{"replayed", FIELD_BOOLEAN, true, NULL}, {"resolved", FIELD_BOOLEAN, true, NULL},
 		{"key_horizon_ms", FIELD_INTEGER, true, NULL}};
 	_cleanup_json_ struct json_object *properties = json_object_new_object();
 	_cleanup_json_ struct json_object *required = json_object_new_array();

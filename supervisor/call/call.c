@@ -10,6 +10,7 @@
 #include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
+#include "supervisor/call/call_held.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_send.h"
@@ -260,20 +261,33 @@ static int run(struct call *call)
 
 static void on_recorded(struct call *call, int error);
 
+void call_record(struct call *call)
+{
+	call->state = CALL_RECORDING;
+	if (key_set_change(call->key, text_from(call->held.before), text_from(call->held.after)) <
+		0)
+		on_recorded(call, -ENOMEM);
+	else
+		key_begin(call->key, on_recorded);
+}
+
 static int begin(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
-	if (!call->key)
+	call->request.held = call_is_held(call);
+	if (!call->key || call->request.held)
 		return run(call);
-	call->state = CALL_RECORDING;
-	key_begin(call->key, on_recorded);
+	call_record(call);
 	return 0;
 }
 
 static int run_recorded(struct call *call, const struct call_event_data *data)
 {
+	if (data->failure == 0 && call->told)
+		call_held_go(call);
 	if (data->failure == 0)
-		return run(call);
+		return call->told ? 0 : run(call);
+	call_held_withdraw(call);
 	call_leave(call);
 	call_answer_error(call, TOOL_BUSY,
 		"The journal of keys cannot be written, and nothing was run; try again later, or "
@@ -284,9 +298,18 @@ static int run_recorded(struct call *call, const struct call_event_data *data)
 static int answer_unbegun(struct call *call, const struct call_event_data *data)
 {
 	call->cause = data->cause;
+	call_held_withdraw(call);
 	call_leave(call);
 	call_answer_cause(call, NULL);
 	return 0;
+}
+
+/* Its process was not asked anything, or waits. */
+static int refuse_frame(struct call *call, const struct call_event_data *data)
+{
+	(void)call;
+	(void)data;
+	return -EBADMSG;
 }
 
 static int ask_to_end(struct call *call, const struct call_event_data *data)
@@ -380,6 +403,7 @@ static int answer_summed(struct call *call, const struct call_event_data *data)
 static int answer_lost(struct call *call, const struct call_event_data *data)
 {
 	set_entered(call, false);
+	call->lost = true;
 	call_answer_error(call, data->error, data->message);
 	return 0;
 }
@@ -416,7 +440,7 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
 	[CALL_RECORDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
-		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
+		[CALL_SILENT] = call_impossible, [CALL_FRAME] = refuse_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded},
 	[CALL_JOINED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = reach_deadline,

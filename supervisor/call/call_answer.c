@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call/call_cause.h"
+#include "supervisor/call/call_held.h"
 #include "supervisor/call/call_kept.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_cause.h"
@@ -137,6 +138,20 @@ void call_answer_error(struct call *call, enum tool_error error, const char *mes
 	answer(call, &observation);
 }
 
+void call_answer_resolved(struct call *call, const struct files_end *end)
+{
+	struct observation observation = {.resolved = true};
+	struct files_end found = *end;
+
+	if (call_result_finish(&call->result) < 0) {
+		call_answer_error(call, TOOL_BUSY, "Out of memory");
+		return;
+	}
+	call_result_tell(&call->result, &found, &observation);
+	observation.files = &found;
+	answer(call, &observation);
+}
+
 void call_answer_busy(struct call *call, const struct refusal *refusal)
 {
 	struct observation observation = {
@@ -245,11 +260,16 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct files_end end;
 
+	if (frame->type == FILES_HELD)
+		return call_held_told(call, frame);
 	if (frame->type != FILES_END)
 		return add_result(call, frame);
-	if (files_end_get(frame->payload, &end) < 0)
+	if (files_end_get(frame->payload, &end) < 0 ||
+		(call->request.held && !call->went && end.error == TOOL_OK))
 		return -EBADMSG;
 	call_leave(call);
+	if (call_held_ended(call, (enum tool_error)end.error))
+		return 0;
 	if (call->result.dropped && call->state == CALL_RUNNING) {
 		admission_answers_unread(&call->service->admission, call->request.tenant, &refusal);
 		call_answer_busy(call, &refusal);

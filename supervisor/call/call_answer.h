@@ -3,6 +3,7 @@
 
 /* The end of a call: builds and sends its answer. */
 
+#include "common/wire_files.h"
 #include "supervisor/call/call_state.h"
 
 /* These functions answer and free a call. Its entry must have left its workspace. */
@@ -11,6 +12,9 @@
 void call_answer_cause(struct call *call, const struct command_ended *ended);
 void call_answer_error(struct call *call, enum tool_error error, const char *message);
 void call_answer_busy(struct call *call, const struct refusal *refusal);
+
+/** Answers with the result that an earlier call with the key had, as far as @end knows it. */
+void call_answer_resolved(struct call *call, const struct files_end *end);
 
 /** Tells @owner, who has cancelled the call and no longer owns it, and goes on. */
 void call_answer_owner(struct call *call, const struct call_owner *owner);

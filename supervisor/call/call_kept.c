@@ -122,7 +122,7 @@ static bool is_as_new(const struct call_kept *kept, const struct call *call, enu
 	const struct observation *observation, int written)
 {
 	bool begun = before != CALL_WAITING && before != CALL_RECORDING &&
-		     (!call_is_command(call) || call->io);
+		     (!call_is_command(call) || call->io) && (!call->request.held || call->went);
 
 	return !begun || observation->error == TOOL_BUSY ||
 	       (!call_has_effects(call) && (kept->too_large || written < 0));
@@ -150,7 +150,7 @@ void call_kept_end(struct call_kept *kept, struct call *call, enum call_state be
 		;
 	else if (is_as_new(kept, call, before, observation, r))
 		key_leave(call->key);
-	else if (r < 0)
+	else if (r < 0 || (call->request.held && call->lost))
 		key_lose(call->key);
 	else
 		key_end(call->key, ret_result);

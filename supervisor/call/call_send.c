@@ -47,6 +47,7 @@ static uint8_t put_write(struct wire_writer *writer, const struct call_request *
 		.size = request->args.content.len,
 		.create_dirs = request->args.create_dirs,
 		.durable = !request->options.fast_write,
+		.held = request->held,
 	};
 
 	files_write_put(writer, &message);
@@ -60,6 +61,7 @@ static uint8_t put_edit(struct wire_writer *writer, const struct call_request *r
 		.expect = request->args.expect,
 		.size = request->args.content.len,
 		.durable = !request->options.fast_write,
+		.held = request->held,
 	};
 
 	files_edit_put(writer, &message);

@@ -9,6 +9,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_result.h"
+#include "supervisor/call/key_result.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/unread.h"
 #include "supervisor/workspace/network_use.h"
@@ -83,6 +84,11 @@ struct call {
 	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;
+	uint64_t held_size;     /* of a call that is held: bytes of the file that is there */
+	struct key_change held; /* what is there, and what will be */
+	bool told;              /* that is set, and the files process waits */
+	bool went;              /* it does not any more: the change was made, or is found made */
+	bool lost;              /* its process is */
 };
 
 static inline bool call_is_command(const struct call *call)
@@ -114,6 +120,9 @@ static inline int64_t call_key_horizon(const struct call *call)
 	return call->request.options.key.data ? (int64_t)call->request.tenant->limits.key_horizon_ms
 					      : 0;
 }
+
+/** Records in the journal that the call, which has a key, begins: then CALL_NOTED happens. */
+void call_record(struct call *call);
 
 /** Gives it an entry in its workspace, where it waits for its turn. */
 void call_enter(struct call *call);

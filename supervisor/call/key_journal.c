@@ -28,10 +28,31 @@ static void write_record(struct key *key, enum journal_type type, journal_done d
 		.model = key->held.model,
 		.base64 = key->held.base64};
 
+	if (key->change) {
+		record.before = text_from(key->change->before);
+		record.after = text_from(key->change->after);
+	}
 	memcpy(record.id, key->id, JOURNAL_ID_BYTES);
 	memcpy(record.digest, key->digest, JOURNAL_ID_BYTES);
 	key->writes++;
 	journal_append(key->keys->journal, &record, done, key);
+}
+
+/* Two empty texts: it changes nothing any more. */
+int key_set_change(struct key *key, struct text before, struct text after)
+{
+	free(key->change);
+	key->change = NULL;
+	if (before.len == 0 && after.len == 0)
+		return 0;
+	if (before.len > JOURNAL_CHANGE_BYTES || after.len > JOURNAL_CHANGE_BYTES)
+		return -EMSGSIZE;
+	key->change = calloc(1, sizeof(*key->change));
+	if (!key->change)
+		return -ENOMEM;
+	memcpy(key->change->before, before.data, before.len);
+	memcpy(key->change->after, after.data, after.len);
+	return 0;
 }
 
 static void note_end(struct keys *keys, struct journal_place place)
@@ -122,6 +143,8 @@ static void on_ended(void *context, int error, struct journal_place place)
 	key->writes--;
 	key_result_done(&key->held);
 	key->failed = error < 0;
+	if (error == 0)
+		(void)key_set_change(key, (struct text){0}, (struct text){0});
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) != KEY_GONE && error == 0)
 		key_set_place(key, place);
 	if (error == 0)
@@ -149,7 +172,7 @@ static int hold(struct key *key, const struct key_result *result)
 
 void key_end(struct key *key, const struct key_result *result)
 {
-	key->call = NULL;
+	key_set_call(key, NULL);
 	key_happen(key, KEY_END);
 	key->time_ms = (uint64_t)clock_unix_ms();
 	key_set_ageing(key, true);
@@ -163,7 +186,7 @@ void key_end(struct key *key, const struct key_result *result)
 
 void key_lose(struct key *key)
 {
-	key->call = NULL;
+	key_set_call(key, NULL);
 	key_happen(key, KEY_END);
 	key_happen(key, KEY_FAILED);
 	key->failed = true;
@@ -184,9 +207,11 @@ void key_leave(struct key *key)
 {
 	enum key_state before;
 
-	key->call = NULL;
+	key_set_call(key, NULL);
 	before = key_happen(key, KEY_LEAVE);
-	if (before != KEY_WAITING)
+	if (before == KEY_RESOLVING)
+		key_set_ageing(key, true);
+	else if (before != KEY_WAITING)
 		write_record(key, JOURNAL_DROP, on_dropped);
 	else
 		key_free_if_gone(key);
@@ -215,6 +240,8 @@ static int take(void *context, const struct journal_record *record, struct journ
 	if (!key)
 		key = key_add(keys, record->tenant, record->id, record->digest);
 	if (!key)
+		return -ENOMEM;
+	if (key_set_change(key, record->before, record->after) < 0)
 		return -ENOMEM;
 	memcpy(key->digest, record->digest, JOURNAL_ID_BYTES);
 	key->state = record->type == JOURNAL_END ? KEY_ENDED : KEY_BEGUN;

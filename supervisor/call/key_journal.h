@@ -6,6 +6,8 @@
  * so that a call with a key runs at most once, whenever cloisterd ends.
  */
 
+#include "common/text.h"
+
 #include <stdbool.h>
 
 struct call;
@@ -25,6 +27,11 @@ int keys_start(struct keys *keys, struct event_base *base);
 
 /** Call it when no call is left. NULL is allowed. */
 void keys_free(struct keys *keys);
+
+/**
+ * Sets what the call of @key will change, before key_begin(). Returns 0 or -ENOMEM.
+ */
+int key_set_change(struct key *key, struct text before, struct text after);
 
 /**
  * Records that the call of @key begins. @recorded is called once with 0 or -errno, perhaps before

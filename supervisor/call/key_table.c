@@ -22,22 +22,25 @@
 static const enum key_state next[KEY_STATES][KEY_EVENTS] = {
 	[KEY_WAITING] = {
 		[KEY_BEGIN] = KEY_RECORDING, [KEY_WRITTEN] = NEVER, [KEY_FAILED] = NEVER, [KEY_END] = NEVER,
-		[KEY_LEAVE] = KEY_GONE, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER},
+		[KEY_LEAVE] = KEY_GONE, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER, [KEY_RESOLVE] = NEVER},
 	[KEY_RECORDING] = {
 		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_BEGUN, [KEY_FAILED] = KEY_WAITING, [KEY_END] = NEVER,
-		[KEY_LEAVE] = KEY_GONE, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER},
+		[KEY_LEAVE] = KEY_GONE, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER, [KEY_RESOLVE] = NEVER},
 	[KEY_BEGUN] = {
 		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_BEGUN, [KEY_FAILED] = KEY_BEGUN, [KEY_END] = KEY_ENDED,
-		[KEY_LEAVE] = KEY_GONE, [KEY_START] = KEY_UNKNOWN, [KEY_EXPIRE] = NEVER},
+		[KEY_LEAVE] = KEY_GONE, [KEY_START] = KEY_UNKNOWN, [KEY_EXPIRE] = NEVER, [KEY_RESOLVE] = NEVER},
 	[KEY_ENDED] = {
 		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_ENDED, [KEY_FAILED] = KEY_UNKNOWN, [KEY_END] = NEVER,
-		[KEY_LEAVE] = NEVER, [KEY_START] = KEY_ENDED, [KEY_EXPIRE] = KEY_GONE},
+		[KEY_LEAVE] = NEVER, [KEY_START] = KEY_ENDED, [KEY_EXPIRE] = KEY_GONE, [KEY_RESOLVE] = NEVER},
 	[KEY_UNKNOWN] = {
 		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_UNKNOWN, [KEY_FAILED] = KEY_UNKNOWN, [KEY_END] = NEVER,
-		[KEY_LEAVE] = NEVER, [KEY_START] = KEY_UNKNOWN, [KEY_EXPIRE] = KEY_GONE},
+		[KEY_LEAVE] = NEVER, [KEY_START] = KEY_UNKNOWN, [KEY_EXPIRE] = KEY_GONE, [KEY_RESOLVE] = KEY_RESOLVING},
+	[KEY_RESOLVING] = {
+		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_RESOLVING, [KEY_FAILED] = KEY_RESOLVING, [KEY_END] = KEY_ENDED,
+		[KEY_LEAVE] = KEY_UNKNOWN, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER, [KEY_RESOLVE] = NEVER},
 	[KEY_GONE] = {
 		[KEY_BEGIN] = NEVER, [KEY_WRITTEN] = KEY_GONE, [KEY_FAILED] = KEY_GONE, [KEY_END] = NEVER,
-		[KEY_LEAVE] = NEVER, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER},
+		[KEY_LEAVE] = NEVER, [KEY_START] = NEVER, [KEY_EXPIRE] = NEVER, [KEY_RESOLVE] = NEVER},
 };
 /* clang-format on */
 
@@ -147,6 +150,13 @@ void key_set_place(struct key *key, struct journal_place place)
 	}
 }
 
+void key_set_call(struct key *key, struct call *call)
+{
+	key->tenant->in_flight += call != NULL;
+	key->tenant->in_flight -= key->call != NULL;
+	key->call = call;
+}
+
 void key_set_ageing(struct key *key, bool ageing)
 {
 	if (key->is_ageing)
@@ -168,7 +178,7 @@ static void forget(struct key *key)
 	key_set_ageing(key, false);
 	key->tenant->keys--;
 	key->keys->state.keys--;
-	key->call = NULL;
+	key_set_call(key, NULL);
 	LIST_INSERT_HEAD(&key->keys->gone, key, open);
 }
 
@@ -178,6 +188,7 @@ void key_free_if_gone(struct key *key)
 		return;
 	LIST_REMOVE(key, open);
 	key_result_done(&key->held);
+	free(key->change);
 	free(key);
 }
 
@@ -258,6 +269,7 @@ void key_table_free(struct keys *keys)
 
 			keys->buckets[i] = key->next;
 			key_result_done(&key->held);
+			free(key->change);
 			free(key);
 		}
 	while (!LIST_EMPTY(&keys->gone)) {
@@ -265,6 +277,7 @@ void key_table_free(struct keys *keys)
 
 		LIST_REMOVE(key, open);
 		key_result_done(&key->held);
+		free(key->change);
 		free(key);
 	}
 	while ((tenant = LIST_FIRST(&keys->tenants))) {

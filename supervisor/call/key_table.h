@@ -24,6 +24,7 @@ enum key_state {
 	KEY_BEGUN,     /* it is there, and nothing may be known of the end */
 	KEY_ENDED,     /* so is the result */
 	KEY_UNKNOWN,   /* the result is lost: cloisterd ended, or could not write it */
+	KEY_RESOLVING, /* another call looks what has become of the change of a file */
 	KEY_GONE,      /* forgotten */
 	KEY_STATES,
 };
@@ -36,6 +37,7 @@ enum key_event {
 	KEY_LEAVE,   /* nothing of its call was begun */
 	KEY_START,   /* cloisterd has read its journal */
 	KEY_EXPIRE,  /* it is older than the horizon, or its client needs it no more */
+	KEY_RESOLVE, /* another call with the key is to look */
 	KEY_EVENTS,
 };
 
@@ -43,7 +45,8 @@ enum key_event {
 struct key_tenant {
 	LIST_ENTRY(key_tenant) link;
 	size_t keys;
-	uint64_t bytes; /* of their records */
+	size_t in_flight; /* keys whose result is to come */
+	uint64_t bytes;   /* of their records */
 	uint64_t horizon_ms;
 	TAILQ_HEAD(, key) by_age; /* those that can expire, the oldest first */
 	char name[];
@@ -57,8 +60,9 @@ struct key {
 	LIST_ENTRY(key) open; /* if is_open */
 	struct call *call;    /* NULL once it is over */
 	void (*recorded)(struct call *call, int error);
-	struct key_result held; /* until it is written */
-	uint64_t time_ms;       /* since the epoch: of its end, or else of its beginning */
+	struct key_result held;    /* until it is written */
+	uint64_t time_ms;          /* since the epoch: of its end, or else of its beginning */
+	struct key_change *change; /* of a file, until its end is known; NULL: none is known */
 	struct journal_place place;
 	unsigned writes; /* records that are on their way */
 	uint8_t state;   /* enum key_state */
@@ -112,6 +116,9 @@ void key_free_if_gone(struct key *key);
 
 /** Forgets @key in any state: a record that was read at the start says so. */
 void key_drop(struct key *key);
+
+/** @call is the call of @key from now on; NULL: it is over. */
+void key_set_call(struct key *key, struct call *call);
 
 /** Its latest record is at @place now. Size 0: it has none. */
 void key_set_place(struct key *key, struct journal_place place);

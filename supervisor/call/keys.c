@@ -30,6 +30,7 @@ static const struct {
 	[KEY_BEGUN] =     {KEY_JOIN,   KEY_REFUSE, TOOL_OK,              TOOL_KEY_CONFLICT},
 	[KEY_ENDED] =     {KEY_REPLAY, KEY_REFUSE, TOOL_OK,              TOOL_KEY_CONFLICT},
 	[KEY_UNKNOWN] =   {KEY_REFUSE, KEY_REFUSE, TOOL_OUTCOME_UNKNOWN, TOOL_KEY_CONFLICT},
+	[KEY_RESOLVING] = {KEY_JOIN,   KEY_REFUSE, TOOL_OK,              TOOL_KEY_CONFLICT},
 };
 /* clang-format on */
 
@@ -53,7 +54,10 @@ static enum key_answer admit(const struct key_tenant *tenant, const struct tenan
 	const struct key *oldest;
 	uint64_t wait = LIMIT_RETRY_MAX_MS;
 
-	if (tenant->keys < limits->keys && tenant->bytes < LIMIT_KEYS_TENANT_BYTES)
+	/* Each call in flight may still get the largest result. */
+	if (tenant->keys < limits->keys &&
+		tenant->bytes + (tenant->in_flight + 1) * LIMIT_JOURNAL_RECORD_BYTES <=
+			LIMIT_KEYS_TENANT_BYTES)
 		return KEY_RUN;
 	oldest = TAILQ_FIRST(&tenant->by_age);
 	if (oldest && oldest->time_ms + limits->key_horizon_ms < now + wait)
@@ -72,6 +76,8 @@ static enum key_answer answer_known(
 	enum key_answer answer = same ? arrivals[key->state].same : arrivals[key->state].other;
 	enum tool_error why = same ? arrivals[key->state].why_same : arrivals[key->state].why_other;
 
+	if (why == TOOL_OUTCOME_UNKNOWN && key->change)
+		return KEY_RUN; /* it looks what has become of the first one */
 	keys->state.replayed += answer == KEY_REPLAY;
 	keys->state.joined += answer == KEY_JOIN;
 	keys->state.conflicts += why == TOOL_KEY_CONFLICT;
@@ -163,11 +169,17 @@ void keys_forget(struct keys *keys, const uint8_t id[static JOURNAL_ID_BYTES])
 
 struct key *keys_lead(struct keys *keys, const struct call_request *request, struct call *call)
 {
-	struct key *key = key_add(
-		keys, text_from(request->tenant->name), request->key.id, request->key.digest);
+	struct key *key = key_find(keys, request->key.id);
 
+	if (key) {
+		key_happen(key, KEY_RESOLVE);
+		key_set_ageing(key, false);
+	} else {
+		key = key_add(keys, text_from(request->tenant->name), request->key.id,
+			request->key.digest);
+	}
 	if (key)
-		key->call = call;
+		key_set_call(key, call);
 	return key;
 }
 
@@ -176,6 +188,17 @@ struct call *keys_join(struct keys *keys, const struct call_request *request)
 	const struct key *key = key_find(keys, request->key.id);
 
 	return key ? key->call : NULL;
+}
+
+const struct key_change *key_resolves(const struct key *key)
+{
+	return key->state == KEY_RESOLVING ? key->change : NULL;
+}
+
+void key_resolved(struct key *key, bool known)
+{
+	key->keys->state.resolved += known;
+	key->keys->state.unknown += !known;
 }
 
 size_t keys_of_tenant(const struct keys *keys, const char *name)

@@ -19,6 +19,7 @@ struct call_request;
 struct config;
 struct journal_state;
 struct key;
+struct key_change;
 struct keys;
 
 /* What becomes of a call with a key. */
@@ -31,7 +32,7 @@ enum key_answer {
 
 /* Numbers since cloisterd started, and the present ones. */
 struct keys_state {
-	uint64_t keys, replayed, joined, conflicts, unknown;
+	uint64_t keys, replayed, joined, conflicts, unknown, resolved;
 };
 
 /** Takes the horizons of the tenants of @config. Keys of other tenants are forgotten in time. */
@@ -56,6 +57,15 @@ struct key *keys_lead(struct keys *keys, const struct call_request *request, str
 
 /** Returns the call in flight with the key of @request, or NULL. */
 struct call *keys_join(struct keys *keys, const struct call_request *request);
+
+/**
+ * If the call of @key is to find out what has become of an earlier one, returns what that was to
+ * change, borrowed; otherwise NULL.
+ */
+const struct key_change *key_resolves(const struct key *key);
+
+/** Counts that the call of @key has found it out, or could not. */
+void key_resolved(struct key *key, bool known);
 
 /**
  * The client has the result of the call with the key @id and needs it no more: forgets the key,

@@ -424,6 +424,8 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 /* Writes what is said of a call with a key, as the last members. */
 static void write_key(struct json_text *json, const struct observation *observation)
 {
+	if (observation->resolved)
+		put_bool(json, "resolved", true);
 	if (observation->replayed)
 		put_bool(json, "replayed", true);
 	if (observation->key_horizon_ms > 0)

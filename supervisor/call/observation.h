@@ -57,6 +57,7 @@ struct observation {
 	int64_t key_horizon_ms;        /* how long its result is kept; 0: it has none */
 	const struct key_result *kept; /* the result of another call, and nothing else is set */
 	bool replayed;
+	bool resolved; /* the call was found done; nothing was run */
 };
 
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */

@@ -260,6 +260,7 @@ static void put_keys(struct json_text *json, const struct service *service)
 	json_text_put_number(json, "joined", (int64_t)keys.joined);
 	json_text_put_number(json, "conflicts", (int64_t)keys.conflicts);
 	json_text_put_number(json, "unknown", (int64_t)keys.unknown);
+	json_text_put_number(json, "resolved", (int64_t)keys.resolved);
 	json_text_key(json, "tenants");
 	json_text_array_begin(json);
 	for (size_t i = 0; i < service->config->n_tenants; i++) {

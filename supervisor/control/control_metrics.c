@@ -339,6 +339,9 @@ static void put_keys(const struct metrics_text *out, struct keys *keys)
 		"Calls with a key refused because the first one's result is lost.");
 	metrics_add(out, "cloister_keys_outcome_unknown_total %llu\n",
 		(unsigned long long)state.unknown);
+	metrics_family(out, "keys_resolved", "counter",
+		"Changes of files with a key whose result was lost, and that were found out.");
+	metrics_add(out, "cloister_keys_resolved_total %llu\n", (unsigned long long)state.resolved);
 	metrics_family(out, "journal_bytes", "gauge", "Size of the journal of keys.");
 	metrics_add(out, "cloister_journal_bytes %llu\n", (unsigned long long)journal.bytes);
 	metrics_family(out, "journal_writable", "gauge",

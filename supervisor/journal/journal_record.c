@@ -90,6 +90,10 @@ size_t journal_record_put(const struct journal_record *record, void *buffer, siz
 		wire_put_text(&writer, bytes_of(record->digest));
 		wire_put_text(&writer, record->tenant);
 	}
+	if (record->type == JOURNAL_BEGIN) {
+		wire_put_text(&writer, record->before);
+		wire_put_text(&writer, record->after);
+	}
 	if (record->type == JOURNAL_END) {
 		wire_put_u8(&writer, record->base64);
 		wire_put_text(&writer, record->code);
@@ -124,6 +128,10 @@ static int get_members(struct wire_reader *reader, struct journal_record *record
 	if (record->type == JOURNAL_BEGIN || record->type == JOURNAL_END) {
 		get_id(reader, record->digest);
 		record->tenant = wire_get_text(reader, TENANT_MAX);
+	}
+	if (record->type == JOURNAL_BEGIN) {
+		record->before = wire_get_text(reader, JOURNAL_CHANGE_BYTES);
+		record->after = wire_get_text(reader, JOURNAL_CHANGE_BYTES);
 	}
 	if (record->type == JOURNAL_END) {
 		record->base64 = wire_get_bool(reader);

@@ -17,7 +17,7 @@ import procfs
 from cloister_client import acting_as
 from daemon import ROOT, environment
 from hostile_server import HostileServer
-from test_keys import COUNT, Keyed, kill, runs
+from keyed import COUNT, Keyed, kill, runs
 from test_libcloister import Installed
 
 sys.path.insert(0, str(ROOT / "clients" / "python" / "src"))

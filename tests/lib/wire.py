@@ -13,8 +13,10 @@ PAYLOAD_MAX = 65536 - HEADER.size
 SPAWNER_OPEN, SPAWNER_READY, SPAWNER_FAILED, SPAWNER_OPENED, SPAWNER_OPEN_FAILED = 1, 32, 33, 34, 35
 COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL = 1, 2, 3, 4
 COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS = 32, 33, 34, 35
-FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT = range(1, 10)
-FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_END = range(32, 40)
+FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT, \
+    FILES_GO = range(1, 11)
+FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_HELD, \
+    FILES_END = range(32, 41)
 READY, FAILED = 32, 33
 
 KIND_DIRECTORY = 2
@@ -72,6 +74,10 @@ def files_entry(path, kind=1, number=0, target=""):
 
 def files_match(path, line=1, found="", cut=0):
     return text(path) + struct.pack("=Q", line) + text(found) + struct.pack("=B", cut)
+
+
+def files_held(before="a", after="b", size=1):
+    return text(before) + text(after) + struct.pack("=Q", size)
 
 
 def files_trouble(edit=1, kind="different", closest="", lines=(), count=None):

@@ -17,6 +17,7 @@ SEARCH = ("search_files", {"pattern": "x"})
 WRITE = ("write_file", {"path": "y", "content": "new"})
 EDIT = ("edit_file", {"path": "x", "edits": [{"old": "line", "new": "row"}]})
 GROWTH_KIB = 65536  # of cloisterd, whatever a workspace's processes do; sanitizers keep what is freed
+KEYED = (*WRITE, {"key": "k"})
 LOST = {"WORKER_LOST"}
 
 
@@ -55,7 +56,7 @@ class Liar:
         return found.splitlines()
 
     def observe(self, call, options=None):
-        return self.client.observe(call[0], call[1], options)
+        return self.client.observe(*call[:2], *call[2:] or (options,))
 
     def close(self):
         self.client.close()
@@ -143,6 +144,7 @@ GOOD_END = "send(frame(COMMAND_ENDED, call, command_ended()))"
 GOOD_FILES_END = "send(frame(FILES_END, call, files_end()))"
 NOT_MADE = "send(frame(FILES_END, call, files_end(error=NO_MATCH)))"
 TROUBLE = "send(frame(FILES_TROUBLE, call, files_trouble(closest='x', lines=[1])))"
+HELD = "send(frame(FILES_HELD, call, files_held()))"
 ANSWERS = {
     "worker: an end that is too short": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended()[:-1]))"), LOST),
     "worker: an end that is too long": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended() + b'x'))"), LOST),
@@ -225,6 +227,15 @@ ANSWERS = {
         EDIT, files("send(*[frame(FILES_DATA, call, b'x' * 4096), frame(FILES_DATA, call, b'x')]); " + GOOD_FILES_END), LOST),
     "files: an entry to an edit": (EDIT, files("send(frame(FILES_ENTRY, call, files_entry('x'))); " + GOOD_FILES_END), LOST),
     "files: a version that is too long": (EDIT, files("send(frame(FILES_END, call, files_end(version='x' * 33)))"), LOST),
+    "files: a change that nobody held": (WRITE, files(HELD + "; " + GOOD_FILES_END), LOST),
+    "files: a change with a key that was not told": (KEYED, files(GOOD_FILES_END), LOST),
+    "files: a change with a key, told twice": (KEYED, files("send(frame(FILES_HELD, call, files_held()) * 2)"), LOST),
+    "files: a change with a key, made before it was recorded": (KEYED, files(HELD + "; " + GOOD_FILES_END), {*LOST, "success"}),
+    "files: a change with a key, with a long version": (
+        KEYED, files("send(frame(FILES_HELD, call, files_held(after='x' * 33)))"), LOST),
+    "files: a change with a key, with half a version": (
+        KEYED, files("send(frame(FILES_HELD, call, files_held(after='x\\0y')))"), LOST),
+    "files: a change with a key, and its death": (KEYED, files(HELD + "; sys.exit(0)"), LOST),
     "files: half an answer and its death": (
         READ, files("send(frame(FILES_DATA, call, b'x' * 1000)[:500]); sys.exit(0)"), LOST),
     "files: a flood for nobody": (

@@ -224,6 +224,29 @@ static void test_the_bound(void **state)
 	assert_string_equal(arrival(f, 'a', 'd'), "FORBIDDEN");
 }
 
+/* The results that are to come count as the largest ones, so the bound of bytes holds. */
+static void test_the_bound_of_bytes(void **state)
+{
+	struct fixture *f = *state;
+	const size_t most = LIMIT_KEYS_TENANT_BYTES / LIMIT_JOURNAL_RECORD_BYTES;
+	struct key *keys[LIMIT_KEYS_TENANT_BYTES / LIMIT_JOURNAL_RECORD_BYTES];
+
+	f->tenant->limits.keys = 2 * most;
+	for (size_t i = 0; i < most; i++) {
+		struct call_request request = keyed(f, COMMAND, 'k', 'd');
+
+		memcpy(request.key.id, &i, sizeof(i));
+		assert_string_equal(arrival(f, 'z', 'd'), "run");
+		keys[i] = keys_lead(f->service.keys, &request, (struct call *)f);
+		call_request_done(&request);
+	}
+	assert_string_equal(arrival(f, 'z', 'd'), "BUSY");
+	key_leave(keys[0]);
+	assert_string_equal(arrival(f, 'z', 'd'), "run");
+	for (size_t i = 1; i < most; i++)
+		key_leave(keys[i]);
+}
+
 static void test_a_full_disk(void **state)
 {
 	struct fixture *f = *state;
@@ -536,6 +559,8 @@ int main(void)
 			test_a_beginning_without_an_end, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_the_horizon, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_the_bound, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_the_bound_of_bytes, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_recording, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(

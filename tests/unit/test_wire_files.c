@@ -114,6 +114,23 @@ static void test_trouble(void **state)
 		files_trouble_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
 
+static void test_held(void **state)
+{
+	struct files_held sent = {
+		.before = TEXT_LITERAL("absent"), .after = TEXT_LITERAL("v"), .size = 7};
+	struct files_held got;
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+	(void)state;
+	ROUND_TRIP(held, &sent, &got);
+	assert_text(got.before, "absent");
+	assert_text(got.after, "v");
+	assert_int_equal(got.size, 7);
+	sent.after = (struct text){"a\0b", 3};
+	files_held_put(&writer, &sent);
+	assert_int_equal(files_held_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
 static void test_write(void **state)
 {
 	struct files_write sent = {.path = TEXT_LITERAL("f"),
@@ -129,11 +146,13 @@ static void test_write(void **state)
 	assert_int_equal(got.size, LIMIT_CONTENT_BYTES);
 	assert_true(got.create_dirs);
 	assert_false(got.durable);
+	assert_false(got.held);
 	sent.create_dirs = false;
-	sent.durable = true;
+	sent.durable = sent.held = true;
 	ROUND_TRIP(write, &sent, &got);
 	assert_false(got.create_dirs);
 	assert_true(got.durable);
+	assert_true(got.held);
 
 	sent.size++; /* more than any call may hold */
 	files_write_put(&writer, &sent);
@@ -250,6 +269,7 @@ int main(void)
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_edit),
 		cmocka_unit_test(test_trouble),
+		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_write),
 		cmocka_unit_test(test_list_and_search),
 		cmocka_unit_test(test_entry),

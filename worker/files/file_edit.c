@@ -24,6 +24,7 @@ struct file_edit {
 	const struct root *root;
 	uint64_t call;
 	bool durable;
+	bool held;  /* expect is what was there when the call was told so */
 	char *path; /* as the request gave it */
 	size_t path_len;
 	char expect[FILES_VERSION_BYTES + 1]; /* "": any version */
@@ -109,9 +110,11 @@ static bool has_version(
 	if (!edit->expect[0] ||
 		strcmp(edit->expect, file_version_of(file_source_text(source), version)) == 0)
 		return true;
-	reply_error(reply, TOOL_STALE_FILE,
-		"The file has changed since the version in expect: read it again and make the edit "
-		"anew. Nothing was written");
+	reply_error(reply, TOOL_STALE_FILE, "%s",
+		edit->held ? "Another process changed the file while the call was recorded; read "
+			     "it again. Nothing was written"
+			   : "The file has changed since the version in expect: read it again and "
+			     "make the edit anew. Nothing was written");
 	return false;
 }
 
@@ -189,6 +192,41 @@ static bool try_edit(const struct file_edit *edit, struct edit_plan *plan, struc
 	}
 	file_source_done(&source);
 	return settled;
+}
+
+bool file_edit_hold(struct file_edit *edit, struct reply *reply)
+{
+	char before[FILES_VERSION_BYTES + 1], after[FILES_VERSION_BYTES + 1] = "";
+	struct file_source source = FILE_SOURCE_NONE;
+	struct edit_failure failure;
+	struct edit_plan plan;
+	bool possible = edit_plan_read(&plan, (struct text){edit->body, edit->received}) == 0, told;
+
+	if (!possible)
+		reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
+	if (possible && read_source(edit, reply, &source)) {
+		told = edit_plan_make(&plan, file_source_text(&source), &failure);
+		if (told)
+			file_version_of((struct text){plan.content, plan.len}, after);
+		reply_held(reply, &(struct files_held){
+					  .before = text_from(file_version_of(
+						  file_source_text(&source), before)),
+					  .after = text_from(after),
+					  .size = source.len,
+				  });
+		if (!told)
+			tell_trouble(&plan, &failure, reply);
+		possible = told;
+		if (possible && !edit->expect[0]) {
+			edit->held = true;
+			memcpy(edit->expect, before, sizeof(edit->expect));
+		}
+	} else {
+		possible = false;
+	}
+	file_source_done(&source);
+	edit_plan_done(&plan);
+	return possible;
 }
 
 int file_edit_commit(struct file_edit *edit, struct reply *reply)

@@ -24,6 +24,13 @@ int file_edit_begin(const struct root *root, const struct files_edit *request, u
 void file_edit_append(struct file_edit *edit, const void *data, size_t len);
 
 /**
+ * Tells @reply which change file_edit_commit() would make, and makes the edit expect what is there
+ * now. Returns whether it can be made; otherwise @reply has been ended with the error, after what
+ * is there was told if it could be read.
+ */
+bool file_edit_hold(struct file_edit *edit, struct reply *reply);
+
+/**
  * Makes the edits and ends @reply: the diff in FILES_DATA frames, then path, size, version, count
  * (replacements) and first_line; or an error, before it FILES_TROUBLE where an edit was not made.
  * Returns -EBADMSG for edits that cloisterd never sends, with @reply not ended, otherwise 0.

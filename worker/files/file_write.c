@@ -32,6 +32,7 @@ struct file_write {
 	bool create_dirs;
 	bool durable;
 	bool published;    /* the file has its final name */
+	bool held;         /* expect is what was there when the call was told so */
 	uint64_t size;     /* announced by the request */
 	uint64_t received; /* received so far */
 	int fd;            /* of the new file */
@@ -413,7 +414,11 @@ static int replace(struct file_write *staged)
 /* The file does not have the version that the call expects. */
 static int fail_stale(struct file_write *staged, const char *version)
 {
-	if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
+	if (staged->held)
+		fail_with(staged, TOOL_STALE_FILE,
+			"Another process changed the file while the call was recorded; read it "
+			"again. Nothing was written");
+	else if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
 		fail_with(staged, TOOL_STALE_FILE,
 			"The file exists, and expect is \"absent\": read it, or leave expect out "
 			"to "
@@ -579,6 +584,56 @@ const char *file_write_path(const struct file_write *staged)
 const char *file_write_sentence(const struct file_write *staged)
 {
 	return staged->sentence;
+}
+
+/* Writes the version of the file that is there to @version; "" if it is too large to read. */
+static int version_there(
+	const struct file_write *staged, const struct stat *old, char *version, uint64_t *ret_size)
+{
+	struct file_source source = FILE_SOURCE_NONE;
+	int r;
+
+	if (!exists(old)) {
+		memcpy(version, FILE_WRITE_ABSENT, sizeof(FILE_WRITE_ABSENT));
+		return 0;
+	}
+	source.fd = openat(staged->place.parent, staged->place.name,
+		O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	/* One that may be written and not read is replaced without a look, as ever. */
+	r = source.fd < 0 ? (errno == EACCES ? -EFBIG : -errno) : file_source_read(&source);
+	if (r == 0) {
+		file_version_of(file_source_text(&source), version);
+		*ret_size = source.len;
+	}
+	file_source_done(&source);
+	return r == -EFBIG || r == -EAGAIN ? 0 : r;
+}
+
+bool file_write_hold(struct file_write *staged, struct reply *reply)
+{
+	char before[FILES_VERSION_BYTES + 1] = "", after[FILES_VERSION_BYTES + 1];
+	struct files_held held = {0};
+	struct stat old;
+	int r = 0;
+
+	if (staged->error == TOOL_OK)
+		fail_place(staged, examine(&staged->place, &old));
+	if (staged->error == TOOL_OK)
+		r = version_there(staged, &old, before, &held.size);
+	if (r < 0)
+		fail_errno(staged, -r);
+	if (staged->error != TOOL_OK) {
+		reply_error(reply, staged->error, "%s", staged->sentence);
+		return false;
+	}
+	if (!staged->expect[0]) {
+		staged->held = true;
+		memcpy(staged->expect, before, sizeof(staged->expect));
+	}
+	held.before = text_from(before);
+	held.after = text_from(file_version_text(staged->version, after));
+	reply_held(reply, &held);
+	return true;
 }
 
 void file_write_commit(struct file_write *staged, struct reply *reply)

@@ -61,6 +61,12 @@ const char *file_write_path(const struct file_write *staged);
 const char *file_write_sentence(const struct file_write *staged);
 
 /**
+ * Tells @reply which change file_write_commit() would make, and makes the write expect what is
+ * there now. Returns whether it can be committed; otherwise @reply has been ended with the error.
+ */
+bool file_write_hold(struct file_write *staged, struct reply *reply);
+
+/**
  * Gives the file its name and ends @reply: an error, or path, size, created and version. A durable
  * write is then on disk (fsync(2) of file and directory). Without it readers see the old or the new
  * file all the same, but after a power failure the result depends on the file system. Less or more

@@ -37,6 +37,8 @@ struct open_body {
 	uint64_t left; /* bytes of the body still to come */
 	struct file_write *write;
 	struct file_edit *edit;
+	bool held;  /* it is to wait for FILES_GO */
+	bool waits; /* it does, and FILES_HELD is sent */
 };
 
 struct server {
@@ -261,6 +263,28 @@ static int commit(struct server *server, struct open_body *body)
 	return r;
 }
 
+/* The body has come: makes the change, or says what it would be. */
+static int complete(struct server *server, struct open_body *body)
+{
+	if (!body->held)
+		return commit(server, body);
+	reply_next(server->reply, body->call);
+	body->waits = body->edit ? file_edit_hold(body->edit, server->reply)
+				 : file_write_hold(body->write, server->reply);
+	if (!body->waits)
+		end_body(body);
+	return 0;
+}
+
+static int handle_go(struct server *server, const struct channel_frame *frame)
+{
+	struct open_body *body = find_body(server, frame->call);
+
+	if (frame->payload.len > 0 || !body || !body->waits)
+		return -EBADMSG;
+	return commit(server, body);
+}
+
 static int handle_write(struct server *server, const struct channel_frame *frame)
 {
 	struct open_body *body = free_body(server);
@@ -276,7 +300,8 @@ static int handle_write(struct server *server, const struct channel_frame *frame
 		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
 	body->call = frame->call;
 	body->left = request.size;
-	return request.size == 0 ? commit(server, body) : 0;
+	body->held = request.held;
+	return request.size == 0 ? complete(server, body) : 0;
 }
 
 static size_t open_edits(const struct server *server)
@@ -303,6 +328,7 @@ static int handle_edit(struct server *server, const struct channel_frame *frame)
 		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
 	body->call = frame->call;
 	body->left = request.size;
+	body->held = request.held;
 	return 0;
 }
 
@@ -319,7 +345,7 @@ static int handle_body(struct server *server, const struct channel_frame *frame)
 	else
 		file_write_append(body->write, frame->payload.data, frame->payload.len);
 	body->left -= frame->payload.len;
-	return body->left == 0 ? commit(server, body) : 0;
+	return body->left == 0 ? complete(server, body) : 0;
 }
 
 static int handle_cancel(struct server *server, const struct channel_frame *frame)
@@ -348,6 +374,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_CLEAR] = handle_clear,
 		[FILES_SWEEP] = handle_sweep,
 		[FILES_EDIT] = handle_edit,
+		[FILES_GO] = handle_go,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

@@ -186,6 +186,7 @@ struct message {
 		const struct files_entry *entry;
 		const struct files_match *match;
 		const struct files_trouble *trouble;
+		const struct files_held *held;
 		const struct files_end *end;
 	};
 };
@@ -205,6 +206,8 @@ static bool append(struct reply *reply, const struct message *message)
 		files_match_put(&writer, message->match);
 	else if (message->type == FILES_TROUBLE)
 		files_trouble_put(&writer, message->trouble);
+	else if (message->type == FILES_HELD)
+		files_held_put(&writer, message->held);
 	else
 		files_end_put(&writer, message->end);
 	if (!wire_writer_ok(&writer))
@@ -245,6 +248,11 @@ int reply_match(struct reply *reply, const struct files_match *match)
 int reply_trouble(struct reply *reply, const struct files_trouble *trouble)
 {
 	return send_message(reply, &(struct message){.type = FILES_TROUBLE, .trouble = trouble});
+}
+
+int reply_held(struct reply *reply, const struct files_held *held)
+{
+	return send_message(reply, &(struct message){.type = FILES_HELD, .held = held});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)

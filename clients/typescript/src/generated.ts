@@ -475,6 +475,8 @@ export interface Observation {
 	notes?: Array<string> | undefined;
 	/** True: an earlier call with the key had this result. */
 	replayed?: boolean | undefined;
+	/** The change of a file by an earlier call with the key was found made. */
+	resolved?: boolean | undefined;
 	/** Of a call with a key: how long its result is kept. */
 	key_horizon_ms?: number | undefined;
 }

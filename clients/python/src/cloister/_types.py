@@ -513,6 +513,8 @@ class Observation(_Observation, total=False):
     notes: List[str]
     #: True: an earlier call with the key had this result.
     replayed: bool
+    #: The change of a file by an earlier call with the key was found made.
+    resolved: bool
     #: Of a call with a key: how long its result is kept.
     key_horizon_ms: int
 
