@@ -7,6 +7,7 @@
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/ctl_audit.h"
+#include "client/ctl_denials.h"
 #include "client/ctl_print.h"
 #include "client/ctl_top.h"
 #include "client/reply.h"
@@ -33,6 +34,12 @@ static const struct option_row target_options[] = {
 	{0},
 };
 
+static const struct option_row denials_options[] = {
+	{"follow", NULL, 'f', "print new refusals, a line each, as they come; also -f"},
+	{"tenant", "NAME", 't', "only refusals of this tenant"},
+	{0},
+};
+
 static const struct option_row audit_options[] = {
 	{"contains", "HASH", 'c', "the log must have a line with this hash"},
 	{0},
@@ -44,7 +51,7 @@ static const struct option_row selftest_options[] = {
 };
 
 static const struct option_row metrics_options[] = {
-	{"format", "FORMAT", 'f', "openmetrics, the default, or prometheus"},
+	{"format", "FORMAT", 'm', "openmetrics, the default, or prometheus"},
 	{0},
 };
 
@@ -78,6 +85,8 @@ static const struct subcommand {
 		"cloisterctl reload", NULL}, print_reloaded, OPERAND_NONE},
 	{{"metrics", NULL, "Print the metrics as OpenMetrics text, or for Prometheus.",
 		"cloisterctl metrics --format=prometheus", metrics_options}, print_metrics, OPERAND_NONE},
+	{{"denials", NULL, "Show the connections that commands were refused last.",
+		"cloisterctl denials", denials_options}, print_denials, OPERAND_NONE},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
 	{{"top", NULL, "Show live the calls, and what workspaces and tenants use; sort, filter, end.",
@@ -101,7 +110,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format;
-	bool json, help, verbose;
+	bool json, help, verbose, follow;
 };
 
 static const struct command_help *help_at(size_t index)
@@ -187,6 +196,9 @@ static struct json_object *params_of(const struct wish *wish)
 
 	if (wish->format)
 		json_put(params, "format", json_object_new_string(wish->format));
+	/* A tenant without a workspace. events has no such member: print_denial_event() chooses. */
+	if (!wish->target && wish->tenant && !wish->follow)
+		json_put(params, "tenant", json_object_new_string(wish->tenant));
 	if (!wish->target)
 		return params;
 	json_put(params, !wish->tenant && is_call(wish->target) ? "call" : "workspace",
@@ -214,12 +226,16 @@ static int status_of_error(const struct cloister_message *reply)
 static void print_event(struct cloister *cloister, const char *method,
 	const struct cloister_message *params, void *userdata)
 {
+	const struct wish *wish = userdata;
 	const char *text = cloister_get_json(params, "", false);
+	struct json_object *event = wish->follow ? reply_result(params) : NULL;
 
 	(void)method;
-	(void)userdata;
-	if (text)
+	if (event)
+		print_denial_event(event, wish->tenant, wish->json);
+	else if (text)
 		terminal_put_json(text);
+	json_object_put(event);
 	if (fflush(stdout) != 0)
 		cloister_close(cloister);
 }
@@ -263,20 +279,54 @@ static int print_result(const struct wish *wish, const struct cloister_message *
 	return status;
 }
 
-static int ask(const struct wish *wish, struct cloister **cloister)
+/* Whether the result is nothing, and events follow it. */
+static bool is_stream(const struct wish *wish)
+{
+	return wish->follow ||
+	       (!wish->subcommand->print && wish->subcommand->operand != OPERAND_SCREEN);
+}
+
+static const char *method_of(const struct wish *wish)
+{
+	if (wish->follow)
+		return "events";
+	/* The current content of the screen. */
+	return wish->subcommand->operand == OPERAND_SCREEN ? "commands"
+							   : wish->subcommand->help.name;
+}
+
+/* Returns STATUS_OK if there is a tenant of the name: otherwise none of its events would ever come.
+ */
+static int check_tenant(const char *tenant, struct cloister *cloister)
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	struct json_object *params = json_object_new_object();
+	int r;
+
+	json_put(params, "tenant", json_object_new_string(tenant));
+	r = request(cloister, "denials", params, &reply);
+	if (r < 0) {
+		connection_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	return cloister_succeeded(reply) ? STATUS_OK : status_of_error(reply);
+}
+
+static int ask(struct wish *wish, struct cloister **cloister)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
 
 	if (wish->subcommand->operand == OPERAND_SCREEN && !wish->json)
 		return top_run(*cloister);
-	if (!wish->subcommand->print && wish->subcommand->operand != OPERAND_SCREEN)
-		cloister_on_notification(*cloister, print_event, NULL);
-	/* The current content of the screen. */
-	r = request(*cloister,
-		wish->subcommand->operand == OPERAND_SCREEN ? "commands"
-							    : wish->subcommand->help.name,
-		params_of(wish), &reply);
+	if (wish->follow && wish->tenant) {
+		r = check_tenant(wish->tenant, *cloister);
+		if (r != STATUS_OK)
+			return r;
+	}
+	if (is_stream(wish))
+		cloister_on_notification(*cloister, print_event, wish);
+	r = request(*cloister, method_of(wish), params_of(wish), &reply);
 	if (r == -ECANCELED) {
 		*cloister = NULL; /* print_event() has closed it */
 		return STATUS_OK;
@@ -287,9 +337,7 @@ static int ask(const struct wish *wish, struct cloister **cloister)
 	}
 	if (!cloister_succeeded(reply))
 		return status_of_error(reply);
-	return wish->subcommand->print || wish->subcommand->operand == OPERAND_SCREEN
-		       ? print_result(wish, reply)
-		       : print_events(cloister);
+	return is_stream(wish) ? print_events(cloister) : print_result(wish, reply);
 }
 
 /* Returns 0, or -ECANCELED after printing the version. */
@@ -303,8 +351,10 @@ static int take_option(int letter, void *context)
 		wish->tenant = optarg;
 	else if (letter == 'c')
 		wish->contains = optarg;
-	else if (letter == 'f')
+	else if (letter == 'm')
 		wish->format = optarg;
+	else if (letter == 'f')
+		wish->follow = true;
 	else if (letter == 'v')
 		wish->verbose = true;
 	else if (letter == 'j')
@@ -368,7 +418,9 @@ static bool has_strange_option(const struct wish *wish)
 		const char *complaint;
 	} rows[] = {
 		{wish->contains, audit_options, "only audit verify takes --contains"},
-		{wish->tenant, target_options, "only show and kill take --tenant"},
+		{wish->tenant && own != denials_options, target_options,
+			"only show, kill and denials take --tenant"},
+		{wish->follow, denials_options, "only denials takes --follow"},
 		{wish->verbose, selftest_options, "only selftest takes --verbose"},
 		{wish->format, metrics_options, "only metrics takes --format"},
 	};
@@ -426,8 +478,9 @@ static int run(int argc, char **argv, struct wish *wish)
 int main(int argc, char **argv)
 {
 	static const struct option_set options = {.program = &program,
-		.more = {target_options, audit_options, selftest_options, metrics_options},
-		.short_options = "v"};
+		.more = {target_options, denials_options, audit_options, selftest_options,
+			metrics_options},
+		.short_options = "vf"};
 	struct wish wish = {0};
 	int status, r;
 

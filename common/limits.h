@@ -203,6 +203,7 @@
 #define LIMIT_PROXY_PORT_MIN       1024 /* lower ports are those of services that commands start */
 #define LIMIT_ALLOW_NET            64   /* hosts that a private instance is started with */
 #define LIMIT_NETWORK_DENIALS      32 /* kinds of refusals in an observation; others are counted */
+#define LIMIT_DENIALS_KEPT         64 /* kinds of recent refusals of a tenant, for denials */
 #define LIMIT_EGRESS_WAITING_BYTES (1 * MIB) /* that cloister-egress has not read */
 /* variables that lead programs to cloister-egress */
 #define LIMIT_NETWORK_ENV_COUNT 32

@@ -71,13 +71,13 @@ _cloisterctl()
 	esac
 	[[ $value ]] && return
 	if [[ $cur == -* ]]; then
-		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --help --version)
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --help --version)
 		return
 	fi
 	case $command in
 	"" | help)
 		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands \
-			show kill drain resume selftest reload metrics events top audit help)
+			show kill drain resume selftest reload metrics denials events top audit help)
 		;;
 	show | kill)
 		((operands == 0)) && _cloisterctl_offer < <(

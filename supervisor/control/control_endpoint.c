@@ -17,6 +17,7 @@
 #include "supervisor/control/control_events.h"
 #include "supervisor/control/control_look.h"
 #include "supervisor/control/control_metrics.h"
+#include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
@@ -61,6 +62,7 @@ static const struct endpoint_method methods[] = {
 	{"show", control_show, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_OBSERVER},
 	{"doctor", control_doctor, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"metrics", control_metrics, {"format"}, .role = CONTROL_ROLE_OBSERVER},
+	{"denials", control_denials, {"tenant"}, .role = CONTROL_ROLE_OBSERVER},
 	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"kill", control_kill, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_ADMIN},
 	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},

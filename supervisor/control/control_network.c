@@ -5,10 +5,11 @@
  */
 #include "supervisor/control/control_network.h"
 
-#include "supervisor/base/json_text.h"
-#include "supervisor/call/call_name.h"
-#include "supervisor/call/service.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/config/config.h"
+#include "supervisor/control/control.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_link.h"
@@ -56,6 +57,9 @@ void control_network_denied(
 	if (!usage)
 		return;
 	usage->network_denied[denied->reason]++;
+	/* proxy_lost is of no host: metrics and events have it. */
+	if (denied->reason != EGRESS_PROXY_LOST)
+		denials_add(&usage->denials, egress_cell_workspace(cell), denied, clock_unix_ms());
 	if (control_events_due(&usage->network_refusals, &event.untold))
 		control_events_tell("network_denied", put_denied, &event);
 }
@@ -70,4 +74,85 @@ void control_network_closed(
 	usage->network_connections++;
 	usage->network_bytes_in += closed->bytes_in;
 	usage->network_bytes_out += closed->bytes_out;
+}
+
+static void put_denial(
+	struct json_text *json, const struct tenant *tenant, const struct denial *denial)
+{
+	int64_t age = clock_unix_ms() - denial->last_ms;
+	char id[CALL_NAME_BYTES];
+
+	json_text_object_begin(json);
+	json_text_put(json, "tenant", tenant->name);
+	json_text_put(json, "workspace", denial->workspace);
+	json_text_put(json, "call", denial->call > 0 ? call_name(denial->call, id) : NULL);
+	json_text_put(json, "host", denial->host[0] ? denial->host : NULL);
+	json_text_put_number(json, "port", denial->port);
+	json_text_put(json, "reason", egress_reason_name(denial->reason));
+	json_text_put(json, "via", egress_via_name(denial->via));
+	json_text_put_number(json, "count", (int64_t)denial->count);
+	json_text_put_number(json, "time_ms", denial->last_ms);
+	/* The clock may have been set back. */
+	json_text_put_number(json, "age_ms", age > 0 ? age : 0);
+	json_text_object_end(json);
+}
+
+/* Returns how many found no room. */
+static int64_t put_denials_of(struct json_text *json, const struct tenant *tenant, size_t *listed)
+{
+	const struct denial *denial;
+	int64_t omitted = 0;
+
+	TAILQ_FOREACH (denial, &tenant->usage->denials.list, entry) {
+		*listed += LIMIT_CONTROL_ENTRY_BYTES + strlen(denial->workspace) +
+			   strlen(denial->host);
+		if (*listed <= LIMIT_CONTROL_LIST_BYTES)
+			put_denial(json, tenant, denial);
+		else
+			omitted++;
+	}
+	return omitted;
+}
+
+static void answer_denials(
+	struct session *session, const struct jsonrpc_request *request, const struct tenant *only)
+{
+	const struct config *config = session->service->config;
+	struct json_text json;
+	int64_t omitted = 0;
+	size_t listed = 0;
+
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "denials");
+	json_text_array_begin(&json);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (!only || only == config->tenants[i])
+			omitted += put_denials_of(&json, config->tenants[i], &listed);
+	json_text_array_end(&json);
+	if (omitted > 0)
+		json_text_put_number(&json, "denials_omitted", omitted);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void control_denials(struct session *session, struct jsonrpc_request *request)
+{
+	const struct tenant *only = NULL;
+	struct text name = {0};
+
+	if (request->notification)
+		return;
+	if (!jsonrpc_string_param(request->params, "tenant", &name)) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS, "tenant must be a string");
+		return;
+	}
+	for (size_t i = 0; name.data && i < session->service->config->n_tenants; i++)
+		if (text_equal(name, text_from(session->service->config->tenants[i]->name)))
+			only = session->service->config->tenants[i];
+	if (name.data && !only)
+		control_refuse(session, request, TOOL_NOT_FOUND,
+			"There is no tenant of this name; the method tenants lists them");
+	else
+		answer_denials(session, request, only);
 }

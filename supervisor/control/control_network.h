@@ -2,15 +2,21 @@
 #pragma once
 
 /*
- * Functions of a struct egress_observer, whose context is the struct service: they count what the
- * commands of a tenant do on the network, and tell of refusals those who watch events.
+ * What commands do on the network. The functions of a struct egress_observer, whose context is the
+ * struct service, count it by tenant, keep the recent refusals, and tell of them those who watch
+ * events.
  */
 
 struct egress_cell;
 struct egress_closed;
 struct egress_denied;
+struct jsonrpc_request;
+struct session;
 
 void control_network_denied(
 	void *context, const struct egress_cell *cell, const struct egress_denied *denied);
 void control_network_closed(
 	void *context, const struct egress_cell *cell, const struct egress_closed *closed);
+
+/** The method denials: the recent refusals of all tenants, or of one. */
+void control_denials(struct session *session, struct jsonrpc_request *request);

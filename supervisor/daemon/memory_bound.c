@@ -6,6 +6,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/denials.h"
 
 #define MEMORY_BASE_BYTES       (8 * MIB)
 #define MEMORY_CONNECTION_BYTES (8 * KIB) /* beside its requests and answers */
@@ -23,6 +24,16 @@ static uint64_t workspaces(const struct config *config)
 	for (size_t i = 0; i < config->n_tenants; i++)
 		sum += config->tenants[i]->limits.workspaces;
 	return sum < LIMIT_WORKSPACES ? sum : LIMIT_WORKSPACES;
+}
+
+/* The number of tenants with a network, whose recent refusals are kept. */
+static uint64_t networks(const struct config *config)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		n += config->tenants[i]->network == TENANT_NETWORK_EGRESS;
+	return n;
 }
 
 uint64_t memory_bound(const struct config *config)
@@ -50,6 +61,7 @@ uint64_t memory_bound(const struct config *config)
 		{LIMIT_UNAUTHORIZED_CLIENTS, LIMIT_UNAUTHORIZED_LINE_BYTES},
 		{host->commands, MEMORY_COMMAND_BYTES},
 		{workspaces(config), MEMORY_WORKSPACE_BYTES},
+		{networks(config), LIMIT_DENIALS_KEPT * sizeof(struct denial)},
 		{1, LIMIT_LOG_QUEUE_BYTES},
 		{host->audit != AUDIT_OFF, LIMIT_AUDIT_QUEUE_BYTES},
 	};

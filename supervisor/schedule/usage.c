@@ -26,6 +26,7 @@ static void release(struct tenant_usage *usage)
 {
 	if (--usage->references > 0)
 		return;
+	denials_done(&usage->denials);
 	loop_share_leave(&usage->share, loop_share_of_nobody());
 	free(usage);
 }
@@ -43,6 +44,7 @@ int usage_begin(struct tenant *tenant)
 
 	if (!usage)
 		return -ENOMEM;
+	denials_init(&usage->denials);
 	attach(tenant, usage);
 	return 0;
 }

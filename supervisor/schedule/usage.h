@@ -5,6 +5,7 @@
 
 #include "common/wire_egress.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/denials.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/scheduler.h"
 
@@ -47,6 +48,7 @@ struct tenant_usage {
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];
+	struct denials denials; /* the recent ones of these */
 };
 
 /** Begins to serve @tenant, which uses nothing yet. Returns 0 or -ENOMEM. */

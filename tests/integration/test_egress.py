@@ -7,6 +7,7 @@ import functools
 import http.server
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -253,6 +254,78 @@ def test_events_tell_of_refused_hosts(user_place):
         assert (told[-1]["call"], told[-1]["host"], told[-1]["via"]) == (shown, None, None)
         client.call("tool.input", {"id": number, "data": "", "eof": True})
         client.result(number)
+
+
+def test_denials(user_place):
+    """The recent refusals of each tenant: one line for what is the same, the oldest first, and a bound."""
+    daemon, kept = user_place.daemon, 64  # LIMIT_DENIALS_KEPT
+    with daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        assert json.loads(daemon.ctl("--json", "denials").stdout) == {"denials": []}
+        number, call, _ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
+        with daemon.control() as control:
+            shown = control.call("commands")["calls"][0]["call"]
+
+        def listed(*words):
+            return json.loads(daemon.ctl("--json", "denials", *words).stdout)["denials"]
+
+        for _ in range(3):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+        egress.say(scripted_egress.DENIED, cell.number, denied(0, "2001:db8::1", port=80, via=scripted_egress.HTTP))
+        assert procfs.eventually(lambda: len(listed()) == 2)
+        first, second = listed()
+        assert first.pop("time_ms") > 1e12 and first.pop("age_ms") >= 0
+        assert first == {"tenant": "net", "workspace": "one", "call": shown, "host": "no.test", "port": 443,
+                         "reason": "not_allowed", "via": "connect", "count": 3}
+        assert (second["call"], second["host"], second["port"], second["count"]) == (None, "2001:db8::1", 80, 1)
+        table = daemon.ctl("denials").stdout.decode().splitlines()
+        assert table[0].split() == ["HOST:PORT", "REASON", "COUNT", "TENANT", "WORKSPACE", "CALL", "AGO"]
+        assert table[1].split()[:6] == ["no.test:443", "not_allowed", "3", "net", "one", shown]
+        assert table[2].split()[:6] == ["[2001:db8::1]:80", "not_allowed", "1", "net", "one", "-"]
+        # What is refused again becomes the newest; then others take the places of the oldest.
+        for host in ("no.test", *(f"h{i}.test" for i in range(kept - 1))):
+            egress.say(scripted_egress.DENIED, cell.number, denied(call, host))
+        assert procfs.eventually(lambda: listed()[-1]["host"] == f"h{kept - 2}.test")
+        assert [(row["host"], row["count"]) for row in listed()] == [("no.test", 4)] + [(f"h{i}.test", 1) for i in range(kept - 1)]
+        # A reload keeps them; a tenant sees its own.
+        assert daemon.ctl("reload").returncode == 0
+        assert len(listed("--tenant", "net")) == kept and listed("--tenant=plain") == []
+        none = daemon.ctl("denials", "--tenant=nobody")
+        assert none.returncode == 1 and b"no tenant of this name" in none.stderr
+        client.call("tool.input", {"id": number, "data": "", "eof": True})
+        finish(client, egress, number, cell)
+
+
+def test_denials_as_they_come(user_place):
+    daemon = user_place.daemon
+    with daemon.connect() as client, contextlib.closing(user_place.egress()) as egress, contextlib.ExitStack() as stack:
+        cell, _ = opened(client, egress, "one")
+        number, call, _ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
+        egress.say(scripted_egress.DENIED, cell.number, denied(call, "before.test"))
+        readers = [daemon.area.start(["cloisterctl", "--socket", daemon.control_socket, *words], stdout=subprocess.PIPE)
+                   for words in (["denials", "-f"], ["denials", "--follow", "--json", "--tenant=net"], ["denials", "-f", "--tenant=plain"])]
+        stack.callback(lambda: [reader.kill() for reader in readers])
+        with daemon.control() as control:
+            assert procfs.eventually(lambda: control.call("status")["control_connections"] == 4)
+            told = None
+
+            def is_told():  # until each of them has subscribed
+                nonlocal told
+                egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
+                told = told or (select.select([readers[0].stdout, readers[1].stdout], [], [], 0.05)[0] or None)
+                return told and len(told) == 2
+            assert procfs.eventually(is_told)
+        line = readers[0].stdout.readline().decode().split()
+        assert line[:4] == ["no.test:443", "not_allowed", "net", "one"] and len(line) == 7
+        event = json.loads(readers[1].stdout.readline())
+        assert (event["event"], event["host"], event["port"], event["tenant"]) == ("network_denied", "no.test", 443, "net")
+        egress.close()  # proxy_lost is of no host
+        client.call("tool.input", {"id": number, "data": "", "eof": True})
+        client.result(number)
+        assert daemon.stop() == 0
+        others = [reader.communicate(timeout=60) for reader in readers]
+        assert b"proxy_lost" not in others[0][0] + others[1][0]
+        assert others[2][0] == b""
 
 
 def test_parallel_calls_have_their_own_refusals(user_place):

@@ -126,9 +126,10 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl tpo", 2, "there is no command 'tpo'; did you mean 'top'?", "cloisterctl help"),
     ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL", "cloisterctl help kill"),
     ("cloisterctl status now", 2, "status takes no operands", "cloisterctl help status"),
-    ("cloisterctl --tenant=x status", 2, "only show and kill take --tenant", "cloisterctl help status"),
+    ("cloisterctl --tenant=x status", 2, "only show, kill and denials take --tenant", "cloisterctl help status"),
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
     ("cloisterctl -v status", 2, "only selftest takes --verbose", "cloisterctl help status"),
+    ("cloisterctl -f status", 2, "only denials takes --follow", "cloisterctl help status"),
     ("cloisterctl metrics --verbose", 2, "only selftest takes --verbose", "cloisterctl help metrics"),
     ("cloisterctl --format=prometheus top", 2, "only metrics takes --format", "cloisterctl help top"),
     ("cloisterctl audit", 2, "audit takes these operands: verify FILE...", "cloisterctl help audit")])
