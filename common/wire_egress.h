@@ -118,7 +118,7 @@ struct egress_closed {
 	struct text host;
 	uint16_t port;
 	uint8_t via;
-	/* 0, or the reason why egress ended it (EGRESS_LIMIT) */
+	/* 0, or why egress ended it: EGRESS_LIMIT, or what a reload has changed */
 	uint8_t reason;
 	uint64_t bytes_in;  /* from the host to the workspace */
 	uint64_t bytes_out; /* from the workspace to the host */

@@ -407,9 +407,20 @@ void cell_close(struct cell *cell)
 	cells_resume(egress);
 }
 
+static void renew_conns(struct cell *cell)
+{
+	struct conn *conn, *next;
+
+	for (conn = LIST_FIRST(&cell->conns); conn; conn = next) {
+		next = conn_next(conn);
+		conn_renew(conn);
+	}
+}
+
 void cells_renew(struct egress *egress)
 {
 	struct tenant *tenant, *next;
+	struct cell *cell;
 
 	for (tenant = LIST_FIRST(&egress->tenants); tenant; tenant = next) {
 		next = LIST_NEXT(tenant, entry);
@@ -419,6 +430,8 @@ void cells_renew(struct egress *egress)
 		if (!tenant->policy && tenant->n_cells == 0)
 			forget_tenant(tenant);
 	}
+	LIST_FOREACH (cell, &egress->cells, entry)
+		renew_conns(cell);
 	cells_resume(egress);
 }
 

@@ -149,6 +149,59 @@ static bool is_permitted(const struct conn *conn, const struct sockaddr *address
 	return policy && (conn->by_upstream || address_permitted(address, &policy->private));
 }
 
+/* Whether the address that was connected to is one that may be. */
+static bool peer_is_permitted(const struct conn *conn)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+
+	return !conn->is_connected ||
+	       getpeername(conn->fds[CONN_IN], (struct sockaddr *)&address, &len) < 0 ||
+	       is_permitted(conn, (struct sockaddr *)&address);
+}
+
+/* Judges again a connection that was admitted. Returns 0 or what it would be refused for now. */
+static uint8_t judge_again(const struct conn *conn, const char **ret_rule)
+{
+	const struct cell *cell = conn->cell;
+	const struct egress_tenant *policy = cell->tenant->policy;
+	struct verdict verdict;
+
+	*ret_rule = NULL;
+	if (!policy)
+		return EGRESS_NOT_ALLOWED;
+	verdict = rules_judge(&policy->allow, &policy->deny,
+		cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, conn->port);
+	*ret_rule = verdict.rule ? verdict.rule->written : NULL;
+	if (verdict.reason != 0)
+		return (uint8_t)verdict.reason;
+	/* Nothing has seen what it speaks. */
+	if (conn->port == 443 && conn->any_protocol && conn->via != EGRESS_VIA_TRANSPARENT &&
+		!verdict.any_protocol && !policy->sni_off)
+		return EGRESS_SNI_MISMATCH;
+	return peer_is_permitted(conn) ? 0 : EGRESS_PRIVATE_ADDRESS;
+}
+
+void conn_renew(struct conn *conn)
+{
+	const char *rule;
+	uint8_t reason;
+
+	if (!conn->is_admitted || conn->state == CONN_REFUSING || conn->state == CONN_LINGERING)
+		return;
+	reason = judge_again(conn, &rule);
+	if (reason == 0)
+		return;
+	if (conn->state != CONN_RELAYING) {
+		conn_refuse(conn, reason, rule, none);
+		return;
+	}
+	/* Bytes have passed: it is both a refusal and a connection that has ended. */
+	conn->reason = reason;
+	conn_tell_refusal(conn, rule, none);
+	conn_abort(conn);
+}
+
 /* Begins to connect. Returns false if that has failed already. */
 static bool begin_to_connect(struct conn *conn, const struct sockaddr *address)
 {

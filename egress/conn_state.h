@@ -144,5 +144,7 @@ void conn_secret_free(struct conn_secret *secret);
  * is what the client wrote if it was no host.
  */
 void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule, struct text named);
+/** Only tells cloisterd, of conn->reason. Returns what egress_send() returns. */
+bool conn_tell_refusal(struct conn *conn, const char *rule, struct text named);
 void conn_answer_refusal(struct conn *conn);
 void conn_discard(struct conn *conn);

@@ -118,7 +118,7 @@ struct cell *cell_find(struct egress *egress, uint64_t number);
 
 /** Accepts again where it was paused and there is room now. */
 void cells_resume(struct egress *egress);
-/** Looks up the policies of all tenants again. */
+/** Looks up the policies of all tenants again, and ends connections that they do not allow. */
 void cells_renew(struct egress *egress);
 
 int cell_add_command(struct cell *cell, const struct egress_call *request);

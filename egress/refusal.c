@@ -51,7 +51,7 @@ static size_t make_printable(struct text named, char ret[LIMIT_EGRESS_HOST_BYTES
 	return n;
 }
 
-static bool tell_cloisterd(struct conn *conn, const char *rule, struct text named)
+bool conn_tell_refusal(struct conn *conn, const char *rule, struct text named)
 {
 	struct egress_command *command = cell_command(conn->cell, conn->call);
 	char shown[LIMIT_EGRESS_HOST_BYTES];
@@ -79,7 +79,7 @@ void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule,
 	conn->reason = (uint8_t)reason;
 	/* A host that was refused after all is not one that was reached. */
 	conn->is_connected = false;
-	told = tell_cloisterd(conn, rule, named);
+	told = conn_tell_refusal(conn, rule, named);
 	resolver_cancel(TAKE_PTR(conn->query));
 	conn_watch_remote(conn, 0);
 	close_fd(&conn->fds[CONN_IN]);

@@ -769,6 +769,24 @@ def test_real_clone_and_download(real, site):
             assert got["output"]["stdout"] == "thing-1.0-py3-none-any.whl\n", got
 
 
+def test_real_reload(start_daemon, area, names):
+    """A host that a reload removes is not reached any more, also by those who were connected."""
+    waiting = egress.Host(egress.read_all)
+    config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        number = client.begin("run_command", {
+            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
+        assert procfs.eventually(lambda: waiting.connections == 1)
+        daemon.reload(config.replace("open.test:*", "open.test:1"))
+        observation = client.result(number)
+    assert observation["output"]["exit_code"] != 0
+    assert [(refused["host"], refused["reason"]) for refused in observation["network"]["denied"]] == [("open.test", "port")]
+    assert observation["network"]["connections"] == 1 and observation["network"]["bytes_out"] > 0
+    waiting.close()
+
+
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
 def test_real_restart(start_daemon, area, names, egress_users):
     """Tunnels end with cloister-egress; listeners do not."""

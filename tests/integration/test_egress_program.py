@@ -712,6 +712,55 @@ def test_reload(running, host, names):
     assert egress.connect(port, f"open.test:{there.port}")[1].startswith(b"HTTP/1.1 403 ")
 
 
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("**.open.test:* ", "", "not_allowed"), ("**.open.test:*", "**.open.test:1", "port"),
+    ("egress_deny = ", "egress_deny = a.open.test ", "denied"), ("127.0.0.0/8", "127.9.0.0/16", "private_address"),
+    ("network = egress", "network = none", "not_allowed")])
+def test_a_reload_ends_what_it_no_longer_allows(running, host, names, old, new, reason):
+    """Tunnels end with the reason that a new one would have, in their call; others stay."""
+    port, there = running.open(), host()
+    running.call(7)
+    config = CONFIG.format(resolver=names.address, more="")
+    assert old in config
+    tunnel, head = egress.connect(port, f"a.open.test:{there.port}")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    tunnel.sendall(b"bytes")
+    assert tunnel.recv(5) == b"bytes"
+    running.link.send(egress.RELOAD)  # of the same rules
+    tunnel.sendall(b"again")
+    assert tunnel.recv(5) == b"again"
+    running.configure(config.replace(old, new, 1))
+    running.link.send(egress.RELOAD)
+    denied = running.link.denied()
+    assert (denied["call"], denied["host"], denied["port"], denied["reason"]) == (7, "a.open.test", there.port, reason)
+    closed = running.link.expect(egress.CLOSED)
+    assert (closed["call"], closed["host"], closed["reason"], closed["in"], closed["out"]) == \
+        (7, "a.open.test", reason, 10, 10)
+    with pytest.raises(ConnectionResetError):
+        tunnel.recv(1)
+    tunnel.close()
+
+
+def test_a_reload_while_a_name_is_asked_for(running, host, names):
+    there, asked, go = host(), threading.Event(), threading.Event()
+
+    def answer(kind):
+        asked.set()
+        go.wait(egress.WAIT_S)
+        return ["127.0.0.1"]
+
+    names.answers["late.open.test"] = answer
+    with egress.client(running.open()) as connection:
+        connection.sendall(f"CONNECT late.open.test:{there.port} HTTP/1.1\r\n\r\n".encode())
+        assert asked.wait(egress.WAIT_S)
+        running.configure(CONFIG.format(resolver=names.address, more="").replace("**.open.test:* ", ""))
+        running.link.send(egress.RELOAD)
+        assert egress.read_head(connection).startswith(b"HTTP/1.1 403 ")
+        assert running.link.denied()["reason"] == "not_allowed"
+        go.set()
+    assert there.connections == 0
+
+
 @pytest.mark.parametrize(("line", "message"), [
     ("egress_allow = *", "first label"), ("egress_allow = a.*.test", "first label"),
     ("egress_allow = 10.0.0.1", "matches nothing"), ("egress_allow = [::1]", "matches nothing"),
