@@ -6,6 +6,7 @@
 #include "egress/confine.h"
 
 #include "common/cleanup.h"
+#include "common/egress/shipped_sets.h"
 #include "common/landlock.h"
 #include "egress/policy.h"
 
@@ -186,7 +187,7 @@ static int confine_files(const char *config, const struct egress_policy *policy)
 
 	if (config && !copy)
 		return -ENOMEM;
-	egress_sets_path(sets, sizeof(sets));
+	shipped_sets_path(sets, sizeof(sets));
 	return enforce_ruleset(copy ? dirname(copy) : NULL, sets, policy);
 }
 

@@ -170,6 +170,9 @@ static uint8_t judge_again(const struct conn *conn, const char **ret_rule)
 	*ret_rule = NULL;
 	if (!policy)
 		return EGRESS_NOT_ALLOWED;
+	/* One request, which no rule of egress_allow has allowed. */
+	if (conn->secret)
+		return 0;
 	verdict = rules_judge(&policy->allow, &policy->deny,
 		cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, conn->port);
 	*ret_rule = verdict.rule ? verdict.rule->written : NULL;

@@ -13,6 +13,7 @@
 #include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
 #include "common/egress/secret_line.h"
+#include "common/egress/shipped_sets.h"
 #include "egress/tls.h"
 
 #include <errno.h>
@@ -289,32 +290,6 @@ static void log_set_mistake(void *context, unsigned line, const char *message)
 	log_mistake(NULL, context, line, message);
 }
 
-void egress_sets_path(char *ret, size_t size)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	const char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
-
-	snprintf(ret, size, "%.*segress-sets", slash ? (int)(slash + 1 - path) : 0, path);
-	if (!slash || access(ret, R_OK) < 0)
-		snprintf(ret, size, "%s", CLOISTER_EGRESS_SETS);
-}
-
-static int read_sets(char *path, struct rule_sets *ret)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *buffer = malloc(LIMIT_CONFIG_FILE_BYTES);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = buffer ? read(fd, buffer, LIMIT_CONFIG_FILE_BYTES) : -1;
-	if (n < 0)
-		return buffer ? -errno : -ENOMEM;
-	n = rule_sets_read((struct text){buffer, (size_t)n}, log_set_mistake, path, ret);
-	return n > 0 ? -EINVAL : (int)n;
-}
-
 /* A rule that can match nothing would be taken for one that allows. */
 static uint64_t find_dead_rules(const struct draft *draft)
 {
@@ -405,7 +380,7 @@ int egress_policy_open(const char *config, const char *allow, struct egress_poli
 
 	if (!policy)
 		return -ENOMEM;
-	egress_sets_path(policy->sets_path, sizeof(policy->sets_path));
+	shipped_sets_path(policy->sets_path, sizeof(policy->sets_path));
 	policy->has_files = config[0] != '\0';
 	policy->allow = strdup(allow);
 	if (!policy->allow)
@@ -427,7 +402,8 @@ int egress_policy_read(struct egress_policy *policy, bool only_roots)
 		.tenants = {.item_size = sizeof(struct egress_tenant),
 			.max = LIMIT_CONFIG_TENANTS,
 			.defaults = &defaults}};
-	int r = read_sets(policy->sets_path, &draft.sets);
+	int r = shipped_sets_read(
+		policy->sets_path, log_set_mistake, policy->sets_path, &draft.sets);
 
 	if (r < 0) {
 		fprintf(stderr, "cloister-egress: %s: %s\n", policy->sets_path, strerror(-r));

@@ -59,6 +59,3 @@ const struct tls_trust *egress_policy_trust(const struct egress_policy *policy);
  * and the sets; NULL if there are fewer than @i + 1. Valid until the next reading.
  */
 const char *egress_policy_file(const struct egress_policy *policy, size_t i);
-
-/** Writes the path of the file of sets: the one beside this program, or the installed one. */
-void egress_sets_path(char *ret, size_t size);

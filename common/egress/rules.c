@@ -168,6 +168,7 @@ static int add_set(struct rules *rules, struct text name, const struct rule_sets
 	for (size_t i = 0; r == 0 && i < set->rules.count; i++) {
 		struct rule rule = set->rules.items[i];
 
+		rule.of_set = true;
 		if (denies)
 			rule.ports = RULE_PORTS_ALL;
 		r = append(rules, &rule, rule.domain, strlen(rule.domain), text_from(rule.written));
@@ -342,6 +343,8 @@ const struct rule *rules_find_dead(const struct rules *allow, const struct rules
 	for (size_t i = 0; i < allow->count; i++) {
 		const struct rule *rule = &allow->items[i];
 
+		if (rule->of_set)
+			continue;
 		if (is_refused_address(rule, private)) {
 			snprintf(why, size,
 				"it matches nothing: the address is not of the public Internet, "
@@ -354,7 +357,8 @@ const struct rule *rules_find_dead(const struct rules *allow, const struct rules
 
 			if (!covers_hosts(denied, rule) || !covers_ports(denied, rule))
 				continue;
-			snprintf(why, size, "it matches nothing: egress_deny has %s",
+			snprintf(why, size,
+				"it matches nothing: egress_deny has %s; remove one of the two",
 				denied->written);
 			return rule;
 		}

@@ -20,6 +20,7 @@ struct rule {
 	uint8_t match; /* enum rule_match */
 	uint8_t ports; /* enum rule_ports */
 	bool any_protocol;
+	bool of_set;   /* it stands for a part of a set */
 	uint16_t port; /* if ports is RULE_PORT_ONE */
 	char *domain;  /* canonical text of the host, or of the domain behind the stars */
 	char *written; /* the rule as it was written */
@@ -71,7 +72,8 @@ int rules_add(struct rules *rules, struct text written, bool denies, const struc
 
 /**
  * Finds a rule of @allow that can match nothing, because a rule of @deny covers it or because it is
- * an address that is not permitted (address.h). Returns it with the reason in @why, or NULL.
+ * an address that is not permitted (address.h); a set may be denied in part. Returns it with the
+ * reason in @why, or NULL.
  */
 const struct rule *rules_find_dead(const struct rules *allow, const struct rules *deny,
 	const struct networks *private, char *why, size_t size);

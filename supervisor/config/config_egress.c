@@ -2,15 +2,15 @@
 /* Runs in cloisterd. Rules come from the configuration and, in workspace.open, from clients. */
 #include "supervisor/config/config_egress.h"
 
-#include "common/egress/rules.h"
 #include "common/egress/secret_line.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Which sets there are only cloister-egress knows, which has the file of them. */
+/* The form only: clients may name sets too, of which cloister-egress knows which there are. */
 static bool check_set(const char *name, char *why, size_t size)
 {
 	static const char letters[] =
@@ -119,4 +119,80 @@ bool config_egress_check(enum egress_words kind, const char *word, char *why, si
 	default:
 		return check_upstream(word, why, size);
 	}
+}
+
+static bool add_rules(struct rules *rules, bool denies, const char *word,
+	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size)
+{
+	size_t from = rules->count;
+	int r;
+
+	if (!sets && word[0] == '@')
+		return true;
+	snprintf(why, size, "out of memory");
+	r = rules_add(rules, text_from(word), denies, sets, why, size);
+	for (; from < rules->count; from++) {
+		rules->items[from].file = reader->file;
+		rules->items[from].line = reader->line;
+	}
+	return r == 0;
+}
+
+static bool add_network(struct networks *networks, const char *word, char *why, size_t size)
+{
+	struct network *grown = NULL;
+
+	snprintf(why, size, "more than %d networks", LIMIT_EGRESS_NETWORKS);
+	if (networks->count < LIMIT_EGRESS_NETWORKS)
+		grown = reallocarray(networks->items, networks->count + 1, sizeof(*grown));
+	if (!grown)
+		return false;
+	networks->items = grown;
+	if (network_parse(text_from(word), &grown[networks->count]) == 0)
+		networks->count++;
+	return true;
+}
+
+bool config_egress_add(struct config_egress *egress, enum egress_words kind, const char *word,
+	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size)
+{
+	switch (kind) {
+	case EGRESS_WORDS_ALLOW:
+		return add_rules(&egress->allow, false, word, sets, reader, why, size);
+	case EGRESS_WORDS_DENY:
+		return add_rules(&egress->deny, true, word, sets, reader, why, size);
+	case EGRESS_WORDS_NETWORKS:
+		return add_network(&egress->private, word, why, size);
+	default:
+		return true;
+	}
+}
+
+void config_egress_reset(struct config_egress *egress, enum egress_words kind)
+{
+	if (kind == EGRESS_WORDS_ALLOW)
+		rules_done(&egress->allow);
+	else if (kind == EGRESS_WORDS_DENY)
+		rules_done(&egress->deny);
+	else if (kind == EGRESS_WORDS_NETWORKS)
+		egress->private.count = 0;
+}
+
+void config_egress_finish(const struct config_egress *egress, struct config_reader *reader)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES];
+	const struct rule *dead =
+		rules_find_dead(&egress->allow, &egress->deny, &egress->private, why, sizeof(why));
+
+	if (dead)
+		config_wrong_at(reader, &(struct config_place){dead->file, dead->line},
+			"egress_allow: \"%s\": %s", dead->written, why);
+}
+
+void config_egress_done(struct config_egress *egress)
+{
+	rules_done(&egress->allow);
+	rules_done(&egress->deny);
+	free(egress->private.items);
+	*egress = (struct config_egress){0};
 }

@@ -6,8 +6,8 @@
  * them by the same parser (common/egress), so that a mistake is named where the others are.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "common/config/config_reader.h"
+#include "common/egress/rules.h"
 
 /* The kinds of words in these keys. */
 enum egress_words {
@@ -18,6 +18,27 @@ enum egress_words {
 	EGRESS_WORDS_UPSTREAM, /* http://HOST:PORT */
 	EGRESS_WORDS_SECRET,   /* a line of common/egress/secret_line.h */
 };
+
+/* What a tenant's rules are, with the places where they were written. */
+struct config_egress {
+	struct rules allow, deny;
+	struct networks private;
+};
+
+/**
+ * Adds @word, which config_egress_check() has found good, as read at the reader's place. @sets may
+ * be NULL: then no set is looked up. Returns false with the reason in @why.
+ */
+bool config_egress_add(struct config_egress *egress, enum egress_words kind, const char *word,
+	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size);
+
+/** Forgets the words of one kind: a later file replaces them. */
+void config_egress_reset(struct config_egress *egress, enum egress_words kind);
+
+/** Complains of a rule that can match nothing. */
+void config_egress_finish(const struct config_egress *egress, struct config_reader *reader);
+
+void config_egress_done(struct config_egress *egress);
 
 /** Whether @word has the form; otherwise the reason is in @why, which has @size bytes. */
 bool config_egress_check(enum egress_words kind, const char *word, char *why, size_t size);

@@ -108,6 +108,15 @@ static void begin_section(struct config_reader *reader, const char *name)
 		part->header = (struct config_place){reader->file, reader->line};
 }
 
+static void reset(struct config_part *part, const struct config_key *key)
+{
+	enum egress_words kind;
+
+	config_key_reset(key, part->object);
+	if (config_value_egress(key, &kind))
+		config_egress_reset(&part->egress, kind);
+}
+
 /* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
@@ -138,7 +147,7 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		return;
 	}
 	if (place->file && place->file != reader->file)
-		config_key_reset(key, part->object);
+		reset(part, key);
 	if (place->file != reader->file)
 		*place = (struct config_place){reader->file, reader->line};
 	config_value_set(reader, key, value);
@@ -266,6 +275,7 @@ int config_parts_finish(struct config_reader *reader, struct config *config)
 
 	for (size_t i = 0; r == 0 && i < parts->n_tenants; i++) {
 		check_readonly_paths(reader, parts->tenants[i]);
+		config_egress_finish(&parts->tenants[i]->egress, reader);
 		r = finish_tenant(reader, parts->tenants[i]);
 		if (r == 0)
 			r = config_add_tenant(config, tenant_hold(parts->tenants[i]->object));
@@ -277,7 +287,9 @@ void config_parts_done(struct config_parts *parts)
 {
 	for (size_t i = 0; i < parts->n_tenants; i++) {
 		tenant_release(parts->tenants[i]->object);
+		config_egress_done(&parts->tenants[i]->egress);
 		free(parts->tenants[i]);
 	}
 	free(parts->tenants);
+	config_egress_done(&parts->host.egress);
 }

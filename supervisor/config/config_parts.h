@@ -5,6 +5,7 @@
 
 #include "common/config/config_reader.h"
 #include "supervisor/config/config.h"
+#include "supervisor/config/config_egress.h"
 #include "supervisor/config/config_keys.h"
 
 struct accounts;
@@ -15,11 +16,13 @@ struct config_part {
 	enum config_section section;
 	struct config_place header;
 	struct config_place settings[CONFIG_KEYS_MAX]; /* indexed like config_keys */
+	struct config_egress egress;
 };
 
 /* All sections: the reader's context. */
 struct config_parts {
 	struct accounts *accounts;
+	const struct rule_sets *sets; /* NULL: they are not known */
 	/* the section of the current line; NULL: none, or an invalid one */
 	struct config_part *part;
 	bool in_wrong_section; /* the section was complained about, so its lines are ignored */

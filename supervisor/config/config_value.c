@@ -274,11 +274,30 @@ static void set_words(
 static bool check_egress(struct config_reader *reader, const struct config_key *key,
 	enum egress_words kind, const char *word)
 {
+	const struct config_parts *parts = reader->context;
 	char why[LIMIT_EGRESS_REASON_BYTES];
 
-	if (config_egress_check(kind, word, why, sizeof(why)))
+	if (config_egress_check(kind, word, why, sizeof(why)) &&
+		config_egress_add(
+			&parts->part->egress, kind, word, parts->sets, reader, why, sizeof(why)))
 		return true;
 	config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(word), word, why);
+	return false;
+}
+
+bool config_value_egress(const struct config_key *key, enum egress_words *ret_kind)
+{
+	static const struct {
+		enum config_type type;
+		enum egress_words kind;
+	} kinds[] = {{CONFIG_ALLOW, EGRESS_WORDS_ALLOW}, {CONFIG_DENY, EGRESS_WORDS_DENY},
+		{CONFIG_NETWORKS, EGRESS_WORDS_NETWORKS}, {CONFIG_RESOLVER, EGRESS_WORDS_RESOLVER}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].type == key->type) {
+			*ret_kind = kinds[i].kind;
+			return true;
+		}
 	return false;
 }
 
@@ -286,18 +305,16 @@ static bool check_egress(struct config_reader *reader, const struct config_key *
 static void set_egress_words(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
-	static const enum egress_words kinds[CONFIG_TYPES] = {[CONFIG_ALLOW] = EGRESS_WORDS_ALLOW,
-		[CONFIG_DENY] = EGRESS_WORDS_DENY,
-		[CONFIG_NETWORKS] = EGRESS_WORDS_NETWORKS,
-		[CONFIG_RESOLVER] = EGRESS_WORDS_RESOLVER};
+	enum egress_words kind = EGRESS_WORDS_ALLOW;
 	_cleanup_free_ char *copy = strdup(value);
 	char *rest = copy;
 	const char *word;
 
 	if (!copy)
 		out_of_memory(reader, key);
+	(void)config_value_egress(key, &kind);
 	while ((word = strsep(&rest, " ")))
-		if (*word && check_egress(reader, key, kinds[key->type], word))
+		if (*word && check_egress(reader, key, kind, word))
 			add_string(reader, key, field, word);
 }
 

@@ -9,6 +9,9 @@
 void config_value_set(
 	struct config_reader *reader, const struct config_key *key, const char *value);
 
+/** Whether @key has words of the network; stores their kind. */
+bool config_value_egress(const struct config_key *key, enum egress_words *ret_kind);
+
 /** Returns how much of @value a message shows, in whole characters: a precision for "%.*s". */
 int config_shown(const char *value);
 

@@ -383,6 +383,36 @@ static void test_every_mistake_is_named(void **state)
 		"/c.conf:21: output_kept (2M) is more than output_total (1M)\n");
 }
 
+/* Each rule that can match nothing, and each set that does not exist, has its own line. */
+static void test_rules_that_match_nothing(void **state)
+{
+	(void)state;
+	config_release(load_good("[tenant t]\nnetwork = egress\negress_allow = @github a.test\n"
+				 "egress_deny = api.github.com\negress_private = 10.0.0.0/8\n"
+				 "egress_allow = 10.1.2.3\n"));
+	refuses("[tenant t]\negress_allow = a.test\n b.test:443\n c.test\n"
+		"egress_deny = **.b.test\n"
+		"[tenant u]\negress_allow = 10.0.0.1\n"
+		"[tenant v]\negress_allow = c.test\n",
+		"/c.conf:3: egress_allow: \"b.test:443\": it matches nothing: egress_deny has "
+		"**.b.test; remove one of the two\n"
+		"/c.conf:7: egress_allow: \"10.0.0.1\": it matches nothing: the address is not of "
+		"the public Internet, and egress_private does not name it\n");
+	refuses("[tenant t]\negress_allow = a.test\negress_allow = @npm @nmp\n"
+		"egress_deny = @nothing\n",
+		"/c.conf:3: egress_allow: \"@nmp\": no set has this name; the sets are: @npm @pypi "
+		"@crates @debian @go @maven @github\n"
+		"/c.conf:4: egress_deny: \"@nothing\": no set has this name; the sets are: @npm "
+		"@pypi @crates @debian @go @maven @github\n");
+	/* What a drop-in replaces is not looked at. */
+	scratch_text(&scratch, "c.conf.d/10.conf", "[tenant t]\negress_deny = b.test\n");
+	config_release(load_good("[tenant t]\negress_allow = a.test\negress_deny = a.test\n"));
+	scratch_text(&scratch, "c.conf.d/10.conf", "[tenant t]\negress_allow = b.test\n");
+	refuses("[tenant t]\negress_allow = a.test\negress_deny = b.test\n",
+		"/c.conf.d/10.conf:2: egress_allow: \"b.test\": it matches nothing: egress_deny "
+		"has b.test; remove one of the two\n");
+}
+
 /* A default yields to a value that is set; two set values do not. */
 static void test_pairs(void **state)
 {
@@ -615,6 +645,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_secrets, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_every_mistake_is_named, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_rules_that_match_nothing, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_drop_ins, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(

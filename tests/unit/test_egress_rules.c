@@ -215,6 +215,28 @@ static void test_sets(void **state)
 }
 
 /* The sets that are shipped have no mistakes. */
+/* A set may be denied in part. */
+static void test_sets_do_not_die(void **state)
+{
+	struct rule_sets sets = {0};
+	struct complaints complaints = {0};
+	struct rules allow = {0}, deny = made(true, "x.example");
+	char why[300];
+
+	(void)state;
+	assert_int_equal(
+		rule_sets_read(text_from("@a x.example y.example"), note, &complaints, &sets), 0);
+	assert_int_equal(rules_add(&allow, text_from("@a"), false, &sets, why, sizeof(why)), 0);
+	assert_null(rules_find_dead(&allow, &deny, &(struct networks){0}, why, sizeof(why)));
+	assert_int_equal(
+		rules_add(&allow, text_from("x.example"), false, &sets, why, sizeof(why)), 0);
+	assert_ptr_equal(rules_find_dead(&allow, &deny, &(struct networks){0}, why, sizeof(why)),
+		&allow.items[2]);
+	rules_done(&allow);
+	rules_done(&deny);
+	rule_sets_done(&sets);
+}
+
 static void test_shipped_sets(void **state)
 {
 	static const char *const names[] = {
@@ -252,6 +274,7 @@ int main(void)
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_dead_rules),
 		cmocka_unit_test(test_sets),
+		cmocka_unit_test(test_sets_do_not_die),
 		cmocka_unit_test(test_shipped_sets),
 	};
 
