@@ -26,7 +26,11 @@ static const char java_options[] =
 	"JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=@ -Dhttp.proxyPort=# -Dhttps.proxyHost=@ "
 	"-Dhttps.proxyPort=# -Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]";
 
-/* In values "@" stands for the proxy's address and "#" for its port. */
+/*
+ * What clients read that do not need one of their own: curl, git, wget, Ruby and Bundler, Python,
+ * Go, Cargo and apt read http_proxy, https_proxy or both, in one case or the other; Maven and
+ * Gradle are JVMs. In values "@" stands for the proxy's address and "#" for its port.
+ */
 static const char *const variables[] = {
 	"http_proxy=http://@:#",
 	"HTTP_PROXY=http://@:#",
@@ -49,10 +53,22 @@ static const char *const variables[] = {
 	"CLOUDSDK_PROXY_ADDRESS=@",
 	"CLOUDSDK_PROXY_PORT=#",
 	"RSYNC_PROXY=@:#",
+	"grpc_proxy=http://@:#",
 	"GRPC_PROXY=http://@:#",
 };
 
-_Static_assert(ARRAY_SIZE(variables) <= LIMIT_NETWORK_ENV_COUNT, "the worker counts them");
+/*
+ * ssh knows no proxy. Which program of the workspace's root can ask one, the workspace's own shell
+ * finds out when ssh connects: cloisterd looks up no names in there. ncat(1), socat(1), and nc(1)
+ * of OpenBSD.
+ */
+static const char git_ssh[] =
+	"GIT_SSH_COMMAND=ssh -o 'ProxyCommand=sh -c \"if command -v ncat >/dev/null; then exec "
+	"ncat "
+	"--proxy-type http --proxy @:# %h %p; elif command -v socat >/dev/null; then exec socat - "
+	"PROXY:@:%h:%p,proxyport=#; else exec nc -X connect -x @:# %h %p; fi\"'";
+
+_Static_assert(ARRAY_SIZE(variables) + 1 <= LIMIT_NETWORK_ENV_COUNT, "the worker counts them");
 
 /* Writes @form with the address and port into @value. */
 static void fill_in(
@@ -71,19 +87,49 @@ static void fill_in(
 	value[len] = '\0';
 }
 
-int call_network_put_env(struct byte_queue *body, const struct network_use *use)
+static bool ends_with(const char *text, const char *end)
 {
-	char address[INET_ADDRSTRLEN], port[8], value[VALUE_BYTES];
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+/* Whether the tenant may reach the port of ssh somewhere. */
+static bool allows_ssh(const struct tenant *tenant)
+{
+	for (size_t i = 0; i < tenant->egress_allow.count; i++) {
+		const char *rule = tenant->egress_allow.strings[i];
+
+		if (ends_with(rule, ":22") ||
+			(strncmp(rule, "tcp:", 4) == 0 && ends_with(rule, ":*")))
+			return true;
+	}
+	return false;
+}
+
+static int put_variable(
+	struct byte_queue *body, const char *form, const char *address, const char *port)
+{
+	char value[VALUE_BYTES];
+
+	fill_in(value, form, address, port);
+	return byte_queue_append(body, value, strlen(value) + 1);
+}
+
+int call_network_put_env(
+	struct byte_queue *body, const struct network_use *use, const struct tenant *tenant)
+{
+	char address[INET_ADDRSTRLEN], port[8];
 	int r = 0;
 
 	if (use->address == 0)
 		return 0;
 	snprintf(address, sizeof(address), "127.64.%d.%d", use->address >> 8, use->address & 0xff);
 	snprintf(port, sizeof(port), "%u", (unsigned)use->port);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(variables); i++) {
-		fill_in(value, variables[i], address, port);
-		r = byte_queue_append(body, value, strlen(value) + 1);
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(variables); i++)
+		r = put_variable(body, variables[i], address, port);
+	if (r == 0 && allows_ssh(tenant))
+		r = put_variable(body, git_ssh, address, port);
 	return r;
 }
 

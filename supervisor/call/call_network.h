@@ -10,13 +10,16 @@ struct byte_queue;
 struct json_text;
 struct network_use;
 struct notes;
+struct tenant;
 struct workspace;
 
 /**
- * Appends NAME=VALUE and a NUL for each variable that names the command's proxy to @body. Nothing
- * for a command without a network. Returns 0 or -ENOMEM.
+ * Appends NAME=VALUE and a NUL for each variable that names the command's proxy to @body; one
+ * for git over ssh only if @tenant has a rule for port 22. Nothing for a command without a network.
+ * Returns 0 or -ENOMEM.
  */
-int call_network_put_env(struct byte_queue *body, const struct network_use *use);
+int call_network_put_env(
+	struct byte_queue *body, const struct network_use *use, const struct tenant *tenant);
 
 /** Adds a sentence about the refusals that a failed command met, and what is allowed. */
 void call_network_note(

@@ -183,7 +183,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	int r = byte_queue_append(&queue, command.data, command.len);
 
 	if (r == 0)
-		r = call_network_put_env(&queue, use);
+		r = call_network_put_env(&queue, use, request->tenant);
 	if (r == 0)
 		r = put_env(&queue, &request->tenant->environment, request->options.env);
 	body = byte_queue_peek(&queue);

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -307,13 +308,10 @@ def test_denials_as_they_come(user_place):
         stack.callback(lambda: [reader.kill() for reader in readers])
         with daemon.control() as control:
             assert procfs.eventually(lambda: control.call("status")["control_connections"] == 4)
-            told = None
 
             def is_told():  # until each of them has subscribed
-                nonlocal told
                 egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-                told = told or (select.select([readers[0].stdout, readers[1].stdout], [], [], 0.05)[0] or None)
-                return told and len(told) == 2
+                return len(select.select([readers[0].stdout, readers[1].stdout], [], [], 0.05)[0]) == 2
             assert procfs.eventually(is_told)
         line = readers[0].stdout.readline().decode().split()
         assert line[:4] == ["no.test:443", "not_allowed", "net", "one"] and len(line) == 7
@@ -463,18 +461,36 @@ def test_a_wish_that_is_none(user_place, network):
     assert refused.value.code == -32602 and "network" in refused.value.message
 
 
+LOCAL = "localhost,127.0.0.1,::1"
+VARIABLES = {  # "@" is the address, "#" the port
+    **dict.fromkeys(["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "npm_config_proxy", "npm_config_https_proxy",
+                     "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY", "grpc_proxy", "GRPC_PROXY"], "http://@:#"),
+    **dict.fromkeys(["all_proxy", "ALL_PROXY"], "socks5h://@:#"),
+    **dict.fromkeys(["no_proxy", "NO_PROXY", "npm_config_noproxy"], LOCAL),
+    "NODE_USE_ENV_PROXY": "1", "RSYNC_PROXY": "@:#",
+    "CLOUDSDK_PROXY_TYPE": "http", "CLOUDSDK_PROXY_ADDRESS": "@", "CLOUDSDK_PROXY_PORT": "#",
+    "JAVA_TOOL_OPTIONS": "-Dhttp.proxyHost=@ -Dhttp.proxyPort=# -Dhttps.proxyHost=@ -Dhttps.proxyPort=# "
+                         "-Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]"}
+
+
 def test_variables(start_daemon, area):
+    """Each has its value, there are no others, and the tenant's and the call's own win."""
     place = Place(start_daemon, area, "user", more="environment = HTTPS_PROXY=mine\nenvironment = CI=1")
     with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
-        cell, _ = opened(client, egress, "one")
-        number, _, address = begin(client, egress, cell, "env", options={"env": {"NO_PROXY": "theirs"}})
-        said = dict(line.split("=", 1) for line in finish(client, egress, number, cell)["output"]["stdout"].splitlines())
-    proxy = f"http://{address}:{PORT}"
-    assert {said[name] for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "npm_config_proxy")} == {proxy}
-    assert said["ALL_PROXY"] == said["all_proxy"] == f"socks5h://{address}:{PORT}"
-    assert said["no_proxy"] == "localhost,127.0.0.1,::1" and said["NODE_USE_ENV_PROXY"] == "1"
-    assert f"-Dhttps.proxyHost={address} -Dhttps.proxyPort={PORT}" in said["JAVA_TOOL_OPTIONS"]
-    assert (said["HTTPS_PROXY"], said["NO_PROXY"], said["CI"]) == ("mine", "theirs", "1")
+        def variables(tenant, **keywords):
+            if tenant == "plain":
+                client.call("workspace.open", {"workspace": "one", "tenant": tenant})
+                return dict(line.split("=", 1) for line in client.run("env")["stdout"].splitlines()), None
+            cell, _ = opened(client, egress, "one", tenant)
+            number, _, address = begin(client, egress, cell, "env", **keywords)
+            return dict(line.split("=", 1) for line in finish(client, egress, number, cell)["output"]["stdout"].splitlines()), address
+
+        without, _ = variables("plain")
+        said, address = variables("net", options={"env": {"NO_PROXY": "theirs"}})
+    expected = {name: value.replace("@", address).replace("#", str(PORT)) for name, value in VARIABLES.items()}
+    expected |= {"HTTPS_PROXY": "mine", "NO_PROXY": "theirs", "CI": "1"}
+    assert {name: said.get(name) for name in expected} == expected
+    assert set(said) - set(without) <= set(expected), set(said) - set(without) - set(expected)
 
 
 def sockets_of(pid):
@@ -696,37 +712,64 @@ def test_real_refusals(real, web, host, reason):
 
 
 def test_real_refusals_in_parallel(real):
+    """Each observation has its own refusal, and no other's."""
     with real.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
-        running = {client.begin("run_command", {"command": f"curl -sS https://h{i}.test/"}): f"h{i}.test" for i in range(40)}
+        running = {client.begin("run_command", {"command": f"curl -sS https://h{i}.test/"}): f"h{i}.test" for i in range(200)}
         for number, host in running.items():
             network = client.result(number)["network"]
             assert [(refused["host"], refused["count"]) for refused in network["denied"]] == [(host, 1)]
 
 
-def test_real_git_and_pip_and_node(real, web):
-    """Each finds the proxy by its own variables."""
-    refused = {
-        "git": f"git ls-remote http://no.test:{web.port}/x.git",
-        "git over https": "git ls-remote https://no.test/x.git",
-        "pip": f"/usr/bin/python3 -m pip download -q --no-deps --retries 0 -i https://no.test/simple nothing",
-        "node": "node -e 'fetch(\"https://no.test/\").catch(() => process.exit(1))'",
-        "npm": "npm view nothing --registry https://no.test/ --fetch-retries 0",
-        "python": "/usr/bin/python3 -c 'import urllib.request; urllib.request.urlopen(\"https://no.test/\")'",
-    }
-    with real.connect() as client:
+JAVA = """import java.net.*; import java.net.http.*;
+class A { public static void main(String[] a) throws Exception {
+HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://no.test/")).build(), HttpResponse.BodyHandlers.ofString()); } }"""
+CLIENTS = {  # what must succeed for the client to be there; the command; the host, if it is not no.test
+    "curl": ("curl --version", "curl -sS https://no.test/"),
+    "wget": ("wget --version", "wget -q --tries=1 https://no.test/"),
+    "git": ("git --version", "git ls-remote http://no.test:8080/x.git"),
+    "git over https": ("git --version", "git ls-remote https://no.test/x.git"),
+    "pip": ("/usr/bin/python3 -m pip --version",
+            "/usr/bin/python3 -m pip download -q --no-deps --retries 0 -i https://no.test/simple nothing"),
+    "python": ("/usr/bin/python3 --version", "/usr/bin/python3 -c 'import urllib.request; urllib.request.urlopen(\"https://no.test/\")'"),
+    "requests": ("/usr/bin/python3 -c 'import requests'", "/usr/bin/python3 -c 'import requests; requests.get(\"https://no.test/\")'"),
+    "httpx": ("/usr/bin/python3 -c 'import httpx'", "/usr/bin/python3 -c 'import httpx; httpx.get(\"https://no.test/\")'"),
+    # NODE_USE_ENV_PROXY is new in 24.
+    "node": ("node -e 'process.exit(parseInt(process.versions.node) < 24)'",
+             "node -e 'fetch(\"https://no.test/\").catch(() => process.exit(1))'"),
+    "npm": ("npm --version", "npm view nothing --registry https://no.test/ --fetch-retries 0"),
+    "java": ("java -version && javac -version", f"echo '{JAVA}' > A.java && java A.java"),
+    "apt": ("apt-get --version", "mkdir -p apt/lists/partial apt/cache/archives/partial && echo 'deb [trusted=yes] http://no.test/ x main' > apt/list && "
+            "! apt-get -qq -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o Dir::State=$PWD/apt -o Dir::Cache=$PWD/apt/cache "
+            "-o Dir::Etc::sourcelist=$PWD/apt/list -o Dir::Etc::sourceparts=/dev/null -o Acquire::Retries=0 -o APT::Sandbox::User= update; false"),
+    "cargo": ("cargo --version", "mkdir -p c/src && touch c/src/lib.rs && printf '[package]\nname = \"c\"\nversion = \"1.0.0\"\n[dependencies]\nx = \"1\"\n' "
+              "> c/Cargo.toml && cd c && CARGO_NET_RETRY=0 CARGO_HOME=$PWD/home cargo fetch", "index.crates.io"),
+    "go": ("go version", "mkdir g && cd g && printf 'module a\n' > go.mod && GOPATH=$PWD/p GOCACHE=$PWD/k GOFLAGS=-mod=mod go mod download no.test/x@v1.0.0",
+           "proxy.golang.org"),
+    "maven": ("mvn --version", "mvn -q -B -Dmaven.repo.local=$PWD/m dependency:get -Dartifact=a:b:1", "repo.maven.apache.org"),
+    "bundler": ("ruby --version", "ruby -rnet/http -e 'Net::HTTP.get(URI(\"https://no.test/\"))'"),
+    "rsync": ("rsync --version", "rsync rsync://no.test/x ."),
+}
+
+
+def test_real_clients_find_the_proxy(start_daemon, area, names):
+    """By their own variables: what they ask for does not come by DNS. The names of those that were tried are printed."""
+    config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
-        for name, command in refused.items():
-            program = command.split()[0]
-            if observe(client, f"command -v {program}")["output"]["exit_code"] != 0:
-                continue
-            if name == "pip" and observe(client, "/usr/bin/python3 -m pip --version")["output"]["exit_code"] != 0:
-                continue
-            if name == "node" and observe(client, "node -e 'process.exit(parseInt(process.versions.node) < 24)'")["output"]["exit_code"]:
-                continue  # NODE_USE_ENV_PROXY is new there
-            observation = observe(client, command, options={"timeout_ms": 60000})
-            assert observation["network"]["denied"], (name, observation)
-            assert observation["network"]["denied"][0]["host"] == "no.test", (name, observation)
+        asked = {name: client.begin("run_command", {"command": words[0]}) for name, words in CLIENTS.items()}
+        there = [name for name, number in asked.items() if client.result(number)["output"]["exit_code"] == 0]
+        assert {"curl", "git", "python"} <= set(there)
+        asked = {name: client.begin("run_command", {"command": f"mkdir -p '{name}' && cd '{name}' && {CLIENTS[name][1]}"},
+                                    options={"timeout_ms": 120000}) for name in there}
+        for name, number in asked.items():
+            observation = client.result(number)
+            denied = observation["network"]["denied"]
+            host = CLIENTS[name][2] if len(CLIENTS[name]) > 2 else "no.test"
+            assert denied and denied[0]["host"] == host and denied[0]["via"] in ("connect", "http"), (name, observation)
+            assert observation["output"]["exit_code"] != 0, (name, observation)
+    print("tried:", *there)
 
 
 @pytest.fixture
@@ -785,6 +828,46 @@ def test_real_reload(start_daemon, area, names):
     assert [(refused["host"], refused["reason"]) for refused in observation["network"]["denied"]] == [("open.test", "port")]
     assert observation["network"]["connections"] == 1 and observation["network"]["bytes_out"] > 0
     waiting.close()
+
+
+@pytest.mark.skipif(not shutil.which("sshd", path="/usr/sbin:/usr/bin"), reason="needs sshd")
+def test_real_clone_over_ssh(start_daemon, area, names):
+    """GIT_SSH_COMMAND has a ProxyCommand where a rule is for port 22, and only there."""
+    place = area.new_directory()
+    git = f"export GIT_SSH_COMMAND=\"$GIT_SSH_COMMAND -i {place}/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null\"; git"
+    with acting_as(area.account.uid, area.account.gid):
+        for key in ("key", "host"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key], check=True)
+        work = place / "work"
+        work.mkdir()
+        for words in (["init", "-q", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"]):
+            subprocess.run(["git", *words], cwd=work, check=True, env={"HOME": str(place), "PATH": os.environ["PATH"]})
+        (place / "empty").touch()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with acting_as(os.getuid()):
+        if area.account.made:
+            subprocess.run(["usermod", "--shell", "/bin/sh", area.account.name], check=True)
+        server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", place / "empty", "-p", str(port), "-o", "ListenAddress=127.0.0.1",
+                                   "-h", place / "host", "-o", f"AuthorizedKeysFile={place}/key.pub", "-o", "StrictModes=no",
+                                   "-o", "UsePAM=no", "-o", "PidFile=none"], **area.account.as_user())
+    try:
+        assert procfs.eventually(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+        daemon = start_daemon(config=config.replace("open.test:*", "open.test:* tcp:git.test:22"), system=False)
+        with daemon.connect() as client:
+            client.call("workspace.open", {"root": str(place)})
+            url = f"ssh://{area.account.name}@open.test:{port}{work}"
+            cloned = observe(client, f"{git} clone -q {url} copy && git -C copy log --format=%s")
+            assert cloned["output"]["stdout"] == "one\n", cloned
+            assert cloned["network"]["connections"] == 1 and cloned["network"]["denied"] == []
+            refused = observe(client, f"{git} clone -q {url.replace('open.test', 'no.test')} other")
+            assert refused["network"]["denied"][0]["host"] == "no.test" and refused["output"]["exit_code"] != 0, refused
+            assert daemon.reload(config)
+            assert observe(client, "echo $GIT_SSH_COMMAND")["output"]["stdout"] == "\n"
+    finally:
+        server.kill()
+        server.wait()
 
 
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
