@@ -29,14 +29,15 @@ enum egress_message {
 
 /* Sockets of a cell, in the order in which they come with EGRESS_OPEN. */
 enum egress_socket {
-	EGRESS_PROXY = 1, /* TCP, listening: HTTP and SOCKS proxy; every EGRESS_OPEN has it */
-	EGRESS_DNS = 2,   /* UDP, bound to 127.0.0.1:53 */
-	EGRESS_HTTP = 4,  /* TCP, listening on port 80 */
-	EGRESS_HTTPS = 8, /* TCP, listening on port 443 */
-	EGRESS_DIAG = 16, /* NETLINK_SOCK_DIAG, made in the cell's network namespace */
-	EGRESS_SOCKETS_ALL = 31,
+	EGRESS_PROXY = 1,    /* TCP, listening: HTTP and SOCKS proxy; every EGRESS_OPEN has it */
+	EGRESS_DNS = 2,      /* UDP, bound to 127.0.0.1:53 */
+	EGRESS_HTTP = 4,     /* TCP, listening on port 80 */
+	EGRESS_HTTPS = 8,    /* TCP, listening on port 443 */
+	EGRESS_DNS_TCP = 16, /* TCP, listening at 127.0.0.1:53 */
+	EGRESS_DIAG = 32,    /* NETLINK_SOCK_DIAG, made in the cell's network namespace */
+	EGRESS_SOCKETS_ALL = 63,
 };
-#define EGRESS_SOCKETS 5
+#define EGRESS_SOCKETS 6
 
 /* Why a connection was refused or ended. The names are those of observations and of the log. */
 enum egress_reason {

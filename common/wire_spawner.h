@@ -83,10 +83,11 @@ enum {
  * executed there. Their order is that of enum egress_socket.
  */
 enum cell_socket {
-	CELL_SOCKET_PROXY, /* TCP, listens at that port of every address */
-	CELL_SOCKET_DNS,   /* UDP, 127.0.0.1:53 */
-	CELL_SOCKET_HTTP,  /* TCP, listens at 127.1.0.1:80 */
-	CELL_SOCKET_HTTPS, /* TCP, listens at 127.1.0.1:443 */
+	CELL_SOCKET_PROXY,   /* TCP, listens at that port of every address */
+	CELL_SOCKET_DNS,     /* UDP, 127.0.0.1:53 */
+	CELL_SOCKET_HTTP,    /* TCP, listens at 127.1.0.1:80 */
+	CELL_SOCKET_HTTPS,   /* TCP, listens at 127.1.0.1:443 */
+	CELL_SOCKET_DNS_TCP, /* TCP, listens at 127.0.0.1:53 */
 	CELL_SOCKETS,
 };
 

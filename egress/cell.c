@@ -201,6 +201,7 @@ static const struct {
 	{EGRESS_DNS, is_udp, "the socket for DNS is not a UDP socket"},
 	{EGRESS_HTTP, is_listener, "the socket of port 80 is not a TCP socket that listens"},
 	{EGRESS_HTTPS, is_listener, "the socket of port 443 is not a TCP socket that listens"},
+	{EGRESS_DNS_TCP, is_listener, "the socket for DNS over TCP is not one that listens"},
 	{EGRESS_DIAG, is_netlink, "the socket for sock_diag is not a netlink socket"},
 };
 

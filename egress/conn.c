@@ -22,6 +22,9 @@ static void (*const table[CONN_STATES][CONN_EVENTS])(struct conn *conn) = {
 	[CONN_HEAD] = {[CONN_ON_CLIENT] = conn_read_head, [CONN_ON_TIME] = refuse_slow},
 	[CONN_NAME] = {[CONN_ON_CLIENT] = conn_read_name, [CONN_ON_TIME] = refuse_slow},
 	[CONN_SOCKS] = {[CONN_ON_CLIENT] = conn_read_socks, [CONN_ON_TIME] = refuse_slow},
+	[CONN_QUESTION] = {[CONN_ON_CLIENT] = conn_read_question,
+		[CONN_ON_TOLD] = conn_answer_question,
+		[CONN_ON_TIME] = conn_end},
 	[CONN_RESOLVING] =
 		{[CONN_ON_RESOLVED] = conn_be_resolved, [CONN_ON_TIME] = fail_to_resolve},
 	[CONN_CONNECTING] =
@@ -145,6 +148,32 @@ void conn_watch_remote(struct conn *conn, short what)
 	watch(&conn->remote, conn->cell->egress->base, conn->fds[CONN_IN], what, on_remote, conn);
 }
 
+/* How a connection to each kind of door begins. */
+static void begin_at(struct conn *conn, uint8_t kind)
+{
+	enum conn_state state = CONN_HEAD;
+
+	conn->via = EGRESS_VIA_TRANSPARENT;
+	switch (kind) {
+	case EGRESS_HTTP:
+		conn->port = 80;
+		break;
+	case EGRESS_HTTPS:
+		conn->port = 443;
+		/* A client of TLS reads nothing but TLS: a refusal is an alert. */
+		conn->is_told = true;
+		state = CONN_NAME;
+		break;
+	case EGRESS_DNS_TCP:
+		conn->via = EGRESS_VIA_DNS;
+		state = CONN_QUESTION;
+		break;
+	default:
+		conn->via = EGRESS_VIA_HTTP;
+	}
+	conn_enter(conn, state, LIMIT_EGRESS_HEAD_MS);
+}
+
 void conn_begin(const struct door *door, int client)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -158,17 +187,13 @@ void conn_begin(const struct door *door, int client)
 	conn->cell = cell;
 	conn->fds[CONN_OUT] = client;
 	conn->fds[CONN_IN] = -1;
-	conn->via = door->kind == EGRESS_PROXY ? EGRESS_VIA_HTTP : EGRESS_VIA_TRANSPARENT;
-	conn->port = door->kind == EGRESS_PROXY ? 0 : door->kind == EGRESS_HTTP ? 80 : 443;
-	/* A client of TLS reads nothing but TLS: a refusal is an alert. */
-	conn->is_told = door->kind == EGRESS_HTTPS;
 	setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	evtimer_assign(&conn->timer, cell->egress->base, on_time, conn);
 	LIST_INSERT_HEAD(&cell->conns, conn, entry);
 	cell->egress->open++;
 	cell->tenant->usage.open++;
 	cell->usage.open++;
-	conn_enter(conn, conn->port == 443 ? CONN_NAME : CONN_HEAD, LIMIT_EGRESS_HEAD_MS);
+	begin_at(conn, door->kind);
 	conn_watch_client(conn, EV_READ);
 }
 

@@ -17,6 +17,7 @@ enum conn_state {
 	CONN_HEAD,       /* the client's first bytes, and the rest of an HTTP head */
 	CONN_NAME,       /* a ClientHello, which names the host of a connection to port 443 */
 	CONN_SOCKS,      /* the client's SOCKS request */
+	CONN_QUESTION,   /* a question for a name, or cloisterd, to take the event of the last */
 	CONN_RESOLVING,  /* a name's addresses */
 	CONN_CONNECTING, /* a host's acceptance */
 	CONN_UPSTREAM,   /* egress_upstream's answer */
@@ -103,6 +104,10 @@ void conn_read_head(struct conn *conn);
 void conn_read_socks(struct conn *conn);
 void conn_read_hello(struct conn *conn);
 void conn_read_name(struct conn *conn);
+
+/* conn_question.c */
+void conn_read_question(struct conn *conn);
+void conn_answer_question(struct conn *conn);
 
 /* conn_open.c: what leads to a host */
 /** The client has named its host. Judges, and connects or refuses. */

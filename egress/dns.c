@@ -51,39 +51,38 @@ static bool tell_denied(
 	return egress_send(cell->egress, EGRESS_DENIED, cell->number, &writer);
 }
 
-static void answer(struct cell *cell, struct text packet, const struct sockaddr_in *client)
+size_t dns_answer(
+	struct cell *cell, uint64_t call, struct text packet, uint8_t *reply, bool *ret_told)
 {
 	const struct in_addr fake = {.s_addr = htonl(FAKE_ADDRESS)};
 	struct verdict verdict = {.reason = EGRESS_BAD_REQUEST};
 	struct dns_question question;
-	uint8_t reply[DNS_PACKET_BYTES];
-	size_t len;
 
+	*ret_told = true;
 	if (dns_question_parse(packet, &question) < 0)
-		return;
+		return 0;
 	if (question.has_host)
 		verdict = judge(cell, &question.host);
 	/*
-	 * The event comes before the answer; a client without an answer asks again. Resolvers ask
-	 * for IPv6 at the same time, which is not a second refusal.
+	 * Resolvers ask for IPv6 at the same time, which is not a second refusal.
 	 */
-	if (verdict.reason != 0 && question.has_host && question.asks_ipv4 &&
-		!tell_denied(cell, attribution_of_datagram(cell, client), &question.host, &verdict))
-		return;
-	len = dns_answer_put(
+	if (verdict.reason != 0 && question.has_host && question.asks_ipv4)
+		*ret_told = tell_denied(cell, call, &question.host, &verdict);
+	return dns_answer_put(
 		packet, &question, verdict.reason == 0 ? DNS_ADDRESS : DNS_NO_NAME, &fake, reply);
-	(void)!sendto(cell->dns, reply, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const void *)client,
-		sizeof(*client));
 }
 
 void dns_serve(evutil_socket_t fd, short what, void *context)
 {
 	struct cell *cell = context;
 	char packet[DNS_PACKET_BYTES + 1];
+	uint8_t reply[DNS_PACKET_BYTES];
 
 	struct sockaddr_in client;
 	socklen_t size = sizeof(client);
+	size_t answered;
 	ssize_t len;
+	bool told;
 
 	(void)what;
 	if (egress_is_behind(cell->egress)) {
@@ -92,6 +91,12 @@ void dns_serve(evutil_socket_t fd, short what, void *context)
 	}
 	/* One in a turn of the loop: the name of a later one's call may still be in the channel. */
 	len = recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, (void *)&client, &size);
-	if (len >= 0 && size == sizeof(client) && client.sin_family == AF_INET)
-		answer(cell, (struct text){packet, (size_t)len}, &client);
+	if (len < 0 || size != sizeof(client) || client.sin_family != AF_INET)
+		return;
+	answered = dns_answer(cell, attribution_of_datagram(cell, &client),
+		(struct text){packet, (size_t)len}, reply, &told);
+	/* A client without an answer asks again. */
+	if (answered > 0 && told)
+		(void)!sendto(fd, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
+			(const void *)&client, sizeof(client));
 }

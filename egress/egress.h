@@ -38,12 +38,12 @@ struct tenant {
 /* A listener of a cell. */
 struct door {
 	struct cell *cell;
-	uint8_t kind; /* enum egress_socket: EGRESS_PROXY, EGRESS_HTTP, EGRESS_HTTPS */
+	uint8_t kind; /* enum egress_socket: all but EGRESS_DNS and EGRESS_DIAG */
 	int fd;       /* -1: there is none */
 	struct event accept;
 	bool is_paused;
 };
-#define CELL_DOORS 3
+#define CELL_DOORS 4
 
 struct cell {
 	LIST_ENTRY(cell) entry;
@@ -135,7 +135,15 @@ void cell_pause_dns(struct cell *cell);
 
 /* dns.c */
 
-/** Answers questions: the callback of an event whose context is the cell. */
+/**
+ * Answers the question @packet of @call in @reply, which has DNS_PACKET_BYTES. Returns the length
+ * of the answer; 0: there is none. It may be sent when cloisterd has the event that goes with it:
+ * at once with *@ret_told, otherwise when egress_wait() says so.
+ */
+size_t dns_answer(
+	struct cell *cell, uint64_t call, struct text packet, uint8_t *reply, bool *ret_told);
+
+/** Answers datagrams: the callback of an event whose context is the cell. */
 void dns_serve(evutil_socket_t fd, short what, void *context);
 
 /* attribution.c */

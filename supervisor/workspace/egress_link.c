@@ -67,7 +67,8 @@ struct egress_link {
 _Static_assert(FD_EGRESS_CHANNEL == 3, "helper_process_start() gives it");
 _Static_assert(EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
 		       EGRESS_HTTP == 1 << CELL_SOCKET_HTTP &&
-		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS,
+		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
+		       EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP,
 	"a cell's sockets come and go on in one order");
 
 static void close_all(int *fds, unsigned n)

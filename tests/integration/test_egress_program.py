@@ -249,7 +249,7 @@ def test_forbidden(shared, written, host, reason, way):
 def test_forbidden_without_a_proxy(shared, written, host, reason):
     """The same at the ports that stand for 80 and 443."""
     running, name = shared[0], written.encode()
-    _, dns, http, https = running.inside
+    _, dns, http, https, _ = running.inside
     answer = ask_for_page(http, b"GET / HTTP/1.1\r\nHost: " + name + b"\r\n\r\n")
     denied = running.link.denied()
     assert (denied["host"], denied["port"], denied["reason"], denied["via"]) == (host, 80, reason, "transparent")
@@ -947,6 +947,73 @@ def test_questions_that_are_none(transparent):
         asking.setblocking(False)
         with pytest.raises(BlockingIOError):
             asking.recv(512)
+
+
+def framed(question):
+    return struct.pack(">H", len(question)) + question
+
+
+def take_answer(connection):
+    """The code of the next answer, and its address."""
+    length, = struct.unpack(">H", connection.recv(2, socket.MSG_WAITALL))
+    answer = connection.recv(length, socket.MSG_WAITALL)
+    return answer[3] & 15, socket.inet_ntoa(answer[-4:]) if answer[7] else None
+
+
+def test_questions_over_tcp(running, transparent):
+    """Several, whole and in pieces. That of a name that is refused is told once, before it is answered."""
+    running.call(7)
+    with egress.client(transparent[3]) as connection:
+        both = framed(egress.question("open.test")) + framed(egress.question("open.test", 28))
+        connection.sendall(both)
+        assert [take_answer(connection) for _ in range(2)] == [(0, "127.1.0.1"), (0, None)]
+        for byte in both:
+            connection.sendall(bytes([byte]))
+        assert [take_answer(connection) for _ in range(2)] == [(0, "127.1.0.1"), (0, None)]
+        connection.sendall(framed(egress.question("example.com")) + framed(egress.question("example.com", 28)) + both)
+        assert [take_answer(connection)[0] for _ in range(4)] == [3, 3, 0, 0]
+        denied = running.link.denied()
+        assert (denied["call"], denied["host"], denied["port"], denied["via"]) == (7, "example.com", 0, "dns")
+    running.call_end(7)
+    assert running.link.expect(egress.CALL_ENDED)["denied"] == 1
+
+
+@pytest.mark.parametrize("bad", [b"\0\0", b"\0\5abcde", b"\2\1" + bytes(513), b"\xff\xff" + bytes(2000)], ids=lambda bad: bad[:2].hex())
+def test_no_question_over_tcp(transparent, bad):
+    with egress.client(transparent[3]) as connection:
+        connection.sendall(bad)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+
+
+def test_refused_names_over_tcp_wait_for_cloisterd(running, transparent):
+    """While it reads no events, there is no answer; each is told once."""
+    known = running.link.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    count = known // 50
+    with egress.client(transparent[3]) as connection:
+        question = framed(egress.question("example.com"))
+
+        def ask():
+            with contextlib.suppress(OSError):
+                for _ in range(count):
+                    connection.sendall(question)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        answers = 0
+        with contextlib.suppress(TimeoutError):
+            connection.settimeout(0.5)
+            while answers < count:
+                take_answer(connection)
+                answers += 1
+        assert answers < count
+        connection.settimeout(egress.WAIT_S)
+        told = 0
+        while told < count:
+            assert running.link.denied()["host"] == "example.com"
+            told += 1
+            if told > answers:
+                assert take_answer(connection)[0] == 3
+        asking.join()
 
 
 def ask_for_page(port, head):

@@ -211,6 +211,14 @@ LOOK_UPS = {
 }
 
 
+def test_look_ups_over_tcp(daemon):
+    with workspace(daemon) as client:
+        observation = run(client, "export RES_OPTIONS=use-vc; getent ahosts open.test; getent ahosts no.test")
+        assert observation["output"]["stdout"].split()[0] == "127.1.0.1"
+        assert observation["network"]["denied"] == [
+            {"host": "no.test", "port": 0, "reason": "not_allowed", "count": 1, "via": "dns"}]
+
+
 def test_names_that_are_refused(daemon, hosts):
     """Each has no address inside, which is told with the answer, and no DNS server is asked for it."""
     with workspace(daemon) as client:
@@ -280,7 +288,7 @@ def test_nothing_else_leads_out(daemon):
     refused = len(calls) - unreachable
     # Ports below 1024 are nobody's, so that no command can be in the place of cloister-egress. Others are free.
     calls += [(v4, kind, "bind", ((at, port),)) for kind, at, port in (
-        (udp, "127.0.0.1", 53), (udp, "0.0.0.0", 53), (tcp, "0.0.0.0", 80), (tcp, "127.0.0.1", 80), (tcp, "127.1.0.1", 443))]
+        (udp, "127.0.0.1", 53), (tcp, "127.0.0.1", 53), (udp, "0.0.0.0", 53), (tcp, "0.0.0.0", 80), (tcp, "127.0.0.1", 80), (tcp, "127.1.0.1", 443))]
     forbidden = len(calls) - unreachable - refused
     calls += [(v4, tcp, "bind", ((at, 8080),)) for at in ("127.0.0.1", "0.0.0.0", "127.1.0.1")]
     with workspace(daemon) as client:

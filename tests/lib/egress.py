@@ -19,7 +19,7 @@ from daemon import BUILD
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = 1, 2, 3, 4, 5
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = 32, 33, 34, 35, 36, 37
-PROXY, DNS, HTTP, HTTPS, DIAG = 1, 2, 4, 8, 16
+PROXY, DNS, HTTP, HTTPS, DNS_TCP, DIAG = 1, 2, 4, 8, 16, 32
 REASONS = ("", "not_allowed", "denied", "port", "private_address", "sni_mismatch", "dns_failed", "limit",
            "upstream_failed", "proxy_lost", "bad_request", "unknown_secret")
 VIAS = ("", "connect", "http", "socks", "dns", "transparent", "secret")
@@ -132,13 +132,16 @@ class Egress:
         return listener.getsockname()[1]
 
     def open_all(self, cell=1, **keywords):
-        """Opens a cell with all its sockets; returns the ports that stand for the proxy's, 53, 80 and 443."""
+        """Opens a cell with all its sockets; returns the ports of the proxy, and those that stand for 53, 80, 443 and 53
+        over TCP."""
         with socket.create_server(("0.0.0.0", 0), backlog=4096) as proxy, socket.socket(type=socket.SOCK_DGRAM) as dns, \
-                socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as https:
+                socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as https, \
+                socket.create_server(("127.0.0.1", 0)) as dns_tcp:
             dns.bind(("127.0.0.1", 0))
-            self.send_open(cell, proxy, sockets=PROXY | DNS | HTTP | HTTPS, more=[dns, http, https], **keywords)
+            more = [dns, http, https, dns_tcp]
+            self.send_open(cell, proxy, sockets=PROXY | DNS | HTTP | HTTPS | DNS_TCP, more=more, **keywords)
             self.link.expect(OPENED)
-            return [each.getsockname()[1] for each in (proxy, dns, http, https)]
+            return [each.getsockname()[1] for each in (proxy, *more)]
 
     def send_open(self, cell, listener, tenant="dev", allow=None, workspace="w", sockets=PROXY, more=()):
         payload = struct.pack("=B", sockets) + wire.text(tenant) + wire.text(workspace) + \

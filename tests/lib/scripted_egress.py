@@ -10,7 +10,7 @@ from wire import frame, of_socket, text
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = range(1, 6)
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = range(32, 38)
-PROXY, DNS, HTTP, HTTPS = 1, 2, 4, 8
+SOCKETS = 5  # the proxy's, DNS, HTTP, HTTPS, DNS over TCP
 NOT_ALLOWED, RULE_DENIED, PORT, PRIVATE_ADDRESS = 1, 2, 3, 4
 VIA_CONNECT, VIA_HTTP, VIA_SOCKS, VIA_DNS, VIA_TRANSPARENT = range(1, 6)
 
@@ -41,9 +41,9 @@ class Cell:
         self.workspace, rest = take_text(rest)
         self.is_narrowed = bool(rest[0])
         self.allow, rest = take_text(rest[1:])
-        assert rest == b"" and self.sockets == PROXY | DNS | HTTP | HTTPS and len(fds) == 4
+        assert rest == b"" and self.sockets == (1 << SOCKETS) - 1 and len(fds) == SOCKETS
         self.all = [socket.socket(fileno=fd) for fd in fds]
-        self.listener, self.dns, self.http, self.https = self.all
+        self.listener = self.all[0]
         for each in self.all:
             each.settimeout(20)
         self.calls = {}  # the running ones, and the address of each

@@ -25,7 +25,7 @@ OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED = range(1, 9
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
-SOCKETS = 4  # CELL_SOCKETS
+SOCKETS = 5  # CELL_SOCKETS
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0}
@@ -599,13 +599,12 @@ def namespace_of(each):
 def check_sockets(fds, path, worker):
     """The descriptors are the sockets of the workspace's own namespace and id, and nothing more."""
     own = os.stat(f"/proc/{worker}/ns/net").st_ino
-    names = [("0.0.0.0", PORT), ("127.0.0.1", 53), ("127.1.0.1", 80), ("127.1.0.1", 443)]
+    names = [("0.0.0.0", PORT), ("127.0.0.1", 53), ("127.1.0.1", 80), ("127.1.0.1", 443), ("127.0.0.1", 53)]
     assert len(fds) == len(names)
-    for fd, name in zip(fds, names):
+    for i, (fd, name) in enumerate(zip(fds, names)):
         with socket.socket(fileno=fd) as each:
-            is_dns = name[1] == 53
-            assert each.type == (socket.SOCK_DGRAM if is_dns else socket.SOCK_STREAM)
-            assert each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == (0 if is_dns else 1)
+            assert each.type == (socket.SOCK_DGRAM if i == 1 else socket.SOCK_STREAM)
+            assert each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == (0 if i == 1 else 1)
             assert each.getsockname() == name
             assert os.fstat(fd).st_uid == os.stat(path).st_uid
             assert namespace_of(each) == own != os.stat("/proc/self/ns/net").st_ino

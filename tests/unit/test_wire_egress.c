@@ -59,7 +59,7 @@ static void test_open(void **state)
 	assert_true(out.is_narrowed);
 	assert_true(text_equal(out.allow, good.allow));
 	bad[0].sockets = EGRESS_DNS;
-	bad[1].sockets |= 32;
+	bad[1].sockets |= 64;
 	bad[2].tenant.len = 0;
 	bad[3].tenant = (struct text){"d\0v", 3};
 	bad[4].allow = (struct text){"a\0v", 3};
