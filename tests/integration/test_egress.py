@@ -198,7 +198,7 @@ def test_metrics_by_tenant_and_reason(user_place):
         before = network_metrics(user_place.daemon)
         assert set(before.values()) == {0}
         # Each reason is a series, of tenants with a network.
-        assert len([name for name in before if name.startswith("denied_total")]) == 10
+        assert len([name for name in before if name.startswith("denied_total")]) == 11
         assert not [name for name in before if name.startswith("denied_total") and 'tenant="net"' not in name]
         number, call, _ = begin(client, egress, cell, "false")
         for host in ("a.test", "b.test"):
