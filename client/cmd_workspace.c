@@ -3,6 +3,7 @@
  * cloister workspace: lists the workspaces of the caller's tenants; measures, creates and removes
  * managed ones. Names and roots come from other clients and are escaped for a terminal.
  */
+#include "client/amount.h"
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/reply.h"
@@ -10,14 +11,18 @@
 #include "client/terminal_text.h"
 #include "client/transfer.h"
 #include "common/cleanup.h"
+#include "common/monotonic.h"
 
 #include <json-c/json.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define AGE_BYTES   24
-#define TIME_FORMAT "%Y-%m-%dT%H:%M:%SZ" /* RFC 3339, UTC */
+#define AGE_BYTES       24
+#define MEASURE_ALL_MS  3000 /* how long a list may wait for sizes */
+#define MEASURE_LOOK_MS 5
+#define TIME_FORMAT     "%Y-%m-%dT%H:%M:%SZ" /* RFC 3339, UTC */
 
 static const char *member(struct json_object *object, const char *name)
 {
@@ -27,13 +32,16 @@ static const char *member(struct json_object *object, const char *name)
 	return value ? json_object_get_string(value) : "";
 }
 
-static void print_row(
-	const char *name, const char *kind, const char *tenant, const char *in_use, const char *age)
-{
-	_cleanup_free_ char *escaped = terminal_text(name), *owner = terminal_text(tenant);
+struct printed_row {
+	const char *name, *kind, *tenant, *in_use, *age, *size;
+};
 
-	printf("%-9s  %-6s  %4s  %-12s  %s\n", kind, in_use, age, owner ? owner : "",
-		escaped ? escaped : "");
+static void print_row(const struct printed_row *row)
+{
+	_cleanup_free_ char *name = terminal_text(row->name), *tenant = terminal_text(row->tenant);
+
+	printf("%-9s  %-6s  %4s  %6s  %-12s  %s\n", row->kind, row->in_use, row->age, row->size,
+		tenant ? tenant : "", name ? name : "");
 }
 
 /* Writes how long ago @created was, such as "5m", or "-" if that is not known. */
@@ -57,6 +65,16 @@ static const char *age_of(const char *created, char buffer[AGE_BYTES])
 	return buffer;
 }
 
+/* Returns -1 if the service has not measured it. */
+static long long size_of(struct json_object *row)
+{
+	struct json_object *value = NULL;
+
+	return json_object_object_get_ex(row, "bytes", &value) && value
+		       ? json_object_get_int64(value)
+		       : -1;
+}
+
 static const char *in_use(struct json_object *row)
 {
 	return strcmp(member(row, "open"), "true") == 0 ? "yes" : "no";
@@ -76,13 +94,14 @@ static void print_list(struct json_object *result)
 {
 	struct json_object *rows = rows_of(result);
 
-	print_row("WORKSPACE", "KIND", "TENANT", "IN USE", "AGE");
+	print_row(&(struct printed_row){"WORKSPACE", "KIND", "TENANT", "IN USE", "AGE", "SIZE"});
 	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
-		char age[AGE_BYTES];
+		char age[AGE_BYTES], size[AMOUNT_BYTES];
 
-		print_row(member(row, "workspace"), member(row, "kind"), member(row, "tenant"),
-			in_use(row), age_of(member(row, "created"), age));
+		print_row(&(struct printed_row){member(row, "workspace"), member(row, "kind"),
+			member(row, "tenant"), in_use(row), age_of(member(row, "created"), age),
+			amount(size_of(row), size)});
 	}
 }
 
@@ -120,8 +139,12 @@ static struct json_object *named(const char *name)
 	return params;
 }
 
-/* The managed workspace @name in the result of workspace.list, borrowed; NULL: it is not there. */
-static struct json_object *find_row(struct json_object *result, const char *name)
+/*
+ * The managed workspace @name of @tenant, or of any tenant if that is NULL, in the result of
+ * workspace.list, borrowed; NULL: it is not there.
+ */
+static struct json_object *find_row(
+	struct json_object *result, const char *name, const char *tenant)
 {
 	struct json_object *rows = rows_of(result);
 
@@ -129,6 +152,7 @@ static struct json_object *find_row(struct json_object *result, const char *name
 		struct json_object *row = json_object_array_get_idx(rows, i);
 
 		if (strcmp(member(row, "workspace"), name) == 0 &&
+			(!tenant || strcmp(member(row, "tenant"), tenant) == 0) &&
 			strcmp(member(row, "kind"), "managed") == 0)
 			return row;
 	}
@@ -140,11 +164,64 @@ static void print_document(struct json_object *document)
 	terminal_put_json(json_object_to_json_string_ext(document, PRINTED_JSON));
 }
 
+/* As ask() for a workspace of a list, without a complaint. */
+static bool try(struct session *session, const char *method, struct json_object *row)
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	struct json_object *params = named(member(row, "workspace"));
+
+	json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
+	if (strcmp(method, "workspace.open") == 0)
+		json_put(params, "create", json_object_new_boolean(0));
+	return request(session->cloister, method, params, &reply) == 0 && cloister_succeeded(reply);
+}
+
+/* Waits until the service has measured @row, which is open, and takes the numbers into it. */
+static void await_size(struct session *session, struct json_object *row, uint64_t deadline)
+{
+	while (monotonic_left_ms(deadline) > 0) {
+		static const char *const numbers[] = {"bytes", "files"};
+		struct json_object *result = NULL, *measured;
+		bool known;
+
+		if (ask_list(session, &result) != STATUS_OK)
+			return;
+		measured = find_row(result, member(row, "workspace"), member(row, "tenant"));
+		known = measured && size_of(measured) >= 0;
+		for (size_t i = 0; known && i < ARRAY_SIZE(numbers); i++)
+			json_put(row, numbers[i],
+				json_object_get(json_object_object_get(measured, numbers[i])));
+		json_object_put(result);
+		if (known || !measured)
+			return;
+		poll(NULL, 0, MEASURE_LOOK_MS);
+	}
+}
+
+/* The service measures a workspace when it is opened. Those that take too long stay unknown. */
+static void measure(struct session *session, struct json_object *result)
+{
+	struct json_object *rows = rows_of(result);
+	uint64_t deadline = monotonic_ms() + MEASURE_ALL_MS;
+
+	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+
+		if (size_of(row) >= 0 || strcmp(member(row, "kind"), "managed") != 0 ||
+			monotonic_left_ms(deadline) <= 0 || !try(session, "workspace.open", row))
+			continue;
+		await_size(session, row, deadline);
+		(void)try(session, "workspace.close", row);
+	}
+}
+
 static int list(struct session *session, const struct invocation *invocation)
 {
 	struct json_object *result = NULL;
 	int status = ask_list(session, &result);
 
+	if (status == STATUS_OK)
+		measure(session, result);
 	if (status == STATUS_OK && invocation->json)
 		print_document(result);
 	else if (status == STATUS_OK)
@@ -172,7 +249,7 @@ static int create(struct session *session, const struct invocation *invocation)
 	struct json_object *result = NULL;
 	int status = ask_list(session, &result);
 
-	if (status == STATUS_OK && find_row(result, invocation->argv[1])) {
+	if (status == STATUS_OK && find_row(result, invocation->argv[1], NULL)) {
 		complain("the workspace '%s' exists already", invocation->argv[1]);
 		status = STATUS_TOOL_FAILED;
 	}
@@ -254,7 +331,7 @@ static int info(struct session *session, const struct invocation *invocation)
 	struct transfer transfer = transfer_init(invocation, &count);
 	int status = ask_list(session, &result);
 
-	row = find_row(result, invocation->argv[1]);
+	row = find_row(result, invocation->argv[1], NULL);
 	if (row)
 		json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
 	json_put(params, "create", json_object_new_boolean(0));

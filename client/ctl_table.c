@@ -2,6 +2,7 @@
 /* Runs in cloisterctl. The cells come from agents and models and are not trusted. */
 #include "client/ctl_table.h"
 
+#include "client/amount.h"
 #include "client/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
@@ -38,6 +39,8 @@ static char *cell(struct json_object *row, const struct ctl_column *column)
 		text = strdup("-");
 	else if (column->kind == CTL_DURATION)
 		text = strdup(ctl_duration(json_object_get_int64(value), buffer, sizeof(buffer)));
+	else if (column->kind == CTL_SIZE)
+		text = strdup(amount(json_object_get_int64(value), buffer));
 	else if (column->kind == CTL_YES_NO)
 		text = strdup(json_object_get_boolean(value) ? "yes" : "no");
 	else
@@ -52,7 +55,8 @@ static char *cell(struct json_object *row, const struct ctl_column *column)
 static void print_cell(const char *text, const struct ctl_column *column, size_t width)
 {
 	bool last = !column[1].key;
-	bool right = column->kind == CTL_NUMBER || column->kind == CTL_DURATION;
+	bool right = column->kind == CTL_NUMBER || column->kind == CTL_DURATION ||
+		     column->kind == CTL_SIZE;
 	int pad = (int)(width - terminal_width(text));
 
 	printf("%*s%s%*s%s", right ? pad : 0, "", text, right || last ? 0 : pad, "",

@@ -11,6 +11,7 @@ enum ctl_kind {
 	CTL_TEXT,
 	CTL_NUMBER,   /* aligned to the right */
 	CTL_DURATION, /* milliseconds */
+	CTL_SIZE,     /* bytes */
 	CTL_YES_NO,
 };
 

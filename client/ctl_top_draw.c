@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterctl. ncurses(3X). The text was escaped when it came. */
+#include "client/amount.h"
 #include "client/ctl_table.h"
 #include "client/ctl_top.h"
 #include "common/cleanup.h"
@@ -50,37 +51,17 @@ __attribute__((format(printf, 2, 3))) static void put_line(int line, const char 
 	put(line, 0, COLS, text);
 }
 
-/* At most six characters: "987", "12.3K", "4.5G". What is not known is "-". */
-static const char *amount(long long bytes, char *buffer, size_t size)
-{
-	static const char units[] = "KMGTP";
-	double value = (double)bytes;
-	size_t unit = 0;
-
-	if (bytes < 0)
-		snprintf(buffer, size, "-");
-	else if (bytes < 1024)
-		snprintf(buffer, size, "%lld", bytes);
-	else {
-		for (value /= 1024; value >= 999.5 && unit < sizeof(units) - 2; unit++)
-			value /= 1024;
-		snprintf(buffer, size, "%.*f%c", value < 99.95 ? 1 : 0, value, units[unit]);
-	}
-	return buffer;
-}
-
 /* CPU, memory, I/O a second and the CPU time of ended commands, in 31 cells from @column on. */
 static void draw_usage(int line, int column, const struct top_row *row)
 {
-	char text[128], memory[16], io[16], cpu[32] = "-", ended[32] = "-";
+	char text[128], memory[AMOUNT_BYTES], io[AMOUNT_BYTES], cpu[32] = "-", ended[32] = "-";
 
 	if (row->cpu_milli >= 0)
 		snprintf(cpu, sizeof(cpu), "%lld.%lld", row->cpu_milli / 10, row->cpu_milli % 10);
 	if (row->ended_cpu_us >= 0)
 		ctl_duration(row->ended_cpu_us / 1000, ended, sizeof(ended));
 	snprintf(text, sizeof(text), "%6.8s %6.6s %6.6s %9.9s", cpu,
-		amount(row->memory_bytes, memory, sizeof(memory)),
-		amount(row->io_rate, io, sizeof(io)), ended);
+		amount(row->memory_bytes, memory), amount(row->io_rate, io), ended);
 	put(line, column, 31, text);
 }
 

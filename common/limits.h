@@ -73,6 +73,8 @@
 #define LIMIT_CONTROL_ENTRY_BYTES 512 /* size of a list's entry without its text */
 /* workspaces whose cgroups are read for observers in a second; others keep what was read before */
 #define LIMIT_USAGE_LOOKS 256
+/* from the end of a call that may have written until the workspace's size is measured */
+#define LIMIT_MEASURE_PAUSE_MS 10000
 /* refusals of a tenant that become events in a second; further ones are only counted */
 #define LIMIT_REFUSALS_TOLD     8
 #define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */

@@ -24,8 +24,8 @@ enum files_message {
 	/* no payload: remove everything in the workspace, which is about to be removed */
 	FILES_CLEAR,
 	/*
-	 * no payload: remove the temporary files of writes that died; its FILES_END belongs to no
-	 * call
+	 * no payload: remove the temporary files of writes that died, and measure what all files
+	 * take on disk; its FILES_END belongs to no call
 	 */
 	FILES_SWEEP,
 	FILES_EDIT, /* struct files_edit; the edits follow in FILES_BODY frames */
@@ -136,13 +136,16 @@ struct files_end {
 	struct text message; /* a sentence for the model; empty: the error code's own */
 	struct text path;    /* the resolved path, relative to the workspace's root; "." is the root
 				itself */
-	bool truncated;      /* read, list, search: there was more */
-	bool binary;         /* read */
-	bool created;        /* write: the file did not exist before */
-	uint64_t size;       /* read: size of the file; write: bytes written */
-	uint64_t lines;      /* read: lines in the content */
+	/* read, list, search: there was more; sweep: not all directories could be read */
+	bool truncated;
+	bool binary;  /* read */
+	bool created; /* write: the file did not exist before */
+	/* read: size of the file; write: bytes written; sweep: bytes that all files take */
+	uint64_t size;
+	uint64_t lines;       /* read: lines in the content */
 	uint64_t total_lines; /* read: lines in the file, 0 if not counted */
-	uint64_t count;       /* list: number of entries; search: number of matches */
+	/* list: number of entries; search: number of matches; sweep: number of files */
+	uint64_t count;
 	uint64_t files_searched;
 	uint64_t files_skipped; /* search: files that are binary, too large or unreadable */
 	struct text type;       /* read, binary: type by the first bytes, such as "image/png" */

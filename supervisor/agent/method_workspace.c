@@ -474,9 +474,24 @@ static void put_created(struct listing *listing, const char *name)
 		json_text_null(&listing->json);
 }
 
+/* Writes what was measured last; null if nothing was. */
+static void put_size(struct json_text *json, int64_t bytes, int64_t files)
+{
+	if (bytes < 0) {
+		json_text_key(json, "bytes");
+		json_text_null(json);
+		json_text_key(json, "files");
+		json_text_null(json);
+		return;
+	}
+	json_text_put_number(json, "bytes", bytes);
+	json_text_put_number(json, "files", files);
+}
+
 static void list_used(void *context, struct workspace *workspace)
 {
 	struct listing *listing = context;
+	struct workspace_info info;
 
 	json_text_object_begin(&listing->json);
 	put_workspace(&listing->json, workspace);
@@ -485,6 +500,9 @@ static void list_used(void *context, struct workspace *workspace)
 	json_text_bool(&listing->json, workspace_is_open(workspace));
 	put_created(listing,
 		workspace_kind(workspace) == WORKSPACE_MANAGED ? workspace_name(workspace) : NULL);
+	workspace_look_at_disk(workspace);
+	workspace_get_info(workspace, &info);
+	put_size(&listing->json, info.disk_bytes, info.disk_files);
 	json_text_object_end(&listing->json);
 }
 
@@ -518,6 +536,7 @@ static void list_managed(void *context, const char *name)
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);
 	put_created(listing, name);
+	put_size(&listing->json, -1, -1);
 	json_text_object_end(&listing->json);
 }
 

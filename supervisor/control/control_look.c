@@ -397,6 +397,10 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put_number(json, "waiting", (int64_t)info.waiting);
 	put_known(json, "age_ms", info.made_ms > 0 ? clock_unix_ms() - info.made_ms : -1);
 	json_text_put_number(json, "idle_ms", info.idle_ms);
+	workspace_look_at_disk(workspace);
+	put_known(json, "disk_bytes", info.disk_bytes);
+	put_known(json, "disk_files", info.disk_files);
+	json_text_put_bool(json, "disk_partial", info.disk_partial);
 	usage = workspace_look(workspace);
 	put_usage(json, &usage, info.ended_cpu_us);
 	json_text_object_end(json);

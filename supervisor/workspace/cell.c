@@ -155,10 +155,8 @@ static void be_open(struct cell *cell)
 	cell->idle = false;
 	cell->wasted = 0;
 	cell->opened = clock_now();
-	/* Once, and after every death: removes temporary files of writes that died. */
 	if (!cell->swept)
-		process_link_send(
-			cell_files(cell)->link, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+		cell->owner->sweep(cell->context);
 	cell->swept = true;
 }
 

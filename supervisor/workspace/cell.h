@@ -82,6 +82,8 @@ struct cell_owner {
 	struct loop_share_flow *(*share)(void *context);
 	/* The cell's sockets, which the function takes (enum cell_socket); NULL: the cell ends. */
 	void (*network)(void *context, const int *sockets);
+	/* It is open for the first time, or after a death: writes may have left temporary files. */
+	void (*sweep)(void *context);
 };
 
 /* Totals over all cells. */

@@ -87,7 +87,7 @@ struct cell {
 	/* and its processes had died before or while they were assigned */
 	bool died_ahead;
 	unsigned wasted;              /* number of such cells in a row */
-	bool swept;                   /* temporary files of dead writes have been removed */
+	bool swept;                   /* the owner was told to sweep */
 	unsigned consecutive_crashes; /* without a frame for a call in between */
 	unsigned losses;              /* number of deaths in quick succession */
 	int64_t opened;               /* as clock_now() */

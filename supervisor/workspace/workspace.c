@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "common/wire_files.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -88,6 +89,7 @@ void workspace_free(struct workspace *workspace)
 	assert(workspace->all->count > 0);
 	workspace->all->count--;
 	timer_cancel(&workspace->idle);
+	disk_use_stop(&workspace->disk);
 	workspace_root_done(&workspace->root);
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
@@ -140,11 +142,22 @@ static struct workspace_entry *find_begun(const struct workspace *workspace, uin
 	return NULL;
 }
 
+static int take_size(struct workspace *workspace, struct text payload)
+{
+	struct files_end end;
+
+	if (files_end_get(payload, &end) < 0)
+		return -EBADMSG;
+	return disk_use_answer(&workspace->disk, &end);
+}
+
 static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
 	struct workspace_entry *entry = find_begun(workspace, frame->call);
 
+	if (frame->call == 0 && from == CELL_FILES && frame->type == FILES_END)
+		return take_size(workspace, frame->payload);
 	/* The call was answered meanwhile; but a long series of such frames is a fault. */
 	if (!entry)
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
@@ -229,6 +242,8 @@ static void on_settled(void *context)
 {
 	struct workspace *workspace = context;
 
+	if (!cell_serves(workspace->cell, CELL_FILES))
+		disk_use_lost(&workspace->disk);
 	update_limits(workspace);
 	begin_waiting(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
@@ -253,8 +268,26 @@ static void network(void *context, const int *sockets)
 		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
 }
 
+/* A sweep measures too. */
+static bool send_sweep(void *context)
+{
+	struct workspace *workspace = context;
+
+	if (!cell_serves(workspace->cell, CELL_FILES))
+		return false;
+	workspace_send_files(workspace, FILES_SWEEP, 0, (struct text){NULL, 0});
+	return true;
+}
+
+static void sweep(void *context)
+{
+	struct workspace *workspace = context;
+
+	disk_use_opened(&workspace->disk);
+}
+
 static const struct cell_owner cell_owner = {
-	need, describe, on_frame, on_lost, on_settled, share, network};
+	need, describe, on_frame, on_lost, on_settled, share, network, sweep};
 
 static void await_idleness(struct workspace *workspace, int64_t ns)
 {
@@ -308,6 +341,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	TAILQ_INIT(&workspace->entries);
 	scheduler_queues_init(workspaces->scheduler, &workspace->queues, tenant);
 	timer_init(&workspace->idle, on_idle, workspace);
+	disk_use_init(&workspace->disk, send_sweep, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
@@ -423,6 +457,8 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
 	remove_entry(workspace, entry);
+	if (entry->class == CALL_CLASS_WRITE || entry->class == CALL_CLASS_COMMAND)
+		disk_use_changed(&workspace->disk);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
 }
@@ -498,6 +534,9 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 		.commands = workspace->running[CALL_CLASS_COMMAND],
 		.made_ms = workspace->made_ms,
 		.ended_cpu_us = workspace->ended_cpu_us,
+		.disk_bytes = workspace->disk.known ? (int64_t)workspace->disk.bytes : -1,
+		.disk_files = workspace->disk.known ? (int64_t)workspace->disk.files : -1,
+		.disk_partial = workspace->disk.partial,
 	};
 
 	TAILQ_FOREACH (entry, &workspace->entries, link) {
@@ -507,6 +546,12 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 	if (TAILQ_EMPTY(&workspace->entries))
 		info.idle_ms = (clock_now() - workspace->last_used) / CLOCK_NS_PER_MS;
 	*ret = info;
+}
+
+void workspace_look_at_disk(struct workspace *workspace)
+{
+	disk_use_look(&workspace->disk, workspace->running[CALL_CLASS_WRITE] > 0 ||
+						workspace->running[CALL_CLASS_COMMAND] > 0);
 }
 
 /* Whether it is time to look at it again, and there is room for one more look in this second. */

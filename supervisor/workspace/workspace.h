@@ -105,6 +105,9 @@ struct workspace_info {
 	int64_t made_ms; /* birth of its directory, in milliseconds since the epoch; 0: not known */
 	int64_t idle_ms; /* since the end of its last call; 0 while there are calls */
 	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
+	/* what its files take on disk, as measured last; -1: not known */
+	int64_t disk_bytes, disk_files;
+	bool disk_partial; /* some of it could not be read */
 };
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
@@ -114,6 +117,10 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
  * and each once a second, or less often where there are more.
  */
 struct usage_now workspace_look(struct workspace *workspace);
+
+/** Somebody looks at its size: measures it, if that is due. The next look sees what was measured.
+ */
+void workspace_look_at_disk(struct workspace *workspace);
 
 /** A command of the workspace has ended. */
 void workspace_add_cpu(struct workspace *workspace, uint64_t us);

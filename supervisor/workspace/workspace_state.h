@@ -7,6 +7,7 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/cell_usage.h"
+#include "supervisor/workspace/disk_use.h"
 #include "supervisor/workspace/workspace.h"
 
 struct workspace {
@@ -25,6 +26,7 @@ struct workspace {
 	int64_t last_used; /* as clock_now() */
 	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
+	struct disk_use disk;
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;

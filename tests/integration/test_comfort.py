@@ -160,7 +160,7 @@ def test_workspaces_are_created_listed_and_removed(daemon):
     done = workspace("create", "made")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"") and listed()["made"] == "managed"
     heading, *rows = workspace("list").stdout.decode().splitlines()
-    assert heading.split() == ["KIND", "IN", "USE", "AGE", "TENANT", "WORKSPACE"]
+    assert heading.split() == ["KIND", "IN", "USE", "AGE", "SIZE", "TENANT", "WORKSPACE"]
     assert ["managed", "made"] in [[row.split()[0], row.split()[-1]] for row in rows]
     done = workspace("create", "made")
     assert done.returncode == 1 and b"'made' exists already" in done.stderr
@@ -178,7 +178,7 @@ def test_workspaces_are_created_listed_and_removed(daemon):
 
 
 def test_a_workspaces_age_and_size(daemon):
-    """list has the time since a workspace was made, and info also what is in it. Directories have no age, and info opens
+    """list has the time since a workspace was made, and its size, also of one that nobody uses; info also counts files. Directories have no age, and info opens
     no workspace that is not there."""
     def workspace(*words):
         return run(daemon, "--socket", str(daemon.socket), "workspace", *words)
@@ -203,7 +203,7 @@ def test_a_workspaces_age_and_size(daemon):
     assert shown["workspace"] == "sized" and shown["files"] == "2" and shown["created"].startswith(rows["sized"])
     assert int(shown["bytes"]) == row["bytes"] and re.fullmatch(r"2001-02-03T04:05:07Z \(\d+d\)", shown["changed"])
     (listed,) = [line.split() for line in workspace("list").stdout.decode().splitlines() if line.endswith(" sized")]
-    assert re.fullmatch(r"\d+[sm]", listed[2])
+    assert re.fullmatch(r"\d+[sm]", listed[2]) and re.fullmatch(r"9\d\d(\.\d)?K|1\.[01]M", listed[3])
     done = workspace("info", "none-such")
     assert done.returncode == 3 and b"(WORKSPACE_NOT_FOUND)" in done.stderr
     assert "none-such" not in names(daemon)

@@ -306,6 +306,27 @@ def test_status_counts(own_daemon):
     client.result(call)
 
 
+def test_the_size_of_a_workspace(daemon, client):
+    """It is measured when somebody looks, while calls run or after them. What is on disk counts, not how long files are."""
+    workspace = daemon.new_workspace(client)
+
+    def size():
+        (row,) = [row for row in control.call("workspaces")["workspaces"] if row["workspace"] == str(workspace)]
+        return (row["disk_bytes"] or 0) // 1_000_000, row["disk_files"], row["disk_partial"]
+
+    with daemon.control() as control:
+        client.run("head -c 5M /dev/zero >a; ln a b; truncate -s 1G sparse; ln -s / out; mkdir d; echo >d/c")
+        assert procfs.eventually(lambda: size() == (5, 5, False)), size()
+        client.run("mkdir d/hidden; chmod 0 d/hidden")
+        assert procfs.eventually(lambda: size() == (5, 5, True)), size()
+        client.run("rm -rf a b sparse d/hidden")
+        assert procfs.eventually(lambda: size() == (0, 2, False)), size()
+        client.use("write_file", path="e", content="x" * 3_000_000)
+        assert procfs.eventually(lambda: size() == (3, 3, False)), size()
+    done = daemon.ctl("workspaces").stdout.decode().splitlines()
+    assert "SIZE" in done[0].split() and [line for line in done if line.endswith(str(workspace)) and re.search(r"\b[23]\.\dM\b", line)]
+
+
 def enforcement(daemon):
     with daemon.control() as control:
         return {line["what"]: line for line in control.call("status")["enforcement"]}

@@ -95,6 +95,13 @@ static void network(void *context, const int *sockets)
 	assert_null(sockets);
 }
 
+static void sweep(void *context)
+{
+	struct fixture *f = context;
+
+	cell_send(f->cell, CELL_FILES, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+}
+
 static void run(struct fixture *f)
 {
 	for (int i = 0; i < PASSES; i++)
@@ -116,7 +123,7 @@ static void settle(struct fixture *f)
 static void make_cell(struct fixture *f)
 {
 	static const struct cell_owner owner = {
-		need, describe, on_frame, on_lost, on_settled, share, network};
+		need, describe, on_frame, on_lost, on_settled, share, network, sweep};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;

@@ -89,7 +89,7 @@ static int in_child(int (*act)(void))
 
 static int sweep(void)
 {
-	file_sweep(&at->root);
+	file_sweep(&at->root, &(struct files_end){0});
 	return 0;
 }
 

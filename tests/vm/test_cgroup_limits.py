@@ -260,7 +260,7 @@ def test_processor_time_of_those_nobody_waited_for(workspace):
 
 def test_a_workspaces_limits_are_not_the_workers_to_raise(workspace):
     """The test acts as a worker that was taken over: with its ids, user and cgroup namespace, and descriptor."""
-    fd = os.open(f"/proc/{workspace.worker}/fd/6", os.O_RDONLY)
+    fd = os.open(f"/proc/{workspace.worker}/fd/7", os.O_RDONLY)
     before = number(workspace.group, "memory.max")
 
     def as_worker(script):

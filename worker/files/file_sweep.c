@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in a job of the files process, started when the workspace is opened. */
+/*
+ * Runs in a job of the files process, started when the workspace is opened and when its size is
+ * asked for.
+ */
 #include "worker/files/file_sweep.h"
 
 #include "common/cleanup.h"
 #include "worker/files/dir_marks.h"
 #include "worker/files/tree_walk.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@
 #include <time.h>
 
 #define OLD_SECONDS 3600
+#define STAT_BLOCK  512 /* the unit of st_blocks, stat(3type) */
 
 /*
  * Whether the write that the temporary file @name belongs to is over. No other write ever has the
@@ -38,22 +43,39 @@ static bool is_abandoned(int fd, const struct stat *st)
 	return st->st_ctime + OLD_SECONDS < time(NULL);
 }
 
-static int visit(const struct walk_entry *entry, void *context)
+static void remove_abandoned(const struct walk_entry *entry)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
-	(void)context;
-	if (!tree_walk_is_temporary(entry->name))
-		return 0;
 	fd = openat(entry->dirfd, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 		is_call_over(entry->dirfd, entry->name) && is_abandoned(fd, &st))
 		unlinkat(entry->dirfd, entry->name, 0);
+}
+
+/* Each of a file's names has its part, so that a file counts once. */
+static void measure(const struct walk_entry *entry, struct files_end *sum)
+{
+	struct stat st;
+	bool is_directory = entry->type == DT_DIR;
+
+	if (fstatat(entry->dirfd, entry->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return; /* it has gone */
+	sum->size += (uint64_t)st.st_blocks * STAT_BLOCK /
+		     (is_directory || st.st_nlink == 0 ? 1 : st.st_nlink);
+	sum->count += !is_directory;
+}
+
+static int visit(const struct walk_entry *entry, void *context)
+{
+	if (tree_walk_is_temporary(entry->name))
+		remove_abandoned(entry);
+	measure(entry, context);
 	return 0;
 }
 
-void file_sweep(const struct root *root)
+void file_sweep(const struct root *root, struct files_end *ret_end)
 {
 	const struct sched_param none = {0};
 	struct walk walk = {
@@ -62,11 +84,13 @@ void file_sweep(const struct root *root)
 		.recursive = true,
 		.temporaries = true,
 		.visit = visit,
+		.context = ret_end,
 	};
 	struct walk_end end;
 	_cleanup_close_ int fd = openat(root->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
-	if (fd >= 0)
-		(void)tree_walk(&walk, fd, &end);
+	*ret_end = (struct files_end){0};
+	ret_end->truncated =
+		fd < 0 || tree_walk(&walk, fd, &end) < 0 || end.unreadable > 0 || end.truncated;
 }

@@ -156,7 +156,7 @@ static void act_sweep(const struct root *root, const void *request, struct reply
 	struct files_end end = {0};
 
 	(void)request;
-	file_sweep(root);
+	file_sweep(root, &end);
 	reply_end(reply, &end);
 }
 

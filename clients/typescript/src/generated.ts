@@ -515,6 +515,10 @@ export interface ListedWorkspace {
 	open: boolean;
 	/** RFC 3339, UTC: when a managed workspace was made, if that is known. */
 	created: string | null;
+	/** What its files took on disk when they were measured last. */
+	bytes: number | null;
+	/** How many there were. */
+	files: number | null;
 }
 
 /** The result of workspace.list. */

@@ -562,6 +562,10 @@ class ListedWorkspace(TypedDict):
     open: bool
     #: RFC 3339, UTC: when a managed workspace was made, if that is known.
     created: Optional[str]
+    #: What its files took on disk when they were measured last.
+    bytes: Optional[int]
+    #: How many there were.
+    files: Optional[int]
 
 
 class WorkspaceList(TypedDict):

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. The numbers come from a files process, which may be hostile. */
+#include "supervisor/workspace/disk_use.h"
+
+#include "common/limits.h"
+#include "supervisor/base/clock.h"
+
+#include <errno.h>
+
+#define PART 20 /* a measurement takes at most this part of the time */
+
+static void ask(struct disk_use *use)
+{
+	if (!use->ask(use->context))
+		return;
+	use->stale = false;
+	use->asked = true;
+	use->asked_at = clock_now();
+}
+
+static void on_timer(void *context)
+{
+	struct disk_use *use = context;
+
+	if (use->stale && !use->asked)
+		ask(use);
+}
+
+void disk_use_init(struct disk_use *use, bool (*ask_for)(void *context), void *context)
+{
+	*use = (struct disk_use){.ask = ask_for, .context = context};
+	timer_init(&use->timer, on_timer, use);
+}
+
+void disk_use_opened(struct disk_use *use)
+{
+	ask(use);
+}
+
+void disk_use_changed(struct disk_use *use)
+{
+	int64_t now = clock_now(), due = now + LIMIT_MEASURE_PAUSE_MS * CLOCK_NS_PER_MS;
+
+	use->stale = true;
+	if (!timer_is_set(&use->timer) && !use->asked)
+		timer_set_ns(&use->timer, (due > use->earliest ? due : use->earliest) - now);
+}
+
+void disk_use_look(struct disk_use *use, bool writing)
+{
+	use->stale |= writing;
+	if (use->stale && !use->asked && clock_now() >= use->earliest)
+		ask(use);
+}
+
+int disk_use_answer(struct disk_use *use, const struct files_end *end)
+{
+	int64_t now = clock_now();
+	bool stale = use->stale;
+
+	if (!use->asked)
+		return -EBADMSG;
+	use->asked = false;
+	use->earliest = now + (now - use->asked_at) * PART;
+	if (end->error == TOOL_OK) {
+		use->known = true;
+		use->partial = end->truncated;
+		use->bytes = end->size;
+		use->files = end->count;
+	}
+	/* It was changed meanwhile, or the files process was busy. */
+	if (stale || end->error != TOOL_OK)
+		disk_use_changed(use);
+	return 0;
+}
+
+void disk_use_lost(struct disk_use *use)
+{
+	use->stale |= use->asked;
+	use->asked = false;
+}
+
+void disk_use_stop(struct disk_use *use)
+{
+	timer_cancel(&use->timer);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a workspace's files take on disk. The files process measures it in a job, when the workspace
+ * is opened and some time after calls that may have written. Measuring takes at most a twentieth of
+ * the time, at idle priority. The numbers are for people and programs that look; nothing is refused
+ * because of them, since a files process that was taken over may say anything.
+ */
+
+#include "common/wire_files.h"
+#include "supervisor/base/timer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct disk_use {
+	bool known;
+	bool partial;   /* some directories could not be read: there is more */
+	uint64_t bytes; /* on disk; each of a file's names has its part */
+	uint64_t files; /* names of what is no directory */
+	/* The rest belongs to disk_use.c. */
+	bool (*ask)(void *context);
+	void *context;
+	bool stale, asked;
+	int64_t asked_at, earliest; /* as clock_now() */
+	struct timer timer;
+};
+
+/**
+ * Initialises @use, which knows nothing. @ask starts a measurement whose end is told by
+ * disk_use_answer(), and returns false if the workspace is closed or is being measured.
+ */
+void disk_use_init(struct disk_use *use, bool (*ask)(void *context), void *context);
+
+/** The workspace was opened, for the first time or after a death: measures it. */
+void disk_use_opened(struct disk_use *use);
+
+/** A call that may have written has ended: measures LIMIT_MEASURE_PAUSE_MS later, or later still.
+ */
+void disk_use_changed(struct disk_use *use);
+
+/**
+ * Somebody looks: measures at once what may have changed, as often as is allowed. @writing: a call
+ * that may write runs now.
+ */
+void disk_use_look(struct disk_use *use, bool writing);
+
+/** The answer to the measurement. Returns -EBADMSG if there was none. */
+int disk_use_answer(struct disk_use *use, const struct files_end *end);
+
+/** The process that measured has gone. */
+void disk_use_lost(struct disk_use *use);
+
+/** Cancels the timer. */
+void disk_use_stop(struct disk_use *use);

@@ -1,0 +1,176 @@
+/* links: cloister-supervisor */
+/* fakes: clock */
+// SPDX-License-Identifier: Apache-2.0
+/* When a workspace is measured, and what is known of it then. */
+#include "common/limits.h"
+#include "supervisor/workspace/disk_use.h"
+#include "tests/unit/fakes/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct fixture {
+	struct disk_use use;
+	bool closed;
+	unsigned asked;
+};
+
+static bool ask(void *context)
+{
+	struct fixture *f = context;
+
+	f->asked += !f->closed;
+	return !f->closed;
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	fake_clock_start();
+	f = (struct fixture){0};
+	disk_use_init(&f.use, ask, &f);
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	disk_use_stop(&f->use);
+	return 0;
+}
+
+/* The measurement ends after @ms. */
+static void answer(struct fixture *f, int64_t ms, const struct files_end *end)
+{
+	fake_clock_pass(ms);
+	assert_int_equal(disk_use_answer(&f->use, end), 0);
+}
+
+static void test_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_false(f->use.known);
+	disk_use_opened(&f->use);
+	assert_int_equal(f->asked, 1);
+	answer(f, 1, &(struct files_end){.size = 5, .count = 2, .truncated = true});
+	assert_true(f->use.known && f->use.partial);
+	assert_int_equal(f->use.bytes, 5);
+	assert_int_equal(f->use.files, 2);
+	/* Nothing has changed: whoever looks and however long it takes, nothing is measured. */
+	fake_clock_pass(10 * LIMIT_MEASURE_PAUSE_MS);
+	disk_use_look(&f->use, false);
+	assert_int_equal(f->asked, 1);
+}
+
+static void test_an_answer_that_nobody_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	const struct files_end end = {.size = 1};
+
+	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+	disk_use_opened(&f->use);
+	answer(f, 0, &end);
+	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+	disk_use_opened(&f->use);
+	disk_use_lost(&f->use);
+	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+}
+
+static void test_after_calls_that_write(void **state)
+{
+	struct fixture *f = *state;
+
+	disk_use_opened(&f->use);
+	answer(f, 1, &(struct files_end){0});
+	disk_use_changed(&f->use);
+	fake_clock_pass(LIMIT_MEASURE_PAUSE_MS / 2);
+	disk_use_changed(&f->use); /* does not put it off */
+	assert_int_equal(f->asked, 1);
+	fake_clock_pass(LIMIT_MEASURE_PAUSE_MS / 2);
+	assert_int_equal(f->asked, 2);
+	/* A change during the measurement may not be in it. */
+	disk_use_changed(&f->use);
+	answer(f, 1, &(struct files_end){.size = 7});
+	assert_int_equal(f->use.bytes, 7);
+	fake_clock_pass(LIMIT_MEASURE_PAUSE_MS);
+	assert_int_equal(f->asked, 3);
+}
+
+/* A large workspace is measured less often, whoever looks. */
+static void test_a_twentieth_of_the_time(void **state)
+{
+	struct fixture *f = *state;
+
+	disk_use_opened(&f->use);
+	answer(f, 3000, &(struct files_end){0});
+	disk_use_changed(&f->use);
+	fake_clock_pass(59999);
+	disk_use_look(&f->use, true);
+	assert_int_equal(f->asked, 1);
+	fake_clock_pass(1);
+	assert_int_equal(f->asked, 2);
+	disk_use_look(&f->use, true); /* it is being measured */
+	assert_int_equal(f->asked, 2);
+}
+
+static void test_who_looks_does_not_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	disk_use_opened(&f->use);
+	answer(f, 0, &(struct files_end){0});
+	disk_use_look(&f->use, true);
+	assert_int_equal(f->asked, 2);
+	answer(f, 0, &(struct files_end){0});
+	disk_use_changed(&f->use);
+	disk_use_look(&f->use, false);
+	assert_int_equal(f->asked, 3);
+}
+
+static void test_not_measured(void **state)
+{
+	struct fixture *f = *state;
+
+	/* The files process was busy, or died, or the workspace is closed. */
+	disk_use_opened(&f->use);
+	answer(f, 0, &(struct files_end){.error = TOOL_BUSY, .size = 9});
+	assert_false(f->use.known);
+	fake_clock_pass(LIMIT_MEASURE_PAUSE_MS);
+	assert_int_equal(f->asked, 2);
+	disk_use_lost(&f->use);
+	disk_use_look(&f->use, false);
+	assert_int_equal(f->asked, 3);
+	answer(f, 0, &(struct files_end){.size = 9});
+	disk_use_changed(&f->use);
+	f->closed = true;
+	fake_clock_pass(LIMIT_MEASURE_PAUSE_MS);
+	disk_use_look(&f->use, false);
+	assert_int_equal(f->asked, 3);
+	f->closed = false;
+	disk_use_look(&f->use, false);
+	assert_int_equal(f->asked, 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_opened, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_an_answer_that_nobody_asked_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_who_looks_does_not_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_not_measured, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
