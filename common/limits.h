@@ -372,7 +372,7 @@
 #define LIMIT_EGRESS_HELLO_BYTES     (16 * KIB) /* of a TLS ClientHello */
 #define LIMIT_EGRESS_FIELDS          256        /* fields of that head */
 #define LIMIT_EGRESS_HEAD_MS         10000      /* for that head, and for the ClientHello */
-#define LIMIT_EGRESS_CONNECT_MS      30000      /* for a host to be found and to be connected to */
+#define LIMIT_EGRESS_CONNECT_MS      10000      /* for a host to be found and to be connected to */
 #define LIMIT_EGRESS_IDLE_MS         3600000    /* without a byte in either direction */
 #define LIMIT_EGRESS_LINGER_MS       2000       /* for a client to read its refusal */
 #define LIMIT_EGRESS_ADDRESSES       8          /* of a host that are tried */
