@@ -1,6 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <sched.h>
+#include <stdint.h>
+
+/* The first version of the kernel's struct sched_attr, which some C libraries lack. */
+struct timeslice {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns; /* for SCHED_OTHER: the time slice */
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+};
+
+#define TIMESLICE_NS            100000 /* time slice of processes that pass calls on */
+#define TIMESLICE_RESET_ON_FORK 1
+
+/* What short_timeslice() asks for, for a process that makes raw system calls only. */
+#define TIMESLICE_SHORT(nice_value)               \
+	((struct timeslice){                      \
+		.size = sizeof(struct timeslice), \
+		.policy = SCHED_OTHER,            \
+		.flags = TIMESLICE_RESET_ON_FORK, \
+		.nice = (nice_value),             \
+		.runtime_ns = TIMESLICE_NS,       \
+	})
+
 /**
  * Asks the scheduler for a short time slice (sched_setattr(2), Linux 6.12). The process keeps its
  * share of the CPU but runs sooner and for less time, so a process that only passes calls on does

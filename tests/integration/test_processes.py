@@ -2,12 +2,14 @@
 """The descriptors, rights and names of each process, seen from the host, and what a command sees from inside."""
 
 import collections
+import ctypes
 import fcntl
 import os
 import pathlib
 import pty
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import termios
@@ -21,6 +23,8 @@ from daemon import AM_ROOT, is_sanitized
 CAP_SYS_ADMIN = 1 << 21
 PIPES_AHEAD = 8  # supervisor/call/pipe_stock.c
 INITS_AHEAD = 2
+TIMESLICE_NS = 100000  # common/short_timeslice.h
+SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
 NONE = {"CapEff": 0, "CapPrm": 0, "CapInh": 0, "CapBnd": 0, "CapAmb": 0}
 
 needs_root = pytest.mark.skipif(not AM_ROOT, reason="needs root to look into other processes")
@@ -230,6 +234,24 @@ def wait_for_the_sweep(client, files):
     """After each opening, a job of the files process removes what interrupted writes left. Waits until that job is over."""
     client.use("list_directory", path=".", pattern="none")  # the answer comes after the sweep has begun
     assert procfs.eventually(lambda: not procfs.children(files))
+
+
+def slice_of(pid):
+    """Returns the slice that the process has asked for, in nanoseconds; 0 where the kernel knows none (before 6.12)."""
+    attributes = ctypes.create_string_buffer(48)  # struct sched_attr, sched_setattr(2)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.syscall(SCHED_GETATTR[os.uname().machine], pid, attributes, len(attributes), 0) == 0, ctypes.get_errno()
+    return struct.unpack("=IIQiIQQQ", attributes.raw)[5]
+
+
+def test_a_commands_processes_are_not_in_the_way_of_its_end(cell):
+    """Those that a call's end needs get a CPU soon when they wake among many processes of a command, which inherits no
+    short slices from them."""
+    usual = slice_of(os.getpid())
+    if usual == 0:
+        pytest.skip("this kernel has no slices of a task's own")
+    assert {slice_of(pid) for pid in (cell.daemon.pid, cell.files, cell.worker, cell.init)} == {TIMESLICE_NS}
+    assert slice_of(cell.spawner) == slice_of(cell.shell) == slice_of(cell.sleep) == usual > TIMESLICE_NS
 
 
 def test_files_processes_are_in_the_spawners_session(cell):

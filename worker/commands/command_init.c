@@ -14,6 +14,7 @@
  */
 #include "worker/commands/command_init.h"
 
+#include "common/short_timeslice.h"
 #include "worker/commands/command_ruleset.h"
 #include "worker/commands/network_tries.h"
 #include "worker/commands/raw_syscall.h"
@@ -69,10 +70,24 @@ static long hide_pressure(uint64_t cookie)
 	return r == -ENOENT ? 0 : r;
 }
 
+/*
+ * As the worker, which cannot hand it down: a child that inherits it could be the shell. A command
+ * must not keep its init from the CPU that it needs to end it.
+ */
+static void ask_for_short_timeslices(void)
+{
+	/* The system call returns 20 for nice 0, and less for more. getpriority(2) */
+	struct timeslice slice =
+		TIMESLICE_SHORT(20 - (int32_t)RAW2(SYS_getpriority, PRIO_PROCESS, 0));
+
+	RAW3(SYS_sched_setattr, 0, &slice, 0);
+}
+
 static long confine_init(const struct command_init *init)
 {
 	long r = RAW2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 
+	ask_for_short_timeslices();
 	/*
 	 * The command's own /proc covers the workspace's and shows only the processes of this
 	 * namespace.

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/short_timeslice.h"
 #include "worker/commands/command_filter.h"
 #include "worker/commands/worker_root.h"
 #include "worker/confine.h"
@@ -261,6 +262,17 @@ static int install_filter(void *context)
 	return command_filter_install(&setup->cookie);
 }
 
+/*
+ * A command may have a thousand processes that compute, in one scheduling group with the worker,
+ * which must still hear when the command is to end.
+ */
+static int ask_for_short_timeslices(void *context)
+{
+	(void)context;
+	(void)short_timeslice();
+	return 0;
+}
+
 /* clang-format off */
 
 /* Steps that need neither a workspace nor ids. */
@@ -272,6 +284,7 @@ static const struct setup_step first_steps[] = {
 	{"raise the loopback interface", raise_loopback},
 	{"set the host name", set_host_name},
 	{"set resource limits", set_limits},
+	{"ask for short CPU time slices", ask_for_short_timeslices},
 	{"empty the capability bounding set", setup_empty_bounding_set},
 };
 
