@@ -93,9 +93,10 @@
 #define LIMIT_INPUT_WAIT_MAX_MS      3600000
 #define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
-#define LIMIT_FILE_JOBS   8
-#define LIMIT_FILE_WRITES 64 /* unfinished writes in a workspace */
-#define LIMIT_FILE_EDITS  8  /* those of them that are edits, which are held in memory */
+#define LIMIT_FILE_JOBS    8
+#define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */
+#define LIMIT_FILE_EDITS   8  /* those of them that are edits, which are held in memory */
+#define LIMIT_FILE_PATCHES 2  /* those of them that are patches */
 /* frames in a row from a cell's processes that belong to no running call */
 #define LIMIT_UNKNOWN_CALL_FRAMES 4096
 
@@ -114,6 +115,14 @@
 #define LIMIT_EDIT_DIFF   (4 * KIB) /* of the diff in the answer */
 /* file that is searched for why an old text does not stand in it */
 #define LIMIT_EDIT_EXPLAINED (4 * MIB)
+
+/* apply_patch */
+#define LIMIT_PATCH_FILES   64         /* of one call */
+#define LIMIT_PATCH_BYTES   (16 * MIB) /* text; contents of its files before it; and after it */
+#define LIMIT_PATCH_HUNKS   1024       /* each is looked for in its whole file */
+#define LIMIT_PATCH_ANCHORS 8          /* lines @@ of one hunk */
+/* headers, @@ lines, and runs of lines with one sign, each of which is sent with its length */
+#define LIMIT_PATCH_PARTS 100000
 
 #define LIMIT_CONTENT_TEXT_BYTES ((LIMIT_CONTENT_BYTES + 2) / 3 * 4) /* content as base64 */
 

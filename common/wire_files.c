@@ -88,6 +88,25 @@ int files_edit_get(struct text payload, struct files_edit *ret)
 	return 0;
 }
 
+void files_patch_put(struct wire_writer *writer, const struct files_patch *message)
+{
+	wire_put_u64(writer, message->size);
+	wire_put_u8(writer, message->durable);
+}
+
+int files_patch_get(struct text payload, struct files_patch *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_patch message;
+
+	message.size = wire_get_u64(&reader);
+	message.durable = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0 || message.size == 0 || message.size > FILES_PATCH_MAX)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void files_list_put(struct wire_writer *writer, const struct files_list *message)
 {
 	wire_put_text(writer, message->path);
@@ -189,6 +208,7 @@ int files_match_get(struct text payload, struct files_match *ret)
 
 void files_trouble_put(struct wire_writer *writer, const struct files_trouble *message)
 {
+	wire_put_text(writer, message->file);
 	wire_put_u32(writer, message->edit);
 	wire_put_text(writer, message->kind);
 	wire_put_text(writer, message->closest);
@@ -202,6 +222,7 @@ int files_trouble_get(struct text payload, struct files_trouble *ret)
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
 	struct files_trouble message = {0};
 
+	message.file = wire_get_text(&reader, LIMIT_PATH_BYTES);
 	message.edit = wire_get_u32(&reader);
 	message.kind = wire_get_text(&reader, LIMIT_NAME_BYTES);
 	message.closest = wire_get_text(&reader, FILES_TROUBLE_CLOSEST);
@@ -233,6 +254,56 @@ int files_held_get(struct text payload, struct files_held *ret)
 	message.size = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 || text_has_nul(message.before) ||
 		text_has_nul(message.after))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_patched_put(struct wire_writer *writer, const struct files_patched *message)
+{
+	wire_put_u32(writer, message->index);
+	wire_put_u8(writer, message->operation);
+	wire_put_text(writer, message->path);
+	wire_put_text(writer, message->from);
+	wire_put_u64(writer, message->added);
+	wire_put_u64(writer, message->removed);
+	wire_put_text(writer, message->version);
+}
+
+int files_patched_get(struct text payload, struct files_patched *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_patched message;
+
+	message.index = wire_get_u32(&reader);
+	message.operation = wire_get_u8(&reader);
+	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.from = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.added = wire_get_u64(&reader);
+	message.removed = wire_get_u64(&reader);
+	message.version = wire_get_text(&reader, FILES_VERSION_BYTES);
+	if (wire_reader_end(&reader) < 0 || message.index >= LIMIT_PATCH_FILES ||
+		message.operation < FILES_ADD || message.operation > FILES_MOVE)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_step_put(struct wire_writer *writer, const struct files_step *message)
+{
+	wire_put_u32(writer, message->index);
+	wire_put_u8(writer, message->state);
+}
+
+int files_step_get(struct text payload, struct files_step *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_step message;
+
+	message.index = wire_get_u32(&reader);
+	message.state = wire_get_u8(&reader);
+	if (wire_reader_end(&reader) < 0 || message.index >= LIMIT_PATCH_FILES ||
+		message.state > FILES_CHANGED)
 		return -EBADMSG;
 	*ret = message;
 	return 0;

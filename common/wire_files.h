@@ -28,8 +28,9 @@ enum files_message {
 	 * take on disk; its FILES_END belongs to no call
 	 */
 	FILES_SWEEP,
-	FILES_EDIT, /* struct files_edit; the edits follow in FILES_BODY frames */
-	FILES_GO,   /* no payload: make the change that FILES_HELD told of */
+	FILES_EDIT,  /* struct files_edit; the edits follow in FILES_BODY frames */
+	FILES_GO,    /* no payload: make the change that FILES_HELD told of */
+	FILES_PATCH, /* struct files_patch; its parts follow in FILES_BODY frames */
 	/* up */
 	FILES_READY = 32, /* set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -44,7 +45,10 @@ enum files_message {
 	 * follows, unless nothing is to be changed: then FILES_END does.
 	 */
 	FILES_HELD,
-	FILES_END, /* struct files_end */
+	/* struct files_patched for each file of a patch, before the first is changed */
+	FILES_PATCHED,
+	FILES_STEP, /* struct files_step */
+	FILES_END,  /* struct files_end */
 };
 
 /* Paths are relative to the workspace's root, or absolute and inside the visible root. */
@@ -83,6 +87,55 @@ struct files_edit {
 
 #define FILES_EDIT_OVERHEAD 9ULL /* bytes of an encoded edit beside its texts */
 #define FILES_VERSION_BYTES 32   /* of a version as text */
+
+/*
+ * What the bytes of a patch's body are: a sequence of parts, each a byte, which is one of these,
+ * and a text with its length of four bytes. A file is its header, for an added file at most one run
+ * of + lines, and for an updated file hunks: PATCH_PART_HUNK, anchors, runs of lines and, where
+ * the hunk ends with the file, PATCH_PART_AT_END. Lines have no sign and end with a newline.
+ */
+enum files_patch_part {
+	PATCH_PART_ADD = 'A',    /* the path of a file to make */
+	PATCH_PART_UPDATE = 'U', /* the path of a file to change */
+	PATCH_PART_DELETE = 'D', /* the path of a file to remove */
+	PATCH_PART_MOVE = 'M',   /* after an update: the path that the file gets */
+	PATCH_PART_HUNK = 'H',   /* no text */
+	PATCH_PART_ANCHOR = '@', /* a line above the hunk, without its newline */
+	PATCH_PART_CONTEXT = ' ',
+	PATCH_PART_REMOVED = '-',
+	PATCH_PART_ADDED = '+',
+	PATCH_PART_AT_END = 'E', /* no text */
+};
+
+struct files_patch {
+	uint64_t size; /* of the encoded parts */
+	bool durable;
+};
+
+#define FILES_PATCH_OVERHEAD 5ULL /* bytes of a part beside its text */
+/* A path may be one byte longer than it was given. */
+#define FILES_PATCH_MAX \
+	(LIMIT_PATCH_BYTES + LIMIT_PATCH_PARTS * FILES_PATCH_OVERHEAD + 2 * LIMIT_PATCH_FILES)
+
+enum files_operation { FILES_ADD = 1, FILES_UPDATE, FILES_DELETE, FILES_MOVE };
+
+/* What a patch is about to do to a file. */
+struct files_patched {
+	uint32_t index;          /* from 0, in the order of the patch */
+	uint8_t operation;       /* enum files_operation */
+	struct text path;        /* relative to the workspace's root */
+	struct text from;        /* move: the path before */
+	uint64_t added, removed; /* lines */
+	struct text version;     /* of the content afterwards; delete: empty */
+};
+
+/* Where a patch has got to with a file. A file is unchanged until its first step. */
+enum files_state { FILES_UNCHANGED, FILES_BEGUN, FILES_CHANGED };
+
+struct files_step {
+	uint32_t index;
+	uint8_t state; /* enum files_state; BEGUN: it is being changed, or put back */
+};
 
 struct files_list {
 	struct text path;
@@ -167,7 +220,8 @@ struct files_held {
 
 /* Why an edit was not made, for programs; the sentence is in struct files_end. */
 struct files_trouble {
-	uint32_t edit;       /* from 1 */
+	struct text file;    /* the path, for a patch; otherwise empty */
+	uint32_t edit;       /* from 1: of a patch the hunk, or 0 if it is none */
 	struct text kind;    /* a word */
 	struct text closest; /* lines of the file, cut to FILES_TROUBLE_CLOSEST; may be empty */
 	uint32_t n_lines;
@@ -180,6 +234,8 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 int files_write_get(struct text payload, struct files_write *ret);
 void files_edit_put(struct wire_writer *writer, const struct files_edit *message);
 int files_edit_get(struct text payload, struct files_edit *ret);
+void files_patch_put(struct wire_writer *writer, const struct files_patch *message);
+int files_patch_get(struct text payload, struct files_patch *ret);
 void files_list_put(struct wire_writer *writer, const struct files_list *message);
 int files_list_get(struct text payload, struct files_list *ret);
 void files_search_put(struct wire_writer *writer, const struct files_search *message);
@@ -192,5 +248,9 @@ void files_trouble_put(struct wire_writer *writer, const struct files_trouble *m
 int files_trouble_get(struct text payload, struct files_trouble *ret);
 void files_held_put(struct wire_writer *writer, const struct files_held *message);
 int files_held_get(struct text payload, struct files_held *ret);
+void files_patched_put(struct wire_writer *writer, const struct files_patched *message);
+int files_patched_get(struct text payload, struct files_patched *ret);
+void files_step_put(struct wire_writer *writer, const struct files_step *message);
+int files_step_get(struct text payload, struct files_step *ret);
 void files_end_put(struct wire_writer *writer, const struct files_end *message);
 int files_end_get(struct text payload, struct files_end *ret);

@@ -40,6 +40,9 @@ ROUND_TRIP(files_match)
 ROUND_TRIP(files_end)
 ROUND_TRIP(files_edit)
 ROUND_TRIP(files_trouble)
+ROUND_TRIP(files_patch)
+ROUND_TRIP(files_patched)
+ROUND_TRIP(files_step)
 ROUND_TRIP(egress_open)
 ROUND_TRIP(egress_open_failed)
 ROUND_TRIP(egress_call)
@@ -69,6 +72,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		egress_call_ended_again,
 		files_edit_again,
 		files_trouble_again,
+		files_patch_again,
+		files_patched_again,
+		files_step_again,
 	};
 	struct text rest = fuzz_text(data, size);
 	uint8_t type = fuzz_byte(&rest);

@@ -14,9 +14,11 @@ SPAWNER_OPEN, SPAWNER_READY, SPAWNER_FAILED, SPAWNER_OPENED, SPAWNER_OPEN_FAILED
 COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL = 1, 2, 3, 4
 COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS = 32, 33, 34, 35
 FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT, \
-    FILES_GO = range(1, 11)
+    FILES_GO, FILES_PATCH = range(1, 12)
 FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_HELD, \
-    FILES_END = range(32, 41)
+    FILES_PATCHED, FILES_STEP, FILES_END = range(32, 43)
+FILES_ADD, FILES_UPDATE, FILES_DELETE, FILES_MOVE = range(1, 5)
+FILES_UNCHANGED, FILES_BEGUN, FILES_CHANGED = range(3)
 READY, FAILED = 32, 33
 
 KIND_DIRECTORY = 2
@@ -80,9 +82,17 @@ def files_held(before="a", after="b", size=1):
     return text(before) + text(after) + struct.pack("=Q", size)
 
 
-def files_trouble(edit=1, kind="different", closest="", lines=(), count=None):
-    return (struct.pack("=I", edit) + text(kind) + text(closest) +
+def files_trouble(edit=1, kind="different", closest="", lines=(), count=None, file=""):
+    return (text(file) + struct.pack("=I", edit) + text(kind) + text(closest) +
             struct.pack(f"=I{len(lines)}Q", len(lines) if count is None else count, *lines))
+
+
+def files_patched(index=0, operation=FILES_UPDATE, path="x", number=1, version="", old=""):
+    return struct.pack("=IB", index, operation) + text(path) + text(old) + struct.pack("=QQ", number, number) + text(version)
+
+
+def files_step(index=0, state=FILES_BEGUN):
+    return struct.pack("=IB", index, state)
 
 
 def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind="", version=""):

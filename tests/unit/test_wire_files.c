@@ -87,7 +87,8 @@ static void test_edit(void **state)
 
 static void test_trouble(void **state)
 {
-	struct files_trouble sent = {.edit = 2,
+	struct files_trouble sent = {.file = TEXT_LITERAL("f"),
+				     .edit = 2,
 				     .kind = TEXT_LITERAL("several"),
 				     .closest = TEXT_LITERAL("a\n"),
 				     .n_lines = 2,
@@ -97,6 +98,7 @@ static void test_trouble(void **state)
 
 	(void)state;
 	ROUND_TRIP(trouble, &sent, &got);
+	assert_text(got.file, "f");
 	assert_int_equal(got.edit, 2);
 	assert_text(got.kind, "several");
 	assert_text(got.closest, "a\n");
@@ -104,6 +106,7 @@ static void test_trouble(void **state)
 	assert_int_equal(got.lines[1], 4);
 	/* More lines than there are. */
 	writer = wire_writer(buffer, sizeof(buffer));
+	wire_put_text(&writer, sent.file);
 	wire_put_u32(&writer, 1);
 	wire_put_text(&writer, sent.kind);
 	wire_put_text(&writer, sent.closest);
@@ -129,6 +132,77 @@ static void test_held(void **state)
 	sent.after = (struct text){"a\0b", 3};
 	files_held_put(&writer, &sent);
 	assert_int_equal(files_held_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+}
+
+static void test_patch(void **state)
+{
+	static const uint64_t wrong[] = {0, FILES_PATCH_MAX + 1};
+	struct files_patch sent = {.size = FILES_PATCH_MAX, .durable = true}, got;
+
+	(void)state;
+	ROUND_TRIP(patch, &sent, &got);
+	assert_int_equal(got.size, FILES_PATCH_MAX);
+	assert_true(got.durable);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+		sent.size = wrong[i];
+		files_patch_put(&writer, &sent);
+		assert_int_equal(
+			files_patch_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
+}
+
+static void test_patched(void **state)
+{
+	const struct files_patched sent = {.index = LIMIT_PATCH_FILES - 1,
+		.operation = FILES_MOVE,
+		.path = TEXT_LITERAL("to"),
+		.from = TEXT_LITERAL("from"),
+		.added = 3,
+		.removed = UINT64_MAX,
+		.version = TEXT_LITERAL("0123")};
+	struct files_patched wrong[] = {sent, sent, sent}, got;
+
+	(void)state;
+	ROUND_TRIP(patched, &sent, &got);
+	assert_int_equal(got.index, LIMIT_PATCH_FILES - 1);
+	assert_int_equal(got.operation, FILES_MOVE);
+	assert_text(got.path, "to");
+	assert_text(got.from, "from");
+	assert_int_equal(got.added, 3);
+	assert_true(got.removed == UINT64_MAX);
+	assert_text(got.version, "0123");
+	wrong[0].index = LIMIT_PATCH_FILES;
+	wrong[1].operation = 0;
+	wrong[2].operation = FILES_MOVE + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+		files_patched_put(&writer, &wrong[i]);
+		assert_int_equal(files_patched_get((struct text){(char *)buffer, writer.len}, &got),
+			-EBADMSG);
+	}
+}
+
+static void test_step(void **state)
+{
+	const struct files_step sent = {.index = 2, .state = FILES_CHANGED},
+				wrong[] = {
+					{.index = LIMIT_PATCH_FILES}, {.state = FILES_CHANGED + 1}};
+	struct files_step got;
+
+	(void)state;
+	ROUND_TRIP(step, &sent, &got);
+	assert_int_equal(got.index, 2);
+	assert_int_equal(got.state, FILES_CHANGED);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+		files_step_put(&writer, &wrong[i]);
+		assert_int_equal(
+			files_step_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
 }
 
 static void test_write(void **state)
@@ -268,6 +342,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_edit),
+		cmocka_unit_test(test_patch),
+		cmocka_unit_test(test_patched),
+		cmocka_unit_test(test_step),
 		cmocka_unit_test(test_trouble),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_write),

@@ -31,8 +31,7 @@ uint64_t edit_line_of(struct text content, size_t at)
 	return line_count(content.data, at) + 1;
 }
 
-/* Whether @text has lines and all of them end with CRLF. */
-static bool has_only_crlf(struct text text)
+bool edit_has_only_crlf(struct text text)
 {
 	size_t newlines = line_count(text.data, text.len), pairs = 0;
 	const char *at = text.data, *end = text.data + text.len;
@@ -72,7 +71,7 @@ static bool has_return(struct text text)
 
 static bool normalise(struct edit_plan *plan)
 {
-	if (!has_only_crlf(plan->original))
+	if (!edit_has_only_crlf(plan->original))
 		return true;
 	for (size_t i = 0; i < plan->count; i++) {
 		struct edit *edit = &plan->edits[i];

@@ -66,4 +66,7 @@ bool edit_plan_make(struct edit_plan *plan, struct text original, struct edit_fa
 /** Returns the number of the line, from 1, in which the byte @at of @content stands. */
 uint64_t edit_line_of(struct text content, size_t at);
 
+/** Whether @text has lines and all of them end with CRLF. */
+bool edit_has_only_crlf(struct text text);
+
 void edit_plan_done(struct edit_plan *plan);

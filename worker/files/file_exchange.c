@@ -41,13 +41,17 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether @found is the file that is to be replaced, with the content that was read. */
-static bool is_expected(const struct file_exchange *exchange, const struct stat *found)
+bool file_exchange_is_same(int fd, struct text content, const struct stat *found)
 {
 	struct stat expected;
 
-	return fstat(exchange->old_fd, &expected) == 0 && is_same(found, &expected) &&
-	       has_content(exchange->old_fd, exchange->old_content);
+	return fstat(fd, &expected) == 0 && is_same(found, &expected) && has_content(fd, content);
+}
+
+/* Whether @found is the file that is to be replaced, with the content that was read. */
+static bool is_expected(const struct file_exchange *exchange, const struct stat *found)
+{
+	return file_exchange_is_same(exchange->old_fd, exchange->old_content, found);
 }
 
 /* Exchanges the file of the temporary name with that of the target's; says what came out. */
@@ -118,4 +122,64 @@ int file_exchange(const struct file_exchange *exchange, bool *ret_left)
 	r = exchange_in_turn(exchange, ret_left);
 	dir_end_turn(exchange->marks, exchange->name);
 	return r;
+}
+
+/* Renames @from to @to, which must not exist. */
+static int rename_alone(int dir, const char *from, const char *to)
+{
+	if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	/* Some file systems have no RENAME_NOREPLACE. */
+	if (errno == EINVAL && faccessat(dir, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		renameat(dir, from, dir, to) == 0)
+		return 0;
+	return -errno;
+}
+
+static int take_in_turn(const struct file_take *take)
+{
+	const int dir = take->parent;
+	struct stat found;
+	int r;
+
+	if (fstatat(dir, take->name, &found, AT_SYMLINK_NOFOLLOW) < 0 ||
+		!file_exchange_is_same(take->fd, take->content, &found))
+		return -ERROR_CHANGED;
+	r = rename_alone(dir, take->name, take->temporary);
+	if (r == -EEXIST) {
+		/* The tenant has put a file in the way. */
+		unlinkat(dir, take->temporary, 0);
+		r = rename_alone(dir, take->name, take->temporary);
+	}
+	if (r < 0)
+		return r == -ENOENT ? -ERROR_CHANGED : r;
+	if (fstatat(dir, take->temporary, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+		file_exchange_is_same(take->fd, take->content, &found))
+		return 0;
+	r = file_give_back(take);
+	return r < 0 ? r : -ERROR_CHANGED;
+}
+
+int file_take(const struct file_take *take)
+{
+	int r;
+
+	if (take->marks < 0)
+		return take_in_turn(take);
+	r = dir_take_turn(take->marks, take->name, take->call);
+	if (r < 0)
+		return r;
+	r = take_in_turn(take);
+	dir_end_turn(take->marks, take->name);
+	return r;
+}
+
+int file_give_back(const struct file_take *take)
+{
+	int r = rename_alone(take->parent, take->temporary, take->name);
+
+	if (r != -EEXIST)
+		return r;
+	unlinkat(take->parent, take->temporary, 0);
+	return 0;
 }

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stat;
+
 /* There is not the file that the write expects. No system call here returns this number. */
 #define ERROR_CHANGED ECANCELED
 /* Another exchange of the name does not end. No system call here returns this number. */
@@ -42,3 +44,28 @@ struct file_exchange {
  * temporary name is still there.
  */
 int file_exchange(const struct file_exchange *exchange, bool *ret_left);
+
+/** Whether @found is the file that @fd has open, and has exactly @content. */
+bool file_exchange_is_same(int fd, struct text content, const struct stat *found);
+
+/* A file that is to be removed, in two steps, so that it can be brought back. Borrowed. */
+struct file_take {
+	uint64_t call;         /* that removes the file */
+	int parent;            /* its directory */
+	int marks;             /* on it, of dir_mark_call(); -1: it cannot have any */
+	const char *temporary; /* its name after the first step */
+	const char *name;
+	int fd;              /* the file */
+	struct text content; /* what was read from it */
+};
+
+/**
+ * Gives the file its temporary name. Returns 0, -ERROR_CHANGED if it is not what is expected,
+ * -ERROR_NO_TURN, or another -errno; then it has its name, unless another process has put a newer
+ * file there.
+ */
+int file_take(const struct file_take *take);
+
+/** Gives it its name again, unless another process has put a newer file there. Returns 0 or -errno.
+ */
+int file_give_back(const struct file_take *take);

@@ -12,8 +12,8 @@
 #include "worker/files/dir_marks.h"
 #include "worker/files/file_attributes.h"
 #include "worker/files/file_exchange.h"
-#include "worker/files/file_source.h"
 #include "worker/files/file_version.h"
+#include "worker/files/file_write_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,33 +23,7 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-struct file_write {
-	const struct root *root;
-	uint64_t call;
-	struct root_place place;
-	char *path; /* as the request gave it */
-	size_t path_len;
-	bool create_dirs;
-	bool durable;
-	bool published;    /* the file has its final name */
-	bool held;         /* expect is what was there when the call was told so */
-	uint64_t size;     /* announced by the request */
-	uint64_t received; /* received so far */
-	int fd;            /* of the new file */
-	bool named;        /* there is a file with the name in temporary, which must be removed */
-	int marks;         /* holds the call's mark while that name may exist (dir_marks.h); -1 */
-	bool created;      /* there was no file before */
-	struct file_version *version;         /* of the content; NULL: memory is out */
-	char expect[FILES_VERSION_BYTES + 1]; /* version of the file to be replaced; "": any */
-	int old_fd;                           /* the file to be replaced; borrowed; -1: any */
-	struct text old_content;              /* of that file; borrowed */
-	struct file_source source;            /* that file, if expect names its version */
-	char temporary[sizeof(".cloister-") + 16];
-	enum tool_error error; /* error that commit will answer */
-	char sentence[256];    /* "": use the error code's own */
-};
-
-static void fail_with(struct file_write *staged, enum tool_error error, const char *sentence)
+void file_write_fail(struct file_write *staged, enum tool_error error, const char *sentence)
 {
 	if (staged->error != TOOL_OK)
 		return;
@@ -119,17 +93,16 @@ static const char *sentence_here(const struct file_write *staged, int error_numb
 	return tool_errno_sentence(error_number);
 }
 
-static void fail_errno(struct file_write *staged, int error_number)
+void file_write_fail_errno(struct file_write *staged, int error_number)
 {
 	enum tool_error error = tool_error_from_errno(error_number);
 
 	if (is_removed(staged->root->fd))
 		error = TOOL_NOT_FOUND;
-	fail_with(staged, error, sentence_here(staged, error_number));
+	file_write_fail(staged, error, sentence_here(staged, error_number));
 }
 
-/* Records the failure of root_place(), which returns only a code. */
-static void fail_place(struct file_write *staged, enum tool_error error)
+void file_write_fail_place(struct file_write *staged, enum tool_error error)
 {
 	static const struct {
 		enum tool_error error;
@@ -149,7 +122,7 @@ static void fail_place(struct file_write *staged, enum tool_error error)
 	for (size_t i = 0; i < ARRAY_SIZE(errnos); i++)
 		if (errnos[i].error == error)
 			sentence = sentence_here(staged, errnos[i].error_number);
-	fail_with(staged, error, sentence);
+	file_write_fail(staged, error, sentence);
 }
 
 static bool exists(const struct stat *st)
@@ -167,8 +140,7 @@ static enum tool_error judge_mode(mode_t mode)
 	return S_ISREG(mode) || mode == 0 ? TOOL_OK : TOOL_NOT_A_REGULAR_FILE;
 }
 
-/* Whether the file that has the name, if any, may be replaced. */
-static enum tool_error examine(const struct root_place *place, struct stat *ret_old)
+enum tool_error file_write_examine(const struct root_place *place, struct stat *ret_old)
 {
 	enum tool_error error;
 
@@ -205,7 +177,8 @@ static enum tool_error find_place(struct file_write *staged)
 		if (error == TOOL_OK && place->parent < 0)
 			error = TOOL_IS_A_DIRECTORY;
 		if (error == TOOL_OK)
-			error = place->looked_at ? judge_mode(place->mode) : examine(place, &old);
+			error = place->looked_at ? judge_mode(place->mode)
+						 : file_write_examine(place, &old);
 	}
 	return error;
 }
@@ -228,7 +201,7 @@ static int mark_directory(struct file_write *staged)
 /* O_EXCL: a name that the tenant has put in the way is removed once, never written through. */
 static int create_named(struct file_write *staged)
 {
-	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd, r = mark_directory(staged);
 
 	if (r < 0)
@@ -251,7 +224,7 @@ static int create_temporary(struct file_write *staged)
 	/* Naming an O_TMPFILE file needs procfs. */
 	if (staged->root->proc_self_fd < 0)
 		return create_named(staged);
-	fd = openat(staged->place.parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	fd = openat(staged->place.parent, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
 	if (fd >= 0)
 		return fd;
 	/* Kernels and file systems without O_TMPFILE answer EISDIR. */
@@ -268,7 +241,6 @@ static struct file_write *write_new(
 	if (!staged)
 		return NULL;
 	staged->root = root;
-	staged->call = call;
 	staged->place = ROOT_PLACE_NONE;
 	staged->fd = -1;
 	staged->marks = -1;
@@ -276,6 +248,7 @@ static struct file_write *write_new(
 	staged->source = FILE_SOURCE_NONE;
 	staged->version = file_version_new();
 	staged->size = request->size;
+	staged->call = call;
 	staged->durable = request->durable;
 	staged->create_dirs = request->create_dirs;
 	staged->path_len = request->path.len;
@@ -301,12 +274,12 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 	if (!staged)
 		return -ENOMEM;
 	*ret_write = staged;
-	fail_place(staged, find_place(staged));
+	file_write_fail_place(staged, find_place(staged));
 	if (staged->error != TOOL_OK)
 		return 0;
 	fd = create_temporary(staged);
 	if (fd < 0)
-		fail_errno(staged, -fd);
+		file_write_fail_errno(staged, -fd);
 	else
 		staged->fd = fd;
 	return 0;
@@ -327,7 +300,7 @@ void file_write_append(struct file_write *staged, const void *data, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			fail_errno(staged, errno);
+			file_write_fail_errno(staged, errno);
 			return;
 		}
 		bytes += n;
@@ -346,7 +319,7 @@ static int link_to(const struct file_write *staged, const char *name)
 	return 0;
 }
 
-static int give_temporary_name(struct file_write *staged)
+int file_write_name(struct file_write *staged)
 {
 	int r;
 
@@ -374,7 +347,8 @@ static int rename_to(struct file_write *staged, const char *name)
 		return 0;
 	}
 	/*
-	 * Some file systems have neither O_TMPFILE nor RENAME_NOREPLACE; there examine() must do.
+	 * Some file systems have neither O_TMPFILE nor RENAME_NOREPLACE; there file_write_examine()
+	 * must do.
 	 */
 	if (errno == EINVAL && renameat(dir, staged->temporary, dir, name) == 0) {
 		staged->named = false;
@@ -398,7 +372,7 @@ static int replace_expected(struct file_write *staged)
 
 static int replace(struct file_write *staged)
 {
-	int r = give_temporary_name(staged);
+	int r = file_write_name(staged);
 
 	if (r == 0 && staged->old_fd >= 0)
 		return replace_expected(staged);
@@ -415,20 +389,20 @@ static int replace(struct file_write *staged)
 static int fail_stale(struct file_write *staged, const char *version)
 {
 	if (staged->held)
-		fail_with(staged, TOOL_STALE_FILE,
+		file_write_fail(staged, TOOL_STALE_FILE,
 			"Another process changed the file while the call was recorded; read it "
 			"again. Nothing was written");
 	else if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
-		fail_with(staged, TOOL_STALE_FILE,
+		file_write_fail(staged, TOOL_STALE_FILE,
 			"The file exists, and expect is \"absent\": read it, or leave expect out "
 			"to "
 			"replace it. Nothing was written");
 	else if (!version)
-		fail_with(staged, TOOL_STALE_FILE,
+		file_write_fail(staged, TOOL_STALE_FILE,
 			"The file does not exist any more: leave expect out to make it anew. "
 			"Nothing was written");
 	else
-		fail_with(staged, TOOL_STALE_FILE,
+		file_write_fail(staged, TOOL_STALE_FILE,
 			"The file has changed since the version in expect: read it again and "
 			"decide anew. Nothing was written");
 	return -ERROR_CHANGED;
@@ -468,6 +442,17 @@ void file_write_expect(struct file_write *staged, int fd, struct text content)
 	staged->old_content = content;
 }
 
+int file_write_ready(struct file_write *staged, const struct stat *old)
+{
+	int r = 0;
+
+	if (exists(old))
+		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
+	if (r == 0 && staged->durable && fsync(staged->fd) < 0)
+		r = -errno;
+	return r;
+}
+
 /*
  * Tries once to give the file its name. Returns 0 or -errno; -EEXIST if a file has appeared there.
  */
@@ -477,20 +462,17 @@ static int publish(struct file_write *staged, const struct stat *old)
 
 	if (r == 0 && staged->old_fd >= 0 && !exists(old))
 		r = -ERROR_CHANGED;
-	if (r == 0 && exists(old))
-		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
+	if (r == 0 && !staged->prepared)
+		r = file_write_ready(staged, old);
 	if (r < 0)
 		return r;
-	if (staged->durable && fsync(staged->fd) < 0)
-		return -errno;
 	if (exists(old))
 		return replace(staged);
 	return staged->named ? rename_to(staged, staged->place.name)
 			     : link_to(staged, staged->place.name);
 }
 
-/* Writes the new name to disk. A directory that cannot be opened for reading is not synced. */
-static int sync_directory(int parent)
+int file_write_sync_directory(int parent)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -525,7 +507,7 @@ static int publish_somehow(struct file_write *staged, struct stat *ret_old)
 	int r = -EEXIST;
 
 	for (int i = 0; r == -EEXIST && i < LIMIT_OPEN_RETRIES; i++) {
-		fail_place(staged, examine(&staged->place, ret_old));
+		file_write_fail_place(staged, file_write_examine(&staged->place, ret_old));
 		if (staged->error != TOOL_OK)
 			return 0;
 		r = publish(staged, ret_old);
@@ -543,33 +525,33 @@ static void put_in_place(struct file_write *staged)
 	if (r == -EEXIST && strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
 		r = fail_stale(staged, NULL);
 	if (r == -EEXIST)
-		fail_place(staged, TOOL_BUSY);
+		file_write_fail_place(staged, TOOL_BUSY);
 	else if (r == -ERROR_CHANGED)
-		fail_with(staged, TOOL_STALE_FILE,
+		file_write_fail(staged, TOOL_STALE_FILE,
 			"Another process changed the file during the call; read it again. Nothing "
 			"was written");
 	else if (r == -ERROR_NO_TURN)
-		fail_with(staged, TOOL_BUSY,
+		file_write_fail(staged, TOOL_BUSY,
 			"Another process edits the file at this moment; try again. Nothing was "
 			"written");
 	else if (r < 0)
-		fail_errno(staged, -r);
+		file_write_fail_errno(staged, -r);
 	if (staged->error != TOOL_OK)
 		return;
 	staged->published = true;
 	staged->created = !exists(&old);
 	if (!staged->durable)
 		return;
-	r = sync_directory(staged->place.parent);
+	r = file_write_sync_directory(staged->place.parent);
 	if (r < 0)
-		fail_with(staged, tool_error_from_errno(-r),
+		file_write_fail(staged, tool_error_from_errno(-r),
 			"The file was written, but its directory could not be synced to disk");
 }
 
 enum tool_error file_write_publish(struct file_write *staged)
 {
 	if (staged->received != staged->size)
-		fail_with(staged, TOOL_EXECUTION_ERROR,
+		file_write_fail(staged, TOOL_EXECUTION_ERROR,
 			"cloisterd did not send as many bytes of content as it announced");
 	if (staged->error == TOOL_OK)
 		put_in_place(staged);
@@ -617,11 +599,11 @@ bool file_write_hold(struct file_write *staged, struct reply *reply)
 	int r = 0;
 
 	if (staged->error == TOOL_OK)
-		fail_place(staged, examine(&staged->place, &old));
+		file_write_fail_place(staged, file_write_examine(&staged->place, &old));
 	if (staged->error == TOOL_OK)
 		r = version_there(staged, &old, before, &held.size);
 	if (r < 0)
-		fail_errno(staged, -r);
+		file_write_fail_errno(staged, -r);
 	if (staged->error != TOOL_OK) {
 		reply_error(reply, staged->error, "%s", staged->sentence);
 		return false;

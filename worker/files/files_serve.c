@@ -12,6 +12,7 @@
 #include "worker/files/file_edit.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"
+#include "worker/files/file_patch.h"
 #include "worker/files/file_read.h"
 #include "worker/files/file_search.h"
 #include "worker/files/file_sweep.h"
@@ -31,12 +32,13 @@
 /* CPU time beyond that, before the files process gets a session of its own */
 #define SMALL_CALL_DEBT_NS 100000000
 
-/* A call whose body still comes: a write or an edit. Both NULL: this entry is free. */
+/* A call whose body still comes: a write, an edit or a patch. All NULL: this entry is free. */
 struct open_body {
 	uint64_t call;
 	uint64_t left; /* bytes of the body still to come */
 	struct file_write *write;
 	struct file_edit *edit;
+	struct file_patch *patch;
 	bool held;  /* it is to wait for FILES_GO */
 	bool waits; /* it does, and FILES_HELD is sent */
 };
@@ -223,7 +225,7 @@ static int handle_sweep(struct server *server, const struct channel_frame *frame
 
 static bool is_free(const struct open_body *body)
 {
-	return !body->write && !body->edit;
+	return !body->write && !body->edit && !body->patch;
 }
 
 static struct open_body *find_body(struct server *server, uint64_t call)
@@ -246,6 +248,7 @@ static void end_body(struct open_body *body)
 {
 	file_write_free(body->write);
 	file_edit_free(body->edit);
+	file_patch_free(body->patch);
 	*body = (struct open_body){0};
 }
 
@@ -257,6 +260,8 @@ static int commit(struct server *server, struct open_body *body)
 	reply_next(server->reply, body->call);
 	if (r == 0 && body->edit)
 		r = file_edit_commit(body->edit, server->reply);
+	else if (r == 0 && body->patch)
+		r = file_patch_commit(body->patch, server->reply);
 	else if (body->write)
 		file_write_commit(body->write, server->reply);
 	end_body(body);
@@ -304,12 +309,16 @@ static int handle_write(struct server *server, const struct channel_frame *frame
 	return request.size == 0 ? complete(server, body) : 0;
 }
 
-static size_t open_edits(const struct server *server)
+/* The number of bodies in memory. */
+static size_t open_edits(const struct server *server, size_t *ret_patches)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(server->bodies); i++)
-		count += server->bodies[i].edit != NULL;
+	*ret_patches = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(server->bodies); i++) {
+		count += server->bodies[i].edit || server->bodies[i].patch;
+		*ret_patches += server->bodies[i].patch != NULL;
+	}
 	return count;
 }
 
@@ -318,10 +327,11 @@ static int handle_edit(struct server *server, const struct channel_frame *frame)
 	struct open_body *body = free_body(server);
 	struct files_edit request;
 	int r = files_edit_get(frame->payload, &request);
+	size_t patches;
 
 	if (r < 0 || find_body(server, frame->call))
 		return -EBADMSG;
-	if (!body || open_edits(server) >= LIMIT_FILE_EDITS)
+	if (!body || open_edits(server, &patches) >= LIMIT_FILE_EDITS)
 		return answer_error(server, frame->call, TOOL_BUSY);
 	r = file_edit_begin(server->root, &request, frame->call, &body->edit);
 	if (r < 0)
@@ -329,6 +339,26 @@ static int handle_edit(struct server *server, const struct channel_frame *frame)
 	body->call = frame->call;
 	body->left = request.size;
 	body->held = request.held;
+	return 0;
+}
+
+static int handle_patch(struct server *server, const struct channel_frame *frame)
+{
+	struct open_body *body = free_body(server);
+	struct files_patch request;
+	int r = files_patch_get(frame->payload, &request);
+	size_t patches;
+
+	if (r < 0 || find_body(server, frame->call))
+		return -EBADMSG;
+	if (!body || open_edits(server, &patches) >= LIMIT_FILE_EDITS ||
+		patches >= LIMIT_FILE_PATCHES)
+		return answer_error(server, frame->call, TOOL_BUSY);
+	r = file_patch_begin(server->root, &request, frame->call, &body->patch);
+	if (r < 0)
+		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
+	body->call = frame->call;
+	body->left = request.size;
 	return 0;
 }
 
@@ -342,6 +372,8 @@ static int handle_body(struct server *server, const struct channel_frame *frame)
 		return -EBADMSG;
 	if (body->edit)
 		file_edit_append(body->edit, frame->payload.data, frame->payload.len);
+	else if (body->patch)
+		file_patch_append(body->patch, frame->payload.data, frame->payload.len);
 	else
 		file_write_append(body->write, frame->payload.data, frame->payload.len);
 	body->left -= frame->payload.len;
@@ -375,6 +407,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_SWEEP] = handle_sweep,
 		[FILES_EDIT] = handle_edit,
 		[FILES_GO] = handle_go,
+		[FILES_PATCH] = handle_patch,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

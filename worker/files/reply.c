@@ -187,6 +187,8 @@ struct message {
 		const struct files_match *match;
 		const struct files_trouble *trouble;
 		const struct files_held *held;
+		const struct files_patched *patched;
+		const struct files_step *step;
 		const struct files_end *end;
 	};
 };
@@ -208,6 +210,10 @@ static bool append(struct reply *reply, const struct message *message)
 		files_trouble_put(&writer, message->trouble);
 	else if (message->type == FILES_HELD)
 		files_held_put(&writer, message->held);
+	else if (message->type == FILES_PATCHED)
+		files_patched_put(&writer, message->patched);
+	else if (message->type == FILES_STEP)
+		files_step_put(&writer, message->step);
 	else
 		files_end_put(&writer, message->end);
 	if (!wire_writer_ok(&writer))
@@ -253,6 +259,16 @@ int reply_trouble(struct reply *reply, const struct files_trouble *trouble)
 int reply_held(struct reply *reply, const struct files_held *held)
 {
 	return send_message(reply, &(struct message){.type = FILES_HELD, .held = held});
+}
+
+int reply_patched(struct reply *reply, const struct files_patched *patched)
+{
+	return send_message(reply, &(struct message){.type = FILES_PATCHED, .patched = patched});
+}
+
+int reply_step(struct reply *reply, const struct files_step *step)
+{
+	return send_message(reply, &(struct message){.type = FILES_STEP, .step = step});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)

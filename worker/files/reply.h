@@ -36,6 +36,8 @@ int reply_data(struct reply *reply, const void *data, size_t len);
 int reply_image(struct reply *reply, const void *data, size_t len);
 int reply_entry(struct reply *reply, const struct files_entry *entry);
 int reply_match(struct reply *reply, const struct files_match *match);
+int reply_patched(struct reply *reply, const struct files_patched *patched);
+int reply_step(struct reply *reply, const struct files_step *step);
 int reply_trouble(struct reply *reply, const struct files_trouble *trouble);
 int reply_held(struct reply *reply, const struct files_held *held);
 int reply_end(struct reply *reply, const struct files_end *end);

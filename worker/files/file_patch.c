@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the files process; file_patch.h explains it. The tenant may rename or write anything
+ * meanwhile.
+ */
+#include "worker/files/file_patch.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/line_count.h"
+#include "worker/files/dir_marks.h"
+#include "worker/files/file_exchange.h"
+#include "worker/files/file_source.h"
+#include "worker/files/file_version.h"
+#include "worker/files/file_write_set.h"
+#include "worker/files/file_write_state.h"
+#include "worker/files/near_paths.h"
+#include "worker/files/patch_plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define SHOWN_BYTES 200 /* of a path, in a sentence */
+
+struct file_patch {
+	const struct root *root;
+	uint64_t call;
+	bool durable;
+	size_t size, received;
+	char body[];
+};
+
+/* A file of the patch on its way. */
+struct work {
+	const struct patch_file *file;
+	struct file_source source; /* update, move, delete: the file as it was read */
+	struct stat status;        /* of it */
+	struct patch_outcome outcome;
+	struct text content;                       /* afterwards; borrowed */
+	struct file_write *staged;                 /* add, update, move: the new file */
+	struct root_place place;                   /* move, delete: where the old file is */
+	uint64_t number;                           /* of its temporary name */
+	char temporary[sizeof(".cloister-") + 16]; /* its name after it was taken */
+	bool taken;
+	int marks; /* holds the mark of that name (dir_marks.h); -1 */
+};
+
+struct attempt {
+	const struct file_patch *request;
+	struct reply *reply;
+	struct patch patch;
+	struct work works[LIMIT_PATCH_FILES];
+	size_t before, after; /* bytes of the files that were read, and that are written */
+	size_t n_done;        /* files that have been changed */
+	enum tool_error error;
+	char sentence[640]; /* of the error, with its file */
+};
+
+int file_patch_begin(const struct root *root, const struct files_patch *request, uint64_t call,
+	struct file_patch **ret_patch)
+{
+	struct file_patch *patch = malloc(sizeof(*patch) + request->size);
+
+	if (!patch)
+		return -ENOMEM;
+	*patch = (struct file_patch){
+		.root = root, .call = call, .durable = request->durable, .size = request->size};
+	*ret_patch = patch;
+	return 0;
+}
+
+void file_patch_append(struct file_patch *patch, const void *data, size_t len)
+{
+	if (len > patch->size - patch->received)
+		len = patch->size - patch->received;
+	if (len > 0)
+		memcpy(patch->body + patch->received, data, len);
+	patch->received += len;
+}
+
+static bool is_removed_by(const struct patch_file *file)
+{
+	return file->operation == FILES_DELETE || file->operation == FILES_MOVE;
+}
+
+/*
+ * A number for the temporary name of each new file and, after LIMIT_PATCH_FILES, of each that is
+ * removed, since several may be in one directory. Numbers of calls begin at a random one, so those
+ * that are far away on the circle are another call's by chance only.
+ */
+static uint64_t number_of(const struct attempt *attempt, size_t index)
+{
+	return attempt->request->call + (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Records why the patch fails, and sends what programs get of it. */
+static bool fail_hunk(
+	struct attempt *attempt, const struct work *work, const struct patch_failure *failure)
+{
+	struct text path = work->file->path;
+	struct files_trouble trouble = {.file = path,
+		.edit = failure->hunk,
+		.kind = text_from(failure->kind),
+		.closest = failure->closest,
+		.n_lines = (uint32_t)failure->n_lines};
+	char hunk[32] = "";
+
+	if (failure->hunk > 0)
+		snprintf(hunk, sizeof(hunk), ", hunk %" PRIu32, failure->hunk);
+	for (size_t i = 0; i < failure->n_lines; i++)
+		trouble.lines[i] = failure->lines[i];
+	reply_trouble(attempt->reply, &trouble);
+	reply_error(attempt->reply, failure->error, "%.*s%s: %s. Nothing of the patch was done",
+		(int)(path.len < SHOWN_BYTES ? path.len : SHOWN_BYTES), path.data, hunk,
+		failure->sentence);
+	return false;
+}
+
+/* The same for a failure that is no hunk's. */
+static bool fail(struct attempt *attempt, const struct work *work, enum tool_error error,
+	const char *sentence)
+{
+	struct patch_failure failure = {.error = error, .kind = "file"};
+
+	snprintf(failure.sentence, sizeof(failure.sentence), "%s",
+		sentence && *sentence ? sentence : tool_error_sentence(error));
+	return fail_hunk(attempt, work, &failure);
+}
+
+/* Reading */
+
+/* The file itself is moved or deleted, never what a link leads to. */
+static bool refuse_link(struct attempt *attempt, const struct work *work)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (root_open(attempt->request->root, work->file->path, O_PATH | O_NOFOLLOW, &fd, NULL) !=
+			TOOL_OK ||
+		fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode))
+		return true;
+	return fail(attempt, work, TOOL_NOT_A_REGULAR_FILE,
+		"it is a symbolic link; move or delete it by run_command, or patch its target");
+}
+
+static enum tool_error open_source(struct attempt *attempt, struct work *work)
+{
+	enum tool_error error = root_open(
+		attempt->request->root, work->file->path, O_RDONLY, &work->source.fd, NULL);
+
+	if (error == TOOL_OK && fstat(work->source.fd, &work->status) < 0)
+		error = tool_error_from_errno(errno);
+	if (error == TOOL_OK && S_ISDIR(work->status.st_mode))
+		error = TOOL_IS_A_DIRECTORY;
+	if (error == TOOL_OK && !S_ISREG(work->status.st_mode))
+		error = TOOL_NOT_A_REGULAR_FILE;
+	return error;
+}
+
+static bool read_source(struct attempt *attempt, struct work *work)
+{
+	const struct text path = work->file->path;
+	enum tool_error error = open_source(attempt, work);
+	char sentence[NEAR_PATHS_SIZE];
+	int r;
+
+	if (error != TOOL_OK)
+		return fail(attempt, work, error,
+			near_paths_sentence(attempt->request->root, path, error, sentence));
+	if ((uint64_t)work->status.st_size > LIMIT_PATCH_BYTES - attempt->before)
+		return fail(attempt, work, TOOL_FILE_TOO_LARGE,
+			"the patch's files have more than 16 MiB; make several patches, or use "
+			"run_command");
+	r = file_source_read(&work->source);
+	if (r == -EAGAIN)
+		return fail(attempt, work, TOOL_STALE_FILE,
+			"another process writes to the file; patch it when it is complete");
+	if (r < 0)
+		return fail(attempt, work, tool_error_from_errno(-r), tool_errno_sentence(-r));
+	attempt->before += work->source.len;
+	return true;
+}
+
+static bool plan_file(struct attempt *attempt, struct work *work)
+{
+	const struct patch_file *file = work->file;
+	struct patch_failure failure;
+
+	if (file->operation == FILES_ADD) {
+		work->content = file->lines;
+		work->outcome.added = line_count(file->lines.data, file->lines.len);
+	} else {
+		if (is_removed_by(file) && !refuse_link(attempt, work))
+			return false;
+		if (!read_source(attempt, work))
+			return false;
+	}
+	if (file->operation == FILES_DELETE) {
+		const struct text content = file_source_text(&work->source);
+
+		work->outcome.removed = line_count(content.data, content.len) +
+					(content.len > 0 && content.data[content.len - 1] != '\n');
+		return true;
+	}
+	if (file->operation != FILES_ADD) {
+		if (!patch_apply(file, file_source_text(&work->source),
+			    LIMIT_PATCH_BYTES - attempt->after, &work->outcome, &failure))
+			return fail_hunk(attempt, work, &failure);
+		work->content = (struct text){work->outcome.content, work->outcome.len};
+	}
+	attempt->after += work->content.len;
+	if (attempt->after > LIMIT_PATCH_BYTES)
+		return fail(attempt, work, TOOL_FILE_TOO_LARGE,
+			"the patch's files would have more than 16 MiB; make several patches");
+	return true;
+}
+
+/* Staging */
+
+/* Finds where the file is that is to be removed. */
+static bool find_old(struct attempt *attempt, struct work *work, size_t index)
+{
+	struct stat old;
+	enum tool_error error =
+		root_place(attempt->request->root, work->file->path, false, &work->place);
+
+	if (error == TOOL_OK && work->place.parent < 0)
+		error = TOOL_IS_A_DIRECTORY;
+	if (error == TOOL_OK)
+		error = file_write_examine(&work->place, &old);
+	if (error != TOOL_OK)
+		return fail(attempt, work, error, NULL);
+	work->number = number_of(attempt, LIMIT_PATCH_FILES + index);
+	snprintf(work->temporary, sizeof(work->temporary), ".cloister-%016" PRIx64, work->number);
+	work->marks = dir_mark_call(work->place.parent, work->number);
+	if (work->marks < 0 && work->marks != -EOPNOTSUPP)
+		return fail(attempt, work, tool_error_from_errno(-work->marks), NULL);
+	return true;
+}
+
+static bool stage_new(struct attempt *attempt, struct work *work, size_t index)
+{
+	const struct patch_file *file = work->file;
+	const bool replaces = file->operation == FILES_UPDATE;
+	const struct files_write request = {
+		.path = file->operation == FILES_MOVE ? file->to : file->path,
+		.expect = replaces ? (struct text){NULL, 0} : text_from(FILE_WRITE_ABSENT),
+		.size = work->content.len,
+		.create_dirs = !replaces,
+		.durable = attempt->request->durable,
+	};
+
+	if (file_write_begin(
+		    attempt->request->root, &request, number_of(attempt, index), &work->staged) < 0)
+		return fail(attempt, work, TOOL_EXECUTION_ERROR, NULL);
+	if (replaces)
+		file_write_expect(work->staged, work->source.fd, file_source_text(&work->source));
+	file_write_append(work->staged, work->content.data, work->content.len);
+	if (file_write_prepare(work->staged, !replaces, work->place.parent, work->place.name,
+		    file->operation == FILES_MOVE ? &work->status : NULL) == TOOL_OK)
+		return true;
+	return fail(attempt, work, work->staged->error, file_write_sentence(work->staged));
+}
+
+static bool stage(struct attempt *attempt, struct work *work, size_t index)
+{
+	if (is_removed_by(work->file) && !find_old(attempt, work, index))
+		return false;
+	return work->file->operation == FILES_DELETE || stage_new(attempt, work, index);
+}
+
+/* Tells cloisterd what is about to be done, and waits until that is sent. */
+static int announce(struct attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->patch.n_files; i++) {
+		const struct work *work = &attempt->works[i];
+		const bool deletes = work->file->operation == FILES_DELETE;
+		char version[FILES_VERSION_BYTES + 1];
+		int r = reply_patched(attempt->reply,
+			&(struct files_patched){
+				.index = (uint32_t)i,
+				.operation = work->file->operation,
+				.path = text_from(
+					deletes ? work->place.path : file_write_path(work->staged)),
+				.from = work->file->operation == FILES_MOVE
+						? text_from(work->place.path)
+						: (struct text){NULL, 0},
+				.added = work->outcome.added,
+				.removed = work->outcome.removed,
+				.version = deletes ? (struct text){NULL, 0}
+						   : text_from(file_version_of(
+							     work->content, version)),
+			});
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void tell(struct attempt *attempt, size_t index, enum files_state state)
+{
+	const struct files_step step = {.index = (uint32_t)index, .state = (uint8_t)state};
+
+	(void)reply_step(attempt->reply, &step);
+}
+
+/* Changing */
+
+static void fail_change(
+	struct attempt *attempt, const struct work *work, enum tool_error error, const char *why)
+{
+	const struct text path = work->file->path;
+
+	attempt->error = error;
+	snprintf(attempt->sentence, sizeof(attempt->sentence), "%.*s: %s",
+		(int)(path.len < SHOWN_BYTES ? path.len : SHOWN_BYTES), path.data,
+		why && *why ? why : tool_error_sentence(error));
+}
+
+static struct file_take take_of(const struct work *work)
+{
+	return (struct file_take){.call = work->number,
+		.parent = work->place.parent,
+		.marks = work->marks,
+		.temporary = work->temporary,
+		.name = work->place.name,
+		.fd = work->source.fd,
+		.content = file_source_text(&work->source)};
+}
+
+/* Takes one file back. Returns 0, or -errno with the patch's content in its place. */
+static int revert(struct work *work)
+{
+	int r = 0;
+
+	if (work->taken) {
+		const struct file_take take = take_of(work);
+
+		r = file_give_back(&take);
+		work->taken = r < 0;
+	}
+	if (r == 0 && work->staged && work->staged->published)
+		r = file_write_revert(work->staged, work->content);
+	return r;
+}
+
+static void fail_take(struct attempt *attempt, const struct work *work, int error_number)
+{
+	if (error_number == ERROR_CHANGED)
+		fail_change(attempt, work, TOOL_STALE_FILE, NULL);
+	else if (error_number == ERROR_NO_TURN)
+		fail_change(attempt, work, TOOL_BUSY,
+			"another process edits the file at this moment; try again");
+	else
+		fail_change(attempt, work, tool_error_from_errno(error_number),
+			tool_errno_sentence(error_number));
+}
+
+static bool change(struct attempt *attempt, struct work *work)
+{
+	if (work->staged && file_write_publish(work->staged) != TOOL_OK) {
+		fail_change(attempt, work, work->staged->error, file_write_sentence(work->staged));
+		return false;
+	}
+	if (is_removed_by(work->file)) {
+		const struct file_take take = take_of(work);
+		int r = file_take(&take);
+
+		work->taken = r == 0;
+		if (r < 0) {
+			fail_take(attempt, work, -r);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Writes the directories to disk. */
+static bool sync_all(struct attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->patch.n_files; i++) {
+		struct work *work = &attempt->works[i];
+		int r = work->staged ? file_write_sync(work->staged) : 0;
+
+		if (r == 0 && work->place.parent >= 0)
+			r = file_write_sync_directory(work->place.parent);
+		if (r == 0)
+			continue;
+		fail_change(attempt, work, tool_error_from_errno(-r), tool_errno_sentence(-r));
+		return false;
+	}
+	return true;
+}
+
+/* Changes all files. cloisterd hears in one write that one is done and the next one begins. */
+static bool change_all(struct attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->patch.n_files; i++) {
+		struct work *work = &attempt->works[i];
+
+		tell(attempt, i, FILES_BEGUN);
+		if (reply_flush(attempt->reply) < 0)
+			return false;
+		attempt->n_done = i + 1;
+		if (!change(attempt, work))
+			return false;
+		tell(attempt, i, FILES_CHANGED);
+	}
+	return !attempt->request->durable || sync_all(attempt);
+}
+
+/* Takes all files back, the last one first. Returns the number of those that could not be. */
+static size_t revert_all(struct attempt *attempt)
+{
+	size_t left = 0;
+
+	for (size_t i = attempt->n_done; i-- > 0;) {
+		tell(attempt, i, FILES_BEGUN);
+		(void)reply_flush(attempt->reply);
+		if (revert(&attempt->works[i]) == 0) {
+			tell(attempt, i, FILES_UNCHANGED);
+		} else {
+			tell(attempt, i, FILES_CHANGED);
+			left++;
+		}
+	}
+	return left;
+}
+
+/* Ends @reply after a failure while files were changed. Returns false: try it once more. */
+static bool settle_failure(struct attempt *attempt)
+{
+	const size_t left = revert_all(attempt);
+
+	if (left == 0 && attempt->error == TOOL_STALE_FILE)
+		return false;
+	if (left == 0)
+		reply_error(attempt->reply, attempt->error, "%s. Nothing of the patch was done",
+			attempt->sentence);
+	else
+		reply_error(attempt->reply, attempt->error,
+			"%s. Of the files before it %zu could not be put back, because another "
+			"process changed them: read them, and all others are as before",
+			attempt->sentence, left);
+	return true;
+}
+
+static bool plan_all(struct attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->patch.n_files; i++)
+		if (!plan_file(attempt, &attempt->works[i]))
+			return false;
+	for (size_t i = 0; i < attempt->patch.n_files; i++)
+		if (!stage(attempt, &attempt->works[i], i))
+			return false;
+	return true;
+}
+
+/* Applies the patch once. Returns false if a file was changed meanwhile. */
+static bool try_patch(struct attempt *attempt)
+{
+	const struct files_end end = {.count = attempt->patch.n_files};
+
+	if (!plan_all(attempt) || announce(attempt) < 0)
+		return true;
+	if (!change_all(attempt))
+		return settle_failure(attempt);
+	reply_end(attempt->reply, &end);
+	return true;
+}
+
+static void work_done(struct work *work)
+{
+	if (work->taken)
+		unlinkat(work->place.parent, work->temporary, 0);
+	file_write_free(work->staged);
+	root_place_done(&work->place);
+	free(work->outcome.content);
+	close_fd(&work->marks);
+	file_source_done(&work->source);
+}
+
+static void attempt_done(struct attempt *attempt)
+{
+	/* The last one first: it may be in a directory that one before it has made. */
+	for (size_t i = attempt->patch.n_files; i-- > 0;)
+		work_done(&attempt->works[i]);
+	patch_done(&attempt->patch);
+	free(attempt);
+}
+
+static struct attempt *attempt_new(const struct file_patch *request, struct reply *reply, int *ret)
+{
+	struct attempt *attempt = calloc(1, sizeof(*attempt));
+
+	*ret = -ENOMEM;
+	if (!attempt)
+		return NULL;
+	attempt->request = request;
+	attempt->reply = reply;
+	*ret = patch_read(&attempt->patch, (struct text){request->body, request->received});
+	if (*ret < 0) {
+		free(attempt);
+		return NULL;
+	}
+	for (size_t i = 0; i < attempt->patch.n_files; i++)
+		attempt->works[i] = (struct work){.file = &attempt->patch.files[i],
+			.source = FILE_SOURCE_NONE,
+			.marks = -1,
+			.place = ROOT_PLACE_NONE};
+	return attempt;
+}
+
+int file_patch_commit(struct file_patch *patch, struct reply *reply)
+{
+	for (int i = 0; i < LIMIT_OPEN_RETRIES; i++) {
+		int r;
+		struct attempt *attempt = attempt_new(patch, reply, &r);
+		bool settled;
+
+		if (r == -ENOMEM)
+			reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
+		if (!attempt)
+			return r == -EBADMSG ? r : 0;
+		settled = try_patch(attempt);
+		attempt_done(attempt);
+		if (settled)
+			return 0;
+	}
+	reply_error(reply, TOOL_STALE_FILE,
+		"Other processes change the patch's files all the time; apply it when they are "
+		"done. Nothing of the patch was done");
+	return 0;
+}
+
+void file_patch_free(struct file_patch *patch)
+{
+	free(patch);
+}
