@@ -262,6 +262,38 @@ const struct tool tools[TOOL_COUNT] = {
 					},
 				},
 		},
+	[TOOL_APPLY_PATCH] =
+		{
+			.id = TOOL_APPLY_PATCH,
+			.set = TOOLS_PATCH,
+			.name = "apply_patch",
+			.description = "Add, update, move and delete files by one patch: all of it "
+				       "is done "
+				       "or nothing. Begins with \"*** Begin Patch\" and ends with "
+				       "\"*** End Patch\".",
+			.params =
+				{
+					{
+						.name = "patch",
+						.description =
+							"*** Add File: PATH, then lines with +; "
+							"*** Delete File: PATH; *** Update File: "
+							"PATH, "
+							"optionally *** Move to: PATH, then hunks: "
+							"@@ or "
+							"@@ and a line above, then lines with "
+							"space, - or "
+							"+. A hunk's lines with space and - must "
+							"occur once",
+						.type = PARAM_STRING,
+						.required = true,
+						.min = 1,
+						.max = LIMIT_PATCH_BYTES,
+						.too_long = TOOL_FILE_TOO_LARGE,
+						FIELD(patch),
+					},
+				},
+		},
 };
 /* clang-format on */
 

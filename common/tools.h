@@ -24,11 +24,12 @@ enum tool_id {
 	TOOL_RUN_COMMAND,
 	TOOL_SEARCH_FILES,
 	TOOL_EDIT_FILE,
+	TOOL_APPLY_PATCH,
 	TOOL_COUNT,
 };
 
-/* Values of the key tools, each with what those before it have. */
-enum tool_set { TOOLS_BASIC, TOOLS_EDIT };
+/* What the key tools adds to the five, as bits. */
+enum tool_set { TOOLS_BASIC, TOOLS_EDIT, TOOLS_PATCH, TOOLS_ALL = TOOLS_EDIT | TOOLS_PATCH };
 
 enum param_type {
 	PARAM_STRING,
@@ -43,8 +44,9 @@ enum param_type {
  */
 struct tool_args {
 	struct text path;
-	/* of write_file; for edit_file the encoded edits (common/wire_files.h) */
+	/* of write_file; for edit_file and apply_patch what is sent (common/wire_files.h) */
 	struct text content;
+	struct text patch;
 	struct json_object *edits; /* of edit_file, checked */
 	struct text expect;
 	struct text pattern;

@@ -108,6 +108,7 @@ _cloister_arguments()
 	run_command) arguments=(command= timeout_ms=) ;;
 	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;
 	edit_file) arguments=(path= edits= expect=) ;;
+	apply_patch) arguments=(patch=) ;;
 	esac
 	for argument in "${arguments[@]}"; do
 		[[ $given == *" $argument"* ]] || _cloister_offer "$argument"
@@ -189,7 +190,7 @@ _cloister()
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list info create remove
 	elif [[ $command == call && ! $tool ]]; then
-		_cloister_offer read_file write_file list_directory run_command search_files edit_file
+		_cloister_offer read_file write_file list_directory run_command search_files edit_file apply_patch
 	elif [[ $command == call ]]; then
 		_cloister_arguments "$tool"
 	elif [[ ($command == put && ! $tool) || ($command == get && $tool) ]]; then

@@ -69,6 +69,8 @@ function __cloister_arguments
             set known pattern path file_pattern max_results
         case edit_file
             set known path edits expect
+        case apply_patch
+            set known patch
     end
     set -l given (string replace -r -- '=.*' '' $words[3..-1])
     set -l current (commandline -ct)
@@ -124,7 +126,7 @@ complete -c cloister -n '__cloister_command call' -l key -x -d 'Run the call at 
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
-    -a 'read_file write_file list_directory run_command search_files edit_file'
+    -a 'read_file write_file list_directory run_command search_files edit_file apply_patch'
 complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
 complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
 complete -c cloister -n '__cloister_command exec' -l stdin -d "Pass on a terminal's input too"

@@ -142,7 +142,7 @@ static struct json_object *schema(
 	for (size_t i = 0; i < tool_param_count(tool); i++) {
 		const struct tool_param *param = &tool->params[i];
 
-		if (param->set > set)
+		if (param->set & ~set)
 			continue;
 		if (!json_build_add(properties, param->name, property(param, limits)) ||
 			(param->required &&
@@ -190,7 +190,7 @@ struct json_object *tool_definitions(
 	_cleanup_json_ struct json_object *array = json_object_new_array();
 
 	for (size_t i = 0; i < TOOL_COUNT; i++)
-		if (tools[i].set <= set &&
+		if (!(tools[i].set & ~set) &&
 			!json_build_append(array, definition(&tools[i], set, format, limits)))
 			return NULL;
 	return TAKE_PTR(array);

@@ -13,6 +13,7 @@ enum field_type {
 	FIELD_BOOLEAN,
 	FIELD_ENTRIES, /* of a directory */
 	FIELD_MATCHES,
+	FIELD_PATCHED,
 	FIELD_TEXTS,
 	FIELD_DENIALS,
 };
@@ -110,6 +111,21 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"version", FIELD_TEXT, false, VERSION},
 			{"diff", FIELD_TEXT, false, "What was changed, as diff -u shows it"},
 		},
+	[TOOL_APPLY_PATCH] =
+		{
+			{"files", FIELD_PATCHED, false, NULL},
+		},
+};
+
+static const struct field patched_fields[] = {
+	{"path", FIELD_TEXT, false, NULL},
+	{"path_base64", FIELD_TEXT, true, NULL},
+	{"op", FIELD_TEXT, false, "add, update, delete or move"},
+	{"old_path", FIELD_TEXT, true, "The path before a move"},
+	{"added", FIELD_INTEGER, false, "Lines"},
+	{"removed", FIELD_INTEGER, false, "Lines"},
+	{"version", FIELD_TEXT, true, VERSION},
+	{0},
 };
 
 static const struct field entry_fields[] = {
@@ -218,6 +234,8 @@ static struct json_object *field_schema(const struct field *field)
 		return array_schema(entry_fields);
 	if (field->type == FIELD_MATCHES)
 		return array_schema(match_fields);
+	if (field->type == FIELD_PATCHED)
+		return array_schema(patched_fields);
 	if (field->type == FIELD_DENIALS)
 		return array_schema(denial_fields);
 	if (field->type == FIELD_TEXTS)
@@ -301,6 +319,7 @@ struct json_object *tool_annotations(const struct tool *tool)
 		[TOOL_RUN_COMMAND] = {"Run a command", false, true, false},
 		[TOOL_SEARCH_FILES] = {"Search in files", true, false, true},
 		[TOOL_EDIT_FILE] = {"Edit a file", false, true, false},
+		[TOOL_APPLY_PATCH] = {"Apply a patch", false, true, false},
 	};
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 

@@ -87,6 +87,10 @@ static const struct alias {
 				"edit changes replacements operations"},
 			{"expect", "expectedversion expectversion", "version ifmatch"},
 		},
+	[TOOL_APPLY_PATCH] =
+		{
+			{"patch", "patchtext input patchinput patchcontent", "diff content"},
+		},
 };
 
 /* Writes @name without capitals, "_" and "-". Returns false if it is too long for an alias. */

@@ -135,6 +135,7 @@ void call_answer_error(struct call *call, enum tool_error error, const char *mes
 		.message = text_from(message),
 	};
 
+	call_result_tell_lost(&call->result, &call->request.notes, &observation);
 	answer(call, &observation);
 }
 

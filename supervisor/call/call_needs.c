@@ -27,6 +27,7 @@ enum call_class call_class(const struct call_request *request)
 		return CALL_CLASS_COMMAND;
 	case TOOL_WRITE_FILE:
 	case TOOL_EDIT_FILE:
+	case TOOL_APPLY_PATCH:
 		return CALL_CLASS_WRITE;
 	case TOOL_SEARCH_FILES:
 		return CALL_CLASS_JOB;

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/path_rules.h"
 #include "common/wire_files.h"
+#include "supervisor/call/patch_text.h"
 #include "supervisor/call/path_guess.h"
 #include "supervisor/call/tool_call_form.h"
 #include "supervisor/config/command_policy.h"
@@ -156,6 +157,25 @@ static int encode_edits(struct call_request *request, struct call_refusal *refus
 	return 0;
 }
 
+/* Reads the patch; its parts stand for the content of a write. */
+static int read_patch(
+	struct call_request *request, struct text visible_root, struct call_refusal *refusal)
+{
+	struct patch_text patch;
+	enum tool_error error = patch_text_read(visible_root, request->args.patch, &patch);
+
+	if (error != TOOL_OK) {
+		refusal->why = (struct refusal){.error = error, .message = patch.message};
+		return -EINVAL;
+	}
+	request->decoded = patch.parts;
+	request->path = patch.first;
+	request->large = patch.len;
+	request->args.content = (struct text){patch.parts, patch.len};
+	request->args.patch = (struct text){NULL, 0}; /* it is dropped once it has been sent */
+	return 0;
+}
+
 /* The table's bound leaves room for base64; this is the bound of the decoded content. */
 static int check_content(const struct call_request *request, struct call_refusal *refusal)
 {
@@ -261,6 +281,25 @@ static int give_up(struct call_request *request, struct call_refusal *refusal)
 	return -EINVAL;
 }
 
+/* Checks what the decoded arguments mean, and encodes what is sent after the request. */
+static int check_values(struct call_request *request, struct text visible_root,
+	const struct command_policy *policy, struct call_refusal *refusal)
+{
+	int r;
+
+	if (request->tool->id == TOOL_APPLY_PATCH)
+		return read_patch(request, visible_root, refusal);
+	r = request->tool->id == TOOL_EDIT_FILE ? encode_edits(request, refusal)
+						: decode_base64(request, refusal);
+	if (r == 0)
+		r = check_content(request, refusal);
+	if (r < 0)
+		return r;
+	return request->tool->id == TOOL_RUN_COMMAND
+		       ? check_command(request, visible_root, policy, refusal)
+		       : check_path(request, visible_root, refusal);
+}
+
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
 	struct tenant *tenant, struct call_request *ret_request, struct call_refusal *ret_refusal)
 {
@@ -299,14 +338,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	json_object_array_add(request.json, json_object_get(arguments));
 	/* The string has been parsed. */
 	json_object_object_del(params, "tool_call");
-	r = request.tool->id == TOOL_EDIT_FILE ? encode_edits(&request, refusal)
-					       : decode_base64(&request, refusal);
-	if (r == 0)
-		r = check_content(&request, refusal);
-	if (r == 0)
-		r = request.tool->id == TOOL_RUN_COMMAND
-			    ? check_command(&request, visible_root, tenant->policy, refusal)
-			    : check_path(&request, visible_root, refusal);
+	r = check_values(&request, visible_root, tenant->policy, refusal);
 	if (r < 0)
 		return give_up(&request, refusal);
 	call_refusal_done(refusal);
@@ -326,6 +358,8 @@ static void drop_large(struct call_request *request)
 		json_object_object_del(arguments, "content");
 	else if (request->tool->id == TOOL_EDIT_FILE)
 		json_object_object_del(arguments, "edits");
+	else if (request->tool->id == TOOL_APPLY_PATCH)
+		json_object_object_del(arguments, "patch");
 	else if (json_object_object_get_ex(params, "options", &options))
 		json_object_object_del(options, "stdin");
 }

@@ -2,12 +2,14 @@
 /* Runs in cloisterd. */
 #include "supervisor/call/call_result.h"
 
+#include "common/cleanup.h"
 #include "common/image_types.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
+#include "supervisor/call/patch_result.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -176,6 +178,25 @@ static int add_edit(struct call_result *result, const struct channel_frame *fram
 	return 0;
 }
 
+static void begin_patch(struct call_result *result)
+{
+	result->patch = patch_result_new();
+}
+
+/* Takes what a patch is about to do, how far it is, or why it was not made. */
+static int add_patch(struct call_result *result, const struct channel_frame *frame)
+{
+	if (frame->type == FILES_TROUBLE)
+		return add_edit(result, frame);
+	return patch_result_add(result->patch, frame);
+}
+
+static void finish_patch(struct call_result *result)
+{
+	if (!result->dropped)
+		patch_result_write(result->patch, &result->json, result->text);
+}
+
 static void finish_none(struct call_result *result)
 {
 	(void)result;
@@ -212,6 +233,7 @@ static const struct {
 	[TOOL_SEARCH_FILES] = {begin_array, add_match, finish_array},
 	[TOOL_RUN_COMMAND] = {begin_none, add_none, finish_none},
 	[TOOL_EDIT_FILE] = {begin_content, add_edit, finish_edit},
+	[TOOL_APPLY_PATCH] = {begin_patch, add_patch, finish_patch},
 };
 
 int call_result_begin(struct call_result *result, const struct call_request *request)
@@ -234,7 +256,7 @@ int call_result_begin(struct call_result *result, const struct call_request *req
 		.put = put_shown,
 		.context = result};
 	kinds[result->tool].begin(result);
-	return 0;
+	return result->tool == TOOL_APPLY_PATCH && !result->patch ? -ENOMEM : 0;
 }
 
 int call_result_add(struct call_result *result, const struct channel_frame *frame)
@@ -254,7 +276,7 @@ static size_t size_of(const struct evbuffer *buffer)
 size_t call_result_size(const struct call_result *result)
 {
 	return size_of(result->items) + size_of(result->text) + size_of(result->image) +
-	       size_of(result->data);
+	       size_of(result->data) + (result->patch ? patch_result_size(result->patch) : 0);
 }
 
 static void empty(struct evbuffer *buffer)
@@ -304,8 +326,22 @@ static void tell_content(
 	observation->lines_cut = content->lines_cut;
 }
 
+/* Replaces the error's data by the state of each file, where a patch has changed some. */
+static void tell_states(struct call_result *result, struct observation *observation)
+{
+	if (!result->patch || !patch_result_is_partial(result->patch))
+		return;
+	if (!result->data)
+		result->data = evbuffer_new();
+	if (!result->data)
+		return; /* the sentence says it */
+	evbuffer_drain(result->data, evbuffer_get_length(result->data));
+	if (patch_result_write_states(result->patch, result->data) == 0)
+		observation->data = result->data;
+}
+
 void call_result_tell(
-	const struct call_result *result, struct files_end *end, struct observation *observation)
+	struct call_result *result, struct files_end *end, struct observation *observation)
 {
 	observation->items = result->items;
 	observation->text = result->text;
@@ -319,6 +355,17 @@ void call_result_tell(
 		tell_content(result, end, observation);
 	else if (result->cut)
 		end->count = result->count;
+	if (end->error != TOOL_OK)
+		tell_states(result, observation);
+}
+
+void call_result_tell_lost(
+	struct call_result *result, struct notes *notes, struct observation *observation)
+{
+	if (!result->patch)
+		return;
+	patch_result_note(result->patch, notes);
+	tell_states(result, observation);
 }
 
 static void release(struct evbuffer **buffer)
@@ -334,4 +381,5 @@ void call_result_done(struct call_result *result)
 	release(&result->text);
 	release(&result->image);
 	release(&result->data);
+	patch_result_free(TAKE_PTR(result->patch));
 }

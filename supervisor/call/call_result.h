@@ -16,7 +16,9 @@
 struct call_request;
 struct evbuffer;
 struct files_end;
+struct notes;
 struct observation;
+struct patch_result;
 
 struct call_result {
 	const struct call_request *request; /* borrowed */
@@ -33,7 +35,8 @@ struct call_result {
 	struct content_cut content; /* cuts the content of a file, if text is not NULL */
 	struct evbuffer *image;     /* the base64 of an image as a string of JSON, or NULL */
 	struct json_text image_json;
-	struct evbuffer *data; /* JSON: why an edit was not made, or NULL */
+	struct evbuffer *data;      /* JSON: why an edit was not made, or NULL */
+	struct patch_result *patch; /* of apply_patch, or NULL */
 };
 
 /** Begins the result of @request. Returns 0 or -ENOMEM. */
@@ -56,6 +59,13 @@ int call_result_finish(struct call_result *result);
  * less is shown than it sent.
  */
 void call_result_tell(
-	const struct call_result *result, struct files_end *end, struct observation *observation);
+	struct call_result *result, struct files_end *end, struct observation *observation);
+
+/**
+ * Lends what is known of a call whose process was lost to @observation, and adds it to @notes for a
+ * model.
+ */
+void call_result_tell_lost(
+	struct call_result *result, struct notes *notes, struct observation *observation);
 
 void call_result_done(struct call_result *result);

@@ -68,6 +68,17 @@ static uint8_t put_edit(struct wire_writer *writer, const struct call_request *r
 	return FILES_EDIT;
 }
 
+static uint8_t put_patch(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_patch message = {
+		.size = request->args.content.len,
+		.durable = !request->options.fast_write,
+	};
+
+	files_patch_put(writer, &message);
+	return FILES_PATCH;
+}
+
 static uint8_t put_list(struct wire_writer *writer, const struct call_request *request)
 {
 	struct files_list message = {
@@ -116,6 +127,7 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
 		[TOOL_LIST_DIRECTORY] = put_list,
 		[TOOL_SEARCH_FILES] = put_search,
 		[TOOL_EDIT_FILE] = put_edit,
+		[TOOL_APPLY_PATCH] = put_patch,
 	};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint8_t type = put[request->tool->id](&writer, request);

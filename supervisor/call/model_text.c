@@ -271,6 +271,12 @@ static void write_edit_file(struct plain *plain, const struct observation *obser
 	put_items(plain, observation);
 }
 
+static void write_apply_patch(struct plain *plain, const struct observation *observation)
+{
+	put(plain, TEXT_LITERAL("All of the patch was done:\n"));
+	put_items(plain, observation);
+}
+
 static void write_list_directory(struct plain *plain, const struct observation *observation)
 {
 	put_name(plain, observation->files->path);
@@ -390,6 +396,7 @@ void model_text_write(struct json_text *json, const struct observation *observat
 		[TOOL_SEARCH_FILES] = write_search_files,
 		[TOOL_RUN_COMMAND] = write_run_command,
 		[TOOL_EDIT_FILE] = write_edit_file,
+		[TOOL_APPLY_PATCH] = write_apply_patch,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
 	struct plain plain;

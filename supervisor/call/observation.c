@@ -40,11 +40,7 @@ static void put_bool(struct json_text *json, const char *key, bool value)
 	json_text_bool(json, value);
 }
 
-/*
- * Writes a path, and also its bytes if text cannot represent it (it is not UTF-8, or has a
- * backslash that would become a slash).
- */
-static void put_path(struct json_text *json, struct text path)
+void observation_write_path(struct json_text *json, struct text path)
 {
 	put_string(json, "path", path);
 	if (utf8_is_valid(path) && (path.len == 0 || !memchr(path.data, '\\', path.len)))
@@ -110,7 +106,7 @@ static const char *type_name(uint8_t type)
 void observation_write_entry(struct json_text *json, const struct files_entry *entry)
 {
 	json_text_object_begin(json);
-	put_path(json, entry->path);
+	observation_write_path(json, entry->path);
 	put_string(json, "type", text_from(type_name(entry->type)));
 	put_number(json, "size", entry->size);
 	put_time(json, "mtime", entry->mtime_ns);
@@ -122,7 +118,7 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 void observation_write_match(struct json_text *json, const struct files_match *match)
 {
 	json_text_object_begin(json);
-	put_path(json, match->path);
+	observation_write_path(json, match->path);
 	put_number(json, "line", match->line);
 	put_string(json, "text", match->text);
 	if (match->cut)
@@ -135,7 +131,10 @@ int observation_write_trouble(struct evbuffer *out, const struct files_trouble *
 	struct json_text json = json_text(out);
 
 	json_text_object_begin(&json);
-	put_number(&json, "edit", trouble->edit);
+	if (trouble->file.len > 0)
+		put_string(&json, "file", trouble->file);
+	if (trouble->file.len == 0 || trouble->edit > 0)
+		put_number(&json, trouble->file.len > 0 ? "hunk" : "edit", trouble->edit);
 	put_string(&json, "kind", trouble->kind);
 	json_text_key(&json, "lines");
 	json_text_array_begin(&json);
@@ -183,7 +182,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 {
 	const struct files_end *end = observation->files;
 
-	put_path(json, end->path);
+	observation_write_path(json, end->path);
 	if (end->binary) {
 		put_bool(json, "binary", true);
 		put_number(json, "size", end->size);
@@ -208,7 +207,7 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 
 static void write_write_file(struct json_text *json, const struct observation *observation)
 {
-	put_path(json, observation->files->path);
+	observation_write_path(json, observation->files->path);
 	put_number(json, "bytes_written", observation->files->size);
 	put_bool(json, "created", observation->files->created);
 	put_version(json, observation->files);
@@ -218,7 +217,7 @@ static void write_edit_file(struct json_text *json, const struct observation *ob
 {
 	const struct files_end *end = observation->files;
 
-	put_path(json, end->path);
+	observation_write_path(json, end->path);
 	put_number(json, "replacements", end->count);
 	put_number(json, "first_line", end->first_line);
 	put_number(json, "size", end->size);
@@ -226,9 +225,14 @@ static void write_edit_file(struct json_text *json, const struct observation *ob
 	put_items(json, "diff", observation);
 }
 
+static void write_apply_patch(struct json_text *json, const struct observation *observation)
+{
+	put_items(json, "files", observation);
+}
+
 static void write_list_directory(struct json_text *json, const struct observation *observation)
 {
-	put_path(json, observation->files->path);
+	observation_write_path(json, observation->files->path);
 	put_items(json, "entries", observation);
 	put_number(json, "count", observation->files->count);
 	put_bool(json, "truncated", observation->files->truncated);
@@ -344,6 +348,7 @@ static void write_output(struct json_text *json, const struct observation *obser
 		[TOOL_SEARCH_FILES] = write_search_files,
 		[TOOL_RUN_COMMAND] = write_run_command,
 		[TOOL_EDIT_FILE] = write_edit_file,
+		[TOOL_APPLY_PATCH] = write_apply_patch,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
 

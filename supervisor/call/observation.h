@@ -77,6 +77,12 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 /** Writes why an edit was not made to @out, for observation.data. Returns 0 or -ENOMEM. */
 int observation_write_trouble(struct evbuffer *out, const struct files_trouble *trouble);
 
+/**
+ * Writes the member "path", and also its bytes if text cannot represent it (it is not UTF-8, or has
+ * a backslash that would become a slash).
+ */
+void observation_write_path(struct json_text *json, struct text path);
+
 /* Write one entry or match as JSON for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);
 void observation_write_match(struct json_text *json, const struct files_match *match);

@@ -310,7 +310,41 @@ PLACES = [
     taken(LIST, {"path": "ROOT"}, shows="README.md"),
 ]
 
-MISTAKES = STRINGS + NUMBERS + NAMES + UNKNOWN + TYPES + NEAR + PLACES
+PATCH = "apply_patch"
+
+
+def of_file(*lines, path="package.json"):
+    return {"patch": "\n".join(("*** Begin Patch", f"*** Update File: {path}", *lines, "*** End Patch"))}
+
+
+PATCHES = [
+    taken(PATCH, {"patch": "\n*** Begin Patch\n*** Add File: p/1\n+x\n*** End Patch\n\n"}, shows='"op": "add"'),
+    taken(PATCH, {"input": "*** Begin Patch\n*** Add File: p/2\n+x\n*** End Patch"}, name("input", "patch")),
+    taken(PATCH, {"patch_text": "*** Begin Patch\n*** Add File: p/3\n+x\n*** End Patch"}, name("patch_text", "patch")),
+    taken(PATCH, of_file("@@ all:", "+\ttrue", path="Makefile"), shows='"added": 1'),
+    refused(PATCH, {"diff": "*** Begin Patch"}, INVALID, 'did you mean "patch"'),
+    refused(PATCH, {"patch": ["*** Begin Patch"]}, INVALID, "must be a string"),
+    refused(PATCH, {"patch": ""}, INVALID, "must not be empty"),
+    refused(PATCH, {"patch": "--- a/small.py\n+++ b/small.py\n@@ -1 +1 @@\n-x = 1\n+x = 9\n"}, INVALID, "this is a unified diff"),
+    refused(PATCH, {"patch": "```\n*** Begin Patch\n*** End Patch\n```"}, INVALID, "leave the fence"),
+    refused(PATCH, {"patch": "apply_patch <<'EOF'\n*** Begin Patch\nEOF"}, INVALID, "leave the command apply_patch out"),
+    refused(PATCH, {"patch": "*** Begin Patch\\n*** Add File: x\\n+x\\n*** End Patch"}, INVALID, "give new lines themselves"),
+    refused(PATCH, {"patch": "*** Begin Patch\n*** Add File: x\nno sign\n*** End Patch"}, INVALID, "line 3 of the patch: each line"),
+    refused(PATCH, {"patch": "*** Begin Patch\n*** Add File: /etc/x\n+x\n*** End Patch"}, OUT, SEED),
+    refused(PATCH, {"patch": "*** Begin Patch\n*** Rename File: a\n*** End Patch"}, INVALID, "*** Move to: PATH"),
+    refused(PATCH, of_file("@@ -1,1 +1,1 @@", "-{}", "+[]"), INVALID, "line numbers are not used"),
+    refused(PATCH, of_file("{}", "+[]"), INVALID, "a line of the file that stays begins with a space"),
+    refused(PATCH, of_file("@@", "-{}"[:-1], "+[]"), "NO_MATCH", "package.json, hunk 1: old is not in the file; the closest lines"),
+    refused(PATCH, of_file("@@", "-     1\t{}", "+[]"), "NO_MATCH", "line number, which read_file adds"),
+    refused(PATCH, of_file("@@", "-  {}", "+[]"), "NO_MATCH", "only in leading white space"),
+    refused(PATCH, of_file("@@ function main", "-{}", "+[]"), "NO_MATCH", 'no line of the file is "function main"'),
+    refused(PATCH, of_file("@@", "+[]"), "AMBIGUOUS_MATCH", "*** End of File"),
+    refused(PATCH, of_file("@@", "-x", "+y", path="smal.py"), MISSING, 'did you mean "small.py"'),
+    refused(PATCH, {"patch": "*** Begin Patch\n*** Add File: small.py\n+x\n*** End Patch"}, "STALE_FILE", "the file exists"),
+    refused(PATCH, {"patch": "*** Begin Patch\n*** Delete File: src\n*** End Patch"}, "IS_A_DIRECTORY", "src: "),
+]
+
+MISTAKES = STRINGS + NUMBERS + NAMES + UNKNOWN + TYPES + NEAR + PLACES + PATCHES
 
 
 class Place:

@@ -151,8 +151,7 @@ int main(void)
 	json_object_object_add(object, "config_keys", keys);
 	json_object_object_add(object, "agent_methods", methods_of(&agent_endpoint));
 	json_object_object_add(object, "control_methods", methods_of(&control_endpoint));
-	json_object_object_add(
-		object, "tools", tool_definitions(TOOLS_EDIT, TOOL_FORMAT_MCP, NULL));
+	json_object_object_add(object, "tools", tool_definitions(TOOLS_ALL, TOOL_FORMAT_MCP, NULL));
 	json_object_object_add(object, "features", words(feature_names()));
 	json_object_object_add(object, "errors", names(error_name, TOOL_OK + 1, TOOL_ERROR_COUNT));
 	json_object_object_add(object, "ended_by", names(cause_name, 0, ENDED_BY_COUNT));

@@ -16,6 +16,7 @@ COMMAND, READ, LIST = ("run_command", {"command": "echo real"}), ("read_file", {
 SEARCH = ("search_files", {"pattern": "x"})
 WRITE = ("write_file", {"path": "y", "content": "new"})
 EDIT = ("edit_file", {"path": "x", "edits": [{"old": "line", "new": "row"}]})
+PATCH = ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: x\n-line 1\n+row\n*** Add File: z\n*** End Patch"})
 GROWTH_KIB = 65536  # of cloisterd, whatever a workspace's processes do; sanitizers keep what is freed
 KEYED = (*WRITE, {"key": "k"})
 LOST = {"WORKER_LOST"}
@@ -129,7 +130,7 @@ def test_first_words(daemon, process, words):
 # Lies as answers: the process, the lie, and the allowed answers to the call (error codes, or "success").
 # In a lie, `call` is the number of the request.
 
-FILE_REQUEST = "request(FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_EDIT)"
+FILE_REQUEST = "request(FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_EDIT, FILES_PATCH)"
 
 
 def worker(lie):
@@ -236,6 +237,26 @@ ANSWERS = {
     "files: a change with a key, with half a version": (
         KEYED, files("send(frame(FILES_HELD, call, files_held(after='x\\0y')))"), LOST),
     "files: a change with a key, and its death": (KEYED, files(HELD + "; sys.exit(0)"), LOST),
+    "files: a patched file to an edit": (EDIT, files("send(frame(FILES_PATCHED, call, files_patched())); " + GOOD_FILES_END), LOST),
+    "files: a step to a read": (READ, files("send(frame(FILES_STEP, call, files_step())); " + GOOD_FILES_END), LOST),
+    "files: a step of no file": (PATCH, files("send(frame(FILES_STEP, call, files_step())); " + GOOD_FILES_END), LOST),
+    "files: a step of the next file": (
+        PATCH, files("send(frame(FILES_PATCHED, call, files_patched()), frame(FILES_STEP, call, files_step(1)))"), LOST),
+    "files: patched files out of order": (
+        PATCH, files("send(frame(FILES_PATCHED, call, files_patched()), frame(FILES_PATCHED, call, files_patched(2)))"), LOST),
+    "files: a patched file too many": (
+        PATCH, files("send(*[frame(FILES_PATCHED, call, files_patched(i)) for i in range(65)]); " + GOOD_FILES_END), LOST),
+    "files: a patched file with a long path": (
+        PATCH, files("send(frame(FILES_PATCHED, call, files_patched(path='x' * 4097))); " + GOOD_FILES_END), LOST),
+    "files: patched files all over again": (
+        PATCH, files("send(*[frame(FILES_PATCHED, call, files_patched(path='x' * 4096))] * 2000); " + GOOD_FILES_END), {"success"}),
+    "files: patched files with strange texts": (
+        PATCH, files("send(frame(FILES_PATCHED, call, files_patched(0, FILES_MOVE, b'\\xff\\x00\"', 2**64-1, b'\\xff' * 32, b'\\n'))); "
+                     + GOOD_FILES_END), {"success"}),
+    "files: content to a patch": (PATCH, files("send(frame(FILES_DATA, call, b'x')); " + GOOD_FILES_END), LOST),
+    "files: steps of a patch, and its death": (
+        PATCH, files("send(frame(FILES_PATCHED, call, files_patched(path=b'\\xff' * 4096)), frame(FILES_STEP, call, files_step())); "
+                     "sys.exit(0)"), LOST),
     "files: half an answer and its death": (
         READ, files("send(frame(FILES_DATA, call, b'x' * 1000)[:500]); sys.exit(0)"), LOST),
     "files: a flood for nobody": (
@@ -272,12 +293,12 @@ def test_output_schemas_hold_whatever_a_files_process_says(account, end):
     """The tools promise models' programs the members of an output, and their types."""
     place = Area(account)
     place.take_liars()
-    running = Daemon(place, config=f"[tenant t]\nusers = {account.name}\nroots = /\ntools = basic edit\n")
+    running = Daemon(place, config=f"[tenant t]\nusers = {account.name}\nroots = /\ntools = basic edit patch\n")
     liar = Liar(running, **files(f"while True:\n    send(frame(FILES_END, call, {end}))\n"
                                  f"    kind, call, payload, fds = {FILE_REQUEST}"))
     liar.open()
     schemas = {tool["name"]: tool["outputSchema"] for tool in liar.client.call("tools.list", {"format": "mcp"})["tools"]}
-    for call in (READ, WRITE, LIST, SEARCH, EDIT):
+    for call in (READ, WRITE, LIST, SEARCH, EDIT, PATCH):
         observation = liar.observe(call)
         assert observation["success"]
         jsonschema.validate(observation, schemas[call[0]])

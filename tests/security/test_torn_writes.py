@@ -195,3 +195,98 @@ def test_deaths_at_random_moments(own_daemon):
         check.nothing_shown(client)
     print(check.seen)
     assert check.seen["old"] and check.seen["new"]
+
+
+# A patch of 20 files: all or nothing, or the answer says what each file is.
+
+PATCHED = 20
+ORDER = ["changed", "unknown", "unchanged"]
+
+
+def patch_of(directory):
+    """Updates, additions, deletions and moves by turns, in a directory made for them: the patch and the trees around it."""
+    lines, before, after = ["*** Begin Patch"], {}, {}
+    for i in range(PATCHED):
+        name = f"{directory}/{i:02}"
+        if i % 4 == 1:
+            lines += [f"*** Add File: {name}", "+new"]
+            after[name] = "new\n"
+            continue
+        before[name] = OLD
+        if i % 4 == 2:
+            lines.append(f"*** Delete File: {name}")
+            continue
+        lines.append(f"*** Update File: {name}")
+        if i % 4 == 3:
+            lines.append(f"*** Move to: {name}-moved")
+        lines += ["@@", "+new", "*** End of File"]
+        after[name + "-moved" * (i % 4 == 3)] = OLD + "new\n"
+    return "\n".join([*lines, "*** End Patch"]), before, after
+
+
+def names_of(i, directory):
+    return {f"{directory}/{i:02}", f"{directory}/{i:02}-moved"}
+
+
+class PatchCheck:
+    """Looks at the files after each death."""
+
+    def __init__(self):
+        self.seen = {"whole": 0, "none": 0, "part": 0, "unknown": 0}
+
+    def look(self, path, directory, observation, before, after):
+        now = {str(file.relative_to(path)): file.read_text() for file in (path / directory).iterdir()
+               if not TEMPORARY.fullmatch(file.name)}
+        states = ["changed" if observation["success"] else "unchanged"] * PATCHED
+        if not observation["success"]:
+            error = observation["error"]
+            assert error["code"] == "WORKER_LOST", observation
+            if "data" in error:
+                states = [file["state"] for file in error["data"]["files"]]
+                assert len(states) == PATCHED
+                assert observation["notes"], observation
+        for i, state in enumerate(states):
+            found = {name: now[name] for name in names_of(i, directory) if name in now}
+            old = {name: before[name] for name in names_of(i, directory) if name in before}
+            new = {name: after[name] for name in names_of(i, directory) if name in after}
+            # A move that is cut short has both names, and no content is lost.
+            allowed = {"unchanged": [old], "changed": [new], "unknown": [old, new, {**old, **new}]}[state]
+            assert found in allowed, (i, state, sorted(found), observation)
+        assert states.count("unknown") <= 1 and states == sorted(states, key=ORDER.index), states
+        self.seen["unknown"] += "unknown" in states
+        self.seen["none" if states == ["unchanged"] * PATCHED else "whole" if states == ["changed"] * PATCHED else "part"] += 1
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
+@pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
+def test_the_files_process_dies_at_every_step_of_a_patch(either_daemon):
+    """At some of the steps; CLOISTER_SOAK=full: at each step of the changes. Those before them make nothing that is seen."""
+    daemon = either_daemon
+    client = daemon.connect()
+    check, count, deaths, killed = PatchCheck(), 1, 0, True
+    while killed:
+        if deaths % DEATHS == 0:
+            path = daemon.new_workspace(client)
+        deaths += 1
+        directory = f"d{deaths}"
+        text, before, after = patch_of(directory)
+        reopen(client)
+        files = files_of(daemon, path)
+        with acting_as(daemon.account.uid, daemon.account.gid):
+            (path / directory).mkdir()
+            for name, content in before.items():
+                (path / name).write_text(content)
+        killer = Killer(files, count)
+        observation = client.result(client.begin("apply_patch", {"patch": text}, {"durability": "fast"}))
+        killed = killer.end()
+        check.look(path, directory, observation, before, after)
+        if not killed:
+            break
+        changing = "data" in (observation["error"] or {})
+        # Not a divisor of the number of steps of a file, so that deaths come at different steps of each.
+        count += 40 if not changing else 1 if SOAK == "full" else 17
+    print(count, deaths, check.seen)
+    assert observation["success"] and reopen(client)
+    assert procfs.eventually(lambda: not [name for _, _, names in os.walk(path) for name in names if TEMPORARY.fullmatch(name)])
+    client.close()
+    assert check.seen["none"] > 5 and check.seen["part"] > 15 and check.seen["unknown"] > 15

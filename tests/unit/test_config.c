@@ -141,7 +141,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "egress_bytes_out", "2K", "2K", "-1"},
 	{CONFIG_SECTION_TENANT, "egress_upstream", "http://proxy.test:3128/", NULL,
 		"proxy.test:3128"},
-	{CONFIG_SECTION_TENANT, "tools", "basic edit", "1", "edit"},
+	{CONFIG_SECTION_TENANT, "tools", "basic edit patch", "3", "patch"},
 	{CONFIG_SECTION_TENANT, "shell", "bash", "2", "zsh"},
 	{CONFIG_SECTION_TENANT, "durability", "fast", "1", "slow"},
 	{CONFIG_SECTION_TENANT, "home", "kept", "1", "yes"},

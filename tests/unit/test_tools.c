@@ -15,7 +15,7 @@
 static void test_names(void **state)
 {
 	static const char *const names[] = {"read_file", "write_file", "list_directory",
-		"run_command", "search_files", "edit_file"};
+		"run_command", "search_files", "edit_file", "apply_patch"};
 
 	(void)state;
 	assert_int_equal(ARRAY_SIZE(names), TOOL_COUNT);

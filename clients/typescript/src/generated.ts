@@ -76,6 +76,12 @@ export type EndedBy =
 	| "shutdown"
 	| "worker_lost";
 
+export type PatchOperation =
+	| "add"
+	| "update"
+	| "delete"
+	| "move";
+
 export type EntryType =
 	| "file"
 	| "directory"
@@ -342,6 +348,27 @@ export interface EditFileOutput {
 	diff: string;
 }
 
+/** A file that a patch has changed. */
+export interface PatchedFile {
+	path: string;
+	path_base64?: string | undefined;
+	op: PatchOperation;
+	/** The path before a move. */
+	old_path?: string | undefined;
+	/** Lines. */
+	added: number;
+	/** Lines. */
+	removed: number;
+	/** A digest of the file's content; a file that was deleted has none. */
+	version?: string | undefined;
+}
+
+/** A patch of which all was done. */
+export interface ApplyPatchOutput {
+	/** In the order of the patch. */
+	files: Array<PatchedFile>;
+}
+
 /** An entry of a directory. */
 export interface Entry {
 	path: string;
@@ -421,7 +448,7 @@ export interface ErrorObject {
 	message: string;
 	/** With BUSY. */
 	retry_after_ms?: number | undefined;
-	/** Why an edit cannot be made: edit, kind, lines and closest. */
+	/** Why an edit cannot be made: edit (of a patch file and hunk), kind, lines and closest. Or files with their states, of a patch that was cut short. */
 	data?: Record<string, unknown> | undefined;
 }
 
@@ -628,6 +655,15 @@ export abstract class Methods {
 	async editFile(params: { path: string; edits: Array<Record<string, unknown>>; expect?: string | undefined },
 		settings: ToolCallSettings = {}): Promise<EditFileOutput> {
 		return (await this.tool("edit_file", params, settings)) as EditFileOutput;
+	}
+
+	/**
+	 * Adds, updates, moves and deletes files by one patch: all of it is done, or nothing.
+	 * @param params.patch From "*** Begin Patch" to "*** End Patch".
+	 */
+	async applyPatch(params: { patch: string },
+		settings: ToolCallSettings = {}): Promise<ApplyPatchOutput> {
+		return (await this.tool("apply_patch", params, settings)) as ApplyPatchOutput;
 	}
 
 	/**

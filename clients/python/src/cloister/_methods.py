@@ -3,8 +3,9 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (CallOptions, EditFileOutput, Format, Kind, ListDirectoryOutput, ReadFileOutput,
-                     RunCommandOutput, SearchFilesOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Format, Kind, ListDirectoryOutput,
+                     ReadFileOutput, RunCommandOutput, SearchFilesOutput, ToolList, Workspace, WorkspaceList,
+                     WriteFileOutput)
 
 
 class Methods:
@@ -49,6 +50,15 @@ class Methods:
         """
         result: EditFileOutput = self._tool("edit_file", {"path": path, "edits": edits, "expect": expect}, workspace,
                                             options)
+        return result
+
+    def apply_patch(self, patch: str, *, workspace: Optional[str] = None,
+                    options: Optional[CallOptions] = None) -> ApplyPatchOutput:
+        """Adds, updates, moves and deletes files by one patch: all of it is done, or nothing.
+
+        patch: From "*** Begin Patch" to "*** End Patch".
+        """
+        result: ApplyPatchOutput = self._tool("apply_patch", {"patch": patch}, workspace, options)
         return result
 
     def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,
@@ -169,6 +179,15 @@ class AsyncMethods:
         """
         result: EditFileOutput = await self._tool("edit_file", {"path": path, "edits": edits, "expect": expect}, workspace,
                                                   options)
+        return result
+
+    async def apply_patch(self, patch: str, *, workspace: Optional[str] = None,
+                          options: Optional[CallOptions] = None) -> ApplyPatchOutput:
+        """Adds, updates, moves and deletes files by one patch: all of it is done, or nothing.
+
+        patch: From "*** Begin Patch" to "*** End Patch".
+        """
+        result: ApplyPatchOutput = await self._tool("apply_patch", {"patch": patch}, workspace, options)
         return result
 
     async def list_directory(self, path: str, recursive: Optional[bool] = None, pattern: Optional[str] = None, *,

@@ -27,6 +27,7 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "KEY_CONFLICT", "OUTCOME_UNKNOWN"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
                   "admin", "shutdown", "worker_lost"]
+PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["managed", "directory", "rootfs"]
@@ -343,6 +344,32 @@ class EditFileOutput(_EditFileOutput, total=False):
     path_base64: str
 
 
+class _PatchedFile(TypedDict):
+    path: str
+    op: PatchOperation
+    #: Lines.
+    added: int
+    #: Lines.
+    removed: int
+
+
+class PatchedFile(_PatchedFile, total=False):
+    """A file that a patch has changed."""
+
+    path_base64: str
+    #: The path before a move.
+    old_path: str
+    #: A digest of the file's content; a file that was deleted has none.
+    version: str
+
+
+class ApplyPatchOutput(TypedDict):
+    """A patch of which all was done."""
+
+    #: In the order of the patch.
+    files: List[PatchedFile]
+
+
 class _Entry(TypedDict):
     path: str
     type: EntryType
@@ -446,7 +473,8 @@ class ErrorObject(_ErrorObject, total=False):
 
     #: With BUSY.
     retry_after_ms: int
-    #: Why an edit cannot be made: edit, kind, lines and closest.
+    #: Why an edit cannot be made: edit (of a patch file and hunk), kind, lines and closest. Or files with
+    #: their states, of a patch that was cut short.
     data: Dict[str, Any]
 
 
@@ -637,14 +665,14 @@ class CallOptions(TypedDict, total=False):
     reply: Reply
 
 
-__all__ = ["AmbiguousMatch", "Busy", "CallOptions", "CancelResult", "Cancelled", "CommandBlocked", "Durability",
-           "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
-           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home", "InputResult",
-           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListDirectoryOutput",
-           "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch",
-           "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
-           "OutputLimit", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
-           "QuotaExceeded", "ReadFileOutput", "Reply", "RunCommandOutput", "SearchFilesOutput", "ShuttingDown",
-           "StaleFile", "Stream", "SymlinkOutsideWorkspace", "Timeout", "TooManyLinks", "ToolList", "ToolMessage",
-           "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound",
-           "WriteFileOutput"]
+__all__ = ["AmbiguousMatch", "ApplyPatchOutput", "Busy", "CallOptions", "CancelResult", "Cancelled",
+           "CommandBlocked", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry",
+           "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home",
+           "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind",
+           "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NetworkDenied",
+           "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation",
+           "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
+           "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
+           "RunCommandOutput", "SearchFilesOutput", "ShuttingDown", "StaleFile", "Stream",
+           "SymlinkOutsideWorkspace", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage",
+           "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What cloisterd knows of a patch: what the files process said it would do to each file, and how
+ * far it has got. It says so before each step, so that after its death each file is known to be as
+ * before, as the patch makes it, or the one that it was working on. It is hostile: amounts are
+ * bounded here.
+ */
+
+#include "common/channel.h"
+
+#include <stdbool.h>
+
+struct evbuffer;
+struct json_text;
+struct notes;
+struct patch_result;
+
+/** Returns an empty result, to be freed with patch_result_free(), or NULL: no memory. */
+struct patch_result *patch_result_new(void);
+
+/** NULL is allowed. */
+void patch_result_free(struct patch_result *result);
+
+/** Takes a frame FILES_PATCHED or FILES_STEP. Returns 0, or -EBADMSG for any other. */
+int patch_result_add(struct patch_result *result, const struct channel_frame *frame);
+
+/** Returns about how many bytes it holds. */
+size_t patch_result_size(const struct patch_result *result);
+
+/** Writes the array of the files, and the same as lines to @text unless that is NULL. */
+void patch_result_write(
+	const struct patch_result *result, struct json_text *json, struct evbuffer *text);
+
+/** Whether files have been changed and not been put back, or may have been. */
+bool patch_result_is_partial(const struct patch_result *result);
+
+/** Writes an object with the state of each file, for error.data. Returns 0 or -ENOMEM. */
+int patch_result_write_states(const struct patch_result *result, struct evbuffer *out);
+
+/** Adds sentences that say what a patch has done whose files process died. */
+void patch_result_note(const struct patch_result *result, struct notes *notes);
