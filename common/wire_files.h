@@ -115,7 +115,7 @@ struct files_patch {
 #define FILES_PATCH_OVERHEAD 5ULL /* bytes of a part beside its text */
 /* A path may be one byte longer than it was given. */
 #define FILES_PATCH_MAX \
-	(LIMIT_PATCH_BYTES + LIMIT_PATCH_PARTS * FILES_PATCH_OVERHEAD + 2 * LIMIT_PATCH_FILES)
+	(LIMIT_PATCH_BYTES + LIMIT_PATCH_PARTS * FILES_PATCH_OVERHEAD + 2ULL * LIMIT_PATCH_FILES)
 
 enum files_operation { FILES_ADD = 1, FILES_UPDATE, FILES_DELETE, FILES_MOVE };
 

@@ -455,7 +455,8 @@ enum tool_error patch_text_read(struct text visible_root, struct text patch, str
 	/* A line is at most two parts, and its sign is no part of it. */
 	const size_t lines = patch.len > 0 ? line_count(patch.data, patch.len) + 1 : 1;
 	const size_t parts = 2 * lines < LIMIT_PATCH_PARTS ? 2 * lines : LIMIT_PATCH_PARTS;
-	const size_t size = patch.len + parts * FILES_PATCH_OVERHEAD + 2 * LIMIT_PATCH_FILES + 2;
+	const size_t size =
+		patch.len + parts * FILES_PATCH_OVERHEAD + (size_t)2 * LIMIT_PATCH_FILES + 2;
 	struct patch_reader reader = {.visible_root = visible_root, .rest = patch};
 	char *buffer = malloc(size);
 	bool read;

@@ -239,6 +239,8 @@ static bool find_old(struct attempt *attempt, struct work *work, size_t index)
 	work->marks = dir_mark_call(work->place.parent, work->number);
 	if (work->marks < 0 && work->marks != -EOPNOTSUPP)
 		return fail(attempt, work, tool_error_from_errno(-work->marks), NULL);
+	if (work->marks < 0)
+		work->marks = -1;
 	return true;
 }
 
