@@ -221,6 +221,16 @@ def test_one_file_by_two_names(client, workspace):
     assert error["code"] == "STALE_FILE" and "Nothing of the patch was done" in error["message"]
 
 
+@pytest.mark.parametrize("second", [delete("link/f"), update("link/f", to="g")], ids=["deleted", "moved"])
+def test_a_changed_file_is_not_taken_away(client, workspace, second):
+    """The file that is there is another one than was read, by the patch's own first change."""
+    (workspace / "d").mkdir()
+    (workspace / "d/f").write_text("a\n")
+    (workspace / "link").symlink_to("d")
+    error = failure(client, workspace, patch(update("d/f", "-a", "+b"), second))
+    assert error["code"] == "STALE_FILE" and "Nothing of the patch was done" in error["message"]
+
+
 def test_bounds(client, workspace):
     files = [add(f"d/{i}", str(i)) for i in range(65)]
     error = failure(client, workspace, patch(*files))
