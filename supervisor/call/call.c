@@ -19,6 +19,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
 

@@ -12,6 +12,7 @@
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 
 struct network_event {

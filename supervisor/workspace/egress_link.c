@@ -1,151 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterd. egress/PROTOCOL has the order of the messages. unix(7). */
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/egress_state.h"
 
-#include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/limits.h"
-#include "common/wire_spawner.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
-#include "supervisor/base/loop_turn.h"
-#include "supervisor/base/timer.h"
-#include "supervisor/base/watch.h"
-#include "supervisor/workspace/helper_process.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* A cell, of which cloister-egress knows once it has been told: */
-enum cell_state {
-	CELL_UNKNOWN, /* the link is not ready */
-	CELL_TOLD,
-	CELL_REFUSED, /* and it does not serve it: its sockets are closed */
-};
-
-struct egress_cell {
-	LIST_ENTRY(egress_cell) entry;
-	struct egress_link *link;
-	uint64_t number;
-	enum cell_state state;
-	/* Duplicates go to each cloister-egress that connects. All -1: closed. */
-	int sockets[CELL_SOCKETS];
-	char *tenant, *workspace, *allow;
-	uint16_t last_address, port;
-	LIST_HEAD(, network_use) uses;
-};
-
-struct egress_link {
-	struct helper_process process;
-	int listener;
-	uid_t uid;
-	struct watch connections;
-	struct event_base *base;
-	struct channel channel; /* zeroed: there is none */
-	bool has_channel, ready;
-	bool takes_fds; /* the kernel cannot refuse descriptors from the peer */
-	bool is_torn;   /* a message could not be sent */
-	bool gone;      /* it was cloisterd's own process, and has ended */
-	struct watch watch;
-	struct loop_turn_task flush;
-	struct timer retry;
-	const struct egress_observer *observer;
-	uint64_t last_cell;
-	unsigned refused; /* connections of other users */
-	LIST_HEAD(, egress_cell) cells;
-};
-
 _Static_assert(FD_EGRESS_CHANNEL == 3, "helper_process_start() gives it");
-_Static_assert(EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
-		       EGRESS_HTTP == 1 << CELL_SOCKET_HTTP &&
-		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
-		       EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP,
-	"a cell's sockets come and go on in one order");
 
-static void close_all(int *fds, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		close_fd(&fds[i]);
-}
-
-/* Sends, if cloister-egress is there. Takes the @n descriptors at @fds. */
-static void send_frame(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
+void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
 	int *fds, unsigned n)
 {
 	if (!link->has_channel) {
-		close_all(fds, n);
+		for (unsigned i = 0; i < n; i++)
+			close_fd(&fds[i]);
 		return;
 	}
 	/* A message that there is no memory for must not be missed: flush() gives up the link. */
 	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
 		link->is_torn = true;
 	loop_turn_defer(&link->flush);
-}
-
-/* A client of a socket that is closed everywhere is refused at once, and does not wait. */
-static void refuse_cell(struct egress_cell *cell)
-{
-	close_all(cell->sockets, CELL_SOCKETS);
-	cell->state = CELL_REFUSED;
-}
-
-/* Duplicates all of the cell's sockets, or none. Returns 0 or -errno. */
-static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
-{
-	for (unsigned i = 0; i < CELL_SOCKETS; i++) {
-		ret[i] = fcntl(cell->sockets[i], F_DUPFD_CLOEXEC, 0);
-		if (ret[i] < 0) {
-			int r = -errno;
-
-			close_all(ret, i);
-			return r;
-		}
-	}
-	return 0;
-}
-
-static void send_open(struct egress_cell *cell)
-{
-	const struct egress_open message = {.sockets = (1 << CELL_SOCKETS) - 1,
-		.tenant = text_from(cell->tenant),
-		.workspace = text_from(cell->workspace),
-		.is_narrowed = cell->allow != NULL,
-		.allow = text_from(cell->allow)};
-	static uint8_t payload[WIRE_PAYLOAD_MAX];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	int fds[CELL_SOCKETS], r;
-
-	egress_open_put(&writer, &message);
-	r = wire_writer_ok(&writer) ? duplicate(cell, fds) : -EMSGSIZE;
-	if (r < 0) {
-		log_warning("the network of a workspace of the tenant %s cannot be served: %s",
-			cell->tenant, strerror(-r));
-		refuse_cell(cell);
-		return;
-	}
-	cell->state = CELL_TOLD;
-	send_frame(cell->link, EGRESS_OPEN, cell->number,
-		(struct text){(char *)payload, writer.len}, fds, CELL_SOCKETS);
-}
-
-static void send_call(const struct network_use *use)
-{
-	const struct egress_call message = {.call = use->call, .address = use->address};
-	uint8_t payload[32];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	egress_call_put(&writer, &message);
-	send_frame(use->cell->link, EGRESS_CALL, use->cell->number,
-		(struct text){(char *)payload, writer.len}, NULL, 0);
 }
 
 static struct egress_cell *find_cell(const struct egress_link *link, uint64_t number)
@@ -158,39 +44,12 @@ static struct egress_cell *find_cell(const struct egress_link *link, uint64_t nu
 	return NULL;
 }
 
-static struct network_use *find_use(const struct egress_cell *cell, uint64_t call)
-{
-	struct network_use *use;
-
-	LIST_FOREACH (use, &cell->uses, entry)
-		if (use->call == call)
-			return use;
-	return NULL;
-}
-
-static void leave(struct network_use *use)
-{
-	LIST_REMOVE(use, entry);
-	use->cell = NULL;
-}
-
-/* The call's part is over: nothing more comes about it. */
-static void end(struct network_use *use)
-{
-	bool waited = use->is_ending;
-
-	leave(use);
-	if (waited)
-		use->ended(use->context);
-}
-
 /* What cloister-egress says. @cell is NULL if it has ended: the messages have crossed. */
 
 static int on_ready(struct egress_link *link, struct egress_cell *none, struct text payload)
 {
 	struct egress_ready message;
 	struct egress_cell *cell;
-	struct network_use *use;
 
 	(void)none;
 	if (link->ready || egress_ready_get(payload, &message) < 0)
@@ -199,9 +58,7 @@ static int on_ready(struct egress_link *link, struct egress_cell *none, struct t
 	LIST_FOREACH (cell, &link->cells, entry) {
 		if (cell->state != CELL_UNKNOWN)
 			continue;
-		send_open(cell);
-		LIST_FOREACH (use, &cell->uses, entry)
-			send_call(use);
+		egress_cell_tell(cell);
 	}
 	return 0;
 }
@@ -225,7 +82,7 @@ static int on_open_failed(struct egress_link *link, struct egress_cell *cell, st
 	log_warning("cloister-egress does not serve a workspace of the tenant %s: %.*s",
 		cell->tenant, (int)message.reason.len,
 		message.reason.data ? message.reason.data : "");
-	refuse_cell(cell);
+	egress_cell_refuse(cell);
 	return 0;
 }
 
@@ -248,7 +105,7 @@ static int on_denied(struct egress_link *link, struct egress_cell *cell, struct 
 	if (egress_denied_get(payload, &message) < 0)
 		return -EBADMSG;
 	if (cell)
-		deny(cell, find_use(cell, message.call), &message);
+		deny(cell, egress_cell_use(cell, message.call), &message);
 	return 0;
 }
 
@@ -261,7 +118,7 @@ static int on_closed(struct egress_link *link, struct egress_cell *cell, struct 
 		return -EBADMSG;
 	if (!cell)
 		return 0;
-	use = find_use(cell, message.call);
+	use = egress_cell_use(cell, message.call);
 	if (use)
 		network_use_close(use, &message);
 	if (link->observer)
@@ -277,11 +134,11 @@ static int on_call_ended(struct egress_link *link, struct egress_cell *cell, str
 	(void)link;
 	if (egress_call_ended_get(payload, &message) < 0)
 		return -EBADMSG;
-	use = cell ? find_use(cell, message.call) : NULL;
+	use = cell ? egress_cell_use(cell, message.call) : NULL;
 	if (!use)
 		return 0;
 	network_use_sum(use, &message);
-	end(use);
+	egress_use_over(use);
 	return 0;
 }
 
@@ -312,7 +169,7 @@ static void forget_uses(struct egress_cell *cell)
 		deny(cell, use,
 			&(struct egress_denied){.call = use->call, .reason = EGRESS_PROXY_LOST});
 		if (use->is_ending)
-			end(use);
+			egress_use_over(use);
 	}
 }
 
@@ -345,7 +202,7 @@ static void lose(struct egress_link *link, const char *why)
 		kill(link->process.pid, SIGKILL);
 	LIST_FOREACH (cell, &link->cells, entry) {
 		if (link->gone || cell->state == CELL_REFUSED)
-			refuse_cell(cell);
+			egress_cell_refuse(cell);
 		else
 			cell->state = CELL_UNKNOWN;
 		forget_uses(cell);
@@ -501,7 +358,7 @@ int egress_link_watch(
 void egress_link_reload(struct egress_link *link)
 {
 	if (link && link->ready)
-		send_frame(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
+		egress_link_send(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
 }
 
 bool egress_link_is_ready(const struct egress_link *link)
@@ -519,138 +376,4 @@ void egress_link_free(struct egress_link *link)
 	watch_done(&link->connections);
 	helper_process_end(&link->process);
 	free(link);
-}
-
-static char *copy(const char *text, bool *failed)
-{
-	char *made = text ? strdup(text) : NULL;
-
-	*failed |= text && !made;
-	return made;
-}
-
-struct egress_cell *egress_cell_new(
-	struct egress_link *link, const struct egress_cell_words *words, const int *sockets)
-{
-	struct egress_cell *cell = calloc(1, sizeof(*cell));
-	struct sockaddr_in address = {0};
-	socklen_t size = sizeof(address);
-	bool failed = false;
-
-	if (!cell) {
-		for (unsigned i = 0; i < CELL_SOCKETS; i++)
-			close(sockets[i]);
-		return NULL;
-	}
-	LIST_INIT(&cell->uses);
-	cell->link = link;
-	memcpy(cell->sockets, sockets, sizeof(cell->sockets));
-	cell->number = ++link->last_cell;
-	if (getsockname(sockets[CELL_SOCKET_PROXY], (struct sockaddr *)&address, &size) == 0)
-		cell->port = ntohs(address.sin_port);
-	cell->tenant = copy(words->tenant, &failed);
-	cell->workspace = copy(words->workspace, &failed);
-	cell->allow = copy(words->allow, &failed);
-	LIST_INSERT_HEAD(&link->cells, cell, entry);
-	if (failed) {
-		egress_cell_free(cell);
-		return NULL;
-	}
-	if (link->gone)
-		refuse_cell(cell);
-	else if (link->ready)
-		send_open(cell);
-	return cell;
-}
-
-void egress_cell_end(struct egress_cell *cell)
-{
-	struct network_use *use, *next;
-
-	if (!cell)
-		return;
-	for (use = LIST_FIRST(&cell->uses); use; use = next) {
-		next = LIST_NEXT(use, entry);
-		end(use);
-	}
-	egress_cell_free(cell);
-}
-
-void egress_cell_free(struct egress_cell *cell)
-{
-	if (!cell)
-		return;
-	while (!LIST_EMPTY(&cell->uses))
-		leave(LIST_FIRST(&cell->uses));
-	if (cell->state == CELL_TOLD)
-		send_frame(cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
-	LIST_REMOVE(cell, entry);
-	close_all(cell->sockets, CELL_SOCKETS);
-	free(cell->tenant);
-	free(cell->workspace);
-	free(cell->allow);
-	free(cell);
-}
-
-const char *egress_cell_tenant(const struct egress_cell *cell)
-{
-	return cell->tenant;
-}
-
-const char *egress_cell_workspace(const struct egress_cell *cell)
-{
-	return cell->workspace;
-}
-
-static bool is_address_used(const struct egress_cell *cell, uint16_t address)
-{
-	struct network_use *use;
-
-	LIST_FOREACH (use, &cell->uses, entry)
-		if (use->address == address)
-			return true;
-	return false;
-}
-
-/* Addresses count up, so that one is used again only when 65,535 calls have had others. */
-void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call)
-{
-	do
-		cell->last_address++;
-	while (cell->last_address == 0 || is_address_used(cell, cell->last_address));
-	use->cell = cell;
-	use->call = call;
-	use->address = cell->last_address;
-	use->port = cell->port;
-	LIST_INSERT_HEAD(&cell->uses, use, entry);
-	if (cell->state == CELL_TOLD)
-		send_call(use);
-}
-
-bool egress_use_end(struct network_use *use)
-{
-	const struct egress_call_end message = {.call = use->call};
-	uint8_t payload[16];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	if (!use->cell)
-		return false;
-	if (use->cell->state != CELL_TOLD) {
-		leave(use);
-		return false;
-	}
-	use->is_ending = true;
-	egress_call_end_put(&writer, &message);
-	send_frame(use->cell->link, EGRESS_CALL_END, use->cell->number,
-		(struct text){(char *)payload, writer.len}, NULL, 0);
-	return true;
-}
-
-void egress_use_forget(struct network_use *use)
-{
-	if (!use->cell)
-		return;
-	if (use->cell->state == CELL_TOLD && !use->is_ending)
-		(void)egress_use_end(use);
-	leave(use);
 }

@@ -58,35 +58,9 @@ bool egress_link_is_ready(const struct egress_link *link);
 /** Ends it. All cells have been freed before. NULL is allowed. */
 void egress_link_free(struct egress_link *link);
 
-struct egress_cell_words {
-	const char *tenant, *workspace; /* copied */
-	const char *allow;              /* what the workspace is narrowed to; NULL: it is not */
-};
-
 /**
- * Has the commands of a cell served at its @sockets (enum cell_socket), which are taken. Returns
- * NULL if memory is out.
+ * For egress_cell.c: sends a message of EGRESS_*, if cloister-egress is there. Takes the @n
+ * descriptors at @fds.
  */
-struct egress_cell *egress_cell_new(
-	struct egress_link *link, const struct egress_cell_words *words, const int *sockets);
-
-/** The cell ends, and all its connections; those who wait for their end are told. NULL is allowed.
- */
-void egress_cell_end(struct egress_cell *cell);
-/** The same without callbacks, for the shutdown. */
-void egress_cell_free(struct egress_cell *cell);
-
-const char *egress_cell_tenant(const struct egress_cell *cell);
-const char *egress_cell_workspace(const struct egress_cell *cell);
-
-/** A command @call begins: @use, whose ended and context are set, gets an address in @cell. */
-void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call);
-
-/**
- * Nothing is left of the command. Returns whether ended is called later, when all is known that
- * cloister-egress has to tell; otherwise nothing more comes.
- */
-bool egress_use_end(struct network_use *use);
-
-/** Nothing more is of interest: ended is not called any more. */
-void egress_use_forget(struct network_use *use);
+void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
+	int *fds, unsigned n);

@@ -17,6 +17,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/managed.h"

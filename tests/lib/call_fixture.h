@@ -19,7 +19,7 @@
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/usage.h"
 #include "tests/unit/fakes/clock.h"
-#include "tests/unit/fakes/egress_link.h"
+#include "tests/unit/fakes/egress_cell.h"
 #include "tests/unit/fakes/workspace.h"
 
 #include <event2/event.h>

@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: workspace egress_link clock */
+/* fakes: workspace egress_cell clock */
 // SPDX-License-Identifier: Apache-2.0
 /* The life of a call: every event in every state, for a command and for a file call. The test plays
  * the workspace and controls the clock. */

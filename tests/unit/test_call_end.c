@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: workspace egress_link clock */
+/* fakes: workspace egress_cell clock */
 // SPDX-License-Identifier: Apache-2.0
 /* How a call ended, as its answer reports it: the cause, the frames of its process, its output, and
  * the memory for the answer. */

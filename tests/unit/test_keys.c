@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: workspace egress_link clock disk */
+/* fakes: workspace egress_cell clock disk */
 // SPDX-License-Identifier: Apache-2.0
 /* Keys of calls: what each call with one is answered, what remains after a restart, and calls that
  * wait for the journal or for another call. The test plays the workspace. */

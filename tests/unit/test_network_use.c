@@ -3,6 +3,7 @@
 /* What is counted of a call, and the addresses that calls get, without a cloister-egress. */
 #include "common/cleanup.h"
 #include "common/wire_spawner.h"
+#include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 
 #include <setjmp.h>

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 
 #include <setjmp.h>

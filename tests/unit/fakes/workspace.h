@@ -13,7 +13,7 @@
 struct workspace {
 	size_t users;
 	struct workspace_entry *entry; /* the entry of the call; NULL: none has entered */
-	bool has_network;              /* calls that begin have one: fakes/egress_link.h */
+	bool has_network;              /* calls that begin have one: fakes/egress_cell.h */
 	bool heard;                    /* what workspace_has_heard() returns */
 	char log[256];                 /* "enter run body terminate kill cancel ..." */
 	int fds[FAKE_WORKSPACE_FDS];   /* of a command, which the test closes */

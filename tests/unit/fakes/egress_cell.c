@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/fakes/egress_link.h"
+#include "tests/unit/fakes/egress_cell.h"
 
 #include <stddef.h>
 
 static struct network_use *waiting;
 
-/* egress_link.h */
+/* egress_cell.h */
 
 void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call)
 {

@@ -3,7 +3,7 @@
 
 /* Replaces what calls use of supervisor/workspace/egress_link.c. */
 
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/egress_cell.h"
 
 /** cloister-egress has told all about the call that waits for it. */
 void fake_egress_sum(void);

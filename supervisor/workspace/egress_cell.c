@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. The cells that have a network, their sockets, and the calls in them. The
+ * spawner made the sockets before anything of the workspace ran; cloisterd only keeps them and
+ * passes duplicates on.
+ */
+#include "supervisor/workspace/egress_state.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+_Static_assert(EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
+		       EGRESS_HTTP == 1 << CELL_SOCKET_HTTP &&
+		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
+		       EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP,
+	"a cell's sockets come and go on in one order");
+
+static void close_all(int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		close_fd(&fds[i]);
+}
+
+void egress_cell_refuse(struct egress_cell *cell)
+{
+	close_all(cell->sockets, CELL_SOCKETS);
+	cell->state = CELL_REFUSED;
+}
+
+/* Duplicates all of the cell's sockets, or none. Returns 0 or -errno. */
+static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
+{
+	for (unsigned i = 0; i < CELL_SOCKETS; i++) {
+		ret[i] = fcntl(cell->sockets[i], F_DUPFD_CLOEXEC, 0);
+		if (ret[i] < 0) {
+			int r = -errno;
+
+			close_all(ret, i);
+			return r;
+		}
+	}
+	return 0;
+}
+
+static void send_call(const struct network_use *use)
+{
+	const struct egress_call message = {.call = use->call, .address = use->address};
+	uint8_t payload[32];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	egress_call_put(&writer, &message);
+	egress_link_send(use->cell->link, EGRESS_CALL, use->cell->number,
+		(struct text){(char *)payload, writer.len}, NULL, 0);
+}
+
+void egress_cell_tell(struct egress_cell *cell)
+{
+	const struct egress_open message = {.sockets = (1 << CELL_SOCKETS) - 1,
+		.tenant = text_from(cell->tenant),
+		.workspace = text_from(cell->workspace),
+		.is_narrowed = cell->allow != NULL,
+		.allow = text_from(cell->allow)};
+	static uint8_t payload[WIRE_PAYLOAD_MAX];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct network_use *use;
+	int fds[CELL_SOCKETS], r;
+
+	egress_open_put(&writer, &message);
+	r = wire_writer_ok(&writer) ? duplicate(cell, fds) : -EMSGSIZE;
+	if (r < 0) {
+		log_warning("the network of a workspace of the tenant %s cannot be served: %s",
+			cell->tenant, strerror(-r));
+		egress_cell_refuse(cell);
+		return;
+	}
+	cell->state = CELL_TOLD;
+	egress_link_send(cell->link, EGRESS_OPEN, cell->number,
+		(struct text){(char *)payload, writer.len}, fds, CELL_SOCKETS);
+	LIST_FOREACH (use, &cell->uses, entry)
+		send_call(use);
+}
+
+struct network_use *egress_cell_use(const struct egress_cell *cell, uint64_t call)
+{
+	struct network_use *use;
+
+	LIST_FOREACH (use, &cell->uses, entry)
+		if (use->call == call)
+			return use;
+	return NULL;
+}
+
+static void leave(struct network_use *use)
+{
+	LIST_REMOVE(use, entry);
+	use->cell = NULL;
+}
+
+void egress_use_over(struct network_use *use)
+{
+	bool waited = use->is_ending;
+
+	leave(use);
+	if (waited)
+		use->ended(use->context);
+}
+
+static char *copy(const char *text, bool *failed)
+{
+	char *made = text ? strdup(text) : NULL;
+
+	*failed |= text && !made;
+	return made;
+}
+
+struct egress_cell *egress_cell_new(
+	struct egress_link *link, const struct egress_cell_words *words, const int *sockets)
+{
+	struct egress_cell *cell = calloc(1, sizeof(*cell));
+	struct sockaddr_in address = {0};
+	socklen_t size = sizeof(address);
+	bool failed = false;
+
+	if (!cell) {
+		for (unsigned i = 0; i < CELL_SOCKETS; i++)
+			close(sockets[i]);
+		return NULL;
+	}
+	LIST_INIT(&cell->uses);
+	cell->link = link;
+	memcpy(cell->sockets, sockets, sizeof(cell->sockets));
+	cell->number = ++link->last_cell;
+	if (getsockname(sockets[CELL_SOCKET_PROXY], (struct sockaddr *)&address, &size) == 0)
+		cell->port = ntohs(address.sin_port);
+	cell->tenant = copy(words->tenant, &failed);
+	cell->workspace = copy(words->workspace, &failed);
+	cell->allow = copy(words->allow, &failed);
+	LIST_INSERT_HEAD(&link->cells, cell, entry);
+	if (failed) {
+		egress_cell_free(cell);
+		return NULL;
+	}
+	if (link->gone)
+		egress_cell_refuse(cell);
+	else if (link->ready)
+		egress_cell_tell(cell);
+	return cell;
+}
+
+void egress_cell_end(struct egress_cell *cell)
+{
+	struct network_use *use, *next;
+
+	if (!cell)
+		return;
+	for (use = LIST_FIRST(&cell->uses); use; use = next) {
+		next = LIST_NEXT(use, entry);
+		egress_use_over(use);
+	}
+	egress_cell_free(cell);
+}
+
+void egress_cell_free(struct egress_cell *cell)
+{
+	if (!cell)
+		return;
+	while (!LIST_EMPTY(&cell->uses))
+		leave(LIST_FIRST(&cell->uses));
+	if (cell->state == CELL_TOLD)
+		egress_link_send(
+			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
+	LIST_REMOVE(cell, entry);
+	close_all(cell->sockets, CELL_SOCKETS);
+	free(cell->tenant);
+	free(cell->workspace);
+	free(cell->allow);
+	free(cell);
+}
+
+const char *egress_cell_tenant(const struct egress_cell *cell)
+{
+	return cell->tenant;
+}
+
+const char *egress_cell_workspace(const struct egress_cell *cell)
+{
+	return cell->workspace;
+}
+
+static bool is_address_used(const struct egress_cell *cell, uint16_t address)
+{
+	struct network_use *use;
+
+	LIST_FOREACH (use, &cell->uses, entry)
+		if (use->address == address)
+			return true;
+	return false;
+}
+
+/* Addresses count up, so that one is used again only when 65,535 calls have had others. */
+void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call)
+{
+	do
+		cell->last_address++;
+	while (cell->last_address == 0 || is_address_used(cell, cell->last_address));
+	use->cell = cell;
+	use->call = call;
+	use->address = cell->last_address;
+	use->port = cell->port;
+	LIST_INSERT_HEAD(&cell->uses, use, entry);
+	if (cell->state == CELL_TOLD)
+		send_call(use);
+}
+
+bool egress_use_end(struct network_use *use)
+{
+	const struct egress_call_end message = {.call = use->call};
+	uint8_t payload[16];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (!use->cell)
+		return false;
+	if (use->cell->state != CELL_TOLD) {
+		leave(use);
+		return false;
+	}
+	use->is_ending = true;
+	egress_call_end_put(&writer, &message);
+	egress_link_send(use->cell->link, EGRESS_CALL_END, use->cell->number,
+		(struct text){(char *)payload, writer.len}, NULL, 0);
+	return true;
+}
+
+void egress_use_forget(struct network_use *use)
+{
+	if (!use->cell)
+		return;
+	if (use->cell->state == CELL_TOLD && !use->is_ending)
+		(void)egress_use_end(use);
+	leave(use);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the two halves of cloisterd's side of cloister-egress share: only egress_link.c, which has
+ * the connection, and egress_cell.c, which has the cells and their calls, include it.
+ */
+
+#include "common/channel.h"
+#include "common/wire_spawner.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
+#include "supervisor/workspace/egress_cell.h"
+#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/helper_process.h"
+
+/* A cell, of which cloister-egress knows once it has been told: */
+enum cell_state {
+	CELL_UNKNOWN, /* the link is not ready */
+	CELL_TOLD,
+	CELL_REFUSED, /* and it does not serve it: its sockets are closed */
+};
+
+struct egress_cell {
+	LIST_ENTRY(egress_cell) entry;
+	struct egress_link *link;
+	uint64_t number;
+	enum cell_state state;
+	/* Duplicates go to each cloister-egress that connects. All -1: closed. */
+	int sockets[CELL_SOCKETS];
+	char *tenant, *workspace, *allow;
+	uint16_t last_address, port;
+	LIST_HEAD(, network_use) uses;
+};
+
+struct egress_link {
+	struct helper_process process;
+	int listener;
+	uid_t uid;
+	struct watch connections;
+	struct event_base *base;
+	struct channel channel; /* zeroed: there is none */
+	bool has_channel, ready;
+	bool takes_fds; /* the kernel cannot refuse descriptors from the peer */
+	bool is_torn;   /* a message could not be sent */
+	bool gone;      /* it was cloisterd's own process, and has ended */
+	struct watch watch;
+	struct loop_turn_task flush;
+	struct timer retry;
+	const struct egress_observer *observer;
+	uint64_t last_cell;
+	unsigned refused; /* connections of other users */
+	LIST_HEAD(, egress_cell) cells;
+};
