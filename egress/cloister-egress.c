@@ -10,6 +10,7 @@
  */
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/landlock.h"
 #include "common/monotonic.h"
 #include "egress/confine.h"
 #include "egress/conn.h"
@@ -109,6 +110,7 @@ int main(int argc, char **argv)
 	else if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		die("PR_SET_PDEATHSIG", errno);
 	make_loop(&egress);
+	egress.landlock_abi = (uint32_t)landlock_abi(); /* which the filter refuses later */
 	r = egress_confine(argv[2][0] ? argv[2] : NULL, egress.policy, &step);
 	if (r < 0)
 		die(step, r);

@@ -75,6 +75,7 @@ enum { EGRESS_PRIORITY_CHANNEL, EGRESS_PRIORITY_OTHER, EGRESS_PRIORITIES };
 struct egress {
 	struct event_base *base;
 	bool is_system;
+	uint32_t landlock_abi;
 	struct egress_policy *policy;
 	struct resolver *resolver;
 	struct channel channel;

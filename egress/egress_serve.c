@@ -4,7 +4,6 @@
  * new begins while many events wait, and requests are not read while answers do.
  */
 #include "common/cleanup.h"
-#include "common/landlock.h"
 #include "egress/conn_state.h"
 
 #include <errno.h>
@@ -225,7 +224,7 @@ bool egress_is_behind(const struct egress *egress)
 
 int egress_begin(struct egress *egress, int channel_fd)
 {
-	struct egress_ready ready = {.abi = (uint32_t)landlock_abi()};
+	struct egress_ready ready = {.abi = egress->landlock_abi};
 	uint8_t bytes[16];
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
 
