@@ -188,7 +188,8 @@ static void test_list(void **state)
 		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
 		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"@/root/a\",\"kind\":"
 				   "\"directory\",\"root\":\"@/root/"
-				   "a\",\"tenant\":\"one\",\"open\":true,\"created\":null,\"bytes\":8192,\"files\":2},"
+				   "a\",\"tenant\":\"one\",\"open\":true,\"created\":null,"
+				   "\"bytes\":8192,\"files\":2},"
 				   "{\"workspace\":\"w\",*\"open\":false,*}]}")},
 		{NOTIFICATION("workspace.list", "{}"), NULL},
 	};
