@@ -466,10 +466,11 @@ enum tool_error patch_text_read(struct text visible_root, struct text patch, str
 		return TOOL_BUSY;
 	reader.parts = wire_writer(buffer, size);
 	read = read_patch(&reader);
-	if (read && wire_writer_ok(&reader.parts))
-		*ret = (struct patch_text){.parts = buffer,
-			.len = reader.parts.len,
-			.first = TAKE_PTR(reader.paths[0])};
+	if (read && wire_writer_ok(&reader.parts)) {
+		ret->parts = buffer;
+		ret->len = reader.parts.len;
+		ret->first = TAKE_PTR(reader.paths[0]);
+	}
 	for (size_t i = 0; i < reader.n_paths; i++)
 		free(reader.paths[i]);
 	if (ret->parts)

@@ -58,8 +58,24 @@ def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
     return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
-def files_write(path, size, create_dirs=0, durable=0, expect=""):
-    return text(path) + text(expect) + struct.pack("=QBB", size, create_dirs, durable)
+def files_write(path, size, create_dirs=0, durable=0, expect="", held=0):
+    return text(path) + text(expect) + struct.pack("=QBBB", size, create_dirs, durable, held)
+
+
+def files_edit(path, size, durable=0, expect="", held=0):
+    return text(path) + text(expect) + struct.pack("=QBB", size, durable, held)
+
+
+def edit(old, new, everywhere=0):
+    return struct.pack("=B", everywhere) + text(old) + text(new)
+
+
+def files_patch(size, durable=0):
+    return struct.pack("=QB", size, durable)
+
+
+def patch_part(kind, content=""):
+    return kind.encode() + text(content)
 
 
 def files_list(path, pattern="", recursive=0, gitignore=0, entries=100):

@@ -230,7 +230,7 @@ for high in (0, 1 << 32):
           call(ioprio, 1 | high, init, 3 << 13), call(ioprio, 3 | high, 1000, 3 << 13))
 print(call(prlimit, 1, 7, 0, at), call(prlimit, os.getpid(), 7, 0, at), call(prlimit, os.getpid(), 7, at, 0))
 print(call(setpriority, 0, 0, 5), call(setpriority, 1, 0, 6), call(ioprio, 1, 0, 3 << 13))
-print(os.getpriority(os.PRIO_PROCESS, 1), os.sched_getscheduler(1))
+print(os.getpriority(os.PRIO_PROCESS, 1), os.sched_getscheduler(1) & ~os.SCHED_RESET_ON_FORK)
 os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
 """) == [" ".join(["EPERM"] * 11)] * 2 + ["0 0 0", "0 0 0", "0 0"]
 

@@ -145,7 +145,7 @@ def run(*arguments, fds=2, **keywords):
 
 # The bytes, and how many pipes are sent with the first of them.
 TO_WORKER = {
-    "a type of nobody's": (frame(9), 0),
+    "a type of nobody's": (frame(31), 0),
     "no type": (frame(0), 0),
     "an answer's type": (frame(COMMAND_ENDED, 1, command_ended()), 0),
     "another version": (frame(COMMAND_KILL, 1, version=0), 0),
@@ -224,7 +224,7 @@ def test_more_commands_than_there_may_be(cell):
 READ_X, WRITE_X = files_read("x"), files_write("x", 4)
 TO_FILES = {
     "no type": frame(0),
-    "a type of nobody's": frame(9),
+    "a type of nobody's": frame(31),
     "an answer's type": frame(FILES_END, 1, files_end()),
     "another version": frame(FILES_READ, 1, READ_X, version=2),
     "a length beyond every frame": frame(FILES_BODY, 1, length=PAYLOAD_MAX + 1),
@@ -239,6 +239,13 @@ TO_FILES = {
     "more content than announced": frame(FILES_WRITE, 1, WRITE_X) + frame(FILES_BODY, 1, b"12345"),
     "one number for two writes": frame(FILES_WRITE, 1, WRITE_X) * 2,
     "a longer write": frame(FILES_WRITE, 1, WRITE_X + b"x"),
+    "half a hold": frame(FILES_WRITE, 1, files_write("x", 4, held=2)),
+    "an order for what is not held": frame(FILES_WRITE, 1, WRITE_X) + frame(FILES_GO, 1),
+    "a longer edit": frame(FILES_EDIT, 1, files_edit("x", 4) + b"x"),
+    "more of an edit than announced": frame(FILES_EDIT, 1, files_edit("x", 4)) + frame(FILES_BODY, 1, b"12345"),
+    "a longer patch": frame(FILES_PATCH, 1, files_patch(4) + b"x"),
+    "more of a patch than announced": frame(FILES_PATCH, 1, files_patch(4)) + frame(FILES_BODY, 1, b"12345"),
+    "too large a patch": frame(FILES_PATCH, 1, files_patch(2 ** 63)),
     "a longer listing": frame(FILES_LIST, 1, files_list(".") + b"x"),
     "a listing's pattern that is too long": frame(FILES_LIST, 1, files_list(".", "x" * 8193)),
     "a longer search": frame(FILES_SEARCH, 1, files_search("x") + b"x"),
@@ -273,14 +280,30 @@ def paths_out(cell, target):
             "/dev/null", "", "x\0y", "../" * 1000 + "etc/passwd", "//etc/passwd"]
 
 
+def edit_of(path, *edits):
+    body = b"".join(edits)
+    return frame(FILES_EDIT, 1, files_edit(path, len(body))) + frame(FILES_BODY, 1, body)
+
+
+def patch_of(*parts):
+    body = b"".join(parts)
+    return frame(FILES_PATCH, 1, files_patch(len(body))) + frame(FILES_BODY, 1, body)
+
+
 def test_no_path_leads_out(cell, outside):
+    (cell.path / "inside").write_text("inside\n")
+    hunk = [patch_part("H"), patch_part("-", "inside\n"), patch_part("+", "evil\n")]
     for path in paths_out(cell, outside):
         for request in (frame(FILES_READ, 1, files_read(path, raw=1)), frame(FILES_LIST, 1, files_list(path, recursive=1)),
                         frame(FILES_SEARCH, 1, files_search("cloister-secret|root", path)),
-                        frame(FILES_WRITE, 1, files_write(path, 4, 1)) + frame(FILES_BODY, 1, b"evil")):
+                        frame(FILES_WRITE, 1, files_write(path, 4, 1)) + frame(FILES_BODY, 1, b"evil"),
+                        edit_of(path, edit("cloister-secret", "evil")), patch_of(patch_part("A", path), patch_part("+", "evil\n")),
+                        patch_of(patch_part("D", path)), patch_of(patch_part("U", path), *hunk),
+                        patch_of(patch_part("U", "inside"), patch_part("M", path), *hunk)):
             *content, end = cell.ask_files(request)
             error = end_of(end[2])[0]
             assert error != 0 and not content, (path, request[:32], content)
+    assert (cell.path / "inside").read_text() == "inside\n"
     assert outside.read_text() == "cloister-secret"
     assert os.listdir(outside.parent) == ["secret"]
 

@@ -102,10 +102,11 @@ static bool join_lines(struct patch_hunk *hunk)
 		new_len += hunk->runs[i].type != PATCH_PART_REMOVED ? len : 0;
 	}
 	/* A newline is before the old lines, so that they are looked for at beginnings of lines. */
-	hunk->buffer = old_lines = malloc(1 + old_len + new_len);
+	hunk->buffer = malloc(1 + old_len + new_len);
 	if (!hunk->buffer)
 		return false;
-	*old_lines++ = '\n';
+	hunk->buffer[0] = '\n';
+	old_lines = hunk->buffer + 1;
 	new_lines = old_lines + old_len;
 	hunk->old_lines = (struct text){old_lines, old_len};
 	hunk->new_lines = (struct text){new_lines, new_len};
