@@ -253,11 +253,9 @@ static enum verdict reference(
 
 		at += split_hunk(patched->parts + at, patched->n_parts - at, crlf, &hunk);
 		place = place_of(&file, &hunk);
-		if (hunk.old_lines.too_many)
-			verdict = NOT_JUDGED;
-		else if (place == SIZE_MAX)
+		if (!hunk.old_lines.too_many && place == SIZE_MAX)
 			verdict = REFUSED;
-		else if (!mark(&marks, &hunk, place, ++number, &overlap))
+		else if (hunk.old_lines.too_many || !mark(&marks, &hunk, place, ++number, &overlap))
 			verdict = NOT_JUDGED;
 	}
 	if (verdict == MADE && (overlap || meet(&marks, file.count)))

@@ -272,7 +272,7 @@ def test_denials(user_place):
 
         for _ in range(3):
             egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-        egress.say(scripted_egress.DENIED, cell.number, denied(0, "2001:db8::1", port=80, via=scripted_egress.HTTP))
+        egress.say(scripted_egress.DENIED, cell.number, denied(0, "2001:db8::1", port=80, via=scripted_egress.VIA_HTTP))
         assert procfs.eventually(lambda: len(listed()) == 2)
         first, second = listed()
         assert first.pop("time_ms") > 1e12 and first.pop("age_ms") >= 0

@@ -294,15 +294,20 @@ def test_no_path_leads_out(cell, outside):
     (cell.path / "inside").write_text("inside\n")
     hunk = [patch_part("H"), patch_part("-", "inside\n"), patch_part("+", "evil\n")]
     for path in paths_out(cell, outside):
+        # cloisterd names no such path in a patch: a files process that meets one ends.
+        patches = [] if path == "" or "\0" in path else [
+            patch_of(patch_part("A", path), patch_part("+", "evil\n")), patch_of(patch_part("D", path)),
+            patch_of(patch_part("U", path), *hunk), patch_of(patch_part("U", "inside"), patch_part("M", path), *hunk)]
         for request in (frame(FILES_READ, 1, files_read(path, raw=1)), frame(FILES_LIST, 1, files_list(path, recursive=1)),
                         frame(FILES_SEARCH, 1, files_search("cloister-secret|root", path)),
                         frame(FILES_WRITE, 1, files_write(path, 4, 1)) + frame(FILES_BODY, 1, b"evil"),
-                        edit_of(path, edit("cloister-secret", "evil")), patch_of(patch_part("A", path), patch_part("+", "evil\n")),
-                        patch_of(patch_part("D", path)), patch_of(patch_part("U", path), *hunk),
-                        patch_of(patch_part("U", "inside"), patch_part("M", path), *hunk)):
+                        edit_of(path, edit("cloister-secret", "evil")), *patches):
             *content, end = cell.ask_files(request)
             error = end_of(end[2])[0]
-            assert error != 0 and not content, (path, request[:32], content)
+            # What went wrong with an edit or a patch may name the path that was asked for.
+            told = [payload for kind, _, payload, _ in content if kind == FILES_TROUBLE]
+            assert error != 0 and len(told) == len(content), (path, request[:32], content)
+            assert not [payload for payload in told if b"cloister-secret" in payload or b"root:" in payload], (path, told)
     assert (cell.path / "inside").read_text() == "inside\n"
     assert outside.read_text() == "cloister-secret"
     assert os.listdir(outside.parent) == ["secret"]
