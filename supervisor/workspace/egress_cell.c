@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "supervisor/base/log.h"
 
 #include <errno.h>
@@ -61,11 +62,15 @@ static void send_call(const struct network_use *use)
 		(struct text){(char *)payload, writer.len}, NULL, 0);
 }
 
+/*
+ * A message has names, and a directory is called by its path, which may be longer. The name of a
+ * tenant in a configuration fits; that of user mode, a user's, may not, and nothing depends on it.
+ */
 void egress_cell_tell(struct egress_cell *cell)
 {
 	const struct egress_open message = {.sockets = (1 << CELL_SOCKETS) - 1,
-		.tenant = text_from(cell->tenant),
-		.workspace = text_from(cell->workspace),
+		.tenant = utf8_cut(text_from(cell->tenant), LIMIT_CONFIG_NAME_BYTES),
+		.workspace = utf8_cut(text_from(cell->workspace), LIMIT_NAME_BYTES),
 		.is_narrowed = cell->allow != NULL,
 		.allow = text_from(cell->allow)};
 	static uint8_t payload[WIRE_PAYLOAD_MAX];

@@ -711,6 +711,19 @@ def test_real_refusals(real, web, host, reason):
     assert web.connections == before
 
 
+def test_real_directory_with_a_long_path(real, web):
+    """A directory is called by its path. One that is longer than any name ends nobody's network."""
+    with real.connect() as other, real.connect() as client:
+        other.call("workspace.open", {"workspace": "one"})
+        deep = real.area.new_directory() / ("d" * 200) / ("e" * 200)
+        with acting_as(os.getuid()):
+            deep.mkdir(parents=True)
+        (real.account.give_away if real.system else real.account.own)(deep)
+        client.call("workspace.open", {"root": str(deep), "tenant": "net"})
+        for each in (client, other):
+            assert observe(each, f"curl -sS http://open.test:{web.port}/")["output"]["stdout"] == "from the host"
+
+
 def test_real_refusals_in_parallel(real):
     """Each observation has its own refusal, and no other's."""
     with real.connect() as client:
