@@ -97,14 +97,45 @@ static int parse_url(struct text url, struct http_head *head)
 	return host_port_parse((struct text){url.data, n}, 80, &head->host, &head->port);
 }
 
-static int check_fields(struct text fields)
+static struct text trimmed(struct text text)
 {
-	struct text line;
+	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+		text.data++;
+		text.len--;
+	}
+	while (text.len > 0 && strchr(" \t", text.data[text.len - 1]))
+		text.len--;
+	return text;
+}
+
+/* Keeps the words of a field Connection, once, because each other field is compared with them. */
+static int take_named(struct text value, struct http_head *head)
+{
+	while (value.len > 0) {
+		struct text word = trimmed(text_take(&value, ','));
+
+		if (word.len == 0)
+			continue;
+		if (head->n_named == HTTP_HEAD_NAMED)
+			return -EBADMSG;
+		head->named[head->n_named++] = word;
+	}
+	return 0;
+}
+
+static int check_fields(struct http_head *head)
+{
+	struct text fields = head->fields, line;
 
 	for (unsigned n = 0; fields.len > 0; n++) {
-		if (n == LIMIT_EGRESS_FIELDS || take_line(&fields, &line) < 0)
+		struct text name;
+
+		if (n == LIMIT_EGRESS_FIELDS || take_line(&fields, &line) < 0 ||
+			!memchr(line.data, ':', line.len))
 			return -EBADMSG;
-		if (!memchr(line.data, ':', line.len) || !is_token(text_take(&line, ':')))
+		name = text_take(&line, ':');
+		if (!is_token(name) ||
+			(same_word(name, "Connection") && take_named(line, head) < 0))
 			return -EBADMSG;
 	}
 	return 0;
@@ -119,7 +150,7 @@ static int split(struct text bytes, struct http_head *head, struct text *ret_tar
 		take_line(&bytes, &line) < 0 || split_first_line(line, head, ret_target) < 0)
 		return -EBADMSG;
 	head->fields = (struct text){bytes.data, bytes.len - line_end.len};
-	return check_fields(head->fields);
+	return check_fields(head);
 }
 
 int http_head_parse(struct text bytes, struct http_head *ret)
@@ -140,17 +171,6 @@ int http_head_parse(struct text bytes, struct http_head *ret)
 	if (r == 0)
 		*ret = head;
 	return r;
-}
-
-static struct text trimmed(struct text text)
-{
-	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-		text.data++;
-		text.len--;
-	}
-	while (text.len > 0 && strchr(" \t", text.data[text.len - 1]))
-		text.len--;
-	return text;
 }
 
 int http_head_parse_origin(struct text bytes, struct http_head *ret)
@@ -197,27 +217,17 @@ struct text http_head_host(struct text head)
 	return (struct text){0};
 }
 
-/* Whether the fields called @name list the word @word. */
-static bool lists(struct text fields, const char *name, struct text word)
+static bool names_field(const struct http_head *head, struct text name)
 {
-	struct text line;
-
-	while (take_line(&fields, &line) == 0) {
-		if (!same_word(text_take(&line, ':'), name))
-			continue;
-		while (line.len > 0) {
-			struct text item = trimmed(text_take(&line, ','));
-
-			if (item.len == word.len &&
-				strncasecmp(item.data, word.data, word.len) == 0)
-				return true;
-		}
-	}
+	for (size_t i = 0; i < head->n_named; i++)
+		if (head->named[i].len == name.len &&
+			strncasecmp(head->named[i].data, name.data, name.len) == 0)
+			return true;
 	return false;
 }
 
 /* Fields for the proxy itself, or for the connection to it: RFC 9110, 7.6.1. */
-static bool is_for_proxy(struct text name, struct text fields)
+static bool is_for_proxy(struct text name, const struct http_head *head)
 {
 	static const char *const names[] = {"Host", "Connection", "Keep-Alive", "Proxy-Connection",
 		"Proxy-Authorization", "Proxy-Authenticate", "TE"};
@@ -229,7 +239,7 @@ static bool is_for_proxy(struct text name, struct text fields)
 	if (same_word(name, "Upgrade") || same_word(name, "Content-Length") ||
 		same_word(name, "Transfer-Encoding"))
 		return false;
-	return lists(fields, "Connection", name);
+	return names_field(head, name);
 }
 
 static int append(struct byte_queue *queue, struct text text)
@@ -245,7 +255,7 @@ static int append_fields(const struct http_head *head, struct byte_queue *queue)
 	while (r == 0 && take_line(&fields, &line) == 0) {
 		struct text rest = line;
 
-		if (is_for_proxy(text_take(&rest, ':'), head->fields))
+		if (is_for_proxy(text_take(&rest, ':'), head))
 			continue;
 		r = append(queue, line);
 		if (r == 0)
@@ -270,7 +280,7 @@ static int append_authority(
 
 int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
 {
-	bool upgrade = lists(head->fields, "Connection", TEXT_LITERAL("upgrade"));
+	bool upgrade = names_field(head, TEXT_LITERAL("upgrade"));
 	bool is_options = text_equal(head->method, TEXT_LITERAL("OPTIONS"));
 	bool bare = head->path.len == 0;
 	int r = append(queue, head->method);
@@ -361,7 +371,7 @@ static int append_kept(const struct http_head *head, struct text secret, struct 
 	while (r == 0 && take_line(&fields, &line) == 0) {
 		struct text rest = line, name = text_take(&rest, ':');
 
-		if (is_for_proxy(name, head->fields) || is_kept_back(name, secret))
+		if (is_for_proxy(name, head) || is_kept_back(name, secret))
 			continue;
 		r = append(queue, line);
 		if (r == 0)

@@ -16,6 +16,9 @@ enum http_kind {
 	HTTP_ORIGIN,      /* METHOD /PATH, and a field Host */
 };
 
+/* Fields that a client may name in Connection, of which those that exist are a few. */
+#define HTTP_HEAD_NAMED 32
+
 struct http_head {
 	enum http_kind kind;
 	bool is_http10; /* of HTTP/1.0 */
@@ -24,6 +27,8 @@ struct http_head {
 	struct text method;
 	struct text path;   /* of HTTP_ABSOLUTE, with the query; may lack the leading slash */
 	struct text fields; /* the lines after the first, each with CRLF */
+	struct text named[HTTP_HEAD_NAMED]; /* what its fields Connection list */
+	size_t n_named;
 };
 
 /**
@@ -34,8 +39,9 @@ size_t http_head_end(struct text bytes, size_t seen);
 
 /**
  * Parses a whole head, strictly: lines end with CRLF, no line continues another, no control
- * characters. Texts in @ret are borrowed from @head. Returns 0; -EBADMSG if it is not such a head;
- * -EINVAL if only the host is none; -EPROTONOSUPPORT for a URL of another scheme than http.
+ * characters, no more than HTTP_HEAD_NAMED words in Connection. Texts in @ret are borrowed from
+ * @head. Returns 0; -EBADMSG if it is not such a head; -EINVAL if only the host is none;
+ * -EPROTONOSUPPORT for a URL of another scheme than http.
  */
 int http_head_parse(struct text head, struct http_head *ret);
 

@@ -91,6 +91,25 @@ static void test_many_fields(void **state)
 	assert_int_equal(http_head_parse(text_from(head), &parsed), -EBADMSG);
 }
 
+/* Each field is compared with each word of Connection: there are few, however long the head is. */
+static void test_many_words(void **state)
+{
+	char head[LIMIT_EGRESS_HEAD_BYTES] = "GET http://a/ HTTP/1.1\r\nConnection: ";
+	size_t begin = strlen(head);
+	struct http_head parsed;
+
+	(void)state;
+	for (unsigned i = 0; i < HTTP_HEAD_NAMED; i++)
+		strcat(head, "a, ");
+	strcat(head, ",, ,\r\n\r\n");
+	assert_int_equal(http_head_parse(text_from(head), &parsed), 0);
+	head[begin] = '\0';
+	for (unsigned i = 0; i < HTTP_HEAD_NAMED; i++)
+		strcat(head, "a,");
+	strcat(head, "\r\nconnection:a\r\n\r\n");
+	assert_int_equal(http_head_parse(text_from(head), &parsed), -EBADMSG);
+}
+
 static void check_rewrite(const char *head, const char *expected)
 {
 	struct byte_queue queue = {0};
@@ -415,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_head_end),
 		cmocka_unit_test(test_many_fields),
+		cmocka_unit_test(test_many_words),
 		cmocka_unit_test(test_rewrite),
 		cmocka_unit_test(test_framing),
 		cmocka_unit_test(test_body),
