@@ -195,11 +195,11 @@ void conn_renew(struct conn *conn)
 	reason = judge_again(conn, &rule);
 	if (reason == 0)
 		return;
-	if (conn->state != CONN_RELAYING) {
+	if (conn->state != CONN_RELAYING && conn->ways[CONN_IN].bytes == 0) {
 		conn_refuse(conn, reason, rule, none);
 		return;
 	}
-	/* Bytes have passed: it is both a refusal and a connection that has ended. */
+	/* In a tunnel, or behind a part of an answer, a refusal would be read as more of it. */
 	conn->reason = reason;
 	conn_tell_refusal(conn, rule, none);
 	conn_abort(conn);

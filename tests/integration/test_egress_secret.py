@@ -490,6 +490,22 @@ def test_reload(running, api):
     assert "second-secret" not in running.logged()
 
 
+def test_a_reload_that_takes_the_network_in_the_middle_of_an_answer(running, api):
+    """What the client has of the answer stays a part of it: it is reset, and gets nothing else."""
+    half = b"HTTP/1.1 200 OK\r\n\r\nhalf"
+    api.stream = lambda connection: (connection.sendall(half), authority.rest(connection))
+    with egress.client(running.open()) as connection:
+        connection.sendall(get())
+        assert connection.recv(100) == half
+        running.configure(running.config.read_text().replace("network = egress", "network = none"))
+        running.link.send(egress.RELOAD)
+        assert running.link.denied()["reason"] == "not_allowed"
+        closed = running.link.expect(egress.CLOSED)
+        assert (closed["reason"], closed["in"]) == ("not_allowed", len(half))
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1000)
+
+
 LINE = 'egress_secret = openai host=api.test header="Authorization: Bearer" file={directory}/key'
 
 
