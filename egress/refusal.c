@@ -77,8 +77,8 @@ void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule,
 	bool told;
 
 	conn->reason = (uint8_t)reason;
-	/* A host that was refused after all is not one that was reached. */
-	conn->is_connected = false;
+	/* A host that has got nothing is not one that was reached. */
+	conn->is_connected &= conn->ways[CONN_OUT].bytes > 0;
 	told = conn_tell_refusal(conn, rule, named);
 	resolver_cancel(TAKE_PTR(conn->query));
 	conn_watch_remote(conn, 0);

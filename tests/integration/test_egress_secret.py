@@ -312,6 +312,20 @@ def test_request_in_crumbs(running, api):
     assert api.requests[0][1] == b"hello, world!!!"
 
 
+def test_what_was_sent_before_a_refusal_is_told(running, api):
+    """A program cannot send much to the host and then have it count as a request that never was."""
+    port = running.open()
+    running.call(7)
+    body = b"%x\r\n%s\r\n" % (500_000, bytes(500_000))
+    answer = ask(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + body + b"broken")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert running.link.denied()["reason"] == "bad_request"
+    closed = running.link.expect(egress.CLOSED)
+    assert closed["reason"] == "bad_request" and closed["out"] > 400_000
+    running.call_end(7)
+    assert running.link.expect(egress.CALL_ENDED)["out"] == closed["out"]
+
+
 def test_a_cut_off_request_is_none(running, api):
     with egress.client(running.open()) as connection:
         connection.sendall(POST + b"Content-Length: 100\r\n\r\nabc")
