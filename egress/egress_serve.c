@@ -160,7 +160,8 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	if (r < 0)
 		end();
 	event_del(&egress->writable);
-	while ((conn = TAILQ_FIRST(&egress->waiting))) {
+	/* A connection may have a next event at once, which has to be taken as well. */
+	while (channel_waiting(&egress->channel) == 0 && (conn = TAILQ_FIRST(&egress->waiting))) {
 		egress_wait_no_more(egress, conn);
 		conn_told(conn);
 	}

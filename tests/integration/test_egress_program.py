@@ -1016,6 +1016,41 @@ def test_refused_names_over_tcp_wait_for_cloisterd(running, transparent):
         asking.join()
 
 
+def test_many_refused_names_over_tcp_wait_for_cloisterd(running, transparent):
+    """When it reads again, no question is answered whose event waits in cloister-egress."""
+    question = framed(egress.question("example.com"))
+    event = wire.HEADER.size + struct.calcsize("=Q") + len(wire.text("example.com")) + struct.calcsize("=IBB") + \
+        len(wire.text(""))
+    with contextlib.ExitStack() as stack:
+        asking = [stack.enter_context(egress.client(transparent[3])) for _ in range(60)]
+        for each in asking:
+            each.sendall(30 * question)
+        events, poll, by_fd = running.link.socket, select.poll(), {each.fileno(): each for each in asking}
+        for each in asking:
+            poll.register(each, select.POLLIN)
+
+        def answers():
+            came = 0
+            while ready := poll.poll(300):  # only shows that nothing more comes
+                for fd, _ in ready:
+                    data = by_fd[fd].recv(65536)
+                    assert data
+                    came += len(data)
+            return came // len(question)
+
+        answered, read = answers(), 0
+        assert 0 < answered < 60 * 30
+        left = unread(events)
+        while read < left:
+            read += len(events.recv(left - read))
+        answered += answers()
+        assert answered * event <= read + unread(events)
+
+
+def unread(connection):
+    return struct.unpack("=i", fcntl.ioctl(connection, termios.FIONREAD, bytes(4)))[0]
+
+
 def ask_for_page(port, head):
     with egress.client(port) as connection:
         connection.sendall(head)
