@@ -170,17 +170,16 @@ static uint8_t judge_again(const struct conn *conn, const char **ret_rule)
 	*ret_rule = NULL;
 	if (!policy)
 		return EGRESS_NOT_ALLOWED;
-	/* One request, which no rule of egress_allow has allowed. */
-	if (conn->secret)
-		return 0;
-	verdict = rules_judge(&policy->allow, &policy->deny,
-		cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, conn->port);
+	verdict = conn->secret ? conn_judge_secret(conn)
+			       : rules_judge(&policy->allow, &policy->deny,
+					 cell->is_narrowed ? &cell->narrowed : NULL, &conn->host,
+					 conn->port);
 	*ret_rule = verdict.rule ? verdict.rule->written : NULL;
 	if (verdict.reason != 0)
 		return (uint8_t)verdict.reason;
 	/* Nothing has seen what it speaks. */
-	if (conn->port == 443 && conn->any_protocol && conn->via != EGRESS_VIA_TRANSPARENT &&
-		!verdict.any_protocol && !policy->sni_off)
+	if (!conn->secret && conn->port == 443 && conn->any_protocol &&
+		conn->via != EGRESS_VIA_TRANSPARENT && !verdict.any_protocol && !policy->sni_off)
 		return EGRESS_SNI_MISMATCH;
 	return peer_is_permitted(conn) ? 0 : EGRESS_PRIVATE_ADDRESS;
 }

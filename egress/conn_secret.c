@@ -21,6 +21,7 @@
 #define CHUNKS_ONCE 4          /* of one way, before others have their turn */
 
 struct conn_secret {
+	struct host asked;          /* the name that stands for it */
 	struct secret_value *value; /* NULL when all of it is sent */
 	size_t sent;                /* of the value */
 	struct byte_queue head;     /* what comes before it */
@@ -88,6 +89,19 @@ static int keep_body(struct conn *conn, struct http_body *body, size_t head_len)
 	return r;
 }
 
+struct verdict conn_judge_secret(const struct conn *conn)
+{
+	const struct cell *cell = conn->cell;
+	const struct secret *found = NULL;
+	struct verdict verdict = secret_judge(cell->tenant->policy,
+		cell->is_narrowed ? &cell->narrowed : NULL, &conn->secret->asked, &found);
+
+	if (verdict.reason == 0 &&
+		(!host_equal(&found->host, &conn->host) || found->port != conn->port))
+		verdict = (struct verdict){.reason = EGRESS_NOT_ALLOWED};
+	return verdict;
+}
+
 void conn_take_secret(struct conn *conn, const struct http_head *head, size_t len)
 {
 	const struct secret *found = conn_find_secret(conn);
@@ -115,6 +129,7 @@ void conn_take_secret(struct conn *conn, const struct http_head *head, size_t le
 		return;
 	}
 	secret->value = secret_value_hold(found->value);
+	secret->asked = conn->host;
 	conn->host = found->host;
 	conn->port = found->port;
 	conn->via = EGRESS_VIA_SECRET;

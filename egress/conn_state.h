@@ -134,6 +134,8 @@ void conn_count(struct conn *conn, enum conn_direction way, uint64_t n);
 /* conn_secret.c: CONN_TLS and CONN_ASKING */
 /** Returns the secret that conn->host names, or NULL after a refusal. */
 const struct secret *conn_find_secret(struct conn *conn);
+/** Judges again a request with a secret. The tenant has a policy. */
+struct verdict conn_judge_secret(const struct conn *conn);
 /** The client has sent a head for that secret, of @len bytes. Connects or refuses. */
 void conn_take_secret(struct conn *conn, const struct http_head *head, size_t len);
 /** The secret's host is connected. */

@@ -520,6 +520,29 @@ def test_a_reload_that_takes_the_network_in_the_middle_of_an_answer(running, api
             connection.recv(1000)
 
 
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("egress_deny = ", "egress_deny = api.test ", "denied"), ("127.0.0.0/8", "127.9.0.0/16", "private_address"),
+    ("egress_secret = openai ", "egress_secret = renamed ", "unknown_secret"),
+    ("openai host=api.test", "openai host=other.test", "not_allowed")])
+def test_a_reload_ends_requests_that_it_no_longer_allows(running, api, old, new, reason):
+    """A body and an answer without an end are as good as a tunnel."""
+    half = b"HTTP/1.1 200 OK\r\n\r\nhalf"
+    api.stream = lambda connection: (connection.sendall(half), authority.rest(connection))
+    with egress.client(running.open()) as connection:
+        connection.sendall(get())
+        assert connection.recv(100) == half
+        running.link.send(egress.RELOAD)  # of the same rules
+        running.open(cell=2)
+        config = running.config.read_text()
+        assert old in config
+        running.configure(config.replace(old, new, 1))
+        running.link.send(egress.RELOAD)
+        assert running.link.denied()["reason"] == reason
+        assert running.link.expect(egress.CLOSED)["reason"] == reason
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1000)
+
+
 LINE = 'egress_secret = openai host=api.test header="Authorization: Bearer" file={directory}/key'
 
 
