@@ -215,7 +215,8 @@
 #define LIMIT_ALLOW_NET            64   /* hosts that a private instance is started with */
 #define LIMIT_NETWORK_DENIALS      32 /* kinds of refusals in an observation; others are counted */
 #define LIMIT_DENIALS_KEPT         64 /* kinds of recent refusals of a tenant, for denials */
-#define LIMIT_EGRESS_WAITING_BYTES (1 * MIB) /* that cloister-egress has not read */
+#define LIMIT_EGRESS_WAITING_BYTES (1 * MIB)  /* that cloister-egress has not read */
+#define LIMIT_EGRESS_TOLD_BYTES    (64 * KIB) /* of these, with which it is told of one cell more */
 /* variables that lead programs to cloister-egress */
 #define LIMIT_NETWORK_ENV_COUNT 32
 #define LIMIT_NETWORK_ENV_BYTES (4 * KIB)

@@ -44,22 +44,36 @@ static struct egress_cell *find_cell(const struct egress_link *link, uint64_t nu
 	return NULL;
 }
 
+/*
+ * Tells of the cells that it does not know, some at a time: all of them are more than may wait, and
+ * so are their descriptors.
+ */
+static void tell_cells(struct egress_link *link)
+{
+	struct egress_cell *cell;
+
+	link->has_untold = false;
+	LIST_FOREACH (cell, &link->cells, entry) {
+		if (cell->state != CELL_UNKNOWN)
+			continue;
+		link->has_untold = channel_waiting(&link->channel) > LIMIT_EGRESS_TOLD_BYTES;
+		if (link->has_untold)
+			return;
+		egress_cell_tell(cell);
+	}
+}
+
 /* What cloister-egress says. @cell is NULL if it has ended: the messages have crossed. */
 
 static int on_ready(struct egress_link *link, struct egress_cell *none, struct text payload)
 {
 	struct egress_ready message;
-	struct egress_cell *cell;
 
 	(void)none;
 	if (link->ready || egress_ready_get(payload, &message) < 0)
 		return -EBADMSG;
 	link->ready = true;
-	LIST_FOREACH (cell, &link->cells, entry) {
-		if (cell->state != CELL_UNKNOWN)
-			continue;
-		egress_cell_tell(cell);
-	}
+	tell_cells(link);
 	return 0;
 }
 
@@ -182,7 +196,7 @@ static void disconnect(struct egress_link *link)
 		fd_closer_close(TAKE_FD(link->channel.in));
 	link->channel.out = link->channel.in;
 	channel_done(&link->channel);
-	link->has_channel = link->ready = link->is_torn = false;
+	link->has_channel = link->ready = link->is_torn = link->has_untold = false;
 }
 
 /* The connection has ended, or was broken. The cells' sockets wait for the next one, if one can
@@ -262,6 +276,8 @@ static void flush(void *context)
 		lose(link, strerror(-r));
 	else if (channel_waiting(&link->channel) > LIMIT_EGRESS_WAITING_BYTES)
 		lose(link, "it does not read");
+	else if (r == 0 && link->has_untold)
+		tell_cells(link);
 }
 
 static int connect_channel(struct egress_link *link, int fd)

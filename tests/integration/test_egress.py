@@ -384,6 +384,20 @@ def test_cloister_egress_that_comes_again_gets_everything_again(place):
             assert [refused["reason"] for refused in network["denied"]] == ["proxy_lost"]
 
 
+def test_cloister_egress_that_comes_again_to_many_rules(user_place):
+    """What all cells' rules take together is no reason to give up a cloister-egress that has just come."""
+    rules = [f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{number:04}.test" for number in range(76)]
+    with user_place.daemon.connect() as client:
+        with contextlib.closing(user_place.egress()) as egress:
+            for number in range(100):
+                opened(client, egress, f"w{number}", network={"allow": rules})
+        assert procfs.eventually(lambda: "the connection to cloister-egress has ended" in user_place.daemon.log())
+        with contextlib.closing(user_place.egress()) as again:
+            while len(again.cells) < 100:
+                assert again.hear()
+            assert {cell.allow for cell in again.cells.values()} == {" ".join(rules)}
+
+
 def test_commands_without_cloister_egress(user_place):
     """A command that needs no network does not wait for one."""
     with user_place.daemon.connect() as client:
