@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_BYTES (1 * MIB) /* a smaller file is not left */
+#define TURN_BYTES      (1 * MIB) /* a smaller file is not left */
+#define CARRIED_AT_ONCE 64        /* records of calls without a known end */
 
 static void write_record(struct key *key, enum journal_type type, journal_done done)
 {
@@ -75,24 +76,26 @@ static void on_carried(void *context, int error, struct journal_place place)
 		note_end(keys, place);
 	}
 	key_free_if_gone(key);
-	if (error == 0)
+	if (error == 0 && !keys->carrying)
 		turn_if_worth(keys);
 }
 
-/* Returns whether there was a record to carry, or one is on its way. */
+/*
+ * Carries some records at a time, since the loop may write them itself. Returns whether there are
+ * more, or some are on their way.
+ */
 static bool carry_open(struct keys *keys, unsigned file)
 {
-	struct key *key, *following;
+	struct key *key = LIST_FIRST(&keys->open[file]), *following;
 
-	for (key = LIST_FIRST(&keys->open); key; key = following) {
+	keys->carrying = true;
+	for (unsigned n = 0; key && n < CARRIED_AT_ONCE; n++, key = following) {
 		following = LIST_NEXT(key, open);
-		if (key->place.file != file)
-			continue;
 		if (key->writes == 0)
 			write_record(key, JOURNAL_BEGIN, on_carried);
-		return true;
 	}
-	return false;
+	keys->carrying = false;
+	return !LIST_EMPTY(&keys->open[file]);
 }
 
 /* Continues in the other file, if no result there is needed and little of this one is. */
@@ -265,8 +268,9 @@ int keys_open(int directory_fd, bool durable, struct keys **ret)
 		keys_free(keys);
 		return r;
 	}
-	LIST_FOREACH (key, &keys->open, open)
-		key_happen(key, KEY_START);
+	for (unsigned file = 0; file < JOURNAL_FILES; file++)
+		LIST_FOREACH (key, &keys->open[file], open)
+			key_happen(key, KEY_START);
 	*ret = keys;
 	return 0;
 }

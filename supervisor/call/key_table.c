@@ -125,10 +125,10 @@ struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id
 
 static void set_open(struct key *key, bool open)
 {
-	if (open && !key->is_open)
-		LIST_INSERT_HEAD(&key->keys->open, key, open);
-	if (!open && key->is_open)
+	if (key->is_open)
 		LIST_REMOVE(key, open);
+	if (open)
+		LIST_INSERT_HEAD(&key->keys->open[key->place.file], key, open);
 	key->is_open = open;
 }
 
@@ -246,7 +246,8 @@ struct keys *key_table_new(void)
 	if (!keys)
 		return NULL;
 	LIST_INIT(&keys->tenants);
-	LIST_INIT(&keys->open);
+	for (unsigned file = 0; file < JOURNAL_FILES; file++)
+		LIST_INIT(&keys->open[file]);
 	keys->n_buckets = BUCKETS_FIRST;
 	keys->buckets = calloc(keys->n_buckets, sizeof(struct key *));
 	if (!keys->buckets ||

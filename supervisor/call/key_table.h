@@ -78,7 +78,8 @@ struct keys {
 	size_t n_buckets; /* a power of two */
 	uint64_t factors[2];
 	LIST_HEAD(, key_tenant) tenants;
-	LIST_HEAD(, key) open;
+	LIST_HEAD(, key) open[JOURNAL_FILES]; /* by the file of their record */
+	bool carrying;                        /* records of them are being written */
 	LIST_HEAD(, key) gone;              /* not in the table, but a record of it is on its way */
 	uint64_t live_bytes[JOURNAL_FILES]; /* of records that are needed */
 	size_t ended[JOURNAL_FILES];        /* results that are needed */

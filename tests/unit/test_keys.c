@@ -5,6 +5,7 @@
  * wait for the journal or for another call. The test plays the workspace. */
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/key_journal.h"
+#include "supervisor/call/key_table.h"
 #include "supervisor/call/keys.h"
 
 #include "common/limits.h"
@@ -551,6 +552,56 @@ static void test_forget(void **state)
 	keys_forget(NULL, (const uint8_t[JOURNAL_ID_BYTES]){0});
 }
 
+static char content[20000];
+
+/* Lets calls end, and forgets them. */
+static void fill(struct fixture *f, int rounds)
+{
+	const struct key_result large = {
+		.json = {memset(content, 'x', sizeof(content)), sizeof(content)}};
+
+	for (int i = 0; i < rounds; i++) {
+		key_end(begin_key(f, 'g'), &large);
+		forget(f, 'g');
+	}
+}
+
+/* The same, until the journal has changed its file. */
+static void fill_and_turn(struct fixture *f)
+{
+	const unsigned current = journal_current(f->service.keys->journal);
+
+	for (int i = 0; journal_current(f->service.keys->journal) == current; i++) {
+		assert_true(i < 3000);
+		fill(f, 1);
+	}
+}
+
+/* However many there are, the loop writes few of them at a time. */
+static void test_many_lost_calls(void **state)
+{
+	enum { LOST = 50000 };
+	struct fixture *f = *state;
+
+	f->tenant->limits.keys = 2 * LOST;
+	assert_string_equal(arrival(f, 'k', 'd'), "run"); /* the tenant is known */
+	for (size_t i = 0; i < LOST; i++) {
+		struct call_request request = keyed(f, COMMAND, 'k', 'd');
+		struct key *key;
+
+		memcpy(request.key.id, &i, sizeof(i));
+		key = keys_lead(f->service.keys, &request, (struct call *)f);
+		key_begin(key, on_recorded);
+		key_lose(key);
+		call_request_done(&request);
+	}
+	fill_and_turn(f);
+	fill_and_turn(f);
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), LOST);
+	restart(f);
+	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), LOST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -572,6 +623,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_many_lost_calls, set_up_keys, tear_down_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
