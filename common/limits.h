@@ -298,9 +298,11 @@
 #define LIMIT_KEY_HORIZON_MIN_MS   1000
 #define LIMIT_KEY_HORIZON_MAX_MS   (30ULL * 24 * 3600000)
 #define LIMIT_JOURNAL_RECORD_BYTES (136 * KIB) /* of one record */
-#define LIMIT_JOURNAL_FILE_BYTES                                                                   \
-	(1 * GIB)                           /* of each of the two files; then keyed calls are BUSY \
-					     */
+#define LIMIT_JOURNAL_FILE_BYTES                                         \
+	(1 * GIB) /* of each of the two files; then keyed calls are BUSY \
+		   */
+/* what a tenant writes to one of them, needed or not */
+#define LIMIT_KEYS_WRITTEN_BYTES  (256 * MIB)
 #define LIMIT_JOURNAL_QUEUE_BYTES (8 * MIB) /* records that wait for the disk */
 #define LIMIT_JOURNAL_END_MS      3000      /* for them to be written when cloisterd ends */
 

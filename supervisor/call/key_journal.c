@@ -56,13 +56,15 @@ int key_set_change(struct key *key, struct text before, struct text after)
 	return 0;
 }
 
-static void note_end(struct keys *keys, struct journal_place place)
+/* A record of @key has been written. */
+static void note_written(struct key *key, struct journal_place place)
 {
+	struct keys *keys = key->keys;
+
+	key->tenant->written[place.file] += place.size;
 	if (place.file == journal_current(keys->journal))
 		keys->end = place.offset + place.size;
 }
-
-static void turn_if_worth(struct keys *keys);
 
 /* The beginning of a call without a known end is in the current file now. */
 static void on_carried(void *context, int error, struct journal_place place)
@@ -71,13 +73,13 @@ static void on_carried(void *context, int error, struct journal_place place)
 	struct keys *keys = key->keys;
 
 	key->writes--;
-	if (error == 0 && key->is_open) {
+	if (error == 0)
+		note_written(key, place);
+	if (error == 0 && key->is_open)
 		key_set_place(key, place);
-		note_end(keys, place);
-	}
 	key_free_if_gone(key);
 	if (error == 0 && !keys->carrying)
-		turn_if_worth(keys);
+		keys_turn_if_worth(keys);
 }
 
 /*
@@ -98,10 +100,11 @@ static bool carry_open(struct keys *keys, unsigned file)
 	return !LIST_EMPTY(&keys->open[file]);
 }
 
-/* Continues in the other file, if no result there is needed and little of this one is. */
-static void turn_if_worth(struct keys *keys)
+/* It is, if no result there is needed and little of this one is. */
+void keys_turn_if_worth(struct keys *keys)
 {
 	unsigned current = journal_current(keys->journal), other = !current;
+	struct key_tenant *tenant;
 
 	if (keys->end < TURN_BYTES)
 		return;
@@ -110,6 +113,8 @@ static void turn_if_worth(struct keys *keys)
 		carry_open(keys, other))
 		return;
 	keys->end = 0;
+	LIST_FOREACH (tenant, &keys->tenants, link)
+		tenant->written[other] = 0;
 	journal_turn(keys->journal);
 }
 
@@ -120,7 +125,7 @@ static void on_begun(void *context, int error, struct journal_place place)
 
 	key->writes--;
 	if (error == 0)
-		note_end(keys, place);
+		note_written(key, place);
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) == KEY_GONE) {
 		key_free_if_gone(key);
 		return;
@@ -128,6 +133,9 @@ static void on_begun(void *context, int error, struct journal_place place)
 	if (error == 0)
 		key_set_place(key, place);
 	key->recorded(key->call, error);
+	/* The file may be full, and nothing else would end. */
+	if (error < 0)
+		keys_turn_if_worth(keys);
 }
 
 void key_begin(struct key *key, void (*recorded)(struct call *call, int error))
@@ -151,9 +159,9 @@ static void on_ended(void *context, int error, struct journal_place place)
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) != KEY_GONE && error == 0)
 		key_set_place(key, place);
 	if (error == 0)
-		note_end(keys, place);
+		note_written(key, place);
 	key_free_if_gone(key);
-	turn_if_worth(keys);
+	keys_turn_if_worth(keys);
 }
 
 static int hold(struct key *key, const struct key_result *result)
@@ -202,7 +210,7 @@ static void on_dropped(void *context, int error, struct journal_place place)
 
 	key->writes--;
 	if (error == 0)
-		note_end(key->keys, place);
+		note_written(key, place);
 	key_free_if_gone(key);
 }
 
@@ -233,6 +241,8 @@ static int take(void *context, const struct journal_record *record, struct journ
 	struct keys *keys = context;
 	struct key *key = key_find(keys, record->id);
 
+	if (key && record->type == JOURNAL_DROP)
+		key->tenant->written[place.file] += place.size;
 	if (key && (record->type == JOURNAL_DROP || key->state == KEY_ENDED)) {
 		/* It was dropped; or it had expired before this beginning. */
 		key_drop(key);
@@ -244,6 +254,7 @@ static int take(void *context, const struct journal_record *record, struct journ
 		key = key_add(keys, record->tenant, record->id, record->digest);
 	if (!key)
 		return -ENOMEM;
+	key->tenant->written[place.file] += place.size;
 	if (key_set_change(key, record->before, record->after) < 0)
 		return -ENOMEM;
 	memcpy(key->digest, record->digest, JOURNAL_ID_BYTES);

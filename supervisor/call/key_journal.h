@@ -48,5 +48,9 @@ void key_lose(struct key *key);
 /** Forgets @key: nothing of its call was begun. */
 void key_leave(struct key *key);
 
+/** Empties the file of the journal that is not written to and continues there, if that is worth it.
+ */
+void keys_turn_if_worth(struct keys *keys);
+
 /** Forgets @key, whose call has ended, before it is over. */
 void key_forget(struct key *key);

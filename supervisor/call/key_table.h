@@ -47,6 +47,8 @@ struct key_tenant {
 	size_t keys;
 	size_t in_flight; /* keys whose result is to come */
 	uint64_t bytes;   /* of their records */
+	/* bytes of all its records in each file, also of those that are not needed any more */
+	uint64_t written[JOURNAL_FILES];
 	uint64_t horizon_ms;
 	TAILQ_HEAD(, key) by_age; /* those that can expire, the oldest first */
 	char name[];

@@ -47,17 +47,32 @@ void keys_configure(struct keys *keys, const struct config *config)
 	}
 }
 
-/* Refuses a new key if its tenant has too many. */
-static enum key_answer admit(const struct key_tenant *tenant, const struct tenant_limits *limits,
-	uint64_t now, struct refusal *refusal)
+/* Whether the tenant may write so much more to the current file. */
+static bool may_write(const struct keys *keys, const struct key_tenant *tenant, uint64_t bytes)
 {
+	return tenant->written[journal_current(keys->journal)] + bytes <= LIMIT_KEYS_WRITTEN_BYTES;
+}
+
+/* Refuses a new key if its tenant has too many. */
+static enum key_answer admit(struct keys *keys, const struct key_tenant *tenant,
+	const struct tenant_limits *limits, uint64_t now, struct refusal *refusal)
+{
+	/* Each call in flight may still get the largest result. */
+	const uint64_t to_come = (tenant->in_flight + 1) * LIMIT_JOURNAL_RECORD_BYTES;
 	const struct key *oldest;
 	uint64_t wait = LIMIT_RETRY_MAX_MS;
 
-	/* Each call in flight may still get the largest result. */
-	if (tenant->keys < limits->keys &&
-		tenant->bytes + (tenant->in_flight + 1) * LIMIT_JOURNAL_RECORD_BYTES <=
-			LIMIT_KEYS_TENANT_BYTES)
+	if (!may_write(keys, tenant, to_come))
+		keys_turn_if_worth(keys);
+	if (!may_write(keys, tenant, to_come)) {
+		refusal_set(refusal, TOOL_BUSY,
+			"This tenant's calls with a key have written as much to their journal as "
+			"they may until older results are not needed any more; try again later, "
+			"or call without a key");
+		refusal->retry_after_ms = LIMIT_RETRY_MAX_MS;
+		return KEY_REFUSE;
+	}
+	if (tenant->keys < limits->keys && tenant->bytes + to_come <= LIMIT_KEYS_TENANT_BYTES)
 		return KEY_RUN;
 	oldest = TAILQ_FIRST(&tenant->by_age);
 	if (oldest && oldest->time_ms + limits->key_horizon_ms < now + wait)
@@ -122,7 +137,7 @@ enum key_answer keys_arrive(
 		key = NULL;
 	}
 	if (!key)
-		return admit(tenant, limits, now, ret_refusal);
+		return admit(keys, tenant, limits, now, ret_refusal);
 	return answer_known(keys, key,
 		memcmp(key->digest, request->key.digest, JOURNAL_ID_BYTES) == 0, ret_refusal);
 }

@@ -552,6 +552,8 @@ static void test_forget(void **state)
 	keys_forget(NULL, (const uint8_t[JOURNAL_ID_BYTES]){0});
 }
 
+#define TURN_ROUNDS 60 /* of fill(), after which a file is worth leaving */
+
 static char content[20000];
 
 /* Lets calls end, and forgets them. */
@@ -602,6 +604,36 @@ static void test_many_lost_calls(void **state)
 	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), LOST);
 }
 
+/* While a result keeps a file from being emptied, one tenant does not fill the other one. */
+static void test_what_a_tenant_may_write(void **state)
+{
+	struct fixture *f = *state;
+	struct key_tenant *tenant;
+	unsigned file;
+
+	assert_string_equal(arrival(f, 'p', 'd'), "run"); /* the tenant is known */
+	key_end(begin_key(f, 'p'), &some_result);
+	fill_and_turn(f);
+	file = journal_current(f->service.keys->journal);
+	tenant = key_tenant_of(f->service.keys, TEXT_LITERAL("tenant"));
+	assert_true(tenant->written[file] < sizeof(content));
+	fill(f, TURN_ROUNDS);
+	assert_true(tenant->written[file] > TURN_ROUNDS * sizeof(content));
+	assert_string_equal(arrival(f, 'n', 'd'), "run");
+	restart(f);
+	tenant = key_tenant_of(f->service.keys, TEXT_LITERAL("tenant"));
+	assert_true(tenant->written[file] > TURN_ROUNDS * sizeof(content));
+
+	tenant->written[file] = LIMIT_KEYS_WRITTEN_BYTES - LIMIT_JOURNAL_RECORD_BYTES + 1;
+	assert_string_equal(arrival(f, 'n', 'd'), "BUSY");
+	assert_string_equal(arrival(f, 'p', 'd'), "replay");
+	/* The file is emptied as soon as that is possible, though no call ends. */
+	f->tenant->limits.key_horizon_ms = 0;
+	sleep_ms(3);
+	assert_string_equal(arrival(f, 'n', 'd'), "run");
+	assert_int_equal(journal_current(f->service.keys->journal), !file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -624,6 +656,8 @@ int main(void)
 			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_many_lost_calls, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_what_a_tenant_may_write, set_up_keys, tear_down_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
