@@ -189,15 +189,26 @@ static size_t string_length(struct evbuffer *buffer)
 	return len;
 }
 
+/* Returns how long the answer with another call's result may become. */
+static size_t kept_length(const struct session_call *call, const struct key_result *kept)
+{
+	if (call->reply.form->reader == READER_PROGRAM)
+		return kept->json.len;
+	return kept->json.len + (kept->model.len > 0 ? kept->model.len : 6 * kept->json.len);
+}
+
 /*
  * The JSON of a file call is moved into the answer; the text for a model, or a copy of the JSON, is
- * a string in it and needs more room. Returns whether there is room.
+ * a string in it and needs more room. The result of another call is copied for each call that has
+ * joined it, and nothing was counted for it before. Returns whether there is room.
  */
 static bool has_room(const struct session_call *call, const struct observation *observation)
 {
 	uint64_t room = unread_tenant_room(session_unread(call->session));
 	struct evbuffer *copied = observation->text ? observation->text : observation->items;
 
+	if (observation->kept)
+		return kept_length(call, observation->kept) <= room;
 	return call->reply.form->reader == READER_PROGRAM || !copied ||
 	       6 * evbuffer_get_length(copied) <= room || string_length(copied) <= room;
 }

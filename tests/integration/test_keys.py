@@ -74,6 +74,24 @@ def test_two_clients_at_once(keyed):
     assert runs(keyed.root) == 1
 
 
+def test_unread_results_of_calls_that_joined_are_bounded(start_daemon, area):
+    """Each gets a copy of one result. Those that there is no room for are told so, and may ask again."""
+    keyed = Keyed(start_daemon, area)
+    command = "while ! [ -e go ]; do sleep 0.02; done; head -c 60000 /dev/zero | tr '\\0' x"
+    first = keyed.client.begin("run_command", {"command": command}, {"key": "k"})
+    others = [keyed.connect() for _ in range(4)]
+    numbers = [(client, client.begin("run_command", {"command": command}, {"key": "k"}))
+               for client in others for _ in range(250)]
+    assert procfs.eventually(lambda: keyed.status()["joined"] == len(numbers))
+    (keyed.root / "go").touch()
+    assert len(keyed.client.result(first)["output"]["stdout"]) == 60000
+    with keyed.daemon.control() as control:
+        assert control.call("status")["unread_bytes"] < 40 << 20
+    errors = collections.Counter((client.result(number)["error"] or {}).get("code") for client, number in numbers)
+    assert set(errors) == {None, "BUSY"} and errors[None] > 100
+    assert keyed.run(command, "k")["replayed"]
+
+
 def wait_for(path):
     assert procfs.eventually(path.exists)
 
