@@ -58,6 +58,8 @@
 #define LIMIT_UNREAD_SHORT_CALLS  32         /* short file calls of a connection that run at once */
 /* counted for each call that runs, in addition to its result */
 #define LIMIT_UNREAD_RESULT_BYTES (8 * KIB)
+/* of the result of a change, which is given also if there is no room: it has been made */
+#define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          4096
 /* connections of clients that are not admitted, each kept until its first request is refused */
 #define LIMIT_UNAUTHORIZED_CLIENTS    16

@@ -189,6 +189,15 @@ static size_t string_length(struct evbuffer *buffer)
 	return len;
 }
 
+/* Whether a file tool has changed something, so that its answer must not say BUSY. */
+static bool is_change(const struct observation *observation)
+{
+	const struct tool *tool = tool_by_name(observation->tool);
+
+	return observation->error == TOOL_OK && tool &&
+	       (tool->id == TOOL_EDIT_FILE || tool->id == TOOL_APPLY_PATCH);
+}
+
 /* Returns how long the answer with another call's result may become. */
 static size_t kept_length(const struct session_call *call, const struct key_result *kept)
 {
@@ -209,6 +218,8 @@ static bool has_room(const struct session_call *call, const struct observation *
 
 	if (observation->kept)
 		return kept_length(call, observation->kept) <= room;
+	if (copied && is_change(observation))
+		room = room < LIMIT_UNREAD_CHANGE_BYTES ? LIMIT_UNREAD_CHANGE_BYTES : room;
 	return call->reply.form->reader == READER_PROGRAM || !copied ||
 	       6 * evbuffer_get_length(copied) <= room || string_length(copied) <= room;
 }

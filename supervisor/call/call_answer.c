@@ -245,10 +245,12 @@ static int add_result(struct call *call, const struct channel_frame *frame)
 {
 	int r = call_result_add(&call->result, frame);
 	size_t size = call_result_size(&call->result);
+	/* What it tells of may have been done, so it must not be answered BUSY. */
+	bool is_change = call_has_effects(call) && size <= LIMIT_UNREAD_CHANGE_BYTES;
 
 	if (r < 0 || !call->room.account || call->result.dropped)
 		return r;
-	if (size > call->counted_result &&
+	if (size > call->counted_result && !is_change &&
 		size - call->counted_result > unread_room(call->room.account))
 		drop_result(call);
 	else

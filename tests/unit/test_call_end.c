@@ -185,6 +185,20 @@ static void test_without_room(void **state)
 	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
 	assert_int_equal(account.bytes, 0);
 
+	/* A change that has been made is told. */
+	request = make_request(f, FILE_CALL);
+	request.tool = &tools[TOOL_EDIT_FILE];
+	f->answer[0] = '\0';
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
+	begin(f);
+	unread_count(&account, LIMIT_UNREAD_BYTES);
+	assert_int_equal(give_frame(f, FILES_DATA, TEXT_LITERAL("diff")), 0);
+	assert_int_equal(end_file(f, TOOL_OK), 0);
+	assert_string_equal(f->answer, "OK exit");
+	(void)fake_workspace_log(&f->workspace);
+	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
+	assert_int_equal(account.bytes, 0);
+
 	request = make_request(f, FILE_CALL);
 	f->answer[0] = '\0';
 	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);

@@ -101,6 +101,7 @@ void workspace_send_files(
 		[FILES_WRITE] = "write",
 		[FILES_LIST] = "list",
 		[FILES_SEARCH] = "search",
+		[FILES_EDIT] = "edit",
 		[FILES_BODY] = "body",
 		[FILES_CANCEL] = "cancel",
 	};
