@@ -28,6 +28,7 @@
 static struct fixture *at; /* where the hooks work */
 static void (*before_exchange)(void);
 static void (*after_exchange)(void);
+static void (*before_unlink)(void);
 
 /* Each hook runs once. */
 static void run_hook(void (**hook)(void))
@@ -49,6 +50,12 @@ int renameat2(int old_dir, const char *old_name, int new_dir, const char *new_na
 	if (r == 0 && flags & RENAME_EXCHANGE)
 		run_hook(&after_exchange);
 	return (int)r;
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+	run_hook(&before_unlink);
+	return (int)syscall(SYS_unlinkat, dir, name, flags);
 }
 
 /* Adds @line to the file as an edit does: it replaces only what it has read. */
@@ -234,9 +241,33 @@ static void test_unreadable_directory(void **state)
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
+static int open_for_writing(void)
+{
+	const int fd = openat(at->ws, TEMPORARY, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+
+	return fd < 0 && errno == EWOULDBLOCK;
+}
+
+static void break_lease(void)
+{
+	assert_true(in_child(open_for_writing));
+}
+
+/* Another process opens the file that the sweep has a lease on. */
+static void test_a_lease_that_is_broken(void **state)
+{
+	at = *state;
+	put_file(at->ws, TEMPORARY, "left\n");
+	before_unlink = break_lease;
+	assert_int_equal(in_child(sweep), 0);
+	assert_false(exists_at(at->ws, TEMPORARY));
+	before_unlink = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(test_a_lease_that_is_broken),
 		CASE(test_swept_meanwhile),
 		CASE(test_swept_while_a_file_is_put_back),
 		CASE(test_edited_while_a_file_is_put_back),
