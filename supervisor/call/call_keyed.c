@@ -5,8 +5,10 @@
  */
 #include "supervisor/call/call_keyed.h"
 
+#include "common/cleanup.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_state.h"
+#include "supervisor/call/key_journal.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
 
@@ -75,6 +77,9 @@ void call_lose_client(struct call *call)
 		leave_behind(call);
 		return;
 	}
+	/* It can run again: the client that comes back must not be told of this cancel. */
+	if (call->key)
+		key_leave(TAKE_PTR(call->key));
 	call_disown(call);
 	call_cancel(call, ENDED_BY_CANCEL);
 }
