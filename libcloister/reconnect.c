@@ -68,7 +68,8 @@ bool reconnect_wants_key(const struct cloister *cloister, const struct cloister_
 	for (size_t i = 0; wanted && call->tool && i < ARRAY_SIZE(reads); i++)
 		wanted = strcmp(call->tool, reads[i]) != 0;
 	if (wanted && call->options &&
-		object_read(call->options, strlen(call->options), &options) < 0)
+		(object_read(call->options, strlen(call->options), &options) < 0 ||
+			!json_object_is_type(options, json_type_object)))
 		wanted = false; /* the call says what is wrong with it */
 	for (size_t i = 0; wanted && i < ARRAY_SIZE(against); i++)
 		wanted = !json_object_object_get_ex(options, against[i], NULL);

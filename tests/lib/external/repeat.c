@@ -4,6 +4,7 @@
  * when the file "go" exists. usage: repeat SOCKET DIRECTORY PATIENCE_MS COMMAND...
  */
 #include <cloister.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,10 @@ int main(int argc, char **argv)
 	check(cloister_set_reconnect(cloister, strtoll(argv[3], NULL, 10)), "reconnect");
 	check(cloister_workspace(cloister, argv[2], &reply), "workspace");
 	cloister_message_free(reply);
+	if (cloister_call(cloister,
+		    &(struct cloister_tool_call){.tool = "run_command", .options = "[]"},
+		    &reply) != -EINVAL)
+		printf("options that are no object were taken\n");
 	for (int i = 4; i < argc; i++) {
 		struct cloister_object *arguments = cloister_object_new();
 		struct cloister_tool_call call = {.tool = "run_command"};
