@@ -10,12 +10,13 @@
 #include "common/wire.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #define HEAD_BYTES 8
 #define SLICES     8           /* bytes that one step takes */
 #define POLYNOMIAL 0x82f63b78U /* CRC-32C, reflected */
 #define CODE_BYTES 64
-#define TENANT_MAX LIMIT_CONFIG_NAME_BYTES
+#define TENANT_MAX LOGIN_NAME_MAX /* the tenant of user mode has the name of a user */
 
 static uint32_t tables[SLICES][256];
 
@@ -100,7 +101,8 @@ size_t journal_record_put(const struct journal_record *record, void *buffer, siz
 		wire_put_text(&writer, record->json);
 		wire_put_text(&writer, record->model);
 	}
-	if (!wire_writer_ok(&writer) || writer.len > LIMIT_JOURNAL_RECORD_BYTES)
+	if (!wire_writer_ok(&writer) || writer.len > LIMIT_JOURNAL_RECORD_BYTES ||
+		record->tenant.len > TENANT_MAX)
 		return 0;
 	journal_record_head(buffer, writer.len);
 	return writer.len;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -74,6 +75,22 @@ static void test_a_record_is_read_as_it_was_written(void **state)
 	assert_true(
 		journal_record_put(&written, bytes, sizeof(bytes)) > 2 * LIMIT_KEY_RESULT_BYTES);
 	written.json.len = 2 * LIMIT_KEY_RESULT_BYTES;
+	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
+}
+
+/* The tenant of user mode is called as the user. A record that could not be read is not written. */
+static void test_a_long_name_of_a_tenant(void **state)
+{
+	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], name[LOGIN_NAME_MAX + 1];
+	struct journal_record written = end_record(1, TEXT_LITERAL("{}")), read;
+	size_t len;
+
+	(void)state;
+	written.tenant = (struct text){memset(name, 'n', sizeof(name)), LOGIN_NAME_MAX};
+	len = journal_record_put(&written, bytes, sizeof(bytes));
+	assert_int_equal(journal_record_get((struct text){bytes, len}, &read), (int)len);
+	assert_same(&written, &read);
+	written.tenant.len++;
 	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
 }
 
@@ -412,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_record_is_read_as_it_was_written),
+		cmocka_unit_test(test_a_long_name_of_a_tenant),
 		cmocka_unit_test(test_the_checksum_covers_the_length),
 		cmocka_unit_test(test_every_torn_length),
 		cmocka_unit_test(test_bytes_that_follow_are_cut),
