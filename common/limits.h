@@ -304,9 +304,10 @@
 	(1 * GIB) /* of each of the two files; then keyed calls are BUSY \
 		   */
 /* what a tenant writes to one of them, needed or not */
-#define LIMIT_KEYS_WRITTEN_BYTES  (256 * MIB)
-#define LIMIT_JOURNAL_QUEUE_BYTES (8 * MIB) /* records that wait for the disk */
-#define LIMIT_JOURNAL_END_MS      3000      /* for them to be written when cloisterd ends */
+#define LIMIT_KEYS_WRITTEN_BYTES         (256 * MIB)
+#define LIMIT_JOURNAL_QUEUE_BYTES        (32 * MIB) /* records that wait for the disk */
+#define LIMIT_JOURNAL_QUEUE_TENANT_BYTES (8 * MIB)  /* those of one tenant */
+#define LIMIT_JOURNAL_END_MS             3000       /* for them to be written when cloisterd ends */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */

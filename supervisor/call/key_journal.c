@@ -18,6 +18,7 @@
 
 #define TURN_BYTES      (1 * MIB) /* a smaller file is not left */
 #define CARRIED_AT_ONCE 64        /* records of calls without a known end */
+#define RECORD_BYTES    256       /* of a record beside its result */
 
 static void write_record(struct key *key, enum journal_type type, journal_done done)
 {
@@ -28,6 +29,7 @@ static void write_record(struct key *key, enum journal_type type, journal_done d
 		.json = key->held.json,
 		.model = key->held.model,
 		.base64 = key->held.base64};
+	const size_t bytes = RECORD_BYTES + record.json.len + record.model.len;
 
 	if (key->change) {
 		record.before = text_from(key->change->before);
@@ -36,7 +38,22 @@ static void write_record(struct key *key, enum journal_type type, journal_done d
 	memcpy(record.id, key->id, JOURNAL_ID_BYTES);
 	memcpy(record.digest, key->digest, JOURNAL_ID_BYTES);
 	key->writes++;
+	if (key->tenant->queued + bytes > LIMIT_JOURNAL_QUEUE_TENANT_BYTES) {
+		done(key, -ENOBUFS, (struct journal_place){0});
+		return;
+	}
+	key->queued += bytes;
+	key->tenant->queued += bytes;
 	journal_append(key->keys->journal, &record, done, key);
+}
+
+/* A record of @key is not on its way any more. */
+static void end_write(struct key *key)
+{
+	if (--key->writes > 0)
+		return;
+	key->tenant->queued -= key->queued;
+	key->queued = 0;
 }
 
 /* Two empty texts: it changes nothing any more. */
@@ -72,7 +89,7 @@ static void on_carried(void *context, int error, struct journal_place place)
 	struct key *key = context;
 	struct keys *keys = key->keys;
 
-	key->writes--;
+	end_write(key);
 	if (error == 0)
 		note_written(key, place);
 	if (error == 0 && key->is_open)
@@ -123,7 +140,7 @@ static void on_begun(void *context, int error, struct journal_place place)
 	struct key *key = context;
 	struct keys *keys = key->keys;
 
-	key->writes--;
+	end_write(key);
 	if (error == 0)
 		note_written(key, place);
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) == KEY_GONE) {
@@ -151,7 +168,7 @@ static void on_ended(void *context, int error, struct journal_place place)
 	struct key *key = context;
 	struct keys *keys = key->keys;
 
-	key->writes--;
+	end_write(key);
 	key_result_done(&key->held);
 	key->failed = error < 0;
 	if (error == 0)
@@ -208,7 +225,7 @@ static void on_dropped(void *context, int error, struct journal_place place)
 {
 	struct key *key = context;
 
-	key->writes--;
+	end_write(key);
 	if (error == 0)
 		note_written(key, place);
 	key_free_if_gone(key);

@@ -49,6 +49,7 @@ struct key_tenant {
 	uint64_t bytes;   /* of their records */
 	/* bytes of all its records in each file, also of those that are not needed any more */
 	uint64_t written[JOURNAL_FILES];
+	size_t queued; /* bytes of records that are on their way */
 	uint64_t horizon_ms;
 	TAILQ_HEAD(, key) by_age; /* those that can expire, the oldest first */
 	char name[];
@@ -67,6 +68,7 @@ struct key {
 	struct key_change *change; /* of a file, until its end is known; NULL: none is known */
 	struct journal_place place;
 	unsigned writes; /* records that are on their way */
+	size_t queued;   /* their bytes and those of records before them, for the tenant */
 	uint8_t state;   /* enum key_state */
 	bool is_ageing;
 	bool is_open; /* its only record is of its beginning */

@@ -636,6 +636,30 @@ static void test_what_a_tenant_may_write(void **state)
 	assert_int_equal(journal_current(f->service.keys->journal), !file);
 }
 
+/* While a disk does not answer, one tenant's records leave room for another's. */
+static void test_a_share_of_the_queue(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t id[JOURNAL_ID_BYTES] = "other";
+
+	close_keys(f);
+	open_keys(f, true); /* and its thread is not started */
+	recorded_error = 1;
+	for (size_t i = 0; recorded_error == 1; i++) {
+		struct call_request request = keyed(f, COMMAND, 'k', 'd');
+		struct key *key;
+
+		memcpy(request.key.id, &i, sizeof(i));
+		key = keys_lead(f->service.keys, &request, (struct call *)f);
+		key_begin(key, on_recorded);
+		call_request_done(&request);
+	}
+	assert_int_equal(recorded_error, -ENOBUFS);
+	recorded_error = 1;
+	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), on_recorded);
+	assert_int_equal(recorded_error, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -657,6 +681,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_share_of_the_queue, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_many_lost_calls, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_what_a_tenant_may_write, set_up_keys, tear_down_keys),
