@@ -3,7 +3,8 @@
 
 /*
  * The part of the configuration that cloister-egress enforces, read from root's files by itself. If
- * cloisterd is taken over, no tenant reaches a host that these files do not allow it.
+ * cloisterd is taken over, nobody reaches a host that these files allow to no tenant. It can pass
+ * off one tenant's cell as another's, whose hosts and secrets that cell then has the use of.
  */
 
 #include "common/egress/rules.h"
