@@ -20,6 +20,7 @@
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config_load.h"
+#include "supervisor/config/known_sets.h"
 #include "supervisor/config/options.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/control/control_endpoint.h"
@@ -116,6 +117,7 @@ static void read_config(struct daemon *daemon)
 	const char *path = daemon->options.config;
 	int r;
 
+	known_sets_read();
 	if (!path)
 		return;
 	r = config_source_open(path, &daemon->config_source);

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/config/config_egress.h"
@@ -16,6 +17,8 @@
 #include <json-c/json_object.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SHOWN_BYTES 64 /* of a rule in a refusal */
 
 static void put(struct json_text *json, const char *key, const char *value)
 {
@@ -92,28 +95,47 @@ static enum tool_error wrong_network(struct refusal *ret_refusal)
 		"\"github.com:443\"");
 }
 
-/* Appends one rule to @allow at @end, where there is room. Returns the new end, or NULL. */
-static char *add_rule(
-	const char *allow, char *end, struct json_object *rule, char *why, size_t size)
-{
-	struct text text = json_object_is_type(rule, json_type_string)
-				   ? (struct text){json_object_get_string(rule),
-					     (size_t)json_object_get_string_len(rule)}
-				   : (struct text){NULL, 0};
+/* What is being read: the rules one by one, and all of them as text. */
+struct wish {
+	struct rules rules; /* so that their number has its bound here too */
+	char *allow, *end;
+};
 
+static void wish_done(struct wish *wish)
+{
+	rules_done(&wish->rules);
+	free(wish->allow);
+}
+
+/* Appends one rule to the text, where there is room. */
+static enum tool_error add_rule(
+	struct wish *wish, struct json_object *rule, struct refusal *ret_refusal)
+{
+	char why[LIMIT_EGRESS_REASON_BYTES] = "a string has one rule, without blanks";
+	struct text text, shown;
+
+	if (!json_object_is_type(rule, json_type_string))
+		return wrong_network(ret_refusal);
+	text = (struct text){
+		json_object_get_string(rule), (size_t)json_object_get_string_len(rule)};
 	/* A blank would make two rules of one. */
-	if (text.len == 0 || text_has_nul(text) || strcspn(text.data, " ") < text.len ||
-		!config_egress_check(EGRESS_WORDS_ALLOW, text.data, why, size))
-		return NULL;
-	return stpcpy(stpcpy(end, end > allow ? " " : ""), text.data);
+	if (!text_has_nul(text) && strcspn(text.data, " \t\r\n") == text.len &&
+		config_egress_ask(&wish->rules, text.data, why, sizeof(why))) {
+		wish->end =
+			stpcpy(stpcpy(wish->end, wish->end > wish->allow ? " " : ""), text.data);
+		return TOOL_OK;
+	}
+	shown = utf8_cut(text, SHOWN_BYTES);
+	return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS, "network.allow: \"%.*s%s\": %s",
+		(int)shown.len, shown.data, shown.len < text.len ? "..." : "", why);
 }
 
 enum tool_error isolation_read_allow(
 	struct json_object *params, char **ret_allow, struct refusal *ret_refusal)
 {
-	_cleanup_free_ char *allow = NULL;
+	_cleanup_(wish_done) struct wish wish = {0};
 	struct json_object *network = NULL, *list = NULL;
-	char *end, why[LIMIT_EGRESS_REASON_BYTES] = "";
+	enum tool_error error = TOOL_OK;
 	size_t size = 1;
 
 	if (!json_object_object_get_ex(params, "network", &network))
@@ -128,17 +150,12 @@ enum tool_error isolation_read_allow(
 	if (size > LIMIT_EGRESS_NARROWED_BYTES)
 		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"network.allow has more than %llu bytes", LIMIT_EGRESS_NARROWED_BYTES);
-	allow = calloc(1, size);
-	if (!allow)
+	wish.allow = wish.end = calloc(1, size);
+	if (!wish.allow)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-	end = allow;
-	for (size_t i = 0; end && i < json_object_array_length(list); i++)
-		end = add_rule(allow, end, json_object_array_get_idx(list, i), why, sizeof(why));
-	if (!end && *why)
-		return refusal_format(
-			ret_refusal, TOOL_INVALID_ARGUMENTS, "network.allow: %s", why);
-	if (!end)
-		return wrong_network(ret_refusal);
-	*ret_allow = TAKE_PTR(allow);
-	return TOOL_OK;
+	for (size_t i = 0; error == TOOL_OK && i < json_object_array_length(list); i++)
+		error = add_rule(&wish, json_object_array_get_idx(list, i), ret_refusal);
+	if (error == TOOL_OK)
+		*ret_allow = TAKE_PTR(wish.allow);
+	return error;
 }

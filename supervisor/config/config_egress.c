@@ -4,13 +4,14 @@
 
 #include "common/egress/secret_line.h"
 #include "common/limits.h"
+#include "supervisor/config/known_sets.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The form only: clients may name sets too, of which cloister-egress knows which there are. */
+/* The form only. */
 static bool check_set(const char *name, char *why, size_t size)
 {
 	static const char letters[] =
@@ -22,19 +23,31 @@ static bool check_set(const char *name, char *why, size_t size)
 	return false;
 }
 
-static bool check_rule(const char *word, bool denies, char *why, size_t size)
+static bool add_rule(struct rules *rules, const char *word, bool denies, char *why, size_t size)
 {
-	static const struct rule_sets none;
-	struct rules rules = {0};
+	const struct rule_sets *sets = known_sets();
 	int r;
 
-	if (word[0] == '@')
+	if (word[0] == '@' && !sets)
 		return check_set(word + 1, why, size);
-	r = rules_add(&rules, text_from(word), denies, &none, why, size);
-	rules_done(&rules);
+	r = rules_add(rules, text_from(word), denies, sets, why, size);
 	if (r == -ENOMEM)
 		snprintf(why, size, "out of memory");
 	return r == 0;
+}
+
+bool config_egress_ask(struct rules *rules, const char *word, char *why, size_t size)
+{
+	return add_rule(rules, word, false, why, size);
+}
+
+static bool check_rule(const char *word, bool denies, char *why, size_t size)
+{
+	struct rules rules = {0};
+	bool is_rule = add_rule(&rules, word, denies, why, size);
+
+	rules_done(&rules);
+	return is_rule;
 }
 
 static bool check_network(const char *word, char *why, size_t size)
@@ -122,20 +135,16 @@ bool config_egress_check(enum egress_words kind, const char *word, char *why, si
 }
 
 static bool add_rules(struct rules *rules, bool denies, const char *word,
-	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size)
+	const struct config_reader *reader, char *why, size_t size)
 {
 	size_t from = rules->count;
-	int r;
+	bool is_added = add_rule(rules, word, denies, why, size);
 
-	if (!sets && word[0] == '@')
-		return true;
-	snprintf(why, size, "out of memory");
-	r = rules_add(rules, text_from(word), denies, sets, why, size);
 	for (; from < rules->count; from++) {
 		rules->items[from].file = reader->file;
 		rules->items[from].line = reader->line;
 	}
-	return r == 0;
+	return is_added;
 }
 
 static bool add_network(struct networks *networks, const char *word, char *why, size_t size)
@@ -154,13 +163,13 @@ static bool add_network(struct networks *networks, const char *word, char *why, 
 }
 
 bool config_egress_add(struct config_egress *egress, enum egress_words kind, const char *word,
-	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size)
+	const struct config_reader *reader, char *why, size_t size)
 {
 	switch (kind) {
 	case EGRESS_WORDS_ALLOW:
-		return add_rules(&egress->allow, false, word, sets, reader, why, size);
+		return add_rules(&egress->allow, false, word, reader, why, size);
 	case EGRESS_WORDS_DENY:
-		return add_rules(&egress->deny, true, word, sets, reader, why, size);
+		return add_rules(&egress->deny, true, word, reader, why, size);
 	case EGRESS_WORDS_NETWORKS:
 		return add_network(&egress->private, word, why, size);
 	default:

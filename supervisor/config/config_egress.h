@@ -26,11 +26,11 @@ struct config_egress {
 };
 
 /**
- * Adds @word, which config_egress_check() has found good, as read at the reader's place. @sets may
- * be NULL: then no set is looked up. Returns false with the reason in @why.
+ * Adds @word, which config_egress_check() has found good, as read at the reader's place.
+ * Returns false with the reason in @why.
  */
 bool config_egress_add(struct config_egress *egress, enum egress_words kind, const char *word,
-	const struct rule_sets *sets, const struct config_reader *reader, char *why, size_t size);
+	const struct config_reader *reader, char *why, size_t size);
 
 /** Forgets the words of one kind: a later file replaces them. */
 void config_egress_reset(struct config_egress *egress, enum egress_words kind);
@@ -42,3 +42,9 @@ void config_egress_done(struct config_egress *egress);
 
 /** Whether @word has the form; otherwise the reason is in @why, which has @size bytes. */
 bool config_egress_check(enum egress_words kind, const char *word, char *why, size_t size);
+
+/**
+ * Adds what a workspace asks for by @word, as a rule of egress_allow, to @rules. A set counts as
+ * all its rules. Returns false with the reason in @why.
+ */
+bool config_egress_ask(struct rules *rules, const char *word, char *why, size_t size);

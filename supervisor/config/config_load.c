@@ -7,20 +7,16 @@
 
 #include "common/cleanup.h"
 #include "common/config/config_files.h"
-#include "common/egress/shipped_sets.h"
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_parts.h"
 #include "supervisor/config/config_value.h"
 
 #include <errno.h>
-#include <limits.h>
 
 struct config_source {
 	struct config_files files;
 	struct accounts *accounts;
-	struct rule_sets sets; /* those of the package, as at the start */
-	bool has_sets;
 };
 
 void config_source_free(struct config_source *source)
@@ -29,24 +25,7 @@ void config_source_free(struct config_source *source)
 		return;
 	config_files_done(&source->files);
 	accounts_free(source->accounts);
-	rule_sets_done(&source->sets);
 	free(source);
-}
-
-static void ignore(void *context, unsigned line, const char *message)
-{
-	(void)context;
-	(void)line;
-	(void)message;
-}
-
-/* cloister-egress cannot start without the file, and says so; without a network nobody needs it. */
-static void open_sets(struct config_source *source)
-{
-	char path[PATH_MAX];
-
-	shipped_sets_path(path, sizeof(path));
-	source->has_sets = shipped_sets_read(path, ignore, NULL, &source->sets) == 0;
 }
 
 int config_source_open(const char *path, struct config_source **ret)
@@ -64,7 +43,6 @@ int config_source_open(const char *path, struct config_source **ret)
 		config_source_free(source);
 		return r;
 	}
-	open_sets(source);
 	*ret = source;
 	return 0;
 }
@@ -121,8 +99,7 @@ int config_load(const struct config_source *source, const struct config_complain
 	struct config **ret)
 {
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
-	_cleanup_(config_parts_done) struct config_parts parts = {
-		.accounts = source->accounts, .sets = source->has_sets ? &source->sets : NULL};
+	_cleanup_(config_parts_done) struct config_parts parts = {.accounts = source->accounts};
 	struct config_reader reader = {
 		.complaints = complaints,
 		.handler = &config_parts_handler,

@@ -22,7 +22,6 @@ struct config_part {
 /* All sections: the reader's context. */
 struct config_parts {
 	struct accounts *accounts;
-	const struct rule_sets *sets; /* NULL: they are not known */
 	/* the section of the current line; NULL: none, or an invalid one */
 	struct config_part *part;
 	bool in_wrong_section; /* the section was complained about, so its lines are ignored */

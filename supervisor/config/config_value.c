@@ -278,8 +278,7 @@ static bool check_egress(struct config_reader *reader, const struct config_key *
 	char why[LIMIT_EGRESS_REASON_BYTES];
 
 	if (config_egress_check(kind, word, why, sizeof(why)) &&
-		config_egress_add(
-			&parts->part->egress, kind, word, parts->sets, reader, why, sizeof(why)))
+		config_egress_add(&parts->part->egress, kind, word, reader, why, sizeof(why)))
 		return true;
 	config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(word), word, why);
 	return false;

@@ -5,6 +5,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
+#include "supervisor/config/known_sets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +25,10 @@ int config_check(const char *path)
 	static const struct config_complaints complaints = {complain, NULL};
 	struct config_source *source = NULL;
 	struct config *config = NULL;
-	int r = config_source_open(path, &source);
+	int r;
 
+	known_sets_read();
+	r = config_source_open(path, &source);
 	if (r == 0)
 		r = config_load(source, &complaints, &config);
 	/* Every mistake has been printed. */

@@ -468,7 +468,7 @@ def test_a_workspace_asks_for_less(place):
     None, "egress", {}, {"allow": None}, {"allow": "a.test"}, {"allow": [1]}, {"allow": ["a.test b.test"]},
     {"allow": [""]}, {"allow": ["a..test"]}, {"allow": ["a.test"], "deny": []}, {"allow": ["a\0.test"]},
     {"allow": ["a.test:70000"]}, {"allow": ["a" * 300]}, {"allow": ["a.test"] * 5000}, {"allow": ["@"]},
-    {"allow": ["@a\tb.test"]}, {"allow": ["@a\nb.test"]}], ids=lambda n: str(n)[:40])
+    {"allow": ["@a\tb.test"]}, {"allow": ["@a\nb.test"]}, {"allow": ["@nmp"]}], ids=lambda n: str(n)[:40])
 def test_a_wish_that_is_none(user_place, network):
     with user_place.daemon.connect() as client, pytest.raises(RpcError) as refused:
         client.call("workspace.open", {"workspace": "one", "tenant": "net", "network": network})
@@ -946,6 +946,8 @@ def test_private_instance(area, web):
     assert network["denied"] == [{"host": "no.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]
     wrong = area.private(directory, "--allow-net", "a..test", "exec", "--", "true")
     assert wrong.returncode != 0 and b"--allow-net" in wrong.stderr
+    wrong = area.private(directory, "--allow-net", "@nmp", "exec", "--", "true")
+    assert wrong.returncode != 0 and b'--allow-net: "@nmp": no set has this name; the sets are: @npm ' in wrong.stderr
     without = area.private(directory, "call", "run_command", "command=env")
     assert "network" not in json.loads(without.stdout) and b"HTTP_PROXY" not in without.stdout
     service = area.run("cloister", "--allow-net", "open.test", "--workspace", "name", "exec", "--", "true")

@@ -96,6 +96,46 @@ static void test_what_open_answers(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
+#define ALLOW(list)           OPEN("{\"workspace\":\"w\",\"network\":{\"allow\":[" list "]}}")
+#define WRONG_RULE(rule, why) WRONG("network.allow: \\\"" rule "\\\": " why "*")
+
+/* "@" stands for a directory in these tables. */
+#define SET "\\u0040"
+
+/* The sentence has the rule, and what would be one. */
+static void test_rules_that_are_none(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{ALLOW("\"a.test\",\"" SET "nmp\""),
+			WRONG_RULE("*nmp", "no set has this name; the sets are: *npm *pypi *crates "
+					   "*debian *go *maven *github")},
+		{ALLOW("\"" SET "\""), WRONG_RULE("*", "no set has this name; the sets are: *npm")},
+		{ALLOW("\"https://a.test\""),
+			WRONG_RULE("https://a.test", "a rule is a host and a port, without a")},
+		{ALLOW("\"a.test:443\",\"a.test:http\""),
+			WRONG_RULE("a.test:http", "a port is a number from 1 to 65535, or")},
+		{ALLOW("\"a.*.test\""), WRONG_RULE("a.*.test", "*can only be the whole first")},
+		{ALLOW("\"a..test\""), WRONG_RULE("a..test", "not a host: write a name in ASCII")},
+		{ALLOW("\"b\u00fccher.test\""),
+			WRONG_RULE("b*cher.test", "not a host: write a name")},
+		{ALLOW("\"tcp:a.test\""), WRONG_RULE("tcp:a.test", "*needs a port, as in")},
+		{ALLOW("\"a.test b.test\""), WRONG_RULE("a.test b.test", "a string has one rule")},
+		{ALLOW("\"\""), WRONG_RULE("", "empty or too long")},
+		{ALLOW("\"0123456789012345678901234567890123456789012345678901234567890123456789"
+		       "\""),
+			WRONG_RULE(
+				"0123456789012345678901234567890123456789012345678901234567890123"
+				"...",
+				"not a host")},
+		{ALLOW("1"), WRONG("network must be*")},
+		/* Fine, also where the tenant has no network: both must allow a connection. */
+		{ALLOW("\"elsewhere.test\",\"" SET "npm\",\"*.test:*\",\"10.0.0.1\""),
+			RESULT("1", "*\"network\":\"none\"*")},
+	};
+
+	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+}
+
 static void test_what_open_refuses(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -332,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_open_answers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_open_refuses, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rules_that_are_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_managed_workspaces_are_not_everybodys, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_how_many_there_may_be, set_up, tear_down),

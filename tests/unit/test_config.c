@@ -12,6 +12,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/config/config_load.h"
+#include "supervisor/config/known_sets.h"
 #include "tests/lib/scratch_fixture.h"
 
 #include <errno.h>
@@ -47,6 +48,7 @@ static struct config *load(void)
 	said[0] = '\0';
 	said_len = n_said = 0;
 	snprintf(path, sizeof(path), "%s/c.conf", scratch.path);
+	known_sets_read();
 	assert_int_equal(config_source_open(path, &source), 0);
 	r = config_load(source, &complaints, &config);
 	config_source_free(source);

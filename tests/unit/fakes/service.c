@@ -9,6 +9,7 @@
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
+#include "supervisor/config/known_sets.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -64,6 +65,7 @@ static struct config *read_config(struct fake_service *fake, const char *text)
 	_cleanup_free_ char *expanded = NULL, *path = NULL;
 	struct config *config;
 
+	known_sets_read();
 	if (!text)
 		return config_user_mode("alice", 1000);
 	expanded = expand(fake, text);
