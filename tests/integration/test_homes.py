@@ -118,6 +118,23 @@ def test_a_removed_workspace_takes_its_home_along(start, tenants):
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "built\n"
 
 
+def test_a_workspace_that_is_made_again_at_once_has_an_empty_home(start, tenants):
+    daemon = start(tenants)
+    client = daemon.connect(tenants[0])
+    client.call("workspace.open", {"workspace": "w"})
+    client.run("echo old >~/it")
+    directory = daemon.state / "workspaces" / "a" / "w"
+    # The spawner reads of the removal when the new workspace is there already.
+    procfs.stop(daemon.spawner())
+    client.call("workspace.remove", {"workspace": "w"})
+    assert not directory.exists()
+    opening = client.request("workspace.open", {"workspace": "w"})
+    assert procfs.eventually(directory.exists)
+    os.kill(daemon.spawner(), signal.SIGCONT)
+    client.result(opening)
+    assert client.run("ls -A ~")["stdout"] == ""
+
+
 def test_a_start_removes_what_belongs_to_no_workspace(start, tenants, root):
     daemon = start(tenants, roots=[root.parent])
     put(daemon, tenants[0], "echo built >~/it", workspace="w")

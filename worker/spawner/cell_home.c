@@ -164,6 +164,31 @@ static bool has_workspace(const struct cell_homes *homes, const struct home_name
 	       errno != ENOENT;
 }
 
+/* Returns when the file was made, in ns, or -1 where the file system does not tell. */
+static int64_t birth_of(int parent, const char *path)
+{
+	struct statx status;
+
+	if (statx(parent, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) < 0 ||
+		!(status.stx_mask & STATX_BTIME))
+		return -1;
+	return status.stx_btime.tv_sec * 1000000000LL + status.stx_btime.tv_nsec;
+}
+
+/*
+ * Whether the home's managed workspace was made after the home, which therefore belongs to an
+ * earlier workspace of that name.
+ */
+static bool has_newer_workspace(const struct cell_homes *homes, const struct home_name *of)
+{
+	char path[sizeof(struct home_name) + 1];
+	int64_t home;
+
+	snprintf(path, sizeof(path), "%s/%s", of->tenant, of->name);
+	home = birth_of(homes->root, path);
+	return home >= 0 && birth_of(homes->managed, path) > home;
+}
+
 /* Sweeping. */
 
 static void add_job(struct cell_homes *homes, const struct home_name *of)
@@ -303,8 +328,10 @@ void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char 
 	struct home_name of = home_name(tenant, name);
 
 	if (strchr(tenant, '/') || strchr(name, '/') || !*tenant || tenant[0] == '.' || !*name ||
-		name[0] == '.' || name[0] == ':' || open_all(homes, false) < 0 ||
-		has_workspace(homes, &of))
+		name[0] == '.' || name[0] == ':' || open_all(homes, false) < 0)
+		return;
+	/* cloisterd may have made a workspace of that name again before this message was read. */
+	if (has_workspace(homes, &of) && !has_newer_workspace(homes, &of))
 		return;
 	forget(homes, &of);
 }

@@ -57,7 +57,10 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 /** Assigns the home to the cell whose worker is @worker; 0: the cell could not be made. */
 void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker);
 
-/** The managed workspace @name of @tenant was removed. Does nothing if it is still there. */
+/**
+ * The managed workspace @name of @tenant was removed. Does nothing if it is still there; a newer
+ * workspace of the same name does not keep the home.
+ */
 void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char *name);
 
 /** Takes note that the child @pid has been reaped with @status, wait(2). */
