@@ -42,7 +42,7 @@ static struct json_object *parse(const char *json)
 
 static struct tool_args decode(enum tool_id id, const char *json)
 {
-	struct tool_args args;
+	struct tool_args args = {0};
 	char *message = NULL;
 
 	notes_done(&notes);

@@ -55,8 +55,8 @@ static void call(struct fake_client *client, int id, enum call_class class)
 			"\"write_file\",\"arguments\":{\"path\":\"deaf\",\"content\":\"\"}",
 		[CALL_CLASS_JOB] =
 			"\"search_files\",\"arguments\":{\"pattern\":\"x\",\"path\":\"deaf\"}",
-		[CALL_CLASS_COMMAND] = "\"run_command\",\"arguments\":{\"command\":\"deaf\","
-				       "\"timeout_ms\":600000}",
+		[CALL_CLASS_COMMAND] = ("\"run_command\",\"arguments\":{\"command\":\"deaf\","
+					"\"timeout_ms\":600000}"),
 	};
 	char line[512];
 
