@@ -104,9 +104,6 @@ enum {
 	SPAWNER_OPENED_MOST = SPAWNER_OPENED_SOCKETS + CELL_SOCKETS,
 };
 
-/* Name of the self-test's tenant. A tenant of the configuration cannot have it. */
-#define SELFTEST_TENANT ".selftest"
-
 enum workspace_kind {
 	WORKSPACE_MANAGED = 1, /* seen at /workspace */
 	WORKSPACE_DIRECTORY,   /* seen at its own path */

@@ -14,6 +14,7 @@
 #include "common/config_defaults.h"
 #include "common/egress/secret_line.h"
 #include "common/egress/shipped_sets.h"
+#include "egress/canary.h"
 #include "egress/tls.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ struct egress_policy {
 	char *allow; /* if there are no files */
 	struct egress_tenant *tenants;
 	size_t n_tenants;
+	struct egress_tenant canary;
 	struct rule_sets sets;
 	char sets_path[PATH_MAX];
 	char resolver[RESOLVER_BYTES];
@@ -387,6 +389,8 @@ int egress_policy_open(const char *config, const char *allow, struct egress_poli
 		r = -ENOMEM;
 	else if (policy->has_files)
 		r = config_files_open(config, &policy->files);
+	if (r == 0)
+		r = canary_make(&policy->canary);
 	if (r < 0) {
 		free(policy->allow);
 		free(policy);
@@ -429,6 +433,8 @@ int egress_policy_read(struct egress_policy *policy, bool only_roots)
 const struct egress_tenant *egress_policy_tenant(
 	const struct egress_policy *policy, struct text name)
 {
+	if (text_equal(text_from(policy->canary.name), name))
+		return &policy->canary;
 	for (size_t i = 0; i < policy->n_tenants; i++)
 		if (!policy->has_files || text_equal(text_from(policy->tenants[i].name), name))
 			return &policy->tenants[i];

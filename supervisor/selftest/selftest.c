@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloisterd. A run is a sequence of steps: clear and fill the canary workspace, run the
- * suite's probes, clear it again. Each step is one call. Its completion stores the result and
+ * suite's probes, clear it again. Probes of the network have workspaces of their own, which are
+ * filled before the first of them. Each step is one call. Its completion stores the result and
  * activates the next step from the loop, never from inside the call that ended.
  */
 #include "supervisor/selftest/selftest.h"
@@ -15,10 +16,11 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
-#include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
-#include "supervisor/schedule/usage.h"
+#include "supervisor/selftest/canaries.h"
 #include "supervisor/selftest/selftest_program.h"
+#include "supervisor/selftest/selftest_results.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
 
@@ -29,37 +31,30 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORKSPACE      "canary"
-#define ANSWER_BYTES   64
-#define COMMAND_BYTES  8192 /* the longest batch */
-#define STEPS_SET_UP   3
-#define LOGGED         20 /* failures of one run that are logged */
-#define INVALID_PARAMS "INVALID_PARAMS"
-
-enum outcome { NOT_TRIED, PASSED, FAILED, SKIPPED };
-
-struct result {
-	enum outcome outcome;
-	char answer[ANSWER_BYTES];
-};
+#define COMMAND_BYTES   8192 /* the longest batch */
+#define STEPS_SET_UP    3
+#define INVALID_PARAMS  "INVALID_PARAMS"
+#define EGRESS_WAITS    50 /* for cloister-egress to connect */
+#define EGRESS_PAUSE_MS 100
 
 struct selftest {
 	struct service *service;
-	struct tenant *tenant;
-	struct workspace *workspace; /* held during the run */
-	struct call *call;           /* in flight */
+	struct canary canaries[CANARY_PLACES];
+	enum canary_place place; /* of the current step */
+	struct call *call;       /* in flight */
 	struct unread_account unread;
 	struct event *step;
 	struct timer interval;
+	struct timer wait; /* for cloister-egress */
+	unsigned waits;
 	bool running;
-	size_t set_up; /* number of completed set-up steps */
-	size_t at;     /* index of the current probe, or of the first of the batch */
-	size_t next;   /* index after the current probe or batch */
+	size_t at;   /* index of the current probe, or of the first of the batch */
+	size_t next; /* index after the current probe or batch */
 	bool tearing_down;
-	bool unheard;                /* the audit log refused one of its calls */
-	char obstacle[ANSWER_BYTES]; /* why the suite could not be run; empty: it could */
-	int64_t began;               /* as clock_now() */
-	struct result results[SELFTEST_PROBES_MAX];
+	bool unheard;                         /* the audit log refused one of its calls */
+	char obstacle[SELFTEST_ANSWER_BYTES]; /* why the suite could not be run; empty: it could */
+	int64_t began;                        /* as clock_now() */
+	struct selftest_results results;
 	void (*ended)(const struct selftest *selftest);
 	struct selftest_summary last;
 };
@@ -69,41 +64,25 @@ static void step_soon(struct selftest *selftest)
 	event_active(selftest->step, EV_TIMEOUT, 0);
 }
 
-/* Whether @answer is one of those in @wanted. */
-static bool is_wanted(const char *wanted, const char *answer)
+static struct canary *canary(struct selftest *selftest)
 {
-	struct text rest = text_from(wanted);
+	return &selftest->canaries[selftest->place];
+}
 
-	while (rest.len > 0)
-		if (text_equal(text_take(&rest, '|'), text_from(answer)))
-			return true;
-	return false;
+static bool is_set_up(const struct selftest *selftest)
+{
+	return selftest->canaries[selftest->place].set_up == STEPS_SET_UP;
 }
 
 static void note(struct selftest *selftest, size_t at, struct text answer)
 {
-	struct result *result = &selftest->results[at];
-
-	snprintf(result->answer, sizeof(result->answer), "%.*s", (int)answer.len, answer.data);
-	if (strcmp(result->answer, "skipped") == 0)
-		result->outcome = SKIPPED;
-	else
-		result->outcome =
-			is_wanted(selftest_suite[at].wanted, result->answer) ? PASSED : FAILED;
+	selftest_note(&selftest->results, at, answer);
 }
 
-/* Stores the answers of a batch, one a line: the name, a space and the answer. */
-static void note_lines(struct selftest *selftest, struct text output)
+static bool is_program(enum probe_kind kind)
 {
-	while (output.len > 0) {
-		struct text line = text_take(&output, '\n'), name = text_take(&line, ' ');
-
-		for (size_t i = selftest->at; i < selftest->next; i++)
-			if (selftest->results[i].outcome == NOT_TRIED &&
-				strlen(selftest_suite[i].name) == name.len &&
-				strncmp(selftest_suite[i].name, name.data, name.len) == 0)
-				note(selftest, i, line);
-	}
+	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_EGRESS ||
+	       kind == PROBE_EMPTY;
 }
 
 static struct text output_of(const struct observation *observation)
@@ -132,13 +111,14 @@ static void note_observation(struct selftest *selftest, const struct observation
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
 	const char *code = tool_error_name(observation->error);
-	char counted[ANSWER_BYTES];
+	char counted[SELFTEST_ANSWER_BYTES];
 
-	if (probe->kind == PROBE_PROGRAM || probe->kind == PROBE_ALONE)
-		note_lines(selftest, output_of(observation));
+	if (is_program(probe->kind))
+		selftest_note_lines(
+			&selftest->results, selftest->at, selftest->next, output_of(observation));
 	/* A probe without an answer gets the call's result. */
 	for (size_t i = selftest->at; i < selftest->next; i++) {
-		if (selftest->results[i].outcome != NOT_TRIED)
+		if (selftest->results.of[i].outcome != SELFTEST_NOT_TRIED)
 			continue;
 		if (observation->error != TOOL_OK)
 			note(selftest, i, text_from(code));
@@ -166,7 +146,7 @@ static void note_set_up(struct selftest *selftest, const struct observation *obs
 	else if (command && command->wait_status != 0)
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle),
 			"set-up: the command failed (%u)", command->wait_status);
-	selftest->set_up++;
+	canary(selftest)->set_up++;
 }
 
 static void on_done(void *context, const struct observation *observation)
@@ -174,7 +154,7 @@ static void on_done(void *context, const struct observation *observation)
 	struct selftest *selftest = context;
 
 	selftest->call = NULL;
-	if (selftest->set_up < STEPS_SET_UP)
+	if (!selftest->tearing_down && !is_set_up(selftest))
 		note_set_up(selftest, observation);
 	else if (!selftest->tearing_down)
 		note_observation(selftest, observation);
@@ -197,8 +177,9 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	struct call_request request;
 	struct call_refusal refusal;
 	enum tool_error error;
-	int r = call_request_read(params, 0, workspace_visible(selftest->workspace),
-		selftest->tenant, &request, &refusal);
+	struct workspace *workspace = canary(selftest)->workspace;
+	int r = call_request_read(params, 0, workspace_visible(workspace), canary(selftest)->tenant,
+		&request, &refusal);
 
 	json_object_put(params);
 	if (r == 0 && audit_forbids(selftest->service->audit)) {
@@ -213,15 +194,14 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 		request.uid = geteuid();
 		request.gid = getegid();
 		request.pid = getpid();
-		if (call_start(selftest->service, selftest->workspace, &request, &owner,
-			    &selftest->call) < 0)
+		if (call_start(selftest->service, workspace, &request, &owner, &selftest->call) < 0)
 			done_at_once(selftest, TOOL_BUSY);
 		return;
 	}
 	error = refusal.why.error;
 	call_refusal_done(&refusal);
 	/* A protocol error has no tool error code. */
-	if (error == TOOL_OK && selftest->set_up == STEPS_SET_UP && !selftest->tearing_down)
+	if (error == TOOL_OK && is_set_up(selftest) && !selftest->tearing_down)
 		note(selftest, selftest->at, TEXT_LITERAL(INVALID_PARAMS));
 	done_at_once(selftest, error);
 }
@@ -253,7 +233,7 @@ static void set_up(struct selftest *selftest)
 {
 	_cleanup_free_ char *program = NULL;
 
-	switch (selftest->set_up) {
+	switch (canary(selftest)->set_up) {
 	case 0:
 		run_command(selftest, selftest_tear_down);
 		break;
@@ -304,8 +284,9 @@ static void try_open(struct selftest *selftest, const char *path)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct root_look *look = NULL;
-	enum tool_error error = workspaces_look_up(selftest->service->workspaces, selftest->tenant,
-		text_from(path), on_looked_up, selftest, &look, &refusal);
+	enum tool_error error = workspaces_look_up(selftest->service->workspaces,
+		selftest->canaries[CANARY_PLAIN].tenant, text_from(path), on_looked_up, selftest,
+		&look, &refusal);
 
 	root_look_forget(look);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
@@ -318,7 +299,8 @@ static void try_make(struct selftest *selftest, const char *name)
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace = NULL;
 	enum tool_error error = workspaces_get_managed(selftest->service->workspaces,
-		selftest->tenant, text_from(name), true, &workspace, &refusal);
+		selftest->canaries[CANARY_PLAIN].tenant, text_from(name), true, &workspace,
+		&refusal);
 
 	workspace_release(workspace);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
@@ -336,10 +318,59 @@ static struct json_object *read_params(const char *text)
 	return params;
 }
 
+/* Enters @place; if its workspace cannot be opened, no more probes are made. */
+static void enter(struct selftest *selftest, enum canary_place place)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	enum tool_error error =
+		canary_open(selftest->canaries, place, selftest->service->workspaces, &refusal);
+
+	selftest->place = place;
+	if (error == TOOL_OK)
+		return;
+	snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
+		tool_error_name(error));
+	log_error("self-test: the canary workspace cannot be opened: %s", refusal_text(&refusal));
+}
+
+/*
+ * Whether there is a network whose probes can be made. Otherwise it skips them, or tries again
+ * soon: cloister-egress may be a service that has only just been started.
+ */
+static bool has_network(struct selftest *selftest)
+{
+	const struct service *service = selftest->service;
+	bool is_wanted = service->egress && config_has_network(service->config);
+
+	if (is_wanted && egress_link_is_ready(service->egress))
+		return true;
+	selftest->next = selftest->at;
+	if (is_wanted && selftest->waits++ < EGRESS_WAITS) {
+		timer_set(&selftest->wait, EGRESS_PAUSE_MS);
+		return false;
+	}
+	if (is_wanted)
+		log_warning("self-test: cloister-egress is not there, so its probes are skipped");
+	while (selftest->next < selftest_suite_count &&
+		canary_place(selftest_suite[selftest->next].kind) != CANARY_PLAIN)
+		note(selftest, selftest->next++, TEXT_LITERAL("skipped"));
+	step_soon(selftest);
+	return false;
+}
+
 static void try_probe(struct selftest *selftest)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
+	enum canary_place place = canary_place(probe->kind);
 
+	if (place != CANARY_PLAIN && !has_network(selftest))
+		return;
+	enter(selftest, place);
+	if (!is_set_up(selftest)) {
+		selftest->next = selftest->at;
+		step_soon(selftest);
+		return;
+	}
 	selftest->next = selftest->at + 1;
 	unread_set_full(&selftest->unread, probe->kind == PROBE_UNREAD);
 	switch (probe->kind) {
@@ -353,6 +384,8 @@ static void try_probe(struct selftest *selftest)
 		break;
 	case PROBE_PROGRAM:
 	case PROBE_ALONE:
+	case PROBE_EGRESS:
+	case PROBE_EMPTY:
 		run_program(selftest);
 		break;
 	case PROBE_OPEN:
@@ -365,32 +398,6 @@ static void try_probe(struct selftest *selftest)
 }
 
 /* The end of a run. */
-
-static void count(struct selftest *selftest, struct selftest_summary *ret)
-{
-	size_t logged = 0;
-
-	for (size_t i = 0; i < selftest_suite_count; i++) {
-		const struct selftest_probe *probe = &selftest_suite[i];
-		struct result *result = &selftest->results[i];
-
-		if (result->outcome == NOT_TRIED)
-			note(selftest, i, text_from(selftest->obstacle));
-		ret->passed += result->outcome == PASSED;
-		ret->skipped += result->outcome == SKIPPED;
-		if (result->outcome != FAILED)
-			continue;
-		ret->failed++;
-		if (logged++ < LOGGED)
-			log_about(LOG_ERR,
-				LOG_FIELDS({"CLOISTER_PROBE", text_from(probe->name)},
-					{"CLOISTER_ROW", text_from(probe->row)}),
-				"self-test: %s (%s): wanted %s, got %s", probe->name, probe->row,
-				probe->wanted, result->answer);
-	}
-	if (logged > LOGGED)
-		log_error("self-test: and %zu more probes failed", logged - LOGGED);
-}
 
 /* A run that the audit log stopped is repeated soon if the self-test runs by itself. */
 static void set_interval(struct selftest *selftest)
@@ -405,15 +412,16 @@ static void set_interval(struct selftest *selftest)
 
 static void finish(struct selftest *selftest)
 {
-	struct selftest_summary summary = {0};
+	struct selftest_counts counts = selftest_count(&selftest->results, selftest->obstacle);
+	struct selftest_summary summary = {
+		.passed = counts.passed, .failed = counts.failed, .skipped = counts.skipped};
 
-	count(selftest, &summary);
 	summary.state = summary.failed == 0 ? SELFTEST_PASSED : SELFTEST_FAILED;
 	summary.ended_ms = clock_unix_ms();
 	summary.duration_ms = (clock_now() - selftest->began) / CLOCK_NS_PER_MS;
 	selftest->last = summary;
 	selftest->running = false;
-	workspace_release(TAKE_PTR(selftest->workspace));
+	canaries_close(selftest->canaries);
 	if (summary.failed == 0)
 		log_info("self-test: %zu probes passed, %zu skipped", summary.passed,
 			summary.skipped);
@@ -425,28 +433,47 @@ static void finish(struct selftest *selftest)
 	set_interval(selftest);
 }
 
+/* Clears the workspaces one after the other. */
+static void leave(struct selftest *selftest)
+{
+	selftest->tearing_down = true;
+	for (size_t i = 0; i < CANARY_PLACES; i++) {
+		struct canary *left = &selftest->canaries[i];
+
+		if (!left->workspace || left->is_left)
+			continue;
+		left->is_left = true;
+		selftest->place = (enum canary_place)i;
+		run_command(selftest, selftest_tear_down);
+		return;
+	}
+	finish(selftest);
+}
+
 static void on_step(evutil_socket_t fd, short what, void *context)
 {
 	struct selftest *selftest = context;
 
 	(void)fd;
 	(void)what;
-	if (selftest->tearing_down || !selftest->workspace) {
-		finish(selftest);
+	if (selftest->tearing_down || selftest->obstacle[0]) {
+		leave(selftest);
 		return;
 	}
-	if (selftest->set_up < STEPS_SET_UP && !selftest->obstacle[0]) {
+	if (!is_set_up(selftest)) {
 		set_up(selftest);
 		return;
 	}
 	selftest->at = selftest->next;
-	if (selftest->at < selftest_suite_count && !selftest->obstacle[0]) {
+	if (selftest->at < selftest_suite_count)
 		try_probe(selftest);
-		return;
-	}
-	selftest->set_up = STEPS_SET_UP;
-	selftest->tearing_down = true;
-	run_command(selftest, selftest_tear_down);
+	else
+		leave(selftest);
+}
+
+static void on_wait(void *context)
+{
+	step_soon(context);
 }
 
 const char *selftest_obstacle(const struct selftest *selftest)
@@ -456,27 +483,17 @@ const char *selftest_obstacle(const struct selftest *selftest)
 
 void selftest_run(struct selftest *selftest)
 {
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error;
-
 	if (selftest->running)
 		return;
 	timer_cancel(&selftest->interval);
 	selftest->running = true;
 	selftest->tearing_down = selftest->unheard = false;
-	selftest->set_up = selftest->at = selftest->next = 0;
+	selftest->at = selftest->next = 0;
+	selftest->waits = 0;
 	selftest->obstacle[0] = '\0';
-	memset(selftest->results, 0, sizeof(selftest->results));
+	memset(&selftest->results, 0, sizeof(selftest->results));
 	selftest->began = clock_now();
-	error = workspaces_get_managed(selftest->service->workspaces, selftest->tenant,
-		TEXT_LITERAL(WORKSPACE), true, &selftest->workspace, &refusal);
-	if (error != TOOL_OK) {
-		selftest->workspace = NULL;
-		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
-			tool_error_name(error));
-		log_error("self-test: the canary workspace cannot be opened: %s",
-			refusal_text(&refusal));
-	}
+	enter(selftest, CANARY_PLAIN);
 	step_soon(selftest);
 }
 
@@ -505,23 +522,19 @@ struct selftest *selftest_new(
 	struct service *service, void (*ended)(const struct selftest *selftest))
 {
 	struct selftest *selftest = calloc(1, sizeof(*selftest));
-	_cleanup_free_ char *message = NULL;
 
 	if (!selftest)
 		return NULL;
 	selftest->service = service;
 	selftest->ended = ended;
 	unread_open(&selftest->unread, &service->unread);
-	selftest->tenant = tenant_new(SELFTEST_TENANT);
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	timer_init(&selftest->interval, on_interval, selftest);
-	if (!selftest->tenant || usage_begin(selftest->tenant) < 0 || !selftest->step ||
-		command_policy_new(NULL, 0, &selftest->tenant->policy, &message) < 0) {
+	timer_init(&selftest->wait, on_wait, selftest);
+	if (canaries_make(selftest->canaries) < 0 || !selftest->step) {
 		selftest_free(selftest);
 		return NULL;
 	}
-	selftest->tenant->managed = true;
-	selftest->tenant->limits.workspaces_existing = 1; /* the canary; see PROBE_MAKE */
 	return selftest;
 }
 
@@ -535,7 +548,8 @@ void selftest_free(struct selftest *selftest)
 	if (selftest->step)
 		event_free(selftest->step);
 	timer_cancel(&selftest->interval);
-	tenant_release(selftest->tenant);
+	timer_cancel(&selftest->wait);
+	canaries_free(selftest->canaries);
 	free(selftest);
 }
 
@@ -562,16 +576,10 @@ void selftest_look(const struct selftest *selftest, struct selftest_summary *ret
 void selftest_each(const struct selftest *selftest,
 	void (*each)(void *context, const struct selftest_result *result), void *context)
 {
-	static const char *const outcomes[] = {
-		[PASSED] = "passed",
-		[FAILED] = "failed",
-		[SKIPPED] = "skipped",
-	};
-
 	for (size_t i = 0; i < selftest_suite_count; i++) {
-		const struct result *result = &selftest->results[i];
-		struct selftest_result shown = {
-			&selftest_suite[i], outcomes[result->outcome], result->answer};
+		struct selftest_result shown = {&selftest_suite[i],
+			selftest_outcome_name(selftest->results.of[i].outcome),
+			selftest->results.of[i].answer};
 
 		each(context, &shown);
 	}

@@ -260,6 +260,27 @@ const struct selftest_probe selftest_suite[] = {
 	{"network", "socket-udplite", PROBE_PROGRAM, NULL, "EPERM"},
 	{"network", "socket-upper", PROBE_PROGRAM, NULL, "EPERM"},
 
+	{"egress-metadata", "metadata-connect", PROBE_EGRESS, NULL, "refused"},
+	{"egress-metadata", "metadata-http", PROBE_EGRESS, NULL, "refused"},
+	{"egress-metadata", "metadata-socks", PROBE_EGRESS, NULL, "refused"},
+	{"egress-metadata", "metadata-host", PROBE_EGRESS, NULL, "refused"},
+
+	{"egress-private", "private-connect", PROBE_EGRESS, NULL, "refused"},
+	{"egress-private", "private-http", PROBE_EGRESS, NULL, "refused"},
+	{"egress-private", "private-socks", PROBE_EGRESS, NULL, "refused"},
+	{"egress-private", "private-host", PROBE_EGRESS, NULL, "refused"},
+
+	{"egress-empty", "empty-connect", PROBE_EMPTY, NULL, "refused"},
+	{"egress-empty", "empty-http", PROBE_EMPTY, NULL, "refused"},
+	{"egress-empty", "empty-socks", PROBE_EMPTY, NULL, "refused"},
+	{"egress-empty", "empty-host", PROBE_EMPTY, NULL, "refused"},
+
+	{"egress-names", "names-connect", PROBE_EGRESS, NULL, "refused"},
+	{"egress-names", "names-http", PROBE_EGRESS, NULL, "refused"},
+	{"egress-names", "names-socks", PROBE_EGRESS, NULL, "refused"},
+	{"egress-names", "names-host", PROBE_EGRESS, NULL, "refused"},
+	{"egress-names", "names-dns", PROBE_EGRESS, NULL, "refused"},
+
 	{"ipc", "sysv-shm", PROBE_PROGRAM, NULL, "none"},
 	{"ipc", "sysv-msg", PROBE_PROGRAM, NULL, "none"},
 	{"ipc", "sysv-sem", PROBE_PROGRAM, NULL, "none"},

@@ -16,6 +16,8 @@ enum probe_kind {
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
 	PROBE_PROGRAM, /* the probe program's probe of this name, in a batch with its neighbours */
 	PROBE_ALONE,   /* like PROBE_PROGRAM, in a command of its own */
+	PROBE_EGRESS,  /* like PROBE_PROGRAM, where the tenant has a network: egress/canary.c */
+	PROBE_EMPTY,   /* the same in a workspace that has asked for no host of it */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */
 	PROBE_MAKE,    /* makes the managed workspace @how beside the canary */
 };
@@ -31,7 +33,7 @@ struct selftest_probe {
 extern const struct selftest_probe selftest_suite[];
 extern const size_t selftest_suite_count;
 
-#define SELFTEST_PROBES_MAX 256
+#define SELFTEST_PROBES_MAX 320
 
 /* The shell command that fills the canary before the first probe. */
 extern const char selftest_set_up[];

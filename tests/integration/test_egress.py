@@ -617,6 +617,46 @@ def test_the_network_namespace_ends_with_the_workspace(user_place):
         assert egress.cells == {}
 
 
+def let_everything_pass(cell, end):
+    """Serves a cell's sockets as a proxy that refuses nobody, in a thread that ends when something comes at @end."""
+    proxy, dns, web = (place.dup() for place in cell.all[:3])
+
+    def serve():
+        with proxy, dns, web:
+            while end not in (ready := select.select([proxy, dns, web, end], [], [])[0]):
+                if dns in ready:
+                    question, client = dns.recvfrom(512)
+                    dns.sendto(question[:2] + b"\x81\x80" + question[4:], client)
+                    continue
+                with ready[0].accept()[0] as connection:
+                    first = connection.recv(4096)
+                    connection.sendall(b"\5\0\5\0\0\1" + bytes(6) if first[:1] == b"\5" else
+                                       b"HTTP/1.1 200 Connection established\r\n\r\n")
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def test_the_self_test_sees_what_is_let_pass(user_place):
+    end, ending = socket.socketpair()
+    with end, ending, contextlib.closing(user_place.egress()) as egress, user_place.daemon.control() as control:
+        number = control.request("selftest")
+        cells = set()
+        while len(cells) < 2 or egress.cells:
+            said, at, payload = egress.hear()
+            if said == scripted_egress.OPEN:
+                cells.add((egress.cells[at].tenant, egress.cells[at].workspace, egress.cells[at].is_narrowed))
+                let_everything_pass(egress.cells[at], end)
+            elif said == scripted_egress.CALL_END:
+                egress.say(scripted_egress.CALL_ENDED, at, payload + call_ended(0)[8:])
+        report = control.result(number)
+        ending.send(b"x")
+    assert cells == {(".selftest-egress", "canary", False), (".selftest-egress", "empty", True)}
+    rows = {probe["probe"]: probe["answer"] for probe in report["probes"] if probe["row"].startswith("egress-")}
+    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "failed"} == set(rows)
+    for probe, answer in rows.items():
+        by = probe.split("-")[1]
+        assert answer.split()[1:] == {"socks": ["0"], "dns": ["a", "name"]}.get(by, ["established"]), (probe, answer)
+
+
 @pytest.mark.parametrize("line, message", [
     ("egress_allow = a..test", "egress_allow"), ("egress_private = 169.254.169.254", "never opened"),
     ("egress_upstream = proxy.test", "http://HOST:PORT"), ("egress_port = 80", "egress_port"), ("network = host", "none, egress")])
@@ -635,6 +675,7 @@ def test_mistakes_have_a_file_and_a_line(area, line, message):
 REAL = """[cloister]
 {host}
 egress_resolver = {resolver}
+admin_group = {user}
 [tenant net]
 users = {user}
 managed = yes
@@ -723,6 +764,17 @@ def test_real_refusals(real, web, host, reason):
             assert (f"{host}:{web.port} is denied in this workspace" if reason == "denied" else
                     f"{host}:{web.port} is not allowed in this workspace; allowed are: open.test:* @npm") in observation["notes"]
     assert web.connections == before
+
+
+def test_real_self_test(real):
+    """What the canary may not reach is refused, and nothing of it is told as anybody's."""
+    with real.control() as control:
+        for _ in range(2):
+            report = control.call("selftest")
+            assert [probe for probe in report["probes"] if probe["result"] == "failed"] == []
+            rows = [probe["answer"] for probe in report["probes"] if probe["row"].startswith("egress-")]
+            assert rows == ["refused"] * 17
+        assert control.call("denials")["denials"] == []
 
 
 def test_real_directory_with_a_long_path(real, web):

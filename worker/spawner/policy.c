@@ -14,6 +14,7 @@
 #include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
 #include "common/limits.h"
+#include "common/selftest_tenants.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -197,15 +198,28 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 	fprintf(stderr, "cloister-spawner: %s:%u: %s\n", file, line, message);
 }
 
-/* Adds the self-test's tenant, which no file names. It has the defaults of a tenant. */
-static int add_selftest(struct tenant_sections *draft)
+/* Adds a tenant of the self-test, which no file names. It has the defaults of a tenant. */
+static int add_selftest(struct tenant_sections *draft, const char *name)
 {
-	struct policy_tenant *tenant = tenant_sections_add(draft, SELFTEST_TENANT);
+	struct policy_tenant *tenant = tenant_sections_add(draft, name);
 
 	if (!tenant)
 		return -ENOMEM;
 	tenant->managed = true;
 	return 0;
+}
+
+/* The one that has a network has it only where another tenant has. */
+static void give_network(const struct tenant_sections *draft)
+{
+	struct policy_tenant *tenants = draft->items;
+	bool is_given = false;
+
+	for (size_t i = 0; i < draft->count; i++)
+		is_given |= tenants[i].egress;
+	for (size_t i = 0; i < draft->count; i++)
+		if (strcmp(tenants[i].name, SELFTEST_EGRESS_TENANT) == 0)
+			tenants[i].egress = is_given;
 }
 
 /*
@@ -226,7 +240,7 @@ int policy_read(struct policy *policy, bool only_roots)
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	_cleanup_(release_draft) struct tenant_sections draft = {
 		.item_size = sizeof(struct policy_tenant),
-		.max = LIMIT_CONFIG_TENANTS + 1, /* one more for the self-test's tenant */
+		.max = LIMIT_CONFIG_TENANTS + 2, /* the self-test's tenants */
 		.defaults = &defaults,
 	};
 	struct config_reader reader = {
@@ -235,8 +249,10 @@ int policy_read(struct policy *policy, bool only_roots)
 		.context = &draft,
 		.root = root_as_seen(),
 	};
-	int r = add_selftest(&draft);
+	int r = add_selftest(&draft, SELFTEST_TENANT);
 
+	if (r == 0)
+		r = add_selftest(&draft, SELFTEST_EGRESS_TENANT);
 	if (r == 0)
 		r = config_files_read(&policy->files, &reader, &names);
 	if (r == 0 && only_roots && reader.not_roots) {
@@ -247,6 +263,7 @@ int policy_read(struct policy *policy, bool only_roots)
 		r = -EINVAL;
 	if (r < 0)
 		return r;
+	give_network(&draft);
 	release_tenants(policy->tenants, policy->n_tenants);
 	policy->system = only_roots;
 	policy->tenants = TAKE_PTR(draft.items);

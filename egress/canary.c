@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-egress at start. What the self-test's commands ask for is in probe/egress.c:
+ * addresses that rules allow here, so that nothing but the check of addresses refuses them, and
+ * names that a rule allows and another denies.
+ */
+#include "egress/canary.h"
+
+#include "common/cleanup.h"
+#include "common/selftest_tenants.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Metadata addresses, with forms that stand for one, and addresses of private and other ranges. */
+static const char *const allow[] = {
+	"169.254.169.254:*",
+	"169.254.170.2:*",
+	"100.100.100.200:*",
+	"168.63.129.16:*",
+	"192.0.0.192:*",
+	"[fd00:ec2::254]:*",
+	"[fd20:ce::254]:*",
+	"[::ffff:169.254.169.254]:*",
+	"[::169.254.169.254]:*",
+	"[64:ff9b::a9fe:a9fe]:*",
+	"[2002:a9fe:a9fe::1]:*",
+	"10.0.0.1:*",
+	"172.16.0.1:*",
+	"192.168.0.1:*",
+	"127.0.0.1:*",
+	"0.0.0.0:*",
+	"100.64.0.1:*",
+	"198.18.0.1:*",
+	"224.0.0.1:*",
+	"255.255.255.255:*",
+	"[::]:*",
+	"[::1]:*",
+	"[fc00::1]:*",
+	"[fe80::1]:*",
+	"[ff02::1]:*",
+	"[2001:db8::1]:*",
+	"[::ffff:10.0.0.1]:*",
+	"[::ffff:127.0.0.1]:*",
+	"[64:ff9b::a00:1]:*",
+	"[64:ff9b:1::a00:1]:*",
+	"[2002:a00:1::1]:*",
+	"canary.invalid:*",
+	"*.canary.invalid:*",
+};
+static const char deny[] = "**.canary.invalid";
+/* Around the metadata addresses: no exception opens those. */
+static const char *const private[] = {"169.254.0.0/16", "100.100.0.0/16", "168.63.0.0/16",
+	"192.0.0.0/24", "fd00::/16", "fd20::/16", "64:ff9b::/96", "2002::/16"};
+
+int canary_make(struct egress_tenant *ret)
+{
+	struct egress_tenant canary = {.has_network = true};
+	char why[LIMIT_EGRESS_REASON_BYTES];
+	int r = rules_add(&canary.deny, text_from(deny), true, NULL, why, sizeof(why));
+
+	snprintf(canary.name, sizeof(canary.name), "%s", SELFTEST_EGRESS_TENANT);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allow); i++)
+		r = rules_add(&canary.allow, text_from(allow[i]), false, NULL, why, sizeof(why));
+	canary.private.items = calloc(ARRAY_SIZE(private), sizeof(*canary.private.items));
+	if (!canary.private.items)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(private); i++)
+		r = network_parse(
+			text_from(private[i]), &canary.private.items[canary.private.count++]);
+	if (r < 0)
+		canary_done(&canary);
+	else
+		*ret = canary;
+	return r;
+}
+
+void canary_done(struct egress_tenant *canary)
+{
+	rules_done(&canary->allow);
+	rules_done(&canary->deny);
+	free(canary->private.items);
+	*canary = (struct egress_tenant){0};
+}

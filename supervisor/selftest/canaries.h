@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The workspaces that a self-test makes its calls in, of tenants that no configuration has. */
+
+#include "common/errors.h"
+#include "supervisor/selftest/selftest_suite.h"
+
+#include <stdbool.h>
+
+struct refusal;
+struct workspaces;
+
+enum canary_place {
+	CANARY_PLAIN,   /* without a network */
+	CANARY_NETWORK, /* with one */
+	CANARY_EMPTY,   /* with one that is narrowed to no host */
+	CANARY_PLACES,
+};
+
+struct canary {
+	struct tenant *tenant;
+	struct workspace *workspace; /* held during a run; NULL: not opened yet */
+	size_t set_up;               /* number of completed set-up steps of the run */
+	bool is_left;                /* it was cleared at the run's end */
+};
+
+/** Where probes of @kind are made. */
+enum canary_place canary_place(enum probe_kind kind);
+
+/** Makes the tenants. Returns 0 or -ENOMEM; then canaries_free() frees what there is. */
+int canaries_make(struct canary canaries[CANARY_PLACES]);
+void canaries_free(struct canary canaries[CANARY_PLACES]);
+
+/**
+ * Opens the workspace of @place, made if it does not exist, unless it is open. Returns TOOL_OK, or
+ * a code with @ret_refusal filled in.
+ */
+enum tool_error canary_open(struct canary canaries[CANARY_PLACES], enum canary_place place,
+	struct workspaces *workspaces, struct refusal *ret_refusal);
+
+/** Ends a run: no workspace is held, and the next run begins from the start. */
+void canaries_close(struct canary canaries[CANARY_PLACES]);

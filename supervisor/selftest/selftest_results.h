@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What came of each probe of a run, in the suite's order. */
+
+#include "common/text.h"
+#include "supervisor/selftest/selftest_suite.h"
+
+#define SELFTEST_ANSWER_BYTES 64
+
+enum selftest_outcome { SELFTEST_NOT_TRIED, SELFTEST_OK, SELFTEST_WRONG, SELFTEST_SKIPPED };
+
+struct selftest_results {
+	struct {
+		enum selftest_outcome outcome;
+		char answer[SELFTEST_ANSWER_BYTES]; /* what came, cut */
+	} of[SELFTEST_PROBES_MAX];
+};
+
+struct selftest_counts {
+	size_t passed, failed, skipped;
+};
+
+/** Stores the answer of the probe @at: "skipped", a wanted one, or another. */
+void selftest_note(struct selftest_results *results, size_t at, struct text answer);
+
+/**
+ * Stores the answers in @output, one a line: the name of a probe, a space and its answer. Takes one
+ * each of the probes from @at to before @next, and ignores all else.
+ */
+void selftest_note_lines(
+	struct selftest_results *results, size_t at, size_t next, struct text output);
+
+/** Counts the results, and logs the first failures. What was not tried has failed by @obstacle. */
+struct selftest_counts selftest_count(struct selftest_results *results, const char *obstacle);
+
+/** Returns "passed", "failed" or "skipped"; NULL: not tried. Static. */
+const char *selftest_outcome_name(enum selftest_outcome outcome);

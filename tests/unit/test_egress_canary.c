@@ -1,0 +1,58 @@
+/* links: cloister-egress-core */
+// SPDX-License-Identifier: Apache-2.0
+/* The tenant of the self-test opens nothing, whoever says that a cell is its. */
+#include "common/cleanup.h"
+#include "common/selftest_tenants.h"
+#include "egress/canary.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void test_every_rule_is_dead(void **state)
+{
+	struct egress_tenant canary;
+	char why[LIMIT_EGRESS_REASON_BYTES];
+
+	(void)state;
+	assert_int_equal(canary_make(&canary), 0);
+	assert_string_equal(canary.name, SELFTEST_EGRESS_TENANT);
+	assert_true(canary.has_network);
+	assert_true(canary.allow.count > 30);
+	for (size_t i = 0; i < canary.allow.count; i++) {
+		const struct rules one = {.items = &canary.allow.items[i], .count = 1};
+
+		if (!rules_find_dead(&one, &canary.deny, &canary.private, why, sizeof(why)))
+			fail_msg("%s can match", canary.allow.items[i].written);
+	}
+	canary_done(&canary);
+}
+
+/* It is the tenant's policy with and without a configuration, and no other tenant's. */
+static void test_whose_it_is(void **state)
+{
+	struct egress_policy *policy;
+	const struct egress_tenant *canary, *own;
+
+	(void)state;
+	assert_int_equal(egress_policy_open("", "open.test", &policy), 0);
+	assert_int_equal(egress_policy_read(policy, false), 0);
+	canary = egress_policy_tenant(policy, TEXT_LITERAL(SELFTEST_EGRESS_TENANT));
+	own = egress_policy_tenant(policy, TEXT_LITERAL("alice"));
+	assert_non_null(canary);
+	assert_non_null(own);
+	assert_int_equal(own->allow.count, 1);
+	assert_string_equal(canary->allow.items[0].domain, "169.254.169.254");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_rule_is_dead),
+		cmocka_unit_test(test_whose_it_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
