@@ -28,6 +28,8 @@ int main(int argc, char **argv)
 	check(cloister_open(argv[1], &cloister), "open");
 	check(cloister_set_reconnect(cloister, strtoll(argv[3], NULL, 10)), "reconnect");
 	check(cloister_workspace(cloister, argv[2], &reply), "workspace");
+	if (!cloister_succeeded(reply))
+		printf("workspace: %s\n", cloister_error_message(reply));
 	cloister_message_free(reply);
 	if (cloister_call(cloister,
 		    &(struct cloister_tool_call){.tool = "run_command", .options = "[]"},
