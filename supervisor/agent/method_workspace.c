@@ -170,7 +170,10 @@ static void on_opened(void *context)
 	if (session && !session_may_use(session, pending->workspace))
 		answer_refusal(session, pending->id_text,
 			&(struct refusal){.error = TOOL_FORBIDDEN, .sentence = NULL});
-	else if (session && open_for(session, pending->workspace) == 0 && pending->id_text) {
+	else if (session && open_for(session, pending->workspace) < 0)
+		answer_refusal(session, pending->id_text,
+			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+	else if (session && pending->id_text) {
 		session_answer_begin(session, &json, pending->id_text);
 		json_text_object_begin(&json);
 		put_workspace(&json, pending->workspace);
