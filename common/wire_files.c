@@ -92,6 +92,8 @@ void files_patch_put(struct wire_writer *writer, const struct files_patch *messa
 {
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->durable);
+	wire_put_u8(writer, message->held);
+	wire_put_u8(writer, message->look);
 }
 
 int files_patch_get(struct text payload, struct files_patch *ret)
@@ -101,6 +103,8 @@ int files_patch_get(struct text payload, struct files_patch *ret)
 
 	message.size = wire_get_u64(&reader);
 	message.durable = wire_get_bool(&reader);
+	message.held = wire_get_bool(&reader);
+	message.look = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size == 0 || message.size > FILES_PATCH_MAX)
 		return -EBADMSG;
 	*ret = message;
@@ -268,6 +272,7 @@ void files_patched_put(struct wire_writer *writer, const struct files_patched *m
 	wire_put_u64(writer, message->added);
 	wire_put_u64(writer, message->removed);
 	wire_put_text(writer, message->version);
+	wire_put_text(writer, message->found);
 }
 
 int files_patched_get(struct text payload, struct files_patched *ret)
@@ -282,8 +287,10 @@ int files_patched_get(struct text payload, struct files_patched *ret)
 	message.added = wire_get_u64(&reader);
 	message.removed = wire_get_u64(&reader);
 	message.version = wire_get_text(&reader, FILES_VERSION_BYTES);
+	message.found = wire_get_text(&reader, FILES_FOUND_BYTES);
 	if (wire_reader_end(&reader) < 0 || message.index >= LIMIT_PATCH_FILES ||
-		message.operation < FILES_ADD || message.operation > FILES_MOVE)
+		message.operation < FILES_ADD || message.operation > FILES_MOVE ||
+		text_has_nul(message.version) || text_has_nul(message.found))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

@@ -41,8 +41,9 @@ enum files_message {
 	/* struct files_trouble, before the end of an edit that was not made */
 	FILES_TROUBLE,
 	/*
-	 * struct files_held: what a held write or edit would change. FILES_GO or FILES_CANCEL
-	 * follows, unless nothing is to be changed: then FILES_END does.
+	 * struct files_held: what a held write or edit would change; for a patch all is empty,
+	 * since FILES_PATCHED have told it. FILES_GO or FILES_CANCEL follows, unless nothing is to
+	 * be changed: then FILES_END does.
 	 */
 	FILES_HELD,
 	/* struct files_patched for each file of a patch, before the first is changed */
@@ -110,6 +111,9 @@ enum files_patch_part {
 struct files_patch {
 	uint64_t size; /* of the encoded parts */
 	bool durable;
+	bool held; /* as in struct files_write; FILES_PATCHED tell the versions */
+	/* with held: before anything else, FILES_PATCHED tell what is there at the patch's paths */
+	bool look;
 };
 
 #define FILES_PATCH_OVERHEAD 5ULL /* bytes of a part beside its text */
@@ -127,7 +131,14 @@ struct files_patched {
 	struct text from;        /* move: the path before */
 	uint64_t added, removed; /* lines */
 	struct text version;     /* of the content afterwards; delete: empty */
+	/*
+	 * What is there now: the file's version, "absent", or empty if it cannot be compared; for a
+	 * move that of the path before, a slash, and that of the path after.
+	 */
+	struct text found;
 };
+
+#define FILES_FOUND_BYTES (2 * FILES_VERSION_BYTES + 1)
 
 /* Where a patch has got to with a file. A file is unchanged until its first step. */
 enum files_state { FILES_UNCHANGED, FILES_BEGUN, FILES_CHANGED };

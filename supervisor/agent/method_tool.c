@@ -189,15 +189,6 @@ static size_t string_length(struct evbuffer *buffer)
 	return len;
 }
 
-/* Whether a file tool has changed something, so that its answer must not say BUSY. */
-static bool is_change(const struct observation *observation)
-{
-	const struct tool *tool = tool_by_name(observation->tool);
-
-	return observation->error == TOOL_OK && tool &&
-	       (tool->id == TOOL_EDIT_FILE || tool->id == TOOL_APPLY_PATCH);
-}
-
 /* Returns how long the answer with another call's result may become. */
 static size_t kept_length(const struct session_call *call, const struct key_result *kept)
 {
@@ -218,7 +209,7 @@ static bool has_room(const struct session_call *call, const struct observation *
 
 	if (observation->kept)
 		return kept_length(call, observation->kept) <= room;
-	if (copied && is_change(observation))
+	if (copied && observation->made)
 		room = room < LIMIT_UNREAD_CHANGE_BYTES ? LIMIT_UNREAD_CHANGE_BYTES : room;
 	return call->reply.form->reader == READER_PROGRAM || !copied ||
 	       6 * evbuffer_get_length(copied) <= room || string_length(copied) <= room;
@@ -245,7 +236,12 @@ static void answer_call(struct session_call *call, const struct observation *obs
 
 	if (observation->io)
 		make_room(call, observation->io);
-	if (!has_room(call, observation)) {
+	if (!has_room(call, observation) && observation->made) {
+		/* BUSY would say that nothing was done. */
+		busy.error = TOOL_EXECUTION_ERROR;
+		busy.message = TEXT_LITERAL(OBSERVATION_UNTOLD);
+		observation = &busy;
+	} else if (!has_room(call, observation)) {
 		admission_answers_unread(&session->service->admission, session->counted, &refusal);
 		busy.message = text_from(refusal_text(&refusal));
 		busy.retry_after_ms = refusal.retry_after_ms;

@@ -15,7 +15,9 @@
 #include "supervisor/call/call_needs.h"
 #include "supervisor/call/call_send.h"
 #include "supervisor/call/command_input.h"
+#include "supervisor/call/key_change.h"
 #include "supervisor/call/key_journal.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -85,6 +87,7 @@ void call_free(struct call *call)
 	timer_cancel(&call->left_timer);
 	call_leave_key(call);
 	call_result_done(&call->result);
+	free(call->held);
 	command_io_free(call->io);
 	command_input_free(call->input);
 	egress_use_forget(&call->network);
@@ -264,10 +267,13 @@ static void on_recorded(struct call *call, int error);
 
 void call_record(struct call *call)
 {
+	const struct text none = {NULL, 0};
+	int r = key_set_change(call->key, call->held ? text_from(call->held->before) : none,
+		call->held ? text_from(call->held->after) : none);
+
 	call->state = CALL_RECORDING;
-	if (key_set_change(call->key, text_from(call->held.before), text_from(call->held.after)) <
-		0)
-		on_recorded(call, -ENOMEM);
+	if (r < 0)
+		on_recorded(call, r);
 	else
 		key_begin(call->key, on_recorded);
 }
@@ -276,6 +282,7 @@ static int begin(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
 	call->request.held = call_is_held(call);
+	call->request.look = call->request.held && key_resolves(call->key);
 	if (!call->key || call->request.held)
 		return run(call);
 	call_record(call);
@@ -284,10 +291,10 @@ static int begin(struct call *call, const struct call_event_data *data)
 
 static int run_recorded(struct call *call, const struct call_event_data *data)
 {
-	if (data->failure == 0 && call->told)
+	if (data->failure == 0 && call->held)
 		call_held_go(call);
 	if (data->failure == 0)
-		return call->told ? 0 : run(call);
+		return call->held ? 0 : run(call);
 	call_held_withdraw(call);
 	call_leave(call);
 	call_answer_error(call, TOOL_BUSY,
@@ -404,6 +411,7 @@ static int answer_summed(struct call *call, const struct call_event_data *data)
 static int answer_lost(struct call *call, const struct call_event_data *data)
 {
 	set_entered(call, false);
+	call_held_lost(call);
 	call->lost = true;
 	call_answer_error(call, data->error, data->message);
 	return 0;

@@ -16,6 +16,7 @@
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_notes.h"
 #include "supervisor/call/observation.h"
+#include "supervisor/call/patch_result.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -70,6 +71,7 @@ static void answer(struct call *call, struct observation *observation)
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = call->request.options.base64;
 	observation->key_horizon_ms = call_key_horizon(call);
+	observation->made = call->made;
 	observation->io = call->io;
 	observation->network = call->network.address ? &call->network : NULL;
 	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
@@ -258,6 +260,25 @@ static int add_result(struct call *call, const struct channel_frame *frame)
 	return 0;
 }
 
+/* Whether the end of its process says that @call has changed something. */
+static bool has_made(const struct call *call, const struct files_end *end)
+{
+	return call_has_effects(call) &&
+	       (end->error == TOOL_OK ||
+		       (call->result.patch && patch_result_is_partial(call->result.patch)));
+}
+
+/* It must not be answered BUSY, as if nothing had been done. */
+static void answer_untold(struct call *call, const struct files_end *end)
+{
+	call_result_forget(&call->result);
+	call_answer_error(call, TOOL_EXECUTION_ERROR,
+		end->error == TOOL_OK
+			? OBSERVATION_UNTOLD
+			: "The patch was made in part, and there is no room to tell which files "
+			  "it has changed; look");
+}
+
 static int end_files(struct call *call, const struct channel_frame *frame)
 {
 	struct observation observation = {0};
@@ -274,6 +295,11 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 	call_leave(call);
 	if (call_held_ended(call, (enum tool_error)end.error))
 		return 0;
+	call->made = has_made(call, &end);
+	if (call->made && call->result.dropped && call->owner.done) {
+		answer_untold(call, &end);
+		return 0;
+	}
 	if (call->result.dropped && call->state == CALL_RUNNING) {
 		admission_answers_unread(&call->service->admission, call->request.tenant, &refusal);
 		call_answer_busy(call, &refusal);
@@ -284,7 +310,10 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 		return 0;
 	}
 	if (call_result_finish(&call->result) < 0) {
-		call_answer_error(call, TOOL_BUSY, "Out of memory");
+		if (call->made)
+			answer_untold(call, &end);
+		else
+			call_answer_error(call, TOOL_BUSY, "Out of memory");
 		return 0;
 	}
 	call_result_tell(&call->result, &end, &observation);

@@ -5,9 +5,12 @@
  */
 #include "supervisor/call/call_held.h"
 
+#include "common/cleanup.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
+#include "supervisor/call/key_change.h"
 #include "supervisor/call/keys.h"
+#include "supervisor/call/patch_result.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -16,14 +19,8 @@ bool call_is_held(const struct call *call)
 {
 	enum tool_id tool = call->request.tool->id;
 
-	return call->key && (tool == TOOL_WRITE_FILE || tool == TOOL_EDIT_FILE);
-}
-
-static void copy(char to[FILES_VERSION_BYTES + 1], struct text from)
-{
-	memset(to, 0, FILES_VERSION_BYTES + 1);
-	if (from.len > 0)
-		memcpy(to, from.data, from.len);
+	return call->key &&
+	       (tool == TOOL_WRITE_FILE || tool == TOOL_EDIT_FILE || tool == TOOL_APPLY_PATCH);
 }
 
 void call_held_go(struct call *call)
@@ -35,21 +32,30 @@ void call_held_go(struct call *call)
 
 void call_held_withdraw(struct call *call)
 {
-	if (call->told && !call->went)
+	if (call->held && !call->went)
 		workspace_send_files(
 			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
 }
 
-/* The file has the content that the earlier call was to give it. */
+/* What has become of an earlier call, and is not found out yet; otherwise NULL. */
+static const struct key_change *to_resolve(const struct call *call)
+{
+	return call->key && !call->went ? key_resolves(call->key) : NULL;
+}
+
+/* The files are as the earlier call was to make them. */
 static void answer_done(struct call *call, const struct key_change *change)
 {
+	const bool is_patch = call->result.patch != NULL;
 	const struct files_end end = {
 		.path = text_from(call->request.path),
 		.size = call->held_size,
-		.created = strcmp(change->before, "absent") == 0,
-		.version = text_from(change->after),
+		.created = !is_patch && strcmp(change->before, "absent") == 0,
+		.version = is_patch ? (struct text){NULL, 0} : text_from(change->after),
 	};
 
+	if (is_patch)
+		patch_result_set_made(call->result.patch, change);
 	call->went = true;
 	key_resolved(call->key, true);
 	call_answer_resolved(call, &end);
@@ -57,27 +63,35 @@ static void answer_done(struct call *call, const struct key_change *change)
 
 static void answer_unknown(struct call *call, const struct key_change *change)
 {
+	const char *sentence =
+		"The end of this call was lost, and the file has neither the content from before "
+		"it nor the one from after it. Look, then use a new key";
+
+	if (call->result.patch) {
+		patch_result_set_found(call->result.patch, change, call->held->before);
+		sentence = "The end of this call was lost, and its files are neither all as before "
+			   "it nor all as after it. Look, then use a new key";
+	} else if (!change->before[0]) {
+		sentence = "The end of this call was lost, and the file that it was to replace was "
+			   "too large to compare. Look, then use a new key";
+	}
 	key_resolved(call->key, false);
-	call_answer_error(call, TOOL_OUTCOME_UNKNOWN,
-		change->before[0] ? "The end of this call was lost, and the file has neither the "
-				    "content from before it nor the one from after it. Look, then "
-				    "use a new key"
-				  : "The end of this call was lost, and the file that it was to "
-				    "replace was too large to compare. Look, then use a new key");
+	call_answer_error(call, TOOL_OUTCOME_UNKNOWN, sentence);
 }
 
 /* The change is prepared, and the end of an earlier call with the same one was lost. */
 static void resolve(struct call *call, const struct key_change *change)
 {
-	if (strcmp(call->held.before, change->after) != 0 && change->before[0] &&
-		strcmp(call->held.before, change->before) == 0) {
+	unsigned found = key_change_compare_all(change, call->held->before);
+
+	if (found == KEY_CHANGE_BEFORE) {
 		key_resolved(call->key, true);
 		call_held_go(call);
 		return;
 	}
 	call_held_withdraw(call);
 	call_leave(call);
-	if (strcmp(call->held.before, change->after) == 0)
+	if (found & KEY_CHANGE_AFTER)
 		answer_done(call, change);
 	else
 		answer_unknown(call, change);
@@ -87,14 +101,15 @@ int call_held_told(struct call *call, const struct channel_frame *frame)
 {
 	struct files_held held;
 
-	if (!call->request.held || call->told || files_held_get(frame->payload, &held) < 0)
+	if (!call->request.held || call->held || files_held_get(frame->payload, &held) < 0)
 		return -EBADMSG;
-	copy(call->held.before, held.before);
-	copy(call->held.after, held.after);
+	call->held = call->result.patch ? patch_result_change(call->result.patch)
+					: key_change_new(held.before, held.after);
+	if (!call->held)
+		return -EBADMSG; /* memory is out: the call ends with its process */
 	call->held_size = held.size;
-	call->told = true;
 	/* After a cancel, or if nothing is to be changed, the end follows. */
-	if (call->state != CALL_RUNNING || held.after.len == 0)
+	if (call->state != CALL_RUNNING || (!call->result.patch && held.after.len == 0))
 		return 0;
 	if (key_resolves(call->key))
 		resolve(call, key_resolves(call->key));
@@ -103,13 +118,27 @@ int call_held_told(struct call *call, const struct channel_frame *frame)
 	return 0;
 }
 
+void call_held_lost(struct call *call)
+{
+	if (to_resolve(call))
+		patch_result_free(TAKE_PTR(call->result.patch));
+}
+
 bool call_held_ended(struct call *call, enum tool_error error)
 {
-	const struct key_change *change = call->key ? key_resolves(call->key) : NULL;
+	const struct key_change *change = to_resolve(call);
+	unsigned found = 0;
 
-	if (!change || call->went || error == TOOL_BUSY || error == TOOL_CANCELLED)
+	if (!change || error == TOOL_BUSY || error == TOOL_CANCELLED)
 		return false;
-	if (call->told && strcmp(call->held.before, change->after) == 0)
+	/* A patch that cannot be made now has told what is there. */
+	if (call->result.patch && !call->held)
+		call->held = patch_result_change(call->result.patch);
+	if (call->held)
+		found = key_change_compare_all(change, call->held->before);
+	if (call->result.patch && (!call->held || found == KEY_CHANGE_BEFORE))
+		return false;
+	if (found & KEY_CHANGE_AFTER)
 		answer_done(call, change);
 	else
 		answer_unknown(call, change);

@@ -35,7 +35,8 @@ struct call_request {
 	char *decoded; /* decoded base64 */
 	struct json_object *json; /* a reference: an array of the params and the arguments */
 	struct call_key key;      /* if options.key was given */
-	bool held;     /* a change of a file that waits until its beginning is recorded */
+	bool held;                /* a change of files that waits until its beginning is recorded */
+	bool look;                /* and is to find out first what has become of an earlier one */
 	size_t memory; /* bytes that it is counted with: the values above, and the whole request */
 	size_t large;  /* the part of memory that is content or input */
 	struct tenant *tenant; /* held: as configured when the call came */

@@ -294,6 +294,12 @@ void call_result_drop(struct call_result *result)
 	empty(result->data);
 }
 
+void call_result_forget(struct call_result *result)
+{
+	call_result_drop(result);
+	patch_result_free(TAKE_PTR(result->patch));
+}
+
 int call_result_finish(struct call_result *result)
 {
 	kinds[result->tool].finish(result);

@@ -51,6 +51,9 @@ size_t call_result_size(const struct call_result *result);
 /** Drops the result so far and all that follows. */
 void call_result_drop(struct call_result *result);
 
+/** Drops it as well as what is known of a patch. */
+void call_result_forget(struct call_result *result);
+
 /** Completes the JSON value in items. Returns 0 or -ENOMEM. */
 int call_result_finish(struct call_result *result);
 

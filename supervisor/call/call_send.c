@@ -73,6 +73,8 @@ static uint8_t put_patch(struct wire_writer *writer, const struct call_request *
 	struct files_patch message = {
 		.size = request->args.content.len,
 		.durable = !request->options.fast_write,
+		.held = request->held,
+		.look = request->look,
 	};
 
 	files_patch_put(writer, &message);

@@ -20,6 +20,7 @@
 struct refusal;
 struct command_ended;
 struct key;
+struct key_change;
 struct command_input;
 
 enum call_event {
@@ -84,11 +85,12 @@ struct call {
 	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;
-	uint64_t held_size;     /* of a call that is held: bytes of the file that is there */
-	struct key_change held; /* what is there, and what will be */
-	bool told;              /* that is set, and the files process waits */
-	bool went;              /* it does not any more: the change was made, or is found made */
-	bool lost;              /* its process is */
+	uint64_t held_size; /* of a call that is held: bytes of the file that is there */
+	/* what is there, and what will be: the files process waits; NULL: it has not told */
+	struct key_change *held;
+	bool went; /* it does not wait any more: the change was made, or is found made */
+	bool made; /* something was changed, according to the files process */
+	bool lost; /* its process is */
 };
 
 static inline bool call_is_command(const struct call *call)

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/call/key_change.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/key_table.h"
 #include "supervisor/journal/journal.h"
@@ -29,11 +30,12 @@ static void write_record(struct key *key, enum journal_type type, journal_done d
 		.json = key->held.json,
 		.model = key->held.model,
 		.base64 = key->held.base64};
-	const size_t bytes = RECORD_BYTES + record.json.len + record.model.len;
+	size_t bytes = RECORD_BYTES + record.json.len + record.model.len;
 
 	if (key->change) {
 		record.before = text_from(key->change->before);
 		record.after = text_from(key->change->after);
+		bytes += record.before.len + record.after.len;
 	}
 	memcpy(record.id, key->id, JOURNAL_ID_BYTES);
 	memcpy(record.digest, key->digest, JOURNAL_ID_BYTES);
@@ -65,12 +67,8 @@ int key_set_change(struct key *key, struct text before, struct text after)
 		return 0;
 	if (before.len > JOURNAL_CHANGE_BYTES || after.len > JOURNAL_CHANGE_BYTES)
 		return -EMSGSIZE;
-	key->change = calloc(1, sizeof(*key->change));
-	if (!key->change)
-		return -ENOMEM;
-	memcpy(key->change->before, before.data, before.len);
-	memcpy(key->change->after, after.data, after.len);
-	return 0;
+	key->change = key_change_new(before, after);
+	return key->change ? 0 : -ENOMEM;
 }
 
 /* A record of @key has been written. */

@@ -29,7 +29,8 @@ int keys_start(struct keys *keys, struct event_base *base);
 void keys_free(struct keys *keys);
 
 /**
- * Sets what the call of @key will change, before key_begin(). Returns 0 or -ENOMEM.
+ * Sets what the call of @key will change, before key_begin(): versions as key_change.h has them.
+ * Returns 0, -ENOMEM, or -EMSGSIZE.
  */
 int key_set_change(struct key *key, struct text before, struct text after);
 

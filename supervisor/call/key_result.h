@@ -5,7 +5,6 @@
 
 #include "common/errors.h"
 #include "common/text.h"
-#include "common/wire_files.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,12 +16,6 @@ struct key_result {
 	enum tool_error error;
 	bool base64;
 	char *buffer; /* malloc'ed, or NULL */
-};
-
-/* What a call changes: the versions of its file. */
-struct key_change {
-	char before[FILES_VERSION_BYTES + 1]; /* "absent"; "": not known */
-	char after[FILES_VERSION_BYTES + 1];
 };
 
 static inline void key_result_done(struct key_result *result)

@@ -65,7 +65,7 @@ struct key {
 	void (*recorded)(struct call *call, int error);
 	struct key_result held;    /* until it is written */
 	uint64_t time_ms;          /* since the epoch: of its end, or else of its beginning */
-	struct key_change *change; /* of a file, until its end is known; NULL: none is known */
+	struct key_change *change; /* of files, until its end is known; NULL: none is known */
 	struct journal_place place;
 	unsigned writes; /* records that are on their way */
 	size_t queued;   /* their bytes and those of records before them, for the tenant */

@@ -58,7 +58,11 @@ struct observation {
 	const struct key_result *kept; /* the result of another call, and nothing else is set */
 	bool replayed;
 	bool resolved; /* the call was found done; nothing was run */
+	bool made;     /* it has changed files: it must not be answered BUSY */
 };
+
+/* The sentence of a change that was made, where there is no room for its result. */
+#define OBSERVATION_UNTOLD "The change was made, but there is no room to tell its result; look"
 
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */
 void observation_write(struct json_text *json, const struct observation *observation);

@@ -6,15 +6,23 @@
 #include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/key_change.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
+#include "supervisor/journal/journal_record.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define NOTE_PATH_BYTES 200 /* of a path, in a note */
+
+/* After enum files_state: the file is neither as before the patch nor as after it. */
+#define STATE_OTHER (FILES_CHANGED + 1)
+
+static_assert(LIMIT_PATCH_FILES * (FILES_FOUND_BYTES + 1) <= JOURNAL_CHANGE_BYTES);
 
 struct patched {
 	char *path, *from; /* from: NULL unless it is a move */
@@ -23,11 +31,13 @@ struct patched {
 	uint64_t added, removed;
 	char version[FILES_VERSION_BYTES];
 	size_t version_len;
+	char found[FILES_FOUND_BYTES + 1];
 };
 
 struct patch_result {
 	struct patched files[LIMIT_PATCH_FILES];
 	size_t count;
+	bool looked; /* the states are what was found there, and not what was done */
 };
 
 struct patch_result *patch_result_new(void)
@@ -81,6 +91,8 @@ static int add_file(struct patch_result *result, const struct files_patched *mes
 		.version_len = message->version.len};
 	if (message->version.len > 0)
 		memcpy(file->version, message->version.data, message->version.len);
+	if (message->found.len > 0)
+		memcpy(file->found, message->found.data, message->found.len);
 	result->count++;
 	if (!file->path || !file->from)
 		return -EBADMSG; /* memory is out: the call ends with its process */
@@ -182,7 +194,8 @@ static const char *state_name(uint8_t state)
 {
 	static const char *const names[] = {[FILES_UNCHANGED] = "unchanged",
 		[FILES_BEGUN] = "unknown",
-		[FILES_CHANGED] = "changed"};
+		[FILES_CHANGED] = "changed",
+		[STATE_OTHER] = "other"};
 
 	return names[state];
 }
@@ -206,27 +219,117 @@ int patch_result_write_states(const struct patch_result *result, struct evbuffer
 	return json_text_flush(&json);
 }
 
+/* Writes to @at where there is one, and returns what comes behind it. */
+static char *put(char *at, struct text text)
+{
+	if (text.len > 0)
+		memcpy(at, text.data, text.len);
+	return at + text.len;
+}
+
+static struct text version_after(const struct patched *file)
+{
+	return file->operation == FILES_DELETE ? TEXT_LITERAL("absent")
+					       : (struct text){file->version, file->version_len};
+}
+
+struct key_change *patch_result_change(const struct patch_result *result)
+{
+	char before[LIMIT_PATCH_FILES * sizeof(result->files->found)],
+		after[LIMIT_PATCH_FILES * sizeof(result->files->found)];
+	char *before_end = before, *after_end = after;
+
+	for (size_t i = 0; i < result->count; i++) {
+		const struct patched *file = &result->files[i];
+
+		if (i > 0) {
+			before_end = put(before_end, TEXT_LITERAL(" "));
+			after_end = put(after_end, TEXT_LITERAL(" "));
+		}
+		before_end = put(before_end, text_from(file->found));
+		if (file->operation == FILES_MOVE)
+			after_end = put(after_end, TEXT_LITERAL("absent/"));
+		after_end = put(after_end, version_after(file));
+	}
+	if (result->count == 0)
+		return NULL;
+	return key_change_new((struct text){before, (size_t)(before_end - before)},
+		(struct text){after, (size_t)(after_end - after)});
+}
+
+void patch_result_set_made(struct patch_result *result, const struct key_change *change)
+{
+	for (size_t i = 0; i < result->count; i++) {
+		struct patched *file = &result->files[i];
+		struct text version = key_change_version(change->after, i);
+
+		if (file->operation == FILES_MOVE)
+			(void)text_take(&version, '/');
+		file->version_len = 0;
+		if (file->operation == FILES_DELETE || version.len > sizeof(file->version))
+			continue;
+		put(file->version, version);
+		file->version_len = version.len;
+	}
+}
+
+void patch_result_set_found(
+	struct patch_result *result, const struct key_change *change, const char *found)
+{
+	result->looked = true;
+	for (size_t i = 0; i < result->count; i++) {
+		unsigned like = key_change_compare(change, found, i);
+
+		result->files[i].state = (like & KEY_CHANGE_AFTER)    ? FILES_CHANGED
+					 : (like & KEY_CHANGE_BEFORE) ? FILES_UNCHANGED
+								      : STATE_OTHER;
+	}
+}
+
+static size_t count(const struct patch_result *result, uint8_t state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < result->count; i++)
+		n += result->files[i].state == state;
+	return n;
+}
+
+/* Adds a sentence with the path of each file in @state. */
+static void note_files(const struct patch_result *result, struct notes *notes, uint8_t state,
+	const char *before, const char *after)
+{
+	for (size_t i = 0; i < result->count; i++)
+		if (result->files[i].state == state)
+			notes_add(notes, "%s\"%.*s\"%s", before,
+				(int)(result->files[i].path_len < NOTE_PATH_BYTES
+						? result->files[i].path_len
+						: NOTE_PATH_BYTES),
+				result->files[i].path, after);
+}
+
 void patch_result_note(const struct patch_result *result, struct notes *notes)
 {
-	size_t changed = 0;
-
 	if (!patch_result_is_partial(result)) {
 		notes_add(notes, "Nothing of the patch was done");
 		return;
 	}
-	for (size_t i = 0; i < result->count; i++)
-		changed += result->files[i].state == FILES_CHANGED;
+	if (result->looked) {
+		notes_add(notes,
+			"Of the patch's %zu files %zu are as the patch makes them, and %zu are as "
+			"before it; read them before you go on",
+			result->count, count(result, FILES_CHANGED),
+			count(result, FILES_UNCHANGED));
+		note_files(result, notes, STATE_OTHER, "",
+			" is neither as before the patch nor as the patch makes it");
+		if (count(result, STATE_OTHER) == 0)
+			note_files(result, notes, FILES_UNCHANGED, "", " is as before the patch");
+		return;
+	}
 	notes_add(notes,
 		"Of the patch's %zu files %zu have been changed, in its order; read them before "
-		"you "
-		"go on",
-		result->count, changed);
-	for (size_t i = 0; i < result->count; i++)
-		if (result->files[i].state == FILES_BEGUN)
-			notes_add(notes,
-				"It is not known whether \"%.*s\" has been changed; read it",
-				(int)(result->files[i].path_len < NOTE_PATH_BYTES
-						? result->files[i].path_len
-						: NOTE_PATH_BYTES),
-				result->files[i].path);
+		"you go on",
+		result->count, count(result, FILES_CHANGED));
+	note_files(result, notes, FILES_BEGUN, "It is not known whether ",
+		" has been changed; read it");
 }

@@ -14,6 +14,7 @@
 
 struct evbuffer;
 struct json_text;
+struct key_change;
 struct notes;
 struct patch_result;
 
@@ -39,5 +40,15 @@ bool patch_result_is_partial(const struct patch_result *result);
 /** Writes an object with the state of each file, for error.data. Returns 0 or -ENOMEM. */
 int patch_result_write_states(const struct patch_result *result, struct evbuffer *out);
 
-/** Adds sentences that say what a patch has done whose files process died. */
+/** Returns the change that the files process has told, to be freed with free(), or NULL. */
+struct key_change *patch_result_change(const struct patch_result *result);
+
+/** Makes it the result of an earlier patch, which has made all of @change. */
+void patch_result_set_made(struct patch_result *result, const struct key_change *change);
+
+/** Makes it tell what has become of an earlier patch: @found, in comparison with its @change. */
+void patch_result_set_found(
+	struct patch_result *result, const struct key_change *change, const char *found);
+
+/** Adds sentences that say what a patch has done whose end was lost. */
 void patch_result_note(const struct patch_result *result, struct notes *notes);

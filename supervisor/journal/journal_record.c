@@ -102,7 +102,8 @@ size_t journal_record_put(const struct journal_record *record, void *buffer, siz
 		wire_put_text(&writer, record->model);
 	}
 	if (!wire_writer_ok(&writer) || writer.len > LIMIT_JOURNAL_RECORD_BYTES ||
-		record->tenant.len > TENANT_MAX)
+		record->tenant.len > TENANT_MAX || record->before.len > JOURNAL_CHANGE_BYTES ||
+		record->after.len > JOURNAL_CHANGE_BYTES)
 		return 0;
 	journal_record_head(buffer, writer.len);
 	return writer.len;

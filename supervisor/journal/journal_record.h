@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JOURNAL_VERSION      2
-#define JOURNAL_ID_BYTES     32 /* SHA-256 */
-#define JOURNAL_CHANGE_BYTES 32 /* of a version of a file, common/wire_files.h */
+#define JOURNAL_VERSION  2
+#define JOURNAL_ID_BYTES 32 /* SHA-256 */
+/* of the versions of all files of a patch, common/wire_files.h */
+#define JOURNAL_CHANGE_BYTES 4352
 
 enum journal_type {
 	JOURNAL_FILE = 1, /* the first record of a file, with its number */
@@ -30,7 +31,7 @@ struct journal_record {
 	uint8_t id[JOURNAL_ID_BYTES];     /* of tenant, workspace and key */
 	uint8_t digest[JOURNAL_ID_BYTES]; /* of what the call was to do; BEGIN and END */
 	struct text tenant;               /* its name; BEGIN and END */
-	/* The file's versions before and after a change; BEGIN; empty: not known, or no file. */
+	/* The files' versions before and after a change; BEGIN; both empty: it is no change. */
 	struct text before, after;
 	/* The result: END. */
 	struct text code;  /* the error's name, or "OK" */

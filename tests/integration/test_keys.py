@@ -390,16 +390,20 @@ def test_a_call_that_cloisterd_did_not_survive(start_daemon, area, mode):
         kill(after.daemon)
 
 
-def lose(start_daemon, area, tool, arguments, before, left, mode="fast"):
-    """Makes a call whose beginning is recorded, and whose end is not; then the file has the content @left."""
-    lost = Keyed(start_daemon, area, mode, "tools = basic edit\n")
-    path = lost.root / "f"
+def contents(root):
+    return {path.name: path.read_text() for path in root.iterdir() if path.is_file()}
 
-    def put(content):
-        path.unlink(missing_ok=True)
-        if content is not None:
-            path.write_text(content)
-            os.chown(path, area.account.uid, area.account.gid)
+
+def lose(start_daemon, area, tool, arguments, before, left, mode="fast"):
+    """Makes a call whose beginning is recorded, and whose end is not; then the files have the contents @left."""
+    lost = Keyed(start_daemon, area, mode, "tools = basic edit patch\n")
+
+    def put(files):
+        for path in lost.root.iterdir():
+            path.unlink()
+        for name, content in files.items():
+            (lost.root / name).write_text(content)
+            os.chown(lost.root / name, area.account.uid, area.account.gid)
     put(before)
     assert lost.client.observe(tool, arguments, {"key": "k"})["success"]
     kill(lost.daemon)
@@ -407,9 +411,9 @@ def lose(start_daemon, area, tool, arguments, before, left, mode="fast"):
     journal = max((lost.daemon.state / "journal").iterdir(), key=lambda file: file.stat().st_size)
     os.truncate(journal, journal.stat().st_size - 1)
     put(left)
-    after = Keyed(start_daemon, area, mode, "tools = basic edit\n", root=lost.root, state=lost.daemon.state)
+    after = Keyed(start_daemon, area, mode, "tools = basic edit patch\n", root=lost.root, state=lost.daemon.state)
     assert after.status()["keys"] == 1
-    return after, path
+    return after
 
 
 WRITE = ("write_file", {"path": "f", "content": "new"})
@@ -425,11 +429,13 @@ EDIT = ("edit_file", {"path": "f", "edits": [{"old": "one", "new": "one and one"
     (EDIT, "one", None, "OUTCOME_UNKNOWN", None)])
 def test_what_became_of_a_change(start_daemon, area, call, before, left, answer, content):
     """The files process looks: it was done, it was not and is done now, or the file has a third content."""
-    keyed, path = lose(start_daemon, area, *call, before, left)
+    def files(text):
+        return {} if text is None else {"f": text}
+    keyed = lose(start_daemon, area, *call, files(before), files(left))
     for again in range(2):
         got = keyed.client.observe(*call, {"key": "k"})
         assert (got["error"] or {}).get("code") == (answer if answer.isupper() else None), got
-        assert (path.read_text() if path.exists() else None) == content
+        assert contents(keyed.root) == files(content)
         assert got.get("resolved", False) == (answer == "resolved")
         assert got.get("replayed", False) == (again == 1 and not answer.isupper())
         if got["success"]:
@@ -442,9 +448,54 @@ def test_what_became_of_a_change(start_daemon, area, call, before, left, answer,
     assert keyed.client.observe("write_file", {"path": "g", "content": ""}, {"key": "k"})["error"]["code"] == "KEY_CONFLICT"
 
 
+PATCH = ("apply_patch", {"patch": """*** Begin Patch
+*** Update File: u
+-one
++two
+*** Add File: a
++added
+*** Delete File: d
+*** Update File: m
+*** Move to: n
+ 1
++2
+*** End Patch"""})
+OLD, NEW = {"u": "one\n", "d": "gone\n", "m": "1\n"}, {"u": "two\n", "a": "added\n", "n": "1\n2\n"}
+
+
+@pytest.mark.parametrize("left, states", [
+    (OLD, None), (NEW, None),
+    ({**OLD, "u": "two\n"}, "changed unchanged unchanged unchanged"),
+    ({**OLD, **NEW}, "changed changed unchanged other"),  # a move that is cut short has both names
+    ({**without(NEW, "n"), "m": "1\n"}, "changed changed changed unchanged"),
+    ({**OLD, "u": "three\n"}, "other unchanged unchanged unchanged"),
+    ({**NEW, "a": "another\n"}, "changed other changed changed"),
+    ({}, "other unchanged changed other")])
+def test_what_became_of_a_patch(start_daemon, area, left, states):
+    """All files are as after it, or all as before it and it is made now; otherwise the answer says what each of them is."""
+    keyed = lose(start_daemon, area, *PATCH, OLD, left)
+    for again in range(2):
+        got = keyed.client.observe(*PATCH, {"key": "k"})
+        assert contents(keyed.root) == (left if states else NEW)
+        assert got.get("resolved", False) == (left == NEW) and got.get("replayed", False) == (again == 1 and not states)
+        if states:
+            assert got["error"]["code"] == "OUTCOME_UNKNOWN" and "Look, then use a new key" in got["error"]["message"]
+            files = got["error"]["data"]["files"]
+            assert [(file["path"], file["op"]) for file in files] == [("u", "update"), ("a", "add"), ("d", "delete"), ("n", "move")]
+            assert " ".join(file["state"] for file in files) == states and got["notes"]
+        else:
+            files = got["output"]["files"]
+            versions = [keyed.client.use("read_file", path=name)["version"] for name in "uan"]
+            assert [file.get("version") for file in files] == [*versions[:2], None, versions[2]]
+            assert [file["op"] for file in files] == ["update", "add", "delete", "move"]
+    status = keyed.status()
+    assert (status["resolved"], status["unknown"]) == ((0, 2) if states else (1, 0))
+
+
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_a_change_that_fails_leaves_its_key_free(start_daemon, area, mode):
-    keyed = Keyed(start_daemon, area, mode, "tools = basic edit\n")
+    keyed = Keyed(start_daemon, area, mode, "tools = basic edit patch\n")
+    assert keyed.client.observe(*PATCH, {"key": "k"})["error"]["code"] == "NOT_FOUND" and keyed.status()["keys"] == 0
     (keyed.root / "f").write_text("two")
     os.chown(keyed.root / "f", area.account.uid, area.account.gid)
     first = keyed.client.observe(*EDIT, {"key": "k"})

@@ -103,8 +103,9 @@ def files_trouble(edit=1, kind="different", closest="", lines=(), count=None, fi
             struct.pack(f"=I{len(lines)}Q", len(lines) if count is None else count, *lines))
 
 
-def files_patched(index=0, operation=FILES_UPDATE, path="x", number=1, version="", old=""):
-    return struct.pack("=IB", index, operation) + text(path) + text(old) + struct.pack("=QQ", number, number) + text(version)
+def files_patched(index=0, operation=FILES_UPDATE, path="x", number=1, version="", old="", found="absent"):
+    return (struct.pack("=IB", index, operation) + text(path) + text(old) + struct.pack("=QQ", number, number) +
+            text(version) + text(found))
 
 
 def files_step(index=0, state=FILES_BEGUN):

@@ -19,6 +19,7 @@ EDIT = ("edit_file", {"path": "x", "edits": [{"old": "line", "new": "row"}]})
 PATCH = ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: x\n-line 1\n+row\n*** Add File: z\n*** End Patch"})
 GROWTH_KIB = 65536  # of cloisterd, whatever a workspace's processes do; sanitizers keep what is freed
 KEYED = (*WRITE, {"key": "k"})
+KEYED_PATCH = (*PATCH, {"key": "k"})
 LOST = {"WORKER_LOST"}
 
 
@@ -236,6 +237,16 @@ ANSWERS = {
         KEYED, files("send(frame(FILES_HELD, call, files_held(after='x' * 33)))"), LOST),
     "files: a change with a key, with half a version": (
         KEYED, files("send(frame(FILES_HELD, call, files_held(after='x\\0y')))"), LOST),
+    "files: a patch with a key, and nothing of its files": (KEYED_PATCH, files(HELD), LOST),
+    "files: a patch with a key, made before it was told": (KEYED_PATCH, files(GOOD_FILES_END), LOST),
+    "files: a patch with a key, with strange versions": (
+        KEYED_PATCH, files("send(frame(FILES_PATCHED, call, files_patched(found=' / x ', version=' ')), frame(FILES_HELD, call, "
+                           "files_held())); request(FILES_GO); " + GOOD_FILES_END), {"success"}),
+    "files: a patch with a key, with a long version": (
+        KEYED_PATCH, files("send(frame(FILES_PATCHED, call, files_patched(found='x' * 66)))"), LOST),
+    "files: a patch with a key, with as much as there can be": (
+        KEYED_PATCH, files("send(*[frame(FILES_PATCHED, call, files_patched(i, FILES_MOVE, found='x' * 65, version='y' * 32)) "
+                           "for i in range(64)], frame(FILES_HELD, call, files_held())); request(FILES_GO); sys.exit(0)"), LOST),
     "files: a change with a key, and its death": (KEYED, files(HELD + "; sys.exit(0)"), LOST),
     "files: a patched file to an edit": (EDIT, files("send(frame(FILES_PATCHED, call, files_patched())); " + GOOD_FILES_END), LOST),
     "files: a step to a read": (READ, files("send(frame(FILES_STEP, call, files_step())); " + GOOD_FILES_END), LOST),

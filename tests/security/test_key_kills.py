@@ -7,36 +7,18 @@ import contextlib
 import os
 import random
 import select
-import subprocess
 import time
 
 import pytest
 
 import procfs
-from cloister_client import acting_as
-from daemon import BUILD
 from keyed import Keyed, kill
+from killer import Killer
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to trace the service")
-KILLS = int(os.environ.get("CLOISTER_KEY_KILLS", "60"))
+KILLS = int(os.environ.get("CLOISTER_KEY_KILLS", "64"))
+KINDS = ("command", "write", "edit", "patch")
 STEPS = 120  # system calls, entered and left, of the longest call with a key
-
-
-class Killer:
-    """Kills a process when it has entered or left so many system calls."""
-
-    def __init__(self, pid, count):
-        with acting_as(os.getuid()):
-            self.process = subprocess.Popen([BUILD / "tests" / "kill_at_syscall", str(pid), str(count)],
-                                            stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def end(self):
-        self.process.terminate()
-        said = self.process.stdout.read()
-        self.process.stdout.close()
-        self.process.wait(120)
-        return said.startswith("killed")
 
 
 class Call:
@@ -44,7 +26,8 @@ class Call:
 
     def __init__(self, root, kind, number):
         self.kind, self.key, self.path = kind, f"{kind}-{number}", root / f"{kind}.{number}"
-        self.tool = {"command": "run_command", "write": "write_file", "edit": "edit_file"}[kind]
+        self.tool = {"command": "run_command", "write": "write_file", "edit": "edit_file", "patch": "apply_patch"}[kind]
+        self.other = root / f"other.{number}"
         self.arguments = {"path": self.path.name}
         if kind == "command":
             self.arguments = {"command": f"echo run >>{self.path.name}; echo done"}
@@ -54,18 +37,27 @@ class Call:
             self.path.write_text("one\n")
             os.chown(self.path, os.stat(root).st_uid, os.stat(root).st_gid)
             self.arguments["edits"] = [{"old": "one", "new": "one and one"}]
+        if kind == "patch":
+            self.arguments = {"patch": "\n".join(["*** Begin Patch", f"*** Update File: {self.path.name}", "-one", "+one and one",
+                                                  f"*** Add File: {self.other.name}", "+added", "*** End Patch"])}
 
     def begin(self, client):
         return client.begin(self.tool, self.arguments, {"key": self.key, "durability": "fast"})
 
     def check(self, answer):
-        """The outcome of a command may be unknown, that of a file is not. Returns the kind of the answer."""
+        """The outcome of a command or of half a patch may be unknown, that of a file is not. Returns the kind of the answer."""
         content = self.path.read_text() if self.path.exists() else ""
         if self.kind == "command" and not answer["success"]:
             assert answer["error"]["code"] == "OUTCOME_UNKNOWN" and content in ("", "run\n"), (answer, content)
             return "unknown"
+        if self.kind == "patch" and not answer["success"]:
+            assert answer["error"]["code"] == "OUTCOME_UNKNOWN" and not self.other.exists(), answer
+            assert [file["state"] for file in answer["error"]["data"]["files"]] == ["changed", "unchanged"]
+            assert content == "one and one\n"
+            return "half"
         assert answer["success"], (self.key, answer, content)
-        assert content == {"command": "run\n", "write": f"new {self.key.split('-')[1]}\n", "edit": "one and one\n"}[self.kind]
+        assert content == {"command": "run\n", "write": f"new {self.key.split('-')[1]}\n"}.get(self.kind, "one and one\n")
+        assert self.kind != "patch" or self.other.read_text() == "added\n"
         return "replayed" if answer.get("replayed") else "resolved" if answer.get("resolved") else "ran"
 
 
@@ -73,13 +65,13 @@ class Call:
 def test_killed_at_each_step(start_daemon, area, mode):
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
     chance, found, began = random.Random(seed), collections.Counter(), time.monotonic()
-    settings = "tools = basic edit\nkeys = 100000\n"
+    settings = "tools = basic edit patch\nkeys = 100000\n"
     keyed = Keyed(start_daemon, area, mode, settings)
-    step = {kind: chance.randrange(1, 8) for kind in ("command", "write", "edit")}
+    step = {kind: chance.randrange(1, 8) for kind in KINDS}
     # In the short form each step is further from the last one.
-    wide = max(1, STEPS * 3 * 2 // KILLS)
+    wide = max(1, STEPS * len(KINDS) * 2 // KILLS)
     for number in range(KILLS // 2):
-        kind = ("command", "write", "edit")[number % 3]
+        kind = KINDS[number % len(KINDS)]
         call = Call(keyed.root, kind, number)
         assert not keyed.client.observe("run_command", {"command": "true"})["error"]  # the cell is there
         processes = procfs.descendants(keyed.daemon.pid)

@@ -5,18 +5,19 @@ At every system call (needs root, for ptrace), and at random moments. CLOISTER_S
 those, CLOISTER_SEED repeats a run's choices.
 """
 
+import collections
 import os
 import random
 import re
 import signal
-import subprocess
 import time
 
 import procfs
 import pytest
 from cells import Cell
 from cloister_client import acting_as
-from daemon import AM_ROOT, BUILD
+from daemon import AM_ROOT
+from killer import Killer
 
 SOAK = os.environ.get("CLOISTER_SOAK", "")
 SEED = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
@@ -39,25 +40,6 @@ def reopen(client):
             return observation["output"]
         assert observation["error"]["code"] == "WORKER_LOST", observation
     raise AssertionError("the workspace does not open again")
-
-
-class Killer:
-    """Kills a process when it has entered or left a system call for the Nth time."""
-
-    def __init__(self, pid, count):
-        with acting_as(os.getuid()):
-            self.process = subprocess.Popen([BUILD / "tests" / "kill_at_syscall", str(pid), str(count)],
-                                            stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def end(self):
-        """Whether it came to that."""
-        self.process.terminate()
-        # Not communicate(): it ignores what the buffer already has after the first line.
-        said = self.process.stdout.read()
-        self.process.stdout.close()
-        self.process.wait(120)
-        return said.startswith("killed")
 
 
 class Check:
@@ -232,7 +214,25 @@ class PatchCheck:
     """Looks at the files after each death."""
 
     def __init__(self):
-        self.seen = {"whole": 0, "none": 0, "part": 0, "unknown": 0}
+        self.seen = collections.Counter()
+
+    def look_again(self, path, directory, observation, before, after):
+        """After the same call with its key: all is done now, or the answer says what each file is."""
+        now = {str(file.relative_to(path)): file.read_text() for file in (path / directory).iterdir()
+               if not TEMPORARY.fullmatch(file.name)}
+        if observation["success"]:
+            assert now == after
+            self.seen["resolved" if observation.get("resolved") else "made"] += 1
+            return
+        assert observation["error"]["code"] == "OUTCOME_UNKNOWN" and observation["notes"], observation
+        states = [file["state"] for file in observation["error"]["data"]["files"]]
+        for i, state in enumerate(states):
+            found = {name: now[name] for name in names_of(i, directory) if name in now}
+            old = {name: before[name] for name in names_of(i, directory) if name in before}
+            new = {name: after[name] for name in names_of(i, directory) if name in after}
+            assert found == {"unchanged": old, "changed": new, "other": {**old, **new}}[state], (i, state, found)
+        assert len(states) == PATCHED and len(set(states)) > 1
+        self.seen["mixed"] += 1
 
     def look(self, path, directory, observation, before, after):
         now = {str(file.relative_to(path)): file.read_text() for file in (path / directory).iterdir()
@@ -259,8 +259,12 @@ class PatchCheck:
 
 @pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
 @pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
-def test_the_files_process_dies_at_every_step_of_a_patch(either_daemon):
-    """At some of the steps; CLOISTER_SOAK=full: at each step of the changes. Those before them make nothing that is seen."""
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_files_process_dies_at_every_step_of_a_patch(either_daemon, keyed):
+    """
+    At some of the steps; CLOISTER_SOAK=full: at each step of the changes. Those before them make nothing that is seen. With
+    a key the same call is made again.
+    """
     daemon = either_daemon
     client = daemon.connect()
     check, count, deaths, killed = PatchCheck(), 1, 0, True
@@ -277,16 +281,21 @@ def test_the_files_process_dies_at_every_step_of_a_patch(either_daemon):
             for name, content in before.items():
                 (path / name).write_text(content)
         killer = Killer(files, count)
-        observation = client.result(client.begin("apply_patch", {"patch": text}, {"durability": "fast"}))
+        call = ("apply_patch", {"patch": text}, {"durability": "fast", **({"key": directory} if keyed else {})})
+        observation = client.result(client.begin(*call))
         killed = killer.end()
         check.look(path, directory, observation, before, after)
+        if keyed and not observation["success"]:
+            reopen(client)
+            check.look_again(path, directory, client.result(client.begin(*call)), before, after)
         if not killed:
             break
         changing = "data" in (observation["error"] or {})
         # Not a divisor of the number of steps of a file, so that deaths come at different steps of each.
-        count += 40 if not changing else 1 if SOAK == "full" else 17
+        count += 40 if not changing else 1 if SOAK == "full" else 23 if keyed else 17
     print(count, deaths, check.seen)
     assert observation["success"] and reopen(client)
     assert procfs.eventually(lambda: not [name for _, _, names in os.walk(path) for name in names if TEMPORARY.fullmatch(name)])
     client.close()
-    assert check.seen["none"] > 5 and check.seen["part"] > 15 and check.seen["unknown"] > 15
+    assert check.seen["none"] > 5 and check.seen["part"] > 12 and check.seen["unknown"] > 12
+    assert not keyed or (check.seen["mixed"] > 10 and check.seen["made"] > 5)

@@ -147,6 +147,56 @@ static void test_output_limit(void **state)
 	assert_string_equal(outcome(f), " leave = OUTPUT_LIMIT output_limit");
 }
 
+/* A patch whose result is too large to be told is made all the same, or made in part. */
+static void test_patch_without_room(struct fixture *f, const struct call_owner *owner)
+{
+	static const struct {
+		enum tool_error error;
+		bool stepped;
+		const char *answer, *message;
+	} cases[] = {
+		{TOOL_OK, true, "EXECUTION_ERROR", "The change was made, but"},
+		{TOOL_STALE_FILE, true, "EXECUTION_ERROR", "The patch was made in part"},
+		{TOOL_BUSY, true, "EXECUTION_ERROR", "The patch was made in part"},
+		{TOOL_BUSY, false, "BUSY", ""},
+	};
+
+	static char frame[2 * LIMIT_PATH_BYTES], long_path[LIMIT_PATH_BYTES];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct call_request request = make_request(f, FILE_CALL);
+		struct unread_account *account = owner->unread;
+
+		request.tool = &tools[TOOL_APPLY_PATCH];
+		f->answer[0] = '\0';
+		assert_int_equal(
+			call_start(&f->service, &f->workspace, &request, owner, &f->call), 0);
+		begin(f);
+		unread_count(account, LIMIT_UNREAD_BYTES);
+		for (uint32_t n = 0; n < 20; n++) {
+			struct files_patched file = {.index = n, .operation = FILES_UPDATE};
+			struct wire_writer writer = wire_writer(frame, sizeof(frame));
+
+			file.path = (struct text){long_path, LIMIT_PATH_BYTES};
+			memset(long_path, 'x', sizeof(long_path));
+			files_patched_put(&writer, &file);
+			assert_int_equal(
+				give_frame(f, FILES_PATCHED, (struct text){frame, writer.len}), 0);
+		}
+		if (cases[i].stepped) {
+			struct wire_writer writer = wire_writer(frame, sizeof(frame));
+
+			files_step_put(&writer, &(struct files_step){.state = FILES_CHANGED});
+			assert_int_equal(
+				give_frame(f, FILES_STEP, (struct text){frame, writer.len}), 0);
+		}
+		assert_int_equal(end_file(f, cases[i].error), 0);
+		assert_memory_equal(f->answer, cases[i].answer, strlen(cases[i].answer));
+		assert_memory_equal(f->message, cases[i].message, strlen(cases[i].message));
+		unread_count(account, -(int64_t)LIMIT_UNREAD_BYTES);
+	}
+}
+
 /* The connection has no room for another answer, so the call has not entered its workspace. */
 static void test_without_room(void **state)
 {
@@ -197,6 +247,10 @@ static void test_without_room(void **state)
 	assert_string_equal(f->answer, "OK exit");
 	(void)fake_workspace_log(&f->workspace);
 	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
+	assert_int_equal(account.bytes, 0);
+
+	test_patch_without_room(f, &owner);
+	(void)fake_workspace_log(&f->workspace);
 	assert_int_equal(account.bytes, 0);
 
 	request = make_request(f, FILE_CALL);

@@ -94,6 +94,27 @@ static void test_a_long_name_of_a_tenant(void **state)
 	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
 }
 
+/* The versions of all files of a patch. */
+static void test_a_large_change(void **state)
+{
+	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], versions[JOURNAL_CHANGE_BYTES + 1];
+	struct journal_record written = {.type = JOURNAL_BEGIN, .number = 1}, read;
+	size_t len;
+
+	(void)state;
+	memset(versions, 'v', sizeof(versions));
+	written.before = written.after = (struct text){versions, JOURNAL_CHANGE_BYTES};
+	len = journal_record_put(&written, bytes, sizeof(bytes));
+	assert_int_equal(journal_record_get((struct text){bytes, len}, &read), (int)len);
+	assert_true(text_equal(read.before, written.before));
+	assert_true(text_equal(read.after, written.after));
+	written.before.len++;
+	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
+	written.before.len--;
+	written.after.len++;
+	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
+}
+
 /* RFC 3720, B.4: the CRC-32C of 32 zeros is 0x8a9136aa. A record's shows the same function. */
 static void test_the_checksum_covers_the_length(void **state)
 {
@@ -430,6 +451,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_record_is_read_as_it_was_written),
 		cmocka_unit_test(test_a_long_name_of_a_tenant),
+		cmocka_unit_test(test_a_large_change),
 		cmocka_unit_test(test_the_checksum_covers_the_length),
 		cmocka_unit_test(test_every_torn_length),
 		cmocka_unit_test(test_bytes_that_follow_are_cut),

@@ -137,12 +137,15 @@ static void test_held(void **state)
 static void test_patch(void **state)
 {
 	static const uint64_t wrong[] = {0, FILES_PATCH_MAX + 1};
-	struct files_patch sent = {.size = FILES_PATCH_MAX, .durable = true}, got;
+	struct files_patch sent = {.size = FILES_PATCH_MAX, .durable = true, .look = true}, got;
 
 	(void)state;
 	ROUND_TRIP(patch, &sent, &got);
 	assert_int_equal(got.size, FILES_PATCH_MAX);
-	assert_true(got.durable);
+	assert_true(got.durable && !got.held && got.look);
+	sent = (struct files_patch){.size = 1, .held = true};
+	ROUND_TRIP(patch, &sent, &got);
+	assert_true(!got.durable && got.held && !got.look);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
@@ -153,6 +156,8 @@ static void test_patch(void **state)
 	}
 }
 
+static const char too_long[FILES_FOUND_BYTES + 1] = {'x'};
+
 static void test_patched(void **state)
 {
 	const struct files_patched sent = {.index = LIMIT_PATCH_FILES - 1,
@@ -161,8 +166,9 @@ static void test_patched(void **state)
 		.from = TEXT_LITERAL("from"),
 		.added = 3,
 		.removed = UINT64_MAX,
-		.version = TEXT_LITERAL("0123")};
-	struct files_patched wrong[] = {sent, sent, sent}, got;
+		.version = TEXT_LITERAL("0123"),
+		.found = TEXT_LITERAL("absent/4567")};
+	struct files_patched wrong[] = {sent, sent, sent, sent, sent}, got;
 
 	(void)state;
 	ROUND_TRIP(patched, &sent, &got);
@@ -173,9 +179,12 @@ static void test_patched(void **state)
 	assert_int_equal(got.added, 3);
 	assert_true(got.removed == UINT64_MAX);
 	assert_text(got.version, "0123");
+	assert_text(got.found, "absent/4567");
 	wrong[0].index = LIMIT_PATCH_FILES;
 	wrong[1].operation = 0;
 	wrong[2].operation = FILES_MOVE + 1;
+	wrong[3].found = (struct text){"a\0b", 3};
+	wrong[4].found = (struct text){too_long, FILES_FOUND_BYTES + 1};
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 

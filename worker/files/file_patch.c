@@ -10,12 +10,12 @@
 #include "common/line_count.h"
 #include "worker/files/dir_marks.h"
 #include "worker/files/file_exchange.h"
+#include "worker/files/file_patch_state.h"
 #include "worker/files/file_source.h"
 #include "worker/files/file_version.h"
 #include "worker/files/file_write_set.h"
 #include "worker/files/file_write_state.h"
 #include "worker/files/near_paths.h"
-#include "worker/files/patch_plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,40 +26,6 @@
 
 #define SHOWN_BYTES 200 /* of a path, in a sentence */
 
-struct file_patch {
-	const struct root *root;
-	uint64_t call;
-	bool durable;
-	size_t size, received;
-	char body[];
-};
-
-/* A file of the patch on its way. */
-struct work {
-	const struct patch_file *file;
-	struct file_source source; /* update, move, delete: the file as it was read */
-	struct stat status;        /* of it */
-	struct patch_outcome outcome;
-	struct text content;                       /* afterwards; borrowed */
-	struct file_write *staged;                 /* add, update, move: the new file */
-	struct root_place place;                   /* move, delete: where the old file is */
-	uint64_t number;                           /* of its temporary name */
-	char temporary[sizeof(".cloister-") + 16]; /* its name after it was taken */
-	bool taken;
-	int marks; /* holds the mark of that name (dir_marks.h); -1 */
-};
-
-struct attempt {
-	const struct file_patch *request;
-	struct reply *reply;
-	struct patch patch;
-	struct work works[LIMIT_PATCH_FILES];
-	size_t before, after; /* bytes of the files that were read, and that are written */
-	size_t n_done;        /* files that have been changed */
-	enum tool_error error;
-	char sentence[640]; /* of the error, with its file */
-};
-
 int file_patch_begin(const struct root *root, const struct files_patch *request, uint64_t call,
 	struct file_patch **ret_patch)
 {
@@ -67,8 +33,11 @@ int file_patch_begin(const struct root *root, const struct files_patch *request,
 
 	if (!patch)
 		return -ENOMEM;
-	*patch = (struct file_patch){
-		.root = root, .call = call, .durable = request->durable, .size = request->size};
+	*patch = (struct file_patch){.root = root,
+		.call = call,
+		.durable = request->durable,
+		.look = request->look,
+		.size = request->size};
 	*ret_patch = patch;
 	return 0;
 }
@@ -275,42 +244,6 @@ static bool stage(struct attempt *attempt, struct work *work, size_t index)
 	return work->file->operation == FILES_DELETE || stage_new(attempt, work, index);
 }
 
-/* Tells cloisterd what is about to be done, and waits until that is sent. */
-static int announce(struct attempt *attempt)
-{
-	for (size_t i = 0; i < attempt->patch.n_files; i++) {
-		const struct work *work = &attempt->works[i];
-		const bool deletes = work->file->operation == FILES_DELETE;
-		char version[FILES_VERSION_BYTES + 1];
-		int r = reply_patched(attempt->reply,
-			&(struct files_patched){
-				.index = (uint32_t)i,
-				.operation = work->file->operation,
-				.path = text_from(
-					deletes ? work->place.path : file_write_path(work->staged)),
-				.from = work->file->operation == FILES_MOVE
-						? text_from(work->place.path)
-						: (struct text){NULL, 0},
-				.added = work->outcome.added,
-				.removed = work->outcome.removed,
-				.version = deletes ? (struct text){NULL, 0}
-						   : text_from(file_version_of(
-							     work->content, version)),
-			});
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static void tell(struct attempt *attempt, size_t index, enum files_state state)
-{
-	const struct files_step step = {.index = (uint32_t)index, .state = (uint8_t)state};
-
-	(void)reply_step(attempt->reply, &step);
-}
-
 /* Changing */
 
 static void fail_change(
@@ -405,13 +338,13 @@ static bool change_all(struct attempt *attempt)
 	for (size_t i = 0; i < attempt->patch.n_files; i++) {
 		struct work *work = &attempt->works[i];
 
-		tell(attempt, i, FILES_BEGUN);
+		patch_tell_step(attempt, i, FILES_BEGUN);
 		if (reply_flush(attempt->reply) < 0)
 			return false;
 		attempt->n_done = i + 1;
 		if (!change(attempt, work))
 			return false;
-		tell(attempt, i, FILES_CHANGED);
+		patch_tell_step(attempt, i, FILES_CHANGED);
 	}
 	return !attempt->request->durable || sync_all(attempt);
 }
@@ -422,19 +355,22 @@ static size_t revert_all(struct attempt *attempt)
 	size_t left = 0;
 
 	for (size_t i = attempt->n_done; i-- > 0;) {
-		tell(attempt, i, FILES_BEGUN);
+		patch_tell_step(attempt, i, FILES_BEGUN);
 		(void)reply_flush(attempt->reply);
 		if (revert(&attempt->works[i]) == 0) {
-			tell(attempt, i, FILES_UNCHANGED);
+			patch_tell_step(attempt, i, FILES_UNCHANGED);
 		} else {
-			tell(attempt, i, FILES_CHANGED);
+			patch_tell_step(attempt, i, FILES_CHANGED);
 			left++;
 		}
 	}
 	return left;
 }
 
-/* Ends @reply after a failure while files were changed. Returns false: try it once more. */
+/*
+ * Ends @reply after a failure while files were changed. Returns false: nothing was done, because a
+ * file was changed meanwhile.
+ */
 static bool settle_failure(struct attempt *attempt)
 {
 	const size_t left = revert_all(attempt);
@@ -444,8 +380,9 @@ static bool settle_failure(struct attempt *attempt)
 	if (left == 0)
 		reply_error(attempt->reply, attempt->error, "%s. Nothing of the patch was done",
 			attempt->sentence);
-	else
-		reply_error(attempt->reply, attempt->error,
+	else /* BUSY would say that nothing was done */
+		reply_error(attempt->reply,
+			attempt->error == TOOL_BUSY ? TOOL_STALE_FILE : attempt->error,
 			"%s. Of the files before it %zu could not be put back, because another "
 			"process changed them: read them, and all others are as before",
 			attempt->sentence, left);
@@ -463,17 +400,21 @@ static bool plan_all(struct attempt *attempt)
 	return true;
 }
 
-/* Applies the patch once. Returns false if a file was changed meanwhile. */
-static bool try_patch(struct attempt *attempt)
+/* Makes the patch, which is ready. Returns false if a file was changed meanwhile. */
+static bool finish(struct attempt *attempt)
 {
 	const struct files_end end = {.count = attempt->patch.n_files};
 
-	if (!plan_all(attempt) || announce(attempt) < 0)
-		return true;
 	if (!change_all(attempt))
 		return settle_failure(attempt);
 	reply_end(attempt->reply, &end);
 	return true;
+}
+
+/* Applies the patch once. Returns false if a file was changed meanwhile. */
+static bool try_patch(struct attempt *attempt)
+{
+	return !plan_all(attempt) || patch_tell_plan(attempt) < 0 || finish(attempt);
 }
 
 static void work_done(struct work *work)
@@ -518,8 +459,41 @@ static struct attempt *attempt_new(const struct file_patch *request, struct repl
 	return attempt;
 }
 
+bool file_patch_hold(struct file_patch *patch, struct reply *reply)
+{
+	int r;
+	struct attempt *attempt = attempt_new(patch, reply, &r);
+
+	if (!attempt) {
+		reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
+		return false;
+	}
+	if (patch->look)
+		(void)patch_tell_found(attempt);
+	if (plan_all(attempt) && patch_tell_plan(attempt) == 0 &&
+		reply_held(reply, &(struct files_held){0}) == 0) {
+		patch->held = attempt;
+		return true;
+	}
+	attempt_done(attempt);
+	return false;
+}
+
+/* What was told is made, or nothing. */
+static void commit_held(struct file_patch *patch, struct reply *reply)
+{
+	if (!finish(patch->held))
+		reply_error(reply, TOOL_STALE_FILE, "%s. Nothing of the patch was done",
+			patch->held->sentence);
+	attempt_done(TAKE_PTR(patch->held));
+}
+
 int file_patch_commit(struct file_patch *patch, struct reply *reply)
 {
+	if (patch->held) {
+		commit_held(patch, reply);
+		return 0;
+	}
 	for (int i = 0; i < LIMIT_OPEN_RETRIES; i++) {
 		int r;
 		struct attempt *attempt = attempt_new(patch, reply, &r);
@@ -542,5 +516,7 @@ int file_patch_commit(struct file_patch *patch, struct reply *reply)
 
 void file_patch_free(struct file_patch *patch)
 {
+	if (patch && patch->held)
+		attempt_done(patch->held);
 	free(patch);
 }

@@ -29,9 +29,16 @@ int file_patch_begin(const struct root *root, const struct files_patch *request,
 void file_patch_append(struct file_patch *patch, const void *data, size_t len);
 
 /**
- * Applies the patch and ends @reply: FILES_PATCHED for each file and FILES_STEP for each step, or
- * an error after FILES_TROUBLE. Returns -EBADMSG for parts that cloisterd never sends, with @reply
- * not ended, otherwise 0.
+ * Makes the patch ready and tells @reply which change file_patch_commit() would make; with a
+ * request to look first what is at its paths. Returns whether it can be made; otherwise @reply has
+ * been ended with the error.
+ */
+bool file_patch_hold(struct file_patch *patch, struct reply *reply);
+
+/**
+ * Applies the patch, exactly as it was told if it is held, and ends @reply: FILES_PATCHED for each
+ * file and FILES_STEP for each step, or an error after FILES_TROUBLE. Returns -EBADMSG for parts
+ * that cloisterd never sends, with @reply not ended, otherwise 0.
  */
 int file_patch_commit(struct file_patch *patch, struct reply *reply);
 

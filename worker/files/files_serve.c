@@ -274,8 +274,11 @@ static int complete(struct server *server, struct open_body *body)
 	if (!body->held)
 		return commit(server, body);
 	reply_next(server->reply, body->call);
-	body->waits = body->edit ? file_edit_hold(body->edit, server->reply)
-				 : file_write_hold(body->write, server->reply);
+	if (body->patch)
+		body->waits = file_patch_hold(body->patch, server->reply);
+	else
+		body->waits = body->edit ? file_edit_hold(body->edit, server->reply)
+					 : file_write_hold(body->write, server->reply);
 	if (!body->waits)
 		end_body(body);
 	return 0;
@@ -359,6 +362,7 @@ static int handle_patch(struct server *server, const struct channel_frame *frame
 		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
 	body->call = frame->call;
 	body->left = request.size;
+	body->held = request.held;
 	return 0;
 }
 

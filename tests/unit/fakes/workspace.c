@@ -102,6 +102,7 @@ void workspace_send_files(
 		[FILES_LIST] = "list",
 		[FILES_SEARCH] = "search",
 		[FILES_EDIT] = "edit",
+		[FILES_PATCH] = "patch",
 		[FILES_BODY] = "body",
 		[FILES_CANCEL] = "cancel",
 	};
