@@ -57,6 +57,8 @@ struct key_tenant {
 
 struct key {
 	struct key *next; /* in its bucket */
+	/* beside next, so that a look into a bucket touches one line of the cache for each key */
+	uint8_t id[JOURNAL_ID_BYTES];
 	struct keys *keys;
 	struct key_tenant *tenant;
 	TAILQ_ENTRY(key) age; /* if is_ageing */
@@ -73,7 +75,7 @@ struct key {
 	bool is_ageing;
 	bool is_open; /* its only record is of its beginning */
 	bool failed;  /* the result could not be written */
-	uint8_t id[JOURNAL_ID_BYTES], digest[JOURNAL_ID_BYTES];
+	uint8_t digest[JOURNAL_ID_BYTES];
 };
 
 struct keys {

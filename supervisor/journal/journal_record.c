@@ -8,57 +8,20 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire.h"
+#include "supervisor/journal/journal_crc.h"
 
 #include <errno.h>
 #include <limits.h>
 
 #define HEAD_BYTES 8
-#define SLICES     8           /* bytes that one step takes */
-#define POLYNOMIAL 0x82f63b78U /* CRC-32C, reflected */
 #define CODE_BYTES 64
 #define TENANT_MAX LOGIN_NAME_MAX /* the tenant of user mode has the name of a user */
 
-static uint32_t tables[SLICES][256];
-
-static void make_tables(void)
-{
-	for (uint32_t i = 0; i < 256; i++) {
-		uint32_t value = i;
-
-		for (int bit = 0; bit < 8; bit++)
-			value = (value >> 1) ^ (value & 1 ? POLYNOMIAL : 0);
-		tables[0][i] = value;
-	}
-	for (uint32_t i = 0; i < 256; i++)
-		for (size_t slice = 1; slice < SLICES; slice++)
-			tables[slice][i] = (tables[slice - 1][i] >> 8) ^
-					   tables[0][tables[slice - 1][i] & 0xff];
-}
-
-/* Eight bytes a step: the restart of cloisterd reads every record. */
-static uint32_t crc(uint32_t value, const uint8_t *data, size_t len)
-{
-	if (tables[0][1] == 0)
-		make_tables();
-	value = ~value;
-	for (; len >= SLICES; len -= SLICES, data += SLICES) {
-		uint32_t low = value ^ ((uint32_t)data[0] | (uint32_t)data[1] << 8 |
-					       (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24);
-
-		value = tables[7][low & 0xff] ^ tables[6][low >> 8 & 0xff] ^
-			tables[5][low >> 16 & 0xff] ^ tables[4][low >> 24] ^ tables[3][data[4]] ^
-			tables[2][data[5]] ^ tables[1][data[6]] ^ tables[0][data[7]];
-	}
-	for (; len > 0; len--, data++)
-		value = (value >> 8) ^ tables[0][(value ^ *data) & 0xff];
-	return ~value;
-}
-
 static uint32_t checksum(const uint8_t *record, size_t len)
 {
-	uint32_t sum = crc(0, record, sizeof(uint32_t));
+	uint32_t sum = journal_crc(0, record, sizeof(uint32_t));
 
-	return crc(sum, record + HEAD_BYTES, len - HEAD_BYTES);
+	return journal_crc(sum, record + HEAD_BYTES, len - HEAD_BYTES);
 }
 
 static struct text bytes_of(const uint8_t id[JOURNAL_ID_BYTES])

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/journal/journal_crc.h"
 #include "tests/lib/scratch_fixture.h"
 #include "tests/unit/fakes/disk.h"
 
@@ -115,7 +116,33 @@ static void test_a_large_change(void **state)
 	assert_int_equal(journal_record_put(&written, bytes, sizeof(bytes)), 0);
 }
 
-/* RFC 3720, B.4: the CRC-32C of 32 zeros is 0x8a9136aa. A record's shows the same function. */
+/* RFC 3720, B.4. */
+static void test_the_checksum(void **state)
+{
+	static const uint8_t zeros[32];
+	uint8_t ones[32], up[32], bytes[300];
+
+	(void)state;
+	memset(ones, 0xff, sizeof(ones));
+	for (uint8_t i = 0; i < sizeof(up); i++)
+		up[i] = i;
+	assert_int_equal(journal_crc(0, zeros, sizeof(zeros)), 0x8a9136aa);
+	assert_int_equal(journal_crc(0, ones, sizeof(ones)), 0x62a8ab43);
+	assert_int_equal(journal_crc(0, up, sizeof(up)), 0x46dd794e);
+	/* The instruction and the tables, at every alignment and length, and in two parts. */
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 3);
+	for (size_t at = 0; at < 8; at++)
+		for (size_t len = 0; len < sizeof(bytes) - at; len++) {
+			uint32_t sum = journal_crc_by_tables(0, bytes + at, len);
+
+			assert_int_equal(journal_crc(0, bytes + at, len), sum);
+			assert_int_equal(journal_crc(journal_crc(0, bytes + at, len / 3),
+						 bytes + at + len / 3, len - len / 3),
+				sum);
+		}
+}
+
 static void test_the_checksum_covers_the_length(void **state)
 {
 	struct journal_record record = end_record(1, TEXT_LITERAL("{}")), read;
@@ -452,6 +479,7 @@ int main(void)
 		cmocka_unit_test(test_a_record_is_read_as_it_was_written),
 		cmocka_unit_test(test_a_long_name_of_a_tenant),
 		cmocka_unit_test(test_a_large_change),
+		cmocka_unit_test(test_the_checksum),
 		cmocka_unit_test(test_the_checksum_covers_the_length),
 		cmocka_unit_test(test_every_torn_length),
 		cmocka_unit_test(test_bytes_that_follow_are_cut),

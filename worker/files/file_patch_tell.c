@@ -7,15 +7,17 @@
 #include "worker/files/file_write.h"
 #include "worker/files/patch_look.h"
 
+#include <stdio.h>
+
 /* Writes what the patch replaces, as struct files_patched has it. */
 static void write_replaced(const struct work *work, char found[FILES_FOUND_BYTES + 1])
 {
-	if (work->file->operation == FILES_ADD)
-		memcpy(found, FILE_WRITE_ABSENT, sizeof(FILE_WRITE_ABSENT));
-	else
-		file_version_of(file_source_text(&work->source), found);
-	if (work->file->operation == FILES_MOVE)
-		strcat(found, "/" FILE_WRITE_ABSENT);
+	char version[FILES_VERSION_BYTES + 1] = FILE_WRITE_ABSENT;
+
+	if (work->file->operation != FILES_ADD)
+		file_version_of(file_source_text(&work->source), version);
+	snprintf(found, FILES_FOUND_BYTES + 1, "%s%s", version,
+		work->file->operation == FILES_MOVE ? "/" FILE_WRITE_ABSENT : "");
 }
 
 int patch_tell_plan(struct attempt *attempt)
