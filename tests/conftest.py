@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the suites that run the real programs: users, directories, daemons and clients."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -35,6 +36,21 @@ def pytest_runtest_logreport(report):
     if report.failed:
         busy = report.when == "call" and not any(word in report.longreprtext for word in ("Sanitizer", "runtime error:"))
         failed.append(report.nodeid if busy else f"{report.when} of {report.nodeid}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(call):
+    """A test that failed after so long has waited for something: its report says what the processes do that it started,
+    and what cloisterd has logged."""
+    outcome = yield
+    if call.when != "call" or not call.excinfo or call.duration < procfs.SOON / 2:
+        return
+    with contextlib.suppress(OSError), acting_as(os.getuid()):  # some of it belongs to other users, or has ended
+        for pid in procfs.descendants(os.getpid()):
+            outcome.get_result().sections.append((procfs.command_line(pid), "\n".join(procfs.waits(pid))))
+            log = pathlib.Path(procfs.fds(pid).get(2, ""))
+            if procfs.name(pid) == "cloisterd" and log.is_file():
+                outcome.get_result().sections.append((str(log), log.read_text(errors="replace")))
 
 
 def pytest_sessionfinish():

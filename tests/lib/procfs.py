@@ -132,6 +132,26 @@ def of_user(uid):
     return found
 
 
+def _read(path):
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:  # it has ended, or this is a file of another user
+        return ""
+
+
+def waits(pid):
+    """Returns what each thread of the process does: its state, its CPU time in clock ticks, its system call, and where in
+    the kernel it is. proc_pid_stat(5), proc_pid_syscall(5), proc_pid_stack(5)"""
+    said = []
+    for task in sorted((PROC / str(pid) / "task").glob("*")):
+        name, _, fields = _read(task / "stat").partition("(")[2].rpartition(") ")
+        if fields:
+            state, *rest = fields.split()
+            said.append(f"{pid} {task.name} {name}: {state}, {rest[10]} + {rest[11]} ticks, syscall {_read(task / 'syscall')}")
+            said.extend("    " + line for line in _read(task / "stack").splitlines())
+    return said
+
+
 def fds(pid):
     """Returns {descriptor: target of its link in /proc/PID/fd}, empty if the process has ended. proc_pid_fd(5)"""
     directory = f"/proc/{pid}/fd"
