@@ -33,7 +33,7 @@ static void test_every_rule_is_dead(void **state)
 /* It is the tenant's policy with and without a configuration, and no other tenant's. */
 static void test_whose_it_is(void **state)
 {
-	struct egress_policy *policy;
+	static struct egress_policy *policy; /* kept until the end, as cloister-egress keeps it */
 	const struct egress_tenant *canary, *own;
 
 	(void)state;
