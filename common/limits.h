@@ -396,6 +396,7 @@
 #define LIMIT_EGRESS_EXTRA           64   /* connections of a tenant beyond its limit, to refuse */
 #define LIMIT_EGRESS_SHOWN_BYTES     2048 /* of the rules that a refusal lists */
 #define LIMIT_EGRESS_NETWORKS        256  /* of egress_private */
+#define LIMIT_EGRESS_TRIED           1024 /* of these, of all tenants, for a filter that refuses */
 #define LIMIT_EGRESS_SECRETS         64   /* of a tenant */
 #define LIMIT_EGRESS_SECRET_BYTES    (8 * KIB)  /* of the content of a secret's file */
 #define LIMIT_EGRESS_FIELD_BYTES     128        /* of its header's name, and of what is before it */

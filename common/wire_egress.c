@@ -118,6 +118,27 @@ int egress_ready_get(struct text payload, struct egress_ready *ret)
 	return 0;
 }
 
+void egress_filtered_put(struct wire_writer *writer, const struct egress_filtered *message)
+{
+	wire_put_text(writer, message->networks);
+}
+
+int egress_filtered_get(struct text payload, struct egress_filtered *ret)
+{
+	static const char bytes[] = "0123456789abcdef.:/ ";
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct egress_filtered message = {
+		.networks = wire_get_text(&reader, LIMIT_EGRESS_REASON_BYTES - 1)};
+
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	for (size_t i = 0; i < message.networks.len; i++)
+		if (!memchr(bytes, message.networks.data[i], strlen(bytes)))
+			return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void egress_call_put(struct wire_writer *writer, const struct egress_call *message)
 {
 	wire_put_u64(writer, message->call);

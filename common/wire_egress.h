@@ -5,7 +5,7 @@
  * The protocol between cloisterd and cloister-egress, which connects the programs of workspaces to
  * the hosts that the configuration allows. egress/PROTOCOL says how it goes. Down go listening
  * sockets and what they belong to; up come events. The call field of every header is the number of
- * the cell, chosen by cloisterd; 0 in EGRESS_READY and EGRESS_RELOAD.
+ * the cell, chosen by cloisterd; 0 in EGRESS_READY, EGRESS_RELOAD and EGRESS_FILTERED.
  */
 
 #include "common/limits.h"
@@ -25,6 +25,7 @@ enum egress_message {
 	EGRESS_DENIED,      /* up: struct egress_denied, sent before the client's refusal */
 	EGRESS_CLOSED,      /* up: struct egress_closed: a connection has ended */
 	EGRESS_CALL_ENDED,  /* up: struct egress_call_ended: the call's last message */
+	EGRESS_FILTERED,    /* up: struct egress_filtered, after EGRESS_READY or EGRESS_RELOAD */
 };
 
 /* Sockets of a cell, in the order in which they come with EGRESS_OPEN. */
@@ -88,6 +89,14 @@ struct egress_ready {
 	uint32_t abi; /* of Landlock; 0: the kernel has none */
 };
 
+struct egress_filtered {
+	/*
+	 * Those of egress_private that the host's IP filter refuses to cloister-egress, as
+	 * ADDRESS/PREFIX, separated by blanks; empty: none any more.
+	 */
+	struct text networks;
+};
+
 /* A command or session of the cell, which has number @call in cloisterd. */
 struct egress_call {
 	uint64_t call;
@@ -139,6 +148,8 @@ void egress_open_failed_put(struct wire_writer *writer, const struct egress_open
 int egress_open_failed_get(struct text payload, struct egress_open_failed *ret);
 void egress_ready_put(struct wire_writer *writer, const struct egress_ready *message);
 int egress_ready_get(struct text payload, struct egress_ready *ret);
+void egress_filtered_put(struct wire_writer *writer, const struct egress_filtered *message);
+int egress_filtered_get(struct text payload, struct egress_filtered *ret);
 void egress_call_put(struct wire_writer *writer, const struct egress_call *message);
 int egress_call_get(struct text payload, struct egress_call *ret);
 void egress_call_end_put(struct wire_writer *writer, const struct egress_call_end *message);

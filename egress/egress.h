@@ -87,6 +87,7 @@ struct egress {
 	uint64_t n_sockets;          /* of all cells */
 	uint64_t max_sockets;        /* of cells and connections */
 	uint64_t open, max_open;     /* connections of all tenants */
+	bool is_filtered;            /* cloisterd was told of a filter that refuses */
 	struct event resume;         /* accepts again after a lack of descriptors */
 };
 

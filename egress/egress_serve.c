@@ -5,6 +5,7 @@
  */
 #include "common/cleanup.h"
 #include "egress/conn_state.h"
+#include "egress/ip_filter.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -88,6 +89,35 @@ static void end_call(struct egress *egress, struct channel_frame *frame)
 		cell_end_command(cell, call.call);
 }
 
+/* Tells cloisterd what of egress_private the host's IP filter refuses, if that is news. */
+static void tell_filtered(struct egress *egress)
+{
+	char refused[LIMIT_EGRESS_REASON_BYTES] = "";
+	uint8_t bytes[LIMIT_EGRESS_REASON_BYTES + 16];
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+	const struct networks *networks;
+	struct egress_filtered filtered;
+	size_t tried = 0;
+
+	for (size_t i = 0; (networks = egress_policy_private(egress->policy, i)); i++) {
+		tried += networks->count;
+		if (tried > LIMIT_EGRESS_TRIED)
+			break;
+		ip_filter_find(networks, refused, sizeof(refused));
+	}
+	if (!*refused && !egress->is_filtered)
+		return;
+	if (*refused)
+		fprintf(stderr,
+			"cloister-egress: the host's IP filter refuses %s, which egress_private "
+			"opens: name it in IPAddressAllow= too\n",
+			refused);
+	egress->is_filtered = *refused;
+	filtered.networks = text_from(refused);
+	egress_filtered_put(&writer, &filtered);
+	egress_send(egress, EGRESS_FILTERED, 0, &writer);
+}
+
 static void reload(struct egress *egress, struct channel_frame *frame)
 {
 	if (frame->payload.len > 0)
@@ -98,6 +128,7 @@ static void reload(struct egress *egress, struct channel_frame *frame)
 	else if (resolver_renew(egress->resolver, egress_policy_resolver(egress->policy)) < 0)
 		fprintf(stderr, "cloister-egress: the resolver keeps its old servers\n");
 	cells_renew(egress);
+	tell_filtered(egress);
 }
 
 static void (*const requests[])(struct egress *egress, struct channel_frame *frame) = {
@@ -245,5 +276,6 @@ int egress_begin(struct egress *egress, int channel_fd)
 	event_add(&egress->readable, NULL);
 	egress_ready_put(&writer, &ready);
 	egress_send(egress, EGRESS_READY, 0, &writer);
+	tell_filtered(egress);
 	return 0;
 }

@@ -446,6 +446,11 @@ const struct rule_sets *egress_policy_sets(const struct egress_policy *policy)
 	return &policy->sets;
 }
 
+const struct networks *egress_policy_private(const struct egress_policy *policy, size_t i)
+{
+	return i < policy->n_tenants ? &policy->tenants[i].private : NULL;
+}
+
 const char *egress_policy_resolver(const struct egress_policy *policy)
 {
 	return policy->resolver;

@@ -49,6 +49,9 @@ const struct egress_tenant *egress_policy_tenant(
 /** Returns the sets, for rules that a workspace asks for. */
 const struct rule_sets *egress_policy_sets(const struct egress_policy *policy);
 
+/** Returns egress_private of the tenant @i, in any order; NULL if there are fewer than @i + 1. */
+const struct networks *egress_policy_private(const struct egress_policy *policy, size_t i);
+
 /** Returns egress_resolver as ares_set_servers_ports_csv(3) takes it; "": the system's. */
 const char *egress_policy_resolver(const struct egress_policy *policy);
 

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -156,6 +157,18 @@ static int on_call_ended(struct egress_link *link, struct egress_cell *cell, str
 	return 0;
 }
 
+static int on_filtered(struct egress_link *link, struct egress_cell *none, struct text payload)
+{
+	struct egress_filtered message;
+
+	(void)none;
+	if (egress_filtered_get(payload, &message) < 0)
+		return -EBADMSG;
+	snprintf(link->filtered, sizeof(link->filtered), "%.*s", (int)message.networks.len,
+		message.networks.data ? message.networks.data : "");
+	return 0;
+}
+
 static int handle(struct egress_link *link, const struct channel_frame *frame)
 {
 	static int (*const handlers[])(struct egress_link *, struct egress_cell *, struct text) = {
@@ -165,6 +178,7 @@ static int handle(struct egress_link *link, const struct channel_frame *frame)
 		[EGRESS_DENIED] = on_denied,
 		[EGRESS_CLOSED] = on_closed,
 		[EGRESS_CALL_ENDED] = on_call_ended,
+		[EGRESS_FILTERED] = on_filtered,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type] || frame->n_fds > 0 ||
@@ -197,6 +211,7 @@ static void disconnect(struct egress_link *link)
 	link->channel.out = link->channel.in;
 	channel_done(&link->channel);
 	link->has_channel = link->ready = link->is_torn = link->has_untold = false;
+	link->filtered[0] = '\0';
 }
 
 /* The connection has ended, or was broken. The cells' sockets wait for the next one, if one can
@@ -380,6 +395,11 @@ void egress_link_reload(struct egress_link *link)
 bool egress_link_is_ready(const struct egress_link *link)
 {
 	return link && link->ready;
+}
+
+const char *egress_link_filtered(const struct egress_link *link)
+{
+	return egress_link_is_ready(link) ? link->filtered : NULL;
 }
 
 void egress_link_free(struct egress_link *link)

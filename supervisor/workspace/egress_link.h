@@ -55,6 +55,13 @@ void egress_link_reload(struct egress_link *link);
 /** Whether cloister-egress is there and serves. NULL: it is not. */
 bool egress_link_is_ready(const struct egress_link *link);
 
+/**
+ * Returns what of egress_private the host's IP filter refuses to it, as networks separated by
+ * blanks, valid until the next turn of the loop; "": nothing that it knows of. NULL if it is not
+ * there.
+ */
+const char *egress_link_filtered(const struct egress_link *link);
+
 /** Ends it. All cells have been freed before. NULL is allowed. */
 void egress_link_free(struct egress_link *link);
 

@@ -46,6 +46,8 @@ struct egress_link {
 	bool is_torn;    /* a message could not be sent */
 	bool has_untold; /* it is ready, and has not been told of all cells */
 	bool gone;       /* it was cloisterd's own process, and has ended */
+	/* What of egress_private the host's IP filter refuses to it */
+	char filtered[LIMIT_EGRESS_REASON_BYTES];
 	struct watch watch;
 	struct loop_turn_task flush;
 	struct timer retry;

@@ -22,6 +22,7 @@ import scripted_egress
 from cloister_client import RpcError, acting_as
 from daemon import AM_ROOT, Account
 from scripted_egress import ScriptedEgress, call_ended, closed, denied
+from wire import text
 
 PORT = 18129  # DEFAULT_EGRESS_PORT
 
@@ -617,6 +618,33 @@ def test_the_network_namespace_ends_with_the_workspace(user_place):
         assert egress.cells == {}
 
 
+def egress_filter(daemon):
+    """What doctor says of the host's IP filter."""
+    with daemon.control() as control:
+        return [row for row in control.call("doctor")["features"] if row["feature"] == "egress_filter"]
+
+
+def test_doctor_names_what_the_filter_refuses(start_daemon, area):
+    place = Place(start_daemon, area, "user", more="egress_private = 10.2.0.0/16 192.168.1.7\n")
+    daemon = place.daemon
+    assert egress_filter(daemon) == []  # nobody has tried
+    with contextlib.closing(place.egress()) as egress:
+        fine = [{"feature": "egress_filter", "present": True, "cost": None, "fix": None}]
+        assert procfs.eventually(lambda: egress_filter(daemon) == fine)
+        networks = "10.2.0.0/16 192.168.1.7/32"
+        # An administrator may believe what doctor says, so a cloister-egress that lies names no other network.
+        egress.say(scripted_egress.FILTERED, 0, text(f"10.0.0.0/8 0.0.0.0/0 {networks} ::/0 1.2 "))
+        assert procfs.eventually(lambda: not egress_filter(daemon)[0]["present"])
+        (row,) = egress_filter(daemon)
+        assert f"to {networks} fail (upstream_failed)" in row["cost"] and f"IPAddressAllow={networks}," in row["fix"]
+        assert "missing  egress_filter\n" in daemon.ctl("doctor").stdout.decode()
+        egress.say(scripted_egress.FILTERED, 0, text(""))
+        assert procfs.eventually(lambda: egress_filter(daemon) == fine)
+        egress.say(scripted_egress.FILTERED, 0, text("10.0.0.0/8\x1b[2J"))
+        assert procfs.eventually(lambda: egress_filter(daemon) == [])
+    assert procfs.eventually(lambda: "it has sent what no cloister-egress sends" in daemon.log())
+
+
 def let_everything_pass(cell, end):
     """Serves a cell's sockets as a proxy that refuses nobody, in a thread that ends when something comes at @end."""
     proxy, dns, web = (place.dup() for place in cell.all[:3])
@@ -775,6 +803,7 @@ def test_real_self_test(real):
             rows = [probe["answer"] for probe in report["probes"] if probe["row"].startswith("egress-")]
             assert rows == ["refused"] * 17
         assert control.call("denials")["denials"] == []
+    assert [row["present"] for row in egress_filter(real)] == [True]
 
 
 def test_real_directory_with_a_long_path(real, web):

@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import threading
@@ -739,6 +740,42 @@ def test_a_reload_ends_what_it_no_longer_allows(running, host, names, old, new, 
     with pytest.raises(ConnectionResetError):
         tunnel.recv(1)
     tunnel.close()
+
+
+FILTERED = """[cloister]
+[tenant dev]
+network = egress
+egress_private = 10.2.0.0/16 192.168.1.7 127.0.0.0/8 fd00::/16
+[tenant other]
+network = egress
+egress_private = 192.168.1.7/32 10.0.0.0/8
+"""
+
+
+def test_a_host_that_filters(start):
+    """It tells what of egress_private the host's IP filter refuses, once, until that has changed."""
+    # As text: the user may not be able to reach the file.
+    launcher = [sys.executable, "-c", (pathlib.Path(__file__).parents[1] / "lib" / "drop_packets.py").read_text()]
+    filtered = start(config=FILTERED, launcher=launcher)
+    try:
+        filtered.ready()
+    except EOFError:
+        assert filtered.process.wait() == 77 and "CI" not in os.environ, filtered.logged()
+        filtered.process.returncode = 0
+        pytest.skip(filtered.logged())
+    refused = "10.2.0.0/16 192.168.1.7/32 127.0.0.0/8 10.0.0.0/8"
+    assert filtered.link.expect(egress.FILTERED) == refused
+    assert f"the host's IP filter refuses {refused}, which egress_private opens" in filtered.logged()
+    for private, said in (("192.168.1.7/32", "192.168.1.7/32"), ("fd00::/16", "")):
+        filtered.configure(f"[tenant dev]\nnetwork = egress\negress_private = {private}\n")
+        filtered.link.send(egress.RELOAD)
+        assert filtered.link.expect(egress.FILTERED) == said
+    filtered.link.send(egress.RELOAD)
+    filtered.open(tenant="dev")  # nothing was told between
+
+
+def test_a_host_that_does_not_filter(start):
+    assert start(config=FILTERED).ready().open()
 
 
 def test_a_reload_while_a_name_is_asked_for(running, host, names):

@@ -18,7 +18,7 @@ from cloister_client import acting_as
 from daemon import BUILD
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = 1, 2, 3, 4, 5
-READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = 32, 33, 34, 35, 36, 37
+READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED, FILTERED = range(32, 39)
 PROXY, DNS, HTTP, HTTPS, DNS_TCP, DIAG = 1, 2, 4, 8, 16, 32
 REASONS = ("", "not_allowed", "denied", "port", "private_address", "sni_mismatch", "dns_failed", "limit",
            "upstream_failed", "proxy_lost", "bad_request", "unknown_secret")
@@ -48,6 +48,8 @@ def decode(kind, payload):
                 "out": bytes_out}
     if kind == CALL_ENDED:
         return dict(zip(("call", "connections", "denied", "in", "out"), struct.unpack("=QQQQQ", payload)))
+    if kind == FILTERED:
+        return take_text(payload)[0]
     if kind == OPEN_FAILED:
         return {"error": struct.unpack_from("=I", payload)[0], "reason": take_text(payload[4:])[0]}
     return {}
@@ -90,7 +92,7 @@ class Link:
 class Egress:
     """The program with a configuration; in user mode, if @listener is None, otherwise in system mode."""
 
-    def __init__(self, directory, config, user=None, allow="", descriptors=None, listener=None):
+    def __init__(self, directory, config, user=None, allow="", descriptors=None, listener=None, launcher=()):
         self.config = pathlib.Path(directory) / "egress.conf" if config is not None else None
         if self.config:
             self.configure(config)
@@ -104,7 +106,7 @@ class Egress:
         script = f"{limit}exec \"$@\" 3<&{theirs.fileno()} {theirs.fileno()}<&-"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                ["bash", "-c", script, "bash", program, *arguments], stdin=subprocess.DEVNULL,
+                ["bash", "-c", script, "bash", *launcher, program, *arguments], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=log, pass_fds=[theirs.fileno()], user=user,
                 extra_groups=[] if user else None,
                 # A search domain, which c-ares would take.

@@ -9,7 +9,7 @@ from cloister_client import acting_as
 from wire import frame, of_socket, text
 
 OPEN, CLOSE, CALL, CALL_END, RELOAD = range(1, 6)
-READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED = range(32, 38)
+READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED, FILTERED = range(32, 39)
 SOCKETS = 5  # the proxy's, DNS, HTTP, HTTPS, DNS over TCP
 NOT_ALLOWED, RULE_DENIED, PORT, PRIVATE_ADDRESS = 1, 2, 3, 4
 VIA_CONNECT, VIA_HTTP, VIA_SOCKS, VIA_DNS, VIA_TRANSPARENT = range(1, 6)

@@ -74,6 +74,7 @@ static void test_answers(void **state)
 {
 	struct egress_open_failed in = {EACCES, TEXT_LITERAL("why")}, out;
 	struct egress_ready ready = {6}, readied;
+	struct egress_filtered filtered = {TEXT_LITERAL("10.0.0.0/8 192.168.1.0/24")}, found;
 
 	(void)state;
 	CHECK_ROUND(egress_open_failed, &in, &out);
@@ -83,6 +84,12 @@ static void test_answers(void **state)
 	CHECK_REFUSED(egress_open_failed, &in);
 	CHECK_ROUND(egress_ready, &ready, &readied);
 	assert_int_equal(readied.abi, 6);
+	CHECK_ROUND(egress_filtered, &filtered, &found);
+	assert_true(text_equal(found.networks, filtered.networks));
+	filtered.networks = TEXT_LITERAL("10.0.0.0/8\n");
+	CHECK_REFUSED(egress_filtered, &filtered);
+	filtered.networks = (struct text){"", 0};
+	CHECK_ROUND(egress_filtered, &filtered, &found);
 }
 
 static void test_calls(void **state)

@@ -338,11 +338,14 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
         denied = fetch(client, PRIVATE)
         assert "reached" not in denied["stdout"]
         assert [(one["host"], one["reason"]) for one in denied["network"]["denied"]] == [(PRIVATE, "upstream_failed")]
+        (row,) = [row for row in ctl("doctor")["features"] if row["feature"] == "egress_filter"]
+        assert not row["present"] and f"IPAddressAllow={PRIVATE}/32," in row["fix"]
         EGRESS_DROP_IN.parent.mkdir(exist_ok=True)
         EGRESS_DROP_IN.write_text(f"[Service]\nIPAddressAllow={PRIVATE}\n")
         run("systemctl", "daemon-reload")
         run("systemctl", "restart", EGRESS)
         assert procfs.eventually(lambda: "reached" in fetch(client, PRIVATE)["stdout"], PATIENCE), journal()
+        assert [row["present"] for row in ctl("doctor")["features"] if row["feature"] == "egress_filter"] == [True]
         # Killed, it comes again and serves the workspaces that are open.
         before = pid()
         os.kill(before, signal.SIGKILL)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whether the host's IP filter lets this program reach what egress_private opens. The packages'
+ * unit has such a filter (IPAddressDeny=), to which an administrator's exceptions must be added
+ * too.
+ */
+
+#include "common/egress/address.h"
+
+#include <stddef.h>
+
+/**
+ * Appends those of the IPv4 networks in @networks to @refused that the filter refuses in part or
+ * whole, as ADDRESS/PREFIX with blanks between, as far as they fit into @size bytes. No packet
+ * leaves the host. What cannot be tried is not refused.
+ */
+void ip_filter_find(const struct networks *networks, char *refused, size_t size);
