@@ -210,6 +210,22 @@ static void test_turns(void **state)
 	close(marks);
 }
 
+/* Whoever can read the directory can delay edits there, and do no more. */
+static void test_a_mere_reader(void **state)
+{
+	struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	int reader;
+
+	begin(state, NULL, NULL);
+	reader = openat(at->ws, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(fcntl(reader, F_OFD_SETLK, &all), 0);
+	assert_int_equal(add_line(&at->root, CALL, "mine\n"), TOOL_BUSY);
+	assert_file("first\n");
+	close(reader);
+	assert_int_equal(add_line(&at->root, CALL, "mine\n"), TOOL_OK);
+	assert_file("first\nmine\n");
+}
+
 /* What a death has left is removed: its marks are gone. */
 static void test_marks(void **state)
 {
@@ -272,6 +288,7 @@ int main(void)
 		CASE(test_swept_while_a_file_is_put_back),
 		CASE(test_edited_while_a_file_is_put_back),
 		CASE(test_turns),
+		CASE(test_a_mere_reader),
 		CASE(test_marks),
 		CASE(test_unreadable_directory),
 	};

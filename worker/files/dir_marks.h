@@ -3,8 +3,9 @@
 
 /*
  * Runs in the files process. Marks of writes on a directory, for other files processes that write
- * in it: those of other cloister instances too, which share neither memory nor a pid namespace. The
- * tenant could set marks as well, and would delay only its own edits and sweeps.
+ * in it: those of other cloister instances too, which share neither memory nor a pid namespace.
+ * Whoever can read the directory could set marks as well, and would delay edits and sweeps there,
+ * and do nothing else.
  *
  * A mark is a shared open file description lock on one byte of the directory, fcntl(2). A directory
  * has no bytes, so no program of a tenant locks one; flock(2) is of another kind and is not
