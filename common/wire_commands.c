@@ -43,6 +43,22 @@ int command_run_get(struct text payload, struct command_run *ret)
 	return 0;
 }
 
+void command_held_put(struct wire_writer *writer, const struct command_held *message)
+{
+	wire_put_u64(writer, message->cgroup);
+}
+
+int command_held_get(struct text payload, struct command_held *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct command_held message = {.cgroup = wire_get_u64(&reader)};
+
+	if (wire_reader_end(&reader) < 0 || message.cgroup == 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 static void put_cgroup_usage(struct wire_writer *writer, const struct command_cgroup_usage *usage)
 {
 	wire_put_u8(writer, usage->has_memory_peak);

@@ -18,11 +18,17 @@ enum command_message {
 	COMMAND_BODY,
 	COMMAND_TERMINATE, /* no payload: SIGTERM to every process of the command */
 	COMMAND_KILL,      /* no payload: SIGKILL to all of them */
+	COMMAND_GO,        /* no payload: a command that is held may begin */
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
 	COMMAND_ENDED,
 	COMMAND_WAITS, /* no payload: it waits for input that never comes (input_wait.h) */
+	/*
+	 * struct command_held: a command with a network has its cgroup, and begins with COMMAND_GO,
+	 * so that cloister-egress knows the cgroup before it sees a connection from there
+	 */
+	COMMAND_HELD,
 };
 
 /* The order of the descriptors in COMMAND_RUN. The last one is there only with has_stdin. */
@@ -89,9 +95,17 @@ struct command_ended {
 	bool network_tried;
 };
 
+struct command_held {
+	uint64_t cgroup; /* inode of the command's cgroup; not 0 */
+};
+
+#define COMMAND_HELD_SIZE 8 /* size of the payload in bytes */
+
 #define COMMAND_ENDED_SIZE 80 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);
+void command_held_put(struct wire_writer *writer, const struct command_held *message);
+int command_held_get(struct text payload, struct command_held *ret);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
 int command_ended_get(struct text payload, struct command_ended *ret);

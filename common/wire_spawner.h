@@ -34,7 +34,7 @@ enum spawner_message {
 	SPAWNER_REMOVED,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
-	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS or SPAWNER_OPENED_MOST */
+	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
 	SPAWNER_ASSIGNED,     /* up: no payload; the cell's sockets, if it has any */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
@@ -88,7 +88,13 @@ enum cell_socket {
 	CELL_SOCKET_HTTP,    /* TCP, listens at 127.1.0.1:80 */
 	CELL_SOCKET_HTTPS,   /* TCP, listens at 127.1.0.1:443 */
 	CELL_SOCKET_DNS_TCP, /* TCP, listens at 127.0.0.1:53 */
+	/*
+	 * NETLINK_SOCK_DIAG, by which cloister-egress asks whose a connection is. It is left out
+	 * where commands have no cgroups, or the kernel or a filter around cloister gives none.
+	 */
+	CELL_SOCKET_DIAG,
 	CELL_SOCKETS,
+	CELL_SOCKETS_LEAST = CELL_SOCKET_DIAG,
 };
 
 /* The order of the descriptors in SPAWNER_OPENED. */
@@ -98,7 +104,8 @@ enum {
 	SPAWNER_OPENED_FDS,
 	/*
 	 * Only for SPAWNER_OPEN with a proxy_port: the cell's sockets, in the order of enum
-	 * cell_socket. Those of a spare cell come with SPAWNER_ASSIGNED.
+	 * cell_socket, with or without the last. Those of a spare cell come with
+	 * SPAWNER_ASSIGNED.
 	 */
 	SPAWNER_OPENED_SOCKETS = SPAWNER_OPENED_FDS,
 	SPAWNER_OPENED_MOST = SPAWNER_OPENED_SOCKETS + CELL_SOCKETS,

@@ -12,65 +12,82 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #define CALL_NETWORK 0x7f400000U /* 127.64.0.0/16 */
 #define CALL_MASK    0xffff0000U
 #define CGROUP_ID    21 /* INET_DIAG_CGROUP_ID, Linux 5.8 */
 
+/* The states of a client's end that has been connected. */
+#define CONNECTED                                                            \
+	(1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | \
+		1U << TCP_CLOSE_WAIT | 1U << TCP_LAST_ACK | 1U << TCP_CLOSING)
+
 struct question {
 	struct nlmsghdr header;
 	struct inet_diag_req_v2 request;
 };
 
-/* The client's source is the proxy's peer. */
-static struct question question_of(
-	uint8_t protocol, const struct sockaddr_in *client, const struct sockaddr_in *proxy)
+/* What the kernel says of a socket of the cell. */
+struct witness {
+	uint8_t state; /* enum of netinet/tcp.h */
+	in_port_t from, to;
+	uint64_t cgroup; /* 0: the kernel does not say */
+};
+
+static struct question question_of(const struct sockaddr_in *from, const struct sockaddr_in *to)
 {
+	static uint32_t asked;
 	struct question question = {
 		.header = {.nlmsg_len = sizeof(question),
 			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			.nlmsg_flags = NLM_F_REQUEST},
+			.nlmsg_flags = NLM_F_REQUEST,
+			.nlmsg_seq = ++asked},
 		.request = {.sdiag_family = AF_INET,
-			.sdiag_protocol = protocol,
-			.id = {.idiag_sport = client->sin_port,
-				.idiag_dport = proxy->sin_port,
-				.idiag_src = {client->sin_addr.s_addr},
-				.idiag_dst = {proxy->sin_addr.s_addr},
+			.sdiag_protocol = IPPROTO_TCP,
+			.id = {.idiag_sport = from->sin_port,
+				.idiag_dport = to->sin_port,
+				.idiag_src = {from->sin_addr.s_addr},
+				.idiag_dst = {to->sin_addr.s_addr},
 				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};
 
 	return question;
 }
 
-/* Finds the cgroup's inode in an answer of @n bytes; 0 if there is none. */
-static uint64_t cgroup_in(const struct nlmsghdr *header, size_t n)
+/* Reads an answer of @n bytes to the question numbered @asked. Returns whether it is one. */
+static bool read_answer(
+	const struct nlmsghdr *header, size_t n, uint32_t asked, struct witness *ret)
 {
 	const struct inet_diag_msg *message = NLMSG_DATA(header);
 	const struct rtattr *attribute;
-	uint64_t cgroup;
 	size_t left;
 
-	if (n < sizeof(*header) || !NLMSG_OK(header, n) ||
+	if (n < sizeof(*header) || !NLMSG_OK(header, n) || header->nlmsg_seq != asked ||
 		header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 		header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
-		return 0;
+		return false;
+	*ret = (struct witness){.state = message->idiag_state,
+		.from = message->id.idiag_sport,
+		.to = message->id.idiag_dport};
 	left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*message));
 	for (attribute = (const void *)(message + 1); RTA_OK(attribute, left);
-		attribute = RTA_NEXT(attribute, left)) {
-		if (attribute->rta_type != CGROUP_ID || RTA_PAYLOAD(attribute) != sizeof(cgroup))
-			continue;
-		memcpy(&cgroup, RTA_DATA(attribute), sizeof(cgroup));
-		return cgroup;
-	}
-	return 0;
+		attribute = RTA_NEXT(attribute, left))
+		if (attribute->rta_type == CGROUP_ID &&
+			RTA_PAYLOAD(attribute) == sizeof(ret->cgroup))
+			memcpy(&ret->cgroup, RTA_DATA(attribute), sizeof(ret->cgroup));
+	return true;
 }
 
-/* The kernel answers within send(2). An answer to an earlier question is read, and dropped. */
-static uint64_t cgroup_of(int diag, uint8_t protocol, const struct sockaddr_in *client,
-	const struct sockaddr_in *proxy)
+/*
+ * Asks for the socket that is at @from and connected to @to. The kernel answers within send(2). An
+ * answer to an earlier question is read, and dropped.
+ */
+static bool ask(
+	int diag, const struct sockaddr_in *from, const struct sockaddr_in *to, struct witness *ret)
 {
-	struct question question = question_of(protocol, client, proxy);
+	struct question question = question_of(from, to);
 	static union {
 		struct nlmsghdr header;
 		char bytes[4096];
@@ -80,9 +97,50 @@ static uint64_t cgroup_of(int diag, uint8_t protocol, const struct sockaddr_in *
 	while (recv(diag, answer.bytes, sizeof(answer), MSG_DONTWAIT) > 0)
 		continue;
 	if (send(diag, &question, sizeof(question), MSG_DONTWAIT) < 0)
-		return 0;
+		return false;
 	n = recv(diag, answer.bytes, sizeof(answer), MSG_DONTWAIT);
-	return n > 0 ? cgroup_in(&answer.header, (size_t)n) : 0;
+	return n > 0 && read_answer(&answer.header, (size_t)n, question.header.nlmsg_seq, ret);
+}
+
+/* Returns false if our end is not connected any more. */
+static bool names_of(int client, struct sockaddr_in *ret_ours, struct sockaddr_in *ret_theirs)
+{
+	socklen_t ours_len = sizeof(*ret_ours), theirs_len = sizeof(*ret_theirs);
+
+	return getsockname(client, (struct sockaddr *)ret_ours, &ours_len) == 0 &&
+	       getpeername(client, (struct sockaddr *)ret_theirs, &theirs_len) == 0 &&
+	       ret_ours->sin_family == AF_INET;
+}
+
+/*
+ * A client that has reset its connection leaves its port to others, while the connection still
+ * waits to be accepted. Who then has the port must not be taken for the client: a socket that
+ * listens there, or is about to connect, is told by its state, and one that is connected by our own
+ * end, which ends before another can be connected with the same addresses. So our end is looked at
+ * again in the end.
+ */
+uint64_t attribution_cgroup(const struct cell *cell, int client)
+{
+	struct sockaddr_in ours = {0}, theirs = {0};
+	struct witness witness;
+
+	if (cell->diag < 0 || !names_of(client, &ours, &theirs) ||
+		!ask(cell->diag, &theirs, &ours, &witness) ||
+		!(CONNECTED & 1U << (witness.state & 31)) || witness.from != theirs.sin_port ||
+		witness.to != ours.sin_port || !names_of(client, &ours, &theirs))
+		return 0;
+	return witness.cgroup;
+}
+
+bool attribution_is_told(const struct cell *cell)
+{
+	struct sockaddr_in proxy = {0}, nobody = {.sin_family = AF_INET};
+	socklen_t len = sizeof(proxy);
+	struct witness witness;
+
+	return cell->diag >= 0 &&
+	       getsockname(cell->doors[0].fd, (struct sockaddr *)&proxy, &len) == 0 &&
+	       ask(cell->diag, &proxy, &nobody, &witness) && witness.cgroup != 0;
 }
 
 static uint64_t by_cgroup(const struct cell *cell, uint64_t cgroup)
@@ -110,34 +168,26 @@ static uint64_t by_address(const struct cell *cell, uint32_t address)
 	return 0;
 }
 
-uint64_t attribution_of(struct cell *cell, int client)
+static uint64_t only(const struct cell *cell)
 {
-	struct sockaddr_in ours = {0}, theirs = {0};
-	socklen_t ours_len = sizeof(ours), theirs_len = sizeof(theirs);
-	uint64_t call = 0;
-
-	if (getsockname(client, (struct sockaddr *)&ours, &ours_len) < 0 ||
-		getpeername(client, (struct sockaddr *)&theirs, &theirs_len) < 0 ||
-		ours.sin_family != AF_INET)
-		return 0;
-	if (cell->diag >= 0)
-		call = by_cgroup(cell, cgroup_of(cell->diag, IPPROTO_TCP, &theirs, &ours));
-	if (call == 0)
-		call = by_address(cell, ntohl(ours.sin_addr.s_addr));
-	/* An address of a command that has ended: what it left must not look like another's. */
-	if (call == 0 && is_of_command(ntohl(ours.sin_addr.s_addr)))
-		return 0;
-	return call == 0 && cell->n_commands == 1 ? cell->commands[0].number : call;
+	return cell->n_commands == 1 ? cell->commands[0].number : 0;
 }
 
-uint64_t attribution_of_datagram(struct cell *cell, const struct sockaddr_in *client)
+uint64_t attribution_of(const struct cell *cell, int client, uint64_t cgroup)
 {
-	struct sockaddr_in ours = {0};
-	socklen_t len = sizeof(ours);
-	uint64_t call = 0;
+	struct sockaddr_in ours = {0}, theirs = {0};
+	uint64_t call;
 
-	/* Of UDP the kernel takes source and destination the other way round. */
-	if (cell->diag >= 0 && getsockname(cell->dns, (struct sockaddr *)&ours, &len) == 0)
-		call = by_cgroup(cell, cgroup_of(cell->diag, IPPROTO_UDP, &ours, client));
-	return call == 0 && cell->n_commands == 1 ? cell->commands[0].number : call;
+	if (cell->diag >= 0)
+		return by_cgroup(cell, cgroup);
+	if (!names_of(client, &ours, &theirs))
+		return 0;
+	call = by_address(cell, ntohl(ours.sin_addr.s_addr));
+	/* An address of a command that has ended: what it left must not look like another's. */
+	return call != 0 || is_of_command(ntohl(ours.sin_addr.s_addr)) ? call : only(cell);
+}
+
+uint64_t attribution_of_datagram(const struct cell *cell)
+{
+	return only(cell);
 }

@@ -343,6 +343,20 @@ static void take_sockets(struct cell *cell, uint8_t sockets, int *fds)
 	}
 }
 
+/* Some kernels have no such answer: CONFIG_INET_DIAG, CONFIG_SOCK_CGROUP_DATA, Linux 5.8. */
+static void check_diag(struct cell *cell)
+{
+	static bool is_said;
+
+	if (cell->diag < 0 || attribution_is_told(cell))
+		return;
+	close_fd(&cell->diag);
+	if (!is_said)
+		fprintf(stderr, "cloister-egress: the kernel does not say whose connections are; "
+				"what commands do at once without a proxy is no command's\n");
+	is_said = true;
+}
+
 int cell_open(struct egress *egress, uint64_t number, const struct egress_open *request, int *fds,
 	char *why, size_t size)
 {
@@ -372,6 +386,7 @@ int cell_open(struct egress *egress, uint64_t number, const struct egress_open *
 	egress->n_sockets += cell->n_sockets;
 	egress->n_tenants += cell->tenant->n_cells++ == 0;
 	take_sockets(cell, request->sockets, fds);
+	check_diag(cell);
 	return 0;
 }
 
@@ -446,10 +461,15 @@ struct egress_command *cell_command(struct cell *cell, uint64_t number)
 
 int cell_add_command(struct cell *cell, const struct egress_call *request)
 {
-	struct egress_command *grown;
+	struct egress_command *known = cell_command(cell, request->call), *grown;
 
-	if (cell_command(cell, request->call))
+	if (known &&
+		(known->cgroup != 0 || request->cgroup == 0 || known->address != request->address))
 		return -EEXIST;
+	if (known) {
+		known->cgroup = request->cgroup;
+		return 0;
+	}
 	if (cell->n_commands >= LIMIT_EGRESS_CALLS)
 		return -E2BIG;
 	grown = reallocarray(cell->commands, cell->n_commands + 1, sizeof(*grown));
@@ -474,5 +494,7 @@ void cell_end_command(struct cell *cell, uint64_t number)
 	end_conns(cell, number);
 	egress_call_ended_put(&writer, &command->sums);
 	*command = cell->commands[--cell->n_commands];
+	if (cell->diag >= 0 && cell->dns >= 0)
+		dns_answer_left(cell);
 	egress_send(cell->egress, EGRESS_CALL_ENDED, cell->number, &writer);
 }

@@ -42,13 +42,37 @@ static void (*const table[CONN_STATES][CONN_EVENTS])(struct conn *conn) = {
 	[CONN_LINGERING] = {[CONN_ON_CLIENT] = conn_discard, [CONN_ON_TIME] = conn_end},
 };
 
+/*
+ * Where the kernel says whose a connection is, one that is no running command's is not served: its
+ * client has gone already, or is what a command has left.
+ */
+static void refuse_stranger(struct conn *conn)
+{
+	if (conn->via == EGRESS_VIA_DNS) {
+		conn_end(conn);
+		return;
+	}
+	conn->limit = "no running command has made this connection";
+	conn_refuse(conn, EGRESS_LIMIT, conn->limit, (struct text){0});
+}
+
+/* Returns false if the connection is refused. */
+static bool attribute(struct conn *conn)
+{
+	conn->call = attribution_of(conn->cell, conn->fds[CONN_OUT], conn->cgroup);
+	conn->is_attributed = true;
+	if (conn->call != 0 || conn->cell->diag < 0)
+		return true;
+	refuse_stranger(conn);
+	return false;
+}
+
 static void happen(struct conn *conn, enum conn_event event)
 {
 	void (*act)(struct conn * conn) = table[conn->state][event];
 
-	if (!conn->is_attributed)
-		conn->call = attribution_of(conn->cell, conn->fds[CONN_OUT]);
-	conn->is_attributed = true;
+	if (!conn->is_attributed && !attribute(conn))
+		return;
 	if (act)
 		act(conn);
 }
@@ -187,6 +211,7 @@ void conn_begin(const struct door *door, int client)
 	conn->cell = cell;
 	conn->fds[CONN_OUT] = client;
 	conn->fds[CONN_IN] = -1;
+	conn->cgroup = attribution_cgroup(cell, client);
 	setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	evtimer_assign(&conn->timer, cell->egress->base, on_time, conn);
 	LIST_INSERT_HEAD(&cell->conns, conn, entry);

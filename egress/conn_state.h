@@ -65,7 +65,8 @@ struct conn {
 	LIST_ENTRY(conn) entry;
 	TAILQ_ENTRY(conn) waiting; /* of the events' queue, while is_waiting */
 	struct cell *cell;
-	uint64_t call; /* 0: none, or not known yet */
+	uint64_t call;   /* 0: none, or not known yet */
+	uint64_t cgroup; /* attribution_cgroup() */
 	uint8_t state, via, reason;
 	bool is_waiting, is_admitted, is_connected,
 		is_told;    /* is_told: the client has its answer */

@@ -13,7 +13,8 @@
 #include <event2/event.h>
 #include <sys/socket.h>
 
-#define FAKE_ADDRESS 0x7f010001U /* 127.1.0.1 */
+#define FAKE_ADDRESS   0x7f010001U /* 127.1.0.1 */
+#define DATAGRAMS_LEFT 1024        /* the kernel keeps fewer of them for a socket */
 
 /* Returns the reason against @host on both of the ports that are served, or 0. */
 static struct verdict judge(const struct cell *cell, const struct host *host)
@@ -63,6 +64,9 @@ size_t dns_answer(
 		return 0;
 	if (question.has_host)
 		verdict = judge(cell, &question.host);
+	/* Whose a datagram is, the kernel cannot say; of a connection it does. */
+	if (verdict.reason != 0 && call == 0 && cell->diag >= 0)
+		return dns_answer_put(packet, &question, DNS_ASK_BY_TCP, &fake, reply);
 	/*
 	 * Resolvers ask for IPv6 at the same time, which is not a second refusal.
 	 */
@@ -72,31 +76,46 @@ size_t dns_answer(
 		packet, &question, verdict.reason == 0 ? DNS_ADDRESS : DNS_NO_NAME, &fake, reply);
 }
 
-void dns_serve(evutil_socket_t fd, short what, void *context)
+/* Answers the next datagram, as one of @call. Returns false if there is none. */
+static bool answer_next(struct cell *cell, uint64_t call)
 {
-	struct cell *cell = context;
 	char packet[DNS_PACKET_BYTES + 1];
 	uint8_t reply[DNS_PACKET_BYTES];
-
 	struct sockaddr_in client;
 	socklen_t size = sizeof(client);
 	size_t answered;
-	ssize_t len;
 	bool told;
+	ssize_t len =
+		recvfrom(cell->dns, packet, sizeof(packet), MSG_DONTWAIT, (void *)&client, &size);
 
+	if (len < 0)
+		return false;
+	if (size != sizeof(client) || client.sin_family != AF_INET)
+		return true;
+	answered = dns_answer(cell, call, (struct text){packet, (size_t)len}, reply, &told);
+	/* A client without an answer asks again. */
+	if (answered > 0 && told)
+		(void)!sendto(cell->dns, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
+			(const void *)&client, sizeof(client));
+	return true;
+}
+
+void dns_answer_left(struct cell *cell)
+{
+	for (unsigned n = 0; n < DATAGRAMS_LEFT && answer_next(cell, 0); n++)
+		continue;
+}
+
+void dns_serve(evutil_socket_t fd, short what, void *context)
+{
+	struct cell *cell = context;
+
+	(void)fd;
 	(void)what;
 	if (egress_is_behind(cell->egress)) {
 		cell_pause_dns(cell);
 		return;
 	}
 	/* One in a turn of the loop: the name of a later one's call may still be in the channel. */
-	len = recvfrom(fd, packet, sizeof(packet), MSG_DONTWAIT, (void *)&client, &size);
-	if (len < 0 || size != sizeof(client) || client.sin_family != AF_INET)
-		return;
-	answered = dns_answer(cell, attribution_of_datagram(cell, &client),
-		(struct text){packet, (size_t)len}, reply, &told);
-	/* A client without an answer asks again. */
-	if (answered > 0 && told)
-		(void)!sendto(fd, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
-			(const void *)&client, sizeof(client));
+	answer_next(cell, attribution_of_datagram(cell));
 }

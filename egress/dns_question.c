@@ -10,6 +10,7 @@ enum {
 	CLASS_IN = 1,
 	RESPONSE = 0x80, /* QR, in the third byte */
 	OPCODE = 0x78,   /* a standard query has 0 */
+	TRUNCATED = 0x02,
 	RECURSION_DESIRED = 0x01,
 	RECURSION_AVAILABLE = 0x80, /* in the fourth byte */
 	LABEL_BYTES = 63,
@@ -78,8 +79,9 @@ size_t dns_answer_put(struct text packet, const struct dns_question *question,
 	size_t len = question->len;
 
 	memcpy(ret, packet.data, len);
-	ret[2] = (uint8_t)(RESPONSE | (packet.data[2] & RECURSION_DESIRED));
-	ret[3] = (uint8_t)(RECURSION_AVAILABLE | answer);
+	ret[2] = (uint8_t)(RESPONSE | (packet.data[2] & RECURSION_DESIRED) |
+			   (answer == DNS_ASK_BY_TCP ? TRUNCATED : 0));
+	ret[3] = (uint8_t)(RECURSION_AVAILABLE | (answer == DNS_NO_NAME ? answer : 0));
 	/* One question, no record of any section but perhaps one answer. */
 	memset(ret + 6, 0, 6);
 	ret[7] = has_record;

@@ -10,6 +10,7 @@
 enum dns_answer {
 	DNS_ADDRESS = 0, /* one IPv4 address if that was asked for, otherwise no record */
 	DNS_NO_NAME = 3, /* NXDOMAIN: there is no such name */
+	DNS_ASK_BY_TCP,  /* no error and no record, but more than UDP carries: TC */
 };
 
 struct dns_question {

@@ -56,7 +56,8 @@ struct cell {
 	struct usage usage;
 	struct door doors[CELL_DOORS]; /* proxy first */
 	unsigned n_sockets;
-	int dns, diag;          /* -1 if there is none */
+	int dns;                /* -1 if there is none */
+	int diag;               /* the same; if there is one, the kernel says whose all is */
 	struct event questions; /* at dns */
 	bool is_dns_paused;
 	struct egress_command *commands;
@@ -145,13 +146,35 @@ void cell_pause_dns(struct cell *cell);
 size_t dns_answer(
 	struct cell *cell, uint64_t call, struct text packet, uint8_t *reply, bool *ret_told);
 
+/**
+ * A command has ended: answers what has come until now as nobody's, because nothing of it may be
+ * taken for another's.
+ */
+void dns_answer_left(struct cell *cell);
+
 /** Answers datagrams: the callback of an event whose context is the cell. */
 void dns_serve(evutil_socket_t fd, short what, void *context);
 
 /* attribution.c */
 
-/** The same for the sender of a datagram to the cell's DNS socket. */
-uint64_t attribution_of_datagram(struct cell *cell, const struct sockaddr_in *client);
+/**
+ * Asks the kernel, if the cell has a socket for that, for the cgroup in which the other end of
+ * @client was made: one question, which does not wait. Returns its inode; 0: it is not known, as
+ * when the other end is closed already. Ask when @client has just been accepted.
+ */
+uint64_t attribution_cgroup(const struct cell *cell, int client);
 
-/** Returns the number of the command that has the other end of @client; 0 if that is not known. */
-uint64_t attribution_of(struct cell *cell, int client);
+/** Returns whether the kernel answers such questions about the cell. */
+bool attribution_is_told(const struct cell *cell);
+
+/**
+ * Returns the number of the command that has the other end of @client, for which
+ * attribution_cgroup() has said @cgroup; 0 if that is not known.
+ */
+uint64_t attribution_of(const struct cell *cell, int client, uint64_t cgroup);
+
+/**
+ * The same for a datagram. Its source says nothing: a program can give it that of another's socket
+ * (IP_PKTINFO, ip(7)).
+ */
+uint64_t attribution_of_datagram(const struct cell *cell);

@@ -46,6 +46,15 @@ void loop_turn_defer(struct loop_turn_task *task)
 	TAILQ_LINK_TAIL(&tasks, task, entry);
 }
 
+void loop_turn_defer_first(struct loop_turn_task *task)
+{
+	loop_turn_cancel(task);
+	if (TAILQ_EMPTY(&tasks))
+		event_active(come_round, EV_TIMEOUT, 0);
+	task->waiting = true;
+	TAILQ_LINK_HEAD(&tasks, task, entry);
+}
+
 void loop_turn_cancel(struct loop_turn_task *task)
 {
 	if (task->waiting)

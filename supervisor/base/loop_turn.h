@@ -42,6 +42,9 @@ void loop_turn_stop(void);
 /** Runs @task once at the end of this turn, in the order in which tasks were first deferred. */
 void loop_turn_defer(struct loop_turn_task *task);
 
+/** The same, but before all tasks that wait now. */
+void loop_turn_defer_first(struct loop_turn_task *task);
+
 /** Cancels @task, which may then be freed. */
 void loop_turn_cancel(struct loop_turn_task *task);
 

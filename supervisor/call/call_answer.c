@@ -192,10 +192,28 @@ static const char *launch_sentence(const struct call *call, int error)
 	return error == ENOENT ? "There is no /bin/sh in this workspace" : strerror(error);
 }
 
+/* The command has its cgroup, and begins when cloister-egress has been told of it. */
+static int let_begin(struct call *call, const struct channel_frame *frame)
+{
+	struct command_held held;
+
+	if (call->network.address == 0 || call->network.cgroup != 0 ||
+		command_held_get(frame->payload, &held) < 0)
+		return -EBADMSG;
+	egress_use_cgroup(&call->network, held.cgroup);
+	/* Otherwise it has been told to end. */
+	if (call->state == CALL_RUNNING)
+		workspace_send_worker(call->workspace, COMMAND_GO, call->entry.call,
+			(struct text){NULL, 0}, NULL, 0);
+	return 0;
+}
+
 static int end_command(struct call *call, const struct channel_frame *frame)
 {
 	struct command_ended ended;
 
+	if (frame->type == COMMAND_HELD)
+		return let_begin(call, frame);
 	if (frame->type == COMMAND_WAITS && frame->payload.len == 0) {
 		/* It may have begun to end meanwhile. */
 		call_cancel(call, ENDED_BY_INPUT);

@@ -18,10 +18,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-_Static_assert(EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
-		       EGRESS_HTTP == 1 << CELL_SOCKET_HTTP &&
-		       EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
-		       EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP,
+_Static_assert(
+	EGRESS_PROXY == 1 << CELL_SOCKET_PROXY && EGRESS_DNS == 1 << CELL_SOCKET_DNS &&
+		EGRESS_HTTP == 1 << CELL_SOCKET_HTTP && EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
+		EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP && EGRESS_DIAG == 1 << CELL_SOCKET_DIAG,
 	"a cell's sockets come and go on in one order");
 
 static void close_all(int *fds, unsigned n)
@@ -36,10 +36,15 @@ void egress_cell_refuse(struct egress_cell *cell)
 	cell->state = CELL_REFUSED;
 }
 
+static unsigned count_sockets(const struct egress_cell *cell)
+{
+	return cell->sockets[CELL_SOCKET_DIAG] >= 0 ? CELL_SOCKETS : CELL_SOCKETS_LEAST;
+}
+
 /* Duplicates all of the cell's sockets, or none. Returns 0 or -errno. */
 static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
 {
-	for (unsigned i = 0; i < CELL_SOCKETS; i++) {
+	for (unsigned i = 0; i < count_sockets(cell); i++) {
 		ret[i] = fcntl(cell->sockets[i], F_DUPFD_CLOEXEC, 0);
 		if (ret[i] < 0) {
 			int r = -errno;
@@ -53,7 +58,8 @@ static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
 
 static void send_call(const struct network_use *use)
 {
-	const struct egress_call message = {.call = use->call, .address = use->address};
+	const struct egress_call message = {
+		.call = use->call, .address = use->address, .cgroup = use->cgroup};
 	uint8_t payload[32];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
@@ -68,7 +74,8 @@ static void send_call(const struct network_use *use)
  */
 void egress_cell_tell(struct egress_cell *cell)
 {
-	const struct egress_open message = {.sockets = (1 << CELL_SOCKETS) - 1,
+	const unsigned n_sockets = count_sockets(cell);
+	const struct egress_open message = {.sockets = (uint8_t)((1U << n_sockets) - 1),
 		.tenant = utf8_cut(text_from(cell->tenant), LIMIT_CONFIG_NAME_BYTES),
 		.workspace = utf8_cut(text_from(cell->workspace), LIMIT_NAME_BYTES),
 		.is_narrowed = cell->allow != NULL,
@@ -88,7 +95,7 @@ void egress_cell_tell(struct egress_cell *cell)
 	}
 	cell->state = CELL_TOLD;
 	egress_link_send(cell->link, EGRESS_OPEN, cell->number,
-		(struct text){(char *)payload, writer.len}, fds, CELL_SOCKETS);
+		(struct text){(char *)payload, writer.len}, fds, n_sockets);
 	LIST_FOREACH (use, &cell->uses, entry)
 		send_call(use);
 }
@@ -135,7 +142,7 @@ struct egress_cell *egress_cell_new(
 	bool failed = false;
 
 	if (!cell) {
-		for (unsigned i = 0; i < CELL_SOCKETS; i++)
+		for (unsigned i = 0; i < CELL_SOCKETS && sockets[i] >= 0; i++)
 			close(sockets[i]);
 		return NULL;
 	}
@@ -222,6 +229,13 @@ void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_
 	use->port = cell->port;
 	LIST_INSERT_HEAD(&cell->uses, use, entry);
 	if (cell->state == CELL_TOLD)
+		send_call(use);
+}
+
+void egress_use_cgroup(struct network_use *use, uint64_t cgroup)
+{
+	use->cgroup = cgroup;
+	if (use->cell && use->cell->state == CELL_TOLD)
 		send_call(use);
 }
 

@@ -19,8 +19,8 @@ struct egress_cell_words {
 };
 
 /**
- * Has the commands of a cell served at its @sockets (enum cell_socket), which are taken. Returns
- * NULL if memory is out.
+ * Has the commands of a cell served at its @sockets (enum cell_socket; the last may be -1),
+ * which are taken. Returns NULL if memory is out.
  */
 struct egress_cell *egress_cell_new(
 	struct egress_link *link, const struct egress_cell_words *words, const int *sockets);
@@ -36,6 +36,9 @@ const char *egress_cell_workspace(const struct egress_cell *cell);
 
 /** A command @call begins: @use, whose ended and context are set, gets an address in @cell. */
 void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call);
+
+/** The command's processes, of which none has begun, will be in the cgroup with this inode. */
+void egress_use_cgroup(struct network_use *use, uint64_t cgroup);
 
 /**
  * Nothing is left of the command. Returns whether ended is called later, when all is known that

@@ -32,7 +32,8 @@ void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, str
 	/* A message that there is no memory for must not be missed: flush() gives up the link. */
 	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
 		link->is_torn = true;
-	loop_turn_defer(&link->flush);
+	/* What is said of a command here is sent before its worker may begin it. */
+	loop_turn_defer_first(&link->flush);
 }
 
 static struct egress_cell *find_cell(const struct egress_link *link, uint64_t number)

@@ -33,6 +33,7 @@ struct network_use {
 	uint64_t call;
 	uint16_t address; /* egress_call.address; 0: the call has no network */
 	uint16_t port;    /* of its proxy */
+	uint64_t cgroup;  /* egress_call.cgroup; 0: none, or not known yet */
 	bool is_ending;   /* egress_use_end() has returned true */
 	uint64_t connections, bytes_in, bytes_out;
 	uint64_t denied;                /* refusals of all kinds */

@@ -40,9 +40,10 @@
  */
 struct pending_cell {
 	LIST_ENTRY(pending_cell) entry;
-	uint64_t cell;  /* or the number of another request */
-	uint8_t opened; /* type of the successful answer */
-	unsigned n_fds; /* and its descriptors */
+	uint64_t cell;     /* or the number of another request */
+	uint8_t opened;    /* type of the successful answer */
+	unsigned n_pidfds; /* or, of a look-up, its one descriptor */
+	bool network;      /* the cell's sockets come with it */
 	spawner_answer answer;
 	spawner_looked looked; /* used in place of answer for a look-up */
 	void *context;
@@ -218,14 +219,29 @@ static void drop_pidfds(struct channel_frame *frame)
 	channel_frame_done(frame);
 }
 
+static bool are_sockets(unsigned n)
+{
+	return n == CELL_SOCKETS || n == CELL_SOCKETS_LEAST;
+}
+
 static bool is_opened(const struct channel_frame *frame)
 {
-	return (frame->type == SPAWNER_ASSIGNED &&
-		       (frame->n_fds == 0 || frame->n_fds == CELL_SOCKETS)) ||
-	       (frame->type == SPAWNER_LOOKED_UP && frame->n_fds == 1) ||
-	       (frame->type == SPAWNER_OPENED && (frame->n_fds == SPAWNER_OPENED_FDS ||
-							 frame->n_fds == SPAWNER_OPENED_MOST)) ||
-	       (frame->type == SPAWNER_FILES_OPENED && frame->n_fds == 1);
+	unsigned n = frame->n_fds;
+
+	return (frame->type == SPAWNER_ASSIGNED && (n == 0 || are_sockets(n))) ||
+	       (frame->type == SPAWNER_LOOKED_UP && n == 1) ||
+	       (frame->type == SPAWNER_OPENED &&
+		       (n == SPAWNER_OPENED_FDS ||
+			       (n > SPAWNER_OPENED_FDS && are_sockets(n - SPAWNER_OPENED_FDS)))) ||
+	       (frame->type == SPAWNER_FILES_OPENED && n == 1);
+}
+
+/* Whether an answer is the one that was asked for, with its descriptors. */
+static bool is_answer(const struct pending_cell *pending, const struct channel_frame *frame)
+{
+	return frame->type == pending->opened && frame->n_fds >= pending->n_pidfds &&
+	       (pending->network ? are_sockets(frame->n_fds - pending->n_pidfds)
+				 : frame->n_fds == pending->n_pidfds);
 }
 
 /* Moves the descriptors of an answer to their places. */
@@ -271,7 +287,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 			drop_pidfds(frame);
 		return 0;
 	}
-	if (opened && (frame->type != pending->opened || frame->n_fds != pending->n_fds))
+	if (opened && !is_answer(pending, frame))
 		return -EBADMSG;
 	LIST_REMOVE(pending, entry);
 	if (pending->looked) {
@@ -494,8 +510,8 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED, 0, true},
 	};
 	const struct pending_cell who = {.opened = types[type].opened,
-		.n_fds = types[type].n_pidfds +
-			 (types[type].network && request->proxy_port > 0 ? CELL_SOCKETS : 0),
+		.n_pidfds = types[type].n_pidfds,
+		.network = types[type].network && request->proxy_port > 0,
 		.answer = answer,
 		.context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
@@ -512,7 +528,7 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	spawner_looked looked, void *context, uint64_t *ret_number)
 {
 	const struct pending_cell who = {
-		.opened = SPAWNER_LOOKED_UP, .n_fds = 1, .looked = looked, .context = context};
+		.opened = SPAWNER_LOOKED_UP, .n_pidfds = 1, .looked = looked, .context = context};
 	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));

@@ -50,13 +50,13 @@ class Place:
     """A cloisterd whose cloister-egress is the test."""
     number = 0
 
-    def __init__(self, start_daemon, area, mode, spares=0, more="", host=""):
+    def __init__(self, start_daemon, area, mode, spares=0, more="", host="", **keywords):
         Place.number += 1
         self.area = area
         self.socket = area.path / f"egress{Place.number}.sock"
         config = CONFIG.format(mode="mode = system" if mode == "system" else host, path=area.path, user=area.account.name,
                                number=Place.number, spares=spares, more=more)
-        self.daemon = start_daemon(config=config, system=mode == "system")
+        self.daemon = start_daemon(config=config, system=mode == "system", **keywords)
 
     def egress(self, **keywords):
         return ScriptedEgress(self.socket, self.area.account, **keywords)
@@ -97,7 +97,8 @@ def begin(client, egress, cell, command, **keywords):
     """Begins a command; the numbers of the request and of the call, and the call's address."""
     known = set(cell.calls)
     number = client.begin("run_command", {"command": command}, **keywords)
-    egress.hear_until(scripted_egress.CALL)
+    while not set(cell.calls) - known:
+        egress.hear()
     (call,) = set(cell.calls) - known
     return number, call, cell.calls[call]
 
@@ -385,6 +386,52 @@ def test_cloister_egress_that_comes_again_gets_everything_again(place):
             assert [refused["reason"] for refused in network["denied"]] == ["proxy_lost"]
 
 
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_cgroup_is_told_before_its_command_begins(delegation, start_daemon, area, spares):
+    """So that no connection comes from a cgroup that cloister-egress does not know."""
+    place = Place(start_daemon, area, "user", spares=spares, launcher=delegation.launcher())
+    with place.daemon.connect() as client:
+        egress = place.egress()
+        if spares:
+            opened(client, egress, "first")
+            assert procfs.eventually(lambda: place.daemon.spares_ready() == 1)
+        cell, _ = opened(client, egress, "one")
+        assert cell.sockets & scripted_egress.DIAG and cell.all[-1].family == socket.AF_NETLINK
+        running = [begin(client, egress, cell, "read line; cat /proc/self/cgroup", options={"stdin_stream": True})
+                   for _ in range(2)]
+        while 0 in cell.cgroups.values():
+            egress.hear()
+        inodes = {group.stat().st_ino for group in delegation.path.glob("ws-*/cmd-*")}
+        assert set(cell.cgroups.values()) == inodes and len(inodes) == 2
+        egress.close()
+        assert procfs.eventually(lambda: "the connection to cloister-egress has ended" in place.daemon.log())
+        with contextlib.closing(place.egress()) as again:
+            while not (another := [each for each in again.cells.values() if len(each.cgroups) == 2]):
+                assert again.hear()
+            (another,) = another
+            assert another.cgroups == cell.cgroups and another.sockets == cell.sockets
+            for number, call, _ in running:
+                client.call("tool.input", {"id": number, "data": "", "eof": True})
+                finish(client, again, number, another)
+
+
+def test_a_command_that_is_ended_before_it_begins(delegation, start_daemon, area):
+    place = Place(start_daemon, area, "user", launcher=delegation.launcher())
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        ((worker, _),) = place.daemon.cells()
+        with acting_as(os.getuid()):
+            procfs.stop(worker)
+        number, *_ = begin(client, egress, cell, "touch marker")
+        client.cancel(number)
+        client.call("tools.list")  # the cancel has been read
+        with acting_as(os.getuid()):
+            os.kill(worker, signal.SIGCONT)
+        assert client.result(number)["error"]["code"] == "CANCELLED"
+        assert client.observe("list_directory", {"path": "."})["output"]["entries"] == []
+        assert procfs.eventually(lambda: not list(delegation.path.glob("ws-*/cmd-*")))
+
+
 def test_cloister_egress_that_comes_again_to_many_rules(user_place):
     """What all cells' rules take together is no reason to give up a cloister-egress that has just come."""
     rules = [f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{number:04}.test" for number in range(76)]
@@ -550,10 +597,12 @@ def test_only_cloisterd_and_cloister_egress_have_the_socket(start_daemon, area, 
         pids += [pid for parent in list(pids) for pid in procfs.children(parent)]
         seen = {pid: sockets_of(pid) for pid in pids}
         assert len(seen) >= 4
-        assert all(socket.AF_INET not in families for families in seen.values()), seen
+        ours = {socket.AF_INET, socket.AF_NETLINK}
+        assert not any(ours & set(families) for families in seen.values()), seen
         assert socket.AF_INET in sockets_of(place.daemon.pid)
+        assert (socket.AF_NETLINK in sockets_of(place.daemon.pid)) == bool(cell.sockets & scripted_egress.DIAG)
         if not spares:
-            assert socket.AF_INET not in sockets_of(place.daemon.spawner())
+            assert not ours & set(sockets_of(place.daemon.spawner()))
         client.call("tool.input", {"id": number, "data": "", "eof": True})
         finish(client, egress, number, cell)
 

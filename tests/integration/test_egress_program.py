@@ -538,18 +538,32 @@ def test_a_call_is_told_by_its_cgroup(running):
     cgroup = own_cgroup()
     if cgroup is None:
         pytest.skip("no cgroup v2")
-    with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(type=socket.SOCK_DGRAM) as dns, \
-            socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4) as diag:
-        dns.bind(("127.0.0.1", 0))
-        running.send_open(1, listener, sockets=egress.PROXY | egress.DNS | egress.DIAG, more=[dns, diag])
+    with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4) as diag:
+        running.send_open(1, listener, sockets=egress.PROXY | egress.DIAG, more=[diag])
         running.link.expect(egress.OPENED)
         running.call(7, 0x0102, cgroup=cgroup)
         running.call(8, 0x0103, cgroup=cgroup + 1)
         for address in ("127.64.1.3", "127.0.0.1"):
             egress.connect(listener.getsockname()[1], "example.com:80", address)[0].close()
             assert running.link.denied()["call"] == 7
+
+
+def test_a_kernel_that_knows_no_cgroups_of_sockets(running):
+    """Then addresses count. A netlink socket that answers no such question stands for that kernel."""
+    userspace = 2
+    with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(type=socket.SOCK_DGRAM) as dns, \
+            socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, userspace) as diag:
+        dns.bind(("127.0.0.1", 0))
+        running.send_open(1, listener, sockets=egress.PROXY | egress.DNS | egress.DIAG, more=[dns, diag])
+        running.link.expect(egress.OPENED)
+        assert "the kernel does not say whose connections are" in running.logged()
+        running.call(7, 0x0102, cgroup=5)
+        running.call(8, 0x0103, cgroup=6)
+        for call, address in ((8, "127.64.1.3"), (0, "127.0.0.1")):
+            egress.connect(listener.getsockname()[1], "example.com:80", address)[0].close()
+            assert running.link.denied()["call"] == call
         assert egress.ask(dns.getsockname()[1], "example.com") == (3, [])
-        assert running.link.denied()["call"] == 7
+        assert running.link.denied()["call"] == 0
 
 
 def test_the_only_call(running):

@@ -89,10 +89,10 @@ def test_descriptors_of_cloisterd(start_daemon):
     # Pipes for the loop's signals, for the spawner's log, for supervisor/base/fd_closer.c on kernels without
     # SO_PASSRIGHTS, and those made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
-    # The two listening sockets, the client, the spawner's channel, and seven duplicates of that: reserved for the
+    # The two listening sockets, the client, the spawner's channel, and eight duplicates of that: reserved for the
     # descriptors of its answers.
     journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
-    assert count == {"socket": 11, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+    assert count == {"socket": 12, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
                      "/proc/loadavg": 1, **journal}
 
     path = daemon.new_workspace(client)

@@ -7,7 +7,9 @@ import functools
 import gzip
 import hashlib
 import http.server
+import json
 import os
+import shlex
 import socket
 import ssl
 import subprocess
@@ -325,6 +327,36 @@ def test_a_workspaces_names_are_its_own(daemon):
             assert found["output"]["stdout"].split()[0] == "127.1.0.1" and f"{name}.open.test" in found["output"]["stdout"]
             assert {refused["host"] for refused in found["network"]["denied"]} == {"a.open.test", "b.open.test", "open.open.test"} \
                 - {f"{name}.open.test"}
+
+
+def test_commands_at_once_where_cgroups_are_delegated(delegation, start_daemon, area, hosts):
+    """Each has its own connections and refusals, in its answer and in the audit log, though the programs know no proxy."""
+    daemon = start_daemon(config=config_of(area, hosts).replace("{host}", "audit = on"), system=False,
+                          launcher=delegation.launcher())
+    together = "touch {me}; until [ -e {other} ]; do sleep 0.02; done; curl -sS http://{host}.test/page; " \
+        "curl -sS http://{no}.test/; curl -sS -f -H 'Host: {me}.test' http://{host}.test/page; " \
+        "touch {me}.done; until [ -e {other}.done ]; do sleep 0.02; done; false"
+    with workspace(daemon) as client:
+        words = ({"me": "one", "other": "two", "host": "open", "no": "no-one"},
+                 {"me": "two", "other": "one", "host": "a.open", "no": "no-two"})
+        numbers = [client.begin("run_command", {"command": BARE + "sh -c " + shlex.quote(together.format(**each))},
+                                options={"timeout_ms": 60000}) for each in words]
+        for number, each in zip(numbers, words):
+            observation = client.wait(number)["result"]
+            assert observation["output"]["stdout"] == "from the host", observation
+            assert observation["network"]["connections"] == 1
+            assert {(refused["host"], refused["via"], refused["count"]) for refused in observation["network"]["denied"]} == {
+                (f"{each['no']}.test", "dns", 1), (f"{each['me']}.test", "transparent", 1)}
+    assert daemon.stop() == 0
+    with acting_as(area.account.uid, area.account.gid):
+        lines = [json.loads(line) for line in (daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    calls = {}
+    for line in lines:
+        if line["event"].startswith("network."):
+            calls.setdefault(line["call"], set()).add((line["event"], line["host"]))
+    assert sorted(calls.values(), key=sorted) == sorted(({
+        ("network.denied", f"{each['no']}.test"), ("network.denied", f"{each['me']}.test"),
+        ("network.closed", f"{each['host']}.test")} for each in words), key=sorted)
 
 
 def test_restart(service, hosts):

@@ -11,6 +11,7 @@ from wire import frame, of_socket, text
 OPEN, CLOSE, CALL, CALL_END, RELOAD = range(1, 6)
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED, FILTERED = range(32, 39)
 SOCKETS = 5  # the proxy's, DNS, HTTP, HTTPS, DNS over TCP
+DIAG = 1 << SOCKETS  # and one more, where commands have cgroups
 NOT_ALLOWED, RULE_DENIED, PORT, PRIVATE_ADDRESS = 1, 2, 3, 4
 VIA_CONNECT, VIA_HTTP, VIA_SOCKS, VIA_DNS, VIA_TRANSPARENT = range(1, 6)
 
@@ -41,12 +42,13 @@ class Cell:
         self.workspace, rest = take_text(rest)
         self.is_narrowed = bool(rest[0])
         self.allow, rest = take_text(rest[1:])
-        assert rest == b"" and self.sockets == (1 << SOCKETS) - 1 and len(fds) == SOCKETS
+        assert rest == b"" and self.sockets & ~DIAG == DIAG - 1 and len(fds) == self.sockets.bit_count()
         self.all = [socket.socket(fileno=fd) for fd in fds]
         self.listener = self.all[0]
         for each in self.all:
             each.settimeout(20)
         self.calls = {}  # the running ones, and the address of each
+        self.cgroups = {}  # likewise; 0: it has none, or none yet
 
     def close(self):
         for each in self.all:
@@ -82,8 +84,9 @@ class ScriptedEgress:
         elif kind == CLOSE:
             self.cells.pop(number).close()
         elif kind == CALL:
-            call, address, _ = struct.unpack("=QIQ", payload)
+            call, address, cgroup = struct.unpack("=QIQ", payload)
             self.cells[number].calls[call] = f"127.64.{address >> 8}.{address & 255}"
+            self.cells[number].cgroups[call] = cgroup
         elif kind == CALL_END:
             call, = struct.unpack("=Q", payload)
             del self.cells[number].calls[call]

@@ -11,8 +11,8 @@ VERSION = 1
 PAYLOAD_MAX = 65536 - HEADER.size
 
 SPAWNER_OPEN, SPAWNER_READY, SPAWNER_FAILED, SPAWNER_OPENED, SPAWNER_OPEN_FAILED = 1, 32, 33, 34, 35
-COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL = 1, 2, 3, 4
-COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS = 32, 33, 34, 35
+COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL, COMMAND_GO = range(1, 6)
+COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS, COMMAND_HELD = range(32, 37)
 FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT, \
     FILES_GO, FILES_PATCH = range(1, 12)
 FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_HELD, \
@@ -48,6 +48,10 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1):
     return struct.pack("=IIBQIIBB", command_len, env_len, has_stdin, memory, processes, input_wait, shell, no_network)
+
+
+def command_held(cgroup=1):
+    return struct.pack("=Q", cgroup)
 
 
 def command_ended(end=END_EXIT, status=0, error=0, number=0, flag=0):

@@ -173,6 +173,8 @@ ANSWERS = {
     "worker: told, and was not": (COMMAND, worker("send(frame(COMMAND_ENDED, call, command_ended(end=END_TERMINATED)))"), {"success"}),
     "worker: an end twice": (COMMAND, worker(GOOD_END + "; " + GOOD_END), {"success"}),
     "worker: no call's end first": (COMMAND, worker("send(frame(COMMAND_ENDED, 0, command_ended(status=256))); " + GOOD_END), {"success"}),
+    "worker: held, without a network": (COMMAND, worker("send(frame(COMMAND_HELD, call, command_held())); " + GOOD_END), LOST),
+    "worker: held, for nobody": (COMMAND, worker("send(frame(COMMAND_HELD, call + 1, command_held())); " + GOOD_END), {"success"}),
     "worker: a flood of ends": (
         COMMAND, worker("chunk = frame(COMMAND_ENDED, call - 1, command_ended()) * 1000\nwhile True: send(chunk)"), LOST),
     "files: an end of a wrong length": (READ, files("send(frame(FILES_END, call, files_end() + b'x'))"), LOST),

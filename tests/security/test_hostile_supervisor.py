@@ -170,6 +170,8 @@ TO_WORKER = {
     "a variable without a value": (run(len(TOUCH), 2) + frame(COMMAND_BODY, 1, TOUCH + b"A\0"), 2),
     "too many variables": (run(len(TOUCH), 4000) + frame(COMMAND_BODY, 1, TOUCH + b"A=1\0" * 1000), 2),
     "a payload with an order to end": (frame(COMMAND_KILL, 1, b"x"), 0),
+    "leave to begin for one that is not held": (RUN + frame(COMMAND_GO, 1), 2),
+    "leave to begin with a payload": (RUN + frame(COMMAND_GO, 1, b"x"), 2),
 }
 
 

@@ -279,6 +279,37 @@ static void test_summing(void **state)
 	finish(f);
 }
 
+static int hold_command(struct fixture *f, uint64_t cgroup)
+{
+	return give_frame(f, COMMAND_HELD, (struct text){(char *)&cgroup, COMMAND_HELD_SIZE});
+}
+
+/* The command begins once its cgroup is known, unless it has been told to end. */
+static void test_held(void **state)
+{
+	struct fixture *f = *state;
+
+	f->workspace.has_network = true;
+	reach(f, COMMAND, CALL_RUNNING);
+	assert_int_equal(hold_command(f, 0), -EBADMSG);
+	assert_string_equal(outcome(f), " = running");
+	assert_int_equal(hold_command(f, 5), 0);
+	assert_int_equal(f->call->network.cgroup, 5);
+	assert_string_equal(outcome(f), " go = running");
+	assert_int_equal(hold_command(f, 6), -EBADMSG);
+	assert_int_equal(f->call->network.cgroup, 5);
+	finish(f);
+	f->workspace.has_network = true;
+	reach(f, COMMAND, CALL_ENDING);
+	assert_int_equal(hold_command(f, 5), 0);
+	assert_string_equal(outcome(f), " = ending");
+	finish(f);
+	/* Without a network none is held. */
+	reach(f, COMMAND, CALL_RUNNING);
+	assert_int_equal(hold_command(f, 5), -EBADMSG);
+	finish(f);
+}
+
 /* The call does not wait a second time for a worker that has not read COMMAND_TERMINATE. */
 static void test_deaf_worker(void **state)
 {
@@ -319,6 +350,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_deadlines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_summing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_held, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deaf_worker, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_disowned, set_up, tear_down),
 	};

@@ -30,6 +30,13 @@ static int get_run(struct text payload)
 	return command_run_get(payload, &message);
 }
 
+static int get_held(struct text payload)
+{
+	struct command_held message;
+
+	return command_held_get(payload, &message);
+}
+
 static int get_ended(struct text payload)
 {
 	struct command_ended message;
@@ -114,6 +121,23 @@ static void test_command_run(void **state)
 	in.input_wait_ms = LIMIT_INPUT_WAIT_MAX_MS + 1;
 	command_run_put(&writer, &in);
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+}
+
+static void test_command_held(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
+	struct command_held in = {.cgroup = UINT64_MAX}, out;
+
+	(void)state;
+	command_held_put(&writer, &in);
+	assert_int_equal(writer.len, COMMAND_HELD_SIZE);
+	assert_int_equal(command_held_get(written(&writer), &out), 0);
+	assert_true(out.cgroup == UINT64_MAX);
+	check_exact(written(&writer), get_held);
+	in.cgroup = 0;
+	writer = wire_writer(bytes, sizeof(bytes));
+	command_held_put(&writer, &in);
+	assert_int_equal(get_held(written(&writer)), -EBADMSG);
 }
 
 static void test_command_ended(void **state)
@@ -336,6 +360,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_run),
+		cmocka_unit_test(test_command_held),
 		cmocka_unit_test(test_command_ended),
 		cmocka_unit_test(test_spawner),
 		cmocka_unit_test(test_look_up),

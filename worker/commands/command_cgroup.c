@@ -78,6 +78,13 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 	return 0;
 }
 
+uint64_t command_cgroup_inode(const struct command_cgroup *cgroup)
+{
+	struct stat group;
+
+	return cgroup->fd >= 0 && fstat(cgroup->fd, &group) == 0 ? group.st_ino : 0;
+}
+
 void command_cgroup_kill(const struct command_cgroup *cgroup)
 {
 	/*

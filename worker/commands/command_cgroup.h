@@ -33,6 +33,9 @@ struct command_cgroups command_cgroups_inherited(void);
 int command_cgroup_make(struct command_cgroups *all, const struct command_limits *limits,
 	struct command_cgroup *ret);
 
+/** Returns the cgroup's inode, which is also the kernel's id of it; 0: none. */
+uint64_t command_cgroup_inode(const struct command_cgroup *cgroup);
+
 /** Sends SIGKILL to every process in the cgroup. */
 void command_cgroup_kill(const struct command_cgroup *cgroup);
 

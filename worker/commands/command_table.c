@@ -32,6 +32,7 @@
 enum command_state {
 	COMMAND_UNUSED,
 	COMMAND_RECEIVING, /* its text is not complete yet */
+	COMMAND_PREPARED,  /* COMMAND_HELD was sent, COMMAND_GO has not come */
 	COMMAND_RUNNING,
 };
 
@@ -205,18 +206,9 @@ static void empty_ipc(struct command_table *table)
 	table->ipc_is_used = false;
 }
 
-static int launch(struct command_table *table, struct command *command)
+static int start_command(struct command_table *table, struct command *command)
 {
-	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
-	int r = command_env_build(table->home, command->run.no_network, extra, &command->env);
-	struct command_start start;
-
-	if (r < 0)
-		return r;
-	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
-	if (r < 0)
-		return finish_not_begun(table, command, -r);
-	start = (struct command_start){
+	struct command_start start = {
 		.command = command->body,
 		.shell = command->run.shell,
 		.env = command->env,
@@ -230,6 +222,8 @@ static int launch(struct command_table *table, struct command *command)
 		 */
 		.report_fd = command->cgroup.fd < 0 ? table->report_fd : -1,
 	};
+	int r;
+
 	/*
 	 * Left by commands that cloisterd knows to be over and the worker has not reaped until now.
 	 */
@@ -250,6 +244,44 @@ static int launch(struct command_table *table, struct command *command)
 	command->look_at =
 		command->run.input_wait_ms > 0 ? now_ms() + command->run.input_wait_ms : 0;
 	return 0;
+}
+
+/*
+ * cloister-egress must know the cgroup before the command makes a connection. One write, which the
+ * writes of inits to this pipe cannot divide. pipe(7)
+ */
+static int hold(struct command_table *table, struct command *command)
+{
+	const struct command_held held = {.cgroup = command_cgroup_inode(&command->cgroup)};
+	uint8_t frame[WIRE_HEADER_SIZE + COMMAND_HELD_SIZE];
+	struct wire_writer writer = wire_writer(frame + WIRE_HEADER_SIZE, COMMAND_HELD_SIZE);
+	struct wire_header header = {.version = WIRE_VERSION,
+		.type = COMMAND_HELD,
+		.length = COMMAND_HELD_SIZE,
+		.call = command->call};
+	ssize_t n;
+
+	command_held_put(&writer, &held);
+	memcpy(frame, &header, sizeof(header));
+	command->state = COMMAND_PREPARED;
+	do
+		n = write(table->report_fd, frame, sizeof(frame));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+static int launch(struct command_table *table, struct command *command)
+{
+	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
+	int r = command_env_build(table->home, command->run.no_network, extra, &command->env);
+
+	if (r < 0)
+		return r;
+	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
+	if (r < 0)
+		return finish_not_begun(table, command, -r);
+	return command->cgroup.fd >= 0 && !command->run.no_network ? hold(table, command)
+								   : start_command(table, command);
 }
 
 /*
@@ -313,7 +345,7 @@ static int receive_body(struct command_table *table, struct command *command, st
 
 static int terminate(struct command_table *table, struct command *command, int signal_number)
 {
-	if (command->state == COMMAND_RECEIVING)
+	if (command->state != COMMAND_RUNNING)
 		return finish_not_begun(table, command, ECANCELED);
 	command->killed |= signal_number == SIGKILL;
 	/* The init is our child and not reaped, so its pid cannot have been reused. */
@@ -333,7 +365,7 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
-	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_KILL ||
+	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_GO ||
 		(frame->type != COMMAND_BODY && frame->payload.len > 0))
 		return -EBADMSG;
 	command = find(table, frame->call);
@@ -342,6 +374,9 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	switch (frame->type) {
 	case COMMAND_BODY:
 		return receive_body(table, command, frame->payload);
+	case COMMAND_GO:
+		return command->state == COMMAND_PREPARED ? start_command(table, command)
+							  : -EBADMSG;
 	case COMMAND_TERMINATE:
 		return terminate(table, command, SIGTERM);
 	default: /* COMMAND_KILL */

@@ -174,7 +174,7 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
 	if (r == 0 && network >= 0)
-		r = cell_sockets_make(cell->request->proxy_port, network);
+		r = cell_sockets_make(cell->request->proxy_port, cell->cgroup != NULL, network);
 	/*
 	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
 	 * id.

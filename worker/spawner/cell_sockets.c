@@ -9,6 +9,7 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +25,7 @@ static const struct place {
 	int type;
 	in_addr_t address;
 	uint16_t port; /* 0: that of the request */
-} places[CELL_SOCKETS] = {
+} places[CELL_SOCKETS_LEAST] = {
 	[CELL_SOCKET_PROXY] = {SOCK_STREAM, INADDR_ANY, 0},
 	[CELL_SOCKET_DNS] = {SOCK_DGRAM, INADDR_LOOPBACK, 53},
 	[CELL_SOCKET_HTTP] = {SOCK_STREAM, 0x7f010001, 80},
@@ -37,21 +38,27 @@ union control {
 	char space[CMSG_SPACE(sizeof(struct cell_sockets))];
 };
 
+unsigned cell_sockets_count(const struct cell_sockets *sockets)
+{
+	return sockets->fds[CELL_SOCKET_DIAG] >= 0 ? CELL_SOCKETS : CELL_SOCKETS_LEAST;
+}
+
 static int send_sockets(int to, const struct cell_sockets *sockets)
 {
+	size_t size = cell_sockets_count(sockets) * sizeof(sockets->fds[0]);
 	union control control = {0};
 	char byte = 0;
 	struct iovec data = {&byte, sizeof(byte)};
 	struct msghdr message = {.msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.space)};
+		.msg_controllen = CMSG_SPACE(size)};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(*sockets));
-	memcpy(CMSG_DATA(header), sockets, sizeof(*sockets));
+	header->cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(header), sockets->fds, size);
 	return sendmsg(to, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -72,13 +79,17 @@ static int make_socket(const struct place *place, uint32_t port, int *ret)
 	return 0;
 }
 
-int cell_sockets_make(uint32_t port, int to)
+int cell_sockets_make(uint32_t port, bool diag, int to)
 {
 	struct cell_sockets sockets = cell_sockets_none();
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < CELL_SOCKETS; i++)
+	for (size_t i = 0; r == 0 && i < CELL_SOCKETS_LEAST; i++)
 		r = make_socket(&places[i], port, &sockets.fds[i]);
+	/* sock_diag(7): it is asked about this network namespace, whoever asks. */
+	if (r == 0 && diag)
+		sockets.fds[CELL_SOCKET_DIAG] = socket(
+			AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	if (r == 0)
 		r = send_sockets(to, &sockets);
 	cell_sockets_close(&sockets);
@@ -101,15 +112,17 @@ int cell_sockets_take(int from, struct cell_sockets *ret)
 	if (n < 0)
 		return -errno;
 	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-		header->cmsg_len != CMSG_LEN(sizeof(*ret)))
+		(header->cmsg_len != CMSG_LEN(CELL_SOCKETS * sizeof(int)) &&
+			header->cmsg_len != CMSG_LEN(CELL_SOCKETS_LEAST * sizeof(int))))
 		return -EBADMSG;
-	memcpy(ret, CMSG_DATA(header), sizeof(*ret));
+	*ret = cell_sockets_none();
+	memcpy(ret->fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
 	return 0;
 }
 
 int cell_sockets_own(const struct cell_sockets *sockets, uid_t uid, gid_t gid)
 {
-	for (size_t i = 0; i < CELL_SOCKETS; i++)
+	for (size_t i = 0; i < cell_sockets_count(sockets); i++)
 		if (fchown(sockets->fds[i], uid, gid) < 0)
 			return -errno;
 	return 0;

@@ -9,7 +9,9 @@
 
 #include "common/wire_spawner.h"
 
-/* Those of one cell: all of them, or each -1. Index: enum cell_socket. */
+#include <stdbool.h>
+
+/* Those of one cell: all of them but perhaps the last, or each -1. Index: enum cell_socket. */
 struct cell_sockets {
 	int fds[CELL_SOCKETS];
 };
@@ -27,9 +29,14 @@ static inline bool cell_sockets_exist(const struct cell_sockets *sockets)
 	return sockets->fds[CELL_SOCKET_PROXY] >= 0;
 }
 
-/** In the child: makes them, with the proxy's at @port, and sends them over @to. Returns 0 or
- * -errno. */
-int cell_sockets_make(uint32_t port, int to);
+/** Returns how many there are of those that exist. */
+unsigned cell_sockets_count(const struct cell_sockets *sockets);
+
+/**
+ * In the child: makes them, with the proxy's at @port and, if @diag, the one of sock_diag(7) where
+ * that can be had, and sends them over @to. Returns 0 or -errno.
+ */
+int cell_sockets_make(uint32_t port, bool diag, int to);
 
 /** In the spawner, when the child has reported that it is ready: takes the sockets that it has sent
  * over @from. Returns 0 or -errno. */

@@ -145,8 +145,9 @@ static void perform(const struct job *job, struct place *place)
 	if (r < 0 || start)
 		return;
 	if (cell_sockets_exist(&network)) {
-		memcpy(&fds[n_fds], network.fds, sizeof(network.fds));
-		n_fds += CELL_SOCKETS;
+		memcpy(&fds[n_fds], network.fds,
+			cell_sockets_count(&network) * sizeof(network.fds[0]));
+		n_fds += cell_sockets_count(&network);
 	}
 	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
 		n_fds);

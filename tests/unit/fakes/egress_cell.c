@@ -15,6 +15,11 @@ void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_
 	use->port = 18129;
 }
 
+void egress_use_cgroup(struct network_use *use, uint64_t cgroup)
+{
+	use->cgroup = cgroup;
+}
+
 bool egress_use_end(struct network_use *use)
 {
 	if (!use->cell)

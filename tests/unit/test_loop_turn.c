@@ -1,0 +1,89 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* In which order the tasks of a turn of the loop run. */
+#include "common/cleanup.h"
+#include "supervisor/base/loop_turn.h"
+
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char ran[8];
+
+static void act(void *context)
+{
+	strncat(ran, context, 1);
+}
+
+static struct loop_turn_task a = {.act = act, .context = (char *)"a"},
+			     b = {.act = act, .context = (char *)"b"},
+			     c = {.act = act, .context = (char *)"c"};
+
+static const char *end(void)
+{
+	ran[0] = '\0';
+	loop_turn_end();
+	return ran;
+}
+
+static void test_order(void **state)
+{
+	(void)state;
+	loop_turn_defer(&a);
+	loop_turn_defer(&b);
+	loop_turn_defer(&a);
+	loop_turn_defer(&c);
+	assert_string_equal(end(), "abc");
+	loop_turn_defer(&a);
+	loop_turn_defer_first(&b);
+	loop_turn_defer(&c);
+	assert_string_equal(end(), "bac");
+	/* Also one that waits already. */
+	loop_turn_defer(&a);
+	loop_turn_defer(&b);
+	loop_turn_defer_first(&b);
+	assert_string_equal(end(), "ba");
+	loop_turn_defer_first(&a);
+	loop_turn_cancel(&a);
+	assert_string_equal(end(), "");
+}
+
+/* Without a turn that ends, the next iteration of the loop runs them. */
+static void test_alone(void **state)
+{
+	(void)state;
+	ran[0] = '\0';
+	loop_turn_defer_first(&a);
+	assert_int_equal(event_base_loop(*state, EVLOOP_ONCE), 0);
+	assert_string_equal(ran, "a");
+}
+
+static int start(void **state)
+{
+	*state = event_base_new();
+	return *state && event_base_priority_init(*state, LOOP_PRIORITIES) == 0
+		       ? loop_turn_start(*state)
+		       : -1;
+}
+
+static int stop(void **state)
+{
+	loop_turn_stop();
+	event_base_free(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_alone),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
