@@ -648,3 +648,10 @@ def test_the_sockets_of_a_spare_cell(place, network_spawner):
     assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", proxy_port=PORT) == "assigned"
     check_sockets(spawner.fds, of_a, procfs.pid_of(spawner.pidfds[0]))
     spawner.fds = []
+
+
+def test_the_self_test_has_no_network_of_its_own(spawner, request):
+    assert spawner.prepare(tenant=b".selftest-egress", proxy_port=PORT)[0] == REFUSED
+    with_network = request.getfixturevalue("network_spawner")
+    assert with_network.prepare(tenant=b".selftest", proxy_port=PORT)[0] == REFUSED
+    assert with_network.prepare(tenant=b".selftest-egress", proxy_port=PORT) == "opened"
