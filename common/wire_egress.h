@@ -105,7 +105,7 @@ struct egress_call {
 	 * 0: none
 	 */
 	uint16_t address;
-	uint64_t cgroup; /* inode number of its cgroup; 0: none */
+	uint64_t cgroup; /* inode number of its cgroup; 0: none, or none yet */
 };
 
 struct egress_call_end {
