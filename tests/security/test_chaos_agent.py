@@ -100,7 +100,7 @@ def test_a_run_with_deaths_leaves_what_one_without_leaves(area):
     daemon = Daemon(area, config=f"[cloister]\n[tenant t]\nusers = {area.account.uid}\nroots = {area.path}\ntools = basic edit\n")
     try:
         calm = Run(area, daemon, "calm")
-        assert calm.wait(600)
+        assert calm.wait(120 + 2 * ROUNDS)
         wild, began = Run(area, daemon, "wild"), time.monotonic()
         while not wild.wait(chance.random() * PAUSE):
             wild.kill_something(chance)
