@@ -24,7 +24,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CALL_NAME_LENGTH 16
+#define CALL_NAME_LENGTH  16
+#define SESSION_ID_LENGTH 32
 
 /* The meaning of the operand. */
 enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN, OPERAND_FILES, OPERAND_COMMAND };
@@ -71,9 +72,12 @@ static const struct subcommand {
 		"cloisterctl workspaces --json", NULL}, print_workspaces, OPERAND_NONE},
 	{{"commands", NULL, "Show the calls in flight.",
 		"cloisterctl commands", NULL}, print_calls, OPERAND_NONE},
+	{{"sessions", NULL, "Show the sessions: commands that belong to no call.",
+		"cloisterctl sessions", NULL}, print_sessions, OPERAND_NONE},
 	{{"show", "WORKSPACE|CALL", "Show a workspace or a call, with more of its command.",
 		"cloisterctl show build", target_options}, print_shown, OPERAND_TARGET},
-	{{"kill", "WORKSPACE|CALL", "End a call, or all calls of a workspace.",
+	{{"kill", "WORKSPACE|CALL|SESSION",
+		"End a call or a session, or all of a workspace.",
 		"cloisterctl kill build", target_options}, print_killed, OPERAND_TARGET},
 	{{"drain", NULL, "Refuse new calls; calls in flight continue.",
 		"cloisterctl drain", NULL}, print_draining, OPERAND_NONE},
@@ -121,7 +125,9 @@ static const struct command_help *help_at(size_t index)
 static const struct program program = {
 	.name = "cloisterctl",
 	.text = "Inspects and controls a running cloisterd, as far as the caller's groups allow.",
-	.notes = "CALL is the 16 digits that `commands` shows; any other operand is a WORKSPACE.\n"
+	.notes = "CALL is the 16 digits that `commands` shows, SESSION the 32 that `sessions` "
+		 "shows;\n"
+		 "any other operand is a WORKSPACE.\n"
 		 "Default PATH: $CLOISTER_CONTROL_SOCKET, $XDG_RUNTIME_DIR/cloister/control.sock,\n"
 		 "/run/cloister/control.sock.\n",
 	.options = global_options,
@@ -190,6 +196,13 @@ static bool is_call(const char *target)
 	       strspn(target, "0123456789abcdef") == CALL_NAME_LENGTH;
 }
 
+static bool is_session(const struct wish *wish)
+{
+	return strcmp(wish->subcommand->help.name, "kill") == 0 && !wish->tenant &&
+	       strlen(wish->target) == SESSION_ID_LENGTH &&
+	       strspn(wish->target, "0123456789abcdef") == SESSION_ID_LENGTH;
+}
+
 static struct json_object *params_of(const struct wish *wish)
 {
 	struct json_object *params = json_object_new_object();
@@ -201,7 +214,10 @@ static struct json_object *params_of(const struct wish *wish)
 		json_put(params, "tenant", json_object_new_string(wish->tenant));
 	if (!wish->target)
 		return params;
-	json_put(params, !wish->tenant && is_call(wish->target) ? "call" : "workspace",
+	json_put(params,
+		is_session(wish)                         ? "session"
+		: !wish->tenant && is_call(wish->target) ? "call"
+							 : "workspace",
 		json_object_new_string(wish->target));
 	if (wish->tenant)
 		json_put(params, "tenant", json_object_new_string(wish->tenant));
@@ -217,6 +233,7 @@ static int status_of_error(const struct cloister_message *reply)
 	int status = reply_complain(reply);
 
 	if (error == CLOISTER_ERROR_NOT_FOUND || error == CLOISTER_ERROR_WORKSPACE_NOT_FOUND ||
+		error == CLOISTER_ERROR_SESSION_NOT_FOUND ||
 		error == CLOISTER_ERROR_EXECUTION_ERROR)
 		return STATUS_TOOL_FAILED;
 	return status;

@@ -247,6 +247,24 @@ void print_calls(struct json_object *result)
 	table(result, "calls", columns);
 }
 
+void print_sessions(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"session", "SESSION", CTL_TEXT},
+		{"tenant", "TENANT", CTL_TEXT},
+		{"workspace", "WORKSPACE", CTL_TEXT},
+		{"name", "NAME", CTL_TEXT},
+		{"state", "STATE", CTL_TEXT},
+		{"age_ms", "AGE", CTL_DURATION},
+		{"lifetime_ms", "LIFETIME", CTL_DURATION},
+		{"output_bytes", "OUTPUT", CTL_NUMBER},
+		{"command", "COMMAND", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+
+	table(result, "sessions", columns);
+}
+
 void print_tenants(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {

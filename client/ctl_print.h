@@ -9,6 +9,7 @@ struct json_object;
 
 void print_status(struct json_object *result);
 void print_workspaces(struct json_object *result);
+void print_sessions(struct json_object *result);
 void print_calls(struct json_object *result);
 void print_tenants(struct json_object *result);
 void print_shown(struct json_object *result);

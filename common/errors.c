@@ -77,6 +77,9 @@ static const struct {
 	[TOOL_KEY_CONFLICT] = {"KEY_CONFLICT",
 		"This key belongs to another call in this workspace, and nothing was run; repeat "
 		"that call unchanged, or use a new key"},
+	[TOOL_SESSION_NOT_FOUND] = {"SESSION_NOT_FOUND",
+		"There is no such session, or it ended long ago; session.list names those there "
+		"are"},
 	[TOOL_OUTCOME_UNKNOWN] = {"OUTCOME_UNKNOWN",
 		"The result of this call is lost and it may have had effects; look, then use a new "
 		"key"},

@@ -90,10 +90,13 @@
 #define LIMIT_COMMANDS_PER_CPU_MAX   1024
 #define LIMIT_JOBS_MAX               4096
 #define LIMIT_COMMANDS_PER_WORKSPACE 64
-#define LIMIT_SPARE_CELLS_MAX        64
-#define LIMIT_INPUT_WAIT_PROCESSES   256 /* in a workspace whose commands are looked at */
-#define LIMIT_INPUT_WAIT_MAX_MS      3600000
-#define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
+#define LIMIT_SESSIONS_PER_WORKSPACE 16
+/* commands that one worker has at once, those of sessions among them */
+#define LIMIT_COMMANDS_AT_ONCE     (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
+#define LIMIT_SPARE_CELLS_MAX      64
+#define LIMIT_INPUT_WAIT_PROCESSES 256 /* in a workspace whose commands are looked at */
+#define LIMIT_INPUT_WAIT_MAX_MS    3600000
+#define LIMIT_INITS_AHEAD          2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS    8
 #define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */
@@ -199,7 +202,7 @@
 #define LIMIT_PENDING_SIGNALS   1024        /* POSIX timers too: timer_create(2) */
 #define LIMIT_QUEUE_BYTES       (256 * KIB) /* POSIX message queues: mq_overview(7) */
 /* The pipes of 64 commands, each as large as fs.pipe-max-size permits. pipe(7) */
-#define LIMIT_PIPE_PAGES (3ULL * LIMIT_COMMANDS_PER_WORKSPACE * 256)
+#define LIMIT_PIPE_PAGES (3ULL * LIMIT_COMMANDS_AT_ONCE * 256)
 #define LIMIT_TERMINALS  64 /* pty(7) */
 /* One for each command, and more, because those of ended commands count a little longer.
  * namespaces(7) */
@@ -209,7 +212,7 @@
 #define LIMIT_MEMORY_MIN_BYTES      (16 * MIB) /* with less, not even a shell starts */
 #define LIMIT_WEIGHT_MAX            10000      /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES       (4 * MIB)
-#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* twice the need of 64 commands and the cell */
+#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* of 80 commands and the cell, and as many more */
 #define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
 /* Workspaces with network = egress (supervisor/workspace/workspace_network.c). */
@@ -290,6 +293,22 @@
 #define LIMIT_AUDIT_TAIL_BYTES     (256 * KIB) /* searched for the last complete line */
 #define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
 #define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
+
+/* Sessions: commands that belong to a workspace (supervisor/background/). */
+#define LIMIT_SESSIONS              512         /* running ones, of all tenants */
+#define LIMIT_SESSIONS_BYTES        (256 * MIB) /* output that may be kept, of all tenants */
+#define LIMIT_SESSIONS_TENANT_BYTES (64 * MIB)  /* of one tenant */
+#define LIMIT_SESSION_OUTPUT_BYTES  (16 * MIB)  /* of one session */
+#define LIMIT_SESSION_READ_BYTES    (1 * MIB)   /* one answer of session.read */
+#define LIMIT_SESSION_CHUNKS        1024        /* in one answer */
+#define LIMIT_SESSION_NAME_BYTES    64
+#define LIMIT_SESSION_UNTIL         4   /* conditions of one session.read */
+#define LIMIT_SESSION_UNTIL_BYTES   256 /* of bytes to be found */
+#define LIMIT_SESSION_WAITERS       16  /* requests that wait for one session */
+#define LIMIT_SESSION_WAIT_MS       300000
+#define LIMIT_SESSION_GRACE_MS      60000 /* from SIGTERM to SIGKILL, where session.end gives it */
+#define LIMIT_SESSION_TIME_MS       (7ULL * 24 * 3600000) /* of lifetime, idleness and the like */
+#define LIMIT_SESSION_SHOWN_BYTES   4096                  /* of a command, in a list */
 
 /* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */

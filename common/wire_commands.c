@@ -5,6 +5,7 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/wait.h>
 
@@ -57,6 +58,33 @@ int command_held_get(struct text payload, struct command_held *ret)
 		return -EBADMSG;
 	*ret = message;
 	return 0;
+}
+
+void command_signal_put(struct wire_writer *writer, uint8_t number)
+{
+	wire_put_u8(writer, number);
+}
+
+int command_signal_get(struct text payload, uint8_t *ret_number)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	uint8_t number = wire_get_u8(&reader);
+
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	switch (number) {
+	case SIGHUP:
+	case SIGINT:
+	case SIGQUIT:
+	case SIGKILL:
+	case SIGUSR1:
+	case SIGUSR2:
+	case SIGTERM:
+		*ret_number = number;
+		return 0;
+	default:
+		return -EBADMSG;
+	}
 }
 
 static void put_cgroup_usage(struct wire_writer *writer, const struct command_cgroup_usage *usage)

@@ -19,6 +19,7 @@ enum command_message {
 	COMMAND_TERMINATE, /* no payload: SIGTERM to every process of the command */
 	COMMAND_KILL,      /* no payload: SIGKILL to all of them */
 	COMMAND_GO,        /* no payload: a command that is held may begin */
+	COMMAND_SIGNAL,    /* the number of a signal, to all of them; it is no order to end */
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
@@ -107,5 +108,8 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 int command_run_get(struct text payload, struct command_run *ret);
 void command_held_put(struct wire_writer *writer, const struct command_held *message);
 int command_held_get(struct text payload, struct command_held *ret);
+void command_signal_put(struct wire_writer *writer, uint8_t number);
+/** Accepts the signals that people send to programs: SIGHUP, INT, QUIT, KILL, USR1, USR2, TERM. */
+int command_signal_get(struct text payload, uint8_t *ret_number);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
 int command_ended_get(struct text payload, struct command_ended *ret);

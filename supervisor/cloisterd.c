@@ -9,6 +9,7 @@
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/background/background.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
@@ -341,6 +342,7 @@ static void stop(struct daemon *daemon)
 	unauthorized_clients_close();
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
+	background_free_all();
 	removal_free(daemon->removal);
 	scheduler_free(daemon->service.admission.scheduler);
 	spawner_link_free(daemon->spawner);

@@ -77,7 +77,7 @@ _cloisterctl()
 	case $command in
 	"" | help)
 		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands \
-			show kill drain resume selftest reload metrics denials events top audit help)
+			sessions show kill drain resume selftest reload metrics denials events top audit help)
 		;;
 	show | kill)
 		((operands == 0)) && _cloisterctl_offer < <(

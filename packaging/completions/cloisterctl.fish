@@ -56,6 +56,7 @@ complete -c cloisterctl -n __cloisterctl_wants_command -a doctor -d 'List what t
 complete -c cloisterctl -n __cloisterctl_wants_command -a tenants -d 'Show what each tenant has in use'
 complete -c cloisterctl -n __cloisterctl_wants_command -a workspaces -d 'Show the workspaces in use'
 complete -c cloisterctl -n __cloisterctl_wants_command -a commands -d 'Show the calls in flight'
+complete -c cloisterctl -n __cloisterctl_wants_command -a sessions -d 'Show the sessions'
 complete -c cloisterctl -n __cloisterctl_wants_command -a show -d 'Show a workspace or a call'
 complete -c cloisterctl -n __cloisterctl_wants_command -a kill -d 'End a call, or all calls of a workspace'
 complete -c cloisterctl -n __cloisterctl_wants_command -a drain -d 'Refuse new calls'

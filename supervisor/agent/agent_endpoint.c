@@ -9,6 +9,8 @@
 #include "common/limits.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
@@ -55,6 +57,16 @@ static const struct endpoint_method methods[] = {
 	{"tool.cancel", method_tool_cancel, .params = {"id"}},
 	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
+	{"session.start", method_session_start,
+		.params = {"workspace", "command", "name", "env", "stdin", "lifetime_ms",
+			"output_bytes"}},
+	{"session.read", method_session_read,
+		.params = {"session", "after", "max_bytes", "wait_ms", "until", "encoding"}},
+	{"session.write", method_session_write,
+		.params = {"session", "at", "data", "encoding", "eof"}},
+	{"session.signal", method_session_signal, .params = {"session", "signal", "to"}},
+	{"session.end", method_session_end, .params = {"session", "grace_ms"}},
+	{"session.list", method_session_list, .params = {NULL}},
 	{"workspace.open", method_workspace_open,
 		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network"}},
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},

@@ -36,19 +36,12 @@ void tool_input_taken(void *context, const char *label, size_t taken, bool close
 	session_answer_end(call->session, &json);
 }
 
-struct input {
-	struct text data;
-	bool eof;
-	char *decoded; /* the buffer of data, or NULL */
-};
-
-static void input_done(struct input *input)
+void input_data_done(struct input_data *input)
 {
 	free(input->decoded);
 }
 
-/* Reads @params. Returns NULL, or a message about the mistake in them. */
-static const char *read_input(struct json_object *params, struct input *ret)
+const char *input_data_read(struct json_object *params, struct input_data *ret)
 {
 	struct json_object *eof = NULL;
 	struct text encoding;
@@ -99,7 +92,7 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 }
 
 static void add(struct session *session, struct jsonrpc_request *request, struct session_call *call,
-	const struct input *input)
+	const struct input_data *input)
 {
 	int r;
 
@@ -123,14 +116,14 @@ static void add(struct session *session, struct jsonrpc_request *request, struct
 
 void method_tool_input(struct session *session, struct jsonrpc_request *request)
 {
-	_cleanup_(input_done) struct input input = {0};
+	_cleanup_(input_data_done) struct input_data input = {0};
 	struct session_call *call;
 	const char *wrong;
 
 	/* Without an answer there is no flow control, so input must come in requests. */
 	if (request->notification)
 		return;
-	wrong = read_input(request->params, &input);
+	wrong = input_data_read(request->params, &input);
 	if (wrong) {
 		session_answer_error(
 			session, request->id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);

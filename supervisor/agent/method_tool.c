@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/conditions.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/method_input.h"
@@ -350,17 +351,12 @@ static const struct reply_form message_form = {
 	.reader = READER_MODEL,
 };
 
-/*
- * Finds the workspace that the call names, or the default one. Its session holds it; a managed
- * workspace that is not open is held for this call.
- */
+/* Finds and holds the workspace that the call names, or the default one. */
 static struct workspace *find_workspace(struct session *session,
 	const struct jsonrpc_request *request, const struct session_reply *reply,
 	struct json_object *params)
 {
-	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
-	struct tenant *tenant;
 	struct text name;
 	bool wrong = !session_string_param(params, "workspace", &name);
 
@@ -371,13 +367,8 @@ static struct workspace *find_workspace(struct session *session,
 				"workspace must be a string", NULL);
 		return NULL;
 	}
-	workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	workspace = agent_hold_workspace(session, name);
 	if (workspace)
-		return workspace_hold(workspace);
-	tenant = session_tenant(session, (struct text){NULL, 0});
-	if (name.data && tenant &&
-		workspaces_get_managed(session->service->workspaces, tenant, name, false,
-			&workspace, &refusal) == TOOL_OK)
 		return workspace;
 	reply->form->no_workspace(session, request, reply, params, name.data != NULL);
 	return NULL;

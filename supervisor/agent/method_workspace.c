@@ -10,6 +10,7 @@
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/isolation.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/background/background.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
@@ -592,6 +593,9 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	}
 	workspace_set_removing(pending->workspace, false);
 	if (end.error == TOOL_OK)
+		background_forget(
+			workspace_tenant(pending->workspace), workspace_name(pending->workspace));
+	if (end.error == TOOL_OK)
 		audit_workspace(pending->audit, "workspace.removed",
 			pending->session ? &pending->session->peer : NULL, pending->workspace);
 	if (pending->session && end.error == TOOL_OK)
@@ -603,10 +607,44 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	return 0;
 }
 
-void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
+/* No session runs in it any more. */
+static void on_emptied(void *context)
 {
 	static const struct workspace_entry_owner owner = {
 		on_remove_begin, on_remove_frame, on_lost};
+	struct session_pending *pending = context;
+
+	enter(pending, pending->workspace, CALL_CLASS_WRITE, &owner);
+}
+
+/* Ends the sessions that run in @workspace, whose hold it takes, and then removes it. */
+static void begin_removal(
+	struct session *session, struct jsonrpc_request *request, struct workspace *workspace)
+{
+	struct session_pending *pending = calloc(1, sizeof(*pending));
+	int r = -ENOMEM;
+
+	if (pending) {
+		pending_begin(pending, session, request);
+		pending->workspace = workspace;
+		workspace_set_removing(workspace, true);
+		r = background_empty(workspace, on_emptied, pending);
+	}
+	if (r > 0)
+		on_emptied(pending);
+	if (r >= 0)
+		return;
+	answer_refusal(session, pending ? pending->id_text : request->id_text,
+		&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+	workspace_set_removing(workspace, false);
+	if (pending)
+		pending_free(pending);
+	else
+		workspace_release(workspace);
+}
+
+void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
+{
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct text name, tenant_name;
@@ -638,7 +676,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	 * removal.
 	 */
 	session_drop_workspace(session, workspace);
-	if (workspace_users(workspace) > 1 ||
+	if (workspace_users(workspace) - background_count(workspace) > 1 ||
 		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
 		answer_refusal(session, request->id_text,
 			&(struct refusal){
@@ -646,6 +684,5 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		workspace_release(workspace);
 		return;
 	}
-	workspace_set_removing(workspace, true);
-	wait_for(session, request, workspace, CALL_CLASS_WRITE, &owner);
+	begin_removal(session, request, workspace);
 }

@@ -199,6 +199,8 @@ static void begin_call(struct audit *audit, struct json_text *json, const char *
 
 	begin(audit, json, event);
 	json_text_put(json, "call", call_name(info->id, id));
+	if (info->session)
+		json_text_put(json, "session", info->session);
 	put_ids(json, info->request->uid, info->request->gid, info->request->pid);
 	put_workspace(json, info->workspace, max);
 	json_text_put(json, "tool", info->tool);
@@ -215,7 +217,8 @@ void audit_call_admitted(void *context, const struct call *call)
 		return;
 	audit->in_flight++;
 	call_get_info(call, &info);
-	begin_call(audit, &json, "call.admitted", &info, LIMIT_AUDIT_TEXT_BYTES);
+	begin_call(audit, &json, info.session ? "session.started" : "call.admitted", &info,
+		LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "arguments", call_digest(info.request, hex) == 0 ? hex : NULL);
 	json_text_put(&json, "decision", "allow");
 	json_text_put_number(&json, "deadline_ms", info.timeout_ms);
@@ -269,7 +272,8 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 		record_network(audit, &info, observation->network);
 	assert(audit->in_flight > 0);
 	audit->in_flight--;
-	begin_call(audit, &json, "call.ended", &info, LIMIT_AUDIT_RESERVE_BYTES / 16);
+	begin_call(audit, &json, info.session ? "session.ended" : "call.ended", &info,
+		LIMIT_AUDIT_RESERVE_BYTES / 16);
 	json_text_put_bool(&json, "success", success);
 	json_text_put(&json, "code", success ? NULL : tool_error_name(observation->error));
 	json_text_put(&json, "cause",

@@ -93,8 +93,10 @@ void call_free(struct call *call)
 	egress_use_forget(&call->network);
 	network_use_done(&call->network);
 	workspace_release(call->workspace);
-	assert(call->request.tenant->usage->calls > 0);
-	call->request.tenant->usage->calls--;
+	if (!call->request.session.id) {
+		assert(call->request.tenant->usage->calls > 0);
+		call->request.tenant->usage->calls--;
+	}
 	service_account(call->service, NULL, (int64_t)call->sent);
 	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);
 	if (call->left_behind)
@@ -328,13 +330,18 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
 			(struct text){NULL, 0}, NULL, 0);
 		call->cancelled_at = workspace_said(call->workspace, &call->entry);
-		timer_set(&call->timer, LIMIT_TERM_GRACE_MS);
+		timer_set(&call->timer, call->grace_ms);
 	} else {
 		workspace_send_files(
 			call->workspace, FILES_CANCEL, call->entry.call, (struct text){NULL, 0});
 		timer_set(&call->timer, LIMIT_FILES_REPORT_MS);
 	}
 	return 0;
+}
+
+static enum ended_by deadline_cause(const struct call *call)
+{
+	return call->request.session.id ? ENDED_BY_LIFETIME : ENDED_BY_TIMEOUT;
 }
 
 /* Ends a waiting call at its deadline, or at its tenant's limit of waiting time. */
@@ -344,7 +351,7 @@ static int stop_waiting(struct call *call, const struct call_event_data *data)
 
 	(void)data;
 	if (wait_ms(&call->request) == call_timeout_ms(&call->request)) {
-		call_cancel(call, ENDED_BY_TIMEOUT);
+		call_cancel(call, deadline_cause(call));
 		return 0;
 	}
 	call_leave(call);
@@ -356,7 +363,7 @@ static int stop_waiting(struct call *call, const struct call_event_data *data)
 static int reach_deadline(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
-	call_cancel(call, ENDED_BY_TIMEOUT);
+	call_cancel(call, deadline_cause(call));
 	return 0;
 }
 
@@ -371,12 +378,13 @@ static int abandon(struct call *call, const struct call_event_data *data)
 
 /*
  * A worker that has not even read the cancel until now is stopped or hangs: it does not get more
- * time.
+ * time, unless it has had little.
  */
 static int kill_command(struct call *call, const struct call_event_data *data)
 {
 	if (!call_is_command(call) ||
-		!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at))
+		(call->grace_ms >= LIMIT_TERM_GRACE_MS &&
+			!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at)))
 		return abandon(call, data);
 	call->state = CALL_KILLED;
 	workspace_send_worker(
@@ -514,6 +522,34 @@ void call_cancel(struct call *call, enum ended_by cause)
 		happen(call, CALL_CANCEL, (struct call_event_data){.cause = cause});
 }
 
+void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms)
+{
+	if (call->state == CALL_ENDING && grace_ms < call->grace_ms) {
+		int64_t left = call->timer.due - clock_now();
+
+		call->grace_ms = grace_ms;
+		if (grace_ms * CLOCK_NS_PER_MS < left)
+			timer_set(&call->timer, grace_ms);
+		return;
+	}
+	if (call->state == CALL_WAITING || call->state == CALL_RUNNING)
+		call->grace_ms = grace_ms;
+	call_cancel(call, cause);
+}
+
+bool call_signal(struct call *call, uint8_t number)
+{
+	char payload[1];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (call->state != CALL_RUNNING && call->state != CALL_ENDING)
+		return false;
+	command_signal_put(&writer, number);
+	workspace_send_worker(call->workspace, COMMAND_SIGNAL, call->entry.call,
+		(struct text){payload, writer.len}, NULL, 0);
+	return true;
+}
+
 void call_enter(struct call *call)
 {
 
@@ -566,12 +602,14 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
-	request->tenant->usage->calls++;
+	if (!request->session.id)
+		request->tenant->usage->calls++;
 	service_account(service, request->tenant->usage, (int64_t)request->memory);
 	call->owner = *owner;
 	call->room.account = owner->unread;
 	call_count(call, &call->counted, LIMIT_UNREAD_CALL_BYTES);
 	call->started = clock_now();
+	call->grace_ms = LIMIT_TERM_GRACE_MS;
 	timer_init(&call->timer, on_timer, call);
 	timer_init(&call->idle_timer, on_idle, call);
 	timer_init(&call->left_timer, on_left, call);
@@ -688,6 +726,7 @@ void call_get_info(const struct call *call, struct call_info *ret)
 		.workspace = call->workspace,
 		.tenant = call->request.tenant,
 		.request = &call->request,
+		.session = call->request.session.id,
 		.age_ms = (int64_t)(call_elapsed_us(call) / 1000),
 		.timeout_ms = call_timeout_ms(&call->request),
 		.is_command = call_is_command(call),

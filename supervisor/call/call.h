@@ -53,6 +53,7 @@ struct call_info {
 	const struct workspace *workspace;  /* borrowed */
 	const struct tenant *tenant;        /* borrowed: as configured when the call came */
 	const struct call_request *request; /* borrowed */
+	const char *session;                /* borrowed: the id of its session; NULL: it has none */
 	int64_t age_ms;
 	int64_t timeout_ms; /* counted from its beginning */
 	bool is_command;
@@ -105,6 +106,15 @@ int call_start(struct service *service, struct workspace *workspace, struct call
  * If other calls have joined it, a cancel by its client (ENDED_BY_CANCEL) answers only that client.
  */
 void call_cancel(struct call *call, enum ended_by cause);
+
+/**
+ * Like call_cancel(), for a command, with @grace_ms from SIGTERM to SIGKILL. If it is ending
+ * already, its time is shortened to that.
+ */
+void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
+
+/** Sends the signal @number to the processes of a command, if it runs. Returns whether it does. */
+bool call_signal(struct call *call, uint8_t number);
 
 /**
  * Detaches the owner, which no longer wants an answer: it is not called again, and no result is

@@ -81,8 +81,13 @@ static void answer(struct call *call, struct observation *observation)
 	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
 		observation->retry_after_ms =
 			admission_shortage(&call->service->admission, call->request.tenant);
-	admission_call_ended(call->request.tenant, observation->wall_us);
-	call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	observation->apart = call->request.session.id;
+	if (call->request.session.id) {
+		call_stats_session(&call->service->stats, observation);
+	} else {
+		admission_call_ended(call->request.tenant, observation->wall_us);
+		call_stats_ended(&call->service->stats, call->request.tool->id, observation);
+	}
 	call_stats_tenant(call->request.tenant->usage, observation);
 	if (observation->command)
 		workspace_add_cpu(call->workspace,

@@ -33,7 +33,19 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 				     "for less at once",
 			after);
 		return buffer;
+	case ENDED_BY_LIFETIME:
+		snprintf(buffer, size,
+			"The session was ended after %lld ms, when its lifetime was over; start it "
+			"again if it is still needed",
+			after);
+		return buffer;
+	case ENDED_BY_WORKSPACE_CLOSED:
+		return "The session was ended because its workspace was closed: no connection had "
+		       "it open, or it was removed, or the tenant may not use it any more";
 	case ENDED_BY_IDLE_TIMEOUT:
+		if (request->session.id)
+			return "The session was ended because nothing was written or read in it "
+			       "for as long as its tenant allows";
 		snprintf(buffer, size,
 			"The command wrote nothing for %lld ms and was ended; output has what it "
 			"wrote "

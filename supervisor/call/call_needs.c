@@ -11,9 +11,13 @@
 /* The shortest of argument, option and limit. */
 int64_t call_timeout_ms(const struct call_request *request)
 {
-	int64_t deadline = request->tool->id == TOOL_RUN_COMMAND
-				   ? request->args.timeout_ms
-				   : (int64_t)request->tenant->limits.file_timeout_ms;
+	int64_t deadline;
+
+	if (request->session.id)
+		return request->session.lifetime_ms;
+	deadline = request->tool->id == TOOL_RUN_COMMAND
+			   ? request->args.timeout_ms
+			   : (int64_t)request->tenant->limits.file_timeout_ms;
 
 	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
 		deadline = request->options.timeout_ms;
@@ -24,7 +28,7 @@ enum call_class call_class(const struct call_request *request)
 {
 	switch (request->tool->id) {
 	case TOOL_RUN_COMMAND:
-		return CALL_CLASS_COMMAND;
+		return request->session.id ? CALL_CLASS_SESSION : CALL_CLASS_COMMAND;
 	case TOOL_WRITE_FILE:
 	case TOOL_EDIT_FILE:
 	case TOOL_APPLY_PATCH:

@@ -25,6 +25,15 @@ struct call_key {
 	uint8_t digest[AUDIT_HASH_BYTES];
 };
 
+/*
+ * What a call has that is the command of a session (supervisor/background/): it has no client, and
+ * takes no turn of the other commands.
+ */
+struct call_session {
+	const char *id;      /* borrowed; NULL: the call is not one */
+	int64_t lifetime_ms; /* counted from its beginning */
+};
+
 struct call_request {
 	const struct tool *tool;
 	struct tool_args args;       /* texts borrowed from json, or from decoded */
@@ -33,10 +42,11 @@ struct call_request {
 	struct notes notes;          /* about the arguments, for the model */
 	char *path;    /* relative to the root, checked as a string; NULL for run_command */
 	char *decoded; /* decoded base64 */
-	struct json_object *json; /* a reference: an array of the params and the arguments */
-	struct call_key key;      /* if options.key was given */
-	bool held;                /* a change of files that waits until its beginning is recorded */
-	bool look;                /* and is to find out first what has become of an earlier one */
+	struct json_object *json;    /* a reference: an array of the params and the arguments */
+	struct call_key key;         /* if options.key was given */
+	struct call_session session; /* if it is the command of one */
+	bool held;     /* a change of files that waits until its beginning is recorded */
+	bool look;     /* and is to find out first what has become of an earlier one */
 	size_t memory; /* bytes that it is counted with: the values above, and the whole request */
 	size_t large;  /* the part of memory that is content or input */
 	struct tenant *tenant; /* held: as configured when the call came */

@@ -65,6 +65,7 @@ struct call {
 	struct timer timer;          /* the deadline; then the time limits of ENDING and KILLED */
 	struct timer idle_timer;     /* for a command with idle_timeout_ms */
 	struct timer left_timer;     /* of a call with key_wait_ms whose client has left */
+	int64_t grace_ms;            /* from SIGTERM to SIGKILL */
 	uint64_t cancelled_at;       /* process_link_said() at the time of the cancel */
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* of a file call */

@@ -21,6 +21,12 @@ const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS] = {
 	60000000,
 };
 
+void call_stats_session(struct call_stats *stats, const struct observation *observation)
+{
+	if (observation->io)
+		stats->commands[observation->ended_by]++;
+}
+
 void call_stats_ended(
 	struct call_stats *stats, enum tool_id tool, const struct observation *observation)
 {
@@ -31,8 +37,8 @@ void call_stats_ended(
 	stats->calls[tool][observation->error]++;
 	stats->buckets[tool][bucket]++;
 	stats->sum_us[tool] += observation->wall_us;
-	if (tool == TOOL_RUN_COMMAND && observation->io)
-		stats->commands[observation->ended_by]++;
+	if (tool == TOOL_RUN_COMMAND)
+		call_stats_session(stats, observation);
 }
 
 void call_stats_tenant(struct tenant_usage *usage, const struct observation *observation)

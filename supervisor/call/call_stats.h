@@ -28,6 +28,9 @@ struct call_stats {
 void call_stats_ended(
 	struct call_stats *stats, enum tool_id tool, const struct observation *observation);
 
+/** Counts the command of a session, which is not a call of a tool. */
+void call_stats_session(struct call_stats *stats, const struct observation *observation);
+
 /** Counts it for its tenant. */
 void call_stats_tenant(struct tenant_usage *usage, const struct observation *observation);
 

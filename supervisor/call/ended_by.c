@@ -19,6 +19,8 @@ static const struct {
 	[ENDED_BY_ADMIN] = {"admin", TOOL_CANCELLED},
 	[ENDED_BY_SHUTDOWN] = {"shutdown", TOOL_SHUTTING_DOWN},
 	[ENDED_BY_WORKER_LOST] = {"worker_lost", TOOL_WORKER_LOST},
+	[ENDED_BY_LIFETIME] = {"lifetime", TOOL_TIMEOUT},
+	[ENDED_BY_WORKSPACE_CLOSED] = {"workspace_closed", TOOL_CANCELLED},
 };
 
 enum ended_by ended_by_itself(int wait_status)

@@ -22,6 +22,8 @@ enum ended_by {
 	ENDED_BY_ADMIN,  /* an administrator ended it on the control socket */
 	ENDED_BY_SHUTDOWN,
 	ENDED_BY_WORKER_LOST,
+	ENDED_BY_LIFETIME,         /* a session has run as long as it may */
+	ENDED_BY_WORKSPACE_CLOSED, /* a session's workspace is gone, or nobody uses it */
 	ENDED_BY_COUNT,
 };
 

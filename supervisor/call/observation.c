@@ -322,16 +322,20 @@ static void write_run_command(struct json_text *json, const struct observation *
 		command_io_capture(observation->io, COMMAND_STREAM_STDERR);
 	bool timed_out = observation->ended_by == ENDED_BY_TIMEOUT ||
 			 observation->ended_by == ENDED_BY_IDLE_TIMEOUT ||
+			 observation->ended_by == ENDED_BY_LIFETIME ||
 			 observation->ended_by == ENDED_BY_INPUT;
-	bool cut;
+	bool cut = false;
 
 	put_string(json, "command", observation->args->command);
 	put_ending(json, observation);
-	cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
-	cut |= put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
+	if (!observation->apart) {
+		cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
+		cut |= put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
+	}
 	put_number(json, "stdout_bytes", stream_capture_total(out));
 	put_number(json, "stderr_bytes", stream_capture_total(err));
-	put_bool(json, "truncated", cut);
+	if (!observation->apart)
+		put_bool(json, "truncated", cut);
 	put_bool(json, "timed_out", timed_out);
 	put_string(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
 	put_number(json, "duration_ms", observation->wall_us / 1000);

@@ -52,6 +52,7 @@ struct observation {
 	const struct command_ended *command; /* NULL: its report was lost */
 	const struct network_use *network;   /* NULL: its workspace has no network */
 	enum ended_by ended_by;
+	bool apart; /* its output is read apart, and only counted here: of a session */
 	bool base64;
 	/* For a call with a key. */
 	int64_t key_horizon_ms;        /* how long its result is kept; 0: it has none */

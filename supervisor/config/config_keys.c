@@ -103,6 +103,12 @@ const struct config_key config_keys[] = {
 	{"process_data", LIMIT(process_data_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = 0},
 	{"open_files", LIMIT(open_files), .type = CONFIG_NUMBER, .min = LIMIT_OPEN_FILES_MIN, .max = LIMIT_OPEN_FILES_MAX, .fallback = DEFAULT_OPEN_FILES},
 	{"keys", LIMIT(keys), .type = CONFIG_NUMBER, .max = LIMIT_KEYS_MAX, .fallback = 10000},
+	{"sessions", LIMIT(sessions), .type = CONFIG_NUMBER, .max = LIMIT_SESSIONS, .fallback = 32},
+	{"sessions_per_workspace", LIMIT(sessions_per_workspace), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_SESSIONS_PER_WORKSPACE, .fallback = 8},
+	{"session_lifetime", LIMIT(session_lifetime_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_SESSION_TIME_MS, .fallback = 8 * 3600000ULL},
+	{"session_idle", LIMIT(session_idle_ms), .type = CONFIG_TIME, .max = LIMIT_SESSION_TIME_MS, .fallback = 0},
+	{"session_detached", LIMIT(session_detached_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_SESSION_TIME_MS, .fallback = 15 * 60000ULL},
+	{"session_retention", LIMIT(session_retention_ms), .type = CONFIG_TIME, .max = LIMIT_SESSION_TIME_MS, .fallback = 10 * 60000ULL},
 	{"key_horizon", LIMIT(key_horizon_ms), .type = CONFIG_TIME, .min = LIMIT_KEY_HORIZON_MIN_MS, .max = LIMIT_KEY_HORIZON_MAX_MS, .fallback = 24 * 3600000ULL},
 };
 /* clang-format on */

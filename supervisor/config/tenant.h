@@ -54,6 +54,12 @@ struct tenant_limits {
 	uint64_t open_files;
 	uint64_t keys; /* calls with a key that are remembered; 0: such calls are refused */
 	uint64_t key_horizon_ms;
+	uint64_t sessions; /* running ones; 0: none may be started */
+	uint64_t sessions_per_workspace;
+	uint64_t session_lifetime_ms;
+	uint64_t session_idle_ms;     /* without output and input; 0: as long as it lives */
+	uint64_t session_detached_ms; /* without a connection that has the workspace open */
+	uint64_t session_retention_ms;
 };
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };

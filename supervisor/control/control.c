@@ -49,6 +49,8 @@ bool control_is_workspace(const struct control_target *target, const struct work
 
 bool control_is_call(const struct control_target *target, const struct call_info *info)
 {
+	if (target->session.data)
+		return info->session && text_equal(target->session, text_from(info->session));
 	return target->call.data ? info->id == target->id
 				 : control_is_workspace(target, info->workspace);
 }
@@ -83,9 +85,11 @@ static void match_workspace(void *context, struct workspace *workspace)
 static bool read_target(struct json_object *params, struct control_target *ret)
 {
 	return jsonrpc_string_param(params, "call", &ret->call) &&
+	       jsonrpc_string_param(params, "session", &ret->session) &&
 	       jsonrpc_string_param(params, "workspace", &ret->workspace) &&
 	       jsonrpc_string_param(params, "tenant", &ret->tenant) &&
-	       !ret->call.data != !ret->workspace.data && !(ret->call.data && ret->tenant.data);
+	       !!ret->call.data + !!ret->session.data + !!ret->workspace.data == 1 &&
+	       !(ret->tenant.data && !ret->workspace.data);
 }
 
 int control_find(
@@ -96,10 +100,12 @@ int control_find(
 
 	if (!read_target(request->params, &target)) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
-			"give either call, or workspace with or without tenant, as strings");
+			"give either call, or session, or workspace with or without tenant, as "
+			"strings");
 		return -EINVAL;
 	}
-	if (target.call.data && call_name_parse(target.call, &target.id) == 0)
+	if (target.session.data ||
+		(target.call.data && call_name_parse(target.call, &target.id) == 0))
 		call_foreach(match_call, &search);
 	else if (!target.call.data)
 		workspaces_foreach(session->service->workspaces, match_workspace, &search);
@@ -107,6 +113,11 @@ int control_find(
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
 			"several tenants have a workspace of this name: name the tenant as well");
 		return -ENOTUNIQ;
+	}
+	if (!search.found && target.session.data) {
+		control_refuse(session, request, TOOL_SESSION_NOT_FOUND,
+			"No session of this id is running");
+		return -ENOENT;
 	}
 	if (!search.found) {
 		control_refuse(session, request,

@@ -17,15 +17,15 @@ void control_put_call(struct json_text *json, const struct call_info *info, size
 void control_refuse(struct session *session, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message);
 
-/* The workspace or call that a request names. */
+/* The workspace, call or running session that a request names. */
 struct control_target {
-	struct text call, workspace, tenant;
+	struct text call, session, workspace, tenant;
 	uint64_t id; /* id of the call */
 };
 
 /**
- * Reads call, or workspace and tenant, from @request's params and checks that exactly one object
- * matches. Returns 0; or -EINVAL, -ENOENT or -ENOTUNIQ after answering the client.
+ * Reads call, session, or workspace and tenant, from @request's params and checks that exactly one
+ * object matches. Returns 0; or -EINVAL, -ENOENT or -ENOTUNIQ after answering the client.
  */
 int control_find(
 	struct session *session, const struct jsonrpc_request *request, struct control_target *ret);

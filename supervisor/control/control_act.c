@@ -50,10 +50,14 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 		return;
 	call_foreach(kill_call, &killing);
 	audit_act(session->service->audit, &session->peer, "kill",
-		target.call.data ? target.call : target.workspace, "done");
+		target.call.data      ? target.call
+		: target.session.data ? target.session
+				      : target.workspace,
+		"done");
 	log_about(LOG_INFO,
 		LOG_FIELDS(uid_field(session), {"CLOISTER_TENANT", target.tenant},
-			{"CLOISTER_WORKSPACE", target.workspace}, {"CLOISTER_CALL", target.call}),
+			{"CLOISTER_WORKSPACE", target.workspace}, {"CLOISTER_CALL", target.call},
+			{"CLOISTER_SESSION", target.session}),
 		"uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
 	if (request->notification)
 		return;
@@ -67,8 +71,10 @@ void control_kill(struct session *session, struct jsonrpc_request *request)
 
 static void count_call(void *context, struct call *call)
 {
-	(void)call;
-	++*(int64_t *)context;
+	struct call_info info;
+
+	call_get_info(call, &info);
+	*(int64_t *)context += !info.session;
 }
 
 static void set_draining(

@@ -19,6 +19,7 @@
 #include "supervisor/control/control_metrics.h"
 #include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
+#include "supervisor/control/control_sessions.h"
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
@@ -58,13 +59,15 @@ static const struct endpoint_method methods[] = {
 	{"status", control_status, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"workspaces", control_workspaces, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"commands", control_commands, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"sessions", control_sessions, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"tenants", control_tenants, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"show", control_show, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_OBSERVER},
 	{"doctor", control_doctor, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"metrics", control_metrics, {"format"}, .role = CONTROL_ROLE_OBSERVER},
 	{"denials", control_denials, {"tenant"}, .role = CONTROL_ROLE_OBSERVER},
 	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
-	{"kill", control_kill, {"call", "workspace", "tenant"}, .role = CONTROL_ROLE_ADMIN},
+	{"kill", control_kill, {"call", "session", "workspace", "tenant"},
+		.role = CONTROL_ROLE_ADMIN},
 	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},

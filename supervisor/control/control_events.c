@@ -71,7 +71,12 @@ static void tell(struct control_watcher *watcher, const struct call_info *info,
 
 	if (!hears(watcher))
 		return;
-	begin(session, &json, observation ? "call_end" : "call_begin");
+	if (info->session)
+		begin(session, &json, observation ? "session_end" : "session_begin");
+	else
+		begin(session, &json, observation ? "call_end" : "call_begin");
+	if (info->session)
+		json_text_put(&json, "session", info->session);
 	control_put_call(&json, info, LIMIT_CONTROL_TEXT_BYTES);
 	if (observation) {
 		json_text_put_bool(&json, "success", observation->error == TOOL_OK);

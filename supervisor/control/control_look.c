@@ -59,6 +59,8 @@ static void count_call(void *context, struct call *call)
 	struct call_info info;
 
 	call_get_info(call, &info);
+	if (info.session)
+		return;
 	look->calls++;
 	if (info.state == CALL_WAITING)
 		look->waiting++;
@@ -431,6 +433,8 @@ static void put_call(void *context, struct call *call)
 	struct call_info info;
 
 	call_get_info(call, &info);
+	if (info.session)
+		return;
 	if (look->target && !control_is_call(look->target, &info))
 		return;
 	if (!has_room(look, info.subject, max))

@@ -32,6 +32,8 @@ static void count_call(void *context, struct call *call)
 	bool waits;
 
 	call_get_info(call, &info);
+	if (info.session)
+		return;
 	waits = info.state == CALL_WAITING;
 	gauges->waiting += waits;
 	gauges->running += !waits;
@@ -216,6 +218,11 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, workspaces)},
 		{"tenant_workspaces_existing", "Managed workspaces, in use or not, by tenant.",
 			offsetof(struct tenant_usage, existing)},
+		{"tenant_sessions", "Running sessions, by tenant.",
+			offsetof(struct tenant_usage, sessions)},
+		{"tenant_session_output_bytes",
+			"Bytes of output that the tenant's sessions may keep, running and ended.",
+			offsetof(struct tenant_usage, session_bytes)},
 		{"tenant_unread_bytes", "Bytes of answers that the tenant's clients have not read.",
 			offsetof(struct tenant_usage, unread_bytes)},
 	};

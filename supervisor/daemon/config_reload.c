@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/background/background.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
@@ -166,6 +167,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	scheduler_set_host(service->admission.scheduler, &new->host);
 	keys_configure(service->keys, new);
 	workspaces_reload(service->workspaces, new);
+	background_reload(new);
 	spawner_link_reload(reload->spawner);
 	egress_link_reload(service->egress);
 	config_release(old);

@@ -36,6 +36,17 @@ static uint64_t networks(const struct config *config)
 	return n;
 }
 
+/* The output of sessions that may be kept. */
+static uint64_t session_bytes(const struct config *config)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->limits.sessions > 0)
+			sum += LIMIT_SESSIONS_TENANT_BYTES;
+	return sum < LIMIT_SESSIONS_BYTES ? sum : LIMIT_SESSIONS_BYTES;
+}
+
 uint64_t memory_bound(const struct config *config)
 {
 	const struct config_host *host = &config->host;
@@ -61,6 +72,7 @@ uint64_t memory_bound(const struct config *config)
 		{LIMIT_UNAUTHORIZED_CLIENTS, LIMIT_UNAUTHORIZED_LINE_BYTES},
 		{host->commands, MEMORY_COMMAND_BYTES},
 		{workspaces(config), MEMORY_WORKSPACE_BYTES},
+		{1, session_bytes(config)},
 		{networks(config), LIMIT_DENIALS_KEPT * sizeof(struct denial)},
 		{1, LIMIT_LOG_QUEUE_BYTES},
 		{host->audit != AUDIT_OFF, LIMIT_AUDIT_QUEUE_BYTES},

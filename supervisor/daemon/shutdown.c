@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/background/background.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
@@ -37,6 +38,7 @@ static void end_calls(struct shutdown *shutdown)
 	shutdown->checks = 0;
 	agent_conns_shut_down();
 	call_cancel_left_behind(ENDED_BY_SHUTDOWN);
+	background_shut_down();
 }
 
 static void on_check(void *context)
@@ -44,11 +46,13 @@ static void on_check(void *context)
 	struct shutdown *shutdown = context;
 	uint64_t bound = shutdown->ending ? BOUND_MS : shutdown->drain_ms;
 	bool over = ++shutdown->checks >= bound / CHECK_MS;
+	size_t calls = agent_conns_calls() + call_count_left_behind();
 
 	timer_set(&shutdown->check, CHECK_MS);
-	if (agent_conns_calls() + call_count_left_behind() == 0 || (over && shutdown->ending))
+	/* Sessions are not waited for while calls have time to end by themselves. */
+	if ((calls == 0 && background_count(NULL) == 0) || (over && shutdown->ending))
 		event_base_loopbreak(shutdown->service->base);
-	else if (over)
+	else if ((calls == 0 || over) && !shutdown->ending)
 		end_calls(shutdown);
 }
 

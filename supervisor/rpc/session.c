@@ -323,6 +323,7 @@ int session_add_workspace(struct session *session, struct workspace *workspace)
 		return -ENOMEM;
 	}
 	opened->workspace = workspace;
+	workspace_attend(workspace, true);
 	LIST_INSERT_HEAD(&session->workspaces, opened, entry);
 	session->n_workspaces++;
 	return 0;
@@ -342,6 +343,7 @@ void session_drop_workspace(struct session *session, struct workspace *workspace
 			free(opened);
 			audit_workspace(session->service->audit, "workspace.closed", &session->peer,
 				workspace);
+			workspace_attend(workspace, false);
 			workspace_release(workspace);
 			return;
 		}

@@ -27,6 +27,16 @@ static const struct {
 	[ADMISSION_UNREAD_ANSWERS] = {"unread_answers",
 		"There is no room for the answer, because too many earlier answers have not been "
 		"read; read them, on this connection or on the tenant's others, and try again"},
+	[ADMISSION_SESSIONS] = {"sessions",
+		"The service has reached its limit of running sessions; try again later"},
+	[ADMISSION_TENANT_SESSIONS] = {"tenant_sessions",
+		"The tenant has reached its limit of running sessions; end one with session.end"},
+	[ADMISSION_WORKSPACE_SESSIONS] = {"workspace_sessions",
+		"The workspace has reached its limit of running sessions; end one with "
+		"session.end"},
+	[ADMISSION_SESSION_OUTPUT] = {"session_output",
+		"The output of running sessions takes all the memory that it may take; end one "
+		"with session.end, or give a smaller output_bytes"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 
@@ -93,6 +103,12 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 	 */
 	return refuse(admission, ADMISSION_QUEUE_LENGTH,
 		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
+}
+
+enum tool_error admission_refuse_session(
+	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal)
+{
+	return refuse(admission, reason, (uint64_t)LIMIT_RETRY_MAX_MS * 1000, ret_refusal);
 }
 
 void admission_waited_too_long(

@@ -26,6 +26,10 @@ enum admission_reason {
 	ADMISSION_QUEUE_LENGTH,
 	ADMISSION_QUEUE_TIME,
 	ADMISSION_UNREAD_ANSWERS,
+	ADMISSION_SESSIONS,
+	ADMISSION_TENANT_SESSIONS,
+	ADMISSION_WORKSPACE_SESSIONS,
+	ADMISSION_SESSION_OUTPUT,
 	ADMISSION_SHORTAGE, /* of memory or descriptors */
 	ADMISSION_REASONS,
 };
@@ -55,6 +59,13 @@ enum tool_error admission_refuses_connection(struct admission *admission,
  */
 enum tool_error admission_refuses_call(struct admission *admission, const struct tenant *tenant,
 	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal);
+
+/**
+ * Makes and counts the refusal of a session because of @reason, one of ADMISSION_SESSIONS and those
+ * after it. No time is known at which a session will end. Returns TOOL_BUSY.
+ */
+enum tool_error admission_refuse_session(
+	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal);
 
 /** Makes and counts the refusal of a call of @tenant that has waited too long. */
 void admission_waited_too_long(

@@ -34,6 +34,8 @@ struct refusals_told {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
+	size_t sessions;        /* running ones */
+	uint64_t session_bytes; /* output that those and ended ones may keep */
 	uint64_t pending_bytes; /* its part of the service's pending bytes */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */

@@ -38,6 +38,7 @@ static const struct {
 	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
 	/* The tenant's limit applies too. */
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
+	[CALL_CLASS_SESSION] = {LIMIT_SESSIONS_PER_WORKSPACE, CELL_WORKER, SCHED_NONE},
 };
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
@@ -206,12 +207,12 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	/* clang-format off */
 	static const struct loss losses[CELL_LOSSES] = {
-		[CELL_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, false, TOOL_WORKER_LOST},
-		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_WORKER_LOST},
-		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_EXECUTION_ERROR},
-		[CELL_REFUSED] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_FORBIDDEN},
-		[CELL_SILENT] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_TIMEOUT},
-		[CELL_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_COMMAND, true, TOOL_BUSY},
+		[CELL_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, false, TOOL_WORKER_LOST},
+		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_WORKER_LOST},
+		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_EXECUTION_ERROR},
+		[CELL_REFUSED] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_FORBIDDEN},
+		[CELL_SILENT] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_TIMEOUT},
+		[CELL_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_BUSY},
 		[CELL_FILES_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, false, TOOL_WORKER_LOST},
 		[CELL_FILES_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, true, TOOL_BUSY},
 	};
@@ -351,7 +352,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 		workspace_free(workspace);
 		return NULL;
 	}
-	workspace->last_used = clock_now();
+	workspace->last_used = workspace->unattended_since = clock_now();
 	workspace->made_ms = birth_ms(workspace->root.fd);
 	await_idleness(workspace, idle_bound_ns(workspaces));
 	return workspace;
@@ -399,10 +400,49 @@ struct tenant *workspace_tenant(const struct workspace *workspace)
 
 bool workspace_is_allowed(const struct workspace *workspace)
 {
-	if (workspace->kind == WORKSPACE_MANAGED)
-		return workspace->tenant->managed;
-	return tenant_allows_root(
-		workspace->tenant, workspace->root.parents, workspace->root.n_parents);
+	const struct workspace_access access = {
+		workspace->kind, workspace->root.parents, workspace->root.n_parents};
+
+	return workspace_access_allows(&access, workspace->tenant);
+}
+
+int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret)
+{
+	const struct workspace_root *root = &workspace->root;
+	struct directory_id *parents = calloc(root->n_parents + 1, sizeof(*parents));
+
+	if (!parents)
+		return -ENOMEM;
+	if (root->n_parents > 0)
+		memcpy(parents, root->parents, root->n_parents * sizeof(*parents));
+	*ret = (struct workspace_access){workspace->kind, parents, root->n_parents};
+	return 0;
+}
+
+bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant)
+{
+	if (access->kind == WORKSPACE_MANAGED)
+		return tenant->managed;
+	return tenant_allows_root(tenant, access->parents, access->n_parents);
+}
+
+void workspace_access_done(struct workspace_access *access)
+{
+	free(access->parents);
+	*access = (struct workspace_access){0};
+}
+
+void workspace_attend(struct workspace *workspace, bool open)
+{
+	assert(open || workspace->attended > 0);
+	workspace->attended += open ? 1 : -1UL;
+	if (workspace->attended == 0)
+		workspace->unattended_since = clock_now();
+}
+
+int64_t workspace_unattended_since(const struct workspace *workspace)
+{
+	return workspace->attended > 0 ? 0 : workspace->unattended_since;
 }
 
 struct workspace *workspace_hold(struct workspace *workspace)
@@ -458,7 +498,7 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
 	remove_entry(workspace, entry);
-	if (entry->class == CALL_CLASS_WRITE || entry->class == CALL_CLASS_COMMAND)
+	if (entry->class == CALL_CLASS_WRITE || classes[entry->class].process == CELL_WORKER)
 		disk_use_changed(&workspace->disk);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);
@@ -552,7 +592,8 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 void workspace_look_at_disk(struct workspace *workspace)
 {
 	disk_use_look(&workspace->disk, workspace->running[CALL_CLASS_WRITE] > 0 ||
-						workspace->running[CALL_CLASS_COMMAND] > 0);
+						workspace->running[CALL_CLASS_COMMAND] > 0 ||
+						workspace->running[CALL_CLASS_SESSION] > 0);
 }
 
 /* Whether it is time to look at it again, and there is room for one more look in this second. */

@@ -33,6 +33,8 @@ enum call_class {
 	CALL_CLASS_WRITE,
 	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
 	CALL_CLASS_COMMAND, /* what the tenant allows */
+	/* LIMIT_SESSIONS_PER_WORKSPACE; not scheduled, since it may run for hours */
+	CALL_CLASS_SESSION,
 	CALL_CLASSES,
 };
 
@@ -89,6 +91,24 @@ enum workspace_kind workspace_kind(const struct workspace *workspace);
 struct tenant *workspace_tenant(const struct workspace *workspace);
 /** Whether its tenant may still have it open. */
 bool workspace_is_allowed(const struct workspace *workspace);
+/* What decides whether a tenant may have a workspace open, kept by those that outlive its use. */
+struct workspace_access {
+	enum workspace_kind kind;
+	struct directory_id *parents; /* of its root, as in struct workspace_root */
+	size_t n_parents;
+};
+
+/** Stores a copy, to be freed with workspace_access_done(). Returns 0 or -ENOMEM. */
+int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret);
+/** Whether @tenant may have a workspace of this access open. */
+bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant);
+void workspace_access_done(struct workspace_access *access);
+
+/** A connection opens the workspace, which it holds, or closes it. */
+void workspace_attend(struct workspace *workspace, bool open);
+/** Returns since when no connection has it open, as clock_now(); 0: one has. */
+int64_t workspace_unattended_since(const struct workspace *workspace);
+
 /** Returns the path at which commands see it: "/workspace", its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
 /** Returns the number of its users and entries. */

@@ -18,6 +18,8 @@ struct workspace {
 	struct tenant *tenant; /* held */
 	char *name;
 	size_t users;
+	size_t attended;          /* connections that have it open */
+	int64_t unattended_since; /* as clock_now(), if there are none */
 	struct cell *cell;
 	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
 	unsigned running[CALL_CLASSES];

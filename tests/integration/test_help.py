@@ -124,7 +124,7 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl", 2, "a command is missing", "cloisterctl help"),
     ("cloisterctl --jsno status", 2, "there is no option '--jsno'; did you mean '--json'?", "cloisterctl help"),
     ("cloisterctl tpo", 2, "there is no command 'tpo'; did you mean 'top'?", "cloisterctl help"),
-    ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL", "cloisterctl help kill"),
+    ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL|SESSION", "cloisterctl help kill"),
     ("cloisterctl status now", 2, "status takes no operands", "cloisterctl help status"),
     ("cloisterctl --tenant=x status", 2, "only show, kill and denials take --tenant", "cloisterctl help status"),
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),

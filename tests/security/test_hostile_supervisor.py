@@ -172,6 +172,11 @@ TO_WORKER = {
     "a payload with an order to end": (frame(COMMAND_KILL, 1, b"x"), 0),
     "leave to begin for one that is not held": (RUN + frame(COMMAND_GO, 1), 2),
     "leave to begin with a payload": (RUN + frame(COMMAND_GO, 1, b"x"), 2),
+    # To the command that runs.
+    "no signal": (frame(COMMAND_SIGNAL, 77), 0),
+    "two signals": (frame(COMMAND_SIGNAL, 77, bytes([2, 2])), 0),
+    "a signal that stops": (frame(COMMAND_SIGNAL, 77, bytes([19])), 0),
+    "a signal beyond the mask": (frame(COMMAND_SIGNAL, 77, bytes([33])), 0),
 }
 
 
@@ -217,8 +222,8 @@ def test_more_text_for_a_command_that_runs(cell):
 
 
 def test_more_commands_than_there_may_be(cell):
-    for call in range(1, 66):
-        assert call < 65 or not select.select([cell.pidfds[0]], [], [], 0.2)[0]
+    for call in range(1, 82):
+        assert call < 81 or not select.select([cell.pidfds[0]], [], [], 0.2)[0]
         cell.to_worker(frame(COMMAND_RUN, call, command_run(1), fds=2), fds=cell.run_fds())
     assert cell.ends(0)
 

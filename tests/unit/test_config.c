@@ -179,6 +179,12 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "process_data", "8G", "8G", "17T"},
 	{CONFIG_SECTION_TENANT, "open_files", "16384", "16384", "63"},
 	{CONFIG_SECTION_TENANT, "keys", "0", "0", "1000001"},
+	{CONFIG_SECTION_TENANT, "sessions", "0", "0", "513"},
+	{CONFIG_SECTION_TENANT, "sessions_per_workspace", "16", "16", "17"},
+	{CONFIG_SECTION_TENANT, "session_lifetime", "24h", "24h", "0"},
+	{CONFIG_SECTION_TENANT, "session_idle", "0ms", "0ms", "169h"},
+	{CONFIG_SECTION_TENANT, "session_detached", "1min", "1min", "0s"},
+	{CONFIG_SECTION_TENANT, "session_retention", "0s", "0ms", "169h"},
 	{CONFIG_SECTION_TENANT, "key_horizon", "1h", "1h", "721h"},
 };
 

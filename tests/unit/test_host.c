@@ -310,9 +310,9 @@ static void test_shared_budgets(void **state)
 			SHARED_BUDGET_UNLIMITED, SHARED_BUDGET_UNLIMITED},
 		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "0\n", false,
 			SHARED_BUDGET_UNLIMITED, SHARED_BUDGET_UNLIMITED},
-		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "98304\n", false, 98304, 2},
+		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "122880\n", false, 122880, 2},
 		/* In user mode one workspace may use all of it. */
-		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "98304\n", true, 98304, 0},
+		{"pipe_pages", "/proc/sys/fs/pipe-user-pages-hard", "122880\n", true, 122880, 0},
 		{"terminals", "/proc/sys/kernel/pty/max", "1344\n", false, 320,
 			5}, /* reserved: 1024 */
 		{"terminals", "/proc/sys/kernel/pty/max", "1000\n", false, 0, 0},

@@ -343,7 +343,7 @@ static void test_errors_have_types(void **state)
 		assert_string_equal(cloister_get_json(reply, "/data/retry_after_ms", false), "70");
 		cloister_message_free(reply);
 	}
-	assert_int_equal(last, CLOISTER_ERROR_OUTCOME_UNKNOWN);
+	assert_int_equal(last, CLOISTER_ERROR_SESSION_NOT_FOUND);
 
 	reply = reply_to(&s, "\"result\":{\"success\":false,\"error\":{\"code\":\"NEW_ONE\"}}");
 	assert_int_equal(cloister_error(reply), CLOISTER_ERROR_OTHER);

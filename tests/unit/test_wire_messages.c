@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 
@@ -138,6 +139,29 @@ static void test_command_held(void **state)
 	writer = wire_writer(bytes, sizeof(bytes));
 	command_held_put(&writer, &in);
 	assert_int_equal(get_held(written(&writer)), -EBADMSG);
+}
+
+static int get_signal(struct text payload)
+{
+	uint8_t number;
+
+	return command_signal_get(payload, &number);
+}
+
+static void test_command_signal(void **state)
+{
+	static const uint8_t sent[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM};
+
+	(void)state;
+	for (unsigned number = 0; number <= UINT8_MAX; number++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		bool good = memchr(sent, (int)number, sizeof(sent));
+
+		command_signal_put(&writer, (uint8_t)number);
+		assert_int_equal(get_signal(written(&writer)), good ? 0 : -EBADMSG);
+		if (good)
+			check_exact(written(&writer), get_signal);
+	}
 }
 
 static void test_command_ended(void **state)
@@ -361,6 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_run),
 		cmocka_unit_test(test_command_held),
+		cmocka_unit_test(test_command_signal),
 		cmocka_unit_test(test_command_ended),
 		cmocka_unit_test(test_spawner),
 		cmocka_unit_test(test_look_up),

@@ -46,10 +46,13 @@ static void end(void **state, struct fake_client *client)
 	fake_service_free(*state);
 }
 
+/* The classes that calls of tools have; sessions are in tests/integration/test_sessions.py. */
+#define TOOL_CLASSES CALL_CLASS_SESSION
+
 /* Makes a call of @class that its process never answers. */
 static void call(struct fake_client *client, int id, enum call_class class)
 {
-	static const char *const calls[CALL_CLASSES] = {
+	static const char *const calls[TOOL_CLASSES] = {
 		[CALL_CLASS_SHORT] = "\"read_file\",\"arguments\":{\"path\":\"deaf\"}",
 		[CALL_CLASS_WRITE] =
 			"\"write_file\",\"arguments\":{\"path\":\"deaf\",\"content\":\"\"}",
@@ -70,7 +73,7 @@ static void call(struct fake_client *client, int id, enum call_class class)
 /* Makes one call of each class, numbered from @first. */
 static void call_all(struct fake_client *client, int first)
 {
-	for (enum call_class class = 0; class < CALL_CLASSES; class ++)
+	for (enum call_class class = 0; class < TOOL_CLASSES; class ++)
 		call(client, first + (int)class, class);
 }
 
@@ -184,7 +187,7 @@ struct fate {
 #define IMPOSSIBLE "-" /* no call has begun, so there is no answer */
 
 /* clang-format off */
-static const struct fate expected[CELL_LOSSES][CALL_CLASSES] = {
+static const struct fate expected[CELL_LOSSES][TOOL_CLASSES] = {
 	[CELL_LOST] = {
 		[CALL_CLASS_SHORT] = {"WORKER_LOST", "-"},
 		[CALL_CLASS_WRITE] = {"WORKER_LOST", "-"},
@@ -246,7 +249,7 @@ static void test_every_loss_for_every_class(void **state)
 		lose(state, &client, loss);
 		answers = strdup(fake_client_take(&client));
 		assert_non_null(answers);
-		for (enum call_class class = 0; class < CALL_CLASSES; class ++) {
+		for (enum call_class class = 0; class < TOOL_CLASSES; class ++) {
 			const struct fate *want = &expected[loss][class];
 
 			assert_non_null(want->begun);

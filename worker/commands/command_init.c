@@ -310,6 +310,16 @@ static bool reap(long shell, struct command_report *report, bool told)
 	return false;
 }
 
+/* Sends the signals that the worker asks for to every process of the namespace but this one. */
+static void pass_on(struct command_report *report)
+{
+	uint32_t signals = atomic_exchange_explicit(&report->signals, 0, memory_order_acquire);
+
+	for (unsigned number = 1; signals >> number; number++)
+		if (signals >> number & 1)
+			RAW2(SYS_kill, -1, number);
+}
+
 /*
  * Waits until the shell has ended. Signals are accepted one by one, without a handler. SIGTERM only
  * wakes the init: the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and a pending
@@ -331,6 +341,7 @@ static void serve(long shell, const struct command_init *init)
 		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
 		if (reap(shell, report, told))
 			return;
+		pass_on(report);
 		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
 			continue;
 		told = true;
@@ -513,5 +524,12 @@ bool command_init_go(struct command_init *init)
 void command_init_tell(struct command_init *init)
 {
 	atomic_store_explicit(&init->report->told, 1, memory_order_release);
+	RAW2(SYS_kill, init->pid, SIGTERM);
+}
+
+void command_init_signal(struct command_init *init, unsigned number)
+{
+	atomic_fetch_or_explicit(
+		&init->report->signals, UINT32_C(1) << number, memory_order_release);
 	RAW2(SYS_kill, init->pid, SIGTERM);
 }

@@ -39,6 +39,7 @@ enum {
 struct command_report {
 	_Atomic uint32_t go;        /* COMMAND_INIT_*; a futex(2) */
 	_Atomic uint32_t told;      /* the worker sets it before it sends SIGTERM */
+	_Atomic uint32_t signals;   /* a bit for each signal that the command is to be sent */
 	struct command_ended ended; /* valid once over is set */
 	_Atomic uint32_t over;      /* the shell has ended and only the init is left */
 	_Atomic uint32_t reported;  /* the init has reported the end to cloisterd */
@@ -108,6 +109,12 @@ bool command_init_go(struct command_init *init);
 
 /** Sends SIGTERM to the command of @init, which has not been reaped. */
 void command_init_tell(struct command_init *init);
+
+/**
+ * Sends the signal @number, at most 31, to every process of the command of @init, which has not
+ * been reaped. It does not count as an order to end.
+ */
+void command_init_signal(struct command_init *init, unsigned number);
 
 /**
  * Writes the COMMAND_ENDED frame of @call to the pipe @fd. The write is atomic among several

@@ -16,7 +16,7 @@
  * As many entries again as commands may run at once, for inits that wait or that are still to be
  * reaped.
  */
-#define PLACES (2UL * LIMIT_COMMANDS_PER_WORKSPACE)
+#define PLACES (2UL * LIMIT_COMMANDS_AT_ONCE)
 
 struct place {
 	struct command_init init; /* init.pid is 0 in a free entry */

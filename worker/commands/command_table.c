@@ -56,7 +56,7 @@ struct command_table {
 	const char *home;
 	int null_fd;
 	struct command_cgroups *cgroups;
-	struct command commands[LIMIT_COMMANDS_PER_WORKSPACE];
+	struct command commands[LIMIT_COMMANDS_AT_ONCE];
 	struct command_pool *pool;
 	struct network_tries tries;
 	bool ended;          /* a command has ended since inits were last made ahead */
@@ -358,6 +358,18 @@ static int terminate(struct command_table *table, struct command *command, int s
 	return 0;
 }
 
+/* A command whose text is not complete yet has nobody to send it to. */
+static int send_signal(struct command *command, struct text payload)
+{
+	uint8_t number;
+
+	if (command_signal_get(payload, &number) < 0)
+		return -EBADMSG;
+	if (command->state == COMMAND_RUNNING)
+		command_init_signal(command->init, number);
+	return 0;
+}
+
 int command_table_handle(struct command_table *table, struct channel_frame *frame)
 {
 	struct command *command;
@@ -365,8 +377,9 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
-	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_GO ||
-		(frame->type != COMMAND_BODY && frame->payload.len > 0))
+	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_SIGNAL ||
+		(frame->type != COMMAND_BODY && frame->type != COMMAND_SIGNAL &&
+			frame->payload.len > 0))
 		return -EBADMSG;
 	command = find(table, frame->call);
 	if (!command)
@@ -379,6 +392,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 							  : -EBADMSG;
 	case COMMAND_TERMINATE:
 		return terminate(table, command, SIGTERM);
+	case COMMAND_SIGNAL:
+		return send_signal(command, frame->payload);
 	default: /* COMMAND_KILL */
 		return terminate(table, command, SIGKILL);
 	}

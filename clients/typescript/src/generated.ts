@@ -13,9 +13,9 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["tools.list", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["tool.call", "tool.input", "workspace.remove"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.remove"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -60,7 +60,8 @@ export type ErrorCode =
 	| "EDITS_OVERLAP"
 	| "STALE_FILE"
 	| "KEY_CONFLICT"
-	| "OUTCOME_UNKNOWN";
+	| "OUTCOME_UNKNOWN"
+	| "SESSION_NOT_FOUND";
 
 export type EndedBy =
 	| "exit"
@@ -74,6 +75,8 @@ export type EndedBy =
 	| "pids"
 	| "admin"
 	| "shutdown"
+	| "lifetime"
+	| "workspace_closed"
 	| "worker_lost";
 
 export type PatchOperation =
@@ -95,6 +98,24 @@ export type EntryType =
 export type Stream =
 	| "stdout"
 	| "stderr";
+
+export type SessionState =
+	| "starting"
+	| "running"
+	| "ending"
+	| "ended";
+
+export type SessionSignal =
+	| "INT"
+	| "TERM"
+	| "HUP"
+	| "QUIT"
+	| "KILL"
+	| "USR1"
+	| "USR2";
+
+export type SessionTo =
+	| "all";
 
 export type Kind =
 	| "managed"
@@ -258,6 +279,10 @@ export class KeyConflict extends ServiceError {
 export class OutcomeUnknown extends ServiceError {
 }
 
+/** There is no such session, or it ended long ago. */
+export class SessionNotFound extends ServiceError {
+}
+
 /** The class of each code. */
 export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	PATH_OUTSIDE_WORKSPACE: PathOutsideWorkspace,
@@ -294,6 +319,7 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	STALE_FILE: StaleFile,
 	KEY_CONFLICT: KeyConflict,
 	OUTCOME_UNKNOWN: OutcomeUnknown,
+	SESSION_NOT_FOUND: SessionNotFound,
 };
 
 /** A file, or a range of its lines. A binary file has path, size, binary and type only. */
@@ -572,6 +598,75 @@ export interface InputResult {
 	closed: boolean;
 }
 
+/** The result of session.start. */
+export interface StartedSession {
+	/** Its id. */
+	session: string;
+	name: string | null;
+	workspace: string;
+	lifetime_ms: number;
+	/** How much of its output is kept. */
+	output_bytes: number;
+}
+
+/** Output of a session that one stream wrote. */
+export interface SessionChunk {
+	/** The cursor of its first byte. */
+	at: number;
+	stream: Stream;
+	data: string;
+}
+
+/** The result of session.read. */
+export interface SessionOutput {
+	chunks: Array<SessionChunk>;
+	/** The cursor to go on from. */
+	next: number;
+	/** How many bytes after the cursor are not kept any more. */
+	lost_bytes: number;
+	/** The index of the condition that is met. */
+	met: number | null;
+	state: SessionState;
+	/** The observation of the command, once it has ended. */
+	end?: Record<string, unknown> | undefined;
+}
+
+/** The result of session.write. */
+export interface SessionInput {
+	/** How many bytes have been taken, now or before. */
+	taken: number;
+	next: number;
+	/** Whether the session takes no more input. */
+	closed: boolean;
+}
+
+/** The result of session.signal. */
+export interface SessionSignalled {
+	/** Whether it was running. */
+	sent: boolean;
+}
+
+/** A session of session.list. */
+export interface ListedSession {
+	session: string;
+	name: string | null;
+	workspace: string;
+	tenant: string;
+	state: SessionState;
+	command: string;
+	age_ms: number;
+	lifetime_ms: number;
+	/** The cursor of the oldest output that is kept. */
+	kept_from: number;
+	/** The end of the output. */
+	next: number;
+}
+
+/** The result of session.list. */
+export interface SessionList {
+	sessions: Array<ListedSession>;
+}
+
 /** Options of a call: for the program around the model, never for the model. */
 export interface CallOptions {
 	/** The deadline; the shortest of this, the argument and the tenant's limit holds. */
@@ -731,5 +826,53 @@ export abstract class Methods {
 	 */
 	async toolsList(params: { format?: Format | undefined; limits?: boolean | undefined; workspace?: string | undefined } = {}): Promise<ToolList> {
 		return (await this.native("tools.list", params)) as ToolList;
+	}
+
+	/**
+	 * Starts a command that belongs to its workspace and goes on without this connection.
+	 * @param params.name A name for people.
+	 * @param params.env Variables of its environment.
+	 * @param params.stdin session.write sends it input.
+	 * @param params.lifetime_ms At most so long; the tenant's limit holds too.
+	 * @param params.output_bytes How much of its output is kept; default 1048576.
+	 */
+	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; lifetime_ms?: number | undefined; output_bytes?: number | undefined }): Promise<StartedSession> {
+		return (await this.native("session.start", params)) as StartedSession;
+	}
+
+	/**
+	 * Reads a session's output from a cursor on, and waits if wait_ms says so.
+	 * @param params.after The cursor; default 0.
+	 * @param params.max_bytes Default 65536.
+	 * @param params.until Conditions: contains, exit or quiet_ms.
+	 */
+	async sessionRead(params: { session: string; after?: number | undefined; max_bytes?: number | undefined; wait_ms?: number | undefined; until?: Array<Record<string, unknown>> | undefined; encoding?: Encoding | undefined }): Promise<SessionOutput> {
+		return (await this.native("session.read", params)) as SessionOutput;
+	}
+
+	/**
+	 * Sends input to a session that was started with stdin.
+	 * @param params.at The offset in all input: what was taken before is not written again.
+	 */
+	async sessionWrite(params: { session: string; at?: number | undefined; data?: string | undefined; encoding?: Encoding | undefined; eof?: boolean | undefined }): Promise<SessionInput> {
+		return (await this.native("session.write", params)) as SessionInput;
+	}
+
+	/** Sends a signal to all processes of a session. */
+	async sessionSignal(params: { session: string; signal: SessionSignal; to?: SessionTo | undefined }): Promise<SessionSignalled> {
+		return (await this.native("session.signal", params)) as SessionSignalled;
+	}
+
+	/**
+	 * Ends a session; the answer comes when nothing of it is left.
+	 * @param params.grace_ms From SIGTERM to SIGKILL; default 5000.
+	 */
+	async sessionEnd(params: { session: string; grace_ms?: number | undefined }): Promise<Observation> {
+		return (await this.native("session.end", params)) as Observation;
+	}
+
+	/** Lists the sessions that the client may use. */
+	async sessionList(): Promise<SessionList> {
+		return (await this.native("session.list", {})) as SessionList;
 	}
 }

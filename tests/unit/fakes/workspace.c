@@ -121,6 +121,7 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 		[COMMAND_TERMINATE] = "terminate",
 		[COMMAND_KILL] = "kill",
 		[COMMAND_GO] = "go",
+		[COMMAND_SIGNAL] = "signal",
 	};
 
 	assert_true(type < ARRAY_SIZE(words) && words[type]);

@@ -3,9 +3,10 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Format, Kind, ListDirectoryOutput,
-                     ReadFileOutput, RunCommandOutput, SearchFilesOutput, ToolList, Workspace, WorkspaceList,
-                     WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Encoding, Format, Kind, ListDirectoryOutput,
+                     Observation, ReadFileOutput, RunCommandOutput, SearchFilesOutput, SessionInput, SessionList,
+                     SessionOutput, SessionSignal, SessionSignalled, SessionTo, StartedSession, ToolList, Workspace,
+                     WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -133,6 +134,63 @@ class Methods:
         limits: With the limits of the tenant's calls.
         """
         result: ToolList = self._native("tools.list", {"format": format, "limits": limits, "workspace": workspace})
+        return result
+
+    def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
+                      env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
+                      lifetime_ms: Optional[int] = None, output_bytes: Optional[int] = None) -> StartedSession:
+        """Starts a command that belongs to its workspace and goes on without this connection.
+
+        name: A name for people.
+        env: Variables of its environment.
+        stdin: session.write sends it input.
+        lifetime_ms: At most so long; the tenant's limit holds too.
+        output_bytes: How much of its output is kept; default 1048576.
+        """
+        result: StartedSession = self._native("session.start", {"command": command, "workspace": workspace, "name": name,
+                                              "env": env, "stdin": stdin, "lifetime_ms": lifetime_ms,
+                                              "output_bytes": output_bytes})
+        return result
+
+    def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,
+                     wait_ms: Optional[int] = None, until: Optional[List[Dict[str, Any]]] = None,
+                     encoding: Optional[Encoding] = None) -> SessionOutput:
+        """Reads a session's output from a cursor on, and waits if wait_ms says so.
+
+        after: The cursor; default 0.
+        max_bytes: Default 65536.
+        until: Conditions: contains, exit or quiet_ms.
+        """
+        result: SessionOutput = self._native("session.read", {"session": session, "after": after, "max_bytes": max_bytes,
+                                             "wait_ms": wait_ms, "until": until, "encoding": encoding})
+        return result
+
+    def session_write(self, session: str, at: Optional[int] = None, data: Optional[str] = None,
+                      encoding: Optional[Encoding] = None, eof: Optional[bool] = None) -> SessionInput:
+        """Sends input to a session that was started with stdin.
+
+        at: The offset in all input: what was taken before is not written again.
+        """
+        result: SessionInput = self._native("session.write", {"session": session, "at": at, "data": data,
+                                            "encoding": encoding, "eof": eof})
+        return result
+
+    def session_signal(self, session: str, signal: SessionSignal, to: Optional[SessionTo] = None) -> SessionSignalled:
+        """Sends a signal to all processes of a session."""
+        result: SessionSignalled = self._native("session.signal", {"session": session, "signal": signal, "to": to})
+        return result
+
+    def session_end(self, session: str, grace_ms: Optional[int] = None) -> Observation:
+        """Ends a session; the answer comes when nothing of it is left.
+
+        grace_ms: From SIGTERM to SIGKILL; default 5000.
+        """
+        result: Observation = self._native("session.end", {"session": session, "grace_ms": grace_ms})
+        return result
+
+    def session_list(self) -> SessionList:
+        """Lists the sessions that the client may use."""
+        result: SessionList = self._native("session.list", {})
         return result
 
 
@@ -263,4 +321,63 @@ class AsyncMethods:
         limits: With the limits of the tenant's calls.
         """
         result: ToolList = await self._native("tools.list", {"format": format, "limits": limits, "workspace": workspace})
+        return result
+
+    async def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
+                            env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
+                            lifetime_ms: Optional[int] = None, output_bytes: Optional[int] = None) -> StartedSession:
+        """Starts a command that belongs to its workspace and goes on without this connection.
+
+        name: A name for people.
+        env: Variables of its environment.
+        stdin: session.write sends it input.
+        lifetime_ms: At most so long; the tenant's limit holds too.
+        output_bytes: How much of its output is kept; default 1048576.
+        """
+        result: StartedSession = await self._native("session.start", {"command": command, "workspace": workspace,
+                                                    "name": name, "env": env, "stdin": stdin, "lifetime_ms": lifetime_ms,
+                                                    "output_bytes": output_bytes})
+        return result
+
+    async def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,
+                           wait_ms: Optional[int] = None, until: Optional[List[Dict[str, Any]]] = None,
+                           encoding: Optional[Encoding] = None) -> SessionOutput:
+        """Reads a session's output from a cursor on, and waits if wait_ms says so.
+
+        after: The cursor; default 0.
+        max_bytes: Default 65536.
+        until: Conditions: contains, exit or quiet_ms.
+        """
+        result: SessionOutput = await self._native("session.read", {"session": session, "after": after,
+                                                   "max_bytes": max_bytes, "wait_ms": wait_ms, "until": until,
+                                                   "encoding": encoding})
+        return result
+
+    async def session_write(self, session: str, at: Optional[int] = None, data: Optional[str] = None,
+                            encoding: Optional[Encoding] = None, eof: Optional[bool] = None) -> SessionInput:
+        """Sends input to a session that was started with stdin.
+
+        at: The offset in all input: what was taken before is not written again.
+        """
+        result: SessionInput = await self._native("session.write", {"session": session, "at": at, "data": data,
+                                                  "encoding": encoding, "eof": eof})
+        return result
+
+    async def session_signal(self, session: str, signal: SessionSignal,
+                             to: Optional[SessionTo] = None) -> SessionSignalled:
+        """Sends a signal to all processes of a session."""
+        result: SessionSignalled = await self._native("session.signal", {"session": session, "signal": signal, "to": to})
+        return result
+
+    async def session_end(self, session: str, grace_ms: Optional[int] = None) -> Observation:
+        """Ends a session; the answer comes when nothing of it is left.
+
+        grace_ms: From SIGTERM to SIGKILL; default 5000.
+        """
+        result: Observation = await self._native("session.end", {"session": session, "grace_ms": grace_ms})
+        return result
+
+    async def session_list(self) -> SessionList:
+        """Lists the sessions that the client may use."""
+        result: SessionList = await self._native("session.list", {})
         return result

@@ -11,9 +11,9 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['tools.list', 'workspace.list'])
+READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.list'])
 READ_TOOLS = frozenset(['list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['tool.call', 'tool.input', 'workspace.remove'])
+LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.remove'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -24,12 +24,15 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "INVALID_PATTERN", "PATTERN_TOO_COMPLEX", "TIMEOUT", "CANCELLED", "OUTPUT_LIMIT", "MEMORY_LIMIT",
                     "PROCESS_LIMIT", "BUSY", "QUOTA_EXCEEDED", "FORBIDDEN", "WORKSPACE_NOT_FOUND", "WORKER_LOST",
                     "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
-                    "KEY_CONFLICT", "OUTCOME_UNKNOWN"]
+                    "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
-                  "admin", "shutdown", "worker_lost"]
+                  "admin", "shutdown", "lifetime", "workspace_closed", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
+SessionState = Literal["starting", "running", "ending", "ended"]
+SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
+SessionTo = Literal["all"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
 Format = Literal["ollama", "openai", "mcp"]
@@ -242,6 +245,12 @@ class OutcomeUnknown(ServiceError):
     code = "OUTCOME_UNKNOWN"
 
 
+class SessionNotFound(ServiceError):
+    """There is no such session, or it ended long ago."""
+
+    code = "SESSION_NOT_FOUND"
+
+
 ServiceErrors: Dict[str, Type[ServiceError]] = {
     "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
     "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
@@ -277,6 +286,7 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "STALE_FILE": StaleFile,
     "KEY_CONFLICT": KeyConflict,
     "OUTCOME_UNKNOWN": OutcomeUnknown,
+    "SESSION_NOT_FOUND": SessionNotFound,
 }
 
 
@@ -624,6 +634,85 @@ class InputResult(TypedDict):
     closed: bool
 
 
+class StartedSession(TypedDict):
+    """The result of session.start."""
+
+    #: Its id.
+    session: str
+    name: Optional[str]
+    workspace: str
+    lifetime_ms: int
+    #: How much of its output is kept.
+    output_bytes: int
+
+
+class SessionChunk(TypedDict):
+    """Output of a session that one stream wrote."""
+
+    #: The cursor of its first byte.
+    at: int
+    stream: Stream
+    data: str
+
+
+class _SessionOutput(TypedDict):
+    chunks: List[SessionChunk]
+    #: The cursor to go on from.
+    next: int
+    #: How many bytes after the cursor are not kept any more.
+    lost_bytes: int
+    #: The index of the condition that is met.
+    met: Optional[int]
+    state: SessionState
+
+
+class SessionOutput(_SessionOutput, total=False):
+    """The result of session.read."""
+
+    #: The observation of the command, once it has ended.
+    end: Dict[str, Any]
+
+
+class SessionInput(TypedDict):
+    """The result of session.write."""
+
+    #: How many bytes have been taken, now or before.
+    taken: int
+    next: int
+    #: Whether the session takes no more input.
+    closed: bool
+
+
+class SessionSignalled(TypedDict):
+    """The result of session.signal."""
+
+    #: Whether it was running.
+    sent: bool
+
+
+class ListedSession(TypedDict):
+    """A session of session.list."""
+
+    session: str
+    name: Optional[str]
+    workspace: str
+    tenant: str
+    state: SessionState
+    command: str
+    age_ms: int
+    lifetime_ms: int
+    #: The cursor of the oldest output that is kept.
+    kept_from: int
+    #: The end of the output.
+    next: int
+
+
+class SessionList(TypedDict):
+    """The result of session.list."""
+
+    sessions: List[ListedSession]
+
+
 class CallOptions(TypedDict, total=False):
     """Options of a call: for the program around the model, never for the model."""
 
@@ -669,10 +758,12 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "Busy", "CallOptions", "CancelR
            "CommandBlocked", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry",
            "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home",
            "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind",
-           "ListDirectoryOutput", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong", "NetworkDenied",
-           "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation",
-           "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
+           "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong",
+           "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound",
+           "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
            "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
-           "RunCommandOutput", "SearchFilesOutput", "ShuttingDown", "StaleFile", "Stream",
-           "SymlinkOutsideWorkspace", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage",
-           "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "RunCommandOutput", "SearchFilesOutput", "SessionChunk", "SessionInput", "SessionList",
+           "SessionNotFound", "SessionOutput", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
+           "ShuttingDown", "StaleFile", "StartedSession", "Stream", "SymlinkOutsideWorkspace", "Timeout",
+           "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
+           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. The name comes from a client, which may be hostile. */
+#include "supervisor/agent/agent_workspace.h"
+
+#include "common/cleanup.h"
+#include "supervisor/base/refusal.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspaces.h"
+
+struct workspace *agent_hold_workspace(struct session *session, struct text name)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	struct tenant *tenant;
+
+	if (workspace)
+		return workspace_hold(workspace);
+	tenant = session_tenant(session, (struct text){NULL, 0});
+	if (name.data && tenant &&
+		workspaces_get_managed(session->service->workspaces, tenant, name, false,
+			&workspace, &refusal) == TOOL_OK)
+		return workspace;
+	return NULL;
+}

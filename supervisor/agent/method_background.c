@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: session.start, write, signal, end and list. The client is authenticated and
+ * hostile; a session's id is no right by itself, and each request is authorized anew.
+ */
+#include "supervisor/agent/method_background.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_input.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/background/background_use.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <json-c/json_object.h>
+#include <signal.h>
+
+static void put_json(struct json_object **json)
+{
+	json_object_put(*json);
+}
+
+void answer_wrong(
+	struct session *session, const struct jsonrpc_request *request, const char *message)
+{
+	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+}
+
+void answer_beyond(struct session *session, const struct jsonrpc_request *request,
+	const char *message, uint64_t next)
+{
+	struct json_text json = json_text(session->connection.output);
+
+	jsonrpc_error_begin(&json, request->id_text, JSONRPC_INVALID_PARAMS, message);
+	json_text_key(&json, "data");
+	json_text_object_begin(&json);
+	json_text_put(&json, "code", tool_error_name(TOOL_INVALID_ARGUMENTS));
+	json_text_key(&json, "next");
+	json_text_uint64(&json, next);
+	json_text_object_end(&json);
+	(void)jsonrpc_error_end(&json);
+	session->connection.wrote(session->connection.context);
+}
+
+bool number_param(
+	struct json_object *params, const char *name, int64_t min, int64_t max, int64_t *ret)
+{
+	struct json_object *value;
+	int64_t number;
+
+	if (!json_object_object_get_ex(params, name, &value) || !value)
+		return true;
+	if (!json_object_is_type(value, json_type_int))
+		return false;
+	number = json_object_get_int64(value);
+	if (number < min || number > max)
+		return false;
+	*ret = number;
+	return true;
+}
+
+static bool may_use(const struct session *session, const struct background *background)
+{
+	for (size_t i = 0; i < session->n_tenants; i++)
+		if (background_is_allowed(background, session->tenants[i]))
+			return true;
+	return false;
+}
+
+struct background *background_param(struct session *session, const struct jsonrpc_request *request)
+{
+	struct background *background;
+	struct text id;
+
+	if (!session_string_param(request->params, "session", &id) || !id.data) {
+		answer_wrong(session, request, "session must be the id of a session");
+		return NULL;
+	}
+	background = background_find(id);
+	if (background && may_use(session, background))
+		return background;
+	session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+		tool_error_sentence(TOOL_SESSION_NOT_FOUND),
+		tool_error_name(TOOL_SESSION_NOT_FOUND));
+	return NULL;
+}
+
+/* session.start */
+
+struct start {
+	struct background_wish wish;
+	struct json_object *call; /* the params of a tool.call that runs the command */
+	bool input;
+};
+
+/* Returns the params of a tool.call of run_command, which has the same checks, or NULL. */
+static struct json_object *make_call(struct json_object *params)
+{
+	struct json_object *call = json_object_new_object(), *arguments = json_object_new_object(),
+			   *options = json_object_new_object(), *value;
+
+	if (!call || !arguments || !options) {
+		json_object_put(call);
+		json_object_put(arguments);
+		json_object_put(options);
+		return NULL;
+	}
+	if (json_object_object_get_ex(params, "command", &value))
+		json_object_object_add(arguments, "command", json_object_get(value));
+	if (json_object_object_get_ex(params, "env", &value))
+		json_object_object_add(options, "env", json_object_get(value));
+	json_object_object_add(call, "tool", json_object_new_string("run_command"));
+	json_object_object_add(call, "arguments", arguments);
+	json_object_object_add(call, "options", options);
+	return call;
+}
+
+/* Reads what is not checked with the command. Returns NULL, or a message about the mistake. */
+static const char *read_start(struct json_object *params, struct start *ret)
+{
+	int64_t output = 1 * MIB;
+	struct json_object *input = NULL;
+
+	if (!session_string_param(params, "name", &ret->wish.name) ||
+		(ret->wish.name.data &&
+			(ret->wish.name.len == 0 || ret->wish.name.len > LIMIT_SESSION_NAME_BYTES ||
+				text_has_nul(ret->wish.name))))
+		return "name must be a string of 1 to 64 bytes";
+	json_object_object_get_ex(params, "stdin", &input);
+	if (input && !json_object_is_type(input, json_type_boolean))
+		return "stdin must be true or false";
+	ret->input = json_object_get_boolean(input);
+	if (!number_param(params, "lifetime_ms", 1, LIMIT_SESSION_TIME_MS, &ret->wish.lifetime_ms))
+		return "lifetime_ms must be a number of milliseconds, at most 7 days";
+	if (!number_param(params, "output_bytes", KIB, LIMIT_SESSION_OUTPUT_BYTES, &output))
+		return "output_bytes must be a number from 1024 to 16777216";
+	ret->wish.output_bytes = (size_t)output;
+	return NULL;
+}
+
+static void answer_started(struct session *session, const struct jsonrpc_request *request,
+	const struct background *background)
+{
+	struct background_info info;
+	struct json_text json;
+
+	background_get_info(background, &info);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "session", info.id);
+	json_text_key(&json, "name");
+	if (info.name.data)
+		json_text_string(&json, info.name);
+	else
+		json_text_null(&json);
+	json_text_put(&json, "workspace", info.workspace);
+	json_text_put_number(&json, "lifetime_ms", info.lifetime_ms);
+	json_text_put_number(&json, "output_bytes", (int64_t)background_output(background)->cap);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+/* Records and answers the refusal of a session in @workspace. */
+static void refuse_start(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, const struct refusal *why)
+{
+	bool params = why->error == TOOL_OK || why->error == TOOL_INVALID_ARGUMENTS;
+	const char *message = why->error == TOOL_OK && !why->message ? "The parameters are wrong"
+			      : why->error == TOOL_OK                ? why->message
+								     : refusal_text(why);
+
+	agent_call_refused(session, workspace, "session.start",
+		params ? "INVALID_PARAMS" : tool_error_name(why->error), message);
+	if (why->error == TOOL_BUSY)
+		session_answer_busy(session, request->id_text, message);
+	else
+		session_answer_error(session, request->id_text,
+			params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, message,
+			params ? NULL : tool_error_name(why->error));
+}
+
+/* Whether a session, which is fine in itself, is refused now. */
+static enum tool_error refused_now(const struct session *session, const struct workspace *workspace,
+	const struct start *start, struct refusal *ret)
+{
+	struct service *service = session->service;
+	const char *unheard = audit_forbids(service->audit);
+	enum tool_error error = service_refusal(service, ret);
+
+	if (error == TOOL_OK && unheard)
+		error = refusal_set(ret, TOOL_BUSY, unheard);
+	if (error == TOOL_OK)
+		error = background_refuses(service, workspace, workspace_tenant(workspace),
+			start->wish.output_bytes, ret);
+	return error;
+}
+
+static void start_in(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, const struct start *start)
+{
+	struct call_refusal refusal = {0};
+	struct call_request call_request;
+	struct background *background;
+
+	if (call_request_read(start->call, session->request_left, workspace_visible(workspace),
+		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
+		refuse_start(session, request, workspace, &refusal.why);
+		call_refusal_done(&refusal);
+		return;
+	}
+	if (refused_now(session, workspace, start, &refusal.why) != TOOL_OK) {
+		call_request_done(&call_request);
+		refuse_start(session, request, workspace, &refusal.why);
+		call_refusal_done(&refusal);
+		return;
+	}
+	call_request.options.stdin_stream = start->input;
+	call_request.uid = session->peer.uid;
+	call_request.gid = session->peer.gid;
+	call_request.pid = session->peer.pid;
+	call_request.memory += session->request_bytes;
+	if (background_start(
+		    session->service, workspace, &call_request, &start->wish, &background) < 0)
+		session_answer_busy(session, request->id_text, "Out of memory");
+	else
+		answer_started(session, request, background);
+}
+
+void method_session_start(struct session *session, struct jsonrpc_request *request)
+{
+	struct start start = {0};
+	_cleanup_(put_json) struct json_object *call = NULL;
+	struct workspace *workspace;
+	struct text name;
+	const char *wrong;
+
+	/* Without an answer nobody would know its id. */
+	if (request->notification)
+		return;
+	wrong = read_start(request->params, &start);
+	if (!session_string_param(request->params, "workspace", &name))
+		wrong = "workspace must be a string";
+	if (wrong) {
+		answer_wrong(session, request, wrong);
+		return;
+	}
+	workspace = agent_hold_workspace(session, name);
+	if (!workspace) {
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
+				  : "No workspace is open on this connection; open one with "
+				    "workspace.open",
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		return;
+	}
+	start.call = call = make_call(request->params);
+	if (call)
+		start_in(session, request, workspace, &start);
+	else
+		session_answer_busy(session, request->id_text, "Out of memory");
+	workspace_release(workspace);
+}
+
+/* session.write */
+
+static void answer_written(struct session *session, const struct jsonrpc_request *request,
+	const struct background *background, size_t taken)
+{
+	struct background_info info;
+	struct json_text json;
+
+	background_get_info(background, &info);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "taken");
+	json_text_uint64(&json, taken);
+	json_text_key(&json, "next");
+	json_text_uint64(&json, info.taken);
+	json_text_put_bool(&json, "closed", info.input_over);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void method_session_write(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(input_data_done) struct input_data input = {0};
+	struct background_info info;
+	struct background *background;
+	const char *wrong;
+	int64_t at = -1;
+	size_t taken = 0;
+	int r;
+
+	/* Without an answer the client could not know what was taken. */
+	if (request->notification)
+		return;
+	wrong = input_data_read(request->params, &input);
+	if (!number_param(request->params, "at", 0, INT64_MAX, &at))
+		wrong = "at must be an offset: a number that is not negative";
+	if (wrong) {
+		answer_wrong(session, request, wrong);
+		return;
+	}
+	background = background_param(session, request);
+	if (!background)
+		return;
+	r = background_write(background, input.data, at, input.eof, &taken);
+	background_get_info(background, &info);
+	if (r == -ERANGE)
+		answer_beyond(session, request,
+			"at is beyond the input that was taken; send what is missing from next on",
+			info.taken);
+	else if (r == -EAGAIN)
+		session_answer_busy(session, request->id_text,
+			"1 MiB of input waits for the command to read it, and nothing of this was "
+			"taken; send it again later");
+	else if (r == -ENOMEM)
+		session_answer_busy(session, request->id_text, "Out of memory");
+	else
+		answer_written(session, request, background, r < 0 ? 0 : taken);
+}
+
+/* session.signal */
+
+static bool signal_number(struct text name, uint8_t *ret)
+{
+	static const struct {
+		const char *name;
+		uint8_t number;
+	} signals[] = {
+		{"INT", SIGINT},
+		{"TERM", SIGTERM},
+		{"HUP", SIGHUP},
+		{"QUIT", SIGQUIT},
+		{"KILL", SIGKILL},
+		{"USR1", SIGUSR1},
+		{"USR2", SIGUSR2},
+	};
+
+	for (size_t i = 0; name.data && i < ARRAY_SIZE(signals); i++)
+		if (text_equal(name, text_from(signals[i].name))) {
+			*ret = signals[i].number;
+			return true;
+		}
+	return false;
+}
+
+void method_session_signal(struct session *session, struct jsonrpc_request *request)
+{
+	struct background *background;
+	struct json_text json;
+	struct text name, to;
+	uint8_t number;
+	bool sent;
+
+	if (request->notification)
+		return;
+	if (!session_string_param(request->params, "signal", &name) ||
+		!signal_number(name, &number)) {
+		answer_wrong(session, request,
+			"signal must be INT, TERM, HUP, QUIT, KILL, USR1 or USR2");
+		return;
+	}
+	if (!session_string_param(request->params, "to", &to) ||
+		(to.data && !text_equal(to, TEXT_LITERAL("all")))) {
+		answer_wrong(session, request,
+			"to must be \"all\": a session without a terminal has no foreground");
+		return;
+	}
+	background = background_param(session, request);
+	if (!background)
+		return;
+	sent = background_signal(background, number);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put_bool(&json, "sent", sent);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+/* session.end */
+
+/* A request that waits for the end. */
+struct ending {
+	struct session_pending pending;
+	struct background_waiter waiter;
+	const struct background *background;
+};
+
+static void answer_end(
+	struct session *session, const char *id_text, const struct background *background)
+{
+	struct background_info info;
+	struct json_text json;
+
+	background_get_info(background, &info);
+	session_answer_begin(session, &json, id_text);
+	json_text_raw(&json, info.end);
+	session_answer_end(session, &json);
+}
+
+static void ending_leave(struct session_pending *pending)
+{
+	struct ending *ending = (struct ending *)pending;
+
+	background_stop_waiting(&ending->waiter);
+	LIST_UNLINK(pending, link);
+	assert(pending->session->n_pending > 0);
+	pending->session->n_pending--;
+	free(pending->id_text);
+	free(ending);
+}
+
+static void ending_output(void *context, unsigned stream, struct text data)
+{
+	(void)context;
+	(void)stream;
+	(void)data;
+}
+
+static void ending_ended(void *context)
+{
+	struct ending *ending = context;
+
+	answer_end(ending->pending.session, ending->pending.id_text, ending->background);
+	ending_leave(&ending->pending);
+}
+
+static void wait_for_end(
+	struct session *session, struct jsonrpc_request *request, struct background *background)
+{
+	struct ending *ending = calloc(1, sizeof(*ending));
+
+	if (!ending || session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
+		free(ending);
+		session_answer_busy(session, request->id_text, "Too many requests wait; try again");
+		return;
+	}
+	ending->background = background;
+	ending->waiter = (struct background_waiter){
+		.output = ending_output, .ended = ending_ended, .context = ending};
+	if (background_wait(background, &ending->waiter) < 0) {
+		free(ending);
+		session_answer_busy(session, request->id_text,
+			"Too many requests wait for this session, which was told to end; look at "
+			"it "
+			"with session.read");
+		return;
+	}
+	ending->pending.session = session;
+	ending->pending.leave = ending_leave;
+	ending->pending.id_text = TAKE_PTR(request->id_text);
+	LIST_LINK_HEAD(&session->pending, &ending->pending, link);
+	session->n_pending++;
+}
+
+void method_session_end(struct session *session, struct jsonrpc_request *request)
+{
+	int64_t grace_ms = LIMIT_TERM_GRACE_MS;
+	struct background *background;
+	struct background_info info;
+
+	if (request->notification)
+		return;
+	if (!number_param(request->params, "grace_ms", 0, LIMIT_SESSION_GRACE_MS, &grace_ms)) {
+		answer_wrong(session, request, "grace_ms must be a number from 0 to 60000");
+		return;
+	}
+	background = background_param(session, request);
+	if (!background)
+		return;
+	background_end(background, grace_ms);
+	background_get_info(background, &info);
+	if (info.state == BACKGROUND_ENDED)
+		answer_end(session, request->id_text, background);
+	else
+		wait_for_end(session, request, background);
+}
+
+/* session.list */
+
+struct listing {
+	struct session *session;
+	struct json_text json;
+};
+
+static void put_session(void *context, const struct background *background)
+{
+	struct listing *listing = context;
+	struct json_text *json = &listing->json;
+	const struct output_ring *output = background_output(background);
+	struct background_info info;
+
+	if (!may_use(listing->session, background))
+		return;
+	background_get_info(background, &info);
+	json_text_object_begin(json);
+	json_text_put(json, "session", info.id);
+	json_text_key(json, "name");
+	if (info.name.data)
+		json_text_string(json, info.name);
+	else
+		json_text_null(json);
+	json_text_put(json, "workspace", info.workspace);
+	json_text_put(json, "tenant", info.tenant->name);
+	json_text_put(json, "state", background_state_name(info.state));
+	json_text_key(json, "command");
+	json_text_string(json, info.command);
+	json_text_put_number(json, "age_ms", info.age_ms);
+	json_text_put_number(json, "lifetime_ms", info.lifetime_ms);
+	json_text_put_number(json, "kept_from", (int64_t)output->start);
+	json_text_put_number(json, "next", (int64_t)output->end);
+	json_text_object_end(json);
+}
+
+void method_session_list(struct session *session, struct jsonrpc_request *request)
+{
+	struct listing listing = {.session = session};
+
+	if (request->notification)
+		return;
+	session_answer_begin(session, &listing.json, request->id_text);
+	json_text_object_begin(&listing.json);
+	json_text_key(&listing.json, "sessions");
+	json_text_array_begin(&listing.json);
+	background_foreach(put_session, &listing);
+	json_text_array_end(&listing.json);
+	json_text_object_end(&listing.json);
+	session_answer_end(session, &listing.json);
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: session.read, the output of a session from a cursor on. A read that waits is
+ * answered when one of its conditions is met, when its time is over or when the session has ended;
+ * the session never waits for it. The output is hostile bytes, the client is hostile too.
+ */
+#include "supervisor/agent/method_background_read.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/links.h"
+#include "common/utf8.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/background/background_use.h"
+#include "supervisor/background/until.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/unread.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <json-c/json_object.h>
+
+#define NOT_MET        (-1)
+#define ROOM_LEAST     (4 * KIB) /* that one answer may always have */
+#define JSON_PER_BYTE  6         /* of a control character */
+#define TAIL_BYTES_MAX (UTF8_SEQUENCE_MAX - 1)
+
+/* A read, which may wait. */
+struct read {
+	struct session_pending pending; /* its session is set only while it waits */
+	struct background_waiter waiter;
+	struct background *background;
+	uint64_t after;
+	int64_t max_bytes, wait_ms;
+	bool base64;
+	int met; /* the index of the condition that is met, or NOT_MET */
+	size_t n_conditions;
+	const struct until *silence; /* the condition of the shortest silence, or NULL */
+	struct until conditions[LIMIT_SESSION_UNTIL];
+	struct timer deadline, quiet;
+};
+
+/* Reading the parameters. */
+
+/* Reads one condition: an object with one member. */
+static const char *read_condition(struct json_object *json, struct until *ret)
+{
+	static const char wrong[] =
+		"until must be an array of at most 4 objects, each {\"contains\":…}, "
+		"{\"exit\":true} or {\"quiet_ms\":…}";
+	struct text bytes = {NULL, 0};
+	struct json_object *value;
+
+	if (!json_object_is_type(json, json_type_object) || json_object_object_length(json) != 1)
+		return wrong;
+	*ret = (struct until){0};
+	if (json_object_object_get_ex(json, "contains", &value)) {
+		if (!session_string_param(json, "contains", &bytes) || bytes.len == 0 ||
+			bytes.len > LIMIT_SESSION_UNTIL_BYTES)
+			return "contains must be a string of 1 to 256 bytes";
+		until_contains(ret, bytes);
+		return NULL;
+	}
+	if (json_object_object_get_ex(json, "exit", &value)) {
+		ret->kind = UNTIL_EXIT;
+		return json_object_is_type(value, json_type_boolean) &&
+				       json_object_get_boolean(value)
+			       ? NULL
+			       : wrong;
+	}
+	if (!json_object_object_get_ex(json, "quiet_ms", &value))
+		return wrong;
+	ret->kind = UNTIL_QUIET;
+	return value && number_param(json, "quiet_ms", 1, LIMIT_SESSION_WAIT_MS, &ret->quiet_ms)
+		       ? NULL
+		       : "quiet_ms must be a number from 1 to 300000";
+}
+
+static const char *read_conditions(struct json_object *params, struct read *read)
+{
+	struct json_object *until;
+	const char *wrong = NULL;
+
+	if (!json_object_object_get_ex(params, "until", &until) || !until)
+		return NULL;
+	if (!json_object_is_type(until, json_type_array) ||
+		json_object_array_length(until) > LIMIT_SESSION_UNTIL)
+		return "until must be an array of at most 4 conditions";
+	read->n_conditions = json_object_array_length(until);
+	for (size_t i = 0; !wrong && i < read->n_conditions; i++)
+		wrong = read_condition(json_object_array_get_idx(until, i), &read->conditions[i]);
+	for (size_t i = 0; !wrong && i < read->n_conditions; i++) {
+		const struct until *condition = &read->conditions[i];
+
+		if (condition->kind == UNTIL_QUIET &&
+			(!read->silence || condition->quiet_ms < read->silence->quiet_ms))
+			read->silence = condition;
+	}
+	return wrong;
+}
+
+/* Returns NULL, or a message about the mistake in @params. */
+static const char *read_params(struct json_object *params, struct read *read)
+{
+	int64_t after = 0;
+	struct text encoding;
+
+	read->met = NOT_MET;
+	read->max_bytes = 64 * KIB;
+	if (!number_param(params, "after", 0, INT64_MAX, &after))
+		return "after must be a cursor: a number that is not negative";
+	read->after = (uint64_t)after;
+	if (!number_param(params, "max_bytes", 0, LIMIT_SESSION_READ_BYTES, &read->max_bytes))
+		return "max_bytes must be a number from 0 to 1048576";
+	if (!number_param(params, "wait_ms", 0, LIMIT_SESSION_WAIT_MS, &read->wait_ms))
+		return "wait_ms must be a number from 0 to 300000";
+	if (!session_string_param(params, "encoding", &encoding))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	read->base64 = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
+	if (encoding.data && !read->base64 && !text_equal(encoding, TEXT_LITERAL("utf-8")))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	return read_conditions(params, read);
+}
+
+/* What of the output is given. */
+
+/* Returns how many of the last bytes before @last, after @first, begin a character that is not
+ * complete. */
+static size_t incomplete_tail(const struct output_ring *ring, uint64_t first, uint64_t last)
+{
+	uint64_t from = last - first < TAIL_BYTES_MAX ? first : last - TAIL_BYTES_MAX;
+	char tail[TAIL_BYTES_MAX];
+	struct output_piece piece;
+	unsigned stream = 0;
+	size_t len = 0;
+
+	while (from < last && output_ring_piece(ring, from, (size_t)(last - from), &piece)) {
+		if (len > 0 && piece.stream != stream)
+			len = 0;
+		stream = piece.stream;
+		memcpy(tail + len, piece.data.data, piece.data.len);
+		len += piece.data.len;
+		from += piece.data.len;
+	}
+	return utf8_incomplete_tail((struct text){tail, len});
+}
+
+/*
+ * Stores the cursors of the output that an answer gives now: from @ret_first, up to @max bytes. In
+ * UTF-8 it does not end within a character, unless there is nothing else to give and no more will
+ * come.
+ */
+static void range(const struct read *read, uint64_t max, uint64_t *ret_first, uint64_t *ret_last)
+{
+	const struct output_ring *ring = background_output(read->background);
+	uint64_t first = read->after > ring->start ? read->after : ring->start;
+	uint64_t last = ring->end - first < max ? ring->end : first + max;
+	struct background_info info;
+	size_t tail;
+
+	*ret_first = first;
+	*ret_last = last;
+	if (read->base64 || first == last)
+		return;
+	background_get_info(read->background, &info);
+	if (info.state == BACKGROUND_ENDED && last == ring->end)
+		return;
+	tail = incomplete_tail(ring, first, last);
+	if (tail < last - first || last == ring->end)
+		*ret_last = last - tail;
+}
+
+/* Returns how many bytes the answer may give: its JSON may be longer, and waits to be read. */
+static uint64_t room(const struct read *read, struct session *session)
+{
+	uint64_t room = unread_room(session_unread(session)) / JSON_PER_BYTE;
+
+	if (room < ROOM_LEAST)
+		room = ROOM_LEAST;
+	return (uint64_t)read->max_bytes < room ? (uint64_t)read->max_bytes : room;
+}
+
+/* Answering. */
+
+/* Writes the bytes from @at on that are of one stream. Returns the cursor after them. */
+static uint64_t put_chunk(
+	const struct read *read, struct json_text *json, uint64_t at, uint64_t last)
+{
+	static const char *const names[] = {"stdout", "stderr"};
+	const struct output_ring *ring = background_output(read->background);
+	struct output_piece piece;
+	unsigned stream;
+
+	if (!output_ring_piece(ring, at, (size_t)(last - at), &piece))
+		return last;
+	stream = piece.stream;
+	json_text_object_begin(json);
+	json_text_put_number(json, "at", (int64_t)at);
+	json_text_put(json, "stream", names[stream]);
+	json_text_key(json, "data");
+	if (read->base64)
+		json_text_base64_begin(json);
+	else
+		json_text_string_begin(json);
+	do {
+		if (read->base64)
+			json_text_base64_part(json, piece.data);
+		else
+			json_text_string_part(json, piece.data);
+		at += piece.data.len;
+	} while (at < last && output_ring_piece(ring, at, (size_t)(last - at), &piece) &&
+		 piece.stream == stream);
+	if (read->base64)
+		json_text_base64_end(json);
+	else
+		json_text_string_end(json);
+	json_text_object_end(json);
+	return at;
+}
+
+static void answer(const struct read *read, struct session *session, const char *id_text)
+{
+	uint64_t at, last, lost;
+	struct background_info info;
+	struct json_text json;
+
+	background_touch(read->background);
+	background_get_info(read->background, &info);
+	range(read, room(read, session), &at, &last);
+	lost = output_ring_lost(background_output(read->background), read->after);
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	json_text_key(&json, "chunks");
+	json_text_array_begin(&json);
+	for (size_t i = 0; at < last && i < LIMIT_SESSION_CHUNKS; i++)
+		at = put_chunk(read, &json, at, last);
+	json_text_array_end(&json);
+	json_text_put_number(&json, "next", (int64_t)at);
+	json_text_put_number(&json, "lost_bytes", (int64_t)lost);
+	json_text_key(&json, "met");
+	if (read->met == NOT_MET)
+		json_text_null(&json);
+	else
+		json_text_int64(&json, read->met);
+	json_text_put(&json, "state", background_state_name(info.state));
+	if (info.end.data) {
+		json_text_key(&json, "end");
+		json_text_raw(&json, info.end);
+	}
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+static void forget(struct read *read)
+{
+	background_stop_waiting(&read->waiter);
+	timer_cancel(&read->deadline);
+	timer_cancel(&read->quiet);
+	if (read->pending.session) {
+		LIST_UNLINK(&read->pending, link);
+		assert(read->pending.session->n_pending > 0);
+		read->pending.session->n_pending--;
+	}
+	free(read->pending.id_text);
+	free(read);
+}
+
+static void leave(struct session_pending *pending)
+{
+	forget((struct read *)pending);
+}
+
+static void finish(struct read *read)
+{
+	answer(read, read->pending.session, read->pending.id_text);
+	forget(read);
+}
+
+/* Waiting. */
+
+/* Feeds output to the search, and notes the first condition that is met by it. */
+static void feed(struct read *read, unsigned stream, struct text data)
+{
+	for (size_t i = 0; i < read->n_conditions && read->met == NOT_MET; i++)
+		if (until_feed(&read->conditions[i], stream, data))
+			read->met = (int)i;
+}
+
+static void feed_kept(struct read *read)
+{
+	const struct output_ring *ring = background_output(read->background);
+	uint64_t at = read->after > ring->start ? read->after : ring->start;
+	struct output_piece piece;
+
+	while (read->n_conditions > 0 && read->met == NOT_MET &&
+		output_ring_piece(ring, at, SIZE_MAX, &piece)) {
+		feed(read, piece.stream, piece.data);
+		at += piece.data.len;
+	}
+}
+
+/* Whether there is something to give to a read without conditions. */
+static bool has_something(const struct read *read)
+{
+	uint64_t first, last;
+
+	range(read, LIMIT_SESSION_READ_BYTES, &first, &last);
+	return last > first || first > read->after;
+}
+
+static void set_quiet(struct read *read)
+{
+	if (read->silence)
+		timer_set(&read->quiet, read->silence->quiet_ms);
+}
+
+static void on_output(void *context, unsigned stream, struct text data)
+{
+	struct read *read = context;
+
+	feed(read, stream, data);
+	if (read->met != NOT_MET || (read->n_conditions == 0 && has_something(read)))
+		finish(read);
+	else
+		set_quiet(read);
+}
+
+/* The end meets the condition that waits for it. */
+static void note_end(struct read *read)
+{
+	for (size_t i = 0; i < read->n_conditions && read->met == NOT_MET; i++)
+		if (read->conditions[i].kind == UNTIL_EXIT)
+			read->met = (int)i;
+}
+
+static void on_ended(void *context)
+{
+	struct read *read = context;
+
+	note_end(read);
+	finish(read);
+}
+
+static void on_deadline(void *context)
+{
+	finish(context);
+}
+
+static void on_quiet(void *context)
+{
+	struct read *read = context;
+
+	read->met = (int)(read->silence - read->conditions);
+	finish(read);
+}
+
+/* Makes @read wait; it is taken on success only. */
+static int wait_for_more(
+	struct read *read, struct session *session, struct jsonrpc_request *request)
+{
+	int r;
+
+	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+		return -EUSERS;
+	read->waiter =
+		(struct background_waiter){.output = on_output, .ended = on_ended, .context = read};
+	r = background_wait(read->background, &read->waiter);
+	if (r < 0)
+		return r;
+	read->pending.session = session;
+	read->pending.leave = leave;
+	read->pending.id_text = TAKE_PTR(request->id_text);
+	LIST_LINK_HEAD(&session->pending, &read->pending, link);
+	session->n_pending++;
+	timer_set(&read->deadline, read->wait_ms);
+	set_quiet(read);
+	return 0;
+}
+
+/* Answers now, or makes @read wait. Returns whether it waits. */
+static bool answer_or_wait(
+	struct read *read, struct session *session, struct jsonrpc_request *request)
+{
+	struct background_info info;
+
+	feed_kept(read);
+	background_get_info(read->background, &info);
+	if (info.state == BACKGROUND_ENDED)
+		note_end(read);
+	if (info.state != BACKGROUND_ENDED && read->met == NOT_MET && read->wait_ms > 0 &&
+		(read->n_conditions > 0 || !has_something(read))) {
+		if (wait_for_more(read, session, request) == 0)
+			return true;
+		session_answer_busy(session, request->id_text,
+			"Too many requests wait; wait for an answer first");
+		return false;
+	}
+	answer(read, session, request->id_text);
+	return false;
+}
+
+void method_session_read(struct session *session, struct jsonrpc_request *request)
+{
+	struct read *read;
+	const char *wrong;
+
+	if (request->notification)
+		return;
+	read = calloc(1, sizeof(*read));
+	if (!read) {
+		session_answer_busy(session, request->id_text, "Out of memory");
+		return;
+	}
+	timer_init(&read->deadline, on_deadline, read);
+	timer_init(&read->quiet, on_quiet, read);
+	wrong = read_params(request->params, read);
+	if (wrong)
+		answer_wrong(session, request, wrong);
+	else
+		read->background = background_param(session, request);
+	if (read->background && read->after > background_output(read->background)->end)
+		answer_beyond(session, request,
+			"after is beyond the output; go on from next, the end of what was written",
+			background_output(read->background)->end);
+	else if (read->background && answer_or_wait(read, session, request))
+		return;
+	forget(read);
+}

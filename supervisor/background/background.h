@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Background commands, which the protocol calls sessions: a command that belongs to its workspace
+ * and outlives the connection that started it. (A struct session is another thing, the state of one
+ * connection: rpc/session.h.) It is run as any other command is, by a call (call.h) that has no
+ * client: same init, walls and accounting, and its end is the end of the call, reported when its
+ * pid namespace is empty. What is added here is what outlives a client: a name that cannot be
+ * guessed, the output (output_ring.h), the input (input_once.h) and the end, which is kept for a
+ * while.
+ *
+ * Runs in cloisterd. The command and the clients are hostile. All functions run in the loop.
+ */
+
+#include "common/text.h"
+#include "supervisor/base/refusal.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct background;
+struct call;
+struct call_request;
+struct config;
+struct service;
+struct tenant;
+struct workspace;
+
+#define BACKGROUND_ID_BYTES 33 /* 128 random bits in hexadecimal digits, and a NUL */
+
+/* What a client asks for besides the command. */
+struct background_wish {
+	struct text name;    /* data NULL: none */
+	int64_t lifetime_ms; /* 0: as long as the tenant allows */
+	size_t output_bytes;
+};
+
+/* Somebody who waits for output or the end. Set the callbacks and the context. */
+struct background_waiter {
+	LIST_ENTRY(background_waiter) link;
+	struct background *background; /* NULL: it does not wait */
+	/* @data is in the ring already. */
+	void (*output)(void *context, unsigned stream, struct text data);
+	void (*ended)(void *context);
+	void *context;
+};
+
+/**
+ * Decides whether @tenant may start one more in @workspace that keeps @output_bytes of output.
+ * Returns TOOL_OK, or a code with @ret_refusal filled in and counted.
+ */
+enum tool_error background_refuses(struct service *service, const struct workspace *workspace,
+	const struct tenant *tenant, size_t output_bytes, struct refusal *ret_refusal);
+
+/**
+ * Starts the command of @request, which is taken also on failure, in @workspace.
+ * background_refuses() has agreed. Returns 0 or -errno.
+ */
+int background_start(struct service *service, struct workspace *workspace,
+	struct call_request *request, const struct background_wish *wish, struct background **ret);
+
+/** Returns the one called @id, or NULL. Whether a client may know of it, the caller decides. */
+struct background *background_find(struct text id);
+
+/** Returns 0; -EUSERS if too many wait for it already. It must not have ended. */
+int background_wait(struct background *background, struct background_waiter *waiter);
+void background_stop_waiting(struct background_waiter *waiter);
+
+/** Gives each one to @each, the oldest first, which may not end any. */
+void background_foreach(
+	void (*each)(void *context, const struct background *background), void *context);
+
+/** Returns how many run in @workspace (NULL: in all). */
+size_t background_count(const struct workspace *workspace);
+
+/**
+ * Tells those that run in @workspace to end, because it is closed. Returns 1 if none is left. 0:
+ * @empty is called with @context when the last one has ended. Otherwise -ENOMEM.
+ */
+int background_empty(
+	const struct workspace *workspace, void (*empty)(void *context), void *context);
+
+/** Forgets those of a managed workspace of @tenant that have ended: it is removed. */
+void background_forget(const struct tenant *tenant, const char *workspace);
+
+/** The configuration has changed: ends and forgets what is not allowed any more. */
+void background_reload(const struct config *config);
+
+/** Ends all, because the service stops. */
+void background_shut_down(void);
+
+/** Frees all, after the workspaces are gone. */
+void background_free_all(void);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a background command, for background.c (its life) and background_use.c (what
+ * clients do with it). */
+
+#include "supervisor/background/background.h"
+#include "supervisor/background/output_ring.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/workspace/workspace.h"
+
+struct background {
+	TAILQ_ENTRY(background) link;
+	char id[BACKGROUND_ID_BYTES];
+	char *name;            /* NULL: it has none */
+	char *command;         /* its beginning */
+	char *place;           /* name of its workspace */
+	struct tenant *tenant; /* held: as configured when it was started */
+	struct workspace_access access;
+	struct workspace *workspace; /* borrowed from its call; NULL: it has ended */
+	struct call *call;           /* NULL: it has ended */
+	struct output_ring ring;
+	char *end; /* NULL: it has not ended, or there was no memory */
+	int64_t began, wrote, used;
+	int64_t lifetime_ms;
+	uint64_t taken;
+	bool has_input, eof;
+	size_t waiters;
+	LIST_HEAD(, background_waiter) waiting;
+	struct timer check; /* whether it is used; of an ended one, when it is forgotten */
+};

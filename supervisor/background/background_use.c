@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: what clients, who may be hostile, learn of a background command and do with
+ * it.
+ */
+#include "supervisor/background/background_use.h"
+
+#include "common/limits.h"
+#include "supervisor/background/background_state.h"
+#include "supervisor/background/input_once.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/call/call.h"
+#include "supervisor/config/tenant.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool background_is_allowed(const struct background *background, const struct tenant *tenant)
+{
+	return strcmp(background->tenant->name, tenant->name) == 0 &&
+	       workspace_access_allows(&background->access, tenant);
+}
+
+const char *background_state_name(enum background_state state)
+{
+	static const char *const names[] = {
+		[BACKGROUND_STARTING] = "starting",
+		[BACKGROUND_RUNNING] = "running",
+		[BACKGROUND_ENDING] = "ending",
+		[BACKGROUND_ENDED] = "ended",
+	};
+
+	return names[state];
+}
+
+static enum background_state state_of(const struct background *background)
+{
+	struct call_info info;
+
+	if (!background->call)
+		return BACKGROUND_ENDED;
+	call_get_info(background->call, &info);
+	if (info.state == CALL_WAITING)
+		return BACKGROUND_STARTING;
+	return info.state == CALL_RUNNING ? BACKGROUND_RUNNING : BACKGROUND_ENDING;
+}
+
+/* An end that could not be written for want of memory is not passed over in silence. */
+static struct text end_of(const struct background *background)
+{
+	if (background->call)
+		return (struct text){NULL, 0};
+	if (background->end)
+		return text_from(background->end);
+	return TEXT_LITERAL("{\"success\":false,\"tool\":\"run_command\",\"output\":null,"
+			    "\"error\":{\"code\":\"BUSY\",\"message\":\"Out of memory: how the "
+			    "session ended is not known\"},\"usage\":{}}");
+}
+
+void background_get_info(const struct background *background, struct background_info *ret)
+{
+	*ret = (struct background_info){
+		.id = background->id,
+		.name = background->name ? text_from(background->name) : (struct text){NULL, 0},
+		.command = text_from(background->command),
+		.workspace = background->place,
+		.tenant = background->tenant,
+		.state = state_of(background),
+		.age_ms = (clock_now() - background->began) / CLOCK_NS_PER_MS,
+		.lifetime_ms = background->lifetime_ms,
+		.taken = background->taken,
+		.input_over = !background->call || !background->has_input || background->eof,
+		.end = end_of(background),
+	};
+}
+
+const struct output_ring *background_output(const struct background *background)
+{
+	return &background->ring;
+}
+
+void background_touch(struct background *background)
+{
+	background->used = clock_now();
+}
+
+int background_write(
+	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken)
+{
+	struct input_once once;
+	char *label;
+	size_t waiting;
+	int r;
+
+	if (!background->call || !background->has_input)
+		return -EPIPE;
+	waiting = call_pending_input(background->call);
+	r = input_once(background->taken, at < 0 ? background->taken : (uint64_t)at, data.len,
+		waiting < LIMIT_INPUT_BYTES ? LIMIT_INPUT_BYTES - waiting : 0, &once);
+	if (r < 0)
+		return r;
+	eof = eof && once.whole;
+	*ret_taken = once.skip + once.take;
+	if (background->eof)
+		return once.take > 0 ? -EPIPE : 0;
+	if (once.take == 0 && !eof)
+		return 0;
+	/* What has a label is counted until the command has taken it. */
+	label = strdup("");
+	if (!label)
+		return -ENOMEM;
+	r = call_add_input(
+		background->call, (struct text){data.data + once.skip, once.take}, eof, &label);
+	free(label);
+	if (r < 0)
+		return r == -EINVAL ? -EPIPE : r;
+	background->taken += once.take;
+	background->eof = eof;
+	background->used = clock_now();
+	return 0;
+}
+
+bool background_signal(struct background *background, uint8_t number)
+{
+	background->used = clock_now();
+	return background->call && call_signal(background->call, number);
+}
+
+void background_end(struct background *background, int64_t grace_ms)
+{
+	if (background->call)
+		call_end_within(background->call, ENDED_BY_CANCEL, grace_ms);
+}

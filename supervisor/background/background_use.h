@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What clients learn of a background command and do with it. */
+
+#include "supervisor/background/background.h"
+#include "supervisor/background/output_ring.h"
+
+enum background_state {
+	BACKGROUND_STARTING, /* its workspace is being opened */
+	BACKGROUND_RUNNING,
+	BACKGROUND_ENDING, /* it was told to end */
+	BACKGROUND_ENDED,  /* nothing of it is left, and its end is kept */
+};
+
+/* A view of one, at one moment. The texts are borrowed. */
+struct background_info {
+	const char *id;
+	struct text name; /* data NULL: it has none */
+	struct text command;
+	const char *workspace;
+	const struct tenant *tenant; /* as configured when it was started */
+	enum background_state state;
+	int64_t age_ms;
+	int64_t lifetime_ms;
+	uint64_t taken;  /* bytes of input that were taken */
+	bool input_over; /* no more input is taken */
+	struct text end; /* the observation as JSON; data NULL: it has not ended */
+};
+
+/**
+ * Whether a client that may act for @tenant, as it is configured now, may use it: it is the
+ * tenant's, and the tenant may have its workspace open.
+ */
+bool background_is_allowed(const struct background *background, const struct tenant *tenant);
+
+void background_get_info(const struct background *background, struct background_info *ret);
+
+/** "starting", "running", "ending" or "ended". Static. */
+const char *background_state_name(enum background_state state);
+
+const struct output_ring *background_output(const struct background *background);
+
+/** A client has read its output or looks at it: it is in use. */
+void background_touch(struct background *background);
+
+/**
+ * Writes input. @at is the offset of @data in all input; -1: the bytes come next. Stores in
+ * @ret_taken how many bytes of @data have been taken now or before. Returns 0; -ERANGE if bytes
+ * before @at are missing; -EAGAIN if there is no room now; -EPIPE if it takes no more input;
+ * -ENOMEM.
+ */
+int background_write(
+	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken);
+
+/** Sends the signal @number to all of its processes. Returns whether it runs. */
+bool background_signal(struct background *background, uint8_t number);
+
+/** Ends it, with @grace_ms from SIGTERM to SIGKILL. */
+void background_end(struct background *background, int64_t grace_ms);
