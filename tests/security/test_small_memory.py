@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloisterd with 256 MiB and the default limits, as in a unit with MemoryMax=256M: a tenant sends and asks for what takes
-the most memory, all at once, and another is answered throughout.
+"""cloisterd with 256 MiB and the default limits, but without sessions, whose output takes up to 64 MiB more for each
+tenant, as in a unit with MemoryMax=256M: a tenant sends and asks for what takes the most memory, all at once, and another
+is answered throughout.
 
 Where there is a memory controller, in the virtual machine of tests/vm/run, a cgroup holds it to that. Elsewhere the
 kernel refuses what is asked for beyond it (RLIMIT_DATA), which is more than a cgroup would.
@@ -53,7 +54,7 @@ def with_a_limit(start_daemon, config):
 def small(start_daemon, tenants, request):
     config = f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {ADMIN}\naudit = on\n"
     for name, user in zip("ab", tenants):
-        config += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\n"
+        config += f"[tenant {name}]\nusers = {user.name}\nmanaged = yes\nsessions = 0\n"
     if "CLOISTER_VM" in os.environ:
         daemon, check_limit = in_a_cgroup(start_daemon, request.getfixturevalue("delegation"), config)
     else:
