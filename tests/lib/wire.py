@@ -74,8 +74,8 @@ def edit(old, new, everywhere=0):
     return struct.pack("=B", everywhere) + text(old) + text(new)
 
 
-def files_patch(size, durable=0):
-    return struct.pack("=QB", size, durable)
+def files_patch(size, durable=0, held=0, look=0):
+    return struct.pack("=QBBB", size, durable, held, look)
 
 
 def patch_part(kind, content=""):
