@@ -355,7 +355,7 @@ static int make(const struct workspace *workspace, const struct call_request *re
 int background_start(struct service *service, struct workspace *workspace,
 	struct call_request *request, const struct background_wish *wish, struct background **ret)
 {
-	struct background *background;
+	struct background *background = NULL;
 	struct call_owner owner = {.done = on_done, .output = on_output};
 	int r = make(workspace, request, wish, &background);
 

@@ -22,7 +22,8 @@
 /* After enum files_state: the file is neither as before the patch nor as after it. */
 #define STATE_OTHER (FILES_CHANGED + 1)
 
-static_assert(LIMIT_PATCH_FILES * (FILES_FOUND_BYTES + 1) <= JOURNAL_CHANGE_BYTES);
+static_assert(LIMIT_PATCH_FILES * (FILES_FOUND_BYTES + 1) <= JOURNAL_CHANGE_BYTES,
+	"what was found of each file fits a record of the journal");
 
 struct patched {
 	char *path, *from; /* from: NULL unless it is a move */

@@ -124,8 +124,8 @@ static void test_the_checksum(void **state)
 
 	(void)state;
 	memset(ones, 0xff, sizeof(ones));
-	for (uint8_t i = 0; i < sizeof(up); i++)
-		up[i] = i;
+	for (size_t i = 0; i < sizeof(up); i++)
+		up[i] = (uint8_t)i;
 	assert_int_equal(journal_crc(0, zeros, sizeof(zeros)), 0x8a9136aa);
 	assert_int_equal(journal_crc(0, ones, sizeof(ones)), 0x62a8ab43);
 	assert_int_equal(journal_crc(0, up, sizeof(up)), 0x46dd794e);
