@@ -321,8 +321,8 @@ void method_session_write(struct session *session, struct jsonrpc_request *reque
 			info.taken);
 	else if (r == -EAGAIN)
 		session_answer_busy(session, request->id_text,
-			"1 MiB of input waits for the command to read it, and nothing of this was "
-			"taken; send it again later");
+			"As much input waits for the command to read it as may wait, and nothing "
+			"of this was taken; send it again later");
 	else if (r == -ENOMEM)
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else
@@ -360,7 +360,7 @@ void method_session_signal(struct session *session, struct jsonrpc_request *requ
 	struct json_text json;
 	struct text name, to;
 	uint8_t number;
-	bool sent;
+	int r;
 
 	if (request->notification)
 		return;
@@ -379,10 +379,15 @@ void method_session_signal(struct session *session, struct jsonrpc_request *requ
 	background = background_param(session, request);
 	if (!background)
 		return;
-	sent = background_signal(background, number);
+	r = background_signal(background, number);
+	if (r == -EAGAIN) {
+		session_answer_busy(session, request->id_text,
+			"The signals that were sent before have not arrived yet; try again later");
+		return;
+	}
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
-	json_text_put_bool(&json, "sent", sent);
+	json_text_put_bool(&json, "sent", r == 0);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }

@@ -258,6 +258,18 @@ static size_t known(const struct tenant *tenant)
 	return n;
 }
 
+/* Returns how many bytes the ended ones of @tenant (NULL: of any) keep. */
+static uint64_t ended_bytes(const struct tenant *tenant)
+{
+	const struct background *background;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH (background, &all, link)
+		if (!background->call && (!tenant || background->tenant->usage == tenant->usage))
+			bytes += cost(&background->ring);
+	return bytes;
+}
+
 enum tool_error background_refuses(struct service *service, const struct workspace *workspace,
 	const struct tenant *tenant, size_t output_bytes, struct refusal *ret_refusal)
 {
@@ -277,18 +289,22 @@ enum tool_error background_refuses(struct service *service, const struct workspa
 	if (running >= LIMIT_SESSIONS)
 		return admission_refuse_session(
 			&service->admission, ADMISSION_SESSIONS, ret_refusal);
-	/* Ended ones are kept only where there is room. */
+	/* Ended ones are kept only where there is room, and not forgotten in vain. */
+	output_ring_init(&wanted, output_bytes);
+	if (usage->session_bytes - ended_bytes(tenant) + cost(&wanted) >
+			LIMIT_SESSIONS_TENANT_BYTES ||
+		kept_bytes - ended_bytes(NULL) + cost(&wanted) > LIMIT_SESSIONS_BYTES)
+		return admission_refuse_session(
+			&service->admission, ADMISSION_SESSION_OUTPUT, ret_refusal);
 	while (known(tenant) >= 2 * tenant->limits.sessions && forget_oldest(tenant))
 		;
-	output_ring_init(&wanted, output_bytes);
-	while (usage->session_bytes + cost(&wanted) > LIMIT_SESSIONS_TENANT_BYTES)
-		if (!forget_oldest(tenant))
-			return admission_refuse_session(
-				&service->admission, ADMISSION_SESSION_OUTPUT, ret_refusal);
-	while (kept_bytes + cost(&wanted) > LIMIT_SESSIONS_BYTES)
-		if (!forget_oldest(NULL))
-			return admission_refuse_session(
-				&service->admission, ADMISSION_SESSION_OUTPUT, ret_refusal);
+	while (usage->session_bytes + cost(&wanted) > LIMIT_SESSIONS_TENANT_BYTES &&
+		forget_oldest(tenant))
+		;
+	/* Its own first: others keep what they have as long as that is possible. */
+	while (kept_bytes + cost(&wanted) > LIMIT_SESSIONS_BYTES &&
+		(forget_oldest(tenant) || forget_oldest(NULL)))
+		;
 	return TOOL_OK;
 }
 

@@ -90,14 +90,12 @@ int background_write(
 {
 	struct input_once once;
 	char *label;
-	size_t waiting;
 	int r;
 
 	if (!background->call || !background->has_input)
 		return -EPIPE;
-	waiting = call_pending_input(background->call);
 	r = input_once(background->taken, at < 0 ? background->taken : (uint64_t)at, data.len,
-		waiting < LIMIT_INPUT_BYTES ? LIMIT_INPUT_BYTES - waiting : 0, &once);
+		call_input_room(background->call), &once);
 	if (r < 0)
 		return r;
 	eof = eof && once.whole;
@@ -121,10 +119,10 @@ int background_write(
 	return 0;
 }
 
-bool background_signal(struct background *background, uint8_t number)
+int background_signal(struct background *background, uint8_t number)
 {
 	background->used = clock_now();
-	return background->call && call_signal(background->call, number);
+	return background->call ? call_signal(background->call, number) : -ESRCH;
 }
 
 void background_end(struct background *background, int64_t grace_ms)

@@ -53,8 +53,8 @@ void background_touch(struct background *background);
 int background_write(
 	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken);
 
-/** Sends the signal @number to all of its processes. Returns whether it runs. */
-bool background_signal(struct background *background, uint8_t number);
+/** Sends the signal @number to all of its processes. Returns as call_signal(). */
+int background_signal(struct background *background, uint8_t number);
 
 /** Ends it, with @grace_ms from SIGTERM to SIGKILL. */
 void background_end(struct background *background, int64_t grace_ms);

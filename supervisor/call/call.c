@@ -537,17 +537,25 @@ void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms)
 	call_cancel(call, cause);
 }
 
-bool call_signal(struct call *call, uint8_t number)
+int call_signal(struct call *call, uint8_t number)
 {
 	char payload[1];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	if (call->state != CALL_RUNNING && call->state != CALL_ENDING)
-		return false;
+		return -ESRCH;
+	/* A worker that does not read has no more waiting for it, however many are sent. */
+	if (call->n_signals >= LIMIT_SESSION_SIGNALS) {
+		if (!workspace_has_heard(call->workspace, &call->entry, call->signalled_at))
+			return -EAGAIN;
+		call->n_signals = 0;
+	}
+	call->n_signals++;
 	command_signal_put(&writer, number);
 	workspace_send_worker(call->workspace, COMMAND_SIGNAL, call->entry.call,
 		(struct text){payload, writer.len}, NULL, 0);
-	return true;
+	call->signalled_at = workspace_said(call->workspace, &call->entry);
+	return 0;
 }
 
 void call_enter(struct call *call)
@@ -660,6 +668,19 @@ int call_add_input(struct call *call, struct text text, bool eof, char **label)
 size_t call_pending_input(const struct call *call)
 {
 	return call->input ? command_input_pending(call->input) : 0;
+}
+
+size_t call_input_room(const struct call *call)
+{
+	size_t pending = call_pending_input(call), room;
+	uint64_t left;
+
+	if (!call->input || pending >= LIMIT_INPUT_BYTES ||
+		command_input_parts(call->input) >= LIMIT_SESSION_INPUTS)
+		return 0;
+	room = LIMIT_INPUT_BYTES - pending;
+	left = service_memory_left(call->service, call->request.tenant->usage, 0);
+	return left < room ? (size_t)left : room;
 }
 
 void call_pause_output(struct call *call)

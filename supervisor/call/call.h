@@ -113,8 +113,11 @@ void call_cancel(struct call *call, enum ended_by cause);
  */
 void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
 
-/** Sends the signal @number to the processes of a command, if it runs. Returns whether it does. */
-bool call_signal(struct call *call, uint8_t number);
+/**
+ * Sends the signal @number to the processes of a command. Returns 0; -ESRCH if it does not run;
+ * -EAGAIN if its worker has not read those that were sent before.
+ */
+int call_signal(struct call *call, uint8_t number);
 
 /**
  * Detaches the owner, which no longer wants an answer: it is not called again, and no result is
@@ -130,6 +133,12 @@ int call_add_input(struct call *call, struct text text, bool eof, char **label);
 
 /** Returns the bytes of input that the call has not taken. */
 size_t call_pending_input(const struct call *call);
+
+/**
+ * Returns how many bytes of input may be added now without somebody who waits until they are taken:
+ * what is kept is bounded in bytes and in parts, and by the memory of the tenant and of all.
+ */
+size_t call_input_room(const struct call *call);
 
 /** Stops or resumes reading the command's output, because the client does not or does read. */
 void call_pause_output(struct call *call);

@@ -66,6 +66,8 @@ struct call {
 	struct timer idle_timer;     /* for a command with idle_timeout_ms */
 	struct timer left_timer;     /* of a call with key_wait_ms whose client has left */
 	int64_t grace_ms;            /* from SIGTERM to SIGKILL */
+	uint64_t signalled_at;       /* as cancelled_at, at the last signal */
+	unsigned n_signals;          /* sent since the worker is known to have read them */
 	uint64_t cancelled_at;       /* process_link_said() at the time of the cancel */
 	enum ended_by cause;         /* why it was cancelled, or why it ended by itself */
 	struct call_result result;   /* of a file call */

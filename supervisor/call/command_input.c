@@ -27,7 +27,8 @@ struct command_input {
 	struct command_input_owner owner;
 	STAILQ_HEAD(, input_part) parts;
 	size_t pending;
-	int fd; /* -1 before the beginning and after the end */
+	size_t n_parts; /* that have a label */
+	int fd;         /* -1 before the beginning and after the end */
 	struct watch watch;
 	bool eof;    /* the end of the input was added */
 	bool closed; /* the command has closed it, or has ended */
@@ -57,6 +58,7 @@ static void end_part(struct command_input *input)
 	STAILQ_REMOVE_HEAD(&input->parts, entry);
 	if (part->label) {
 		input->pending -= part->len;
+		input->n_parts--;
 		service_account(input->service, input->usage, -(int64_t)part->len);
 		if (input->owner.taken)
 			input->owner.taken(
@@ -145,6 +147,7 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 		*label = NULL;
 	input->eof = eof;
 	input->pending += text.len;
+	input->n_parts += part->label != NULL;
 	service_account(input->service, input->usage, (int64_t)text.len);
 	STAILQ_INSERT_TAIL(&input->parts, part, entry);
 	if (input->closed)
@@ -185,6 +188,11 @@ int command_input_begin(
 size_t command_input_pending(const struct command_input *input)
 {
 	return input->pending;
+}
+
+size_t command_input_parts(const struct command_input *input)
+{
+	return input->n_parts;
 }
 
 void command_input_free(struct command_input *input)

@@ -50,6 +50,9 @@ int command_input_begin(
 /** Returns the bytes that were added and not taken, without those of @first. */
 size_t command_input_pending(const struct command_input *input);
 
+/** Returns in how many parts they were added; each takes memory of its own. */
+size_t command_input_parts(const struct command_input *input);
+
 /**
  * The command has ended, or will not begin: closes the pipe, and tells the owner of all parts that
  * were not taken.

@@ -6,6 +6,7 @@
 
 #include "common/base64.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_network.h"
@@ -326,7 +327,10 @@ static void write_run_command(struct json_text *json, const struct observation *
 			 observation->ended_by == ENDED_BY_INPUT;
 	bool cut = false;
 
-	put_string(json, "command", observation->args->command);
+	/* What a session ended as is kept, and given to all that wait for it. */
+	put_string(json, "command",
+		observation->apart ? utf8_cut(observation->args->command, LIMIT_SESSION_SHOWN_BYTES)
+				   : observation->args->command);
 	put_ending(json, observation);
 	if (!observation->apart) {
 		cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);

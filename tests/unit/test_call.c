@@ -421,16 +421,39 @@ static void test_signals_are_for_those_that_run(void **state)
 	struct fixture *f = *state;
 
 	start_session(f);
-	assert_false(call_signal(f->call, 15));
+	assert_int_equal(call_signal(f->call, 15), -ESRCH);
 	begin(f);
 	(void)fake_workspace_log(&f->workspace);
-	assert_true(call_signal(f->call, 15));
+	assert_int_equal(call_signal(f->call, 15), 0);
 	assert_string_equal(outcome(f), " signal = running");
 	call_cancel(f->call, ENDED_BY_ADMIN);
-	assert_true(call_signal(f->call, 9));
+	assert_int_equal(call_signal(f->call, 9), 0);
 	assert_string_equal(outcome(f), " terminate signal = ending");
 	fake_clock_pass_until(&f->call->timer);
-	assert_false(call_signal(f->call, 9));
+	assert_int_equal(call_signal(f->call, 9), -ESRCH);
+	assert_string_equal(outcome(f), " kill = killed");
+	finish(f);
+}
+
+/* A worker that does not read is sent a few signals only, and more when it has read those. */
+static void test_signals_to_a_deaf_worker_are_few(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_session(f);
+	f->workspace.heard = false;
+	for (int i = 0; i < LIMIT_SESSION_SIGNALS; i++) {
+		assert_int_equal(call_signal(f->call, 15), 0);
+		assert_string_equal(fake_workspace_log(&f->workspace), " signal");
+	}
+	assert_int_equal(call_signal(f->call, 9), -EAGAIN);
+	assert_string_equal(outcome(f), " = running");
+	f->workspace.heard = true;
+	assert_int_equal(call_signal(f->call, 9), 0);
+	assert_string_equal(outcome(f), " signal = running");
+	call_cancel(f->call, ENDED_BY_ADMIN);
+	assert_string_equal(outcome(f), " terminate = ending");
+	fake_clock_pass_until(&f->call->timer);
 	assert_string_equal(outcome(f), " kill = killed");
 	finish(f);
 }
@@ -470,6 +493,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_little_time_for_the_worker, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_signals_are_for_those_that_run, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_signals_to_a_deaf_worker_are_few, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
