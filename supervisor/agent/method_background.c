@@ -432,10 +432,11 @@ static void ending_output(void *context, unsigned stream, struct text data)
 	(void)data;
 }
 
-static void ending_ended(void *context)
+static void ending_ended(void *context, bool forgotten)
 {
 	struct ending *ending = context;
 
+	(void)forgotten;
 	answer_end(ending->pending.session, ending->pending.id_text, ending->background);
 	ending_leave(&ending->pending);
 }

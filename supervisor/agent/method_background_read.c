@@ -17,6 +17,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/unread.h"
 
 #include <assert.h>
@@ -24,8 +25,9 @@
 #include <json-c/json_object.h>
 
 #define NOT_MET        (-1)
-#define ROOM_LEAST     (4 * KIB) /* that one answer may always have */
-#define JSON_PER_BYTE  6         /* of a control character */
+#define ROOM_LEAST     (4 * KIB)  /* that one answer may always have */
+#define JSON_PER_BYTE  6          /* of a control character */
+#define SEARCH_BYTES   (64 * KIB) /* of output that are searched in one slice of the loop */
 #define TAIL_BYTES_MAX (UTF8_SEQUENCE_MAX - 1)
 
 /* A read, which may wait. */
@@ -41,6 +43,11 @@ struct read {
 	const struct until *silence; /* the condition of the shortest silence, or NULL */
 	struct until conditions[LIMIT_SESSION_UNTIL];
 	struct timer deadline, quiet;
+	uint64_t searched; /* the conditions have seen the output before this cursor */
+	uint64_t last;     /* output after this cursor came when the time was over */
+	struct loop_share_task search;
+	bool ended;  /* the session: what it has written is searched, and then answered */
+	bool silent; /* for as long as a condition says, but not all is searched */
 };
 
 /* Reading the parameters. */
@@ -109,6 +116,7 @@ static const char *read_params(struct json_object *params, struct read *read)
 	struct text encoding;
 
 	read->met = NOT_MET;
+	read->last = UINT64_MAX;
 	read->max_bytes = 64 * KIB;
 	if (!number_param(params, "after", 0, INT64_MAX, &after))
 		return "after must be a cursor: a number that is not negative";
@@ -259,6 +267,7 @@ static void forget(struct read *read)
 	background_stop_waiting(&read->waiter);
 	timer_cancel(&read->deadline);
 	timer_cancel(&read->quiet);
+	loop_share_cancel(&read->search);
 	if (read->pending.session) {
 		LIST_UNLINK(&read->pending, link);
 		assert(read->pending.session->n_pending > 0);
@@ -273,13 +282,23 @@ static void leave(struct session_pending *pending)
 	forget((struct read *)pending);
 }
 
+/* The end meets the condition that waits for it. */
+static void note_end(struct read *read)
+{
+	for (size_t i = 0; i < read->n_conditions && read->met == NOT_MET; i++)
+		if (read->conditions[i].kind == UNTIL_EXIT)
+			read->met = (int)i;
+}
+
 static void finish(struct read *read)
 {
+	if (read->ended)
+		note_end(read);
 	answer(read, read->pending.session, read->pending.id_text);
 	forget(read);
 }
 
-/* Waiting. */
+/* Searching. */
 
 /* Feeds output to the search, and notes the first condition that is met by it. */
 static void feed(struct read *read, unsigned stream, struct text data)
@@ -289,17 +308,84 @@ static void feed(struct read *read, unsigned stream, struct text data)
 			read->met = (int)i;
 }
 
-static void feed_kept(struct read *read)
+/* Returns the cursor up to which output counts. */
+static uint64_t end_of_search(const struct read *read)
+{
+	const uint64_t end = background_output(read->background)->end;
+
+	return read->last < end ? read->last : end;
+}
+
+static bool is_searched(const struct read *read)
+{
+	return read->met != NOT_MET || read->searched >= end_of_search(read);
+}
+
+static bool is_overdue(const struct read *read)
+{
+	return read->last != UINT64_MAX;
+}
+
+/* A command that writes faster than the search goes on must not delay the answer. */
+static void set_overdue(struct read *read)
+{
+	read->last = background_output(read->background)->end;
+}
+
+/* Sets where the search begins: without bytes to be found there is nothing to search. */
+static void begin_search(struct read *read)
 {
 	const struct output_ring *ring = background_output(read->background);
-	uint64_t at = read->after > ring->start ? read->after : ring->start;
-	struct output_piece piece;
 
-	while (read->n_conditions > 0 && read->met == NOT_MET &&
-		output_ring_piece(ring, at, SIZE_MAX, &piece)) {
+	read->searched = ring->end;
+	for (size_t i = 0; i < read->n_conditions; i++)
+		if (read->conditions[i].kind == UNTIL_CONTAINS)
+			read->searched = read->after;
+}
+
+/* What was lost since the last slice parts what was found from what comes. */
+static void skip_lost(struct read *read, uint64_t start)
+{
+	for (size_t i = 0; i < read->n_conditions; i++)
+		memset(read->conditions[i].matched, 0, sizeof(read->conditions[i].matched));
+	read->searched = start;
+}
+
+/* Searches one slice of the output that is kept: all of it would hold up the other clients. */
+static void search(struct read *read)
+{
+	const struct output_ring *ring = background_output(read->background);
+	struct output_piece piece;
+	uint64_t last = end_of_search(read);
+
+	if (read->searched < ring->start)
+		skip_lost(read, ring->start);
+	if (last > read->searched + SEARCH_BYTES)
+		last = read->searched + SEARCH_BYTES;
+	while (read->met == NOT_MET && read->searched < last &&
+		output_ring_piece(ring, read->searched, (size_t)(last - read->searched), &piece)) {
 		feed(read, piece.stream, piece.data);
-		at += piece.data.len;
+		read->searched += piece.data.len;
 	}
+}
+
+static void search_later(struct read *read)
+{
+	loop_share_wait(&read->search, session_share(read->pending.session));
+}
+
+/* A slice may not free its task: the timer answers. */
+static void on_search(void *context)
+{
+	struct read *read = context;
+
+	search(read);
+	if (!is_searched(read))
+		search_later(read);
+	else if (read->met != NOT_MET || is_overdue(read) || read->ended)
+		timer_set(&read->deadline, 0);
+	else if (read->silent)
+		timer_set(&read->quiet, 0);
 }
 
 /* Whether there is something to give to a read without conditions. */
@@ -313,6 +399,7 @@ static bool has_something(const struct read *read)
 
 static void set_quiet(struct read *read)
 {
+	read->silent = false;
 	if (read->silence)
 		timer_set(&read->quiet, read->silence->quiet_ms);
 }
@@ -320,40 +407,48 @@ static void set_quiet(struct read *read)
 static void on_output(void *context, unsigned stream, struct text data)
 {
 	struct read *read = context;
+	const uint64_t end = background_output(read->background)->end;
 
-	feed(read, stream, data);
+	/* Otherwise the search has not come as far yet. */
+	if (read->searched + data.len == end) {
+		feed(read, stream, data);
+		read->searched = end;
+	}
 	if (read->met != NOT_MET || (read->n_conditions == 0 && has_something(read)))
 		finish(read);
 	else
 		set_quiet(read);
 }
 
-/* The end meets the condition that waits for it. */
-static void note_end(struct read *read)
-{
-	for (size_t i = 0; i < read->n_conditions && read->met == NOT_MET; i++)
-		if (read->conditions[i].kind == UNTIL_EXIT)
-			read->met = (int)i;
-}
-
-static void on_ended(void *context)
+static void on_ended(void *context, bool forgotten)
 {
 	struct read *read = context;
 
-	note_end(read);
-	finish(read);
+	read->ended = true;
+	if (forgotten || is_searched(read))
+		finish(read);
 }
 
 static void on_deadline(void *context)
 {
-	finish(context);
+	struct read *read = context;
+
+	if (!is_overdue(read))
+		set_overdue(read);
+	if (is_searched(read))
+		finish(read);
 }
 
 static void on_quiet(void *context)
 {
 	struct read *read = context;
 
-	read->met = (int)(read->silence - read->conditions);
+	if (!is_searched(read)) {
+		read->silent = true;
+		return;
+	}
+	if (read->met == NOT_MET)
+		read->met = (int)(read->silence - read->conditions);
 	finish(read);
 }
 
@@ -375,8 +470,13 @@ static int wait_for_more(
 	read->pending.id_text = TAKE_PTR(request->id_text);
 	LIST_LINK_HEAD(&session->pending, &read->pending, link);
 	session->n_pending++;
-	timer_set(&read->deadline, read->wait_ms);
+	if (read->wait_ms > 0)
+		timer_set(&read->deadline, read->wait_ms);
+	else
+		set_overdue(read);
 	set_quiet(read);
+	if (!is_searched(read))
+		search_later(read);
 	return 0;
 }
 
@@ -386,18 +486,20 @@ static bool answer_or_wait(
 {
 	struct background_info info;
 
-	feed_kept(read);
+	begin_search(read);
+	search(read);
 	background_get_info(read->background, &info);
-	if (info.state == BACKGROUND_ENDED)
-		note_end(read);
-	if (info.state != BACKGROUND_ENDED && read->met == NOT_MET && read->wait_ms > 0 &&
-		(read->n_conditions > 0 || !has_something(read))) {
+	read->ended = info.state == BACKGROUND_ENDED;
+	if (!is_searched(read) || (!read->ended && read->met == NOT_MET && read->wait_ms > 0 &&
+					  (read->n_conditions > 0 || !has_something(read)))) {
 		if (wait_for_more(read, session, request) == 0)
 			return true;
 		session_answer_busy(session, request->id_text,
 			"Too many requests wait; wait for an answer first");
 		return false;
 	}
+	if (read->ended)
+		note_end(read);
 	answer(read, session, request->id_text);
 	return false;
 }
@@ -416,6 +518,7 @@ void method_session_read(struct session *session, struct jsonrpc_request *reques
 	}
 	timer_init(&read->deadline, on_deadline, read);
 	timer_init(&read->quiet, on_quiet, read);
+	read->search = (struct loop_share_task){.act = on_search, .context = read};
 	wrong = read_params(request->params, read);
 	if (wrong)
 		answer_wrong(session, request, wrong);

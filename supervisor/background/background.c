@@ -55,27 +55,10 @@ static void count_bytes(struct background *background, bool more)
 	kept_bytes += bytes;
 }
 
-static void forget(struct background *background)
-{
-	assert(!background->call && LIST_EMPTY(&background->waiting));
-	TAILQ_UNLINK(&all, background, link);
-	timer_cancel(&background->check);
-	count_bytes(background, false);
-	output_ring_free(&background->ring);
-	workspace_access_done(&background->access);
-	tenant_release(background->tenant);
-	free(background->name);
-	free(background->command);
-	free(background->place);
-	free(background->end);
-	free(background);
-}
-
 /* Waiting. */
 
 int background_wait(struct background *background, struct background_waiter *waiter)
 {
-	assert(background->call);
 	if (background->waiters >= LIMIT_SESSION_WAITERS)
 		return -EUSERS;
 	background->waiters++;
@@ -110,10 +93,39 @@ static void tell_ended(struct background *background)
 {
 	struct background_waiter *waiter;
 
+	for (waiter = LIST_FIRST(&background->waiting); waiter; waiter = cursor) {
+		cursor = LIST_NEXT(waiter, link);
+		waiter->ended(waiter->context, false);
+	}
+	cursor = NULL;
+}
+
+/* Those that still search its output are answered now. */
+static void tell_forgotten(struct background *background)
+{
+	struct background_waiter *waiter;
+
 	while ((waiter = LIST_FIRST(&background->waiting))) {
 		background_stop_waiting(waiter);
-		waiter->ended(waiter->context);
+		waiter->ended(waiter->context, true);
 	}
+}
+
+static void forget(struct background *background)
+{
+	assert(!background->call);
+	tell_forgotten(background);
+	TAILQ_UNLINK(&all, background, link);
+	timer_cancel(&background->check);
+	count_bytes(background, false);
+	output_ring_free(&background->ring);
+	workspace_access_done(&background->access);
+	tenant_release(background->tenant);
+	free(background->name);
+	free(background->command);
+	free(background->place);
+	free(background->end);
+	free(background);
 }
 
 static void tell_emptied(const struct workspace *workspace)

@@ -43,7 +43,8 @@ struct background_waiter {
 	struct background *background; /* NULL: it does not wait */
 	/* @data is in the ring already. */
 	void (*output)(void *context, unsigned stream, struct text data);
-	void (*ended)(void *context);
+	/* It has ended. With @forgotten it is not there any more after this. */
+	void (*ended)(void *context, bool forgotten);
 	void *context;
 };
 
@@ -64,7 +65,7 @@ int background_start(struct service *service, struct workspace *workspace,
 /** Returns the one called @id, or NULL. Whether a client may know of it, the caller decides. */
 struct background *background_find(struct text id);
 
-/** Returns 0; -EUSERS if too many wait for it already. It must not have ended. */
+/** Returns 0; -EUSERS if too many wait for it already. */
 int background_wait(struct background *background, struct background_waiter *waiter);
 void background_stop_waiting(struct background_waiter *waiter);
 

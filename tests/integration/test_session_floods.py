@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of one tenant that are to take the memory of the others, and what the others keep."""
+"""Sessions of one tenant that are to take the memory and the time of the others, and what the others keep."""
 
+import select
+
+import procfs
 import pytest
 from cloister_client import Client, RpcError
 from test_sessions import FOREVER, KIB, MIB, WAIT, end, read, start
@@ -69,3 +72,68 @@ def test_ended_sessions_of_others_make_room_last(many):
     # that do not run any more.
     start(last, FOREVER, **large)
     assert "ended" not in states(one) and len(states(one)) == 3
+
+
+def full_session(client, command):
+    """Starts a session that has written 16 MiB, and then does @command."""
+    session = start(client, f"head -c {16 * MIB} /dev/zero | tr '\\0' a; {command}", output_bytes=16 * MIB)
+    assert procfs.eventually(lambda: client.call("session.list")["sessions"][-1]["next"] >= 16 * MIB)
+    return session
+
+
+# Three of them look at each a, and none is met.
+HARD = [{"contains": "a" * 255 + letter} for letter in "bcd"] + [{"contains": "never"}]
+
+
+def begin_searches(client, session):
+    return [client.request("session.read", {"session": session, "max_bytes": 0, "until": HARD}) for _ in range(16)]
+
+
+@pytest.mark.parametrize("command", [FOREVER, "true"])
+def test_a_search_does_not_hold_up_others(many, command):
+    """Requests of another tenant are answered between the parts of a search, long before its end."""
+    attacker, victim = many[:2]
+    session = full_session(attacker, command)
+    if command == "true":
+        read(attacker, session, 16 * MIB, wait_ms=WAIT, until=[{"exit": True}])
+    searches = begin_searches(attacker, session)
+    for _ in range(20):
+        victim.call("workspace.list")
+    assert not select.select([attacker.socket], [], [], 0)[0], "the searches are over already"
+    assert {(answer["met"], answer["next"]) for answer in map(attacker.result, searches)} == {(None, 0)}
+
+
+def test_a_long_search_finds_what_is_there(client, workspace):
+    """From anywhere, at any end of what is searched at once, in what is kept and in what comes."""
+    session = full_session(client, f"echo -n {'b' * 10}; echo listening; {FOREVER}")
+    for after in 0, 1, 5 * MIB + 65532, 16 * MIB - 3:
+        found = read(client, session, after, max_bytes=0, wait_ms=WAIT, until=[*HARD[:3], {"contains": "aab"}])
+        assert found["met"] == (0 if after < 16 * MIB - 255 else 3)
+        found = read(client, session, after, max_bytes=0, wait_ms=WAIT, until=[{"contains": "blistening\n"}])
+        assert found["met"] == 0
+    # The search is at its end before the silence counts.
+    quiet = read(client, session, max_bytes=0, wait_ms=WAIT, until=[*HARD[1:3], {"contains": "never"}, {"quiet_ms": 1}])
+    assert quiet["met"] == 3
+    end(client, session, grace_ms=0)
+
+
+def test_a_search_in_what_is_forgotten_is_answered(many):
+    """The room of an ended session is needed while its output is searched."""
+    client = many[0]
+    session = full_session(client, "true")
+    read(client, session, 16 * MIB, wait_ms=WAIT, until=[{"exit": True}])
+    searches = begin_searches(client, session)
+    for _ in range(3):
+        start(client, FOREVER, output_bytes=16 * MIB)
+    assert {client.result(number)["state"] for number in searches} == {"ended"}
+    assert client.call_error("session.read", {"session": session})
+
+
+def test_a_search_ends_although_output_goes_on(client, workspace):
+    """What comes after the time of a read is over is not searched: a command cannot write faster than that."""
+    session = start(client, "exec tr '\\0' a < /dev/zero", output_bytes=16 * MIB)
+    while read(client, session, max_bytes=0)["lost_bytes"] == 0:
+        pass
+    for wait in 0, 1, 100:
+        assert read(client, session, max_bytes=0, wait_ms=wait, until=HARD)["met"] is None
+    end(client, session, grace_ms=0)
