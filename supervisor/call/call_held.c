@@ -108,8 +108,10 @@ int call_held_told(struct call *call, const struct channel_frame *frame)
 	if (!call->held)
 		return -EBADMSG; /* memory is out: the call ends with its process */
 	call->held_size = held.size;
-	/* After a cancel, or if nothing is to be changed, the end follows. */
-	if (call->state != CALL_RUNNING || (!call->result.patch && held.after.len == 0))
+	/* After a cancel, or without room for the result, or if nothing is to be changed, the end
+	 * follows. */
+	if (call->state != CALL_RUNNING || call->result.dropped ||
+		(!call->result.patch && held.after.len == 0))
 		return 0;
 	if (key_resolves(call->key))
 		resolve(call, key_resolves(call->key));

@@ -522,6 +522,46 @@ static void forget(struct fixture *f, char id)
 	keys_forget(f->service.keys, bytes);
 }
 
+/* There is no room for the result of a patch: it is cancelled, and not let go. */
+static void test_no_room_for_what_is_held(void **state)
+{
+	static char frame[2 * LIMIT_PATH_BYTES], path[LIMIT_PATH_BYTES];
+	struct fixture *f = *state;
+	struct unread_account account;
+	struct call_owner owner = {.done = on_done, .context = f, .unread = &account};
+	struct call_request request = keyed(f, FILE_CALL, 'h', 'd');
+	struct wire_writer writer;
+
+	request.tool = &tools[TOOL_APPLY_PATCH];
+	memset(path, 'x', sizeof(path));
+	unread_open(&account, &f->service.unread);
+	f->answer[0] = '\0';
+	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	unread_count(&account, LIMIT_UNREAD_BYTES);
+	for (uint32_t n = 0; n < 20; n++) {
+		const struct files_patched file = {.index = n,
+			.operation = FILES_UPDATE,
+			.path = {path, sizeof(path)},
+			.found = TEXT_LITERAL("before")};
+
+		writer = wire_writer(frame, sizeof(frame));
+		files_patched_put(&writer, &file);
+		assert_int_equal(give_frame(f, FILES_PATCHED, (struct text){frame, writer.len}), 0);
+	}
+	assert_string_equal(outcome(f), " cancel = running");
+	writer = wire_writer(frame, sizeof(frame));
+	files_held_put(&writer, &(struct files_held){0});
+	assert_int_equal(give_frame(f, FILES_HELD, (struct text){frame, writer.len}), 0);
+	assert_string_equal(outcome(f), " = running");
+	assert_int_equal(end_file(f, TOOL_CANCELLED), 0);
+	assert_string_equal(outcome(f), " leave = BUSY exit");
+	assert_string_equal(arrival(f, 'h', 'd'), "run");
+	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
+	unread_close(&account);
+}
+
 static void test_forget(void **state)
 {
 	struct fixture *f = *state;
@@ -680,6 +720,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_lost_client, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_no_room_for_what_is_held, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_a_share_of_the_queue, set_up_keys, tear_down_keys),
