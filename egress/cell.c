@@ -17,6 +17,7 @@
 
 #define ACCEPTS_AT_ONCE 16 /* of one cell in a turn of the loop */
 #define RESUME_US       100000
+#define DNS_BYTES       (104 * KIB) /* of questions that wait; twice it is the usual default */
 
 struct cell *cell_find(struct egress *egress, uint64_t number)
 {
@@ -318,7 +319,11 @@ static void take_door(struct cell *cell, struct door *door, uint8_t kind, int fd
 
 static void take_dns(struct cell *cell, int fd)
 {
+	const int bytes = DNS_BYTES;
+
 	cell->dns = fd;
+	/* With a large default of the host more would be left than is read at a command's end. */
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	event_assign(
 		&cell->questions, cell->egress->base, fd, EV_READ | EV_PERSIST, dns_serve, cell);
 	event_add(&cell->questions, NULL);

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define FAKE_ADDRESS   0x7f010001U /* 127.1.0.1 */
-#define DATAGRAMS_LEFT 1024        /* the kernel keeps fewer of them for a socket */
+#define DATAGRAMS_LEFT 1024        /* the kernel keeps fewer of them in DNS_BYTES (cell.c) */
 
 /* Returns the reason against @host on both of the ports that are served, or 0. */
 static struct verdict judge(const struct cell *cell, const struct host *host)

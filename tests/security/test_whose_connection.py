@@ -73,6 +73,8 @@ class Workspace:
             listener = stack.enter_context(socket.create_server(("0.0.0.0", 0)))
             dns = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
             dns.bind(("127.0.0.1", 0))
+            # As on a host whose net.core.rmem_default is large (SO_RCVBUFFORCE).
+            dns.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)
             tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             diag = stack.enter_context(socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4))
             running.send_open(1, listener, sockets=egress.PROXY | egress.DNS | egress.DNS_TCP | egress.DIAG,
@@ -228,6 +230,23 @@ def test_what_a_command_has_left(workspace):
     assert sorted(kind for kind, _, _ in kinds) == [egress.DENIED, egress.CALL_ENDED]
     assert [(told["call"], told["reason"]) for kind, _, told in kinds if kind == egress.DENIED] == [(0, "limit")]
     # No question was counted: this is the first refusal of the next command.
+    workspace.victim.connect(workspace.port, "own.test")
+    assert workspace.refused(1) == [(7, "own.test", "not_allowed")]
+    workspace.end(7)
+    assert workspace.link.expect(egress.CALL_ENDED)["denied"] == 1
+
+
+def test_many_questions_that_a_command_has_left(workspace):
+    """More than cloister-egress reads at the end of a command do not wait for the next one."""
+    workspace.end(7)
+    workspace.link.expect(egress.CALL_ENDED)
+    with workspace.late():
+        workspace.attacker.do("asking = socket.socket(type=socket.SOCK_DGRAM); "
+                              f"[asking.sendto({egress.question('bad.test')!r}, ('127.0.0.1', {workspace.dns})) for _ in range(3000)]")
+        workspace.attacker.end()
+        workspace.end(8)
+        workspace.begin(7, workspace.victim)
+    workspace.link.expect(egress.CALL_ENDED)
     workspace.victim.connect(workspace.port, "own.test")
     assert workspace.refused(1) == [(7, "own.test", "not_allowed")]
     workspace.end(7)
