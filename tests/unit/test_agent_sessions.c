@@ -1,0 +1,285 @@
+/* links: cloister-supervisor */
+/* fakes: service clock workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* The sessions of the agent socket, from a client's line to its answer. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/background/background_use.h"
+#include "supervisor/config/config.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define ALICE 1001
+#define BOB   1002
+
+static const char config[] = "[cloister]\n"
+			     "[tenant one]\n"
+			     "users = 1001\n"
+			     "roots = @/root\n"
+			     "managed = yes\n"
+			     "sessions = 3\n"
+			     "sessions_per_workspace = 2\n"
+			     "[tenant two]\n"
+			     "users = 1002\n"
+			     "managed = yes\n"
+			     "sessions = 0\n";
+
+static char id[BACKGROUND_ID_BYTES]; /* of the session that was started last */
+
+static int set_up(void **state)
+{
+	*state = fake_service_new(config);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	/* What still runs ends because nobody has its workspace open, and is forgotten. */
+	for (int i = 0; i < 2; i++)
+		fake_service_pass(*state, 16L * 60 * 1000);
+	assert_int_equal(background_count(NULL), 0);
+	fake_service_free(*state);
+	return 0;
+}
+
+static void note_id(void *context, const struct background *background)
+{
+	struct background_info info;
+
+	(void)context;
+	background_get_info(background, &info);
+	snprintf(id, sizeof(id), "%s", info.id);
+}
+
+/* In a line to a client and from it, '#' stands for the id of the session. */
+static void put_id(const char *text, char *ret, size_t size)
+{
+	size_t len = 0;
+
+	for (; *text; text++)
+		len += (size_t)snprintf(ret + len, size - len, *text == '#' ? "%s" : "%.1s",
+			*text == '#' ? id : text);
+	assert_true(len < size);
+}
+
+static void talk(struct fake_client *client, const char *says, const char *answer)
+{
+	char line[2048], wanted[2048];
+
+	put_id(says ? says : "", line, sizeof(line));
+	put_id(answer ? answer : "", wanted, sizeof(wanted));
+	fake_client_talk(
+		client, &(struct fake_exchange){says ? line : NULL, answer ? wanted : NULL}, 1);
+}
+
+static struct fake_client connect_and_open(struct fake_service *fake, uid_t uid, const char *name)
+{
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, uid, uid);
+	char line[128];
+
+	snprintf(
+		line, sizeof(line), REQUEST("0", "workspace.open", "{\"workspace\":\"%s\"}"), name);
+	talk(&client, line, RESULT("0", "{*}"));
+	return client;
+}
+
+#define START(params)   REQUEST("1", "session.start", params)
+#define READ(params)    REQUEST("2", "session.read", "{\"session\":\"#\"" params "}")
+#define WRITE(params)   REQUEST("3", "session.write", "{\"session\":\"#\"," params "}")
+#define SIGNAL(params)  REQUEST("4", "session.signal", "{\"session\":\"#\"," params "}")
+#define END(params)     REQUEST("5", "session.end", "{\"session\":\"#\"" params "}")
+#define LIST            REQUEST("6", "session.list", "{}")
+#define STARTED         RESULT("1", "{\"session\":\"*\",*}")
+#define WRONG(id, word) ERROR(id, "-32602", "\"message\":\"*" word "*")
+#define CHUNK(at, data) "{\"at\":" at ",\"stream\":\"stdout\",\"data\":\"" data "\"}"
+
+/* From now on its output is read, and the lines that follow have its id. */
+static void has_started(struct fake_client *client)
+{
+	background_foreach(note_id, NULL);
+	fake_service_pass(client->service, 3);
+}
+
+static void start(struct fake_client *client, const char *params)
+{
+	talk(client, params, STARTED);
+	has_started(client);
+}
+
+static void test_a_life(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
+	talk(&client, START("{\"command\":\"cat\",\"name\":\"copy\",\"stdin\":true}"),
+		RESULT("1", "{\"session\":\"*\",\"name\":\"copy\",\"workspace\":\"w\","
+			    "\"lifetime_ms\":28800000,\"output_bytes\":1048576}"));
+	has_started(&client);
+	talk(&client, LIST,
+		RESULT("6", "{\"sessions\":[{\"session\":\"#\",\"name\":\"copy\",\"workspace\":"
+			    "\"w\",\"tenant\":\"one\",\"state\":\"running\",\"command\":\"cat\",*"
+			    "\"kept_from\":0,\"next\":0}]}"));
+	talk(&client, WRITE("\"at\":0,\"data\":\"one\\n\""),
+		RESULT("3", "{\"taken\":4,\"next\":4,\"closed\":false}"));
+	talk(&client, WRITE("\"at\":0,\"data\":\"one\\n\""),
+		RESULT("3", "{\"taken\":4,\"next\":4,\"closed\":false}"));
+	talk(&client, WRITE("\"at\":5,\"data\":\"x\""),
+		ERROR("3", "-32602",
+			"\"message\":\"at is beyond *\",\"data\":{\"code\":"
+			"\"INVALID_ARGUMENTS\",\"next\":4}"));
+	talk(&client, READ(""), RESULT("2", "{*\"chunks\":[" CHUNK("0", "one\\n") "],*}"));
+	talk(&client, READ(",\"after\":4"), RESULT("2", "{*\"chunks\":[],*\"next\":4*}"));
+	talk(&client, READ(",\"after\":5"),
+		ERROR("2", "-32602", "*\"data\":{\"code\":\"INVALID_ARGUMENTS\",\"next\":4}"));
+	talk(&client, END(",\"grace_ms\":0"), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
+	talk(&client, END(""), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
+	talk(&client, READ(",\"after\":4"), RESULT("2", "{*\"state\":\"ended\"*\"end\":{*}*}"));
+	talk(&client, SIGNAL("\"signal\":\"INT\""), RESULT("4", "{\"sent\":false}"));
+	talk(&client, WRITE("\"data\":\"x\""),
+		RESULT("3", "{\"taken\":0,\"next\":4,\"closed\":true}"));
+	/* It is forgotten. */
+	fake_service_pass(*state, 10L * 60 * 1000 + 1);
+	talk(&client, READ(""), ERROR("2", "-32000", NAMED("SESSION_NOT_FOUND")));
+	fake_client_close(&client);
+}
+
+static void test_waiting(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	start(&client, START("{\"command\":\"hang\",\"output_bytes\":1024}"));
+	talk(&client, READ(",\"wait_ms\":1000"), NULL);
+	fake_workers_write("first");
+	talk(&client, NULL, RESULT("2", "{*\"chunks\":[" CHUNK("0", "first") "],*}"));
+	talk(&client, READ(",\"after\":5,\"wait_ms\":1000,\"until\":[{\"contains\":\"second\"}]"),
+		NULL);
+	fake_workers_write("sec");
+	fake_service_run(*state);
+	fake_workers_write("ond");
+	talk(&client, NULL, RESULT("2", "{*\"chunks\":[" CHUNK("5", "second") "],*\"met\":0*}"));
+	talk(&client, READ(",\"wait_ms\":9000,\"until\":[{\"exit\":true},{\"quiet_ms\":300}]"),
+		NULL);
+	fake_service_pass(*state, 301);
+	talk(&client, NULL, RESULT("2", "{*\"met\":1*}"));
+	talk(&client, READ(",\"wait_ms\":500,\"until\":[{\"contains\":\"no\"}]"), NULL);
+	fake_service_pass(*state, 501);
+	talk(&client, NULL, RESULT("2", "{*\"met\":null*}"));
+	talk(&client, READ(",\"wait_ms\":9000,\"encoding\":\"base64\",\"until\":[{\"exit\":true}]"),
+		NULL);
+	talk(&client, SIGNAL("\"signal\":\"TERM\",\"to\":\"all\""), "{*\"id\":*}\n{*\"id\":*}");
+	/* A client that leaves while it waits. */
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, READ(",\"wait_ms\":9000"), NULL);
+	fake_client_close(&client);
+}
+
+static void test_limits_and_others(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w"), second, other;
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
+	second = connect_and_open(*state, ALICE, "v");
+	start(&second, START("{\"command\":\"hang\"}"));
+	talk(&second, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
+	talk(&second, START("{\"command\":\"rm -rf /\"}"),
+		ERROR("1", "-32000", NAMED("COMMAND_BLOCKED")));
+	/* Another connection of the tenant may use it, another tenant may not. */
+	talk(&client, READ(""), RESULT("2", "{*}"));
+	other = connect_and_open(*state, BOB, "w");
+	talk(&other, READ(""), ERROR("2", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&other, WRITE("\"data\":\"x\""), ERROR("3", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&other, SIGNAL("\"signal\":\"KILL\""),
+		ERROR("4", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&other, END(""), ERROR("5", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&other, LIST, RESULT("6", "{\"sessions\":[]}"));
+	talk(&other, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
+	fake_client_close(&client);
+	fake_client_close(&second);
+	/* Nobody has the workspaces open: sessions end in their time. */
+	fake_service_pass(*state, 15L * 60 * 1000 + 1);
+	assert_int_equal(background_count(NULL), 0);
+	fake_client_close(&other);
+}
+
+static void test_what_ends_them(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	start(&client, START("{\"command\":\"hang\",\"lifetime_ms\":5000}"));
+	fake_service_pass(*state, 5001);
+	talk(&client, READ(""), RESULT("2", "{*\"ended_by\":\"lifetime\"*}"));
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, REQUEST("7", "workspace.remove", "{\"workspace\":\"w\"}"),
+		RESULT("7", "{*}"));
+	talk(&client, READ(""), ERROR("2", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"v\"}"), RESULT("0", "{*}"));
+	start(&client, START("{\"command\":\"hang\"}"));
+	fake_service_reconfigure(*state, "[cloister]\n[tenant two]\nusers = 1002\nmanaged = yes\n");
+	background_reload(((struct fake_service *)*state)->service.config);
+	fake_service_run(*state);
+	assert_int_equal(background_count(NULL), 0);
+	fake_client_close(&client);
+}
+
+static void test_mistakes_are_named(void **state)
+{
+	static const struct {
+		const char *says, *answer;
+	} mistakes[] = {
+		{START("{}"), WRONG("1", "command")},
+		{START("{\"command\":\"x\",\"name\":\"\"}"), WRONG("1", "name")},
+		{START("{\"command\":\"x\",\"stdin\":1}"), WRONG("1", "stdin")},
+		{START("{\"command\":\"x\",\"output_bytes\":1}"), WRONG("1", "output_bytes")},
+		{START("{\"command\":\"x\",\"lifetime_ms\":0}"), WRONG("1", "lifetime_ms")},
+		{START("{\"command\":\"x\",\"env\":{\"A B\":\"c\"}}"), WRONG("1", "env")},
+		{START("{\"command\":\"x\",\"workspace\":1}"), WRONG("1", "workspace")},
+		{START("{\"command\":\"x\",\"workspace\":\"no\"}"),
+			ERROR("1", "-32000", NAMED("WORKSPACE_NOT_FOUND"))},
+		{REQUEST("2", "session.read", "{}"), WRONG("2", "session")},
+		{READ(",\"after\":-1"), WRONG("2", "after")},
+		{READ(",\"max_bytes\":1048577"), WRONG("2", "max_bytes")},
+		{READ(",\"wait_ms\":300001"), WRONG("2", "wait_ms")},
+		{READ(",\"encoding\":\"latin-1\""), WRONG("2", "encoding")},
+		{READ(",\"until\":{}"), WRONG("2", "until")},
+		{READ(",\"until\":[{\"exit\":true,\"quiet_ms\":1}]"), WRONG("2", "until")},
+		{READ(",\"until\":[{\"contains\":\"\"}]"), WRONG("2", "contains")},
+		{READ(",\"until\":[{\"quiet_ms\":0}]"), WRONG("2", "quiet_ms")},
+		{WRITE("\"at\":-1"), WRONG("3", "at")},
+		{WRITE("\"data\":\"?\",\"encoding\":\"base64\""), WRONG("3", "data")},
+		{SIGNAL("\"signal\":\"STOP\""), WRONG("4", "signal")},
+		{SIGNAL("\"signal\":\"INT\",\"to\":\"foreground\""), WRONG("4", "to")},
+		{END(",\"grace_ms\":60001"), WRONG("5", "grace_ms")},
+		{NOTIFICATION("session.start", "{\"command\":\"hang\"}"), NULL},
+		{NOTIFICATION("session.end", "{\"session\":\"#\"}"), NULL},
+	};
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++)
+		talk(&client, mistakes[i].says, mistakes[i].answer);
+	assert_int_equal(background_count(NULL), 0);
+	fake_client_close(&client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_limits_and_others, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_ends_them, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
