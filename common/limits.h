@@ -212,7 +212,7 @@
 #define LIMIT_MEMORY_MIN_BYTES      (16 * MIB) /* with less, not even a shell starts */
 #define LIMIT_WEIGHT_MAX            10000      /* cpu.weight and io.weight, cgroups(7) */
 #define LIMIT_MOUNTINFO_BYTES       (4 * MIB)
-#define LIMIT_CGROUPS_PER_WORKSPACE 128 /* of 80 commands and the cell, and as many more */
+#define LIMIT_CGROUPS_PER_WORKSPACE 162 /* of 80 commands and the cell, and as many more */
 #define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
 /* Workspaces with network = egress (supervisor/workspace/workspace_network.c). */

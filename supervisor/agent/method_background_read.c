@@ -46,7 +46,8 @@ struct read {
 	uint64_t searched; /* the conditions have seen the output before this cursor */
 	uint64_t last;     /* output after this cursor came when the time was over */
 	struct loop_share_task search;
-	bool ended;  /* the session: what it has written is searched, and then answered */
+	bool watching; /* counted in the client's session: more output is waited for */
+	bool ended; /* the background session: what it has written is searched, and then answered */
 	bool silent; /* for as long as a condition says, but not all is searched */
 };
 
@@ -262,8 +263,18 @@ static void answer(const struct read *read, struct session *session, const char 
 	session_answer_end(session, &json);
 }
 
+static void stop_watching(struct read *read)
+{
+	if (!read->watching)
+		return;
+	assert(read->pending.session->n_watching > 0);
+	read->pending.session->n_watching--;
+	read->watching = false;
+}
+
 static void forget(struct read *read)
 {
+	stop_watching(read);
 	background_stop_waiting(&read->waiter);
 	timer_cancel(&read->deadline);
 	timer_cancel(&read->quiet);
@@ -425,6 +436,7 @@ static void on_ended(void *context, bool forgotten)
 	struct read *read = context;
 
 	read->ended = true;
+	stop_watching(read);
 	if (forgotten || is_searched(read))
 		finish(read);
 }
@@ -470,6 +482,8 @@ static int wait_for_more(
 	read->pending.id_text = TAKE_PTR(request->id_text);
 	LIST_LINK_HEAD(&session->pending, &read->pending, link);
 	session->n_pending++;
+	read->watching = !read->ended;
+	session->n_watching += read->watching;
 	if (read->wait_ms > 0)
 		timer_set(&read->deadline, read->wait_ms);
 	else

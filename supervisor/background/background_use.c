@@ -70,7 +70,8 @@ void background_get_info(const struct background *background, struct background_
 		.age_ms = (clock_now() - background->began) / CLOCK_NS_PER_MS,
 		.lifetime_ms = background->lifetime_ms,
 		.taken = background->taken,
-		.input_over = !background->call || !background->has_input || background->eof,
+		.input_over = !background->call || !background->has_input || background->eof ||
+			      call_input_is_closed(background->call),
 		.end = end_of(background),
 	};
 }
@@ -100,7 +101,7 @@ int background_write(
 		return r;
 	eof = eof && once.whole;
 	*ret_taken = once.skip + once.take;
-	if (background->eof)
+	if (background->eof || call_input_is_closed(background->call))
 		return once.take > 0 ? -EPIPE : 0;
 	if (once.take == 0 && !eof)
 		return 0;

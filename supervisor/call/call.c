@@ -683,6 +683,11 @@ size_t call_input_room(const struct call *call)
 	return left < room ? (size_t)left : room;
 }
 
+bool call_input_is_closed(const struct call *call)
+{
+	return !call->input || command_input_is_closed(call->input);
+}
+
 void call_pause_output(struct call *call)
 {
 	call->paused = true;

@@ -140,6 +140,9 @@ size_t call_pending_input(const struct call *call);
  */
 size_t call_input_room(const struct call *call);
 
+/** Whether the command is known to take no more input: what it closed is found out by writing. */
+bool call_input_is_closed(const struct call *call);
+
 /** Stops or resumes reading the command's output, because the client does not or does read. */
 void call_pause_output(struct call *call);
 void call_resume_output(struct call *call);

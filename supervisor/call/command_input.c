@@ -195,6 +195,11 @@ size_t command_input_parts(const struct command_input *input)
 	return input->n_parts;
 }
 
+bool command_input_is_closed(const struct command_input *input)
+{
+	return input->closed;
+}
+
 void command_input_free(struct command_input *input)
 {
 	if (!input)

@@ -53,6 +53,9 @@ size_t command_input_pending(const struct command_input *input);
 /** Returns in how many parts they were added; each takes memory of its own. */
 size_t command_input_parts(const struct command_input *input);
 
+/** Whether the command takes no more: it has closed its input, or has ended. */
+bool command_input_is_closed(const struct command_input *input);
+
 /**
  * The command has ended, or will not begin: closes the pipe, and tells the owner of all parts that
  * were not taken.

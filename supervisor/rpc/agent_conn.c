@@ -545,7 +545,7 @@ size_t agent_conns_calls(void)
 	size_t n = 0;
 
 	LIST_FOREACH (conn, &connections, entry)
-		n += session_calls(conn->session) + (evbuffer_get_length(conn->output) > 0);
+		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0);
 	return n;
 }
 

@@ -563,6 +563,11 @@ size_t session_calls(const struct session *session)
 	return session->n_calls + session->n_pending;
 }
 
+size_t session_calls_to_end(const struct session *session)
+{
+	return session_calls(session) - session->n_watching;
+}
+
 void session_pause_output(struct session *session, bool pause)
 {
 	struct session_call *call;

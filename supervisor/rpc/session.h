@@ -80,6 +80,11 @@ struct loop_share_flow *session_share(const struct session *session);
 
 /** Returns the number of calls that are not answered. */
 size_t session_calls(const struct session *session);
+/**
+ * The same without the reads that wait for what a background session writes, which may take as long
+ * as that runs.
+ */
+size_t session_calls_to_end(const struct session *session);
 
 /**
  * Stops or resumes reading commands' output, because the client does not or does read its answers.

@@ -112,7 +112,8 @@ struct session {
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
-	size_t bytes; /* memory that the requests of calls take */
+	size_t n_watching; /* of n_pending: they wait for what a session writes */
+	size_t bytes;      /* memory that the requests of calls take */
 	/* the part of it from the memory that every connection has */
 	size_t beyond;
 	size_t request_bytes;            /* memory of the current request */

@@ -164,6 +164,19 @@ def test_input_is_taken_once(client, workspace):
     assert (got, lost) == (b"hello world\n!", 0)
 
 
+def test_a_closed_input_is_told(client, workspace):
+    """The command closes its input: what is written then is found out to go nowhere."""
+    session = start(client, f"exec <&-; echo ready; {FOREVER}", stdin=True)
+    until(client, session, "ready")
+    answer = client.call("session.write", {"session": session, "data": "x"})
+    assert answer["taken"] == 1
+    assert procfs.eventually(lambda: client.call("session.write", {"session": session})["closed"])
+    assert client.call("session.write", {"session": session, "data": "x"}) == {"taken": 0, "next": 1, "closed": True}
+    assert client.call("session.write", {"session": session, "at": 0, "data": "x"}) == {
+        "taken": 1, "next": 1, "closed": True}, "as before"
+    end(client, session, grace_ms=0)
+
+
 def test_input_is_bounded(client, workspace):
     """A command that does not read takes no more than a bound, and what was taken is said exactly."""
     session = start(client, "until [ -e go ]; do sleep 0.1; done; wc -c", stdin=True)
@@ -487,6 +500,21 @@ def test_shutdown_ends_sessions(start_daemon, marker):
         session = start(client, f"echo ready; sleep 600; : {marker}")
         until(client, session, "ready")
         waiting = client.request("session.read", {"session": session, "after": 6, "wait_ms": WAIT})
+        daemon.process.send_signal(signal.SIGTERM)
+        assert client.result(waiting)["end"]["output"]["ended_by"] == "shutdown"
+    assert daemon.process.wait() == 0
+    assert not procfs.having(marker)
+
+
+def test_a_drain_does_not_wait_for_readers(start_daemon, account, area, marker):
+    """Calls have time to end by themselves. A session has not, and so a read that waits for it has not either."""
+    daemon = start_daemon(config=f"[cloister]\ndrain_time = 10min\n[tenant t]\nusers = {account.name}\nroots = {area.path}\n")
+    with daemon.connect() as client:
+        daemon.new_workspace(client)
+        session = start(client, f"echo ready; sleep 600; : {marker}")
+        until(client, session, "ready")
+        waiting = client.request("session.read", {"session": session, "after": 6, "wait_ms": 300000})
+        assert data(read(client, session)) == "ready\n", "the read before waits by now"
         daemon.process.send_signal(signal.SIGTERM)
         assert client.result(waiting)["end"]["output"]["ended_by"] == "shutdown"
     assert daemon.process.wait() == 0
