@@ -13,6 +13,14 @@ import egress
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 
+def validity(days):
+    """OpenSSL before 3.4 takes no dates, and later ones no negative number of days."""
+    about = subprocess.run(["openssl", "x509", "-help"], capture_output=True, text=True).stderr
+    if days < 0 and "-not_after" in about:
+        return "-not_before", "20200101000000Z", "-not_after", "20200102000000Z"
+    return "-days", str(days)
+
+
 class Authority:
     def __init__(self, directory, name="cloister test CA"):
         self.directory = pathlib.Path(directory)
@@ -29,8 +37,8 @@ class Authority:
         kind = "IP" if name.replace(".", "").isdigit() else "DNS"
         (self.directory / "extensions").write_text(f"subjectAltName = {kind}:{name}\n")
         self._openssl("req", *KEY, "-nodes", "-subj", "/CN=host", "-keyout", "host.key", "-out", "host.csr")
-        self._openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days",
-                      str(days), "-extfile", "extensions", "-out", "host.pem")
+        self._openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                      *validity(days), "-extfile", "extensions", "-out", "host.pem")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.directory / "host.pem", self.directory / "host.key")
         return context
