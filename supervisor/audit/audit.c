@@ -14,6 +14,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_digest.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/call/call_name.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/peer_auth.h"

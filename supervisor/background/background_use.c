@@ -10,6 +10,8 @@
 #include "supervisor/background/input_once.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_info.h"
+#include "supervisor/call/call_session.h"
 #include "supervisor/config/tenant.h"
 
 #include <errno.h>

@@ -522,42 +522,6 @@ void call_cancel(struct call *call, enum ended_by cause)
 		happen(call, CALL_CANCEL, (struct call_event_data){.cause = cause});
 }
 
-void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms)
-{
-	if (call->state == CALL_ENDING && grace_ms < call->grace_ms) {
-		int64_t left = call->timer.due - clock_now();
-
-		call->grace_ms = grace_ms;
-		if (grace_ms * CLOCK_NS_PER_MS < left)
-			timer_set(&call->timer, grace_ms);
-		return;
-	}
-	if (call->state == CALL_WAITING || call->state == CALL_RUNNING)
-		call->grace_ms = grace_ms;
-	call_cancel(call, cause);
-}
-
-int call_signal(struct call *call, uint8_t number)
-{
-	char payload[1];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	if (call->state != CALL_RUNNING && call->state != CALL_ENDING)
-		return -ESRCH;
-	/* A worker that does not read has no more waiting for it, however many are sent. */
-	if (call->n_signals >= LIMIT_SESSION_SIGNALS) {
-		if (!workspace_has_heard(call->workspace, &call->entry, call->signalled_at))
-			return -EAGAIN;
-		call->n_signals = 0;
-	}
-	call->n_signals++;
-	command_signal_put(&writer, number);
-	workspace_send_worker(call->workspace, COMMAND_SIGNAL, call->entry.call,
-		(struct text){payload, writer.len}, NULL, 0);
-	call->signalled_at = workspace_said(call->workspace, &call->entry);
-	return 0;
-}
-
 void call_enter(struct call *call)
 {
 
@@ -670,24 +634,6 @@ size_t call_pending_input(const struct call *call)
 	return call->input ? command_input_pending(call->input) : 0;
 }
 
-size_t call_input_room(const struct call *call)
-{
-	size_t pending = call_pending_input(call), room;
-	uint64_t left;
-
-	if (!call->input || pending >= LIMIT_INPUT_BYTES ||
-		command_input_parts(call->input) >= LIMIT_SESSION_INPUTS)
-		return 0;
-	room = LIMIT_INPUT_BYTES - pending;
-	left = service_memory_left(call->service, call->request.tenant->usage, 0);
-	return left < room ? (size_t)left : room;
-}
-
-bool call_input_is_closed(const struct call *call)
-{
-	return !call->input || command_input_is_closed(call->input);
-}
-
 void call_pause_output(struct call *call)
 {
 	call->paused = true;
@@ -711,50 +657,4 @@ void call_foreach(void (*each)(void *context, struct call *call), void *context)
 		each(context, call);
 	}
 	cursor = NULL;
-}
-
-/* Returns the argument that people want to see in a list of calls. */
-static struct text subject_of(const struct call_request *request)
-{
-	switch (request->tool->id) {
-	case TOOL_RUN_COMMAND:
-		return request->args.command;
-	case TOOL_SEARCH_FILES:
-		return request->args.pattern;
-	default:
-		return text_from(request->path);
-	}
-}
-
-const char *call_state_name(enum call_state state)
-{
-	static const char *const names[CALL_STATES] = {
-		[CALL_WAITING] = "waiting",
-		[CALL_RUNNING] = "running",
-		[CALL_ENDING] = "ending",
-		[CALL_KILLED] = "killed",
-		[CALL_SUMMING] = "summing",
-		[CALL_OVER] = "over",
-		[CALL_RECORDING] = "recording",
-		[CALL_JOINED] = "joined",
-	};
-
-	return names[state];
-}
-
-void call_get_info(const struct call *call, struct call_info *ret)
-{
-	*ret = (struct call_info){
-		.id = call->entry.call,
-		.tool = call->request.tool->name,
-		.state = call->state,
-		.subject = subject_of(&call->request),
-		.workspace = call->workspace,
-		.tenant = call->request.tenant,
-		.request = &call->request,
-		.session = call->request.session.id,
-		.age_ms = (int64_t)(call_elapsed_us(call) / 1000),
-		.timeout_ms = call_timeout_ms(&call->request),
-		.is_command = call_is_command(call),
-	};
 }

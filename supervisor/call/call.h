@@ -44,21 +44,6 @@ enum call_state {
 	CALL_STATES,
 };
 
-/* A view of a call for readers outside, at one moment. */
-struct call_info {
-	uint64_t id;
-	const char *tool;
-	enum call_state state;
-	struct text subject; /* borrowed: its command, or the path or pattern that it uses */
-	const struct workspace *workspace;  /* borrowed */
-	const struct tenant *tenant;        /* borrowed: as configured when the call came */
-	const struct call_request *request; /* borrowed */
-	const char *session;                /* borrowed: the id of its session; NULL: it has none */
-	int64_t age_ms;
-	int64_t timeout_ms; /* counted from its beginning */
-	bool is_command;
-};
-
 struct call_owner {
 	/* The call is over: write its answer. The call is freed afterwards. */
 	void (*done)(void *context, const struct observation *observation);
@@ -108,18 +93,6 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 void call_cancel(struct call *call, enum ended_by cause);
 
 /**
- * Like call_cancel(), for a command, with @grace_ms from SIGTERM to SIGKILL. If it is ending
- * already, its time is shortened to that.
- */
-void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
-
-/**
- * Sends the signal @number to the processes of a command. Returns 0; -ESRCH if it does not run;
- * -EAGAIN if its worker has not read those that were sent before.
- */
-int call_signal(struct call *call, uint8_t number);
-
-/**
  * Detaches the owner, which no longer wants an answer: it is not called again, and no result is
  * kept for it. The call still ends by itself or when it is cancelled.
  */
@@ -134,15 +107,6 @@ int call_add_input(struct call *call, struct text text, bool eof, char **label);
 /** Returns the bytes of input that the call has not taken. */
 size_t call_pending_input(const struct call *call);
 
-/**
- * Returns how many bytes of input may be added now without somebody who waits until they are taken:
- * what is kept is bounded in bytes and in parts, and by the memory of the tenant and of all.
- */
-size_t call_input_room(const struct call *call);
-
-/** Whether the command is known to take no more input: what it closed is found out by writing. */
-bool call_input_is_closed(const struct call *call);
-
 /** Stops or resumes reading the command's output, because the client does not or does read. */
 void call_pause_output(struct call *call);
 void call_resume_output(struct call *call);
@@ -151,8 +115,3 @@ void call_resume_output(struct call *call);
  * Gives every call in flight, the oldest first, to @each, which may cancel that call and no other.
  */
 void call_foreach(void (*each)(void *context, struct call *call), void *context);
-
-void call_get_info(const struct call *call, struct call_info *ret);
-
-/** The state as the protocol writes it. Static. */
-const char *call_state_name(enum call_state state);

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/config/config.h"
 #include "supervisor/workspace/workspaces.h"
 

@@ -5,6 +5,7 @@
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/call/call_name.h"
 #include "supervisor/rpc/session_state.h"
 

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/control/control.h"
 #include "supervisor/daemon/config_reload.h"
 

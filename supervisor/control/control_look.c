@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"

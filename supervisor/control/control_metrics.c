@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log_writer.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
 
 /* Causes @event for a call of @kind in its present state. */

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "supervisor/call/call_info.h"
 #include "tests/lib/call_fixture.h"
 
 /* The first cause is reported, if it is what ended the command. */

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/patch_parts.h"
 
 #define CALL  0x2a
 #define FIRST "Ua\nH\n-a|\n+A|\n"
@@ -50,26 +51,14 @@ int fstatat(int dir, const char *name, struct stat *ret, int flags)
 
 static struct file_patch *begin(const struct root *root, const char *parts, bool look)
 {
-	static char buffer[1024];
-	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
-	struct text rest = text_from(parts);
+	struct text encoded = encode_parts(parts);
 	struct file_patch *patch;
 
-	while (rest.len > 0) {
-		struct text line = text_take(&rest, '\n');
-		char copy[256];
-
-		assert_true(line.len > 0 && line.len < sizeof(copy));
-		for (size_t i = 1; i < line.len; i++)
-			copy[i] = line.data[i] == '|' ? '\n' : line.data[i];
-		wire_put_u8(&writer, (uint8_t)line.data[0]);
-		wire_put_text(&writer, (struct text){copy + 1, line.len - 1});
-	}
 	assert_int_equal(
-		file_patch_begin(root, &(struct files_patch){.size = writer.len, .look = look},
+		file_patch_begin(root, &(struct files_patch){.size = encoded.len, .look = look},
 			CALL, &patch),
 		0);
-	file_patch_append(patch, buffer, writer.len);
+	file_patch_append(patch, encoded.data, encoded.len);
 	return patch;
 }
 

@@ -14,30 +14,7 @@
 
 #include <cmocka.h>
 
-static char buffer[4096];
-
-/*
- * Encodes parts from lines of a type and a text, in which "|" is a newline: "Uf\nH\n-a|\n". Returns
- * the encoded parts.
- */
-static struct text encode(const char *parts)
-{
-	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
-	struct text rest = text_from(parts);
-
-	while (rest.len > 0) {
-		struct text line = text_take(&rest, '\n');
-		char copy[256];
-
-		assert_true(line.len > 0 && line.len < sizeof(copy));
-		for (size_t i = 1; i < line.len; i++)
-			copy[i] = line.data[i] == '|' ? '\n' : line.data[i];
-		wire_put_u8(&writer, (uint8_t)line.data[0]);
-		wire_put_text(&writer, (struct text){copy + 1, line.len - 1});
-	}
-	assert_true(wire_writer_ok(&writer));
-	return (struct text){buffer, writer.len};
-}
+#include "tests/lib/patch_parts.h"
 
 static void test_read(void **state)
 {
@@ -45,7 +22,7 @@ static void test_read(void **state)
 
 	(void)state;
 	assert_int_equal(
-		patch_read(&patch, encode("Aa\n+x|y|\nDb\nUc\nMd\nUe\nH\n@k\n-a|\nE\n")), 0);
+		patch_read(&patch, encode_parts("Aa\n+x|y|\nDb\nUc\nMd\nUe\nH\n@k\n-a|\nE\n")), 0);
 	assert_int_equal(patch.n_files, 4);
 	assert_int_equal(patch.files[0].operation, FILES_ADD);
 	assert_true(text_equal(patch.files[0].lines, TEXT_LITERAL("x\ny\n")));
@@ -66,7 +43,7 @@ static void test_read_refuses(void **state)
 		"Ua\nH\n-a|\nMb\n", "Ua\nMb\nMc\n", "Aa\n-a|\n", "Aa\n+a|\n+b|\n", "Aa\nMb\n",
 		"Da\n-a|\n", "U\n", "Ua\nM\n", "Aa\n+a\n", "Xa\n", "Ua\nH\n-a|\n-b|\n",
 		"Ua\nH\n@\n-a|\n", "Ua\nH\n@a|b\n-a|\n", "Ua\nH\n-a|\nE\nE\n", "Ua\nH\nH\n-a|\n"};
-	struct text whole = encode("Ua\nH\n-a|\n+b|\n");
+	struct text whole = encode_parts("Ua\nH\n-a|\n+b|\n");
 	struct patch patch;
 
 	(void)state;
@@ -75,11 +52,11 @@ static void test_read_refuses(void **state)
 			assert_int_equal(
 				patch_read(&patch, (struct text){whole.data, len}), -EBADMSG);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		if (patch_read(&patch, encode(wrong[i])) != -EBADMSG)
+		if (patch_read(&patch, encode_parts(wrong[i])) != -EBADMSG)
 			fail_msg("%s", wrong[i]);
 }
 
-/* Applies the hunks, in the form of encode() without the file, to @original. */
+/* Applies the hunks, in the form of encode_parts() without the file, to @original. */
 static bool apply(const char *hunks, const char *original, size_t room,
 	struct patch_outcome *outcome, struct patch_failure *failure)
 {
@@ -88,7 +65,7 @@ static bool apply(const char *hunks, const char *original, size_t room,
 	bool made;
 
 	snprintf(parts, sizeof(parts), "Uf\n%s", hunks);
-	assert_int_equal(patch_read(&patch, encode(parts)), 0);
+	assert_int_equal(patch_read(&patch, encode_parts(parts)), 0);
 	made = patch_apply(&patch.files[0], text_from(original), room, outcome, failure);
 	patch_done(&patch);
 	return made;

@@ -8,6 +8,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/call/call_info.h"
 #include "supervisor/workspace/workspace.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What sessions, whose owner is not a client, do with a call besides what every owner does. */
+
+#include "supervisor/call/call.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Like call_cancel(), for a command, with @grace_ms from SIGTERM to SIGKILL. If it is ending
+ * already, its time is shortened to that.
+ */
+void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
+
+/**
+ * Sends the signal @number to the processes of a command. Returns 0; -ESRCH if it does not run;
+ * -EAGAIN if its worker has not read those that were sent before.
+ */
+int call_signal(struct call *call, uint8_t number);
+
+/**
+ * Returns how many bytes of input may be added now without somebody who waits until they are taken:
+ * what is kept is bounded in bytes and in parts, and by the memory of the tenant and of all.
+ */
+size_t call_input_room(const struct call *call);
+
+/** Whether the command is known to take no more input: what it closed is found out by writing. */
+bool call_input_is_closed(const struct call *call);
