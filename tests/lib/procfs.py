@@ -186,6 +186,12 @@ def mounts_below(path):
     return [line for line in mounts() if f" {path}/" in line]
 
 
+def cpu_seconds(pid):
+    """The CPU time of the process and of the children it has waited for."""
+    times = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:15]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
 def eventually(condition, seconds=SOON, interval=0.02):
     """Waits until condition() is true. Returns its value, which is false when the time is over."""
     deadline = time.monotonic() + seconds
