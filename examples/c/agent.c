@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define ROUNDS 25
 
@@ -251,6 +252,9 @@ static int connect_model(struct agent *agent)
 		port = evhttp_uri_get_port(agent->uri);
 	agent->model = evhttp_connection_base_new(
 		agent->base, NULL, evhttp_uri_get_host(agent->uri), port);
+	/* libevent tries the first address only, and Ollama serves the IPv4 one */
+	if (strcmp(evhttp_uri_get_host(agent->uri), "localhost") == 0)
+		evhttp_connection_set_family(agent->model, AF_INET);
 	/* the model may be slow on a small machine */
 	evhttp_connection_set_timeout(agent->model, 600);
 	return agent->model ? 0 : -1;

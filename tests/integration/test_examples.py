@@ -138,6 +138,17 @@ def test_an_example_agent_takes_ollamas_own_forms_of_its_host(packages, area, da
     assert len(model.requests) == 1
 
 
+def test_an_example_agent_finds_localhost_behind_its_address_of_ipv6(packages, area, daemon):
+    """As Debian's /etc/hosts has it. libevent tries the first address only."""
+    hosts = area.new_directory("hosts") / "hosts"
+    hosts.write_text("::1 localhost\n127.0.0.1 localhost\n")
+    own = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"mount --bind {hosts} /etc/hosts && exec \"$@\"", "sh"]
+    with ModelServer([{"role": "assistant", "content": "done"}]) as model:
+        done = start([*own, *in_c(packages)], area, daemon, model, area.new_directory(), "go on",
+                     OLLAMA_HOST=f"localhost:{model.server.server_port}")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_asks_a_server_of_https_by_tls_only(packages, area, daemon, example):
     with ModelServer([{"role": "assistant", "content": "done"}]) as model:
