@@ -176,7 +176,7 @@ PTY = "import os, pty, sys, time; pid, master = pty.fork(); "  # a terminal that
     ("vim", "vim x"),
     ("vim", "vim -u NONE x | cat"),
     ("script", "script -qc 'npm init' /dev/null"),
-    ("script", "script -qc 'less /etc/passwd' /dev/null"),
+    ("less", "script -qc 'less /etc/passwd' /dev/null"),
     ("python3", f"python3 -c '{PTY}os.execlp(\"sh\", \"sh\", \"-c\", \"read answer < /dev/tty\") if pid == 0 else os.wait()' | cat"),
     ("python3", f"python3 -c '{PTY}os.execlp(\"cat\", \"cat\") if pid == 0 else os.wait()'"),
 ])

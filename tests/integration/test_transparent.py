@@ -53,6 +53,13 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def finish(self):
+        super().finish()
+        if isinstance(self.connection, ssl.SSLSocket):
+            # OpenSSL 3, which apt 3.0 uses, takes an end without a word for an answer that was cut off.
+            with contextlib.suppress(OSError):
+                self.connection.unwrap()
+
 
 def fill(root):
     """What the server has: a page, a repository of git, and one of Debian packages."""
