@@ -306,7 +306,9 @@
 #define LIMIT_SESSION_UNTIL_BYTES   256  /* of bytes to be found */
 #define LIMIT_SESSION_WAITERS       16   /* requests that wait for one session */
 #define LIMIT_SESSION_INPUTS        1024 /* parts of input that one command has not taken */
-#define LIMIT_SESSION_SIGNALS       32   /* that a worker is not known to have read */
+#define LIMIT_SESSION_SIGNALS       32 /* and new sizes, that a worker is not known to have read */
+#define LIMIT_TERMINAL_SIDE         4096 /* rows, and columns, of a terminal */
+#define LIMIT_TERMINAL_REST_MS      2000 /* for room for what was written on one before its end */
 #define LIMIT_SESSION_WAIT_MS       300000
 #define LIMIT_SESSION_GRACE_MS      60000 /* from SIGTERM to SIGKILL, where session.end gives it */
 #define LIMIT_SESSION_TIME_MS       (7ULL * 24 * 3600000) /* of lifetime, idleness and the like */

@@ -9,6 +9,30 @@
 #include <stdint.h>
 #include <sys/wait.h>
 
+static struct command_terminal get_terminal(struct wire_reader *reader)
+{
+	struct command_terminal terminal;
+
+	terminal.rows = wire_get_u32(reader);
+	terminal.cols = wire_get_u32(reader);
+	return terminal;
+}
+
+static bool is_size(const struct command_terminal *terminal)
+{
+	return terminal->rows > 0 && terminal->rows <= LIMIT_TERMINAL_SIDE && terminal->cols > 0 &&
+	       terminal->cols <= LIMIT_TERMINAL_SIDE;
+}
+
+/* A terminal has input. */
+static bool is_terminal(const struct command_run *message)
+{
+	const struct command_terminal *terminal = &message->terminal;
+
+	return (terminal->rows == 0 && terminal->cols == 0) ||
+	       (message->has_stdin && is_size(terminal));
+}
+
 void command_run_put(struct wire_writer *writer, const struct command_run *message)
 {
 	wire_put_u32(writer, message->command_len);
@@ -19,6 +43,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u32(writer, message->input_wait_ms);
 	wire_put_u8(writer, message->shell);
 	wire_put_u8(writer, message->no_network);
+	command_resize_put(writer, &message->terminal);
 }
 
 int command_run_get(struct text payload, struct command_run *ret)
@@ -34,11 +59,12 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.input_wait_ms = wire_get_u32(&reader);
 	message.shell = wire_get_u8(&reader);
 	message.no_network = wire_get_bool(&reader);
+	message.terminal = get_terminal(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || message.input_wait_ms > LIMIT_INPUT_WAIT_MAX_MS ||
-		message.shell >= COMMAND_SHELLS)
+		message.shell >= COMMAND_SHELLS || !is_terminal(&message))
 		return -EBADMSG;
 	*ret = message;
 	return 0;
@@ -60,19 +86,39 @@ int command_held_get(struct text payload, struct command_held *ret)
 	return 0;
 }
 
-void command_signal_put(struct wire_writer *writer, uint8_t number)
+void command_resize_put(struct wire_writer *writer, const struct command_terminal *message)
 {
-	wire_put_u8(writer, number);
+	wire_put_u32(writer, message->rows);
+	wire_put_u32(writer, message->cols);
 }
 
-int command_signal_get(struct text payload, uint8_t *ret_number)
+int command_resize_get(struct text payload, struct command_terminal *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	uint8_t number = wire_get_u8(&reader);
+	struct command_terminal message = get_terminal(&reader);
 
+	if (wire_reader_end(&reader) < 0 || !is_size(&message))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void command_signal_put(struct wire_writer *writer, const struct command_signal *message)
+{
+	wire_put_u8(writer, message->number);
+	wire_put_u8(writer, message->foreground);
+}
+
+int command_signal_get(struct text payload, struct command_signal *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct command_signal message;
+
+	message.number = wire_get_u8(&reader);
+	message.foreground = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
-	switch (number) {
+	switch (message.number) {
 	case SIGHUP:
 	case SIGINT:
 	case SIGQUIT:
@@ -80,7 +126,7 @@ int command_signal_get(struct text payload, uint8_t *ret_number)
 	case SIGUSR1:
 	case SIGUSR2:
 	case SIGTERM:
-		*ret_number = number;
+		*ret = message;
 		return 0;
 	default:
 		return -EBADMSG;

@@ -19,7 +19,8 @@ enum command_message {
 	COMMAND_TERMINATE, /* no payload: SIGTERM to every process of the command */
 	COMMAND_KILL,      /* no payload: SIGKILL to all of them */
 	COMMAND_GO,        /* no payload: a command that is held may begin */
-	COMMAND_SIGNAL,    /* the number of a signal, to all of them; it is no order to end */
+	COMMAND_SIGNAL,    /* struct command_signal; it is no order to end */
+	COMMAND_RESIZE,    /* struct command_terminal: the new size of its terminal */
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
@@ -48,6 +49,15 @@ enum command_shell {
 	COMMAND_SHELLS,
 };
 
+/* The size of a command's terminal in characters. */
+struct command_terminal {
+	uint32_t rows, cols; /* 1 to LIMIT_TERMINAL_SIDE; 0 in struct command_run: no terminal */
+};
+
+/*
+ * A command with a terminal has the three descriptors, too. They are pipes as ever, and belong to
+ * its init, which passes on what goes over the terminal: command_relay.h.
+ */
 struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
@@ -56,6 +66,7 @@ struct command_run {
 	uint32_t input_wait_ms; /* how long it may wait for input; 0: as long as it likes */
 	uint8_t shell;          /* enum command_shell */
 	bool no_network;        /* its workspace has none: clients need not try again */
+	struct command_terminal terminal;
 };
 
 /* How a command came to its end, as the init process of the command saw it. */
@@ -96,6 +107,13 @@ struct command_ended {
 	bool network_tried;
 };
 
+struct command_signal {
+	uint8_t number; /* that people send to programs: SIGHUP, INT, QUIT, KILL, USR1, USR2, TERM
+			 */
+	/* to the foreground process group of its terminal (tcgetpgrp(3)), otherwise to all of it */
+	bool foreground;
+};
+
 struct command_held {
 	uint64_t cgroup; /* inode of the command's cgroup; not 0 */
 };
@@ -108,8 +126,9 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 int command_run_get(struct text payload, struct command_run *ret);
 void command_held_put(struct wire_writer *writer, const struct command_held *message);
 int command_held_get(struct text payload, struct command_held *ret);
-void command_signal_put(struct wire_writer *writer, uint8_t number);
-/** Accepts the signals that people send to programs: SIGHUP, INT, QUIT, KILL, USR1, USR2, TERM. */
-int command_signal_get(struct text payload, uint8_t *ret_number);
+void command_signal_put(struct wire_writer *writer, const struct command_signal *message);
+int command_signal_get(struct text payload, struct command_signal *ret);
+void command_resize_put(struct wire_writer *writer, const struct command_terminal *message);
+int command_resize_get(struct text payload, struct command_terminal *ret);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
 int command_ended_get(struct text payload, struct command_ended *ret);

@@ -11,6 +11,7 @@
 #include "supervisor/agent/mcp_call.h"
 #include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_background_read.h"
+#include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
@@ -59,11 +60,12 @@ static const struct endpoint_method methods[] = {
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"session.start", method_session_start,
 		.params = {"workspace", "command", "name", "env", "stdin", "lifetime_ms",
-			"output_bytes"}},
+			"output_bytes", "pty", "blocked_list"}},
 	{"session.read", method_session_read,
 		.params = {"session", "after", "max_bytes", "wait_ms", "until", "encoding"}},
 	{"session.write", method_session_write,
 		.params = {"session", "at", "data", "encoding", "eof"}},
+	{"session.resize", method_session_resize, .params = {"session", "rows", "cols"}},
 	{"session.signal", method_session_signal, .params = {"session", "signal", "to"}},
 	{"session.end", method_session_end, .params = {"session", "grace_ms"}},
 	{"session.list", method_session_list, .params = {NULL}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd: session.start, write, signal, end and list. The client is authenticated and
+ * Runs in cloisterd: session.start, write, end and list. The client is authenticated and
  * hostile; a session's id is no right by itself, and each request is authorized anew.
  */
 #include "supervisor/agent/method_background.h"
@@ -10,6 +10,7 @@
 #include "common/links.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background_use.h"
@@ -22,7 +23,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
-#include <signal.h>
 
 static void put_json(struct json_object **json)
 {
@@ -118,6 +118,8 @@ static struct json_object *make_call(struct json_object *params)
 		json_object_object_add(arguments, "command", json_object_get(value));
 	if (json_object_object_get_ex(params, "env", &value))
 		json_object_object_add(options, "env", json_object_get(value));
+	if (json_object_object_get_ex(params, "blocked_list", &value))
+		json_object_object_add(options, "blocked_list", json_object_get(value));
 	json_object_object_add(call, "tool", json_object_new_string("run_command"));
 	json_object_object_add(call, "arguments", arguments);
 	json_object_object_add(call, "options", options);
@@ -139,12 +141,30 @@ static const char *read_start(struct json_object *params, struct start *ret)
 	if (input && !json_object_is_type(input, json_type_boolean))
 		return "stdin must be true or false";
 	ret->input = json_object_get_boolean(input);
+	if (!terminal_param(params, &ret->wish.terminal))
+		return "pty must be {\"rows\":R,\"cols\":C}, with numbers from 1 to 4096";
+	if (ret->wish.terminal.rows > 0 && input && !ret->input)
+		return "a session with pty has its input from there: leave stdin away";
+	ret->input |= ret->wish.terminal.rows > 0;
 	if (!number_param(params, "lifetime_ms", 1, LIMIT_SESSION_TIME_MS, &ret->wish.lifetime_ms))
 		return "lifetime_ms must be a number of milliseconds, at most 7 days";
 	if (!number_param(params, "output_bytes", KIB, LIMIT_SESSION_OUTPUT_BYTES, &output))
 		return "output_bytes must be a number from 1024 to 16777216";
 	ret->wish.output_bytes = (size_t)output;
 	return NULL;
+}
+
+static void put_terminal(struct json_text *json, const struct command_terminal *terminal)
+{
+	json_text_key(json, "pty");
+	if (terminal->rows == 0) {
+		json_text_null(json);
+		return;
+	}
+	json_text_object_begin(json);
+	json_text_put_number(json, "rows", terminal->rows);
+	json_text_put_number(json, "cols", terminal->cols);
+	json_text_object_end(json);
 }
 
 static void answer_started(struct session *session, const struct jsonrpc_request *request,
@@ -163,6 +183,7 @@ static void answer_started(struct session *session, const struct jsonrpc_request
 	else
 		json_text_null(&json);
 	json_text_put(&json, "workspace", info.workspace);
+	put_terminal(&json, &info.terminal);
 	json_text_put_number(&json, "lifetime_ms", info.lifetime_ms);
 	json_text_put_number(&json, "output_bytes", (int64_t)background_output(background)->cap);
 	json_text_object_end(&json);
@@ -313,6 +334,13 @@ void method_session_write(struct session *session, struct jsonrpc_request *reque
 	background = background_param(session, request);
 	if (!background)
 		return;
+	background_get_info(background, &info);
+	if (input.eof && info.terminal.rows > 0) {
+		answer_wrong(session, request,
+			"A terminal has no end of input: send the character that the command takes "
+			"for it, mostly Ctrl-D, \"\\u0004\"");
+		return;
+	}
 	r = background_write(background, input.data, at, input.eof, &taken);
 	background_get_info(background, &info);
 	if (r == -ERANGE)
@@ -327,69 +355,6 @@ void method_session_write(struct session *session, struct jsonrpc_request *reque
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else
 		answer_written(session, request, background, r < 0 ? 0 : taken);
-}
-
-/* session.signal */
-
-static bool signal_number(struct text name, uint8_t *ret)
-{
-	static const struct {
-		const char *name;
-		uint8_t number;
-	} signals[] = {
-		{"INT", SIGINT},
-		{"TERM", SIGTERM},
-		{"HUP", SIGHUP},
-		{"QUIT", SIGQUIT},
-		{"KILL", SIGKILL},
-		{"USR1", SIGUSR1},
-		{"USR2", SIGUSR2},
-	};
-
-	for (size_t i = 0; name.data && i < ARRAY_SIZE(signals); i++)
-		if (text_equal(name, text_from(signals[i].name))) {
-			*ret = signals[i].number;
-			return true;
-		}
-	return false;
-}
-
-void method_session_signal(struct session *session, struct jsonrpc_request *request)
-{
-	struct background *background;
-	struct json_text json;
-	struct text name, to;
-	uint8_t number;
-	int r;
-
-	if (request->notification)
-		return;
-	if (!session_string_param(request->params, "signal", &name) ||
-		!signal_number(name, &number)) {
-		answer_wrong(session, request,
-			"signal must be INT, TERM, HUP, QUIT, KILL, USR1 or USR2");
-		return;
-	}
-	if (!session_string_param(request->params, "to", &to) ||
-		(to.data && !text_equal(to, TEXT_LITERAL("all")))) {
-		answer_wrong(session, request,
-			"to must be \"all\": a session without a terminal has no foreground");
-		return;
-	}
-	background = background_param(session, request);
-	if (!background)
-		return;
-	r = background_signal(background, number);
-	if (r == -EAGAIN) {
-		session_answer_busy(session, request->id_text,
-			"The signals that were sent before have not arrived yet; try again later");
-		return;
-	}
-	session_answer_begin(session, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_put_bool(&json, "sent", r == 0);
-	json_text_object_end(&json);
-	session_answer_end(session, &json);
 }
 
 /* session.end */
@@ -521,6 +486,7 @@ static void put_session(void *context, const struct background *background)
 	json_text_put(json, "state", background_state_name(info.state));
 	json_text_key(json, "command");
 	json_text_string(json, info.command);
+	put_terminal(json, &info.terminal);
 	json_text_put_number(json, "age_ms", info.age_ms);
 	json_text_put_number(json, "lifetime_ms", info.lifetime_ms);
 	json_text_put_number(json, "kept_from", (int64_t)output->start);

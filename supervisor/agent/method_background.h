@@ -3,7 +3,7 @@
 
 /*
  * The methods of the protocol's sessions, which are background commands here
- * (supervisor/background/background.h), but session.read.
+ * (supervisor/background/background.h), but session.read and what method_background_tell.h has.
  */
 
 #include "common/text.h"
@@ -18,7 +18,6 @@ struct session;
 
 void method_session_start(struct session *session, struct jsonrpc_request *request);
 void method_session_write(struct session *session, struct jsonrpc_request *request);
-void method_session_signal(struct session *session, struct jsonrpc_request *request);
 void method_session_end(struct session *session, struct jsonrpc_request *request);
 void method_session_list(struct session *session, struct jsonrpc_request *request);
 

@@ -360,6 +360,7 @@ static int make(const struct workspace *workspace, const struct call_request *re
 	background->lifetime_ms =
 		shortest(wish->lifetime_ms, request->tenant->limits.session_lifetime_ms);
 	background->has_input = request->options.stdin_stream;
+	background->terminal = wish->terminal;
 	output_ring_init(&background->ring, wish->output_bytes);
 	command = utf8_cut(command, LIMIT_SESSION_SHOWN_BYTES);
 	background->command = strndup(command.data, command.len);
@@ -393,7 +394,8 @@ int background_start(struct service *service, struct workspace *workspace,
 	}
 	background->tenant = tenant_hold(request->tenant);
 	background->workspace = workspace;
-	request->session = (struct call_session){background->id, background->lifetime_ms};
+	request->session =
+		(struct call_session){background->id, background->lifetime_ms, wish->terminal};
 	/* All output is passed on as it comes, and none is kept with the call. */
 	request->options.stream = true;
 	request->options.keep_output = false;

@@ -14,6 +14,7 @@
  */
 
 #include "common/text.h"
+#include "common/wire_commands.h"
 #include "supervisor/base/refusal.h"
 
 #include <stdbool.h>
@@ -35,6 +36,7 @@ struct background_wish {
 	struct text name;    /* data NULL: none */
 	int64_t lifetime_ms; /* 0: as long as the tenant allows */
 	size_t output_bytes;
+	struct command_terminal terminal; /* rows 0: it has none */
 };
 
 /* Somebody who waits for output or the end. Set the callbacks and the context. */

@@ -25,6 +25,7 @@ struct background {
 	int64_t lifetime_ms;
 	uint64_t taken;
 	bool has_input, eof;
+	struct command_terminal terminal; /* as it was set last; rows 0: it has none */
 	size_t waiters;
 	LIST_HEAD(, background_waiter) waiting;
 	struct timer check; /* whether it is used; of an ended one, when it is forgotten */

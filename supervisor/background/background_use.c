@@ -72,6 +72,7 @@ void background_get_info(const struct background *background, struct background_
 		.age_ms = (clock_now() - background->began) / CLOCK_NS_PER_MS,
 		.lifetime_ms = background->lifetime_ms,
 		.taken = background->taken,
+		.terminal = background->terminal,
 		.input_over = !background->call || !background->has_input || background->eof ||
 			      call_input_is_closed(background->call),
 		.end = end_of(background),
@@ -122,10 +123,20 @@ int background_write(
 	return 0;
 }
 
-int background_signal(struct background *background, uint8_t number)
+int background_signal(struct background *background, const struct command_signal *message)
 {
 	background->used = clock_now();
-	return background->call ? call_signal(background->call, number) : -ESRCH;
+	return background->call ? call_signal(background->call, message) : -ESRCH;
+}
+
+int background_resize(struct background *background, const struct command_terminal *size)
+{
+	int r = background->call ? call_resize(background->call, size) : -ESRCH;
+
+	background->used = clock_now();
+	if (r == 0)
+		background->terminal = *size;
+	return r;
 }
 
 void background_end(struct background *background, int64_t grace_ms)

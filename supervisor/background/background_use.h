@@ -23,9 +23,10 @@ struct background_info {
 	enum background_state state;
 	int64_t age_ms;
 	int64_t lifetime_ms;
-	uint64_t taken;  /* bytes of input that were taken */
-	bool input_over; /* no more input is taken */
-	struct text end; /* the observation as JSON; data NULL: it has not ended */
+	uint64_t taken;                   /* bytes of input that were taken */
+	bool input_over;                  /* no more input is taken */
+	struct command_terminal terminal; /* rows 0: it has none */
+	struct text end;                  /* the observation as JSON; data NULL: it has not ended */
 };
 
 /**
@@ -53,8 +54,11 @@ void background_touch(struct background *background);
 int background_write(
 	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken);
 
-/** Sends the signal @number to all of its processes. Returns as call_signal(). */
-int background_signal(struct background *background, uint8_t number);
+/** Sends a signal to its processes. Returns as call_signal(). */
+int background_signal(struct background *background, const struct command_signal *message);
+
+/** Sets the size of its terminal, which it has. Returns as call_resize(). */
+int background_resize(struct background *background, const struct command_terminal *size);
 
 /** Ends it, with @grace_ms from SIGTERM to SIGKILL. */
 void background_end(struct background *background, int64_t grace_ms);

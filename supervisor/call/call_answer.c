@@ -188,12 +188,28 @@ static void sum_up(struct call *call, const struct command_ended *ended)
 	timer_set(&call->timer, LIMIT_NETWORK_SUM_MS);
 }
 
+/* Only a command with a terminal meets ENOSPC: the workspace's devpts has a limit. */
+static bool is_short_of_terminals(const struct call *call, int error)
+{
+	return error == ENOSPC && call->request.session.terminal.rows > 0;
+}
+
+static enum tool_error launch_failure(const struct call *call, int error)
+{
+	if (is_short_of_terminals(call, error))
+		return TOOL_BUSY;
+	return error == EAGAIN ? TOOL_PROCESS_LIMIT : TOOL_EXECUTION_ERROR;
+}
+
 /* Why a command could not be started, for an @error of the system. */
 static const char *launch_sentence(const struct call *call, int error)
 {
 	if (error == ENOENT && call->request.tenant->shell == COMMAND_SHELL_BASH)
 		return "There is no /bin/bash in this workspace; an administrator can set the "
 		       "tenant's shell to auto";
+	if (is_short_of_terminals(call, error))
+		return "The commands of this workspace have as many terminals open as it may have; "
+		       "end some of them";
 	return error == ENOENT ? "There is no /bin/sh in this workspace" : strerror(error);
 }
 
@@ -238,9 +254,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 		if (cancelled)
 			call_answer_cause(call, NULL);
 		else
-			call_answer_error(call,
-				ended.launch_error == EAGAIN ? TOOL_PROCESS_LIMIT
-							     : TOOL_EXECUTION_ERROR,
+			call_answer_error(call, launch_failure(call, (int)ended.launch_error),
 				launch_sentence(call, (int)ended.launch_error));
 		return 0;
 	}

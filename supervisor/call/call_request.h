@@ -9,6 +9,7 @@
 
 #include "common/chain/audit_chain.h"
 #include "common/errors.h"
+#include "common/wire_commands.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/args_decode.h"
 #include "supervisor/call/notes.h"
@@ -30,8 +31,9 @@ struct call_key {
  * takes no turn of the other commands.
  */
 struct call_session {
-	const char *id;      /* borrowed; NULL: the call is not one */
-	int64_t lifetime_ms; /* counted from its beginning */
+	const char *id;                   /* borrowed; NULL: the call is not one */
+	int64_t lifetime_ms;              /* counted from its beginning */
+	struct command_terminal terminal; /* its size at first; 0 rows: none */
 };
 
 struct call_request {

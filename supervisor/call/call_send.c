@@ -193,6 +193,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 					 ? 0
 					 : (uint32_t)request->tenant->limits.input_wait_ms,
 		.shell = (uint8_t)request->tenant->shell,
+		.terminal = request->session.terminal,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

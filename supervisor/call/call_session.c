@@ -26,25 +26,53 @@ void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms)
 	call_cancel(call, cause);
 }
 
-int call_signal(struct call *call, uint8_t number)
+/* A worker that does not read has no more waiting for it, however many are sent. */
+static int tell(struct call *call, uint8_t type, const struct wire_writer *payload)
 {
-	char payload[1];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	if (call->state != CALL_RUNNING && call->state != CALL_ENDING)
-		return -ESRCH;
-	/* A worker that does not read has no more waiting for it, however many are sent. */
 	if (call->n_signals >= LIMIT_SESSION_SIGNALS) {
 		if (!workspace_has_heard(call->workspace, &call->entry, call->signalled_at))
 			return -EAGAIN;
 		call->n_signals = 0;
 	}
 	call->n_signals++;
-	command_signal_put(&writer, number);
-	workspace_send_worker(call->workspace, COMMAND_SIGNAL, call->entry.call,
-		(struct text){payload, writer.len}, NULL, 0);
+	workspace_send_worker(call->workspace, type, call->entry.call,
+		(struct text){(char *)payload->data, payload->len}, NULL, 0);
 	call->signalled_at = workspace_said(call->workspace, &call->entry);
 	return 0;
+}
+
+static bool has_begun(const struct call *call)
+{
+	return call->state == CALL_RUNNING || call->state == CALL_ENDING;
+}
+
+int call_signal(struct call *call, const struct command_signal *message)
+{
+	uint8_t payload[2];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (!has_begun(call))
+		return -ESRCH;
+	command_signal_put(&writer, message);
+	return tell(call, COMMAND_SIGNAL, &writer);
+}
+
+int call_resize(struct call *call, const struct command_terminal *size)
+{
+	uint8_t payload[8];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	int r;
+
+	/* It begins with the size that its request has then. */
+	if (!has_begun(call)) {
+		r = call->state == CALL_WAITING ? 0 : -ESRCH;
+	} else {
+		command_resize_put(&writer, size);
+		r = tell(call, COMMAND_RESIZE, &writer);
+	}
+	if (r == 0)
+		call->request.session.terminal = *size;
+	return r;
 }
 
 size_t call_input_room(const struct call *call)

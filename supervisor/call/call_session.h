@@ -16,10 +16,13 @@
 void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
 
 /**
- * Sends the signal @number to the processes of a command. Returns 0; -ESRCH if it does not run;
- * -EAGAIN if its worker has not read those that were sent before.
+ * Sends a signal to the processes of a command. Returns 0; -ESRCH if it does not run; -EAGAIN if
+ * its worker has not read what it was told before.
  */
-int call_signal(struct call *call, uint8_t number);
+int call_signal(struct call *call, const struct command_signal *message);
+
+/** Sets the size of the terminal of a command, which has one. Returns like call_signal(). */
+int call_resize(struct call *call, const struct command_terminal *size);
 
 /**
  * Returns how many bytes of input may be added now without somebody who waits until they are taken:

@@ -29,6 +29,7 @@ static uint8_t again[WIRE_PAYLOAD_MAX];
 
 ROUND_TRIP(command_run)
 ROUND_TRIP(command_held)
+ROUND_TRIP(command_signal)
 ROUND_TRIP(command_ended)
 ROUND_TRIP(spawner_open)
 ROUND_TRIP(setup_failure)
@@ -77,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		files_patched_again,
 		files_step_again,
 		command_held_again,
+		command_signal_again,
 	};
 	struct text rest = fuzz_text(data, size);
 	uint8_t type = fuzz_byte(&rest);

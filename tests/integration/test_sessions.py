@@ -291,7 +291,7 @@ def test_bytes_are_found_across_writes_and_streams(client, workspace):
     ("session.write", {"session": "x", "at": -1}, "at"),
     ("session.write", {"session": "x", "data": "?", "encoding": "base64"}, "data"),
     ("session.signal", {"session": "x", "signal": "STOP"}, "signal"),
-    ("session.signal", {"session": "x", "signal": "INT", "to": "foreground"}, "to"),
+    ("session.signal", {"session": "x", "signal": "INT", "to": "parent"}, "to"),
     ("session.end", {"session": "x", "grace_ms": 60001}, "grace_ms"),
 ])
 def test_mistakes_are_named(client, workspace, method, params, word):
@@ -305,7 +305,8 @@ def test_blocked_commands_are_not_started(client, workspace):
     assert not [entry for entry in client.call("session.list")["sessions"] if entry["command"] == "rm -rf /"]
 
 
-METHODS = {"session.read": {}, "session.write": {"data": "x"}, "session.signal": {"signal": "KILL"}, "session.end": {}}
+METHODS = {"session.read": {}, "session.write": {"data": "x"}, "session.signal": {"signal": "KILL"}, "session.end": {},
+           "session.resize": {"rows": 1, "cols": 1}}
 
 
 def test_another_tenant_finds_nothing(host):

@@ -97,6 +97,7 @@ static struct fake_client connect_and_open(struct fake_service *fake, uid_t uid,
 #define WRITE(params)   REQUEST("3", "session.write", "{\"session\":\"#\"," params "}")
 #define SIGNAL(params)  REQUEST("4", "session.signal", "{\"session\":\"#\"," params "}")
 #define END(params)     REQUEST("5", "session.end", "{\"session\":\"#\"" params "}")
+#define RESIZE(params)  REQUEST("7", "session.resize", "{\"session\":\"#\"," params "}")
 #define LIST            REQUEST("6", "session.list", "{}")
 #define STARTED         RESULT("1", "{\"session\":\"*\",*}")
 #define WRONG(id, word) ERROR(id, "-32602", "\"message\":\"*" word "*")
@@ -122,7 +123,7 @@ static void test_a_life(void **state)
 	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
 	talk(&client, START("{\"command\":\"cat\",\"name\":\"copy\",\"stdin\":true}"),
 		RESULT("1", "{\"session\":\"*\",\"name\":\"copy\",\"workspace\":\"w\","
-			    "\"lifetime_ms\":28800000,\"output_bytes\":1048576}"));
+			    "\"pty\":null,\"lifetime_ms\":28800000,\"output_bytes\":1048576}"));
 	has_started(&client);
 	talk(&client, LIST,
 		RESULT("6", "{\"sessions\":[{\"session\":\"#\",\"name\":\"copy\",\"workspace\":"
@@ -179,6 +180,29 @@ static void test_waiting(void **state)
 	/* A client that leaves while it waits. */
 	start(&client, START("{\"command\":\"hang\"}"));
 	talk(&client, READ(",\"wait_ms\":9000"), NULL);
+	fake_client_close(&client);
+}
+
+static void test_a_terminal(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	talk(&client, START("{\"command\":\"hang\",\"pty\":{\"rows\":24,\"cols\":80}}"),
+		RESULT("1", "{*\"pty\":{\"rows\":24,\"cols\":80},*}"));
+	has_started(&client);
+	talk(&client, RESIZE("\"rows\":50,\"cols\":132"), RESULT("7", "{\"resized\":true}"));
+	talk(&client, LIST, RESULT("6", "{*\"pty\":{\"rows\":50,\"cols\":132},*}"));
+	/* It has input without having asked for it, which ends with a character only. */
+	talk(&client, WRITE("\"data\":\"x\""),
+		RESULT("3", "{\"taken\":1,\"next\":1,\"closed\":false}"));
+	talk(&client, WRITE("\"data\":\"x\",\"eof\":true"), WRONG("3", "Ctrl-D"));
+	talk(&client, WRITE("\"at\":1"), RESULT("3", "{\"taken\":0,\"next\":1,\"closed\":false}"));
+	talk(&client, END(",\"grace_ms\":0"), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
+	talk(&client, RESIZE("\"rows\":1,\"cols\":1"), RESULT("7", "{\"resized\":false}"));
+	/* What has none cannot be given one, and has no foreground. */
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, RESIZE("\"rows\":24,\"cols\":80"), WRONG("7", "no terminal"));
+	talk(&client, SIGNAL("\"signal\":\"INT\",\"to\":\"foreground\""), WRONG("4", "foreground"));
 	fake_client_close(&client);
 }
 
@@ -258,7 +282,20 @@ static void test_mistakes_are_named(void **state)
 		{WRITE("\"at\":-1"), WRONG("3", "at")},
 		{WRITE("\"data\":\"?\",\"encoding\":\"base64\""), WRONG("3", "data")},
 		{SIGNAL("\"signal\":\"STOP\""), WRONG("4", "signal")},
-		{SIGNAL("\"signal\":\"INT\",\"to\":\"foreground\""), WRONG("4", "to")},
+		{SIGNAL("\"signal\":\"INT\",\"to\":\"parent\""), WRONG("4", "to")},
+		{START("{\"command\":\"x\",\"pty\":true}"), WRONG("1", "pty")},
+		{START("{\"command\":\"x\",\"pty\":{\"rows\":24}}"), WRONG("1", "pty")},
+		{START("{\"command\":\"x\",\"pty\":{\"rows\":0,\"cols\":80}}"), WRONG("1", "pty")},
+		{START("{\"command\":\"x\",\"pty\":{\"rows\":24,\"cols\":4097}}"),
+			WRONG("1", "pty")},
+		{START("{\"command\":\"x\",\"pty\":{\"rows\":24,\"cols\":80,\"x\":1}}"),
+			WRONG("1", "pty")},
+		{START("{\"command\":\"x\",\"stdin\":false,\"pty\":{\"rows\":24,\"cols\":80}}"),
+			WRONG("1", "stdin")},
+		{RESIZE("\"rows\":24"), WRONG("7", "cols")},
+		{RESIZE("\"rows\":24,\"cols\":-1"), WRONG("7", "cols")},
+		{RESIZE("\"rows\":24,\"cols\":80"),
+			ERROR("7", "-32000", NAMED("SESSION_NOT_FOUND"))},
 		{END(",\"grace_ms\":60001"), WRONG("5", "grace_ms")},
 		{NOTIFICATION("session.start", "{\"command\":\"hang\"}"), NULL},
 		{NOTIFICATION("session.end", "{\"session\":\"#\"}"), NULL},
@@ -276,6 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_terminal, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_and_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_ends_them, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),

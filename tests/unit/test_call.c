@@ -330,7 +330,7 @@ static void start_session(struct fixture *f)
 {
 	struct call_request request = make_request(f, COMMAND);
 
-	request.session = (struct call_session){"id", LIFETIME_MS};
+	request.session = (struct call_session){.id = "id", .lifetime_ms = LIFETIME_MS};
 	request.options.idle_timeout_ms = 0;
 	f->workspace.heard = true;
 	start(f, request);
@@ -417,21 +417,56 @@ static void test_little_time_for_the_worker(void **state)
 	finish(f);
 }
 
+static int send_signal(struct fixture *f, uint8_t number)
+{
+	return call_signal(f->call, &(struct command_signal){number, false});
+}
+
 static void test_signals_are_for_those_that_run(void **state)
 {
 	struct fixture *f = *state;
 
 	start_session(f);
-	assert_int_equal(call_signal(f->call, 15), -ESRCH);
+	assert_int_equal(send_signal(f, 15), -ESRCH);
 	begin(f);
 	(void)fake_workspace_log(&f->workspace);
-	assert_int_equal(call_signal(f->call, 15), 0);
+	assert_int_equal(send_signal(f, 15), 0);
 	assert_string_equal(outcome(f), " signal = running");
 	call_cancel(f->call, ENDED_BY_ADMIN);
-	assert_int_equal(call_signal(f->call, 9), 0);
+	assert_int_equal(send_signal(f, 9), 0);
 	assert_string_equal(outcome(f), " terminate signal = ending");
 	fake_clock_pass_until(&f->call->timer);
-	assert_int_equal(call_signal(f->call, 9), -ESRCH);
+	assert_int_equal(send_signal(f, 9), -ESRCH);
+	assert_string_equal(outcome(f), " kill = killed");
+	finish(f);
+}
+
+/* What has not begun begins with the size that it has then; sizes are bounded as signals are. */
+static void test_sizes_are_for_those_that_run(void **state)
+{
+	static const struct command_terminal small = {10, 20}, large = {30, 40};
+	struct fixture *f = *state;
+
+	start_session(f);
+	assert_int_equal(call_resize(f->call, &large), 0);
+	assert_string_equal(outcome(f), " enter = waiting");
+	assert_int_equal(f->call->request.session.terminal.rows, 30);
+	begin(f);
+	(void)fake_workspace_log(&f->workspace);
+	f->workspace.heard = false;
+	for (int i = 0; i < LIMIT_SESSION_SIGNALS; i++) {
+		assert_int_equal(call_resize(f->call, &small), 0);
+		assert_string_equal(fake_workspace_log(&f->workspace), " resize");
+	}
+	assert_int_equal(call_resize(f->call, &large), -EAGAIN);
+	assert_int_equal(send_signal(f, 9), -EAGAIN);
+	assert_int_equal(f->call->request.session.terminal.rows, 10);
+	f->workspace.heard = true;
+	call_cancel(f->call, ENDED_BY_ADMIN);
+	assert_int_equal(call_resize(f->call, &large), 0);
+	assert_string_equal(outcome(f), " terminate resize = ending");
+	fake_clock_pass_until(&f->call->timer);
+	assert_int_equal(call_resize(f->call, &large), -ESRCH);
 	assert_string_equal(outcome(f), " kill = killed");
 	finish(f);
 }
@@ -444,13 +479,13 @@ static void test_signals_to_a_deaf_worker_are_few(void **state)
 	begin_session(f);
 	f->workspace.heard = false;
 	for (int i = 0; i < LIMIT_SESSION_SIGNALS; i++) {
-		assert_int_equal(call_signal(f->call, 15), 0);
+		assert_int_equal(send_signal(f, 15), 0);
 		assert_string_equal(fake_workspace_log(&f->workspace), " signal");
 	}
-	assert_int_equal(call_signal(f->call, 9), -EAGAIN);
+	assert_int_equal(send_signal(f, 9), -EAGAIN);
 	assert_string_equal(outcome(f), " = running");
 	f->workspace.heard = true;
-	assert_int_equal(call_signal(f->call, 9), 0);
+	assert_int_equal(send_signal(f, 9), 0);
 	assert_string_equal(outcome(f), " signal = running");
 	call_cancel(f->call, ENDED_BY_ADMIN);
 	assert_string_equal(outcome(f), " terminate = ending");
@@ -492,6 +527,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_sessions_command, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_time_to_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_little_time_for_the_worker, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_sizes_are_for_those_that_run, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_signals_are_for_those_that_run, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

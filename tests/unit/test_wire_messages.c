@@ -78,7 +78,8 @@ static void test_command_run(void **state)
 				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1},
 				   .input_wait_ms = 4,
 				   .shell = COMMAND_SHELL_BASH,
-				   .no_network = true},
+				   .no_network = true,
+				   .terminal = {24, 80}},
 			   out;
 
 	(void)state;
@@ -92,6 +93,8 @@ static void test_command_run(void **state)
 	assert_int_equal(out.input_wait_ms, 4);
 	assert_int_equal(out.shell, COMMAND_SHELL_BASH);
 	assert_true(out.no_network);
+	assert_int_equal(out.terminal.rows, 24);
+	assert_int_equal(out.terminal.cols, 80);
 	check_exact(written(&writer), get_run);
 
 	writer = wire_writer(bytes, sizeof(bytes));
@@ -124,6 +127,48 @@ static void test_command_run(void **state)
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 }
 
+static int get_resize(struct text payload)
+{
+	struct command_terminal message;
+
+	return command_resize_get(payload, &message);
+}
+
+/* A size is whole and bounded, and a terminal has input. */
+static void test_terminals(void **state)
+{
+	static const struct {
+		struct command_terminal terminal;
+		bool has_stdin, runs, resizes;
+	} rows[] = {
+		{{0, 0}, false, true, false},
+		{{0, 0}, true, true, false},
+		{{1, 1}, true, true, true},
+		{{LIMIT_TERMINAL_SIDE, LIMIT_TERMINAL_SIDE}, true, true, true},
+		{{24, 80}, false, false, true},
+		{{0, 80}, true, false, false},
+		{{24, 0}, true, false, false},
+		{{LIMIT_TERMINAL_SIDE + 1, 80}, true, false, false},
+		{{24, LIMIT_TERMINAL_SIDE + 1}, true, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct command_run run = {.has_stdin = rows[i].has_stdin,
+			.limits = {LIMIT_MEMORY_MIN_BYTES, 1},
+			.terminal = rows[i].terminal};
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+
+		command_run_put(&writer, &run);
+		assert_int_equal(get_run(written(&writer)), rows[i].runs ? 0 : -EBADMSG);
+		writer = wire_writer(bytes, sizeof(bytes) - 1);
+		command_resize_put(&writer, &rows[i].terminal);
+		assert_int_equal(get_resize(written(&writer)), rows[i].resizes ? 0 : -EBADMSG);
+		if (rows[i].resizes)
+			check_exact(written(&writer), get_resize);
+	}
+}
+
 static void test_command_held(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
@@ -143,9 +188,9 @@ static void test_command_held(void **state)
 
 static int get_signal(struct text payload)
 {
-	uint8_t number;
+	struct command_signal message;
 
-	return command_signal_get(payload, &number);
+	return command_signal_get(payload, &message);
 }
 
 static void test_command_signal(void **state)
@@ -157,7 +202,8 @@ static void test_command_signal(void **state)
 		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 		bool good = memchr(sent, (int)number, sizeof(sent));
 
-		command_signal_put(&writer, (uint8_t)number);
+		command_signal_put(
+			&writer, &(struct command_signal){(uint8_t)number, number % 2 == 0});
 		assert_int_equal(get_signal(written(&writer)), good ? 0 : -EBADMSG);
 		if (good)
 			check_exact(written(&writer), get_signal);
@@ -384,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_run),
+		cmocka_unit_test(test_terminals),
 		cmocka_unit_test(test_command_held),
 		cmocka_unit_test(test_command_signal),
 		cmocka_unit_test(test_command_ended),

@@ -14,14 +14,20 @@ static const char *const base[] = {
 	"LOGNAME=agent",
 	"SHELL=/bin/sh",
 	"LANG=C.UTF-8",
-	"TERM=dumb",
 	"TMPDIR=/tmp",
-	/* The command is not interactive: no pager, prompt or editor. */
+};
+
+/* The command is not interactive: no pager, prompt or editor. */
+static const char *const without_terminal[] = {
+	"TERM=dumb",
 	"PAGER=cat",
 	"GIT_PAGER=cat",
 	"GIT_TERMINAL_PROMPT=0",
 	"DEBIAN_FRONTEND=noninteractive",
 };
+
+/* What most emulators of terminals understand. */
+static const char *const with_terminal[] = {"TERM=xterm-256color"};
 
 /* Without a network a client that tries again only takes longer to fail. */
 static const char *const without_network[] = {
@@ -46,11 +52,12 @@ static void set_entry(char **env, size_t *n, char *entry)
 	env[*n] = NULL;
 }
 
-int command_env_build(const char *home, bool no_network, struct text extra, char ***ret_env)
+int command_env_build(
+	const char *home, bool no_network, bool has_terminal, struct text extra, char ***ret_env)
 {
 	/* One allocation holds the pointers and, after them, the text of HOME. */
-	size_t slots = ARRAY_SIZE(base) + ARRAY_SIZE(without_network) + 1 +
-		       LIMIT_COMMAND_ENV_COUNT + 1,
+	size_t slots = ARRAY_SIZE(base) + ARRAY_SIZE(without_terminal) +
+		       ARRAY_SIZE(without_network) + 1 + LIMIT_COMMAND_ENV_COUNT + 1,
 	       n = 0, extra_count = 0;
 	_cleanup_free_ char **env = malloc(slots * sizeof(*env) + HOME_BYTES);
 	char *home_entry;
@@ -62,6 +69,10 @@ int command_env_build(const char *home, bool no_network, struct text extra, char
 	env[0] = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(base); i++)
 		set_entry(env, &n, (char *)base[i]);
+	for (size_t i = 0; has_terminal && i < ARRAY_SIZE(with_terminal); i++)
+		set_entry(env, &n, (char *)with_terminal[i]);
+	for (size_t i = 0; !has_terminal && i < ARRAY_SIZE(without_terminal); i++)
+		set_entry(env, &n, (char *)without_terminal[i]);
 	for (size_t i = 0; no_network && i < ARRAY_SIZE(without_network); i++)
 		set_entry(env, &n, (char *)without_network[i]);
 	home_entry = (char *)(env + slots);

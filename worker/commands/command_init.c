@@ -14,6 +14,7 @@
  */
 #include "worker/commands/command_init.h"
 
+#include "common/limits.h"
 #include "common/short_timeslice.h"
 #include "worker/commands/command_ruleset.h"
 #include "worker/commands/network_tries.h"
@@ -30,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -188,6 +190,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 		r = become_standard_fds(init->start.fds);
 	if (r >= 0)
 		r = RAW0(SYS_setsid);
+	if (r >= 0 && init->start.has_terminal)
+		r = RAW3(SYS_ioctl, STDIN_FILENO, TIOCSCTTY, 0);
 	if (r >= 0)
 		r = RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	if (r >= 0)
@@ -310,14 +314,59 @@ static bool reap(long shell, struct command_report *report, bool told)
 	return false;
 }
 
-/* Sends the signals that the worker asks for to every process of the namespace but this one. */
-static void pass_on(struct command_report *report)
+static void send_each(uint32_t signals, long to)
 {
-	uint32_t signals = atomic_exchange_explicit(&report->signals, 0, memory_order_acquire);
-
 	for (unsigned number = 1; signals >> number; number++)
 		if (signals >> number & 1)
-			RAW2(SYS_kill, -1, number);
+			RAW2(SYS_kill, to, number);
+}
+
+/*
+ * Returns the foreground process group of the command's terminal, or 0. Here its number is one of
+ * the command's own pid namespace: nothing else can be meant by it. tcgetpgrp(3)
+ */
+static int foreground_group(const struct command_init *init)
+{
+	int group = 0;
+
+	if (init->start.has_terminal)
+		RAW3(SYS_ioctl, init->start.relay.master, TIOCGPGRP, &group);
+	return group > 1 ? group : 0;
+}
+
+/* Sends the signals that the worker asks for to every process of the namespace but this one. */
+static void pass_on(const struct command_init *init)
+{
+	struct command_report *report = init->report;
+	uint32_t all = atomic_exchange_explicit(&report->signals, 0, memory_order_acquire);
+	uint32_t some = atomic_exchange_explicit(&report->foreground, 0, memory_order_acquire);
+	int group = some ? foreground_group(init) : 0;
+
+	send_each(all, -1);
+	if (group)
+		send_each(some, -group);
+}
+
+/* To every process of the namespace but this one. */
+static void ask_to_end(const struct command_init *init)
+{
+	/* What is told that its terminal is gone need not be a program that heeds SIGTERM. */
+	if (init->start.has_terminal)
+		RAW2(SYS_kill, -1, SIGHUP);
+	RAW2(SYS_kill, -1, SIGTERM);
+	/* Lets stopped ones handle it. */
+	RAW2(SYS_kill, -1, SIGCONT);
+}
+
+/* Waits for a signal that the worker has blocked, and takes it. */
+static void wait_for_signal(const struct command_init *init, struct relay *relay)
+{
+	/* The worker blocked these signals before the clone, so none is lost. */
+	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
+
+	if (init->start.has_terminal)
+		relay_until_signal(relay);
+	RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 }
 
 /*
@@ -328,29 +377,22 @@ static void pass_on(struct command_report *report)
  */
 static void serve(long shell, const struct command_init *init)
 {
-	/* The worker blocked these signals before the clone, so none is lost. */
-	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
+	struct relay relay = {.ends = init->start.relay};
 	struct command_report *report = init->report;
 	bool told = false;
 
 	for (;;) {
-		RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
-
+		wait_for_signal(init, &relay);
 		if (init->start.tries_fork && !told)
 			look_for_limit(shell, report);
 		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
 		if (reap(shell, report, told))
 			return;
-		pass_on(report);
+		pass_on(init);
 		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
 			continue;
 		told = true;
-		/*
-		 * To every process of the namespace but this one. SIGCONT lets stopped ones handle
-		 * SIGTERM.
-		 */
-		RAW2(SYS_kill, -1, SIGTERM);
-		RAW2(SYS_kill, -1, SIGCONT);
+		ask_to_end(init);
 	}
 }
 
@@ -457,6 +499,8 @@ static void follow(long shell, const struct command_init *init)
 
 	serve(shell, init);
 	ended->left_over = end_namespace();
+	if (init->start.has_terminal)
+		relay_rest(&init->start.relay, LIMIT_TERMINAL_REST_MS);
 	if (ended->wait_status != 0)
 		ended->network_tried = count_tries(init) > tries;
 	measure(ended);
@@ -527,9 +571,9 @@ void command_init_tell(struct command_init *init)
 	RAW2(SYS_kill, init->pid, SIGTERM);
 }
 
-void command_init_signal(struct command_init *init, unsigned number)
+void command_init_signal(struct command_init *init, unsigned number, bool foreground)
 {
-	atomic_fetch_or_explicit(
-		&init->report->signals, UINT32_C(1) << number, memory_order_release);
+	atomic_fetch_or_explicit(foreground ? &init->report->foreground : &init->report->signals,
+		UINT32_C(1) << number, memory_order_release);
 	RAW2(SYS_kill, init->pid, SIGTERM);
 }

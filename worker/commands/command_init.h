@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/wire_commands.h"
+#include "worker/commands/command_relay.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -37,12 +38,13 @@ enum {
  * exec removes it.
  */
 struct command_report {
-	_Atomic uint32_t go;        /* COMMAND_INIT_*; a futex(2) */
-	_Atomic uint32_t told;      /* the worker sets it before it sends SIGTERM */
-	_Atomic uint32_t signals;   /* a bit for each signal that the command is to be sent */
-	struct command_ended ended; /* valid once over is set */
-	_Atomic uint32_t over;      /* the shell has ended and only the init is left */
-	_Atomic uint32_t reported;  /* the init has reported the end to cloisterd */
+	_Atomic uint32_t go;         /* COMMAND_INIT_*; a futex(2) */
+	_Atomic uint32_t told;       /* the worker sets it before it sends SIGTERM */
+	_Atomic uint32_t signals;    /* a bit for each signal that the command is to be sent */
+	_Atomic uint32_t foreground; /* the same for its terminal's foreground process group */
+	struct command_ended ended;  /* valid once over is set */
+	_Atomic uint32_t over;       /* the shell has ended and only the init is left */
+	_Atomic uint32_t reported;   /* the init has reported the end to cloisterd */
 	_Atomic uint32_t
 		/*
 		 * the init has closed the input (gives_input): the worker must not close that
@@ -76,6 +78,12 @@ struct command_start {
 	bool tries_fork;
 	uint64_t call;
 	int report_fd; /* pipe to report the end to; -1: the worker reports it */
+	/*
+	 * fds are a terminal, which becomes the command's controlling terminal, and relay has the
+	 * rest. The worker reports the end, when the init has passed on the rest of the output.
+	 */
+	bool has_terminal;
+	struct relay_ends relay;
 };
 
 struct command_init {
@@ -112,9 +120,10 @@ void command_init_tell(struct command_init *init);
 
 /**
  * Sends the signal @number, at most 31, to every process of the command of @init, which has not
- * been reaped. It does not count as an order to end.
+ * been reaped; with @foreground only to the foreground process group of its terminal, if it has
+ * one. It does not count as an order to end.
  */
-void command_init_signal(struct command_init *init, unsigned number);
+void command_init_signal(struct command_init *init, unsigned number, bool foreground);
 
 /**
  * Writes the COMMAND_ENDED frame of @call to the pipe @fd. The write is atomic among several

@@ -13,6 +13,7 @@
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
+#include "worker/commands/command_terminal.h"
 #include "worker/commands/input_wait.h"
 #include "worker/commands/ipc_remains.h"
 #include "worker/commands/network_tries.h"
@@ -44,7 +45,8 @@ struct command {
 	size_t body_len;
 	struct command_cgroup cgroup;
 	char **env;
-	int fds[COMMAND_FDS]; /* shared with the init, so they stay open until it is reaped */
+	int fds[COMMAND_FDS];     /* shared with the init, so they stay open until it is reaped */
+	struct terminal terminal; /* likewise */
 	struct command_init *init;
 	bool killed;
 	int64_t look_at;        /* when it is looked at next, as now_ms(); 0: never */
@@ -110,6 +112,7 @@ static void close_fds(struct command *command)
 		command->fds[COMMAND_FD_STDIN] = -1;
 	for (size_t i = 0; i < COMMAND_FDS; i++)
 		close_fd(&command->fds[i]);
+	terminal_close(&command->terminal);
 }
 
 static void forget(struct command_table *table, struct command *command)
@@ -206,6 +209,26 @@ static void empty_ipc(struct command_table *table)
 	table->ipc_is_used = false;
 }
 
+/* The terminal takes the place of the pipes, which go to the init. */
+static int give_terminal(struct command *command, struct command_start *start)
+{
+	int r = terminal_open(&command->run.terminal, &command->terminal);
+
+	if (r == 0)
+		r = terminal_relay(&command->terminal, command->fds[COMMAND_FD_STDIN],
+			command->fds[COMMAND_FD_STDOUT], &start->relay);
+	if (r < 0)
+		return r;
+	/* What is written on a terminal is one stream. */
+	close_fd(&command->fds[COMMAND_FD_STDERR]);
+	for (size_t i = 0; i < COMMAND_FDS; i++)
+		start->fds[i] = command->terminal.slave;
+	start->has_terminal = true;
+	start->gives_input = false;
+	start->report_fd = -1;
+	return 0;
+}
+
 static int start_command(struct command_table *table, struct command *command)
 {
 	struct command_start start = {
@@ -233,6 +256,11 @@ static int start_command(struct command_table *table, struct command *command)
 	start.gives_input = start.fds[COMMAND_FD_STDIN] >= 0;
 	if (start.fds[COMMAND_FD_STDIN] < 0)
 		start.fds[COMMAND_FD_STDIN] = table->null_fd;
+	if (command->run.terminal.rows > 0) {
+		r = give_terminal(command, &start);
+		if (r < 0)
+			return finish_not_begun(table, command, -r);
+	}
 	while ((r = command_pool_start(table->pool, &start, &command->init)) == -EBUSY) {
 		r = make_room(table);
 		if (r < 0)
@@ -273,7 +301,8 @@ static int hold(struct command_table *table, struct command *command)
 static int launch(struct command_table *table, struct command *command)
 {
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
-	int r = command_env_build(table->home, command->run.no_network, extra, &command->env);
+	int r = command_env_build(table->home, command->run.no_network,
+		command->run.terminal.rows > 0, extra, &command->env);
 
 	if (r < 0)
 		return r;
@@ -313,6 +342,7 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 		.call = frame->call,
 		.run = run,
 		.fds = {-1, -1, -1},
+		.terminal = TERMINAL_NONE,
 		.cgroup = COMMAND_CGROUP_NONE,
 		.body = calloc(1, (size_t)run.command_len + 1 + run.env_len),
 	};
@@ -361,12 +391,24 @@ static int terminate(struct command_table *table, struct command *command, int s
 /* A command whose text is not complete yet has nobody to send it to. */
 static int send_signal(struct command *command, struct text payload)
 {
-	uint8_t number;
+	struct command_signal message;
 
-	if (command_signal_get(payload, &number) < 0)
+	if (command_signal_get(payload, &message) < 0)
 		return -EBADMSG;
 	if (command->state == COMMAND_RUNNING)
-		command_init_signal(command->init, number);
+		command_init_signal(command->init, message.number, message.foreground);
+	return 0;
+}
+
+static int resize(struct command *command, struct text payload)
+{
+	struct command_terminal size;
+
+	if (command->run.terminal.rows == 0 || command_resize_get(payload, &size) < 0)
+		return -EBADMSG;
+	command->run.terminal = size;
+	if (command->state == COMMAND_RUNNING)
+		terminal_resize(&command->terminal, &size);
 	return 0;
 }
 
@@ -377,9 +419,9 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
-	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_SIGNAL ||
+	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_RESIZE ||
 		(frame->type != COMMAND_BODY && frame->type != COMMAND_SIGNAL &&
-			frame->payload.len > 0))
+			frame->type != COMMAND_RESIZE && frame->payload.len > 0))
 		return -EBADMSG;
 	command = find(table, frame->call);
 	if (!command)
@@ -394,6 +436,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		return terminate(table, command, SIGTERM);
 	case COMMAND_SIGNAL:
 		return send_signal(command, frame->payload);
+	case COMMAND_RESIZE:
+		return resize(command, frame->payload);
 	default: /* COMMAND_KILL */
 		return terminate(table, command, SIGKILL);
 	}
@@ -435,6 +479,9 @@ static int finish_reaped(struct command_table *table, struct command *command, i
 		forget(table, command);
 		return 0;
 	}
+	/* What an init that was killed has not passed on. */
+	if (command->run.terminal.rows > 0)
+		relay_rest(&command->init->start.relay, 0);
 	ended = atomic_load(&report->over) ? report->ended
 					   : ended_unsaid(command, init_status, usage);
 	command_cgroup_measure(table->cgroups, &command->cgroup, &ended);

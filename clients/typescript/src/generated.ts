@@ -115,7 +115,8 @@ export type SessionSignal =
 	| "USR2";
 
 export type SessionTo =
-	| "all";
+	| "all"
+	| "foreground";
 
 export type Kind =
 	| "managed"
@@ -598,12 +599,20 @@ export interface InputResult {
 	closed: boolean;
 }
 
+/** The size of a terminal in characters. */
+export interface TerminalSize {
+	rows: number;
+	cols: number;
+}
+
 /** The result of session.start. */
 export interface StartedSession {
 	/** Its id. */
 	session: string;
 	name: string | null;
 	workspace: string;
+	/** Its terminal, if it has one. */
+	pty: TerminalSize | null;
 	lifetime_ms: number;
 	/** How much of its output is kept. */
 	output_bytes: number;
@@ -640,6 +649,12 @@ export interface SessionInput {
 	closed: boolean;
 }
 
+/** The result of session.resize. */
+export interface SessionResized {
+	/** Whether it was running. */
+	resized: boolean;
+}
+
 /** The result of session.signal. */
 export interface SessionSignalled {
 	/** Whether it was running. */
@@ -654,6 +669,7 @@ export interface ListedSession {
 	tenant: string;
 	state: SessionState;
 	command: string;
+	pty: TerminalSize | null;
 	age_ms: number;
 	lifetime_ms: number;
 	/** The cursor of the oldest output that is kept. */
@@ -833,10 +849,12 @@ export abstract class Methods {
 	 * @param params.name A name for people.
 	 * @param params.env Variables of its environment.
 	 * @param params.stdin session.write sends it input.
+	 * @param params.pty rows and cols: it runs on a terminal of this size, on which session.write types.
 	 * @param params.lifetime_ms At most so long; the tenant's limit holds too.
+	 * @param params.blocked_list false: the tenant's list of blocked commands is not applied.
 	 * @param params.output_bytes How much of its output is kept; default 1048576.
 	 */
-	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; lifetime_ms?: number | undefined; output_bytes?: number | undefined }): Promise<StartedSession> {
+	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; pty?: Record<string, unknown> | undefined; lifetime_ms?: number | undefined; blocked_list?: boolean | undefined; output_bytes?: number | undefined }): Promise<StartedSession> {
 		return (await this.native("session.start", params)) as StartedSession;
 	}
 
@@ -851,14 +869,19 @@ export abstract class Methods {
 	}
 
 	/**
-	 * Sends input to a session that was started with stdin.
+	 * Sends input to a session that was started with stdin or pty.
 	 * @param params.at The offset in all input: what was taken before is not written again.
 	 */
 	async sessionWrite(params: { session: string; at?: number | undefined; data?: string | undefined; encoding?: Encoding | undefined; eof?: boolean | undefined }): Promise<SessionInput> {
 		return (await this.native("session.write", params)) as SessionInput;
 	}
 
-	/** Sends a signal to all processes of a session. */
+	/** Sets the size of the terminal of a session that was started with pty. */
+	async sessionResize(params: { session: string; rows: number; cols: number }): Promise<SessionResized> {
+		return (await this.native("session.resize", params)) as SessionResized;
+	}
+
+	/** Sends a signal to all processes of a session, or to those in the foreground of its terminal. */
 	async sessionSignal(params: { session: string; signal: SessionSignal; to?: SessionTo | undefined }): Promise<SessionSignalled> {
 		return (await this.native("session.signal", params)) as SessionSignalled;
 	}

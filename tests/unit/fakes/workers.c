@@ -195,7 +195,7 @@ static void stop_command(struct work *work, uint8_t type)
 {
 	int signal = type == COMMAND_KILL ? SIGKILL : SIGTERM;
 
-	if (!work || !work->begun || argument(work, "deaf") ||
+	if (type == COMMAND_RESIZE || !work || !work->begun || argument(work, "deaf") ||
 		(argument(work, "stubborn") && type != COMMAND_KILL))
 		return;
 	end_command(work, (struct command_ended){

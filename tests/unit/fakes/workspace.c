@@ -122,6 +122,7 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 		[COMMAND_KILL] = "kill",
 		[COMMAND_GO] = "go",
 		[COMMAND_SIGNAL] = "signal",
+		[COMMAND_RESIZE] = "resize",
 	};
 
 	assert_true(type < ARRAY_SIZE(words) && words[type]);

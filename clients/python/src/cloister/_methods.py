@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Optional
 
 from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Encoding, Format, Kind, ListDirectoryOutput,
                      Observation, ReadFileOutput, RunCommandOutput, SearchFilesOutput, SessionInput, SessionList,
-                     SessionOutput, SessionSignal, SessionSignalled, SessionTo, StartedSession, ToolList, Workspace,
-                     WorkspaceList, WriteFileOutput)
+                     SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession,
+                     ToolList, Workspace, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -138,18 +138,21 @@ class Methods:
 
     def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
                       env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
-                      lifetime_ms: Optional[int] = None, output_bytes: Optional[int] = None) -> StartedSession:
+                      pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
+                      blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None) -> StartedSession:
         """Starts a command that belongs to its workspace and goes on without this connection.
 
         name: A name for people.
         env: Variables of its environment.
         stdin: session.write sends it input.
+        pty: rows and cols: it runs on a terminal of this size, on which session.write types.
         lifetime_ms: At most so long; the tenant's limit holds too.
+        blocked_list: false: the tenant's list of blocked commands is not applied.
         output_bytes: How much of its output is kept; default 1048576.
         """
         result: StartedSession = self._native("session.start", {"command": command, "workspace": workspace, "name": name,
-                                              "env": env, "stdin": stdin, "lifetime_ms": lifetime_ms,
-                                              "output_bytes": output_bytes})
+                                              "env": env, "stdin": stdin, "pty": pty, "lifetime_ms": lifetime_ms,
+                                              "blocked_list": blocked_list, "output_bytes": output_bytes})
         return result
 
     def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,
@@ -167,7 +170,7 @@ class Methods:
 
     def session_write(self, session: str, at: Optional[int] = None, data: Optional[str] = None,
                       encoding: Optional[Encoding] = None, eof: Optional[bool] = None) -> SessionInput:
-        """Sends input to a session that was started with stdin.
+        """Sends input to a session that was started with stdin or pty.
 
         at: The offset in all input: what was taken before is not written again.
         """
@@ -175,8 +178,13 @@ class Methods:
                                             "encoding": encoding, "eof": eof})
         return result
 
+    def session_resize(self, session: str, rows: int, cols: int) -> SessionResized:
+        """Sets the size of the terminal of a session that was started with pty."""
+        result: SessionResized = self._native("session.resize", {"session": session, "rows": rows, "cols": cols})
+        return result
+
     def session_signal(self, session: str, signal: SessionSignal, to: Optional[SessionTo] = None) -> SessionSignalled:
-        """Sends a signal to all processes of a session."""
+        """Sends a signal to all processes of a session, or to those in the foreground of its terminal."""
         result: SessionSignalled = self._native("session.signal", {"session": session, "signal": signal, "to": to})
         return result
 
@@ -325,17 +333,21 @@ class AsyncMethods:
 
     async def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
                             env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
-                            lifetime_ms: Optional[int] = None, output_bytes: Optional[int] = None) -> StartedSession:
+                            pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
+                            blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None) -> StartedSession:
         """Starts a command that belongs to its workspace and goes on without this connection.
 
         name: A name for people.
         env: Variables of its environment.
         stdin: session.write sends it input.
+        pty: rows and cols: it runs on a terminal of this size, on which session.write types.
         lifetime_ms: At most so long; the tenant's limit holds too.
+        blocked_list: false: the tenant's list of blocked commands is not applied.
         output_bytes: How much of its output is kept; default 1048576.
         """
         result: StartedSession = await self._native("session.start", {"command": command, "workspace": workspace,
-                                                    "name": name, "env": env, "stdin": stdin, "lifetime_ms": lifetime_ms,
+                                                    "name": name, "env": env, "stdin": stdin, "pty": pty,
+                                                    "lifetime_ms": lifetime_ms, "blocked_list": blocked_list,
                                                     "output_bytes": output_bytes})
         return result
 
@@ -355,7 +367,7 @@ class AsyncMethods:
 
     async def session_write(self, session: str, at: Optional[int] = None, data: Optional[str] = None,
                             encoding: Optional[Encoding] = None, eof: Optional[bool] = None) -> SessionInput:
-        """Sends input to a session that was started with stdin.
+        """Sends input to a session that was started with stdin or pty.
 
         at: The offset in all input: what was taken before is not written again.
         """
@@ -363,9 +375,14 @@ class AsyncMethods:
                                                   "encoding": encoding, "eof": eof})
         return result
 
+    async def session_resize(self, session: str, rows: int, cols: int) -> SessionResized:
+        """Sets the size of the terminal of a session that was started with pty."""
+        result: SessionResized = await self._native("session.resize", {"session": session, "rows": rows, "cols": cols})
+        return result
+
     async def session_signal(self, session: str, signal: SessionSignal,
                              to: Optional[SessionTo] = None) -> SessionSignalled:
-        """Sends a signal to all processes of a session."""
+        """Sends a signal to all processes of a session, or to those in the foreground of its terminal."""
         result: SessionSignalled = await self._native("session.signal", {"session": session, "signal": signal, "to": to})
         return result
 

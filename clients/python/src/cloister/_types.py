@@ -32,7 +32,7 @@ EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character
 Stream = Literal["stdout", "stderr"]
 SessionState = Literal["starting", "running", "ending", "ended"]
 SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
-SessionTo = Literal["all"]
+SessionTo = Literal["all", "foreground"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
 Format = Literal["ollama", "openai", "mcp"]
@@ -634,6 +634,13 @@ class InputResult(TypedDict):
     closed: bool
 
 
+class TerminalSize(TypedDict):
+    """The size of a terminal in characters."""
+
+    rows: int
+    cols: int
+
+
 class StartedSession(TypedDict):
     """The result of session.start."""
 
@@ -641,6 +648,8 @@ class StartedSession(TypedDict):
     session: str
     name: Optional[str]
     workspace: str
+    #: Its terminal, if it has one.
+    pty: Optional[TerminalSize]
     lifetime_ms: int
     #: How much of its output is kept.
     output_bytes: int
@@ -683,6 +692,13 @@ class SessionInput(TypedDict):
     closed: bool
 
 
+class SessionResized(TypedDict):
+    """The result of session.resize."""
+
+    #: Whether it was running.
+    resized: bool
+
+
 class SessionSignalled(TypedDict):
     """The result of session.signal."""
 
@@ -699,6 +715,7 @@ class ListedSession(TypedDict):
     tenant: str
     state: SessionState
     command: str
+    pty: Optional[TerminalSize]
     age_ms: int
     lifetime_ms: int
     #: The cursor of the oldest output that is kept.
@@ -763,7 +780,8 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "Busy", "CallOptions", "CancelR
            "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
            "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
            "RunCommandOutput", "SearchFilesOutput", "SessionChunk", "SessionInput", "SessionList",
-           "SessionNotFound", "SessionOutput", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
-           "ShuttingDown", "StaleFile", "StartedSession", "Stream", "SymlinkOutsideWorkspace", "Timeout",
-           "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
-           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
+           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "Stream",
+           "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage",
+           "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound",
+           "WriteFileOutput"]
