@@ -14,7 +14,7 @@
 #include "common/byte_queue.h"
 #include "common/wire.h"
 
-#define CHANNEL_FDS_MAX 8 /* descriptors in one frame */
+#define CHANNEL_FDS_MAX 9 /* descriptors in one frame */
 
 enum channel_flags {
 	CHANNEL_TAKES_FDS = 1, /* @in is a socket whose peer may send descriptors */

@@ -314,6 +314,12 @@
 #define LIMIT_SESSION_TIME_MS       (7ULL * 24 * 3600000) /* of lifetime, idleness and the like */
 #define LIMIT_SESSION_SHOWN_BYTES   4096                  /* of a command, in a list */
 
+/* Ports that listen in a workspace (supervisor/workspace/listening.h). */
+#define LIMIT_PORT_ASK_MS    75  /* an answer about a port counts as long */
+#define LIMIT_PORT_QUESTIONS 16  /* about ports of one workspace, in that time */
+#define LIMIT_PORTS_LIST_MS  200 /* a list counts as long */
+#define LIMIT_PORTS_LISTED   64  /* in one workspace */
+
 /* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */
 #define LIMIT_KEY_RESULT_BYTES     (64 * KIB) /* of a result that is kept, in each of its two forms */

@@ -44,6 +44,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u8(writer, message->shell);
 	wire_put_u8(writer, message->no_network);
 	command_resize_put(writer, &message->terminal);
+	wire_put_u8(writer, message->tells_cgroup);
 }
 
 int command_run_get(struct text payload, struct command_run *ret)
@@ -60,6 +61,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.shell = wire_get_u8(&reader);
 	message.no_network = wire_get_bool(&reader);
 	message.terminal = get_terminal(&reader);
+	message.tells_cgroup = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||

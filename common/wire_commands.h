@@ -27,8 +27,9 @@ enum command_message {
 	COMMAND_ENDED,
 	COMMAND_WAITS, /* no payload: it waits for input that never comes (input_wait.h) */
 	/*
-	 * struct command_held: a command with a network has its cgroup, and begins with COMMAND_GO,
-	 * so that cloister-egress knows the cgroup before it sees a connection from there
+	 * struct command_held: a command with tells_cgroup has its cgroup, and begins with
+	 * COMMAND_GO, so that cloister-egress knows the cgroup before it sees a connection from
+	 * there; of a session, so that cloisterd knows which ports are its own
 	 */
 	COMMAND_HELD,
 };
@@ -67,6 +68,7 @@ struct command_run {
 	uint8_t shell;          /* enum command_shell */
 	bool no_network;        /* its workspace has none: clients need not try again */
 	struct command_terminal terminal;
+	bool tells_cgroup; /* COMMAND_HELD is to come before it begins, if it has a cgroup */
 };
 
 /* How a command came to its end, as the init process of the command saw it. */

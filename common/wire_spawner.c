@@ -167,3 +167,20 @@ int setup_failure_get(struct text payload, struct setup_failure *ret)
 	*ret = message;
 	return 0;
 }
+
+/*
+ * The numbers differ: one cell has the socket for ports alone, and the last of those for
+ * cloister-egress is never there without it.
+ */
+bool cell_sockets_place(const int *fds, unsigned n, int ret[CELL_SOCKETS])
+{
+	bool ports = n == 1 || n > CELL_SOCKETS_LEAST;
+
+	if ((n > 1 && n < CELL_SOCKETS_LEAST) || n > CELL_SOCKETS)
+		return false;
+	memset(ret, -1, CELL_SOCKETS * sizeof(*ret));
+	if (ports)
+		ret[CELL_SOCKET_PORTS] = fds[--n];
+	memcpy(ret, fds, n * sizeof(*fds));
+	return true;
+}

@@ -36,7 +36,7 @@ enum spawner_message {
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
 	SPAWNER_OPEN_FAILED,  /* up: struct setup_failure */
-	SPAWNER_ASSIGNED,     /* up: no payload; the cell's sockets, if it has any */
+	SPAWNER_ASSIGNED,     /* up: no payload; the cell's sockets */
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
@@ -79,8 +79,9 @@ enum {
 };
 
 /*
- * The sockets of a cell with a proxy_port, all made in its network namespace before any program was
- * executed there. Their order is that of enum egress_socket.
+ * The sockets of a cell, all made in its network namespace before any program was executed there.
+ * The order of those for cloister-egress, which a cell with a proxy_port has, is that of enum
+ * egress_socket.
  */
 enum cell_socket {
 	CELL_SOCKET_PROXY,   /* TCP, listens at that port of every address */
@@ -93,8 +94,15 @@ enum cell_socket {
 	 * where commands have no cgroups, or the kernel or a filter around cloister gives none.
 	 */
 	CELL_SOCKET_DIAG,
+	CELL_SOCKETS_EGRESS,
+	/*
+	 * NETLINK_SOCK_DIAG, by which cloisterd asks which ports listen. Every cell has it, unless
+	 * the kernel or a filter around cloister gives none; then CELL_SOCKET_DIAG is left out,
+	 * too.
+	 */
+	CELL_SOCKET_PORTS = CELL_SOCKETS_EGRESS,
 	CELL_SOCKETS,
-	CELL_SOCKETS_LEAST = CELL_SOCKET_DIAG,
+	CELL_SOCKETS_LEAST = CELL_SOCKET_DIAG, /* of those for cloister-egress */
 };
 
 /* The order of the descriptors in SPAWNER_OPENED. */
@@ -103,8 +111,8 @@ enum {
 	SPAWNER_OPENED_FILES,  /* pidfd */
 	SPAWNER_OPENED_FDS,
 	/*
-	 * Only for SPAWNER_OPEN with a proxy_port: the cell's sockets, in the order of enum
-	 * cell_socket, with or without the last. Those of a spare cell come with
+	 * Only for SPAWNER_OPEN: the cell's sockets, in the order of enum cell_socket and without
+	 * those that it does not have; see cell_sockets_place(). Those of a spare cell come with
 	 * SPAWNER_ASSIGNED.
 	 */
 	SPAWNER_OPENED_SOCKETS = SPAWNER_OPENED_FDS,
@@ -168,6 +176,12 @@ void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_look
 int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
 int setup_failure_get(struct text payload, struct setup_failure *ret);
+
+/**
+ * Puts the @n sockets of a cell, which came without those that it does not have, in their places;
+ * -1: it does not have it. Returns false, with @ret untouched, if no cell has so many.
+ */
+bool cell_sockets_place(const int *fds, unsigned n, int ret[CELL_SOCKETS]);
 
 /** Returns "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);

@@ -464,6 +464,22 @@ struct listing {
 	struct json_text json;
 };
 
+static void put_ports(struct json_text *json, const struct background *background)
+{
+	struct listening_ports ports;
+	bool known = background_ports(background, &ports);
+
+	json_text_key(json, "ports");
+	if (!known) {
+		json_text_null(json);
+		return;
+	}
+	json_text_array_begin(json);
+	for (size_t i = 0; i < ports.n; i++)
+		json_text_int64(json, ports.ports[i]);
+	json_text_array_end(json);
+}
+
 static void put_session(void *context, const struct background *background)
 {
 	struct listing *listing = context;
@@ -491,6 +507,7 @@ static void put_session(void *context, const struct background *background)
 	json_text_put_number(json, "lifetime_ms", info.lifetime_ms);
 	json_text_put_number(json, "kept_from", (int64_t)output->start);
 	json_text_put_number(json, "next", (int64_t)output->end);
+	put_ports(json, background);
 	json_text_object_end(json);
 }
 

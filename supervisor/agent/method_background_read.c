@@ -43,8 +43,9 @@ struct read {
 	const struct until *silence; /* the condition of the shortest silence, or NULL */
 	struct until conditions[LIMIT_SESSION_UNTIL];
 	struct timer deadline, quiet;
-	uint64_t searched; /* the conditions have seen the output before this cursor */
-	uint64_t last;     /* output after this cursor came when the time was over */
+	struct timer ports; /* when it is looked again whether a port listens */
+	uint64_t searched;  /* the conditions have seen the output before this cursor */
+	uint64_t last;      /* output after this cursor came when the time was over */
 	struct loop_share_task search;
 	bool watching; /* counted in the client's session: more output is waited for */
 	bool ended; /* the background session: what it has written is searched, and then answered */
@@ -58,7 +59,7 @@ static const char *read_condition(struct json_object *json, struct until *ret)
 {
 	static const char wrong[] =
 		"until must be an array of at most 4 objects, each {\"contains\":…}, "
-		"{\"exit\":true} or {\"quiet_ms\":…}";
+		"{\"exit\":true}, {\"port\":…} or {\"quiet_ms\":…}";
 	struct text bytes = {NULL, 0};
 	struct json_object *value;
 
@@ -78,6 +79,13 @@ static const char *read_condition(struct json_object *json, struct until *ret)
 				       json_object_get_boolean(value)
 			       ? NULL
 			       : wrong;
+	}
+	if (json_object_object_get_ex(json, "port", &value)) {
+		ret->kind = UNTIL_PORT;
+		return value && number_param(
+					json, "port", LISTENING_PORT_MIN, UINT16_MAX, &ret->port)
+			       ? NULL
+			       : "port must be a number from 1024 to 65535";
 	}
 	if (!json_object_object_get_ex(json, "quiet_ms", &value))
 		return wrong;
@@ -278,6 +286,7 @@ static void forget(struct read *read)
 	background_stop_waiting(&read->waiter);
 	timer_cancel(&read->deadline);
 	timer_cancel(&read->quiet);
+	timer_cancel(&read->ports);
 	loop_share_cancel(&read->search);
 	if (read->pending.session) {
 		LIST_UNLINK(&read->pending, link);
@@ -464,6 +473,34 @@ static void on_quiet(void *context)
 	finish(read);
 }
 
+static bool waits_for_port(const struct read *read)
+{
+	for (size_t i = 0; i < read->n_conditions; i++)
+		if (read->conditions[i].kind == UNTIL_PORT)
+			return true;
+	return false;
+}
+
+/* Notes the first condition that is met by a port that listens. */
+static void look_at_ports(struct read *read)
+{
+	for (size_t i = 0; i < read->n_conditions && read->met == NOT_MET; i++)
+		if (read->conditions[i].kind == UNTIL_PORT &&
+			background_listens(read->background, (uint16_t)read->conditions[i].port))
+			read->met = (int)i;
+}
+
+static void on_ports(void *context)
+{
+	struct read *read = context;
+
+	look_at_ports(read);
+	if (read->met != NOT_MET)
+		finish(read);
+	else if (!read->ended)
+		timer_set(&read->ports, LIMIT_PORT_ASK_MS);
+}
+
 /* Makes @read wait; it is taken on success only. */
 static int wait_for_more(
 	struct read *read, struct session *session, struct jsonrpc_request *request)
@@ -489,6 +526,8 @@ static int wait_for_more(
 	else
 		set_overdue(read);
 	set_quiet(read);
+	if (waits_for_port(read))
+		timer_set(&read->ports, LIMIT_PORT_ASK_MS);
 	if (!is_searched(read))
 		search_later(read);
 	return 0;
@@ -504,6 +543,7 @@ static bool answer_or_wait(
 	search(read);
 	background_get_info(read->background, &info);
 	read->ended = info.state == BACKGROUND_ENDED;
+	look_at_ports(read);
 	if (!is_searched(read) || (!read->ended && read->met == NOT_MET && read->wait_ms > 0 &&
 					  (read->n_conditions > 0 || !has_something(read)))) {
 		if (wait_for_more(read, session, request) == 0)
@@ -532,6 +572,7 @@ void method_session_read(struct session *session, struct jsonrpc_request *reques
 	}
 	timer_init(&read->deadline, on_deadline, read);
 	timer_init(&read->quiet, on_quiet, read);
+	timer_init(&read->ports, on_ports, read);
 	read->search = (struct loop_share_task){.act = on_search, .context = read};
 	wrong = read_params(request->params, read);
 	if (wrong)
@@ -542,6 +583,12 @@ void method_session_read(struct session *session, struct jsonrpc_request *reques
 		answer_beyond(session, request,
 			"after is beyond the output; go on from next, the end of what was written",
 			background_output(read->background)->end);
+	else if (read->background && waits_for_port(read) &&
+		 !background_tells_ports(read->background))
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			"This host does not tell which ports listen (sock_diag(7) with tcp_diag); "
+			"wait with contains for what the program writes when it listens",
+			tool_error_name(TOOL_EXECUTION_ERROR));
 	else if (read->background && answer_or_wait(read, session, request))
 		return;
 	forget(read);

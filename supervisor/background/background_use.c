@@ -139,6 +139,41 @@ int background_resize(struct background *background, const struct command_termin
 	return r;
 }
 
+/* Stores the cgroup whose ports are the command's; 0: those of the workspace are. Returns false if
+ * it has none of its own yet. */
+static bool owner_of_ports(const struct background *background, uint64_t *ret_cgroup)
+{
+	struct call_info info;
+
+	if (!background->workspace)
+		return false;
+	call_get_info(background->call, &info);
+	*ret_cgroup = info.cgroup;
+	return info.cgroup != 0 || !workspace_has_cgroups(background->workspace);
+}
+
+bool background_listens(const struct background *background, uint16_t port)
+{
+	uint64_t cgroup;
+
+	return owner_of_ports(background, &cgroup) &&
+	       workspace_listens(background->workspace, port, cgroup) > LISTENS_NOT;
+}
+
+bool background_tells_ports(const struct background *background)
+{
+	return !background->workspace || workspace_tells_ports(background->workspace);
+}
+
+bool background_ports(const struct background *background, struct listening_ports *ret)
+{
+	uint64_t cgroup;
+
+	*ret = (struct listening_ports){0};
+	return !owner_of_ports(background, &cgroup) ||
+	       workspace_ports(background->workspace, cgroup, ret);
+}
+
 void background_end(struct background *background, int64_t grace_ms)
 {
 	if (background->call)

@@ -5,6 +5,7 @@
 
 #include "supervisor/background/background.h"
 #include "supervisor/background/output_ring.h"
+#include "supervisor/workspace/listening.h"
 
 enum background_state {
 	BACKGROUND_STARTING, /* its workspace is being opened */
@@ -59,6 +60,16 @@ int background_signal(struct background *background, const struct command_signal
 
 /** Sets the size of its terminal, which it has. Returns as call_resize(). */
 int background_resize(struct background *background, const struct command_terminal *size);
+
+/**
+ * Whether it listens at @port, where commands have cgroups; otherwise whether any command of its
+ * workspace does.
+ */
+bool background_listens(const struct background *background, uint16_t port);
+/** Whether the host tells which ports listen. */
+bool background_tells_ports(const struct background *background);
+/** Lists the ports at which it listens, likewise. Returns false if they are not known. */
+bool background_ports(const struct background *background, struct listening_ports *ret);
 
 /** Ends it, with @grace_ms from SIGTERM to SIGKILL. */
 void background_end(struct background *background, int64_t grace_ms);

@@ -3,9 +3,9 @@
 
 /*
  * The conditions that a reader of a background command's output waits for: literal bytes, silence,
- * the end. Runs in cloisterd. The output is hostile, and so may the conditions be: the search is
- * Knuth's, Morris's and Pratt's, which looks at each byte at most twice whatever it is, and no
- * expression is compiled.
+ * a port that listens, the end. Runs in cloisterd. The output is hostile, and so may the conditions
+ * be: the search is Knuth's, Morris's and Pratt's, which looks at each byte at most twice whatever
+ * it is, and no expression is compiled.
  *
  * Bytes are found in one stream: those of the other one may come between them.
  */
@@ -23,11 +23,12 @@ enum until_kind {
 	UNTIL_CONTAINS, /* a stream has written the bytes */
 	UNTIL_EXIT,     /* the command has ended, and nothing of it is left */
 	UNTIL_QUIET,    /* it has written nothing for quiet_ms */
+	UNTIL_PORT,     /* it listens at a port */
 };
 
 struct until {
 	enum until_kind kind;
-	int64_t quiet_ms;
+	int64_t quiet_ms, port;
 	size_t len;                    /* of the bytes to be found */
 	size_t matched[UNTIL_STREAMS]; /* how many of them the end of each stream is */
 	uint16_t next[LIMIT_SESSION_UNTIL_BYTES];

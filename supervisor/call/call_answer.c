@@ -213,13 +213,16 @@ static const char *launch_sentence(const struct call *call, int error)
 	return error == ENOENT ? "There is no /bin/sh in this workspace" : strerror(error);
 }
 
-/* The command has its cgroup, and begins when cloister-egress has been told of it. */
+/*
+ * The command has its cgroup, and begins when cloister-egress has been told of it, or, of a session
+ * without a network, when it is known.
+ */
 static int let_begin(struct call *call, const struct channel_frame *frame)
 {
 	struct command_held held;
 
-	if (call->network.address == 0 || call->network.cgroup != 0 ||
-		command_held_get(frame->payload, &held) < 0)
+	if ((call->network.address == 0 && !call->request.session.id) ||
+		call->network.cgroup != 0 || command_held_get(frame->payload, &held) < 0)
 		return -EBADMSG;
 	egress_use_cgroup(&call->network, held.cgroup);
 	/* Otherwise it has been told to end. */

@@ -47,5 +47,6 @@ void call_get_info(const struct call *call, struct call_info *ret)
 		.age_ms = (int64_t)(call_elapsed_us(call) / 1000),
 		.timeout_ms = call_timeout_ms(&call->request),
 		.is_command = call_is_command(call),
+		.cgroup = call->network.cgroup,
 	};
 }

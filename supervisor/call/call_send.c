@@ -189,6 +189,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.has_stdin = n_fds == COMMAND_FDS,
 		.limits = limits_of_command(&request->tenant->limits),
 		.no_network = use->address == 0,
+		.tells_cgroup = use->address != 0 || request->session.id != NULL,
 		.input_wait_ms = request->options.stdin_stream
 					 ? 0
 					 : (uint32_t)request->tenant->limits.input_wait_ms,

@@ -79,7 +79,8 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 		if (fds[i] >= 0 && process_link_started(process->link, fds[i]) < 0)
 			cell_process_fail(process, "Out of memory");
 	}
-	if (fds[SPAWNER_OPENED_SOCKETS] >= 0)
+	if (fds[SPAWNER_OPENED_SOCKETS + CELL_SOCKET_PROXY] >= 0 ||
+		fds[SPAWNER_OPENED_SOCKETS + CELL_SOCKET_PORTS] >= 0)
 		cell->owner->network(cell->context, &fds[SPAWNER_OPENED_SOCKETS]);
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell_process_check_lost(&cell->processes[i]);

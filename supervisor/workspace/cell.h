@@ -80,7 +80,10 @@ struct cell_owner {
 	void (*settled)(void *context);
 	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
-	/* The cell's sockets, which the function takes (enum cell_socket); NULL: the cell ends. */
+	/*
+	 * The cell's sockets, which the function takes (enum cell_socket; -1: it does not have it);
+	 * NULL: the cell ends.
+	 */
 	void (*network)(void *context, const int *sockets);
 	/* It is open for the first time, or after a death: writes may have left temporary files. */
 	void (*sweep)(void *context);

@@ -32,17 +32,17 @@ static void close_all(int *fds, unsigned n)
 
 void egress_cell_refuse(struct egress_cell *cell)
 {
-	close_all(cell->sockets, CELL_SOCKETS);
+	close_all(cell->sockets, CELL_SOCKETS_EGRESS);
 	cell->state = CELL_REFUSED;
 }
 
 static unsigned count_sockets(const struct egress_cell *cell)
 {
-	return cell->sockets[CELL_SOCKET_DIAG] >= 0 ? CELL_SOCKETS : CELL_SOCKETS_LEAST;
+	return cell->sockets[CELL_SOCKET_DIAG] >= 0 ? CELL_SOCKETS_EGRESS : CELL_SOCKETS_LEAST;
 }
 
 /* Duplicates all of the cell's sockets, or none. Returns 0 or -errno. */
-static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS])
+static int duplicate(const struct egress_cell *cell, int ret[CELL_SOCKETS_EGRESS])
 {
 	for (unsigned i = 0; i < count_sockets(cell); i++) {
 		ret[i] = fcntl(cell->sockets[i], F_DUPFD_CLOEXEC, 0);
@@ -83,7 +83,7 @@ void egress_cell_tell(struct egress_cell *cell)
 	static uint8_t payload[WIRE_PAYLOAD_MAX];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct network_use *use;
-	int fds[CELL_SOCKETS], r;
+	int fds[CELL_SOCKETS_EGRESS], r;
 
 	egress_open_put(&writer, &message);
 	r = wire_writer_ok(&writer) ? duplicate(cell, fds) : -EMSGSIZE;
@@ -142,7 +142,7 @@ struct egress_cell *egress_cell_new(
 	bool failed = false;
 
 	if (!cell) {
-		for (unsigned i = 0; i < CELL_SOCKETS && sockets[i] >= 0; i++)
+		for (unsigned i = 0; i < CELL_SOCKETS_EGRESS && sockets[i] >= 0; i++)
 			close(sockets[i]);
 		return NULL;
 	}
@@ -190,7 +190,7 @@ void egress_cell_free(struct egress_cell *cell)
 		egress_link_send(
 			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
 	LIST_REMOVE(cell, entry);
-	close_all(cell->sockets, CELL_SOCKETS);
+	close_all(cell->sockets, CELL_SOCKETS_EGRESS);
 	free(cell->tenant);
 	free(cell->workspace);
 	free(cell->allow);
@@ -205,6 +205,11 @@ const char *egress_cell_tenant(const struct egress_cell *cell)
 const char *egress_cell_workspace(const struct egress_cell *cell)
 {
 	return cell->workspace;
+}
+
+uint16_t egress_cell_port(const struct egress_cell *cell)
+{
+	return cell->port;
 }
 
 static bool is_address_used(const struct egress_cell *cell, uint16_t address)

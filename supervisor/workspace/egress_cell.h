@@ -19,8 +19,8 @@ struct egress_cell_words {
 };
 
 /**
- * Has the commands of a cell served at its @sockets (enum cell_socket; the last may be -1),
- * which are taken. Returns NULL if memory is out.
+ * Has the commands of a cell served at its CELL_SOCKETS_EGRESS @sockets (enum cell_socket; the last
+ * may be -1), which are taken. Returns NULL if memory is out.
  */
 struct egress_cell *egress_cell_new(
 	struct egress_link *link, const struct egress_cell_words *words, const int *sockets);
@@ -33,6 +33,8 @@ void egress_cell_free(struct egress_cell *cell);
 
 const char *egress_cell_tenant(const struct egress_cell *cell);
 const char *egress_cell_workspace(const struct egress_cell *cell);
+/** The port at which the cell's commands reach cloister-egress. */
+uint16_t egress_cell_port(const struct egress_cell *cell);
 
 /** A command @call begins: @use, whose ended and context are set, gets an address in @cell. */
 void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_t call);

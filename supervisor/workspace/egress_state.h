@@ -28,7 +28,7 @@ struct egress_cell {
 	uint64_t number;
 	enum cell_state state;
 	/* Duplicates go to each cloister-egress that connects. All -1: closed. */
-	int sockets[CELL_SOCKETS];
+	int sockets[CELL_SOCKETS_EGRESS];
 	char *tenant, *workspace, *allow;
 	uint16_t last_address, port;
 	LIST_HEAD(, network_use) uses;

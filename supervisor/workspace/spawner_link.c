@@ -43,7 +43,8 @@ struct pending_cell {
 	uint64_t cell;     /* or the number of another request */
 	uint8_t opened;    /* type of the successful answer */
 	unsigned n_pidfds; /* or, of a look-up, its one descriptor */
-	bool network;      /* the cell's sockets come with it */
+	bool sockets;      /* the cell's sockets come with it, */
+	bool network;      /* also those for cloister-egress */
 	spawner_answer answer;
 	spawner_looked looked; /* used in place of answer for a look-up */
 	void *context;
@@ -219,39 +220,46 @@ static void drop_pidfds(struct channel_frame *frame)
 	channel_frame_done(frame);
 }
 
+/* Whether a cell can have @n sockets. */
 static bool are_sockets(unsigned n)
 {
-	return n == CELL_SOCKETS || n == CELL_SOCKETS_LEAST;
+	return n <= 1 || (n >= CELL_SOCKETS_LEAST && n <= CELL_SOCKETS);
 }
 
 static bool is_opened(const struct channel_frame *frame)
 {
 	unsigned n = frame->n_fds;
 
-	return (frame->type == SPAWNER_ASSIGNED && (n == 0 || are_sockets(n))) ||
+	return (frame->type == SPAWNER_ASSIGNED && are_sockets(n)) ||
 	       (frame->type == SPAWNER_LOOKED_UP && n == 1) ||
-	       (frame->type == SPAWNER_OPENED &&
-		       (n == SPAWNER_OPENED_FDS ||
-			       (n > SPAWNER_OPENED_FDS && are_sockets(n - SPAWNER_OPENED_FDS)))) ||
+	       (frame->type == SPAWNER_OPENED && n >= SPAWNER_OPENED_FDS &&
+		       are_sockets(n - SPAWNER_OPENED_FDS)) ||
 	       (frame->type == SPAWNER_FILES_OPENED && n == 1);
 }
 
 /* Whether an answer is the one that was asked for, with its descriptors. */
 static bool is_answer(const struct pending_cell *pending, const struct channel_frame *frame)
 {
-	return frame->type == pending->opened && frame->n_fds >= pending->n_pidfds &&
-	       (pending->network ? are_sockets(frame->n_fds - pending->n_pidfds)
-				 : frame->n_fds == pending->n_pidfds);
+	unsigned n = frame->n_fds - pending->n_pidfds;
+
+	if (frame->type != pending->opened || frame->n_fds < pending->n_pidfds)
+		return false;
+	return pending->sockets ? are_sockets(n) && (n >= CELL_SOCKETS_LEAST) == pending->network
+				: n == 0;
 }
 
 /* Moves the descriptors of an answer to their places. */
 static void place_fds(struct channel_frame *frame, int ret_fds[SPAWNER_OPENED_MOST])
 {
-	int first = frame->type == SPAWNER_FILES_OPENED ? SPAWNER_OPENED_FILES
-		    : frame->type == SPAWNER_ASSIGNED   ? SPAWNER_OPENED_SOCKETS
-							: SPAWNER_OPENED_WORKER;
+	unsigned n_pidfds = frame->type == SPAWNER_OPENED ? SPAWNER_OPENED_FDS : 0;
 
-	memcpy(&ret_fds[first], frame->fds, frame->n_fds * sizeof(int));
+	if (frame->type == SPAWNER_FILES_OPENED) {
+		ret_fds[SPAWNER_OPENED_FILES] = frame->fds[0];
+	} else {
+		memcpy(ret_fds, frame->fds, n_pidfds * sizeof(int));
+		(void)cell_sockets_place(&frame->fds[n_pidfds], frame->n_fds - n_pidfds,
+			&ret_fds[SPAWNER_OPENED_SOCKETS]);
+	}
 	frame->n_fds = 0;
 }
 
@@ -501,7 +509,7 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 		unsigned n_fds;
 		uint8_t opened;
 		unsigned n_pidfds;
-		bool network; /* and the cell's sockets, if the request has a proxy_port */
+		bool sockets; /* and the cell's sockets */
 	} types[] = {
 		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS, true},
 		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED, 1, false},
@@ -511,7 +519,8 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 	};
 	const struct pending_cell who = {.opened = types[type].opened,
 		.n_pidfds = types[type].n_pidfds,
-		.network = types[type].network && request->proxy_port > 0,
+		.sockets = types[type].sockets,
+		.network = types[type].sockets && request->proxy_port > 0,
 		.answer = answer,
 		.context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};

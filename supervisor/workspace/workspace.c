@@ -20,6 +20,7 @@
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/limits.h"
+#include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -87,6 +88,7 @@ void workspace_free(struct workspace *workspace)
 {
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
+	workspace_end_listening(workspace);
 	LIST_REMOVE(workspace, entry);
 	assert(workspace->all->count > 0);
 	workspace->all->count--;
@@ -266,7 +268,10 @@ static void network(void *context, const int *sockets)
 		workspace->tenant->name, workspace->name, workspace->allow};
 
 	egress_cell_end(TAKE_PTR(workspace->network));
+	workspace_end_listening(workspace);
 	if (sockets)
+		workspace->listening = listening_new(sockets[CELL_SOCKET_PORTS]);
+	if (sockets && sockets[CELL_SOCKET_PROXY] >= 0)
 		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
 }
 

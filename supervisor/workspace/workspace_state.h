@@ -8,6 +8,7 @@
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/cell_usage.h"
 #include "supervisor/workspace/disk_use.h"
+#include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/workspace.h"
 
 struct workspace {
@@ -34,6 +35,7 @@ struct workspace {
 	bool removing;
 	char *allow;                 /* rules that its network is narrowed to; NULL: it is not */
 	struct egress_cell *network; /* of its cell; NULL: it has none */
+	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
 
 struct workspaces {

@@ -25,7 +25,7 @@ OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED = range(1, 9
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
-SOCKETS = 5  # CELL_SOCKETS
+SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0}
@@ -109,7 +109,7 @@ class Spawner:
             fds[place] = fd
         self.cell += 1
         self.send(OPEN, self.cell, asked(kind, tenant, **limits), fds)
-        answer = self.answer(2 + (SOCKETS if limits.get("proxy_port") else 0))
+        answer = self.answer(2 + (SOCKETS if limits.get("proxy_port") else 0) + 1)
         for pair in pairs:
             pair[1].close()
         for pipe in pipes:
@@ -167,7 +167,9 @@ class Spawner:
         opened = os.open(root, os.O_PATH)
         self.cell += 1
         self.send(ASSIGN, self.cell, asked(kind, tenant, **{**UNLIMITED, **limits}), [opened, worker])
-        answer = self.answer(SOCKETS if limits.get("proxy_port") else 0)
+        answer = self.answer((SOCKETS if limits.get("proxy_port") else 0) + 1)
+        if answer == "assigned":
+            self.sockets, self.fds = self.fds, []
         os.close(opened)
         return answer
 
@@ -305,7 +307,7 @@ def end(pidfd):
 def test_a_files_process_goes_where_its_worker_is(place, spawner):
     own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
     spawner.opens(own, **UNLIMITED)
-    worker, files = spawner.pidfds
+    worker, files, _ = spawner.pidfds
     spawner.opens(other, **UNLIMITED)
     # Refused beside a living cell: when the counted one ends, the id could be given to another workspace.
     assert spawner.ask_files(own, worker) == (REFUSED, "the workspace has a files process")
@@ -343,7 +345,7 @@ def test_a_waiting_cell_is_assigned_once(place, spawner):
 def test_what_a_workspace_has_is_no_waiting_cell(place, spawner):
     own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
     spawner.opens(own, **UNLIMITED)
-    worker, files = spawner.pidfds
+    worker, files, _ = spawner.pidfds
     for pidfd in (worker, files):
         assert spawner.assign(other, pidfd)[1] == "find the waiting cell"
     # After the attempt, no new files process gets the other directory for that worker.
@@ -596,9 +598,17 @@ def namespace_of(each):
         os.close(fd)
 
 
+def is_diag(fd):
+    with socket.socket(fileno=os.dup(fd)) as each:
+        return (each.family, each.proto) == (socket.AF_NETLINK, 4)  # NETLINK_SOCK_DIAG
+
+
 def check_sockets(fds, path, worker):
     """The descriptors are the sockets of the workspace's own namespace and id, and nothing more."""
     own = os.stat(f"/proc/{worker}/ns/net").st_ino
+    *fds, ports = fds
+    assert is_diag(ports)
+    os.close(ports)
     names = [("0.0.0.0", PORT), ("127.0.0.1", 53), ("127.1.0.1", 80), ("127.1.0.1", 443), ("127.0.0.1", 53)]
     assert len(fds) == len(names)
     for i, (fd, name) in enumerate(zip(fds, names)):
@@ -628,7 +638,7 @@ def test_sockets_are_for_tenants_with_a_network(place, network_spawner):
         reason = spawner.refuses(of_b, tenant=tenant, proxy_port=PORT, **UNLIMITED)
         assert "no network" in reason or "no tenant" in reason
     spawner.opens(of_b, tenant=b"b", **UNLIMITED)
-    assert len(spawner.pidfds) == 2
+    assert len(spawner.pidfds) == 3 and is_diag(spawner.pidfds[2])
     worker = spawner.opens(of_a, tenant=b"a", proxy_port=PORT, **UNLIMITED)
     check_sockets(spawner.pidfds[2:], of_a, worker)
 
@@ -646,8 +656,7 @@ def test_the_sockets_of_a_spare_cell(place, network_spawner):
     assert spawner.prepare(tenant=b"a", proxy_port=PORT) == "opened"
     assert len(spawner.pidfds) == 2
     assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", proxy_port=PORT) == "assigned"
-    check_sockets(spawner.fds, of_a, procfs.pid_of(spawner.pidfds[0]))
-    spawner.fds = []
+    check_sockets(spawner.sockets, of_a, procfs.pid_of(spawner.pidfds[0]))
 
 
 def test_the_self_test_has_no_network_of_its_own(spawner, request):

@@ -11,10 +11,13 @@
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -128,7 +131,7 @@ static void test_a_life(void **state)
 	talk(&client, LIST,
 		RESULT("6", "{\"sessions\":[{\"session\":\"#\",\"name\":\"copy\",\"workspace\":"
 			    "\"w\",\"tenant\":\"one\",\"state\":\"running\",\"command\":\"cat\",*"
-			    "\"kept_from\":0,\"next\":0}]}"));
+			    "\"kept_from\":0,\"next\":0,\"ports\":null}]}"));
 	talk(&client, WRITE("\"at\":0,\"data\":\"one\\n\""),
 		RESULT("3", "{\"taken\":4,\"next\":4,\"closed\":false}"));
 	talk(&client, WRITE("\"at\":0,\"data\":\"one\\n\""),
@@ -206,6 +209,75 @@ static void test_a_terminal(void **state)
 	fake_client_close(&client);
 }
 
+/* A server of this machine stands in for the command's: the cell has the test's own network. */
+static int make_server(uint16_t *ret_port)
+{
+	struct sockaddr_in name = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+	*ret_port = ntohs(name.sin_port);
+	return fd;
+}
+
+/* Answers to what was said before. */
+static void hears(struct fake_client *client, const char *answer)
+{
+	fake_service_match(client->service, fake_client_take(client), answer);
+}
+
+static void test_a_port(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client;
+	uint16_t port;
+	int server = make_server(&port);
+	char line[256];
+
+	fake_spawner_tell_ports(fake->spawner);
+	client = connect_and_open(fake, ALICE, "w");
+	start(&client, START("{\"command\":\"hang\"}"));
+	snprintf(line, sizeof(line),
+		READ(",\"wait_ms\":9000,\"until\":[{\"exit\":true},{\"port\":%u}]"), port);
+	talk(&client, line, NULL);
+	fake_service_pass(fake, 1000);
+	assert_string_equal(fake_client_take(&client), "");
+	assert_int_equal(listen(server, 1), 0);
+	/* It is looked at again in its time, and not before. */
+	assert_string_equal(fake_client_take(&client), "");
+	fake_service_pass(fake, LIMIT_PORT_ASK_MS);
+	hears(&client, RESULT("2", "{*\"met\":1,\"state\":\"running\"}"));
+	/* One that listens is told at once. */
+	talk(&client, line, RESULT("2", "{*\"met\":1*}"));
+	close(server);
+	fake_service_pass(fake, LIMIT_PORT_ASK_MS);
+	talk(&client, line, NULL);
+	fake_service_pass(fake, 9001);
+	hears(&client, RESULT("2", "{*\"met\":null*}"));
+	/* The end of a session ends the waiting for its ports. */
+	talk(&client, line, NULL);
+	talk(&client, SIGNAL("\"signal\":\"TERM\""), "{*\"id\":*}\n{*\"id\":*}");
+	fake_service_pass(fake, LIMIT_PORT_ASK_MS);
+	talk(&client, line, RESULT("2", "{*\"met\":0,\"state\":\"ended\"*}"));
+	talk(&client, LIST, RESULT("6", "{*\"ports\":[]}]}"));
+	fake_client_close(&client);
+}
+
+/* Nobody would ever learn of a port: the client is told so, and what to do in place of it. */
+static void test_a_host_that_tells_no_ports(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, READ(",\"wait_ms\":9000,\"until\":[{\"port\":3000}]"),
+		ERROR("2", "-32000", NAMED("EXECUTION_ERROR")));
+	talk(&client, LIST, RESULT("6", "{*\"ports\":null}]}"));
+	fake_client_close(&client);
+}
+
 static void test_limits_and_others(void **state)
 {
 	struct fake_client client = connect_and_open(*state, ALICE, "w"), second, other;
@@ -279,6 +351,10 @@ static void test_mistakes_are_named(void **state)
 		{READ(",\"until\":[{\"exit\":true,\"quiet_ms\":1}]"), WRONG("2", "until")},
 		{READ(",\"until\":[{\"contains\":\"\"}]"), WRONG("2", "contains")},
 		{READ(",\"until\":[{\"quiet_ms\":0}]"), WRONG("2", "quiet_ms")},
+		{READ(",\"until\":[{\"port\":1023}]"), WRONG("2", "port")},
+		{READ(",\"until\":[{\"port\":65536}]"), WRONG("2", "port")},
+		{READ(",\"until\":[{\"port\":\"3000\"}]"), WRONG("2", "port")},
+		{READ(",\"until\":[{\"port\":null}]"), WRONG("2", "port")},
 		{WRITE("\"at\":-1"), WRONG("3", "at")},
 		{WRITE("\"data\":\"?\",\"encoding\":\"base64\""), WRONG("3", "data")},
 		{SIGNAL("\"signal\":\"STOP\""), WRONG("4", "signal")},
@@ -314,6 +390,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_terminal, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_port, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_host_that_tells_no_ports, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_and_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_ends_them, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),

@@ -109,12 +109,12 @@ static struct egress_link *link_without_peer(void)
 static void test_addresses_of_calls(void **state)
 {
 	struct egress_link *link = link_without_peer();
-	int sockets[CELL_SOCKETS];
+	int sockets[CELL_SOCKETS_EGRESS];
 	struct egress_cell *cell;
 	struct network_use first = {0}, second = {0}, other = {0};
 
 	(void)state;
-	for (size_t i = 0; i < CELL_SOCKETS; i++)
+	for (size_t i = 0; i < CELL_SOCKETS_EGRESS; i++)
 		sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cell = egress_cell_new(
 		link, &(struct egress_cell_words){.tenant = "t", .workspace = "w"}, sockets);

@@ -189,6 +189,7 @@ enum outcome {
 static void test_answers(void **state)
 {
 	enum payload { NONE, FAILURE, WHERE, GARBAGE };
+	enum { PORTS = SPAWNER_OPENED_SOCKETS + CELL_SOCKET_PORTS };
 	static const struct {
 		uint8_t asked, said, payload; /* enum payload */
 		unsigned n_fds;
@@ -200,7 +201,7 @@ static void test_answers(void **state)
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, ANSWERED, 0, {true, true}, 0},
 		{SPAWNER_OPEN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false}, 0},
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 1, LOST, 0, {false, false}, 0},
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, LOST, 0, {false, false}, 0},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 4, LOST, 0, {false, false}, 0},
 		{SPAWNER_OPEN, SPAWNER_ASSIGNED, NONE, 0, LOST, 0, {false, false}, 0},
 		{SPAWNER_OPEN, SPAWNER_FILES_OPENED, NONE, 1, LOST, 0, {false, false}, 0},
 		{SPAWNER_OPEN, SPAWNER_LOOKED_UP, WHERE, 1, LOST, 0, {false, false}, 0},
@@ -219,17 +220,25 @@ static void test_answers(void **state)
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 0, ANSWERED, 0, {false, false}, 0},
 		{SPAWNER_ASSIGN, SPAWNER_OPEN_FAILED, FAILURE, 0, ANSWERED, -EIO, {false, false},
 			0},
-		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, LOST, 0, {false, false}, 0},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 2, LOST, 0, {false, false}, 0},
 		{SPAWNER_ASSIGN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 0},
+		/* Every cell has the socket for ports, if the kernel gives one. */
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 3, ANSWERED, 0, {true, true, [PORTS] = true},
+			0},
+		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, 1, ANSWERED, 0, {[PORTS] = true}, 0},
+		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, 3, LOST, 0, {false}, 0},
+		{SPAWNER_OPEN_FILES, SPAWNER_FILES_OPENED, NONE, 2, LOST, 0, {false}, 0},
 		/*
-		 * The cell's sockets come when they were asked for, all of them but perhaps the
-		 * last, and only then.
+		 * The sockets for cloister-egress come when they were asked for, all of them but
+		 * perhaps the last, and only then.
 		 */
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, ANSWERED, 0,
-			{true, true, true, true, true, true, true, true}, 3129},
+			{true, true, true, true, true, true, true, true, true}, 3129},
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST - 1, ANSWERED, 0,
+			{true, true, true, true, true, true, true, [PORTS] = true}, 3129},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST - 2, ANSWERED, 0,
 			{true, true, true, true, true, true, true}, 3129},
-		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST - 2, LOST, 0, {false},
+		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST - 3, LOST, 0, {false},
 			3129},
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, LOST, 0, {false}, 0},
 		{SPAWNER_OPEN, SPAWNER_OPENED, NONE, 2, LOST, 0, {false, false}, 3129},
@@ -238,7 +247,7 @@ static void test_answers(void **state)
 		{SPAWNER_PREPARE, SPAWNER_OPENED, NONE, SPAWNER_OPENED_MOST, LOST, 0, {false},
 			3129},
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, CELL_SOCKETS, ANSWERED, 0,
-			{false, false, true, true, true, true, true, true}, 3129},
+			{false, false, true, true, true, true, true, true, true}, 3129},
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, CELL_SOCKETS_LEAST, ANSWERED, 0,
 			{false, false, true, true, true, true, true}, 3129},
 		{SPAWNER_ASSIGN, SPAWNER_ASSIGNED, NONE, CELL_SOCKETS_LEAST - 1, LOST, 0, {false},
@@ -382,7 +391,7 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 		{SPAWNER_OPEN_FAILED, false, 0, true},
 		{SPAWNER_OPEN_FAILED, true, 1, true},
 		{SPAWNER_ASSIGNED, false, CELL_SOCKETS, false}, /* so may have been its sockets */
-		{SPAWNER_ASSIGNED, false, 1, true},
+		{SPAWNER_ASSIGNED, false, 1, false},
 		{SPAWNER_ASSIGNED, false, 2, true},
 		{SPAWNER_READY, false, 0, true},
 		{255, false, 0, true},

@@ -79,7 +79,8 @@ static void test_command_run(void **state)
 				   .input_wait_ms = 4,
 				   .shell = COMMAND_SHELL_BASH,
 				   .no_network = true,
-				   .terminal = {24, 80}},
+				   .terminal = {24, 80},
+				   .tells_cgroup = true},
 			   out;
 
 	(void)state;
@@ -95,6 +96,7 @@ static void test_command_run(void **state)
 	assert_true(out.no_network);
 	assert_int_equal(out.terminal.rows, 24);
 	assert_int_equal(out.terminal.cols, 80);
+	assert_true(out.tells_cgroup);
 	check_exact(written(&writer), get_run);
 
 	writer = wire_writer(bytes, sizeof(bytes));
@@ -414,6 +416,34 @@ static void test_looked_up(void **state)
 	assert_int_equal(get_looked_up(written(&writer)), -EBADMSG);
 }
 
+/* A cell's sockets come without those that it does not have: their number says which those are. */
+static void test_sockets(void **state)
+{
+	static const struct {
+		unsigned n;
+		bool is_one;
+		int places[CELL_SOCKETS];
+	} rows[] = {
+		{0, true, {-1, -1, -1, -1, -1, -1, -1}},
+		{1, true, {-1, -1, -1, -1, -1, -1, 10}},
+		{2, false, {0}},
+		{CELL_SOCKETS_LEAST - 1, false, {0}},
+		{CELL_SOCKETS_LEAST, true, {10, 11, 12, 13, 14, -1, -1}},
+		{CELL_SOCKETS_LEAST + 1, true, {10, 11, 12, 13, 14, -1, 15}},
+		{CELL_SOCKETS, true, {10, 11, 12, 13, 14, 15, 16}},
+		{CELL_SOCKETS + 1, false, {0}},
+	};
+	static const int fds[] = {10, 11, 12, 13, 14, 15, 16, 17};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int places[CELL_SOCKETS] = {0};
+
+		assert_int_equal(cell_sockets_place(fds, rows[i].n, places), rows[i].is_one);
+		assert_memory_equal(places, rows[i].places, sizeof(places));
+	}
+}
+
 static void test_kinds(void **state)
 {
 	(void)state;
@@ -437,6 +467,7 @@ int main(void)
 		cmocka_unit_test(test_spawner),
 		cmocka_unit_test(test_look_up),
 		cmocka_unit_test(test_looked_up),
+		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_kinds),
 	};
 

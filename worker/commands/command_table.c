@@ -275,7 +275,8 @@ static int start_command(struct command_table *table, struct command *command)
 }
 
 /*
- * cloister-egress must know the cgroup before the command makes a connection. One write, which the
+ * cloister-egress must know the cgroup before the command makes a connection, and cloisterd before
+ * it is asked for a port of it. One write, which the
  * writes of inits to this pipe cannot divide. pipe(7)
  */
 static int hold(struct command_table *table, struct command *command)
@@ -309,8 +310,8 @@ static int launch(struct command_table *table, struct command *command)
 	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
-	return command->cgroup.fd >= 0 && !command->run.no_network ? hold(table, command)
-								   : start_command(table, command);
+	return command->cgroup.fd >= 0 && command->run.tells_cgroup ? hold(table, command)
+								    : start_command(table, command);
 }
 
 /*

@@ -158,7 +158,7 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 #define CHILD_STDERR (-1)
 #endif
 
-/* @network takes the sockets of a cell that has a proxy_port. */
+/* @network takes the cell's sockets. */
 static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write, int network)
 {
 	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
@@ -173,7 +173,7 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
 	 * namespace. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
-	if (r == 0 && network >= 0)
+	if (r == 0)
 		r = cell_sockets_make(cell->request->proxy_port, cell->cgroup != NULL, network);
 	/*
 	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
@@ -274,7 +274,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	long pid;
 
 	r = report_pipe(&report, &report_write);
-	if (r == 0 && cell->request->proxy_port > 0)
+	if (r == 0)
 		r = network_pair(&network, &network_child);
 	if (r < 0)
 		return r;
@@ -295,8 +295,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 		return r < 0 ? r : -EIO;
 	if (message.what == REPORT_FAILED)
 		return -message.value;
-	if (network >= 0)
-		r = cell_sockets_take(network, &cell->network);
+	r = cell_sockets_take(network, &cell->network);
 	if (r < 0)
 		return r;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);

@@ -42,12 +42,12 @@ struct cell {
 	int trees[2]; /* detached clones for worker and files process */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
-	struct cell_sockets network; /* if the request has a proxy_port */
-	struct cell_cgroup *cgroup;  /* NULL: none is delegated */
-	enum spare_kind spare;       /* a spare: trees holds the sockets at which it waits */
-	int sockets[2];              /* their other ends */
-	struct cell_spare *waiting;  /* that is assigned */
-	struct cell_id id;           /* the id that 1000 inside is mapped to */
+	struct cell_sockets network;
+	struct cell_cgroup *cgroup; /* NULL: none is delegated */
+	enum spare_kind spare;      /* a spare: trees holds the sockets at which it waits */
+	int sockets[2];             /* their other ends */
+	struct cell_spare *waiting; /* that is assigned */
+	struct cell_id id;          /* the id that 1000 inside is mapped to */
 	struct live_cell *live;
 	struct cell_start *start; /* of a new files process, while it starts */
 	const char *reason;       /* of a refusal */
@@ -57,7 +57,7 @@ struct cell {
 /**
  * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one, and the
  * files process beside it. Returns 0 when both have executed their programs, with their pids and
- * pidfds in @cell, and its sockets if the request has a proxy_port; or -errno.
+ * pidfds in @cell, and its sockets; or -errno.
  */
 int cell_start_both(struct cell *cell);
 /**

@@ -291,7 +291,7 @@ static int take_steps(
  */
 static int own_sockets(struct cell *cell)
 {
-	if (!cell_sockets_exist(&cell->network) || cell->maker->ids->count == 0)
+	if (!cell_sockets_reach_egress(&cell->network) || cell->maker->ids->count == 0)
 		return 0;
 	return cell_sockets_own(&cell->network, cell->id.uid, cell->id.gid);
 }
@@ -448,7 +448,7 @@ static int find_waiting(struct cell *cell)
 		return -ESRCH;
 	cell->pids[SPAWNER_OPENED_FILES] = cell->waiting->pids[SPAWNER_OPENED_FILES];
 	cell->network = cell_sockets_move(&cell->waiting->network);
-	if (cell_sockets_exist(&cell->network) == (cell->request->proxy_port > 0))
+	if (cell_sockets_reach_egress(&cell->network) == (cell->request->proxy_port > 0))
 		return 0;
 	cell->reason = "the spare cell was made for another kind of network";
 	return -SPAWNER_REFUSAL;

@@ -9,10 +9,13 @@
 #include "common/limits.h"
 
 #include <errno.h>
+#include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /*
  * All of 127.0.0.0/8 is local. The proxy listens at each of its addresses, so that each command can
@@ -38,27 +41,33 @@ union control {
 	char space[CMSG_SPACE(sizeof(struct cell_sockets))];
 };
 
-unsigned cell_sockets_count(const struct cell_sockets *sockets)
+unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCKETS])
 {
-	return sockets->fds[CELL_SOCKET_DIAG] >= 0 ? CELL_SOCKETS : CELL_SOCKETS_LEAST;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < CELL_SOCKETS; i++)
+		if (sockets->fds[i] >= 0)
+			ret[n++] = sockets->fds[i];
+	return n;
 }
 
 static int send_sockets(int to, const struct cell_sockets *sockets)
 {
-	size_t size = cell_sockets_count(sockets) * sizeof(sockets->fds[0]);
+	int fds[CELL_SOCKETS];
+	size_t size = cell_sockets_list(sockets, fds) * sizeof(fds[0]);
 	union control control = {0};
 	char byte = 0;
 	struct iovec data = {&byte, sizeof(byte)};
-	struct msghdr message = {.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(size)};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(size);
-	memcpy(CMSG_DATA(header), sockets->fds, size);
+	if (size > 0) {
+		control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+			.cmsg_len = CMSG_LEN(size)};
+		memcpy(CMSG_DATA(&control.header), fds, size);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(size);
+	}
 	return sendmsg(to, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -79,17 +88,41 @@ static int make_socket(const struct place *place, uint32_t port, int *ret)
 	return 0;
 }
 
+/* It is asked about the network namespace in which it was made, whoever asks. sock_diag(7) */
+static int make_diag(void)
+{
+	return socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+}
+
+void cell_sockets_load(void)
+{
+	const struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 request;
+	} question = {
+		.header = {.nlmsg_len = sizeof(question),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST},
+		.request = {.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP},
+	};
+	_cleanup_close_ int fd = make_diag();
+
+	if (fd >= 0)
+		(void)!send(fd, &question, sizeof(question), MSG_DONTWAIT);
+}
+
 int cell_sockets_make(uint32_t port, bool diag, int to)
 {
 	struct cell_sockets sockets = cell_sockets_none();
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < CELL_SOCKETS_LEAST; i++)
+	for (size_t i = 0; r == 0 && port > 0 && i < CELL_SOCKETS_LEAST; i++)
 		r = make_socket(&places[i], port, &sockets.fds[i]);
-	/* sock_diag(7): it is asked about this network namespace, whoever asks. */
-	if (r == 0 && diag)
-		sockets.fds[CELL_SOCKET_DIAG] = socket(
-			AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	/* Two, because the answers to what one process asks must not be read by another. */
+	if (r == 0)
+		sockets.fds[CELL_SOCKET_PORTS] = make_diag();
+	if (r == 0 && port > 0 && diag && sockets.fds[CELL_SOCKET_PORTS] >= 0)
+		sockets.fds[CELL_SOCKET_DIAG] = make_diag();
 	if (r == 0)
 		r = send_sockets(to, &sockets);
 	cell_sockets_close(&sockets);
@@ -105,25 +138,31 @@ int cell_sockets_take(int from, struct cell_sockets *ret)
 		.msg_iovlen = 1,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.space)};
+	int fds[CELL_SOCKETS];
 	struct cmsghdr *header;
-	ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	size_t size = 0;
 
-	header = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
-	if (n < 0)
+	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return -errno;
-	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-		(header->cmsg_len != CMSG_LEN(CELL_SOCKETS * sizeof(int)) &&
-			header->cmsg_len != CMSG_LEN(CELL_SOCKETS_LEAST * sizeof(int))))
+	header = CMSG_FIRSTHDR(&message);
+	if (header && (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS))
 		return -EBADMSG;
-	*ret = cell_sockets_none();
-	memcpy(ret->fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-	return 0;
+	if (header) {
+		size = header->cmsg_len - CMSG_LEN(0);
+		memcpy(fds, CMSG_DATA(header), size);
+	}
+	if (!(message.msg_flags & MSG_CTRUNC) &&
+		cell_sockets_place(fds, (unsigned)(size / sizeof(fds[0])), ret->fds))
+		return 0;
+	for (size_t i = 0; i < size / sizeof(fds[0]); i++)
+		close(fds[i]);
+	return -EBADMSG;
 }
 
 int cell_sockets_own(const struct cell_sockets *sockets, uid_t uid, gid_t gid)
 {
-	for (size_t i = 0; i < cell_sockets_count(sockets); i++)
-		if (fchown(sockets->fds[i], uid, gid) < 0)
+	for (size_t i = 0; i < CELL_SOCKETS; i++)
+		if (sockets->fds[i] >= 0 && fchown(sockets->fds[i], uid, gid) < 0)
 			return -errno;
 	return 0;
 }

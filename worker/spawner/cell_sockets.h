@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * The sockets at which a cell's commands reach cloister-egress. The child that becomes the worker
- * makes them in the cell's new network namespace before it executes its program, when no other code
- * has run there, and gives them to the spawner. unix(7), network_namespaces(7).
+ * The sockets of a cell: those at which its commands reach cloister-egress, and those by which the
+ * kernel is asked about its network namespace. The child that becomes the worker makes them in that
+ * new namespace before it executes its program, when no other code has run there, and gives them to
+ * the spawner. unix(7), network_namespaces(7), sock_diag(7).
  */
 
 #include "common/wire_spawner.h"
 
 #include <stdbool.h>
 
-/* Those of one cell: all of them but perhaps the last, or each -1. Index: enum cell_socket. */
+/* Those of one cell; -1: it does not have it. Index: enum cell_socket. */
 struct cell_sockets {
 	int fds[CELL_SOCKETS];
 };
@@ -24,17 +25,25 @@ static inline struct cell_sockets cell_sockets_none(void)
 	return none;
 }
 
-static inline bool cell_sockets_exist(const struct cell_sockets *sockets)
+/* Whether it has those at which its commands reach cloister-egress. */
+static inline bool cell_sockets_reach_egress(const struct cell_sockets *sockets)
 {
 	return sockets->fds[CELL_SOCKET_PROXY] >= 0;
 }
 
-/** Returns how many there are of those that exist. */
-unsigned cell_sockets_count(const struct cell_sockets *sockets);
+/** Stores those that exist, in their order, in @ret. Returns how many they are. */
+unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCKETS]);
 
 /**
- * In the child: makes them, with the proxy's at @port and, if @diag, the one of sock_diag(7) where
- * that can be had, and sends them over @to. Returns 0 or -errno.
+ * In the spawner, once: has the kernel load what answers questions about TCP sockets, which may
+ * take it long, so that cloisterd, which must not wait, finds it there.
+ */
+void cell_sockets_load(void);
+
+/**
+ * In the child: makes them, those for cloister-egress with the proxy's at @port (0: none of them)
+ * and, if @diag, its own for sock_diag(7) where that can be had, and sends them over @to. Returns 0
+ * or -errno.
  */
 int cell_sockets_make(uint32_t port, bool diag, int to);
 

@@ -144,11 +144,7 @@ static void perform(const struct job *job, struct place *place)
 		start->number = job->number;
 	if (r < 0 || start)
 		return;
-	if (cell_sockets_exist(&network)) {
-		memcpy(&fds[n_fds], network.fds,
-			cell_sockets_count(&network) * sizeof(network.fds[0]));
-		n_fds += cell_sockets_count(&network);
-	}
+	n_fds += cell_sockets_list(&network, &fds[n_fds]);
 	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
 		n_fds);
 }
@@ -549,6 +545,7 @@ int main(int argc, char **argv)
 		die("cell_starts_init", errno);
 	lookers_init(&spawner.lookers);
 	signal_fd = watch_children();
+	cell_sockets_load();
 	set_up(&spawner);
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;

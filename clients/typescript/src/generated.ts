@@ -676,6 +676,8 @@ export interface ListedSession {
 	kept_from: number;
 	/** The end of the output. */
 	next: number;
+	/** TCP ports at which it listens; null: the host does not tell. */
+	ports: Array<number> | null;
 }
 
 /** The result of session.list. */
@@ -862,7 +864,7 @@ export abstract class Methods {
 	 * Reads a session's output from a cursor on, and waits if wait_ms says so.
 	 * @param params.after The cursor; default 0.
 	 * @param params.max_bytes Default 65536.
-	 * @param params.until Conditions: contains, exit or quiet_ms.
+	 * @param params.until Conditions: contains, exit, port or quiet_ms.
 	 */
 	async sessionRead(params: { session: string; after?: number | undefined; max_bytes?: number | undefined; wait_ms?: number | undefined; until?: Array<Record<string, unknown>> | undefined; encoding?: Encoding | undefined }): Promise<SessionOutput> {
 		return (await this.native("session.read", params)) as SessionOutput;

@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -18,6 +20,7 @@ struct spawner_link {
 	uint64_t last;
 	int refuses, broken;
 	unsigned reloads;
+	bool tells_ports;
 	char removed[256];
 };
 
@@ -76,6 +79,11 @@ struct fake_cell *fake_spawner_cells(struct spawner_link *link)
 	return link->cells;
 }
 
+void fake_spawner_tell_ports(struct spawner_link *link)
+{
+	link->tells_ports = true;
+}
+
 unsigned fake_spawner_reloads(const struct spawner_link *link)
 {
 	return link->reloads;
@@ -126,6 +134,9 @@ static struct fake_cell *answer_cell(
 	pidfds[SPAWNER_OPENED_WORKER] = fake_process_start(&cell->worker, fds[0], fds[1]);
 	pidfds[SPAWNER_OPENED_FILES] = fake_process_start(&cell->files, fds[2], fds[3]);
 	fds[0] = fds[1] = fds[2] = fds[3] = -1;
+	if (link->tells_ports)
+		pidfds[SPAWNER_OPENED_SOCKETS + CELL_SOCKET_PORTS] = socket(
+			AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	asked->answer(asked->context, 0, (struct text){NULL, 0}, pidfds);
 	return cell;
 }

@@ -56,6 +56,10 @@ void fake_spawner_fail(
 /** Returns the cells that were made, the latest first. */
 struct fake_cell *fake_spawner_cells(struct spawner_link *link);
 
+/** From now on cells have a socket for ports: one that tells of the test's own network namespace.
+ */
+void fake_spawner_tell_ports(struct spawner_link *link);
+
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
 

@@ -162,7 +162,7 @@ class Methods:
 
         after: The cursor; default 0.
         max_bytes: Default 65536.
-        until: Conditions: contains, exit or quiet_ms.
+        until: Conditions: contains, exit, port or quiet_ms.
         """
         result: SessionOutput = self._native("session.read", {"session": session, "after": after, "max_bytes": max_bytes,
                                              "wait_ms": wait_ms, "until": until, "encoding": encoding})
@@ -358,7 +358,7 @@ class AsyncMethods:
 
         after: The cursor; default 0.
         max_bytes: Default 65536.
-        until: Conditions: contains, exit or quiet_ms.
+        until: Conditions: contains, exit, port or quiet_ms.
         """
         result: SessionOutput = await self._native("session.read", {"session": session, "after": after,
                                                    "max_bytes": max_bytes, "wait_ms": wait_ms, "until": until,

@@ -722,6 +722,8 @@ class ListedSession(TypedDict):
     kept_from: int
     #: The end of the output.
     next: int
+    #: TCP ports at which it listens; null: the host does not tell.
+    ports: Optional[List[int]]
 
 
 class SessionList(TypedDict):

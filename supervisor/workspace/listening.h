@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which TCP ports listen in a cell's network namespace, as the kernel says. Runs in cloisterd. The
+ * socket by which it is asked, of sock_diag(7), was made there before any program was executed, and
+ * no process of the workspace ever has it; so an answer cannot be forged, but a hostile workspace
+ * can have very many sockets that listen. The number of questions has a bound in time, and so has
+ * what one question costs.
+ *
+ * Ports below 1024 are not told: nothing in a workspace may listen there but cloister's own sockets
+ * (worker/spawner/cell_sockets.c).
+ */
+
+#include "common/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct listening;
+struct workspace;
+
+#define LISTENING_PORT_MIN 1024
+
+enum listens {
+	LISTENS_UNKNOWN, /* not asked now: too many questions, or nobody can be asked */
+	LISTENS_NOT,
+	LISTENS_AT_IPV4, /* a connection to 127.0.0.1 would be accepted */
+	LISTENS_AT_IPV6, /* one to ::1, and none to 127.0.0.1 */
+};
+
+/* The ports that listen, each once. */
+struct listening_ports {
+	uint16_t ports[LIMIT_PORTS_LISTED]; /* the first that the kernel tells of */
+	size_t n;
+};
+
+/**
+ * Takes @fd, the socket; -1: there is none. Returns NULL if there is none or memory is out: nothing
+ * is told then.
+ */
+struct listening *listening_new(int fd);
+/** NULL is allowed. */
+void listening_free(struct listening *listening);
+
+/**
+ * Asks whether a socket listens at @port that a process of the cgroup with the inode @cgroup has
+ * made; 0, or where the kernel does not tell cgroups: any process. What was asked for the same port
+ * less than LIMIT_PORT_ASK_MS ago is not asked again.
+ */
+enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t cgroup);
+
+/**
+ * Lists the ports of the sockets that a process of the cgroup with the inode @cgroup has made; 0,
+ * or where the kernel does not tell cgroups: those of all processes. The list may be
+ * LIMIT_PORTS_LIST_MS old. Returns false if it is not known.
+ */
+bool listening_list(struct listening *listening, uint64_t cgroup, struct listening_ports *ret);
+
+/* The same of the cell that @workspace has now, without the port of cloister-egress. */
+
+/** Whether commands have cgroups of their own. */
+bool workspace_has_cgroups(const struct workspace *workspace);
+/** Whether it is told at all which ports listen; also true while there is no cell. */
+bool workspace_tells_ports(const struct workspace *workspace);
+enum listens workspace_listens(struct workspace *workspace, uint16_t port, uint64_t cgroup);
+bool workspace_ports(struct workspace *workspace, uint64_t cgroup, struct listening_ports *ret);
+/** Whether @port is the one at which its commands reach cloister-egress. */
+bool workspace_is_proxy(const struct workspace *workspace, int64_t port);
+/** The cell ends. */
+void workspace_end_listening(struct workspace *workspace);
