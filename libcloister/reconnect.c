@@ -105,11 +105,14 @@ static struct json_object *options_with_key(const struct cloister *cloister,
 	return NULL;
 }
 
-/* Whether a function's @error says that the connection is lost, and no more. */
+/*
+ * Whether a function's @error says that the connection is lost, and no more. After -ECANCELED
+ * @cloister does not exist any more: a handler has closed it.
+ */
 static bool is_lost(const struct cloister *cloister, int error)
 {
-	return error < 0 && error == cloister->error && error != -EBADMSG && error != -EMSGSIZE &&
-	       error != -EPROTO && error != -ENOMEM;
+	return error < 0 && error != -ECANCELED && error == cloister->error && error != -EBADMSG &&
+	       error != -EMSGSIZE && error != -EPROTO && error != -ENOMEM;
 }
 
 /* Gives @cloister a new connection in the place of the one that has ended. Returns 0 or -errno. */
@@ -136,7 +139,7 @@ static int connect_again(struct cloister *cloister)
 
 /*
  * Connects and opens the workspace again. Returns 0; -EAGAIN if that may be possible later;
- * -ECONNRESET if calls cannot be repeated.
+ * -ECONNRESET if calls cannot be repeated; -ECANCELED if a handler has closed the connection.
  */
 static int attempt(struct cloister *cloister)
 {
@@ -150,6 +153,8 @@ static int attempt(struct cloister *cloister)
 		r = cloister_start_workspace(cloister, workspace, NULL, NULL, &id);
 	if (r == 0)
 		r = cloister_wait(cloister, id, LIMIT_CLIENT_CONNECT_MS, &reply);
+	if (r == -ECANCELED)
+		return r;
 	error = r == 0 ? cloister_error(reply) : CLOISTER_ERROR_NONE;
 	if (r < 0 || error == CLOISTER_ERROR_BUSY || error == CLOISTER_ERROR_SHUTTING_DOWN) {
 		/* A late answer must not meet the next attempt. */
@@ -187,7 +192,7 @@ int reconnect_call(struct cloister *cloister, const struct cloister_tool_call *c
 	struct json_object *options = options_with_key(cloister, call, key);
 	struct cloister_tool_call keyed = *call;
 	int64_t id = 0;
-	int r = -ENOMEM;
+	int r = -ENOMEM, again;
 
 	keyed.options =
 		options ? json_object_to_json_string_ext(options, JSON_C_TO_STRING_PLAIN) : NULL;
@@ -195,7 +200,12 @@ int reconnect_call(struct cloister *cloister, const struct cloister_tool_call *c
 		r = cloister_start_call(cloister, &keyed, &id);
 		if (r == 0)
 			r = cloister_wait(cloister, id, -1, ret_reply);
-		if (!is_lost(cloister, r) || left == 0 || reconnect(cloister) < 0)
+		if (!is_lost(cloister, r) || left == 0)
+			break;
+		again = reconnect(cloister);
+		if (again == -ECANCELED)
+			r = again;
+		if (again < 0)
 			break;
 	}
 	json_object_put(options);

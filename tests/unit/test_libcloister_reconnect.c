@@ -1,0 +1,139 @@
+/* links: libcloister */
+// SPDX-License-Identifier: Apache-2.0
+/* The client library with a service that ends connections while a call with a key is in flight. */
+#include "libcloister/cloister.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OPENED "{\"id\":1,\"result\":{\"workspace\":\"w\",\"key_horizon_ms\":1}}\n"
+#define NOTICE "{\"method\":\"notice\",\"params\":{}}\n"
+
+struct service {
+	char directory[32], path[64];
+	int listener, first; /* the first connection */
+	struct cloister *cloister;
+};
+
+/* Makes a connection that repeats calls in its workspace. */
+static struct service service_new(void)
+{
+	struct service service = {.directory = "/tmp/libcloister.XXXXXX"};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct cloister_message *reply;
+
+	assert_non_null(mkdtemp(service.directory));
+	snprintf(service.path, sizeof(service.path), "%s/sock", service.directory);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", service.path);
+	service.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(service.listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(service.listener, 8), 0);
+	assert_int_equal(cloister_open(service.path, &service.cloister), 0);
+	assert_int_equal(cloister_set_reconnect(service.cloister, 600000), 0);
+	service.first = accept(service.listener, NULL, NULL);
+	assert_int_equal(send(service.first, OPENED, strlen(OPENED), MSG_NOSIGNAL), strlen(OPENED));
+	assert_int_equal(cloister_workspace(service.cloister, "w", &reply), 0);
+	cloister_message_free(reply);
+	return service;
+}
+
+static void service_free(struct service *service)
+{
+	close(service->listener);
+	unlink(service->path);
+	rmdir(service->directory);
+}
+
+static int call(struct cloister *cloister)
+{
+	struct cloister_message *reply;
+
+	return cloister_call(cloister, &(struct cloister_tool_call){.tool = "run_command"}, &reply);
+}
+
+static void close_at_reply(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
+{
+	(void)id;
+	(void)reply;
+	*(int *)userdata = error;
+	cloister_close(cloister);
+}
+
+/* Another request's handler closes the connection when it hears that it is lost. */
+static void test_closed_when_it_is_lost(void **state)
+{
+	struct service service = service_new();
+	int told = 0;
+
+	(void)state;
+	assert_int_equal(
+		cloister_start(service.cloister, "m", NULL, close_at_reply, &told, NULL), 0);
+	shutdown(service.first, SHUT_WR);
+	assert_int_equal(call(service.cloister), -ECANCELED);
+	assert_int_equal(told, -ECONNRESET);
+	/* Nobody has connected again. */
+	assert_int_equal(poll(&(struct pollfd){.fd = service.listener, .events = POLLIN}, 1, 0), 0);
+	close(service.first);
+	service_free(&service);
+}
+
+static void close_at_notice(struct cloister *cloister, const char *method,
+	const struct cloister_message *params, void *userdata)
+{
+	(void)method;
+	(void)params;
+	*(int *)userdata += 1;
+	cloister_close(cloister);
+}
+
+/* A handler closes the connection that has taken the lost one's place. */
+static void test_closed_while_it_connects_again(void **state)
+{
+	struct service service = service_new();
+	int notices = 0;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		int second = accept(service.listener, NULL, NULL);
+
+		(void)send(second, NOTICE, strlen(NOTICE), MSG_NOSIGNAL);
+		for (;;)
+			pause();
+	}
+	cloister_on_notification(service.cloister, close_at_notice, &notices);
+	shutdown(service.first, SHUT_RDWR);
+	assert_int_equal(call(service.cloister), -ECANCELED);
+	assert_int_equal(notices, 1);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(service.first);
+	service_free(&service);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_closed_when_it_is_lost),
+		cmocka_unit_test(test_closed_while_it_connects_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
