@@ -215,10 +215,10 @@ def question(name, kind=1):
 class Names:
     """A DNS server. Its answers are a dict from names to lists of addresses, or to what a call returns."""
 
-    def __init__(self, answers):
+    def __init__(self, answers, address=("127.0.0.1", 0)):
         self.answers, self.asked = answers, []
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket.bind(address)
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 

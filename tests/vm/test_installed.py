@@ -2,6 +2,7 @@
 """The Debian package on a machine with systemd, from its installation on, in this order. It stays installed for the
 suites that run against its service, and for test_rebooted.py."""
 
+import contextlib
 import fcntl
 import http.server
 import json
@@ -19,6 +20,7 @@ import time
 
 import pytest
 
+import egress
 import procfs
 from cloister_client import RpcError
 from delegation import group_of, mount_point
@@ -317,7 +319,10 @@ def network(web):
 
 
 def fetch(client, address):
-    return client.run(f"python3 -c 'import urllib.request; print(urllib.request.urlopen(\"http://{address}/\").read())'; true")
+    """Returns what was printed, and the observation."""
+    command = f"python3 -c 'import urllib.request; print(urllib.request.urlopen(\"http://{address}/\").read())'; true"
+    observation = client.observe("run_command", {"command": command}, timeout=PATIENCE)
+    return observation["output"]["stdout"], observation
 
 
 def test_commands_reach_hosts_over_a_unit_of_its_own(network):
@@ -334,30 +339,125 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
     assert "PermissionError" in intruder.stdout
     with client_of("nora") as client:
         client.call("workspace.open", {"workspace": "n"})
-        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)["stdout"], PATIENCE), journal()
+        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)[0], PATIENCE), journal()
         tried = {probe["answer"] for probe in ctl("selftest")["probes"] if probe["row"].startswith("egress-")}
         assert tried == {"refused"}
         # Both walls stand: the first has its exception, the second not yet.
-        denied = fetch(client, PRIVATE)
-        assert "reached" not in denied["stdout"]
-        assert [(one["host"], one["reason"]) for one in denied["network"]["denied"]] == [(PRIVATE, "upstream_failed")]
+        printed, observation = fetch(client, PRIVATE)
+        assert "reached" not in printed
+        assert [(one["host"], one["reason"]) for one in observation["network"]["denied"]] == [(PRIVATE, "upstream_failed")]
         (row,) = [row for row in ctl("doctor")["features"] if row["feature"] == "egress_filter"]
         assert not row["present"] and f"IPAddressAllow={PRIVATE}/32," in row["fix"]
         EGRESS_DROP_IN.parent.mkdir(exist_ok=True)
         EGRESS_DROP_IN.write_text(f"[Service]\nIPAddressAllow={PRIVATE}\n")
         run("systemctl", "daemon-reload")
         run("systemctl", "restart", EGRESS)
-        assert procfs.eventually(lambda: "reached" in fetch(client, PRIVATE)["stdout"], PATIENCE), journal()
+        assert procfs.eventually(lambda: "reached" in fetch(client, PRIVATE)[0], PATIENCE), journal()
         assert [row["present"] for row in ctl("doctor")["features"] if row["feature"] == "egress_filter"] == [True]
         # Killed, it comes again and serves the workspaces that are open.
         before = pid()
         os.kill(before, signal.SIGKILL)
         assert procfs.eventually(lambda: pid() not in (0, before), PATIENCE)
-        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)["stdout"], PATIENCE), journal()
+        assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)[0], PATIENCE), journal()
     # It stops with the service and does not start it again.
     run("systemctl", "stop", UNIT)
     assert (prop("ActiveState", EGRESS), main_pid()) == ("inactive", 0)
     assert serves() and procfs.eventually(lambda: prop("ActiveState", EGRESS) == "active", PATIENCE)
+
+
+class Web(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6  # and, by it, IPv4
+    request_queue_size = 64
+
+    def server_bind(self):
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+# Names that a rule allows, with addresses that nobody may reach. Each is this machine's own.
+WALLED = ["169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "10.9.9.9", "172.16.0.9", "192.168.0.9",
+          "192.0.2.9", "198.18.0.9", "127.0.0.1", "fd00:ec2::254", "fd00::9", "2001:db8::9", "2002:a9fe:a9fe::9", "::1"]
+PUBLIC6 = "2606:4700::9"
+NAMES = {f"t{number}.wall.test": [address] for number, address in enumerate([PUBLIC, PUBLIC6, *WALLED])}
+RESOLVER = pathlib.Path("/etc/resolv.conf")
+
+REACH = """import concurrent.futures, json, os, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": os.environ["http_proxy"]}))
+def reached(name):
+    try: return opener.open(f"http://{name}/", timeout=100).read() == b"reached"
+    except OSError: return False
+names = NAMES
+with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+    print(json.dumps([name for name, is_reached in zip(names, pool.map(reached, names)) if is_reached]))
+"""
+
+
+@pytest.fixture
+def walled():
+    """This machine has all of these addresses, and a DNS server where systemd-resolved's would be. No rule or key names
+    an address."""
+    lo = socket.if_nametoindex("lo")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ipv4, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as ipv6:
+        for number, (address,) in enumerate(NAMES.values()):  # SIOCSIFADDR, netdevice(7)
+            with contextlib.suppress(FileExistsError):
+                if ":" in address:
+                    fcntl.ioctl(ipv6, 0x8916, struct.pack("16sIi", socket.inet_pton(socket.AF_INET6, address), 128, lo))
+                else:
+                    fcntl.ioctl(ipv4, 0x8916, struct.pack("16sHH4s8x", b"lo:%d" % (10 + number), socket.AF_INET, 0, socket.inet_aton(address)))
+    before = RESOLVER.read_bytes() if RESOLVER.exists() else None
+    RESOLVER.unlink(missing_ok=True)
+    RESOLVER.write_text("nameserver 127.0.0.53\n")
+    names = egress.Names(NAMES, ("127.0.0.53", 53))
+    configure("network", "[tenant n]\nusers = nora\nmanaged = yes\nnetwork = egress\negress_allow = *.wall.test\n")
+    with Web(("::", 80), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        run("systemctl", "enable", "--now", EGRESS)
+        yield
+        server.shutdown()
+    run("systemctl", "disable", "--now", EGRESS)
+    shutil.rmtree(EGRESS_DROP_IN.parent, ignore_errors=True)
+    run("systemctl", "daemon-reload")
+    configure("network", None)
+    names.close()
+    RESOLVER.unlink()
+    if before is not None:
+        RESOLVER.write_bytes(before)
+
+
+def egress_with(*lines):
+    """Restarts cloister-egress with these lines for its unit."""
+    EGRESS_DROP_IN.parent.mkdir(exist_ok=True)
+    EGRESS_DROP_IN.write_text("\n".join(["[Service]", *lines, ""]))
+    run("systemctl", "daemon-reload")
+    run("systemctl", "restart", EGRESS)
+
+
+def test_each_wall_before_an_address_stands_without_the_other(walled):
+    """With the unit's IP filter, a cloister-egress that was taken over reaches no address that is not of the Internet; one
+    that was not does not either without that filter. Without both all are reached."""
+    everywhere, outside = list(NAMES), list(NAMES)[:2]
+    taken_over = [f"ExecStart={line}" for line in (
+        "", f"{ROOT}/build/release/tests/egress_any_address system {CONFIG}/cloister.conf /run/cloister/egress.sock")]
+    with client_of("nora") as client:
+        client.call("workspace.open", {"workspace": "walled"})
+
+        def reach():
+            first = python(f"names = {outside}")
+            assert procfs.eventually(lambda: json.loads(client.run(first, timeout_ms=600000)["stdout"]) == outside, PATIENCE), journal()
+            observation = client.observe("run_command", {"command": python(f"names = {everywhere}"), "timeout_ms": 600000}, timeout=600)
+            denied = {one["host"]: one["reason"] for one in observation["network"]["denied"]}
+            return json.loads(observation["output"]["stdout"]), denied
+
+        def python(names):
+            return "python3 - <<'END'\n" + REACH.replace("names = NAMES", names) + "END"
+
+        walled_names = everywhere[2:]
+        egress_with(*taken_over)
+        assert reach() == (outside, dict.fromkeys(walled_names, "upstream_failed"))
+        egress_with(*taken_over, "IPAddressDeny=")
+        assert reach() == (everywhere, {})
+        egress_with("IPAddressDeny=")
+        assert reach() == (outside, dict.fromkeys(walled_names, "private_address"))
 
 
 def test_a_wrong_configuration_fails_the_reload_with_its_line():
