@@ -225,7 +225,7 @@
 /* variables that lead programs to cloister-egress */
 #define LIMIT_NETWORK_ENV_COUNT 32
 #define LIMIT_NETWORK_ENV_BYTES (4 * KIB)
-#define LIMIT_NETWORK_SUM_MS    1000 /* for cloister-egress to tell what an ended command did */
+#define LIMIT_NETWORK_SUM_MS    5000 /* for cloister-egress to tell what an ended command did */
 #define LIMIT_PROXY_BACKLOG                                                  \
 	1024 /* connections that cloister-egress has not accepted, listen(2) \
 	      */

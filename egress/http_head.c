@@ -247,15 +247,28 @@ static int append(struct byte_queue *queue, struct text text)
 	return byte_queue_append(queue, text.data, text.len);
 }
 
-static int append_fields(const struct http_head *head, struct byte_queue *queue)
+/* Whether the client asks for a WebSocket, the one protocol that begins like this: RFC 6455. */
+static bool asks_for_web_socket(const struct http_head *head)
+{
+	struct text fields = head->fields, line;
+
+	if (!names_field(head, TEXT_LITERAL("upgrade")))
+		return false;
+	while (take_line(&fields, &line) == 0)
+		if (same_word(text_take(&line, ':'), "Upgrade"))
+			return same_word(trimmed(line), "websocket");
+	return false;
+}
+
+static int append_fields(const struct http_head *head, bool web_socket, struct byte_queue *queue)
 {
 	struct text fields = head->fields, line;
 	int r = 0;
 
 	while (r == 0 && take_line(&fields, &line) == 0) {
-		struct text rest = line;
+		struct text rest = line, name = text_take(&rest, ':');
 
-		if (is_for_proxy(text_take(&rest, ':'), head))
+		if (is_for_proxy(name, head) || (!web_socket && same_word(name, "Upgrade")))
 			continue;
 		r = append(queue, line);
 		if (r == 0)
@@ -278,9 +291,13 @@ static int append_authority(
 	return append(queue, (struct text){text, (size_t)n});
 }
 
+/*
+ * Another protocol than a WebSocket (curl offers h2c) is not begun: without "close" the connection
+ * would stay, and the client send requests for other hosts on it.
+ */
 int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
 {
-	bool upgrade = names_field(head, TEXT_LITERAL("upgrade"));
+	bool web_socket = asks_for_web_socket(head);
 	bool is_options = text_equal(head->method, TEXT_LITERAL("OPTIONS"));
 	bool bare = head->path.len == 0;
 	int r = append(queue, head->method);
@@ -296,10 +313,10 @@ int http_head_rewrite(const struct http_head *head, struct byte_queue *queue)
 	if (r == 0)
 		r = append_authority(queue, &head->host, head->port, 80);
 	if (r == 0)
-		r = append(queue, upgrade ? TEXT_LITERAL("\r\nConnection: Upgrade\r\n")
-					  : TEXT_LITERAL("\r\nConnection: close\r\n"));
+		r = append(queue, web_socket ? TEXT_LITERAL("\r\nConnection: Upgrade\r\n")
+					     : TEXT_LITERAL("\r\nConnection: close\r\n"));
 	if (r == 0)
-		r = append_fields(head, queue);
+		r = append_fields(head, web_socket, queue);
 	return r == 0 ? append(queue, line_end) : r;
 }
 

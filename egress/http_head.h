@@ -59,8 +59,8 @@ struct text http_head_host(struct text head);
 
 /**
  * Appends to @queue the head that the host gets: the path, Host from the target, "Connection:
- * close" unless the client asks for an upgrade, and no fields that are meant for the proxy. Returns
- * 0 or -ENOMEM.
+ * close" unless the client asks for a WebSocket, and no fields that are meant for the proxy.
+ * Returns 0 or -ENOMEM.
  */
 int http_head_rewrite(const struct http_head *head, struct byte_queue *queue);
 

@@ -180,6 +180,7 @@ static const struct field network_fields[] = {
 	{"bytes_out", FIELD_INTEGER, false, NULL},
 	{"denied", FIELD_DENIALS, false, "Refused connections"},
 	{"denied_unlisted", FIELD_INTEGER, true, "Refused ones of further kinds"},
+	{"incomplete", FIELD_BOOLEAN, true, "There may have been more"},
 	{0},
 };
 

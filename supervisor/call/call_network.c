@@ -36,8 +36,9 @@ static const char *const variables[] = {
 	"HTTP_PROXY=http://@:#",
 	"https_proxy=http://@:#",
 	"HTTPS_PROXY=http://@:#",
-	"all_proxy=socks5h://@:#",
-	"ALL_PROXY=socks5h://@:#",
+	/* No socks5h: httpx, of which SDKs of models are made, ends at that word. */
+	"all_proxy=http://@:#",
+	"ALL_PROXY=http://@:#",
 	"no_proxy=localhost,127.0.0.1,::1",
 	"NO_PROXY=localhost,127.0.0.1,::1",
 	/* Node's fetch and http.request look at the variables above only with this one. */
@@ -286,5 +287,10 @@ void call_network_write(struct json_text *json, const struct network_use *use)
 	json_text_array_end(json);
 	if (network_use_unlisted(use) > 0)
 		put_number(json, "denied_unlisted", network_use_unlisted(use));
+	/* It did not come while the answer waited for it. */
+	if (use->is_ending && !use->is_summed) {
+		json_text_key(json, "incomplete");
+		json_text_bool(json, true);
+	}
 	json_text_object_end(json);
 }

@@ -21,6 +21,7 @@
 #include "supervisor/selftest/selftest_program.h"
 #include "supervisor/selftest/selftest_results.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
 
@@ -47,6 +48,7 @@ struct selftest {
 	struct timer interval;
 	struct timer wait; /* for cloister-egress */
 	unsigned waits;
+	bool is_repeated; /* a batch that the end of cloister-egress interrupted */
 	bool running;
 	size_t at;   /* index of the current probe, or of the first of the batch */
 	size_t next; /* index after the current probe or batch */
@@ -106,6 +108,29 @@ static struct text first_line(struct text output)
 	return line;
 }
 
+/*
+ * Whether cloister-egress ended during probes of a network, whose answers say nothing then. The
+ * batch is made once more, and then skipped.
+ */
+static bool was_interrupted(struct selftest *selftest, const struct observation *observation)
+{
+	bool is_there = egress_link_is_ready(selftest->service->egress);
+
+	if (canary_place(selftest_suite[selftest->at].kind) == CANARY_PLAIN ||
+		!observation->network || (is_there && !observation->network->is_lost))
+		return false;
+	if (!selftest->is_repeated) {
+		selftest->is_repeated = true;
+		selftest->next = selftest->at;
+		return true;
+	}
+	log_warning("self-test: cloister-egress has ended again during its probes, which are "
+		    "skipped");
+	for (size_t i = selftest->at; i < selftest->next; i++)
+		selftest_skip(&selftest->results, i, "cloister-egress has ended");
+	return true;
+}
+
 /* Stores the result of a call, in one word, for the current probe. */
 static void note_observation(struct selftest *selftest, const struct observation *observation)
 {
@@ -156,7 +181,7 @@ static void on_done(void *context, const struct observation *observation)
 	selftest->call = NULL;
 	if (!selftest->tearing_down && !is_set_up(selftest))
 		note_set_up(selftest, observation);
-	else if (!selftest->tearing_down)
+	else if (!selftest->tearing_down && !was_interrupted(selftest, observation))
 		note_observation(selftest, observation);
 	step_soon(selftest);
 }
@@ -487,7 +512,7 @@ void selftest_run(struct selftest *selftest)
 		return;
 	timer_cancel(&selftest->interval);
 	selftest->running = true;
-	selftest->tearing_down = selftest->unheard = false;
+	selftest->tearing_down = selftest->unheard = selftest->is_repeated = false;
 	selftest->at = selftest->next = 0;
 	selftest->waits = 0;
 	selftest->obstacle[0] = '\0';

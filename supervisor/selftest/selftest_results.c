@@ -33,6 +33,12 @@ void selftest_note(struct selftest_results *results, size_t at, struct text answ
 			is_wanted(selftest_suite[at].wanted, noted) ? SELFTEST_OK : SELFTEST_WRONG;
 }
 
+void selftest_skip(struct selftest_results *results, size_t at, const char *why)
+{
+	snprintf(results->of[at].answer, SELFTEST_ANSWER_BYTES, "%s", why);
+	results->of[at].outcome = SELFTEST_SKIPPED;
+}
+
 void selftest_note_lines(
 	struct selftest_results *results, size_t at, size_t next, struct text output)
 {

@@ -24,6 +24,9 @@ struct selftest_counts {
 /** Stores the answer of the probe @at: "skipped", a wanted one, or another. */
 void selftest_note(struct selftest_results *results, size_t at, struct text answer);
 
+/** Stores that the probe @at says nothing in this run, and @why. */
+void selftest_skip(struct selftest_results *results, size_t at, const char *why);
+
 /**
  * Stores the answers in @output, one a line: the name of a probe, a space and its answer. Takes one
  * each of the probes from @at to before @next, and ignores all else.

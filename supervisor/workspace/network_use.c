@@ -43,6 +43,7 @@ void network_use_deny(struct network_use *use, const struct egress_denied *denie
 	struct network_denial *denial = find(use, denied);
 
 	use->denied++;
+	use->is_lost |= denied->reason == EGRESS_PROXY_LOST;
 	if (!denial)
 		denial = add(use, denied);
 	if (denial)
@@ -85,6 +86,7 @@ void network_use_close(struct network_use *use, const struct egress_closed *clos
 
 void network_use_sum(struct network_use *use, const struct egress_call_ended *sums)
 {
+	use->is_summed = true;
 	use->connections = sums->connections;
 	use->bytes_in = sums->bytes_in;
 	use->bytes_out = sums->bytes_out;

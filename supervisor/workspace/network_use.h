@@ -35,6 +35,8 @@ struct network_use {
 	uint16_t port;    /* of its proxy */
 	uint64_t cgroup;  /* egress_call.cgroup; 0: none, or not known yet */
 	bool is_ending;   /* egress_use_end() has returned true */
+	bool is_lost;     /* cloister-egress has ended meanwhile: EGRESS_PROXY_LOST */
+	bool is_summed;   /* cloister-egress has told all: EGRESS_CALL_ENDED */
 	uint64_t connections, bytes_in, bytes_out;
 	uint64_t denied;                /* refusals of all kinds */
 	struct network_denial *denials; /* the first LIMIT_NETWORK_DENIALS kinds */

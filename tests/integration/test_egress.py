@@ -350,6 +350,7 @@ def test_kinds_of_refusals_are_bounded(user_place):
             egress.say(scripted_egress.DENIED, cell.number, denied(call, f"h{i}.test"))
             egress.say(scripted_egress.DENIED, cell.number, denied(call, "h0.test"))
         network = finish(client, egress, number, cell, 0, 4 * kinds)["network"]
+        assert "incomplete" not in network
         assert len(network["denied"]) == kinds and network["denied"][0]["count"] == 2 * kinds + 1
         assert network["denied_unlisted"] == kinds
 
@@ -360,7 +361,8 @@ def test_an_answer_does_not_wait_long_for_cloister_egress(user_place):
         number, call, _ = begin(client, egress, cell, "false")
         egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
         egress.hear_until(scripted_egress.CALL_END)
-        assert client.result(number)["network"]["denied"][0]["host"] == "no.test"
+        network = client.result(number)["network"]
+        assert network["denied"][0]["host"] == "no.test" and network["incomplete"] is True
         # What comes too late about it changes nothing.
         egress.say(scripted_egress.CALL_ENDED, cell.number, call_ended(call))
         number, *_ = begin(client, egress, cell, "true")
@@ -526,8 +528,7 @@ def test_a_wish_that_is_none(user_place, network):
 LOCAL = "localhost,127.0.0.1,::1"
 VARIABLES = {  # "@" is the address, "#" the port
     **dict.fromkeys(["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "npm_config_proxy", "npm_config_https_proxy",
-                     "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY", "grpc_proxy", "GRPC_PROXY"], "http://@:#"),
-    **dict.fromkeys(["all_proxy", "ALL_PROXY"], "socks5h://@:#"),
+                     "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY", "grpc_proxy", "GRPC_PROXY", "all_proxy", "ALL_PROXY"], "http://@:#"),
     **dict.fromkeys(["no_proxy", "NO_PROXY", "npm_config_noproxy"], LOCAL),
     "NODE_USE_ENV_PROXY": "1", "RSYNC_PROXY": "@:#",
     "CLOUDSDK_PROXY_TYPE": "http", "CLOUDSDK_PROXY_ADDRESS": "@", "CLOUDSDK_PROXY_PORT": "#",
@@ -694,8 +695,9 @@ def test_doctor_names_what_the_filter_refuses(start_daemon, area):
     assert procfs.eventually(lambda: "it has sent what no cloister-egress sends" in daemon.log())
 
 
-def let_everything_pass(cell, end):
-    """Serves a cell's sockets as a proxy that refuses nobody, in a thread that ends when something comes at @end."""
+def serve_probes(cell, end, refusals=None):
+    """Serves a cell's sockets as a proxy that refuses nobody, or everybody with the last of the words @refusals, in a thread
+    that ends when something comes at @end."""
     proxy, dns, web = (place.dup() for place in cell.all[:3])
 
     def serve():
@@ -703,11 +705,12 @@ def let_everything_pass(cell, end):
             while end not in (ready := select.select([proxy, dns, web, end], [], [])[0]):
                 if dns in ready:
                     question, client = dns.recvfrom(512)
-                    dns.sendto(question[:2] + b"\x81\x80" + question[4:], client)
+                    dns.sendto(question[:2] + (b"\x81\x83" if refusals else b"\x81\x80") + question[4:], client)
                     continue
                 with ready[0].accept()[0] as connection:
                     first = connection.recv(4096)
-                    connection.sendall(b"\5\0\5\0\0\1" + bytes(6) if first[:1] == b"\5" else
+                    connection.sendall(b"\5\0\5" + (b"\2" if refusals else b"\0") + b"\0\1" + bytes(6) if first[:1] == b"\5" else
+                                       b"HTTP/1.1 403 %s\r\n\r\n" % refusals[-1] if refusals else
                                        b"HTTP/1.1 200 Connection established\r\n\r\n")
     threading.Thread(target=serve, daemon=True).start()
 
@@ -721,7 +724,7 @@ def test_the_self_test_sees_what_is_let_pass(user_place):
             said, at, payload = egress.hear()
             if said == scripted_egress.OPEN:
                 cells.add((egress.cells[at].tenant, egress.cells[at].workspace, egress.cells[at].is_narrowed))
-                let_everything_pass(egress.cells[at], end)
+                serve_probes(egress.cells[at], end)
             elif said == scripted_egress.CALL_END:
                 egress.say(scripted_egress.CALL_ENDED, at, payload + call_ended(0)[8:])
         report = control.result(number)
@@ -732,6 +735,41 @@ def test_the_self_test_sees_what_is_let_pass(user_place):
     for probe, answer in rows.items():
         by = probe.split("-")[1]
         assert answer.split()[1:] == {"socks": ["0"], "dns": ["a", "name"]}.get(by, ["established"]), (probe, answer)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_cloister_egress_that_ends_during_its_probes(user_place, times):
+    """The batch is made again, once. Then its probes are skipped, and the report says why."""
+    end, ending = socket.socketpair()
+    with end, ending, contextlib.ExitStack() as stack, user_place.daemon.control() as control:
+        egress = stack.enter_context(contextlib.closing(user_place.egress()))
+        number = control.request("selftest")
+        served, begun, lost, refusals = set(), 0, 0, [b"first"]
+        while len(served) < 2 or egress.cells:
+            said, at, payload = egress.hear()
+            if said == scripted_egress.OPEN and at not in served:
+                served.add(at)
+                serve_probes(egress.cells[at], end, refusals)
+            elif said == scripted_egress.CALL and lost < times:
+                begun += 1
+                # Two commands set the place up.
+                if begun > 2:
+                    lost += 1
+                    egress.close()
+                    assert procfs.eventually(lambda: user_place.daemon.log().count("the connection to cloister-egress has ended") == lost)
+                    refusals.append(b"second")
+                    egress = stack.enter_context(contextlib.closing(user_place.egress()))
+            elif said == scripted_egress.CALL_END:
+                egress.say(scripted_egress.CALL_ENDED, at, payload + call_ended(0)[8:])
+        report = control.result(number)
+        ending.send(b"x")
+    batch = [probe for probe in report["probes"] if probe["row"] in ("egress-metadata", "egress-private")]
+    told = {(probe["result"], probe["answer"].split()[-1]) for probe in batch}
+    assert len(batch) == 8
+    # The first of its targets has this word, which no policy says, where the probe looks at words.
+    assert told == {("failed", "second"), ("passed", "refused")} if times == 1 else {("skipped", "ended")}, batch
+    assert not [probe for probe in report["probes"] if probe["answer"].endswith("first")], report
+    assert ("cloister-egress has ended again during its probes" in user_place.daemon.log()) == (times == 2)
 
 
 @pytest.mark.parametrize("line, message", [

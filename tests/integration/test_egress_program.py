@@ -777,10 +777,11 @@ def test_a_host_that_filters(start):
         assert filtered.process.wait() == 77 and "CI" not in os.environ, filtered.logged()
         filtered.process.returncode = 0
         pytest.skip(filtered.logged())
-    refused = "10.2.0.0/16 192.168.1.7/32 127.0.0.0/8 10.0.0.0/8"
+    refused = "10.2.0.0/16 192.168.1.7/32 127.0.0.0/8 fd00::/16 10.0.0.0/8"
     assert filtered.link.expect(egress.FILTERED) == refused
     assert f"the host's IP filter refuses {refused}, which egress_private opens" in filtered.logged()
-    for private, said in (("192.168.1.7/32", "192.168.1.7/32"), ("fd00::/16", "")):
+    for private, said in (("192.168.1.7/32", "192.168.1.7/32"), ("fd00::/16", "fd00::/16"),
+                          ("fd00::7 fd00:0:0:1::/64", "fd00::7/128 fd00:0:0:1::/64"), ("fd99::/16", "")):
         filtered.configure(f"[tenant dev]\nnetwork = egress\negress_private = {private}\n")
         filtered.link.send(egress.RELOAD)
         assert filtered.link.expect(egress.FILTERED) == said

@@ -12,7 +12,7 @@ import sys
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 NETLINK_NETFILTER, BATCH_BEGIN, BATCH_END, NEWTABLE, NEWCHAIN = 12, 0x10, 0x11, 0xa00, 0xa03
 REQUEST, ACK, CREATE = 1, 4, 0x400
-LOCAL_OUT, DROP, NFTABLES, IPV4 = 3, 0, 10, 2
+LOCAL_OUT, DROP, NFTABLES, IPV4, IPV6 = 3, 0, 10, 2, 10
 
 
 def attribute(kind, value):
@@ -24,14 +24,14 @@ def message(kind, flags, number, family, resource, attributes=b""):
                        socket.htons(resource)) + attributes
 
 
-def drop_all():
+def drop_all(family):
     hook = attribute(1, struct.pack(">I", LOCAL_OUT)) + attribute(2, struct.pack(">I", 0))
     chain = attribute(1, b"t\0") + attribute(3, b"c\0") + attribute(4 | 0x8000, hook) + \
         attribute(5, struct.pack(">I", DROP)) + attribute(7, b"filter\0")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as netlink:
         netlink.send(message(BATCH_BEGIN, 0, 0, 0, NFTABLES) +
-                     message(NEWTABLE, CREATE, 1, IPV4, 0, attribute(1, b"t\0")) +
-                     message(NEWCHAIN, CREATE | ACK, 2, IPV4, 0, chain) + message(BATCH_END, 0, 3, 0, NFTABLES))
+                     message(NEWTABLE, CREATE, 1, family, 0, attribute(1, b"t\0")) +
+                     message(NEWCHAIN, CREATE | ACK, 2, family, 0, chain) + message(BATCH_END, 0, 3, 0, NFTABLES))
         error, = struct.unpack_from("=i", netlink.recv(4096), 16)
         if error:
             raise OSError(-error, "nf_tables")
@@ -40,13 +40,18 @@ def drop_all():
 def raise_loopback():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH22x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+    # An address, and with it a route to its network.
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
+        address = socket.inet_pton(socket.AF_INET6, "fd00::1")
+        fcntl.ioctl(any_socket, 0x8916, address + struct.pack("Ii", 16, 1))  # SIOCSIFADDR, the prefix, and lo's index
 
 
 try:
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0:
         raise OSError(ctypes.get_errno(), "unshare")
     raise_loopback()
-    drop_all()
+    for each in (IPV4, IPV6):
+        drop_all(each)
 except OSError as error:
     print(f"drop_packets: {error}", file=sys.stderr)
     sys.exit(77)

@@ -135,6 +135,9 @@ static void test_rewrite(void **state)
 		"GET http://[::1]/ HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: [::1]\r\nConnection: Upgrade\r\nUpgrade: "
 		"websocket\r\n\r\n");
+	check_rewrite("GET http://a.example/ HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+		      "Upgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
 	check_rewrite("GET http://a.example?q HTTP/1.1\r\n\r\n",
 		"GET /?q HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
 	check_rewrite("OPTIONS http://a.example HTTP/1.1\r\n\r\n",

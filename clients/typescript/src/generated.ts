@@ -513,6 +513,8 @@ export interface NetworkUse {
 	denied: Array<NetworkDenied>;
 	/** Refusals of further kinds. */
 	denied_unlisted?: number | undefined;
+	/** True: cloister-egress did not tell all in time. */
+	incomplete?: boolean | undefined;
 }
 
 /** The result of a tool call. A tool that failed has an error; a command that was ended keeps its output. */

@@ -531,6 +531,8 @@ class NetworkUse(_NetworkUse, total=False):
 
     #: Refusals of further kinds.
     denied_unlisted: int
+    #: True: cloister-egress did not tell all in time.
+    incomplete: bool
 
 
 class _Observation(TypedDict):
