@@ -38,6 +38,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u32(writer, message->command_len);
 	wire_put_u32(writer, message->env_len);
 	wire_put_u8(writer, message->has_stdin);
+	wire_put_u8(writer, message->has_gate);
 	wire_put_u64(writer, message->limits.memory_bytes);
 	wire_put_u32(writer, message->limits.processes);
 	wire_put_u32(writer, message->input_wait_ms);
@@ -45,6 +46,11 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u8(writer, message->no_network);
 	command_resize_put(writer, &message->terminal);
 	wire_put_u8(writer, message->tells_cgroup);
+}
+
+unsigned command_run_fds(const struct command_run *message)
+{
+	return COMMAND_FD_STDIN + (message->has_stdin ? 1 : 0) + (message->has_gate ? 1 : 0);
 }
 
 int command_run_get(struct text payload, struct command_run *ret)
@@ -55,6 +61,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.command_len = wire_get_u32(&reader);
 	message.env_len = wire_get_u32(&reader);
 	message.has_stdin = wire_get_bool(&reader);
+	message.has_gate = wire_get_bool(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
 	message.limits.processes = wire_get_u32(&reader);
 	message.input_wait_ms = wire_get_u32(&reader);

@@ -34,13 +34,24 @@ enum command_message {
 	COMMAND_HELD,
 };
 
-/* The order of the descriptors in COMMAND_RUN. The last one is there only with has_stdin. */
+/*
+ * The order of the descriptors in COMMAND_RUN. The input is there only with has_stdin, and the gate
+ * with has_gate.
+ */
 enum {
 	COMMAND_FD_STDOUT,
 	COMMAND_FD_STDERR,
 	COMMAND_FD_STDIN,
+	COMMAND_FD_GATE,
 	COMMAND_FDS,
 };
+
+/*
+ * The first byte of a gate, which decides: the shell is executed, or nothing is. So does the pipe's
+ * end without a byte, also that of a cloisterd that died.
+ */
+#define COMMAND_GATE_OPEN 'o'
+#define COMMAND_GATE_SHUT 's'
 
 /* What runs a command's text. */
 enum command_shell {
@@ -63,6 +74,7 @@ struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
 	bool has_stdin;       /* otherwise stdin is /dev/null */
+	bool has_gate;        /* the command waits for a byte before it is executed */
 	struct command_limits limits;
 	uint32_t input_wait_ms; /* how long it may wait for input; 0: as long as it likes */
 	uint8_t shell;          /* enum command_shell */
@@ -125,6 +137,8 @@ struct command_held {
 #define COMMAND_ENDED_SIZE 80 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
+/** Returns how many descriptors come with @message. */
+unsigned command_run_fds(const struct command_run *message);
 int command_run_get(struct text payload, struct command_run *ret);
 void command_held_put(struct wire_writer *writer, const struct command_held *message);
 int command_held_get(struct text payload, struct command_held *ret);

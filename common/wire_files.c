@@ -43,6 +43,7 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 	wire_put_u8(writer, message->create_dirs);
 	wire_put_u8(writer, message->durable);
 	wire_put_u8(writer, message->held);
+	wire_put_u8(writer, message->look);
 }
 
 int files_write_get(struct text payload, struct files_write *ret)
@@ -56,6 +57,7 @@ int files_write_get(struct text payload, struct files_write *ret)
 	message.create_dirs = wire_get_bool(&reader);
 	message.durable = wire_get_bool(&reader);
 	message.held = wire_get_bool(&reader);
+	message.look = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES)
 		return -EBADMSG;
 	*ret = message;
@@ -69,6 +71,7 @@ void files_edit_put(struct wire_writer *writer, const struct files_edit *message
 	wire_put_u64(writer, message->size);
 	wire_put_u8(writer, message->durable);
 	wire_put_u8(writer, message->held);
+	wire_put_u8(writer, message->look);
 }
 
 int files_edit_get(struct text payload, struct files_edit *ret)
@@ -81,6 +84,7 @@ int files_edit_get(struct text payload, struct files_edit *ret)
 	message.size = wire_get_u64(&reader);
 	message.durable = wire_get_bool(&reader);
 	message.held = wire_get_bool(&reader);
+	message.look = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.size == 0 ||
 		message.size > LIMIT_EDIT_BYTES + LIMIT_EDITS * FILES_EDIT_OVERHEAD)
 		return -EBADMSG;

@@ -72,6 +72,9 @@ struct files_write {
 	bool create_dirs;
 	bool durable; /* fsync(2) before the answer */
 	bool held;    /* waits for FILES_GO before the file gets its name */
+	/* with held: an earlier call may have made the change. If durable, what is there is written
+	 * to disk before it is told */
+	bool look;
 };
 
 /*
@@ -83,7 +86,7 @@ struct files_edit {
 	struct text expect; /* version that the file must have; empty: any */
 	uint64_t size;      /* of the encoded edits */
 	bool durable;
-	bool held; /* as in struct files_write */
+	bool held, look; /* as in struct files_write */
 };
 
 #define FILES_EDIT_OVERHEAD 9ULL /* bytes of an encoded edit beside its texts */
@@ -112,7 +115,10 @@ struct files_patch {
 	uint64_t size; /* of the encoded parts */
 	bool durable;
 	bool held; /* as in struct files_write; FILES_PATCHED tell the versions */
-	/* with held: before anything else, FILES_PATCHED tell what is there at the patch's paths */
+	/*
+	 * as in struct files_write; before anything else, FILES_PATCHED tell what is there at the
+	 * patch's paths
+	 */
 	bool look;
 };
 

@@ -27,9 +27,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
 /* The next call of call_foreach(). An answer may free others than the call at hand: those that
@@ -191,21 +193,24 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	return r;
 }
 
-static int begin_command(struct call *call)
+/* With a @gate, which it takes, the command waits there; -1: there is none. */
+static int begin_command(struct call *call, int gate)
 {
 	int64_t idle_ms = call->request.options.idle_timeout_ms;
-	int fds[COMMAND_FDS];
+	int fds[COMMAND_FDS] = {-1, -1, -1, gate};
 	int r = make_pipes(call, fds);
 
-	if (r < 0)
+	if (r < 0) {
+		close_fd(&gate);
 		return r;
+	}
 	if (call->paused)
 		command_io_pause(call->io);
 	if (idle_ms > 0)
 		timer_set(&call->idle_timer, idle_ms);
 	workspace_begin_use(call->workspace, &call->network, call->entry.call);
-	return call_send_command(call->workspace, call->entry.call, &call->request, &call->network,
-		fds, call->input ? COMMAND_FDS : COMMAND_FDS - 1);
+	return call_send_command(
+		call->workspace, call->entry.call, &call->request, &call->network, fds);
 }
 
 static int begin_files(struct call *call)
@@ -249,13 +254,15 @@ static int stay(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* Sends the request to its process. */
-static int run(struct call *call)
+/* Sends the request to its process, with a @gate for a command. */
+static int run(struct call *call, int gate)
 {
-	int r = call_is_command(call) ? begin_command(call) : begin_files(call);
+	int r = call_is_command(call) ? begin_command(call, gate) : begin_files(call);
 
 	call->state = CALL_RUNNING;
-	set_deadline(call, call_timeout_ms(&call->request));
+	/* It waits for its record as long as for its turn. */
+	set_deadline(
+		call, call->is_gated ? wait_ms(&call->request) : call_timeout_ms(&call->request));
 	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
@@ -277,7 +284,28 @@ void call_record(struct call *call)
 	if (r < 0)
 		on_recorded(call, r);
 	else
-		key_begin(call->key, on_recorded);
+		key_begin(call->key, -1, on_recorded);
+}
+
+/* The command is made ready while the journal's thread writes, and waits at a gate for it. */
+static int run_gated(struct call *call)
+{
+	int gate[2];
+
+	if (pipe2(gate, O_CLOEXEC) < 0) {
+		call_leave(call);
+		call_answer_error(call, TOOL_BUSY, strerror(errno));
+		return 0;
+	}
+	call->is_gated = true;
+	call->state = CALL_RUNNING;
+	key_begin(call->key, gate[1], on_recorded);
+	if (call->record_error == 0)
+		return run(call, gate[0]);
+	close_fd(&gate[0]);
+	call_leave(call);
+	call_answer_unrecorded(call);
+	return 0;
 }
 
 static int begin(struct call *call, const struct call_event_data *data)
@@ -286,7 +314,9 @@ static int begin(struct call *call, const struct call_event_data *data)
 	call->request.held = call_is_held(call);
 	call->request.look = call->request.held && key_resolves(call->key);
 	if (!call->key || call->request.held)
-		return run(call);
+		return run(call, -1);
+	if (call_is_command(call) && keys_are_apart(call->service->keys))
+		return run_gated(call);
 	call_record(call);
 	return 0;
 }
@@ -296,12 +326,20 @@ static int run_recorded(struct call *call, const struct call_event_data *data)
 	if (data->failure == 0 && call->held)
 		call_held_go(call);
 	if (data->failure == 0)
-		return call->held ? 0 : run(call);
+		return call->held ? 0 : run(call, -1);
 	call_held_withdraw(call);
 	call_leave(call);
-	call_answer_error(call, TOOL_BUSY,
-		"The journal of keys cannot be written, and nothing was run; try again later, or "
-		"call without a key");
+	call_answer_unrecorded(call);
+	return 0;
+}
+
+/* The command that waits for its record may begin; otherwise its end follows. */
+static int note_recorded(struct call *call, const struct call_event_data *data)
+{
+	call->is_gated = false;
+	call->record_error = data->failure;
+	if (call->state == CALL_RUNNING)
+		set_deadline(call, call_timeout_ms(&call->request));
 	return 0;
 }
 
@@ -326,6 +364,7 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 {
 	call->cause = data->cause;
 	call->state = CALL_ENDING;
+	call_shut_gate(call);
 	if (call_is_command(call)) {
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
 			(struct text){NULL, 0}, NULL, 0);
@@ -362,7 +401,14 @@ static int stop_waiting(struct call *call, const struct call_event_data *data)
 
 static int reach_deadline(struct call *call, const struct call_event_data *data)
 {
+	const bool was_gated = call->is_gated;
+
 	(void)data;
+	call_shut_gate(call);
+	if (was_gated && !call->is_gated)
+		return 0; /* it has been recorded at this moment, and has another deadline */
+	if (call->is_gated)
+		call->record_error = -ETIMEDOUT;
 	call_cancel(call, deadline_cause(call));
 	return 0;
 }
@@ -438,19 +484,19 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
 	[CALL_SUMMING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = answer_summed,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = note_recorded},
 	[CALL_OVER] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,

@@ -11,6 +11,7 @@
 #include "supervisor/call/call_cause.h"
 #include "supervisor/call/call_held.h"
 #include "supervisor/call/call_kept.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
@@ -59,6 +60,7 @@ static void answer(struct call *call, struct observation *observation)
 	enum call_state before = call->state;
 	struct call_kept kept;
 
+	call_shut_gate(call);
 	/* Reads what the command left in its pipes; this may still stream output. */
 	if (call->io)
 		command_io_drain(call->io);
@@ -161,6 +163,13 @@ void call_answer_resolved(struct call *call, const struct files_end *end)
 	answer(call, &observation);
 }
 
+void call_answer_unrecorded(struct call *call)
+{
+	call_answer_error(call, TOOL_BUSY,
+		"The journal of keys cannot be written, and nothing was run; try again later, or "
+		"call without a key");
+}
+
 void call_answer_busy(struct call *call, const struct refusal *refusal)
 {
 	struct observation observation = {
@@ -239,12 +248,14 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	if (frame->type == COMMAND_HELD)
 		return let_begin(call, frame);
 	if (frame->type == COMMAND_WAITS && frame->payload.len == 0) {
-		/* It may have begun to end meanwhile. */
-		call_cancel(call, ENDED_BY_INPUT);
+		/* It may have begun to end meanwhile, or waits at its gate. */
+		if (!call->is_gated)
+			call_cancel(call, ENDED_BY_INPUT);
 		return 0;
 	}
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
+	call_shut_gate(call);
 	call_leave(call);
 	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
 		sum_up(call, &ended);
@@ -254,7 +265,9 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 		bool cancelled = call->state != CALL_RUNNING && ended.launch_error == ECANCELED;
 
 		command_io_free(TAKE_PTR(call->io));
-		if (cancelled)
+		if (call->record_error < 0)
+			call_answer_unrecorded(call);
+		else if (cancelled)
 			call_answer_cause(call, NULL);
 		else
 			call_answer_error(call, launch_failure(call, (int)ended.launch_error),

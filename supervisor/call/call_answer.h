@@ -11,6 +11,9 @@
 /** Answers with call->cause. @ended is the report of a command; NULL: it never ran. */
 void call_answer_cause(struct call *call, const struct command_ended *ended);
 void call_answer_error(struct call *call, enum tool_error error, const char *message);
+/** Answers a call whose beginning could not be recorded: BUSY, and its key is free. */
+void call_answer_unrecorded(struct call *call);
+
 void call_answer_busy(struct call *call, const struct refusal *refusal);
 
 /** Answers with the result that an earlier call with the key had, as far as @end knows it. */

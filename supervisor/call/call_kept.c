@@ -124,7 +124,8 @@ static bool is_as_new(const struct call_kept *kept, const struct call *call, enu
 	bool begun = before != CALL_WAITING && before != CALL_RECORDING &&
 		     (!call_is_command(call) || call->io) && (!call->request.held || call->went);
 
-	return !begun || (observation->error == TOOL_BUSY && !call->made) ||
+	return !begun || call->is_gated || call->record_error < 0 ||
+	       (observation->error == TOOL_BUSY && !call->made) ||
 	       (!call_has_effects(call) && (kept->too_large || written < 0));
 }
 

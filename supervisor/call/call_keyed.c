@@ -125,6 +125,12 @@ int call_take_key(struct call *call)
 	return call->key ? 0 : -ENOMEM;
 }
 
+void call_shut_gate(struct call *call)
+{
+	if (call->is_gated)
+		key_shut_gate(call->key);
+}
+
 void call_leave_key(struct call *call)
 {
 	if (!call->leader)

@@ -11,6 +11,12 @@
  */
 int call_take_key(struct call *call);
 
+/**
+ * If the command of @call waits until it is recorded, it will not begin any more: then is_gated is
+ * still set. Otherwise CALL_NOTED has happened.
+ */
+void call_shut_gate(struct call *call);
+
 /** Takes @call, which is being freed, out of the call that it has joined, if it has. */
 void call_leave_key(struct call *call);
 

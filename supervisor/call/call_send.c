@@ -48,6 +48,7 @@ static uint8_t put_write(struct wire_writer *writer, const struct call_request *
 		.create_dirs = request->args.create_dirs,
 		.durable = !request->options.fast_write,
 		.held = request->held,
+		.look = request->look,
 	};
 
 	files_write_put(writer, &message);
@@ -62,6 +63,7 @@ static uint8_t put_edit(struct wire_writer *writer, const struct call_request *r
 		.size = request->args.content.len,
 		.durable = !request->options.fast_write,
 		.held = request->held,
+		.look = request->look,
 	};
 
 	files_edit_put(writer, &message);
@@ -178,15 +180,18 @@ static void free_queue(struct byte_queue *queue)
 }
 
 int call_send_command(struct workspace *workspace, uint64_t call,
-	const struct call_request *request, const struct network_use *use, const int *fds,
-	unsigned n_fds)
+	const struct call_request *request, const struct network_use *use,
+	const int fds[COMMAND_FDS])
 {
 	_cleanup_(free_queue) struct byte_queue queue = {0};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct text command = request->args.command, body;
+	int sent[COMMAND_FDS];
+	unsigned n_fds = 0;
 	struct command_run message = {
 		.command_len = (uint32_t)command.len,
-		.has_stdin = n_fds == COMMAND_FDS,
+		.has_stdin = fds[COMMAND_FD_STDIN] >= 0,
+		.has_gate = fds[COMMAND_FD_GATE] >= 0,
 		.limits = limits_of_command(&request->tenant->limits),
 		.no_network = use->address == 0,
 		.tells_cgroup = use->address != 0 || request->session.id != NULL,
@@ -198,6 +203,9 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 
+	for (unsigned i = 0; i < COMMAND_FDS; i++)
+		if (fds[i] >= 0)
+			sent[n_fds++] = fds[i];
 	if (r == 0)
 		r = call_network_put_env(&queue, use, request->tenant);
 	if (r == 0)
@@ -207,13 +215,13 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		r = -EMSGSIZE;
 	if (r < 0) {
 		for (unsigned i = 0; i < n_fds; i++)
-			close(fds[i]);
+			close(sent[i]);
 		return r;
 	}
 	message.env_len = (uint32_t)(body.len - command.len);
 	command_run_put(&writer, &message);
 	workspace_send_worker(workspace, COMMAND_RUN, call,
-		(struct text){(char *)payload, writer.len}, fds, n_fds);
+		(struct text){(char *)payload, writer.len}, sent, n_fds);
 	while (body.len > 0)
 		workspace_send_worker(workspace, COMMAND_BODY, call, take_part(&body), NULL, 0);
 	return 0;

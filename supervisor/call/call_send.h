@@ -3,6 +3,7 @@
 
 /* Sends a call's request as frames to the worker or the files process of an open workspace. */
 
+#include "common/wire_commands.h"
 #include "supervisor/call/call_request.h"
 
 #include <stdint.h>
@@ -14,9 +15,9 @@ struct workspace;
 int call_send_files(struct workspace *workspace, uint64_t call, const struct call_request *request);
 
 /**
- * Sends the command @call with its descriptors, which it takes. @use is its network. Returns 0, or
- * -EMSGSIZE if the environment is too large.
+ * Sends the command @call with its descriptors, which it takes; -1: it has none. @use is its
+ * network. Returns 0, or -EMSGSIZE if the environment is too large.
  */
 int call_send_command(struct workspace *workspace, uint64_t call,
-	const struct call_request *request, const struct network_use *use, const int *fds,
-	unsigned n_fds);
+	const struct call_request *request, const struct network_use *use,
+	const int fds[COMMAND_FDS]);

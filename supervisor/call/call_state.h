@@ -91,9 +91,11 @@ struct call {
 	uint64_t held_size; /* of a call that is held: bytes of the file that is there */
 	/* what is there, and what will be: the files process waits; NULL: it has not told */
 	struct key_change *held;
-	bool went; /* it does not wait any more: the change was made, or is found made */
-	bool made; /* something was changed, according to the files process */
-	bool lost; /* its process is */
+	bool went;        /* it does not wait any more: the change was made, or is found made */
+	bool made;        /* something was changed, according to the files process */
+	bool lost;        /* its process is */
+	bool is_gated;    /* its command waits until it is recorded in the journal */
+	int record_error; /* -errno: that could not be written in time, and it does not begin */
 };
 
 static inline bool call_is_command(const struct call *call)

@@ -21,7 +21,7 @@
 #define CARRIED_AT_ONCE 64        /* records of calls without a known end */
 #define RECORD_BYTES    256       /* of a record beside its result */
 
-static void write_record(struct key *key, enum journal_type type, journal_done done)
+static void write_record(struct key *key, enum journal_type type, int gate, journal_done done)
 {
 	struct journal_record record = {.type = (uint8_t)type,
 		.number = key->time_ms,
@@ -46,7 +46,7 @@ static void write_record(struct key *key, enum journal_type type, journal_done d
 	}
 	key->queued += bytes;
 	key->tenant->queued += bytes;
-	journal_append(key->keys->journal, &record, done, key);
+	journal_append(key->keys->journal, &record, gate, done, key);
 }
 
 /* A record of @key is not on its way any more. */
@@ -98,7 +98,7 @@ static void on_carried(void *context, int error, struct journal_place place)
 }
 
 /*
- * Carries some records at a time, since the loop may write them itself. Returns whether there are
+ * Carries some records at a time, so that others need not wait long. Returns whether there are
  * more, or some are on their way.
  */
 static bool carry_open(struct keys *keys, unsigned file)
@@ -109,7 +109,7 @@ static bool carry_open(struct keys *keys, unsigned file)
 	for (unsigned n = 0; key && n < CARRIED_AT_ONCE; n++, key = following) {
 		following = LIST_NEXT(key, open);
 		if (key->writes == 0)
-			write_record(key, JOURNAL_BEGIN, on_carried);
+			write_record(key, JOURNAL_BEGIN, -1, on_carried);
 	}
 	keys->carrying = false;
 	return !LIST_EMPTY(&keys->open[file]);
@@ -139,6 +139,8 @@ static void on_begun(void *context, int error, struct journal_place place)
 	struct keys *keys = key->keys;
 
 	end_write(key);
+	/* Without a byte the command finds the end of the pipe, and does not begin. */
+	close_fd(&key->gate);
 	if (error == 0)
 		note_written(key, place);
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) == KEY_GONE) {
@@ -153,12 +155,24 @@ static void on_begun(void *context, int error, struct journal_place place)
 		keys_turn_if_worth(keys);
 }
 
-void key_begin(struct key *key, void (*recorded)(struct call *call, int error))
+void key_begin(struct key *key, int gate, void (*recorded)(struct call *call, int error))
 {
 	key_happen(key, KEY_BEGIN);
+	key->gate = gate;
 	key->recorded = recorded;
 	key->time_ms = (uint64_t)clock_unix_ms();
-	write_record(key, JOURNAL_BEGIN, on_begun);
+	write_record(key, JOURNAL_BEGIN, gate, on_begun);
+}
+
+void key_shut_gate(struct key *key)
+{
+	if (key->gate >= 0)
+		journal_shut_gate(key->keys->journal, key->gate);
+}
+
+bool keys_are_apart(const struct keys *keys)
+{
+	return journal_is_apart(keys->journal);
 }
 
 static void on_ended(void *context, int error, struct journal_place place)
@@ -203,7 +217,7 @@ void key_end(struct key *key, const struct key_result *result)
 	key->time_ms = (uint64_t)clock_unix_ms();
 	key_set_ageing(key, true);
 	if (hold(key, result) == 0) {
-		write_record(key, JOURNAL_END, on_ended);
+		write_record(key, JOURNAL_END, -1, on_ended);
 	} else {
 		key_happen(key, KEY_FAILED);
 		key->failed = true;
@@ -238,7 +252,7 @@ void key_leave(struct key *key)
 	if (before == KEY_RESOLVING)
 		key_set_ageing(key, true);
 	else if (before != KEY_WAITING)
-		write_record(key, JOURNAL_DROP, on_dropped);
+		write_record(key, JOURNAL_DROP, -1, on_dropped);
 	else
 		key_free_if_gone(key);
 }
@@ -247,7 +261,7 @@ void key_forget(struct key *key)
 {
 	key_happen(key, KEY_EXPIRE);
 	/* If it cannot be written, the key is remembered again after a restart. */
-	write_record(key, JOURNAL_DROP, on_dropped);
+	write_record(key, JOURNAL_DROP, -1, on_dropped);
 }
 
 /* Takes a record at the start. */

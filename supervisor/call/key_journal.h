@@ -22,7 +22,7 @@ struct keys;
  */
 int keys_open(int directory_fd, bool durable, struct keys **ret);
 
-/** Starts the journal's thread, if there is one, after lock-down. Returns 0 or -errno. */
+/** Starts the journal's thread, after lock-down. Returns 0 or -errno. */
 int keys_start(struct keys *keys, struct event_base *base);
 
 /** Call it when no call is left. NULL is allowed. */
@@ -36,9 +36,19 @@ int key_set_change(struct key *key, struct text before, struct text after);
 
 /**
  * Records that the call of @key begins. @recorded is called once with 0 or -errno, perhaps before
- * this returns, unless key_leave() is called first.
+ * this returns, unless key_leave() is called first. Takes @gate, the write end of a pipe at which
+ * the call's command waits (journal.h); -1: there is none.
  */
-void key_begin(struct key *key, void (*recorded)(struct call *call, int error));
+void key_begin(struct key *key, int gate, void (*recorded)(struct call *call, int error));
+
+/**
+ * Shuts the gate of @key. If its call's beginning has been recorded, @recorded has been called when
+ * this returns; otherwise the command will never begin.
+ */
+void key_shut_gate(struct key *key);
+
+/** Whether records are written by a thread, so that a call has to wait for them. */
+bool keys_are_apart(const struct keys *keys);
 
 /** Records the result of the call of @key, which has begun. */
 void key_end(struct key *key, const struct key_result *result);

@@ -110,6 +110,7 @@ struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id
 	if (keys->state.keys >= keys->n_buckets)
 		grow(keys);
 	key->keys = keys;
+	key->gate = -1;
 	key->tenant = tenant;
 	memcpy(key->id, id, JOURNAL_ID_BYTES);
 	memcpy(key->digest, digest, JOURNAL_ID_BYTES);
@@ -182,14 +183,20 @@ static void forget(struct key *key)
 	LIST_INSERT_HEAD(&key->keys->gone, key, open);
 }
 
+static void free_key(struct key *key)
+{
+	close_fd(&key->gate);
+	key_result_done(&key->held);
+	free(key->change);
+	free(key);
+}
+
 void key_free_if_gone(struct key *key)
 {
 	if (key->state != KEY_GONE || key->writes > 0)
 		return;
 	LIST_REMOVE(key, open);
-	key_result_done(&key->held);
-	free(key->change);
-	free(key);
+	free_key(key);
 }
 
 enum key_state key_happen(struct key *key, enum key_event event)
@@ -269,17 +276,13 @@ void key_table_free(struct keys *keys)
 			struct key *key = keys->buckets[i];
 
 			keys->buckets[i] = key->next;
-			key_result_done(&key->held);
-			free(key->change);
-			free(key);
+			free_key(key);
 		}
 	while (!LIST_EMPTY(&keys->gone)) {
 		struct key *key = LIST_FIRST(&keys->gone);
 
 		LIST_REMOVE(key, open);
-		key_result_done(&key->held);
-		free(key->change);
-		free(key);
+		free_key(key);
 	}
 	while ((tenant = LIST_FIRST(&keys->tenants))) {
 		LIST_REMOVE(tenant, link);

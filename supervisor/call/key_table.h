@@ -65,6 +65,7 @@ struct key {
 	LIST_ENTRY(key) open; /* if is_open */
 	struct call *call;    /* NULL once it is over */
 	void (*recorded)(struct call *call, int error);
+	int gate;                  /* of its command, while its beginning is being recorded; -1 */
 	struct key_result held;    /* until it is written */
 	uint64_t time_ms;          /* since the epoch: of its end, or else of its beginning */
 	struct key_change *change; /* of files, until its end is known; NULL: none is known */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. With durability only the thread changes the files. A mutex guards the two
+ * Runs in cloisterd. Only the thread changes the files, once it is started. A mutex guards the two
  * queues and the shared state and is never held over a system call that may wait for a disk.
  */
 #include "supervisor/journal/journal.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wire_commands.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/thread.h"
 #include "supervisor/base/watch.h"
@@ -25,6 +26,7 @@ struct job {
 	TAILQ_ENTRY(job) link;
 	journal_done done; /* NULL: empty the other file */
 	void *context;
+	int gate; /* -1: none */
 	int error;
 	struct journal_place place;
 	size_t len;
@@ -46,8 +48,9 @@ struct journal {
 	pthread_mutex_t mutex;
 	pthread_cond_t work;
 	struct jobs waiting, done;
-	size_t queued;  /* bytes of waiting */
-	uint64_t bytes; /* of both files */
+	struct jobs told; /* the loop's: done and not called yet */
+	size_t queued;    /* bytes of waiting */
+	uint64_t bytes;   /* of both files */
 	bool stop;
 	int error;
 };
@@ -81,7 +84,14 @@ static int do_job(struct journal *journal, struct job *job)
 			 : journal_file_turn(&journal->file);
 }
 
-/* Does all jobs and waits for the disk once. A file is left only when the disk has what is in it.
+static int sync_file(const struct journal *journal)
+{
+	return journal->durable ? journal_file_sync(&journal->file) : 0;
+}
+
+/*
+ * Does all jobs and, if they are to be durable, waits for the disk once. A file is then left only
+ * when the disk has what is in it.
  */
 static int do_jobs(struct journal *journal, struct jobs *jobs)
 {
@@ -90,19 +100,44 @@ static int do_jobs(struct journal *journal, struct jobs *jobs)
 
 	TAILQ_FOREACH (job, jobs, link) {
 		if (!job->done)
-			first = journal_file_sync(&journal->file);
+			first = sync_file(journal);
 		job->error = first < 0 ? first : do_job(journal, job);
 		r = job->error < 0 ? job->error : r;
 		if (!job->done)
 			job->place.file = (uint8_t)journal->file.current;
 	}
 	if (first == 0)
-		first = journal_file_sync(&journal->file);
+		first = sync_file(journal);
 	if (first == 0)
 		return r;
 	TAILQ_FOREACH (job, jobs, link)
 		job->error = first;
 	return first;
+}
+
+static void open_gate(int gate)
+{
+	const char byte = COMMAND_GATE_OPEN;
+
+	/* The pipe is empty, so this does not wait. Nobody may be there any more. */
+	if (gate >= 0)
+		(void)!write(gate, &byte, 1);
+}
+
+/*
+ * Tells what has become of @jobs. Under the mutex, so that whoever finds that a job is not done
+ * knows that its gate is not open.
+ */
+static void tell(struct journal *journal, struct jobs *jobs)
+{
+	const uint64_t one = 1;
+	struct job *job;
+
+	TAILQ_FOREACH (job, jobs, link)
+		if (job->error == 0)
+			open_gate(job->gate);
+	TAILQ_CONCAT(&journal->done, jobs, link);
+	(void)!write(journal->event_fd, &one, sizeof(one));
 }
 
 static void *run(void *context)
@@ -113,7 +148,6 @@ static void *run(void *context)
 	pthread_mutex_lock(&journal->mutex);
 	for (;;) {
 		struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
-		const uint64_t one = 1;
 		int r;
 
 		while (TAILQ_EMPTY(&journal->waiting) && !journal->stop)
@@ -125,8 +159,7 @@ static void *run(void *context)
 		r = do_jobs(journal, &jobs);
 		pthread_mutex_lock(&journal->mutex);
 		note(journal, r);
-		TAILQ_CONCAT(&journal->done, &jobs, link);
-		(void)!write(journal->event_fd, &one, sizeof(one));
+		tell(journal, &jobs);
 	}
 	pthread_mutex_unlock(&journal->mutex);
 	return NULL;
@@ -144,28 +177,45 @@ static void free_jobs(struct jobs *jobs)
 	}
 }
 
-static void on_done(void *context)
+/* Calls for what is done. A call may lead here again, and then goes on with what is left. */
+static void call_done(struct journal *journal)
 {
-	struct journal *journal = context;
-	struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
 	struct job *job;
-	uint64_t count;
 
-	(void)!read(journal->event_fd, &count, sizeof(count));
 	pthread_mutex_lock(&journal->mutex);
-	TAILQ_CONCAT(&jobs, &journal->done, link);
-	TAILQ_FOREACH (job, &jobs, link)
+	TAILQ_FOREACH (job, &journal->done, link)
 		journal->queued -= job->len;
+	TAILQ_CONCAT(&journal->told, &journal->done, link);
 	pthread_mutex_unlock(&journal->mutex);
-	TAILQ_FOREACH (job, &jobs, link) {
+	while ((job = TAILQ_FIRST(&journal->told))) {
+		TAILQ_REMOVE(&journal->told, job, link);
 		if (job->done) {
 			job->done(job->context, job->error, job->place);
 		} else {
 			journal->current = job->place.file;
 			journal->turning = false;
 		}
+		free(job);
 	}
-	free_jobs(&jobs);
+}
+
+static void on_done(void *context)
+{
+	struct journal *journal = context;
+	uint64_t count;
+
+	(void)!read(journal->event_fd, &count, sizeof(count));
+	call_done(journal);
+}
+
+void journal_shut_gate(struct journal *journal, int gate)
+{
+	const char byte = COMMAND_GATE_SHUT;
+
+	pthread_mutex_lock(&journal->mutex);
+	(void)!write(gate, &byte, 1);
+	pthread_mutex_unlock(&journal->mutex);
+	call_done(journal);
 }
 
 int journal_new(
@@ -187,6 +237,7 @@ int journal_new(
 	journal->current = journal->file.current;
 	TAILQ_INIT(&journal->waiting);
 	TAILQ_INIT(&journal->done);
+	TAILQ_INIT(&journal->told);
 	pthread_mutex_init(&journal->mutex, NULL);
 	thread_condition_init(&journal->work);
 	note(journal, 0);
@@ -202,7 +253,7 @@ int journal_start(struct journal *journal, struct event_base *base)
 	static const struct watch_calls calls = {{on_done, NULL}, LOOP_PRIORITY_NORMAL};
 	int r;
 
-	if (!journal || !journal->durable)
+	if (!journal)
 		return 0;
 	journal->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (journal->event_fd < 0)
@@ -214,6 +265,11 @@ int journal_start(struct journal *journal, struct event_base *base)
 	r = thread_start(run, journal, &journal->thread);
 	journal->started = r == 0;
 	return r;
+}
+
+bool journal_is_apart(const struct journal *journal)
+{
+	return journal->durable || journal->started;
 }
 
 /* Takes @job. Returns 0; -ENOBUFS if too much waits. */
@@ -234,31 +290,33 @@ static int queue(struct journal *journal, struct job *job)
 	return room ? 0 : -ENOBUFS;
 }
 
-static struct job *new_job(struct text record, journal_done done, void *context)
+static struct job *new_job(struct text record, int gate, journal_done done, void *context)
 {
 	struct job *job = malloc(sizeof(*job) + record.len);
 
 	if (!job)
 		return NULL;
-	*job = (struct job){.done = done, .context = context, .len = record.len};
+	*job = (struct job){.done = done, .context = context, .gate = gate, .len = record.len};
 	if (record.len > 0)
 		memcpy(job->record, record.data, record.len);
 	return job;
 }
 
-void journal_append(struct journal *journal, const struct journal_record *record, journal_done done,
-	void *context)
+void journal_append(struct journal *journal, const struct journal_record *record, int gate,
+	journal_done done, void *context)
 {
 	struct text bytes = {encoded, journal_record_put(record, encoded, sizeof(encoded))};
 	struct journal_place place = {0};
 	struct job *job = NULL;
 	int r = bytes.len > 0 ? 0 : -EMSGSIZE;
 
-	if (r == 0 && !journal->durable) {
+	if (r == 0 && !journal_is_apart(journal)) {
 		r = journal_file_append(&journal->file, bytes, &place);
 		note(journal, r);
+		if (r == 0)
+			open_gate(gate);
 	} else if (r == 0) {
-		job = new_job(bytes, done, context);
+		job = new_job(bytes, gate, done, context);
 		r = job ? queue(journal, job) : -ENOMEM;
 		if (r == 0)
 			return;
@@ -270,14 +328,14 @@ void journal_turn(struct journal *journal)
 {
 	struct job *job;
 
-	if (!journal->durable) {
+	if (!journal_is_apart(journal)) {
 		note(journal, journal_file_turn(&journal->file));
 		journal->current = journal->file.current;
 		return;
 	}
 	if (journal->turning)
 		return;
-	job = new_job((struct text){NULL, 0}, NULL, NULL);
+	job = new_job((struct text){NULL, 0}, -1, NULL, NULL);
 	journal->turning = job && queue(journal, job) == 0;
 }
 
@@ -328,6 +386,7 @@ void journal_free(struct journal *journal)
 	pthread_mutex_unlock(&journal->mutex);
 	free_jobs(&journal->waiting);
 	free_jobs(&journal->done);
+	free_jobs(&journal->told);
 	journal_file_close(&journal->file);
 	close_fd(&journal->event_fd);
 	free(journal);

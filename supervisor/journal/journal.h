@@ -2,10 +2,13 @@
 #pragma once
 
 /*
- * Appends records to the journal, at once or in a thread. Without durability a record is written by
- * the loop with one pwrite(2): it survives cloisterd, and the kernel writes it to the disk later.
- * With durability a thread writes all records that have come meanwhile, waits for the disk once for
- * all of them (fdatasync(2)), and the loop then learns of each.
+ * Appends records to the journal in a thread, so that a disk that hangs stops no call without a
+ * key. The thread writes all records that have come meanwhile, and the loop then learns of each. A
+ * record that is written survives cloisterd, and the kernel writes it to the disk later; with
+ * durability the thread waits for the disk once for all of them (fdatasync(2)).
+ *
+ * A command waits for its record at a gate, a pipe from which its process reads a byte before it
+ * executes anything. The thread opens the gate itself, so that nobody waits for the loop.
  */
 
 #include "supervisor/journal/journal_file.h"
@@ -31,15 +34,28 @@ typedef void (*journal_done)(void *context, int error, struct journal_place plac
 int journal_new(
 	int directory_fd, bool durable, journal_take take, void *context, struct journal **ret);
 
-/** Starts the thread, if there is one to be. Call it after lock-down. Returns 0 or -errno. */
+/**
+ * Starts the thread. Call it after lock-down; before it, records are written by the caller unless
+ * they are to be durable. Returns 0 or -errno.
+ */
 int journal_start(struct journal *journal, struct event_base *base);
 
+/** Whether records are written by the thread. */
+bool journal_is_apart(const struct journal *journal);
+
 /**
- * Appends @record. Calls @done once: before it returns, if the loop writes or there is no room in
- * the queue, otherwise from the loop.
+ * Appends @record. Calls @done once: before it returns, if there is no thread or no room in the
+ * queue, otherwise from the loop. Opens @gate, the write end of a pipe, when the record is written;
+ * -1: there is none. The caller keeps it open until @done is called.
  */
-void journal_append(struct journal *journal, const struct journal_record *record, journal_done done,
-	void *context);
+void journal_append(struct journal *journal, const struct journal_record *record, int gate,
+	journal_done done, void *context);
+
+/**
+ * Shuts @gate, unless it has been opened, and calls what is to be called for records that have been
+ * written. If that of the gate's record is not among them, the gate will never be open.
+ */
+void journal_shut_gate(struct journal *journal, int gate);
 
 /** Empties the other file after all that was appended, and continues in it. */
 void journal_turn(struct journal *journal);

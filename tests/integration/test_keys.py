@@ -383,8 +383,7 @@ def test_cloister_call(keyed, area):
 def test_results_survive_cloisterd(start_daemon, area, mode):
     before = Keyed(start_daemon, area, mode)
     first = before.run(COUNT, "k")
-    # With `durable` the end is on its way while the answer is read: the next call's beginning comes after it.
-    before.run("true", "k2")
+    before.written()
     kill(before.daemon)
     after = Keyed(start_daemon, area, mode, root=before.root, state=before.daemon.state)
     again = after.run(COUNT, "k")
@@ -423,6 +422,7 @@ def lose(start_daemon, area, tool, arguments, before, left, mode="fast"):
             os.chown(lost.root / name, area.account.uid, area.account.gid)
     put(before)
     assert lost.client.observe(tool, arguments, {"key": "k"})["success"]
+    lost.written()
     kill(lost.daemon)
     # What is appended last is the end.
     journal = max((lost.daemon.state / "journal").iterdir(), key=lambda file: file.stat().st_size)
@@ -592,6 +592,7 @@ def test_many_keys(start_daemon, area):
     for number in numbers:
         before.client.result(number)
     assert before.status()["keys"] == MANY
+    before.written()
     kill(before.daemon)
     after = Keyed(start_daemon, area, root=before.root, state=before.daemon.state, settings=settings)
     assert after.status()["keys"] == MANY
@@ -617,6 +618,7 @@ def test_a_full_state_disk(start_daemon, area):
         assert "error" in keyed.status() and keyed.status()["error"]
         (place / "filler").unlink()
         assert not keyed.run("true", "full-39-again")["error"] and keyed.status()["error"] is None
+        keyed.written()
         kill(keyed.daemon)
         after = Keyed(start_daemon, area, root=keyed.root, state=place / "state")
         assert after.run(COUNT, "before")["replayed"]
@@ -633,6 +635,7 @@ def test_a_full_state_disk(start_daemon, area):
 def test_a_torn_tail_is_cut(start_daemon, area):
     before = Keyed(start_daemon, area)
     first = before.run(COUNT, "k")
+    before.written()
     kill(before.daemon)
     path = max((before.daemon.state / "journal").iterdir(), key=lambda file: file.stat().st_size)
     whole = path.read_bytes()
@@ -670,6 +673,7 @@ def test_the_files_change_places(start_daemon, area):
         assert n < 4000
     (keyed.root / "go").touch()
     assert keyed.client.result(number)["output"]["stdout"] == "out\n"
+    keyed.written()
     kill(keyed.daemon)
     after = Keyed(start_daemon, area, root=keyed.root, state=keyed.daemon.state, settings="key_horizon = 1h\n")
     assert after.run(SLOW, "long")["replayed"] and runs(keyed.root) == 1

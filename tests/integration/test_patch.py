@@ -3,6 +3,7 @@
 
 import os
 import random
+import signal
 import stat
 import subprocess
 import threading
@@ -267,6 +268,29 @@ def test_with_a_key_it_runs_once(client, workspace):
     assert (workspace / "f").read_text() == "a\nb\n"
     other = client.observe("apply_patch", {"patch": text + "\n"}, {"key": "k"})
     assert other["error"]["code"] == "KEY_CONFLICT"
+
+
+def test_two_with_keys_at_once(daemon, client, workspace):
+    """Each is made on the very files that were recorded for it, or not at all: the later one is STALE_FILE."""
+    (workspace / "f").write_text("".join(f"{n}\n" for n in range(9)))
+    files = daemon.cell_of(workspace)[1]
+    with acting_as(os.getuid()):
+        procfs.stop(files)
+    try:
+        numbers = [client.begin("apply_patch", {"patch": patch(update("f", f"-{n}", f"+new {n}"))}, {"key": f"at-once-{n}"})
+                   for n in (1, 7)]
+        client.call("tools.list", {"format": "mcp"})  # cloisterd has sent both
+    finally:
+        with acting_as(os.getuid()):
+            os.kill(files, signal.SIGCONT)
+    first, second = (client.result(number) for number in numbers)
+    assert first["success"] and second["error"]["code"] == "STALE_FILE"
+    assert "Nothing of the patch was done" in second["error"]["message"]
+    later = {"patch": patch(update("f", "-7", "+new 7"))}
+    assert client.observe("apply_patch", later, {"key": "at-once-7"})["replayed"]  # its key keeps that answer
+    assert (workspace / "f").read_text() == "0\nnew 1\n2\n3\n4\n5\n6\n7\n8\n"
+    assert client.observe("apply_patch", later, {"key": "another"})["success"]
+    assert (workspace / "f").read_text() == "0\nnew 1\n2\n3\n4\n5\n6\nnew 7\n8\n"
 
 
 # Beside others

@@ -3,6 +3,8 @@
 
 import pathlib
 
+import procfs
+
 
 def config(area, mode="fast", settings=""):
     return (f"[cloister]\njournal = {mode}\nadmin_group = {area.account.gid}\n"
@@ -28,6 +30,10 @@ class Keyed:
     def status(self):
         with self.daemon.control() as control:
             return control.call("status")["keys"]
+
+    def written(self):
+        """Waits until all results are recorded: they are on their way when the answers are."""
+        assert procfs.eventually(lambda: self.status()["queued_bytes"] == 0)
 
 
 COUNT = "echo run >>runs; echo out; echo err >&2; exit 3"

@@ -47,8 +47,10 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
                        open_files, proxy_port) + text(tenant)
 
 
-def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1):
-    return struct.pack("=IIBQIIBB", command_len, env_len, has_stdin, memory, processes, input_wait, shell, no_network)
+def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,
+                has_gate=0, rows=0, cols=0):
+    return struct.pack("=IIBBQIIBBII", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
+                       rows, cols)
 
 
 def command_held(cgroup=1):
@@ -63,12 +65,12 @@ def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
     return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
-def files_write(path, size, create_dirs=0, durable=0, expect="", held=0):
-    return text(path) + text(expect) + struct.pack("=QBBB", size, create_dirs, durable, held)
+def files_write(path, size, create_dirs=0, durable=0, expect="", held=0, look=0):
+    return text(path) + text(expect) + struct.pack("=QBBBB", size, create_dirs, durable, held, look)
 
 
-def files_edit(path, size, durable=0, expect="", held=0):
-    return text(path) + text(expect) + struct.pack("=QBB", size, durable, held)
+def files_edit(path, size, durable=0, expect="", held=0, look=0):
+    return text(path) + text(expect) + struct.pack("=QBBB", size, durable, held, look)
 
 
 def edit(old, new, everywhere=0):

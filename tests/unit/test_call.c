@@ -166,12 +166,15 @@ static void test_every_event_in_every_state(void **state)
 	for (enum kind kind = 0; kind < KINDS; kind++)
 		for (enum call_state from = 0; from < CALL_OVER; from++)
 			for (enum call_event event = 0; event < CALL_EVENTS; event++) {
-				const char *want = event == CALL_NOTED
-							   ? IMPOSSIBLE /* test_keys.c */
-							   : expected[kind][from][event];
+				const char *want = expected[kind][from][event];
 
 				if (kind == FILE_CALL && from == CALL_SUMMING)
 					continue;
+				if (event == CALL_NOTED) { /* test_keys.c */
+					assert_true((call_acts[from][event] == call_impossible) ==
+						    (from == CALL_WAITING));
+					continue;
+				}
 				assert_non_null(want);
 				assert_non_null(call_acts[from][event]);
 				reach(f, kind, from);

@@ -77,7 +77,8 @@ static _Noreturn void run(int group, int output, bool filtered)
 			{
 				.command = "cat /proc/self/cgroup",
 				.env = env,
-				.fds = {output, output, open("/dev/null", O_RDONLY | O_CLOEXEC)},
+				.fds = {output, output, open("/dev/null", O_RDONLY | O_CLOEXEC),
+					-1},
 				.cgroup_fd = group,
 				.report_fd = -1,
 			},

@@ -58,7 +58,7 @@ static void prepare(struct fixture *f)
 	f->init.start = (struct command_start){
 		.command = "exit 0",
 		.env = no_env,
-		.fds = {f->null_fd, f->null_fd, f->null_fd},
+		.fds = {f->null_fd, f->null_fd, f->null_fd, -1},
 		.cgroup_fd = -1,
 		.call = CALL,
 		.report_fd = f->up[1],

@@ -1,6 +1,8 @@
 /* links: cloister-files-core PkgConfig::SECCOMP */
 // SPDX-License-Identifier: Apache-2.0
 /* Writing where the disk is full, has no inodes or fails: the old content stays. */
+#include "worker/files/file_edit.h"
+#include "worker/files/file_patch.h"
 #include "worker/files/file_write.h"
 
 #include <sched.h>
@@ -228,10 +230,94 @@ static void test_disk_errors(void **state)
 	}
 }
 
+/* Prepares a change of "file" that an earlier call may have made. Returns whether it is held. */
+static bool hold(const struct root *root, unsigned kind, bool durable, bool look)
+{
+	static const char edit_body[] = "\0\3\0\0\0old\3\0\0\0new", patch_body[] = "D\4\0\0\0file";
+	const struct files_write write = {.path = TEXT_LITERAL("file"),
+		.size = 3,
+		.durable = durable,
+		.held = true,
+		.look = look};
+	const struct files_edit edit = {.path = TEXT_LITERAL("file"),
+		.size = sizeof(edit_body) - 1,
+		.durable = durable,
+		.held = true,
+		.look = look};
+	const struct files_patch patch = {
+		.size = sizeof(patch_body) - 1, .durable = durable, .held = true, .look = look};
+	struct file_write *staged;
+	struct file_edit *edited;
+	struct file_patch *patched;
+	struct answer answer;
+	bool held;
+
+	answer_begin(&answer, CALL);
+	if (kind == 0 && file_write_begin(root, &write, CALL, &staged) == 0) {
+		file_write_append(staged, "new", 3);
+		held = file_write_hold(staged, answer.reply);
+		file_write_free(staged);
+		return held;
+	}
+	if (kind == 1 && file_edit_begin(root, &edit, CALL, &edited) == 0) {
+		file_edit_append(edited, edit_body, sizeof(edit_body) - 1);
+		held = file_edit_hold(edited, answer.reply);
+		file_edit_free(edited);
+		return held;
+	}
+	if (kind != 2 || file_patch_begin(root, &patch, CALL, &patched) < 0)
+		_exit(9);
+	file_patch_append(patched, patch_body, sizeof(patch_body) - 1);
+	held = file_patch_hold(patched, answer.reply);
+	file_patch_free(patched);
+	return held;
+}
+
+/* In a child: of what is looked at for a durable call, nothing is told before the disk has it. */
+static int hold_broken(const struct fixture *fixture, unsigned kind)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	struct root root = fixture->root;
+
+	root.proc_self_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!hold(&root, kind, true, true))
+		return 1;
+	if (seccomp_rule_add(filter, SCMP_ACT_ERRNO(EIO), SCMP_SYS(fsync), 0) < 0 ||
+		seccomp_load(filter) < 0)
+		return 2;
+	if (hold(&root, kind, true, true))
+		return 3;
+	if (!hold(&root, kind, false, true))
+		return 4;
+	/* A patch writes its new files to disk before it is held; one that deletes has none. */
+	return hold(&root, kind, true, false) ? 0 : 5;
+}
+
+static void test_what_is_found_is_on_the_disk(void **state)
+{
+	const struct fixture *fixture = *state;
+
+	for (unsigned kind = 0; kind < 3; kind++) {
+		int status;
+		pid_t pid;
+
+		put_file(fixture->ws, "file", "old");
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0)
+			_exit(hold_broken(fixture, kind));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_string_equal(get_file(fixture->ws, "file"), "old");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_disk_errors, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_found_is_on_the_disk, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_disk_full, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_no_inodes, fixture_setup, fixture_teardown),
 	};

@@ -336,7 +336,7 @@ static void put(struct journal *journal, unsigned n, struct outcome *outcome)
 {
 	struct journal_record record = end_record(n, TEXT_LITERAL("{}"));
 
-	journal_append(journal, &record, on_done, outcome);
+	journal_append(journal, &record, -1, on_done, outcome);
 }
 
 static uint64_t size_of(const char *name)
@@ -467,7 +467,7 @@ static void test_too_much_waits(void **state)
 	memset(json, 'x', sizeof(json));
 	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
 	for (size_t i = 0; i <= LIMIT_JOURNAL_QUEUE_BYTES / sizeof(json); i++)
-		journal_append(journal, &record, on_done, &outcome);
+		journal_append(journal, &record, -1, on_done, &outcome);
 	assert_true(outcome.done >= 1);
 	assert_int_equal(outcome.error, -ENOBUFS);
 	journal_free(journal);

@@ -19,6 +19,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -132,7 +133,7 @@ static struct key *begin_key(struct fixture *f, char id)
 	struct key *key = lead(f, id);
 
 	recorded_error = 1;
-	key_begin(key, on_recorded);
+	key_begin(key, -1, on_recorded);
 	assert_int_equal(recorded_error, 0);
 	return key;
 }
@@ -257,7 +258,7 @@ static void test_a_full_disk(void **state)
 	fake_disk_room = 0;
 	key_end(key, &some_result);
 	assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
-	key_begin(second, on_recorded);
+	key_begin(second, -1, on_recorded);
 	assert_int_equal(recorded_error, -ENOSPC);
 	key_leave(second);
 	assert_string_equal(arrival(f, 'b', 'd'), "run");
@@ -265,6 +266,16 @@ static void test_a_full_disk(void **state)
 	restart(f);
 	assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
 	assert_string_equal(arrival(f, 'b', 'd'), "run");
+}
+
+/* Ends the call, and empties the journal. */
+static void leave_free(struct fixture *f)
+{
+	finish(f);
+	restart(f);
+	(void)unlinkat(scratch.fd, "keys.0", 0);
+	(void)unlinkat(scratch.fd, "keys.1", 0);
+	restart(f);
 }
 
 /* Calls. */
@@ -282,7 +293,7 @@ static void test_recording(void **state)
 
 	close_keys(f);
 	open_keys(f, true); /* and its thread is not started */
-	start(f, keyed(f, COMMAND, 'a', 'd'));
+	start(f, keyed(f, FILE_CALL, 'a', 'd'));
 	begin(f);
 	assert_string_equal(outcome(f), " enter = recording");
 	assert_string_equal(arrival(f, 'a', 'd'), "join");
@@ -291,14 +302,14 @@ static void test_recording(void **state)
 	assert_string_equal(arrival(f, 'a', 'd'), "run");
 	fake_workspace_close(&f->workspace);
 
-	start(f, keyed(f, COMMAND, 'a', 'd'));
+	start(f, keyed(f, FILE_CALL, 'a', 'd'));
 	begin(f);
 	(void)fake_workspace_log(&f->workspace);
-	fake_clock_pass(QUEUE_MS);
-	assert_string_equal(outcome(f), " leave = BUSY exit");
+	fake_clock_pass(TIMEOUT_MS);
+	assert_string_equal(outcome(f), " leave = TIMEOUT timeout");
 	fake_workspace_close(&f->workspace);
 
-	start(f, keyed(f, COMMAND, 'a', 'd'));
+	start(f, keyed(f, FILE_CALL, 'a', 'd'));
 	begin(f);
 	(void)fake_workspace_log(&f->workspace);
 	lose(f);
@@ -309,6 +320,134 @@ static void test_recording(void **state)
 	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
 	restart(f);
 	assert_string_equal(arrival(f, 'a', 'd'), "run");
+}
+
+/* Commands, which wait at a gate meanwhile. */
+
+static void start_gated(struct fixture *f)
+{
+	f->workspace.heard = true;
+	start(f, keyed(f, COMMAND, 'a', 'd'));
+	begin(f);
+	assert_string_equal(outcome(f), " enter run body = running");
+	assert_true(f->call->is_gated);
+	assert_string_equal(arrival(f, 'a', 'd'), "join");
+}
+
+/* What a command would read: the first byte decides. 0: the end. */
+static char first_byte(const struct fixture *f)
+{
+	char byte = 0;
+
+	/* It comes last, since the command has no input. */
+	assert_int_equal(f->workspace.n_fds, 3);
+	assert_true(read(f->workspace.fds[2], &byte, 1) >= 0);
+	return byte;
+}
+
+static const struct command_ended not_begun = {
+	.end = COMMAND_END_NOT_BEGUN, .launch_error = ECANCELED};
+
+static void test_a_gate_that_stays_shut(void **state)
+{
+	struct fixture *f = *state;
+	enum { CANCEL, TOO_LATE, LOST, LIE, CASES };
+
+	close_keys(f);
+	open_keys(f, true); /* and its thread is not started */
+	for (int i = 0; i < CASES; i++) {
+		start_gated(f);
+		switch (i) {
+		case CANCEL:
+			call_cancel(f->call, ENDED_BY_CANCEL);
+			assert_string_equal(outcome(f), " terminate = ending");
+			assert_int_equal(end_command(f, not_begun), 0);
+			assert_string_equal(outcome(f), " leave = CANCELLED cancel");
+			break;
+		case TOO_LATE:
+			fake_clock_pass(QUEUE_MS);
+			assert_string_equal(outcome(f), " terminate = ending");
+			assert_int_equal(end_command(f, not_begun), 0);
+			assert_string_equal(outcome(f), " leave = BUSY worker_lost");
+			assert_non_null(strstr(f->message, "journal"));
+			break;
+		case LOST:
+			lose(f);
+			assert_string_equal(outcome(f), " = WORKER_LOST worker_lost");
+			break;
+		default: /* a worker that runs it all the same cannot have a result kept for it */
+			assert_int_equal(
+				end_command(f, (struct command_ended){.end = COMMAND_END_EXIT}), 0);
+			assert_string_equal(outcome(f), " leave = OK exit");
+		}
+		assert_string_equal(arrival(f, 'a', 'd'), "run");
+		assert_int_equal(first_byte(f), COMMAND_GATE_SHUT);
+		fake_workspace_close(&f->workspace);
+	}
+	/* The thread writes all of them now, and their keys stay free. */
+	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+	restart(f);
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+}
+
+static void await_record(struct fixture *f)
+{
+	while (f->call->is_gated)
+		event_base_loop(f->service.base, EVLOOP_ONCE);
+}
+
+static void test_a_gate_that_is_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int durable = 0; durable < 2; durable++) {
+		close_keys(f);
+		open_keys(f, durable);
+		assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+		start_gated(f);
+		assert_int_equal(first_byte(f), COMMAND_GATE_OPEN);
+		/* The loop may hear of the command's end before it hears of the record. */
+		assert_true(f->call->is_gated);
+		if (durable)
+			await_record(f);
+		assert_int_equal(
+			end_command(f, (struct command_ended){.end = COMMAND_END_EXIT}), 0);
+		assert_string_equal(outcome(f), " leave = OK exit");
+		assert_string_equal(arrival(f, 'a', 'd'), "replay");
+		leave_free(f);
+	}
+	/* Its deadline begins when it is recorded. */
+	close_keys(f);
+	open_keys(f, false);
+	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+	start_gated(f);
+	assert_int_equal(first_byte(f), COMMAND_GATE_OPEN);
+	fake_clock_pass(QUEUE_MS);
+	assert_false(f->call->is_gated);
+	assert_string_equal(outcome(f), " = running");
+	fake_clock_pass(TIMEOUT_MS - QUEUE_MS);
+	assert_string_equal(outcome(f), " terminate = ending");
+	leave_free(f);
+}
+
+static void test_a_record_that_cannot_be_written_at_a_gate(void **state)
+{
+	struct fixture *f = *state;
+
+	close_keys(f);
+	open_keys(f, false);
+	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+	fake_disk_error = ENOSPC;
+	fake_disk_room = 0;
+	start_gated(f);
+	await_record(f);
+	assert_int_equal(first_byte(f), 0);
+	assert_int_equal(end_command(f, not_begun), 0);
+	assert_string_equal(outcome(f), " leave = BUSY worker_lost");
+	assert_non_null(strstr(f->message, "The journal of keys cannot be written"));
+	assert_string_equal(arrival(f, 'a', 'd'), "run");
+	fake_disk_reset();
+	leave_free(f);
 }
 
 static void test_a_beginning_that_cannot_be_written(void **state)
@@ -363,15 +502,6 @@ static struct fixture *join(struct fixture *f, bool begun)
 	assert_int_equal(second->call->state, CALL_JOINED);
 	(void)fake_workspace_log(&f->workspace);
 	return second;
-}
-
-static void leave_free(struct fixture *f)
-{
-	finish(f);
-	restart(f);
-	(void)unlinkat(scratch.fd, "keys.0", 0);
-	(void)unlinkat(scratch.fd, "keys.1", 0);
-	restart(f);
 }
 
 static void test_joined(void **state)
@@ -635,7 +765,7 @@ static void test_many_lost_calls(void **state)
 
 		memcpy(request.key.id, &i, sizeof(i));
 		key = keys_lead(f->service.keys, &request, (struct call *)f);
-		key_begin(key, on_recorded);
+		key_begin(key, -1, on_recorded);
 		key_lose(key);
 		call_request_done(&request);
 	}
@@ -691,12 +821,12 @@ static void test_a_share_of_the_queue(void **state)
 
 		memcpy(request.key.id, &i, sizeof(i));
 		key = keys_lead(f->service.keys, &request, (struct call *)f);
-		key_begin(key, on_recorded);
+		key_begin(key, -1, on_recorded);
 		call_request_done(&request);
 	}
 	assert_int_equal(recorded_error, -ENOBUFS);
 	recorded_error = 1;
-	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), on_recorded);
+	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), -1, on_recorded);
 	assert_int_equal(recorded_error, 1);
 }
 
@@ -712,6 +842,12 @@ int main(void)
 			test_the_bound_of_bytes, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_recording, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_gate_that_stays_shut, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_a_gate_that_is_opened, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(test_a_record_that_cannot_be_written_at_a_gate,
+			set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_a_beginning_that_cannot_be_written, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(test_joined, set_up_keys, tear_down_keys),

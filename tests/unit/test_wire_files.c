@@ -75,7 +75,11 @@ static void test_edit(void **state)
 	assert_text(got.path, "f");
 	assert_text(got.expect, "0123");
 	assert_int_equal(got.size, LIMIT_EDIT_BYTES);
-	assert_true(got.durable);
+	assert_true(got.durable && !got.held && !got.look);
+	sent.held = sent.look = true;
+	sent.durable = false;
+	ROUND_TRIP(edit, &sent, &got);
+	assert_true(!got.durable && got.held && got.look);
 	for (size_t i = 0; i < 2; i++) {
 		sent.size = i == 0 ? 0 : LIMIT_EDIT_BYTES + LIMIT_EDITS * FILES_EDIT_OVERHEAD + 1;
 		writer = wire_writer(buffer, sizeof(buffer));
@@ -229,13 +233,16 @@ static void test_write(void **state)
 	assert_int_equal(got.size, LIMIT_CONTENT_BYTES);
 	assert_true(got.create_dirs);
 	assert_false(got.durable);
-	assert_false(got.held);
+	assert_false(got.held || got.look);
 	sent.create_dirs = false;
 	sent.durable = sent.held = true;
 	ROUND_TRIP(write, &sent, &got);
 	assert_false(got.create_dirs);
 	assert_true(got.durable);
-	assert_true(got.held);
+	assert_true(got.held && !got.look);
+	sent.look = true;
+	ROUND_TRIP(write, &sent, &got);
+	assert_true(got.look);
 
 	sent.size++; /* more than any call may hold */
 	files_write_put(&writer, &sent);

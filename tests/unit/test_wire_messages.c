@@ -75,6 +75,7 @@ static void test_command_run(void **state)
 	struct command_run in = {.command_len = 11,
 				   .env_len = 22,
 				   .has_stdin = true,
+				   .has_gate = true,
 				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1},
 				   .input_wait_ms = 4,
 				   .shell = COMMAND_SHELL_BASH,
@@ -88,7 +89,9 @@ static void test_command_run(void **state)
 	assert_int_equal(command_run_get(written(&writer), &out), 0);
 	assert_int_equal(out.command_len, 11);
 	assert_int_equal(out.env_len, 22);
-	assert_true(out.has_stdin);
+	assert_true(out.has_stdin && out.has_gate);
+	assert_int_equal(command_run_fds(&out), COMMAND_FDS);
+	assert_int_equal(command_run_fds(&(struct command_run){.has_gate = true}), 3);
 	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
 	assert_int_equal(out.limits.processes, 1);
 	assert_int_equal(out.input_wait_ms, 4);

@@ -123,6 +123,23 @@ static long become_standard_fds(const int *fds)
 	return r;
 }
 
+/*
+ * Waits until cloisterd has recorded that the command begins. What has been made ready until now
+ * takes longer, as a rule.
+ */
+static inline __attribute__((always_inline, no_sanitize_address)) long pass_gate(int gate)
+{
+	char byte = COMMAND_GATE_SHUT;
+	long r;
+
+	if (gate < 0)
+		return 0;
+	do
+		r = RAW3(SYS_read, gate, &byte, 1);
+	while (r == -EINTR);
+	return r == 1 && byte == COMMAND_GATE_OPEN ? 0 : -ECANCELED;
+}
+
 /* Moves the shell into its cgroup where it could not be cloned into it. */
 static long enter_cgroup(int group)
 {
@@ -186,6 +203,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 
 	if (r >= 0 && init->report->ruleset >= 0)
 		r = RAW2(SYS_landlock_restrict_self, init->report->ruleset, 0);
+	if (r >= 0)
+		r = pass_gate(init->start.fds[COMMAND_FD_GATE]);
 	if (r >= 0)
 		r = become_standard_fds(init->start.fds);
 	if (r >= 0)

@@ -63,7 +63,8 @@ struct command_start {
 	const char *command;
 	uint8_t shell; /* enum command_shell */
 	char *const *env;
-	int fds[COMMAND_FDS]; /* become 1, 2 and 0, in the order of COMMAND_FD_* */
+	/* become 1, 2 and 0, in the order of COMMAND_FD_*; then the gate, -1: there is none */
+	int fds[COMMAND_FDS];
 	/*
 	 * The init closes its copy of the input once the shell has it. Otherwise cloisterd would
 	 * not notice that the command has closed its input.

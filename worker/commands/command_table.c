@@ -221,7 +221,7 @@ static int give_terminal(struct command *command, struct command_start *start)
 		return r;
 	/* What is written on a terminal is one stream. */
 	close_fd(&command->fds[COMMAND_FD_STDERR]);
-	for (size_t i = 0; i < COMMAND_FDS; i++)
+	for (size_t i = 0; i <= COMMAND_FD_STDIN; i++)
 		start->fds[i] = command->terminal.slave;
 	start->has_terminal = true;
 	start->gives_input = false;
@@ -329,26 +329,36 @@ static bool are_pipes(const int *fds, unsigned n_fds)
 	return true;
 }
 
+/* Takes the descriptors of @frame, which are as many as @command's run says. */
+static void take_fds(struct command *command, struct channel_frame *frame)
+{
+	unsigned next = 0;
+
+	for (unsigned i = 0; i < COMMAND_FDS; i++)
+		command->fds[i] = (i == COMMAND_FD_STDIN && !command->run.has_stdin) ||
+						  (i == COMMAND_FD_GATE && !command->run.has_gate)
+					  ? -1
+					  : frame->fds[next++];
+	frame->n_fds = 0;
+}
+
 static int begin(struct command_table *table, struct channel_frame *frame)
 {
 	struct command *command = take_place(table);
 	struct command_run run;
 
 	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
-		frame->n_fds != (run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1U) ||
-		!are_pipes(frame->fds, frame->n_fds))
+		frame->n_fds != command_run_fds(&run) || !are_pipes(frame->fds, frame->n_fds))
 		return -EBADMSG;
 	*command = (struct command){
 		.state = COMMAND_RECEIVING,
 		.call = frame->call,
 		.run = run,
-		.fds = {-1, -1, -1},
 		.terminal = TERMINAL_NONE,
 		.cgroup = COMMAND_CGROUP_NONE,
 		.body = calloc(1, (size_t)run.command_len + 1 + run.env_len),
 	};
-	memcpy(command->fds, frame->fds, frame->n_fds * sizeof(int));
-	frame->n_fds = 0;
+	take_fds(command, frame);
 	if (!command->body)
 		return finish_not_begun(table, command, ENOMEM);
 	return run.command_len + run.env_len == 0 ? launch(table, command) : 0;

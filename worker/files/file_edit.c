@@ -10,6 +10,7 @@
 #include "worker/files/edit_diff.h"
 #include "worker/files/edit_explain.h"
 #include "worker/files/edit_plan.h"
+#include "worker/files/file_settle.h"
 #include "worker/files/file_source.h"
 #include "worker/files/file_version.h"
 #include "worker/files/file_write.h"
@@ -24,6 +25,7 @@ struct file_edit {
 	const struct root *root;
 	uint64_t call;
 	bool durable;
+	bool look;  /* an earlier call may have made the change */
 	bool held;  /* expect is what was there when the call was told so */
 	char *path; /* as the request gave it */
 	size_t path_len;
@@ -42,6 +44,7 @@ int file_edit_begin(const struct root *root, const struct files_edit *request, u
 	edit->root = root;
 	edit->call = call;
 	edit->durable = request->durable;
+	edit->look = request->look;
 	edit->size = request->size;
 	edit->path_len = request->path.len;
 	edit->path = malloc(request->path.len + 1);
@@ -194,6 +197,18 @@ static bool try_edit(const struct file_edit *edit, struct edit_plan *plan, struc
 	return settled;
 }
 
+/* Writes to disk what an earlier call may have made, or ends @reply with the error. */
+static bool settle(const struct file_edit *edit, struct reply *reply)
+{
+	int r = edit->look && edit->durable
+			? file_settle(edit->root, (struct text){edit->path, edit->path_len})
+			: 0;
+
+	if (r < 0)
+		reply_error(reply, tool_error_from_errno(-r), "%s", tool_errno_sentence(-r));
+	return r == 0;
+}
+
 bool file_edit_hold(struct file_edit *edit, struct reply *reply)
 {
 	char before[FILES_VERSION_BYTES + 1], after[FILES_VERSION_BYTES + 1] = "";
@@ -204,7 +219,7 @@ bool file_edit_hold(struct file_edit *edit, struct reply *reply)
 
 	if (!possible)
 		reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
-	if (possible && read_source(edit, reply, &source)) {
+	if (possible && settle(edit, reply) && read_source(edit, reply, &source)) {
 		told = edit_plan_make(&plan, file_source_text(&source), &failure);
 		if (told)
 			file_version_of((struct text){plan.content, plan.len}, after);

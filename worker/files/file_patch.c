@@ -11,6 +11,7 @@
 #include "worker/files/dir_marks.h"
 #include "worker/files/file_exchange.h"
 #include "worker/files/file_patch_state.h"
+#include "worker/files/file_settle.h"
 #include "worker/files/file_source.h"
 #include "worker/files/file_version.h"
 #include "worker/files/file_write_set.h"
@@ -459,6 +460,22 @@ static struct attempt *attempt_new(const struct file_patch *request, struct repl
 	return attempt;
 }
 
+/* Writes to disk what an earlier patch may have made. Returns 0 or -errno. */
+static int settle_all(const struct attempt *attempt)
+{
+	const struct root *root = attempt->request->root;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < attempt->patch.n_files; i++) {
+		const struct patch_file *file = attempt->works[i].file;
+
+		r = file_settle(root, file->path);
+		if (r == 0 && file->operation == FILES_MOVE)
+			r = file_settle(root, file->to);
+	}
+	return r;
+}
+
 bool file_patch_hold(struct file_patch *patch, struct reply *reply)
 {
 	int r;
@@ -466,6 +483,12 @@ bool file_patch_hold(struct file_patch *patch, struct reply *reply)
 
 	if (!attempt) {
 		reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
+		return false;
+	}
+	r = patch->look && patch->durable ? settle_all(attempt) : 0;
+	if (r < 0) {
+		reply_error(reply, tool_error_from_errno(-r), "%s", tool_errno_sentence(-r));
+		attempt_done(attempt);
 		return false;
 	}
 	if (patch->look)

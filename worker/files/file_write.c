@@ -12,6 +12,7 @@
 #include "worker/files/dir_marks.h"
 #include "worker/files/file_attributes.h"
 #include "worker/files/file_exchange.h"
+#include "worker/files/file_settle.h"
 #include "worker/files/file_version.h"
 #include "worker/files/file_write_state.h"
 
@@ -250,6 +251,7 @@ static struct file_write *write_new(
 	staged->size = request->size;
 	staged->call = call;
 	staged->durable = request->durable;
+	staged->look = request->look;
 	staged->create_dirs = request->create_dirs;
 	staged->path_len = request->path.len;
 	staged->path = malloc(request->path.len + 1);
@@ -600,7 +602,9 @@ bool file_write_hold(struct file_write *staged, struct reply *reply)
 
 	if (staged->error == TOOL_OK)
 		file_write_fail_place(staged, file_write_examine(&staged->place, &old));
-	if (staged->error == TOOL_OK)
+	if (staged->error == TOOL_OK && staged->look && staged->durable)
+		r = file_settle(staged->root, (struct text){staged->path, staged->path_len});
+	if (staged->error == TOOL_OK && r == 0)
 		r = version_there(staged, &old, before, &held.size);
 	if (r < 0)
 		file_write_fail_errno(staged, -r);

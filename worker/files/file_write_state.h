@@ -6,6 +6,8 @@
 #include "worker/files/file_source.h"
 #include "worker/files/file_write.h"
 
+#include <sys/stat.h>
+
 struct file_write {
 	const struct root *root;
 	uint64_t call; /* as it was begun */
@@ -14,6 +16,7 @@ struct file_write {
 	size_t path_len;
 	bool create_dirs;
 	bool durable;
+	bool look;         /* an earlier call may have made the change */
 	bool prepared;     /* only its name is missing */
 	bool published;    /* the file has its final name */
 	bool held;         /* expect is what was there when the call was told so */

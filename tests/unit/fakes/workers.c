@@ -46,7 +46,7 @@ static struct work *add(struct fake_process *process, uint64_t call)
 	struct work *work = find(NULL, 0);
 
 	assert_non_null(work);
-	*work = (struct work){.process = process, .call = call, .fds = {-1, -1, -1}};
+	*work = (struct work){.process = process, .call = call, .fds = {-1, -1, -1, -1}};
 	return work;
 }
 
@@ -209,7 +209,7 @@ static void act_on_worker_frame(struct fake_process *process, struct channel_fra
 	if (frame->type == COMMAND_RUN) {
 		work = add(process, frame->call);
 		assert_int_equal(command_run_get(frame->payload, &work->run), 0);
-		assert_int_equal(frame->n_fds, work->run.has_stdin ? COMMAND_FDS : COMMAND_FDS - 1);
+		assert_int_equal(frame->n_fds, command_run_fds(&work->run));
 		memcpy(work->fds, frame->fds, frame->n_fds * sizeof(int));
 		frame->n_fds = 0;
 		return;

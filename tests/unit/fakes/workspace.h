@@ -8,7 +8,7 @@
 
 #include "supervisor/workspace/workspace.h"
 
-#define FAKE_WORKSPACE_FDS 3
+#define FAKE_WORKSPACE_FDS 4
 
 struct workspace {
 	size_t users;

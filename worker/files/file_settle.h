@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Runs in the files process. An earlier call, whose end was lost, may have made its change without
+ * having written it to disk. Before the change is found made, and answered with success, it is.
+ */
+
+#include "worker/files/root_open.h"
+
+/**
+ * Writes the file at @path, if there is one, and its directory to disk. Returns 0, also if there is
+ * no such directory, or -errno.
+ */
+int file_settle(const struct root *root, struct text path);
