@@ -3,6 +3,8 @@
  * cloister exec: run_command with its output copied to our stdout and stderr as it comes, and its
  * exit status as ours. The output comes from the command and is never interpreted.
  */
+#include "client/cmd_exec.h"
+
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/progress.h"
@@ -94,7 +96,7 @@ static bool has_input(const struct invocation *invocation)
 	       !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3)); /* /dev/null */
 }
 
-static int run_exec(const struct invocation *invocation)
+int exec_run(const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 	_cleanup_free_ char *line = NULL;
@@ -139,5 +141,5 @@ const struct command command_exec = {
 	.most = INT_MAX,
 	.stops_at_operand = true,
 	.usage_status = STATUS_OWN_FAILURE,
-	.run = run_exec,
+	.run = exec_run,
 };

@@ -63,6 +63,8 @@ extern const struct program cloister_program;
 extern const struct command command_tools;
 extern const struct command command_call;
 extern const struct command command_exec;
+extern const struct command command_run;
+extern const struct command command_shell;
 extern const struct command command_mcp;
 extern const struct command command_harness;
 extern const struct command command_put;

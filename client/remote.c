@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/param.h>
 #include <sys/signalfd.h>
@@ -125,12 +126,12 @@ static void on_output(struct cloister *cloister, int64_t id, enum cloister_strea
 }
 
 /* Returns the number of a signal given by number or name, with or without "SIG", or 0. */
-static int signal_number(const struct cloister_message *reply)
+static int signal_number(const struct cloister_message *reply, const char *pointer)
 {
-	const char *name = cloister_get_string(reply, "/output/signal", NULL);
+	const char *name = cloister_get_string(reply, pointer, NULL);
 	int64_t number;
 
-	if (cloister_get_int64(reply, "/output/signal", &number) == 0)
+	if (cloister_get_int64(reply, pointer, &number) == 0)
 		return number > 0 && number < NSIG ? (int)number : 0;
 	if (!name)
 		return 0;
@@ -143,6 +144,20 @@ static int signal_number(const struct cloister_message *reply)
 			return (int)number;
 	}
 	return 0;
+}
+
+int remote_status(const struct cloister_message *reply, const char *pointer)
+{
+	char member[64];
+	int64_t exit_code;
+	int number;
+
+	snprintf(member, sizeof(member), "%s/output/signal", pointer);
+	number = signal_number(reply, member);
+	if (number > 0)
+		return STATUS_SIGNAL_BASE + number;
+	snprintf(member, sizeof(member), "%s/output/exit_code", pointer);
+	return cloister_get_int64(reply, member, &exit_code) == 0 ? (int)exit_code : -1;
 }
 
 /* The service's sentence is for models and speaks of an argument; ours names the option. */
@@ -168,8 +183,7 @@ static void complain_of_end(const struct remote_call *call, const struct cloiste
 static struct remote_end command_end(
 	const struct remote_call *call, const struct cloister_message *reply)
 {
-	int64_t exit_code;
-	int number;
+	int status = remote_status(reply, "");
 
 	if (!cloister_succeeded(reply)) {
 		bool late = cloister_json_error(reply) == 0 &&
@@ -179,11 +193,8 @@ static struct remote_end command_end(
 			complain_of_end(call, reply);
 		return (struct remote_end){late ? STATUS_DEADLINE : STATUS_OWN_FAILURE, false};
 	}
-	number = signal_number(reply);
-	if (number > 0)
-		return (struct remote_end){STATUS_SIGNAL_BASE + number, true};
-	if (cloister_get_int64(reply, "/output/exit_code", &exit_code) == 0)
-		return (struct remote_end){(int)exit_code, true};
+	if (status >= 0)
+		return (struct remote_end){status, true};
 	complain("cloisterd did not say how the command ended");
 	return (struct remote_end){STATUS_OWN_FAILURE, false};
 }

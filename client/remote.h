@@ -46,6 +46,12 @@ struct remote_end {
 /** Runs the command. Prints what goes wrong. */
 struct remote_end remote_run(struct cloister *cloister, const struct remote_call *call);
 
+/**
+ * Returns the status of the command whose observation is at @pointer in @reply, as sh(1) would, or
+ * -1 if it does not say how the command ended.
+ */
+int remote_status(const struct cloister_message *reply, const char *pointer);
+
 /** Writes to @fd and waits for room there, until a signal comes. Returns like output(). */
 int remote_write(struct remote *remote, int fd, const void *data, size_t len);
 

@@ -126,7 +126,7 @@ _cloister()
 		[[ $value == --workspace ]] && workspace=$word
 		if [[ $value ]]; then
 			value=
-		elif [[ $command == exec && ($word == -- || $word != -*) ]]; then
+		elif [[ $command =~ ^(exec|run)$ && ($word == -- || $word != -*) ]]; then
 			tool=$word
 			break
 		else
@@ -148,7 +148,7 @@ _cloister()
 			esac
 		fi
 	done
-	if [[ ! $value && ! ($command == exec && $tool) ]]; then
+	if [[ ! $value && ! ($command =~ ^(exec|run)$ && $tool) ]]; then
 		case $cur in
 		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --format=* | --timeout=* | --key=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
@@ -164,7 +164,7 @@ _cloister()
 	--allow-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
 	esac
 	[[ $value ]] && return
-	if [[ $command == exec && $tool ]]; then
+	if [[ $command =~ ^(exec|run)$ && $tool ]]; then
 		if [[ $tool == -- && ${words[-2]} == -- ]]; then
 			mapfile -t words < <(compgen -c -- "$cur")
 			((${#words[@]})) && _cloister_offer "${words[@]}"
@@ -178,13 +178,15 @@ _cloister()
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;
 	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
+	run) options+=(--env= --) ;;
+	shell) options+=(--env=) ;;
 	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec put get workspace mcp harness help
+		_cloister_offer tools call exec run shell put get workspace mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == workspace && ! $tool ]]; then

@@ -107,7 +107,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call exec put get workspace mcp harness help'
+    -a 'tools call exec run shell put get workspace mcp harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command harness; and __cloister_operands 0' -a 'claude codex opencode gemini cline zed'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
@@ -128,9 +128,12 @@ complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_c
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
     -a 'read_file write_file list_directory run_command search_files edit_file apply_patch'
 complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
-complete -c cloister -n '__cloister_command exec' -l env -x -d 'A variable'
+complete -c cloister -n '__cloister_command exec; or __cloister_command run; or __cloister_command shell' -l env -x \
+    -d 'A variable'
 complete -c cloister -n '__cloister_command exec' -l stdin -d "Pass on a terminal's input too"
 complete -c cloister -n '__cloister_command exec' -l no-stdin -d 'Give it no input'
 complete -c cloister -n '__cloister_command exec' -l blocked-list -d 'Refuse what a model is refused'
 complete -c cloister -n '__cloister_command exec; and __cloister_operands 0' -a '(__fish_complete_command)'
 complete -c cloister -n '__cloister_command exec; and not __cloister_operands 0' -a '(__cloister_files "")'
+complete -c cloister -n '__cloister_command run; and __cloister_operands 0' -a '(__fish_complete_command)'
+complete -c cloister -n '__cloister_command run; and not __cloister_operands 0' -a '(__cloister_files "")'

@@ -13,7 +13,8 @@ import struct
 import termios
 import time
 
-SEQUENCE = re.compile(rb"\x1b\[([?>!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()][0-9A-B]|\x1b[=>78cMDE]|\x1b\][^\x07]*\x07")
+SEQUENCE = re.compile(rb"\x1b\[([?>!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()][0-9A-B]|\x1b[=>78cMDE]|\x1b\][^\x07]*\x07"
+                      rb"|\x1bP[^\x1b]*\x1b\\")
 
 
 class Screen:
@@ -103,7 +104,7 @@ class Screen:
             self.region = n - 1, min(numbers[1] if len(numbers) > 1 else lines, lines)
             self.y = self.x = 0
         else:
-            assert final in b"mlhtc", (parameters, final)
+            assert final in b"mlhtcnq", (parameters, final)
         # After the screen has shrunk, output for the larger one may still arrive.
         self.y, self.x = min(self.y, lines - 1), max(self.x, 0)
 
