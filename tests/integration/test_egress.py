@@ -769,7 +769,8 @@ def test_cloister_egress_that_ends_during_its_probes(user_place, times):
     # The first of its targets has this word, which no policy says, where the probe looks at words.
     assert told == {("failed", "second"), ("passed", "refused")} if times == 1 else {("skipped", "ended")}, batch
     assert not [probe for probe in report["probes"] if probe["answer"].endswith("first")], report
-    assert ("cloister-egress has ended again during its probes" in user_place.daemon.log()) == (times == 2)
+    if times == 2:
+        assert procfs.eventually(lambda: "cloister-egress has ended again during its probes" in user_place.daemon.log())
 
 
 @pytest.mark.parametrize("line, message", [
