@@ -18,6 +18,7 @@ static const struct {
 	{"timeout_ms", PARAM_INTEGER},
 	{"idle_timeout_ms", PARAM_INTEGER},
 	{"key_wait_ms", PARAM_INTEGER},
+	{"yield_ms", PARAM_INTEGER},
 	{"max_output", PARAM_INTEGER},
 	{"stream", PARAM_BOOLEAN},
 	{"keep_output", PARAM_BOOLEAN},

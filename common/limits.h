@@ -299,6 +299,7 @@
 #define LIMIT_SESSIONS_BYTES        (256 * MIB) /* output that may be kept, of all tenants */
 #define LIMIT_SESSIONS_TENANT_BYTES (64 * MIB)  /* of one tenant */
 #define LIMIT_SESSION_OUTPUT_BYTES  (16 * MIB)  /* of one session */
+#define LIMIT_SESSION_DEFAULT_BYTES (1 * MIB)   /* where its client asks for none */
 #define LIMIT_SESSION_READ_BYTES    (1 * MIB)   /* one answer of session.read */
 #define LIMIT_SESSION_CHUNKS        1024        /* in one answer */
 #define LIMIT_SESSION_NAME_BYTES    64

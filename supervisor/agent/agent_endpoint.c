@@ -10,6 +10,7 @@
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
 #include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_input.h"
@@ -60,7 +61,7 @@ static const struct endpoint_method methods[] = {
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"session.start", method_session_start,
 		.params = {"workspace", "command", "name", "env", "stdin", "lifetime_ms",
-			"output_bytes", "pty", "blocked_list"}},
+			"output_bytes", "pty", "blocked_list", "key"}},
 	{"session.read", method_session_read,
 		.params = {"session", "after", "max_bytes", "wait_ms", "until", "encoding"}},
 	{"session.write", method_session_write,
@@ -68,6 +69,8 @@ static const struct endpoint_method methods[] = {
 	{"session.resize", method_session_resize, .params = {"session", "rows", "cols"}},
 	{"session.signal", method_session_signal, .params = {"session", "signal", "to"}},
 	{"session.end", method_session_end, .params = {"session", "grace_ms"}},
+	{"session.attach", method_session_attach, .params = {"session", "after", "encoding"}},
+	{"session.detach", method_session_detach, .params = {"session"}},
 	{"session.list", method_session_list, .params = {NULL}},
 	{"workspace.open", method_workspace_open,
 		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network"}},

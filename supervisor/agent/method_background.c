@@ -14,7 +14,9 @@
 #include "supervisor/agent/method_input.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background_use.h"
+#include "supervisor/background/background_wait.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/call_digest.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
@@ -68,7 +70,19 @@ bool number_param(
 	return true;
 }
 
-static bool may_use(const struct session *session, const struct background *background)
+const char *base64_param(struct json_object *params, bool *ret)
+{
+	struct text encoding;
+
+	if (!session_string_param(params, "encoding", &encoding))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	*ret = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
+	if (encoding.data && !*ret && !text_equal(encoding, TEXT_LITERAL("utf-8")))
+		return "encoding must be \"utf-8\" or \"base64\"";
+	return NULL;
+}
+
+bool may_use_background(const struct session *session, const struct background *background)
 {
 	for (size_t i = 0; i < session->n_tenants; i++)
 		if (background_is_allowed(background, session->tenants[i]))
@@ -86,7 +100,7 @@ struct background *background_param(struct session *session, const struct jsonrp
 		return NULL;
 	}
 	background = background_find(id);
-	if (background && may_use(session, background))
+	if (background && may_use_background(session, background))
 		return background;
 	session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
 		tool_error_sentence(TOOL_SESSION_NOT_FOUND),
@@ -120,6 +134,8 @@ static struct json_object *make_call(struct json_object *params)
 		json_object_object_add(options, "env", json_object_get(value));
 	if (json_object_object_get_ex(params, "blocked_list", &value))
 		json_object_object_add(options, "blocked_list", json_object_get(value));
+	if (json_object_object_get_ex(params, "key", &value))
+		json_object_object_add(options, "key", json_object_get(value));
 	json_object_object_add(call, "tool", json_object_new_string("run_command"));
 	json_object_object_add(call, "arguments", arguments);
 	json_object_object_add(call, "options", options);
@@ -129,7 +145,7 @@ static struct json_object *make_call(struct json_object *params)
 /* Reads what is not checked with the command. Returns NULL, or a message about the mistake. */
 static const char *read_start(struct json_object *params, struct start *ret)
 {
-	int64_t output = 1 * MIB;
+	int64_t output = LIMIT_SESSION_DEFAULT_BYTES;
 	struct json_object *input = NULL;
 
 	if (!session_string_param(params, "name", &ret->wish.name) ||
@@ -168,7 +184,7 @@ static void put_terminal(struct json_text *json, const struct command_terminal *
 }
 
 static void answer_started(struct session *session, const struct jsonrpc_request *request,
-	const struct background *background)
+	const struct background *background, bool before)
 {
 	struct background_info info;
 	struct json_text json;
@@ -186,6 +202,8 @@ static void answer_started(struct session *session, const struct jsonrpc_request
 	put_terminal(&json, &info.terminal);
 	json_text_put_number(&json, "lifetime_ms", info.lifetime_ms);
 	json_text_put_number(&json, "output_bytes", (int64_t)background_output(background)->cap);
+	if (before)
+		json_text_put_bool(&json, "replayed", true);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }
@@ -225,8 +243,38 @@ static enum tool_error refused_now(const struct session *session, const struct w
 	return error;
 }
 
+/*
+ * Looks the key of @call up, which serves only here: the journal has none of sessions, which end
+ * with cloisterd. Returns whether the request has been answered, because the key is known.
+ */
+static bool is_repeated(struct session *session, const struct jsonrpc_request *request,
+	const struct workspace *workspace, struct call_request *call, struct start *start)
+{
+	struct background *background;
+
+	if (!call->options.key.data)
+		return false;
+	if (call_digest_key(call, workspace_name(workspace)) < 0) {
+		session_answer_busy(session, request->id_text, "Out of memory");
+		return true;
+	}
+	call->options.key = (struct text){NULL, 0};
+	start->wish.key = &call->key;
+	background = background_find_key(call->key.id);
+	if (!background)
+		return false;
+	if (background_is_same(background, &call->key, start->input))
+		answer_started(session, request, background, true);
+	else
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			"Another session was started with this key, and is still known; give each "
+			"start a key of its own",
+			tool_error_name(TOOL_KEY_CONFLICT));
+	return true;
+}
+
 static void start_in(struct session *session, struct jsonrpc_request *request,
-	struct workspace *workspace, const struct start *start)
+	struct workspace *workspace, struct start *start)
 {
 	struct call_refusal refusal = {0};
 	struct call_request call_request;
@@ -236,6 +284,10 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
 		refuse_start(session, request, workspace, &refusal.why);
 		call_refusal_done(&refusal);
+		return;
+	}
+	if (is_repeated(session, request, workspace, &call_request, start)) {
+		call_request_done(&call_request);
 		return;
 	}
 	if (refused_now(session, workspace, start, &refusal.why) != TOOL_OK) {
@@ -253,7 +305,7 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 		    session->service, workspace, &call_request, &start->wish, &background) < 0)
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else
-		answer_started(session, request, background);
+		answer_started(session, request, background, false);
 }
 
 void method_session_start(struct session *session, struct jsonrpc_request *request)
@@ -487,24 +539,12 @@ static void put_session(void *context, const struct background *background)
 	const struct output_ring *output = background_output(background);
 	struct background_info info;
 
-	if (!may_use(listing->session, background))
+	if (!may_use_background(listing->session, background))
 		return;
 	background_get_info(background, &info);
 	json_text_object_begin(json);
-	json_text_put(json, "session", info.id);
-	json_text_key(json, "name");
-	if (info.name.data)
-		json_text_string(json, info.name);
-	else
-		json_text_null(json);
-	json_text_put(json, "workspace", info.workspace);
-	json_text_put(json, "tenant", info.tenant->name);
-	json_text_put(json, "state", background_state_name(info.state));
-	json_text_key(json, "command");
-	json_text_string(json, info.command);
+	background_describe(json, &info, LIMIT_SESSION_SHOWN_BYTES);
 	put_terminal(json, &info.terminal);
-	json_text_put_number(json, "age_ms", info.age_ms);
-	json_text_put_number(json, "lifetime_ms", info.lifetime_ms);
 	json_text_put_number(json, "kept_from", (int64_t)output->start);
 	json_text_put_number(json, "next", (int64_t)output->end);
 	put_ports(json, background);

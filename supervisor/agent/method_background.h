@@ -36,6 +36,12 @@ struct background *background_param(struct session *session, const struct jsonrp
 bool number_param(
 	struct json_object *params, const char *name, int64_t min, int64_t max, int64_t *ret);
 
+/** Whether the client may use @background under the configuration by which it was authorized. */
+bool may_use_background(const struct session *session, const struct background *background);
+
+/** Stores whether the member encoding of @params asks for base64. Returns NULL, or a message. */
+const char *base64_param(struct json_object *params, bool *ret);
+
 /** Answers that a parameter is wrong. */
 void answer_wrong(
 	struct session *session, const struct jsonrpc_request *request, const char *message);

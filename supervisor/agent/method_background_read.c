@@ -9,9 +9,10 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
-#include "common/utf8.h"
 #include "supervisor/agent/method_background.h"
+#include "supervisor/agent/output_chunks.h"
 #include "supervisor/background/background_use.h"
+#include "supervisor/background/background_wait.h"
 #include "supervisor/background/until.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
@@ -24,11 +25,10 @@
 #include <errno.h>
 #include <json-c/json_object.h>
 
-#define NOT_MET        (-1)
-#define ROOM_LEAST     (4 * KIB)  /* that one answer may always have */
-#define JSON_PER_BYTE  6          /* of a control character */
-#define SEARCH_BYTES   (64 * KIB) /* of output that are searched in one slice of the loop */
-#define TAIL_BYTES_MAX (UTF8_SEQUENCE_MAX - 1)
+#define NOT_MET       (-1)
+#define ROOM_LEAST    (4 * KIB)  /* that one answer may always have */
+#define JSON_PER_BYTE 6          /* of a control character */
+#define SEARCH_BYTES  (64 * KIB) /* of output that are searched in one slice of the loop */
 
 /* A read, which may wait. */
 struct read {
@@ -121,8 +121,8 @@ static const char *read_conditions(struct json_object *params, struct read *read
 /* Returns NULL, or a message about the mistake in @params. */
 static const char *read_params(struct json_object *params, struct read *read)
 {
+	const char *wrong;
 	int64_t after = 0;
-	struct text encoding;
 
 	read->met = NOT_MET;
 	read->last = UINT64_MAX;
@@ -134,60 +134,15 @@ static const char *read_params(struct json_object *params, struct read *read)
 		return "max_bytes must be a number from 0 to 1048576";
 	if (!number_param(params, "wait_ms", 0, LIMIT_SESSION_WAIT_MS, &read->wait_ms))
 		return "wait_ms must be a number from 0 to 300000";
-	if (!session_string_param(params, "encoding", &encoding))
-		return "encoding must be \"utf-8\" or \"base64\"";
-	read->base64 = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
-	if (encoding.data && !read->base64 && !text_equal(encoding, TEXT_LITERAL("utf-8")))
-		return "encoding must be \"utf-8\" or \"base64\"";
-	return read_conditions(params, read);
+	wrong = base64_param(params, &read->base64);
+	return wrong ? wrong : read_conditions(params, read);
 }
 
 /* What of the output is given. */
 
-/* Returns how many of the last bytes before @last, after @first, begin a character that is not
- * complete. */
-static size_t incomplete_tail(const struct output_ring *ring, uint64_t first, uint64_t last)
+static struct output_reader reader_of(const struct read *read)
 {
-	uint64_t from = last - first < TAIL_BYTES_MAX ? first : last - TAIL_BYTES_MAX;
-	char tail[TAIL_BYTES_MAX];
-	struct output_piece piece;
-	unsigned stream = 0;
-	size_t len = 0;
-
-	while (from < last && output_ring_piece(ring, from, (size_t)(last - from), &piece)) {
-		if (len > 0 && piece.stream != stream)
-			len = 0;
-		stream = piece.stream;
-		memcpy(tail + len, piece.data.data, piece.data.len);
-		len += piece.data.len;
-		from += piece.data.len;
-	}
-	return utf8_incomplete_tail((struct text){tail, len});
-}
-
-/*
- * Stores the cursors of the output that an answer gives now: from @ret_first, up to @max bytes. In
- * UTF-8 it does not end within a character, unless there is nothing else to give and no more will
- * come.
- */
-static void range(const struct read *read, uint64_t max, uint64_t *ret_first, uint64_t *ret_last)
-{
-	const struct output_ring *ring = background_output(read->background);
-	uint64_t first = read->after > ring->start ? read->after : ring->start;
-	uint64_t last = ring->end - first < max ? ring->end : first + max;
-	struct background_info info;
-	size_t tail;
-
-	*ret_first = first;
-	*ret_last = last;
-	if (read->base64 || first == last)
-		return;
-	background_get_info(read->background, &info);
-	if (info.state == BACKGROUND_ENDED && last == ring->end)
-		return;
-	tail = incomplete_tail(ring, first, last);
-	if (tail < last - first || last == ring->end)
-		*ret_last = last - tail;
+	return (struct output_reader){read->background, read->after, read->base64};
 }
 
 /* Returns how many bytes the answer may give: its JSON may be longer, and waits to be read. */
@@ -202,58 +157,26 @@ static uint64_t room(const struct read *read, struct session *session)
 
 /* Answering. */
 
-/* Writes the bytes from @at on that are of one stream. Returns the cursor after them. */
-static uint64_t put_chunk(
-	const struct read *read, struct json_text *json, uint64_t at, uint64_t last)
-{
-	static const char *const names[] = {"stdout", "stderr"};
-	const struct output_ring *ring = background_output(read->background);
-	struct output_piece piece;
-	unsigned stream;
-
-	if (!output_ring_piece(ring, at, (size_t)(last - at), &piece))
-		return last;
-	stream = piece.stream;
-	json_text_object_begin(json);
-	json_text_put_number(json, "at", (int64_t)at);
-	json_text_put(json, "stream", names[stream]);
-	json_text_key(json, "data");
-	if (read->base64)
-		json_text_base64_begin(json);
-	else
-		json_text_string_begin(json);
-	do {
-		if (read->base64)
-			json_text_base64_part(json, piece.data);
-		else
-			json_text_string_part(json, piece.data);
-		at += piece.data.len;
-	} while (at < last && output_ring_piece(ring, at, (size_t)(last - at), &piece) &&
-		 piece.stream == stream);
-	if (read->base64)
-		json_text_base64_end(json);
-	else
-		json_text_string_end(json);
-	json_text_object_end(json);
-	return at;
-}
-
 static void answer(const struct read *read, struct session *session, const char *id_text)
 {
+	const struct output_reader reader = reader_of(read);
 	uint64_t at, last, lost;
 	struct background_info info;
 	struct json_text json;
 
 	background_touch(read->background);
 	background_get_info(read->background, &info);
-	range(read, room(read, session), &at, &last);
+	output_range(&reader, room(read, session), &at, &last);
 	lost = output_ring_lost(background_output(read->background), read->after);
 	session_answer_begin(session, &json, id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "chunks");
 	json_text_array_begin(&json);
-	for (size_t i = 0; at < last && i < LIMIT_SESSION_CHUNKS; i++)
-		at = put_chunk(read, &json, at, last);
+	for (size_t i = 0; at < last && i < LIMIT_SESSION_CHUNKS; i++) {
+		json_text_object_begin(&json);
+		at = output_put_chunk(&reader, &json, at, last);
+		json_text_object_end(&json);
+	}
 	json_text_array_end(&json);
 	json_text_put_number(&json, "next", (int64_t)at);
 	json_text_put_number(&json, "lost_bytes", (int64_t)lost);
@@ -411,9 +334,10 @@ static void on_search(void *context)
 /* Whether there is something to give to a read without conditions. */
 static bool has_something(const struct read *read)
 {
+	const struct output_reader reader = reader_of(read);
 	uint64_t first, last;
 
-	range(read, LIMIT_SESSION_READ_BYTES, &first, &last);
+	output_range(&reader, LIMIT_SESSION_READ_BYTES, &first, &last);
 	return last > first || first > read->after;
 }
 

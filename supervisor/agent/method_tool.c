@@ -11,6 +11,7 @@
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/agent/tool_output.h"
+#include "supervisor/agent/tool_yield.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
@@ -401,10 +402,12 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
 {
 	struct session_call *call = calloc(1, sizeof(*call));
+	struct background *later = NULL;
 	struct call_owner owner = {
 		on_done, on_output, tool_input_taken, call, session_unread(session)};
 
-	if (!call) {
+	if (!call || tool_yield_promise(session, workspace, call_request, &later) < 0) {
+		free(call);
 		call_request_done(call_request);
 		answer_busy(session, request->id_text);
 		return;
@@ -426,10 +429,12 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call_request->memory += session->request_bytes;
 	session_add_call(session, call, call_request->memory);
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
+		tool_yield_keep(later, NULL);
 		answer_busy(session, call->id_text);
 		session_free_call(call);
 		return;
 	}
+	tool_yield_keep(later, call->call);
 	if (session->paused)
 		call_pause_output(call->call);
 }
@@ -534,7 +539,12 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	} else if (is_refused(session, &call_request, &refusal)) {
 		call_request_done(&call_request);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
-	} else if (take_key(session, request, workspace, &call_request, reply, &refusal)) {
+	} else if (!take_key(session, request, workspace, &call_request, reply, &refusal)) {
+		; /* it has been answered */
+	} else if (tool_yield_refuses(session, workspace, &call_request, &refusal)) {
+		call_request_done(&call_request);
+		tool_call_refuse(session, request, workspace, reply, &refusal);
+	} else {
 		start(session, request, workspace, &call_request, reply);
 	}
 	workspace_release(workspace);

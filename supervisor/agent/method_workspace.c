@@ -388,11 +388,25 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 	answer_refusal(session, request->id_text, refusal);
 }
 
+/* Returns how many openings and removals are not answered yet: other requests may wait, too. */
+static size_t count_openings(const struct session *session)
+{
+	const struct session_pending *pending;
+	size_t n = 0;
+
+	LIST_FOREACH (pending, &session->pending, link)
+		n += pending->leave == leave;
+	return n;
+}
+
 /* Checks the limits for one more workspace. */
 static enum tool_error has_room(const struct session *session, struct refusal *ret_refusal)
 {
 	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
-		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+		return refusal_format(ret_refusal, TOOL_BUSY,
+			"%d requests of this connection wait for their answers, which is the "
+			"limit; wait for one of them, or use another connection",
+			LIMIT_CALLS_PER_CONNECTION);
 	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION)
 		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
 			"This connection has %d workspaces open, which is the limit; close one "
@@ -401,7 +415,7 @@ static enum tool_error has_room(const struct session *session, struct refusal *r
 	/*
 	 * Pending openings may fail, or may be of workspaces that are open already, but they count.
 	 */
-	return session->n_workspaces + session->n_pending >= LIMIT_WORKSPACES_PER_CONNECTION
+	return session->n_workspaces + count_openings(session) >= LIMIT_WORKSPACES_PER_CONNECTION
 		       ? refusal_set(ret_refusal, TOOL_BUSY, NULL)
 		       : TOOL_OK;
 }

@@ -26,7 +26,7 @@ struct field {
 	const char *description; /* NULL: the name is enough */
 };
 
-#define FIELDS_MAX 14
+#define FIELDS_MAX 17
 #define VERSION    "Digest of the file's content, for expect"
 #define NOT_SHOWN  "What is not shown, and how to get it"
 
@@ -87,6 +87,9 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"ended_by", FIELD_TEXT, false,
 				"exit, signal, or the reason why cloister ended the command"},
 			{"duration_ms", FIELD_INTEGER, false, NULL},
+			{"state", FIELD_TEXT, true, "running: the command goes on"},
+			{"session", FIELD_TEXT, true, "The session as which it goes on"},
+			{"next", FIELD_INTEGER, true, "Cursor after the output so far"},
 			{"encoding", FIELD_TEXT, true, "base64 if stdout and stderr are in base64"},
 		},
 	[TOOL_SEARCH_FILES] =

@@ -10,6 +10,7 @@
 #include "common/links.h"
 #include "supervisor/background/background_state.h"
 #include "supervisor/background/background_use.h"
+#include "supervisor/background/background_wait.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
@@ -36,10 +37,10 @@ struct emptying {
 };
 
 static TAILQ_HEAD(, background) all = TAILQ_HEAD_INITIALIZER(all);
+static TAILQ_HEAD(, background) promised = TAILQ_HEAD_INITIALIZER(promised);
 static LIST_HEAD(, emptying) emptyings = LIST_HEAD_INITIALIZER(emptyings);
-static size_t running;                   /* of all */
-static uint64_t kept_bytes;              /* that the rings of all may take */
-static struct background_waiter *cursor; /* the next one that is told of output */
+static size_t running;      /* of all, those that are promised among them */
+static uint64_t kept_bytes; /* that the rings of all may take */
 
 /* Ring and streams' bits, as counted from the start. */
 static uint64_t cost(const struct output_ring *ring)
@@ -55,69 +56,8 @@ static void count_bytes(struct background *background, bool more)
 	kept_bytes += bytes;
 }
 
-/* Waiting. */
-
-int background_wait(struct background *background, struct background_waiter *waiter)
+static void unmake(struct background *background)
 {
-	if (background->waiters >= LIMIT_SESSION_WAITERS)
-		return -EUSERS;
-	background->waiters++;
-	waiter->background = background;
-	LIST_LINK_HEAD(&background->waiting, waiter, link);
-	return 0;
-}
-
-void background_stop_waiting(struct background_waiter *waiter)
-{
-	if (!waiter->background)
-		return;
-	if (cursor == waiter)
-		cursor = LIST_NEXT(waiter, link);
-	waiter->background->waiters--;
-	waiter->background = NULL;
-	LIST_UNLINK(waiter, link);
-}
-
-static void tell_output(struct background *background, unsigned stream, struct text data)
-{
-	struct background_waiter *waiter;
-
-	for (waiter = LIST_FIRST(&background->waiting); waiter; waiter = cursor) {
-		cursor = LIST_NEXT(waiter, link);
-		waiter->output(waiter->context, stream, data);
-	}
-	cursor = NULL;
-}
-
-static void tell_ended(struct background *background)
-{
-	struct background_waiter *waiter;
-
-	for (waiter = LIST_FIRST(&background->waiting); waiter; waiter = cursor) {
-		cursor = LIST_NEXT(waiter, link);
-		waiter->ended(waiter->context, false);
-	}
-	cursor = NULL;
-}
-
-/* Those that still search its output are answered now. */
-static void tell_forgotten(struct background *background)
-{
-	struct background_waiter *waiter;
-
-	while ((waiter = LIST_FIRST(&background->waiting))) {
-		background_stop_waiting(waiter);
-		waiter->ended(waiter->context, true);
-	}
-}
-
-static void forget(struct background *background)
-{
-	assert(!background->call);
-	tell_forgotten(background);
-	TAILQ_UNLINK(&all, background, link);
-	timer_cancel(&background->check);
-	count_bytes(background, false);
 	output_ring_free(&background->ring);
 	workspace_access_done(&background->access);
 	tenant_release(background->tenant);
@@ -126,6 +66,39 @@ static void forget(struct background *background)
 	free(background->place);
 	free(background->end);
 	free(background);
+}
+
+static void forget(struct background *background)
+{
+	assert(!background->call);
+	background_tell_forgotten(background);
+	TAILQ_UNLINK(&all, background, link);
+	timer_cancel(&background->check);
+	count_bytes(background, false);
+	unmake(background);
+}
+
+/* One more runs, or is promised, and one fewer. */
+static void take_place(struct background *background)
+{
+	background->tenant->usage->sessions++;
+	running++;
+}
+
+static void give_place_back(struct background *background)
+{
+	assert(background->tenant->usage->sessions > 0 && running > 0);
+	background->tenant->usage->sessions--;
+	running--;
+}
+
+/* Its call is over, or never begins, or is to have no heir. */
+static void break_promise(struct background *background)
+{
+	TAILQ_UNLINK(&promised, background, link);
+	give_place_back(background);
+	count_bytes(background, false);
+	unmake(background);
 }
 
 static void tell_emptied(const struct workspace *workspace)
@@ -175,7 +148,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 
 	background->wrote = clock_now();
 	output_ring_append(&background->ring, stream, data);
-	tell_output(background, stream, data);
+	background_tell_output(background, stream, data);
 }
 
 /* Nothing of it is left. */
@@ -185,14 +158,16 @@ static void on_done(void *context, const struct observation *observation)
 	const struct workspace *workspace = background->workspace;
 	const int64_t retention = (int64_t)background->tenant->limits.session_retention_ms;
 
+	if (background->promised) {
+		break_promise(background);
+		return;
+	}
 	background->end = write_end(observation);
 	background->call = NULL;
 	background->workspace = NULL;
-	assert(background->tenant->usage->sessions > 0 && running > 0);
-	background->tenant->usage->sessions--;
-	running--;
+	give_place_back(background);
 	timer_set(&background->check, retention);
-	tell_ended(background);
+	background_tell_ended(background);
 	tell_emptied(workspace);
 }
 
@@ -202,7 +177,7 @@ static int64_t unused_at(const struct background *background)
 	const struct tenant_limits *limits = &background->tenant->limits;
 	int64_t left = workspace_unattended_since(background->workspace), at = INT64_MAX;
 
-	if (left > 0)
+	if (left > 0 && background->waiters == 0)
 		at = (left > background->used ? left : background->used) +
 		     (int64_t)limits->session_detached_ms * CLOCK_NS_PER_MS;
 	return at;
@@ -282,6 +257,16 @@ static uint64_t ended_bytes(const struct tenant *tenant)
 	return bytes;
 }
 
+static size_t count_promised(const struct workspace *workspace)
+{
+	const struct background *background;
+	size_t n = 0;
+
+	TAILQ_FOREACH (background, &promised, link)
+		n += background->workspace == workspace;
+	return n;
+}
+
 enum tool_error background_refuses(struct service *service, const struct workspace *workspace,
 	const struct tenant *tenant, size_t output_bytes, struct refusal *ret_refusal)
 {
@@ -295,7 +280,8 @@ enum tool_error background_refuses(struct service *service, const struct workspa
 	if (usage->sessions >= tenant->limits.sessions)
 		return admission_refuse_session(
 			&service->admission, ADMISSION_TENANT_SESSIONS, ret_refusal);
-	if (background_count(workspace) >= tenant->limits.sessions_per_workspace)
+	if (background_count(workspace) + count_promised(workspace) >=
+		tenant->limits.sessions_per_workspace)
 		return admission_refuse_session(
 			&service->admission, ADMISSION_WORKSPACE_SESSIONS, ret_refusal);
 	if (running >= LIMIT_SESSIONS)
@@ -336,15 +322,6 @@ static int64_t shortest(int64_t wished, uint64_t allowed)
 	return wished > 0 && wished < (int64_t)allowed ? wished : (int64_t)allowed;
 }
 
-static void unmake(struct background *background)
-{
-	workspace_access_done(&background->access);
-	free(background->name);
-	free(background->command);
-	free(background->place);
-	free(background);
-}
-
 /* Makes one that is not known yet. */
 static int make(const struct workspace *workspace, const struct call_request *request,
 	const struct background_wish *wish, struct background **ret)
@@ -361,6 +338,11 @@ static int make(const struct workspace *workspace, const struct call_request *re
 		shortest(wish->lifetime_ms, request->tenant->limits.session_lifetime_ms);
 	background->has_input = request->options.stdin_stream;
 	background->terminal = wish->terminal;
+	background->keyed = wish->key;
+	if (wish->key)
+		background->key = *wish->key;
+	background->tenant = tenant_hold(request->tenant);
+	timer_init(&background->check, on_check, background);
 	output_ring_init(&background->ring, wish->output_bytes);
 	command = utf8_cut(command, LIMIT_SESSION_SHOWN_BYTES);
 	background->command = strndup(command.data, command.len);
@@ -392,7 +374,6 @@ int background_start(struct service *service, struct workspace *workspace,
 		call_request_done(request);
 		return r;
 	}
-	background->tenant = tenant_hold(request->tenant);
 	background->workspace = workspace;
 	request->session =
 		(struct call_session){background->id, background->lifetime_ms, wish->terminal};
@@ -401,18 +382,63 @@ int background_start(struct service *service, struct workspace *workspace,
 	request->options.keep_output = false;
 	owner.context = background;
 	TAILQ_LINK_TAIL(&all, background, link);
-	timer_init(&background->check, on_check, background);
 	count_bytes(background, true);
 	r = call_start(service, workspace, request, &owner, &background->call);
 	if (r < 0) {
 		forget(background);
 		return r;
 	}
-	background->tenant->usage->sessions++;
-	running++;
+	take_place(background);
 	check_later(background);
 	*ret = background;
 	return 0;
+}
+
+/* A call that may go on. */
+
+int background_promise(
+	struct workspace *workspace, const struct call_request *request, struct background **ret)
+{
+	const struct background_wish wish = {.output_bytes = LIMIT_SESSION_DEFAULT_BYTES};
+	struct background *background = NULL;
+	int r = make(workspace, request, &wish, &background);
+
+	if (r < 0)
+		return r;
+	background->workspace = workspace;
+	background->promised = true;
+	TAILQ_LINK_TAIL(&promised, background, link);
+	count_bytes(background, true);
+	take_place(background);
+	*ret = background;
+	return 0;
+}
+
+/* Its call has been answered, and is its own now. */
+static void inherit(void *context)
+{
+	struct background *background = context;
+
+	TAILQ_UNLINK(&promised, background, link);
+	TAILQ_LINK_TAIL(&all, background, link);
+	background->promised = false;
+	background->used = clock_now();
+	check_later(background);
+}
+
+void background_keep_promise(struct background *background, struct call *call)
+{
+	const struct call_heir heir = {
+		.owner = {.done = on_done, .output = on_output, .context = background},
+		.session = {background->id, background->lifetime_ms, {0}},
+		.inherit = inherit,
+	};
+
+	background->call = call;
+	if (call)
+		call_set_heir(call, &heir);
+	else
+		break_promise(background);
 }
 
 /* Those that there are. */
@@ -425,6 +451,22 @@ struct background *background_find(struct text id)
 		if (text_equal(id, text_from(background->id)))
 			return background;
 	return NULL;
+}
+
+struct background *background_find_key(const uint8_t id[static 32])
+{
+	struct background *background;
+
+	TAILQ_FOREACH (background, &all, link)
+		if (background->keyed && memcmp(background->key.id, id, AUDIT_HASH_BYTES) == 0)
+			return background;
+	return NULL;
+}
+
+bool background_is_same(const struct background *background, const struct call_key *key, bool input)
+{
+	return background->has_input == input &&
+	       memcmp(background->key.digest, key->digest, AUDIT_HASH_BYTES) == 0;
 }
 
 void background_foreach(
@@ -500,6 +542,16 @@ void background_reload(const struct config *config)
 		else
 			forget(background);
 	}
+	for (background = TAILQ_FIRST(&promised); background; background = next) {
+		const struct tenant *tenant = config_find_tenant(config, background->tenant->name);
+
+		next = TAILQ_NEXT(background, link);
+		if (tenant && background_is_allowed(background, tenant))
+			continue;
+		/* The call goes on, as all calls do, but not beyond its deadline. */
+		call_set_heir(background->call, NULL);
+		break_promise(background);
+	}
 }
 
 void background_shut_down(void)
@@ -515,4 +567,6 @@ void background_free_all(void)
 		background->call = NULL;
 		forget(background);
 	}
+	while ((background = TAILQ_FIRST(&promised)))
+		break_promise(background);
 }

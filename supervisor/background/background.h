@@ -23,6 +23,7 @@
 
 struct background;
 struct call;
+struct call_key;
 struct call_request;
 struct config;
 struct service;
@@ -37,17 +38,7 @@ struct background_wish {
 	int64_t lifetime_ms; /* 0: as long as the tenant allows */
 	size_t output_bytes;
 	struct command_terminal terminal; /* rows 0: it has none */
-};
-
-/* Somebody who waits for output or the end. Set the callbacks and the context. */
-struct background_waiter {
-	LIST_ENTRY(background_waiter) link;
-	struct background *background; /* NULL: it does not wait */
-	/* @data is in the ring already. */
-	void (*output)(void *context, unsigned stream, struct text data);
-	/* It has ended. With @forgotten it is not there any more after this. */
-	void (*ended)(void *context, bool forgotten);
-	void *context;
+	const struct call_key *key;       /* NULL: none */
 };
 
 /**
@@ -64,12 +55,28 @@ enum tool_error background_refuses(struct service *service, const struct workspa
 int background_start(struct service *service, struct workspace *workspace,
 	struct call_request *request, const struct background_wish *wish, struct background **ret);
 
+/**
+ * Promises that the command of @request, which is about to begin as a call in @workspace, may go on
+ * after options.yield_ms: its place and the room for its output are its own from now on, and it is
+ * not known until then. background_refuses() has agreed. Give it to background_keep_promise().
+ * Returns 0 or -errno.
+ */
+int background_promise(
+	struct workspace *workspace, const struct call_request *request, struct background **ret);
+
+/** Makes @background the heir of @call, which has just begun. NULL: it did not, and all is freed.
+ */
+void background_keep_promise(struct background *background, struct call *call);
+
 /** Returns the one called @id, or NULL. Whether a client may know of it, the caller decides. */
 struct background *background_find(struct text id);
 
-/** Returns 0; -EUSERS if too many wait for it already. */
-int background_wait(struct background *background, struct background_waiter *waiter);
-void background_stop_waiting(struct background_waiter *waiter);
+/** Returns the one that was started with the key @id (call_digest.h), or NULL. */
+struct background *background_find_key(const uint8_t id[static 32]);
+
+/** Whether the start of @background with its key is the same as one with @key and @input. */
+bool background_is_same(
+	const struct background *background, const struct call_key *key, bool input);
 
 /** Gives each one to @each, the oldest first, which may not end any. */
 void background_foreach(

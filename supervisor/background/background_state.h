@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a background command, for background.c (its life) and background_use.c (what
- * clients do with it). */
+/*
+ * The inside of a background command, for background.c (its life), background_use.c (what clients
+ * do with it) and background_wait.c (those that wait for it).
+ */
 
 #include "supervisor/background/background.h"
 #include "supervisor/background/output_ring.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/workspace/workspace.h"
 
 struct background {
@@ -24,8 +27,10 @@ struct background {
 	int64_t began, wrote, used;
 	int64_t lifetime_ms;
 	uint64_t taken;
-	bool has_input, eof;
 	struct command_terminal terminal; /* as it was set last; rows 0: it has none */
+	struct call_key key;              /* if it is keyed */
+	bool has_input, eof, keyed;
+	bool promised; /* its command is still that of a call, which it may become the heir of */
 	size_t waiters;
 	LIST_HEAD(, background_waiter) waiting;
 	struct timer check; /* whether it is used; of an ended one, when it is forgotten */

@@ -6,9 +6,11 @@
 #include "supervisor/background/background_use.h"
 
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "supervisor/background/background_state.h"
 #include "supervisor/background/input_once.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_session.h"
@@ -77,6 +79,24 @@ void background_get_info(const struct background *background, struct background_
 			      call_input_is_closed(background->call),
 		.end = end_of(background),
 	};
+}
+
+void background_describe(
+	struct json_text *json, const struct background_info *info, size_t command_bytes)
+{
+	json_text_put(json, "session", info->id);
+	json_text_key(json, "name");
+	if (info->name.data)
+		json_text_string(json, info->name);
+	else
+		json_text_null(json);
+	json_text_put(json, "workspace", info->workspace);
+	json_text_put(json, "tenant", info->tenant->name);
+	json_text_put(json, "state", background_state_name(info->state));
+	json_text_key(json, "command");
+	json_text_string(json, utf8_cut(info->command, command_bytes));
+	json_text_put_number(json, "age_ms", info->age_ms);
+	json_text_put_number(json, "lifetime_ms", info->lifetime_ms);
 }
 
 const struct output_ring *background_output(const struct background *background)

@@ -7,6 +7,8 @@
 #include "supervisor/background/output_ring.h"
 #include "supervisor/workspace/listening.h"
 
+struct json_text;
+
 enum background_state {
 	BACKGROUND_STARTING, /* its workspace is being opened */
 	BACKGROUND_RUNNING,
@@ -40,6 +42,10 @@ void background_get_info(const struct background *background, struct background_
 
 /** "starting", "running", "ending" or "ended". Static. */
 const char *background_state_name(enum background_state state);
+
+/** Writes the members that every list of sessions has; of the command, @command_bytes at most. */
+void background_describe(
+	struct json_text *json, const struct background_info *info, size_t command_bytes);
 
 const struct output_ring *background_output(const struct background *background);
 

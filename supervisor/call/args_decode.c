@@ -443,6 +443,11 @@ static const struct tool_param plain_options[] = {
 		.min = 1,
 		.max = LIMIT_COMMAND_MAX_MS,
 		FIELD(key_wait_ms)},
+	{.name = "yield_ms",
+		.type = PARAM_INTEGER,
+		.min = 1,
+		.max = LIMIT_COMMAND_MAX_MS,
+		FIELD(yield_ms)},
 	{.name = "max_output",
 		.type = PARAM_INTEGER,
 		.min = 1,
@@ -604,6 +609,12 @@ int options_decode(const struct tool *tool, struct json_object *options,
 	if (decoded.key.data && text_equal(decoded.key, decoded.forget_key)) {
 		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "forget_key",
 			"must be the key of an earlier call, whose answer has come, not \"key\"");
+		return -EINVAL;
+	}
+	if (decoded.yield_ms > 0 && decoded.stdin_stream) {
+		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "yield_ms",
+			"cannot be used with \"stdin_stream\", whose input ends with the call; use "
+			"session.start with \"stdin\"");
 		return -EINVAL;
 	}
 	*ret_options = decoded;

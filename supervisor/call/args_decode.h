@@ -47,6 +47,7 @@ struct call_options {
 	struct text key;         /* data is NULL if it was not given */
 	struct text forget_key;  /* likewise */
 	int64_t key_wait_ms;     /* 0: not given */
+	int64_t yield_ms;        /* 0: not given */
 	/* borrowed: an object of strings without NUL; NULL if it was not given */
 	struct json_object *env;
 	size_t env_count; /* members of env */

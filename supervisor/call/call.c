@@ -87,6 +87,7 @@ void call_free(struct call *call)
 	timer_cancel(&call->timer);
 	timer_cancel(&call->idle_timer);
 	timer_cancel(&call->left_timer);
+	timer_cancel(&call->yield_timer);
 	call_leave_key(call);
 	call_result_done(&call->result);
 	free(call->held);
@@ -155,6 +156,8 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 	struct call *call = context;
 
 	on_moved(call);
+	if (call->heir.inherit)
+		call->heir.owner.output(call->heir.owner.context, stream, data);
 	if (call->owner.output && call->request.options.stream)
 		call->owner.output(call->owner.context, stream, data);
 }
@@ -254,6 +257,14 @@ static int stay(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
+/* It runs from now on, and waits for nothing. */
+static void set_times(struct call *call)
+{
+	set_deadline(call, call_timeout_ms(&call->request));
+	if (call->heir.inherit)
+		timer_set(&call->yield_timer, call->request.options.yield_ms);
+}
+
 /* Sends the request to its process, with a @gate for a command. */
 static int run(struct call *call, int gate)
 {
@@ -261,8 +272,10 @@ static int run(struct call *call, int gate)
 
 	call->state = CALL_RUNNING;
 	/* It waits for its record as long as for its turn. */
-	set_deadline(
-		call, call->is_gated ? wait_ms(&call->request) : call_timeout_ms(&call->request));
+	if (call->is_gated)
+		set_deadline(call, wait_ms(&call->request));
+	else
+		set_times(call);
 	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
@@ -338,7 +351,9 @@ static int note_recorded(struct call *call, const struct call_event_data *data)
 {
 	call->is_gated = false;
 	call->record_error = data->failure;
-	if (call->state == CALL_RUNNING)
+	if (call->state == CALL_RUNNING && data->failure == 0)
+		set_times(call);
+	else if (call->state == CALL_RUNNING)
 		set_deadline(call, call_timeout_ms(&call->request));
 	return 0;
 }
@@ -480,35 +495,43 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_WAITING] = {
 		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
+		[CALL_YIELD] = call_impossible},
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_YIELD] = call_go_on},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_YIELD] = stay},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_YIELD] = stay},
 	[CALL_SUMMING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = answer_summed,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = note_recorded},
+		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = note_recorded,
+		[CALL_YIELD] = stay},
 	[CALL_OVER] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
+		[CALL_YIELD] = call_impossible},
 	[CALL_RECORDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = refuse_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded,
+		[CALL_YIELD] = call_impossible},
 	[CALL_JOINED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible},
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
+		[CALL_YIELD] = call_impossible},
 };
 /* clang-format on */
 
@@ -553,6 +576,11 @@ static void on_idle(void *context)
 static void on_left(void *context)
 {
 	call_cancel(context, ENDED_BY_CANCEL);
+}
+
+static void on_yield(void *context)
+{
+	happen(context, CALL_YIELD, (struct call_event_data){0});
 }
 
 static void on_recorded(struct call *call, int error)
@@ -631,6 +659,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	timer_init(&call->timer, on_timer, call);
 	timer_init(&call->idle_timer, on_idle, call);
 	timer_init(&call->left_timer, on_left, call);
+	timer_init(&call->yield_timer, on_yield, call);
 	call->network.ended = on_summed;
 	call->network.context = call;
 	if (call_take_key(call) < 0 || (!call->leader && make_input(call) < 0)) {
@@ -654,6 +683,15 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	else
 		enter_when_there_is_room(call);
 	return 0;
+}
+
+void call_set_heir(struct call *call, const struct call_heir *heir)
+{
+	if (call->request.session.id)
+		return;
+	call->heir = heir ? *heir : (struct call_heir){0};
+	if (!heir)
+		timer_cancel(&call->yield_timer);
 }
 
 void call_disown(struct call *call)

@@ -17,7 +17,8 @@
  *        cancelled, or its end is reported, or its process is lost
  *
  * A call with a key is RECORDING between WAITING and RUNNING. One whose key belongs to a call in flight is
- * JOINED until that one is over.
+ * JOINED until that one is over. A command with an heir that runs for options.yield_ms is answered then, and
+ * goes on RUNNING for its heir.
  */
 /* clang-format on */
 
@@ -55,6 +56,21 @@ struct call_owner {
 	struct unread_account *unread; /* the account for its answer; NULL: it is not counted */
 };
 
+/*
+ * Whose the command of a call becomes if it is not over after options.yield_ms: its call is
+ * answered, and the command goes on as that of a session, for this owner.
+ */
+struct call_heir {
+	/*
+	 * output is called from the beginning, beside the first owner's; done at the end in any
+	 * case.
+	 */
+	struct call_owner owner;
+	struct call_session session;
+	/* The call is the heir's from now on. */
+	void (*inherit)(void *context);
+};
+
 /* What was refused before it became a call or an open workspace. */
 struct refused {
 	const char *what; /* "call", "connection" or the method: "workspace.open" */
@@ -85,6 +101,12 @@ void call_tell_refused(const struct service *service, const struct refused *refu
  */
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret);
+
+/**
+ * Sets the heir of @call, which call_start() has just made for a command with options.yield_ms.
+ * NULL: it has none any more, unless it has inherited already.
+ */
+void call_set_heir(struct call *call, const struct call_heir *heir);
 
 /**
  * Ends @call because of @cause. Its answer comes when it has ended, possibly before this returns.

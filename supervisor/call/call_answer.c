@@ -15,7 +15,9 @@
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
+#include "supervisor/call/command_io.h"
 #include "supervisor/call/command_notes.h"
+#include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/patch_result.h"
 #include "supervisor/call/service.h"
@@ -25,6 +27,7 @@
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
 
+#include <assert.h>
 #include <errno.h>
 
 static void tell_ended(const struct call *call, const struct observation *observation)
@@ -98,9 +101,75 @@ static void answer(struct call *call, struct observation *observation)
 	call_kept_copy(&kept, call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
+	if (call->heir.inherit)
+		call->heir.owner.done(call->heir.owner.context, observation);
 	if (kept.wanted)
 		keep(&kept, call, before, observation);
 	call_free(call);
+}
+
+/* Answers all that wait for the call, which goes on as that of the session @id. */
+static void answer_going_on(struct call *call, const char *id)
+{
+	struct call_kept kept;
+	struct observation observation = {
+		.tool = text_from(call->request.tool->name),
+		.args = &call->request.args,
+		.notes = &call->request.notes,
+		.wall_us = call_elapsed_us(call),
+		.base64 = call->request.options.base64,
+		.key_horizon_ms = call_key_horizon(call),
+		.io = call->io,
+		.shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL,
+		.ended_by = ENDED_BY_YIELD,
+		.session = id,
+	};
+
+	admission_call_ended(call->request.tenant, observation.wall_us);
+	call_stats_ended(&call->service->stats, call->request.tool->id, &observation);
+	tell_ended(call, &observation);
+	call_kept_copy(&kept, call, &observation);
+	if (call->owner.done)
+		call->owner.done(call->owner.context, &observation);
+	if (kept.wanted)
+		keep(&kept, call, CALL_RUNNING, &observation);
+}
+
+/* What belonged to the answer, and to the one who waited for it, is given back. */
+static void leave_owner(struct call *call)
+{
+	call_disown(call);
+	call_resume_output(call);
+	timer_cancel(&call->idle_timer);
+	timer_cancel(&call->left_timer);
+	if (call->left_behind)
+		unread_close(&call->own);
+	call->left_behind = false;
+	notes_done(&call->request.notes);
+	assert(call->request.tenant->usage->calls > 0);
+	call->request.tenant->usage->calls--;
+}
+
+int call_go_on(struct call *call, const struct call_event_data *data)
+{
+	const struct call_heir heir = call->heir;
+
+	(void)data;
+	answer_going_on(call, heir.session.id);
+	leave_owner(call);
+	call->heir = (struct call_heir){0};
+	call->owner = heir.owner;
+	call->request.session = heir.session;
+	call->request.options.stream = true;
+	call->request.options.keep_output = false;
+	command_io_keep_nothing(call->io);
+	workspace_become_session(call->workspace, &call->entry);
+	timer_set_ns(&call->timer,
+		call->started + heir.session.lifetime_ms * CLOCK_NS_PER_MS - clock_now());
+	for (size_t i = 0; i < call->service->n_observers; i++)
+		call->service->observers[i].begun(call->service->observers[i].context, call);
+	heir.inherit(heir.owner.context);
+	return 0;
 }
 
 void call_answer_owner(struct call *call, const struct call_owner *owner)

@@ -32,6 +32,7 @@ enum call_event {
 	CALL_LOST,    /* its process is lost, or could not be made */
 	CALL_SUMMED,  /* cloister-egress has told all about an ended command */
 	CALL_NOTED,   /* its beginning is in the journal, or could not be written */
+	CALL_YIELD,   /* a command that has an heir has run for options.yield_ms */
 	CALL_EVENTS,
 };
 
@@ -65,6 +66,8 @@ struct call {
 	struct timer timer;          /* the deadline; then the time limits of ENDING and KILLED */
 	struct timer idle_timer;     /* for a command with idle_timeout_ms */
 	struct timer left_timer;     /* of a call with key_wait_ms whose client has left */
+	struct timer yield_timer;    /* of a running command that has an heir */
+	struct call_heir heir;       /* inherit NULL: it has none */
 	int64_t grace_ms;            /* from SIGTERM to SIGKILL */
 	uint64_t signalled_at;       /* as cancelled_at, at the last signal */
 	unsigned n_signals;          /* sent since the worker is known to have read them */

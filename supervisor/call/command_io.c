@@ -315,6 +315,13 @@ void command_io_disown(struct command_io *io)
 	io->limits.unread = NULL;
 }
 
+void command_io_keep_nothing(struct command_io *io)
+{
+	command_io_disown(io);
+	io->limits.total = UINT64_MAX;
+	io->limits.streamed = true;
+}
+
 void command_io_free(struct command_io *io)
 {
 	if (!io)

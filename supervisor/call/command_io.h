@@ -73,6 +73,12 @@ void command_io_move(struct command_io *io, struct unread_account *account);
 /** The output is not needed: it is read and not kept. */
 void command_io_disown(struct command_io *io);
 
+/**
+ * From now on output is passed on only, as much as comes: what was kept is freed, and no total
+ * bounds it.
+ */
+void command_io_keep_nothing(struct command_io *io);
+
 const struct stream_capture *command_io_capture(
 	const struct command_io *io, enum command_stream stream);
 

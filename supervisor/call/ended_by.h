@@ -24,6 +24,7 @@ enum ended_by {
 	ENDED_BY_WORKER_LOST,
 	ENDED_BY_LIFETIME,         /* a session has run as long as it may */
 	ENDED_BY_WORKSPACE_CLOSED, /* a session's workspace is gone, or nobody uses it */
+	ENDED_BY_YIELD, /* only the call has ended: the command goes on as that of a session */
 	ENDED_BY_COUNT,
 };
 
@@ -33,5 +34,5 @@ enum ended_by ended_by_itself(int wait_status);
 /** Returns the protocol's name, such as "idle_timeout". Static storage. */
 const char *ended_by_name(enum ended_by cause);
 
-/** Returns the error code of a call that ended so: TOOL_OK for exit and signal. */
+/** Returns the error code of a call that ended so: TOOL_OK for exit, signal and yield. */
 enum tool_error ended_by_error(enum ended_by cause);

@@ -332,7 +332,9 @@ static void put_ending(struct plain *plain, const struct observation *observatio
 
 	if (observation->error != TOOL_OK)
 		return;
-	if (observation_exit(observation, &code))
+	if (observation->session)
+		put_format(plain, "still running as session %s", observation->session);
+	else if (observation_exit(observation, &code))
 		put_format(plain, "exit %d", code);
 	else
 		put_format(plain, "ended by %s", signal ? signal : "an unknown cause");

@@ -315,6 +315,18 @@ static bool put_stream(struct json_text *json, const char *key,
 	return stream_capture_truncated(capture);
 }
 
+/* Says that the command goes on, and from which cursor its output is read. */
+static void put_session(struct json_text *json, const struct observation *observation)
+{
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < COMMAND_STREAMS; i++)
+		next += stream_capture_total(command_io_capture(observation->io, i));
+	json_text_put(json, "state", "running");
+	json_text_put(json, "session", observation->session);
+	put_number(json, "next", next);
+}
+
 static void write_run_command(struct json_text *json, const struct observation *observation)
 {
 	const struct stream_capture *out =
@@ -342,6 +354,8 @@ static void write_run_command(struct json_text *json, const struct observation *
 		put_bool(json, "truncated", cut);
 	put_bool(json, "timed_out", timed_out);
 	put_string(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
+	if (observation->session)
+		put_session(json, observation);
 	put_number(json, "duration_ms", observation->wall_us / 1000);
 	if (observation->base64)
 		put_string(json, "encoding", TEXT_LITERAL("base64"));

@@ -52,7 +52,8 @@ struct observation {
 	const struct command_ended *command; /* NULL: its report was lost */
 	const struct network_use *network;   /* NULL: its workspace has no network */
 	enum ended_by ended_by;
-	bool apart; /* its output is read apart, and only counted here: of a session */
+	bool apart;          /* its output is read apart, and only counted here: of a session */
+	const char *session; /* it goes on as this session; NULL: it has ended */
 	bool base64;
 	/* For a call with a key. */
 	int64_t key_horizon_ms;        /* how long its result is kept; 0: it has none */

@@ -30,20 +30,8 @@ static void put_session(void *context, const struct background *background)
 	}
 	background_get_info(background, &info);
 	json_text_object_begin(json);
-	json_text_put(json, "session", info.id);
-	json_text_put(json, "tenant", info.tenant->name);
-	json_text_put(json, "workspace", info.workspace);
-	json_text_key(json, "name");
-	if (info.name.data)
-		json_text_string(json, info.name);
-	else
-		json_text_null(json);
-	json_text_put(json, "state", background_state_name(info.state));
-	json_text_put_number(json, "age_ms", info.age_ms);
-	json_text_put_number(json, "lifetime_ms", info.lifetime_ms);
+	background_describe(json, &info, LIMIT_CONTROL_TEXT_BYTES);
 	json_text_put_number(json, "output_bytes", (int64_t)background_output(background)->end);
-	json_text_key(json, "command");
-	json_text_string(json, utf8_cut(info.command, LIMIT_CONTROL_TEXT_BYTES));
 	json_text_object_end(json);
 }
 

@@ -13,6 +13,10 @@
 #define MEMORY_COMMAND_BYTES \
 	(8 * KIB) /* a running command, with the least that is kept of its output */
 #define MEMORY_WORKSPACE_BYTES (4 * KIB)
+/* A session that has ended: its end, of which the command is most, and those that search it. */
+#define MEMORY_SESSION_KEPT_BYTES (8 * LIMIT_SESSION_SHOWN_BYTES + LIMIT_SESSION_WAITERS * 4 * KIB)
+/* A session that runs: the parts of its input, besides their bytes, which requests count. */
+#define MEMORY_SESSION_BYTES (MEMORY_COMMAND_BYTES + LIMIT_SESSION_INPUTS * 128)
 
 /*
  * The number of workspaces in use at once, which may be less than the sum of the tenants' limits.
@@ -47,6 +51,16 @@ static uint64_t session_bytes(const struct config *config)
 	return sum < LIMIT_SESSIONS_BYTES ? sum : LIMIT_SESSIONS_BYTES;
 }
 
+/* The number of sessions that may run; as many more may be kept, of each tenant. */
+static uint64_t sessions(const struct config *config, uint64_t most)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		sum += config->tenants[i]->limits.sessions;
+	return sum < most ? sum : most;
+}
+
 uint64_t memory_bound(const struct config *config)
 {
 	const struct config_host *host = &config->host;
@@ -73,6 +87,8 @@ uint64_t memory_bound(const struct config *config)
 		{host->commands, MEMORY_COMMAND_BYTES},
 		{workspaces(config), MEMORY_WORKSPACE_BYTES},
 		{1, session_bytes(config)},
+		{sessions(config, LIMIT_SESSIONS), MEMORY_SESSION_BYTES},
+		{2 * sessions(config, UINT64_MAX), MEMORY_SESSION_KEPT_BYTES},
 		{networks(config), LIMIT_DENIALS_KEPT * sizeof(struct denial)},
 		{1, LIMIT_LOG_QUEUE_BYTES},
 		{host->audit != AUDIT_OFF, LIMIT_AUDIT_QUEUE_BYTES},

@@ -570,9 +570,13 @@ size_t session_calls_to_end(const struct session *session)
 
 void session_pause_output(struct session *session, bool pause)
 {
+	struct session_pending *pending;
 	struct session_call *call;
 
 	session->paused = pause;
+	LIST_FOREACH (pending, &session->pending, link)
+		if (!pause && pending->resume)
+			pending->resume(pending);
 	LIST_FOREACH (call, &session->calls, entry) {
 		if (pause)
 			call_pause_output(call->call);

@@ -33,6 +33,8 @@ struct session_pending {
 	struct session *session; /* NULL: the client is gone */
 	/* The client is gone: takes it out of the session, and may free it. */
 	void (*leave)(struct session_pending *pending);
+	/* The client reads again; must not end any. May be NULL. */
+	void (*resume)(struct session_pending *pending);
 	struct audit *audit;
 	char *id_text;
 	struct workspace_entry entry;

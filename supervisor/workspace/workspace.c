@@ -500,6 +500,16 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 	cell_settle(workspace->cell);
 }
 
+void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert(entry->begun && workspace->running[entry->class] > 0);
+	scheduler_remove(workspace->all->scheduler, &entry->sched);
+	workspace->running[entry->class]--;
+	entry->class = CALL_CLASS_SESSION;
+	entry->sched.class = classes[CALL_CLASS_SESSION].sched;
+	workspace->running[CALL_CLASS_SESSION]++;
+}
+
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
 	remove_entry(workspace, entry);

@@ -151,6 +151,12 @@ void workspace_add_cpu(struct workspace *workspace, uint64_t us);
  */
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry);
 
+/**
+ * The command of @entry, which has begun, goes on as that of a session: it gives its turn back. The
+ * caller has seen to it that there is room for one more session.
+ */
+void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry);
+
 /** The entry's call is over. Must not be called for one that was lost. */
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry);
 

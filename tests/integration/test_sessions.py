@@ -449,15 +449,16 @@ def test_its_time_is_bounded(host, marker, settings, params, cause):
 
 def test_nobody_uses_it(host, marker):
     """Without a connection that has its workspace open, a session ends after session_detached, and is forgotten then."""
-    daemon, a, _ = host("session_detached = 300ms", "session_retention = 300ms")
+    daemon, a, _ = host("session_detached = 300ms", "session_retention = 5s")
     with daemon.connect(a) as client:
         client.call("workspace.open", {"workspace": "w"})
         session = start(client, f"sleep 600; : {marker}")
-        waiting = client.request("session.read", {"session": session, "wait_ms": 900, "until": [{"exit": True}]})
-        assert client.result(waiting)["state"] == "running", "as long as it is open the session stays"
+        waiting = {"session": session, "wait_ms": 900, "until": [{"exit": True}]}
+        assert client.call("session.read", waiting)["state"] == "running", "as long as it is open the session stays"
         client.call("workspace.close", {"workspace": "w"})
-        answer = client.wait(client.request("session.read", {"session": session, "wait_ms": WAIT, "until": [{"exit": True}]}))
-        assert answer["result"]["end"]["output"]["ended_by"] == "workspace_closed"
+        assert client.call("session.read", waiting)["state"] == "running", "who waits for it uses it"
+        assert procfs.eventually(lambda: client.call("session.list")["sessions"][0]["state"] == "ended")
+        assert read(client, session)["end"]["output"]["ended_by"] == "workspace_closed"
         assert not procfs.having(marker)
         assert procfs.eventually(lambda: not client.call("session.list")["sessions"])
         assert refused(client, "session.read", {"session": session}).name == "SESSION_NOT_FOUND"

@@ -80,8 +80,12 @@ static void talk(struct fake_client *client, const char *says, const char *answe
 
 	put_id(says ? says : "", line, sizeof(line));
 	put_id(answer ? answer : "", wanted, sizeof(wanted));
-	fake_client_talk(
-		client, &(struct fake_exchange){says ? line : NULL, answer ? wanted : NULL}, 1);
+	if (!says) {
+		fake_service_run(client->service);
+		fake_service_match(client->service, fake_client_take(client), wanted);
+		return;
+	}
+	fake_client_talk(client, &(struct fake_exchange){line, answer ? wanted : NULL}, 1);
 }
 
 static struct fake_client connect_and_open(struct fake_service *fake, uid_t uid, const char *name)
@@ -328,6 +332,175 @@ static void test_what_ends_them(void **state)
 	fake_client_close(&client);
 }
 
+#define YIELDS(command)                                                           \
+	REQUEST("8", "tool.call",                                                 \
+		"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"" command \
+		"\"},\"options\":{\"yield_ms\":50}}")
+#define RUNS(rest)                                                                    \
+	RESULT("8", "{\"success\":true,*\"exit_code\":null,*\"ended_by\":\"yield\",*" \
+		    "\"state\":\"running\",\"session\":\"#\"," rest "}")
+
+/* A call that is not over in its time is answered, and is a session from then on. */
+static void test_calls_go_on(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+
+	/* One that is over before is none, and leaves its place. */
+	for (int i = 0; i < 5; i++)
+		talk(&client, YIELDS("echo hello"),
+			RESULT("8", "{*\"stdout\":\"hello\\n\",*\"ended_by\":\"exit\",*}"));
+	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
+	talk(&client, YIELDS("say one|two"), NULL);
+	fake_service_pass(*state, 3);
+	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
+	fake_service_pass(*state, 50);
+	background_foreach(note_id, NULL);
+	talk(&client, NULL, RUNS("\"next\":7,*"));
+	fake_workers_write("three");
+	talk(&client, READ(""), RESULT("2", "{*\"chunks\":[" CHUNK("0", "one\\ntwothree") "],*}"));
+	talk(&client, READ(",\"after\":7"),
+		RESULT("2", "{*\"chunks\":[" CHUNK("7", "three") "],*}"));
+	talk(&client, WRITE("\"data\":\"x\""),
+		RESULT("3", "{\"taken\":0,\"next\":0,\"closed\":true}"));
+	/* A second one takes the last place of the workspace from its beginning on. */
+	talk(&client, YIELDS("hang"), NULL);
+	talk(&client, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
+	other = connect_and_open(*state, ALICE, "w");
+	talk(&other, YIELDS("echo hello"), RESULT("8", "{\"success\":false,*\"code\":\"BUSY\"*}"));
+	talk(&client, REQUEST("9", "tool.cancel", "{\"id\":8}"), "{*\"ended_by\":\"cancel\"*}");
+	talk(&other, YIELDS("echo hello"), RESULT("8", "{*\"ended_by\":\"exit\",*}"));
+	fake_client_close(&other);
+	/* Its client may leave. */
+	fake_client_close(&client);
+	client = connect_and_open(*state, ALICE, "w");
+	talk(&client, END(""), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
+	fake_client_close(&client);
+	other = connect_and_open(*state, BOB, "w");
+	talk(&other, YIELDS("echo hello"),
+		RESULT("8", "{\"success\":false,*\"code\":\"FORBIDDEN\"*}"));
+	fake_client_close(&other);
+}
+
+/* What the configuration takes away is not given when its time comes. */
+static void test_a_reload_breaks_promises(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	talk(&client, YIELDS("hang"), NULL);
+	fake_service_reconfigure(*state, "[cloister]\n[tenant two]\nusers = 1002\nmanaged = yes\n");
+	background_reload(((struct fake_service *)*state)->service.config);
+	fake_service_pass(*state, 60);
+	assert_int_equal(background_count(NULL), 0);
+	fake_service_pass(*state, 30001);
+	talk(&client, NULL, RESULT("8", "{*\"ended_by\":\"timeout\"*}"));
+	fake_client_close(&client);
+}
+
+#define KEYED(rest) START("{\"key\":\"k\",\"command\":\"hang\"" rest "}")
+
+static void test_a_repeated_start(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+
+	start(&client, KEYED(""));
+	talk(&client, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
+	fake_client_close(&client);
+	client = connect_and_open(*state, ALICE, "w");
+	talk(&client, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
+	talk(&client, KEYED(",\"stdin\":true"), ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
+	talk(&client, KEYED(",\"env\":{\"A\":\"1\"}"), ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
+	talk(&client, START("{\"key\":\"k\",\"command\":\"other\"}"),
+		ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
+	talk(&client, START("{\"key\":\"k k\",\"command\":\"hang\"}"), WRONG("1", "key"));
+	assert_int_equal(background_count(NULL), 1);
+	/* The key of another workspace is another key. */
+	other = connect_and_open(*state, ALICE, "v");
+	start(&other, KEYED(""));
+	assert_int_equal(background_count(NULL), 2);
+	talk(&other, END(""), RESULT("5", "{*}"));
+	/* An ended one is still known by it. */
+	talk(&other, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
+	fake_client_close(&other);
+	fake_client_close(&client);
+}
+
+#define ATTACH(params) REQUEST("7", "session.attach", "{\"session\":\"#\"" params "}")
+#define DETACH         REQUEST("8", "session.detach", "{\"session\":\"#\"}")
+#define SENT(at, data)                 \
+	NOTIFICATION("session.output", \
+		"{\"session\":\"#\",\"at\":" at ",\"stream\":\"stdout\",\"data\":\"" data "\"}")
+#define SENT_ALL(next, end) \
+	NOTIFICATION("session.ended", "{\"session\":\"#\",\"next\":" next "," end "}")
+
+static void test_attached(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+
+	start(&client, START("{\"command\":\"say one|\"}"));
+	talk(&client, ATTACH(",\"after\":5"), ERROR("7", "-32602", "*\"next\":4}"));
+	talk(&client, ATTACH(""),
+		RESULT("7", "{\"state\":\"running\",\"next\":4}") "\n" SENT("0", "one\\n"));
+	talk(&client, ATTACH(""), WRONG("7", "attached"));
+	fake_workers_write("two");
+	talk(&client, NULL, SENT("4", "two"));
+	/* Two clients are sent the same, each from its cursor on. */
+	other = connect_and_open(*state, ALICE, "v");
+	talk(&other, ATTACH(",\"after\":7,\"encoding\":\"base64\""),
+		RESULT("7", "{\"state\":\"running\",\"next\":7}"));
+	fake_workers_write("3");
+	talk(&client, NULL, SENT("7", "3"));
+	talk(&other, NULL, SENT("7", "Mw=="));
+	talk(&other, DETACH, RESULT("8", "{\"detached\":true,\"next\":8}"));
+	talk(&other, DETACH, RESULT("8", "{\"detached\":false}"));
+	fake_client_close(&other);
+	other = connect_and_open(*state, BOB, "w");
+	talk(&other, ATTACH(""), ERROR("7", "-32000", NAMED("SESSION_NOT_FOUND")));
+	talk(&other, DETACH, ERROR("8", "-32000", NAMED("SESSION_NOT_FOUND")));
+	fake_client_close(&other);
+	talk(&client, SIGNAL("\"signal\":\"TERM\""),
+		"{*\"sent\":true*}\n" SENT_ALL("8", "\"lost_bytes\":0,\"end\":{*}"));
+	/* One that has ended: all of it, and the end. */
+	talk(&client, ATTACH(""),
+		RESULT("7", "{\"state\":\"ended\",\"next\":8}") "\n" SENT(
+			"0", "one\\ntwo3") "\n" SENT_ALL("8", "\"lost_bytes\":0,\"end\":{*}"));
+	talk(&client, DETACH, RESULT("8", "{\"detached\":false}"));
+	fake_client_close(&client);
+}
+
+/* Waiting is use, and ends: also a session that nobody has opened goes on for one who listens. */
+static void test_those_who_wait_use_it(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	other = connect_and_open(*state, ALICE, "v");
+	fake_client_close(&client);
+	talk(&other, ATTACH(""), RESULT("7", "{*}"));
+	for (int i = 0; i < 4; i++)
+		fake_service_pass(*state, 10L * 60 * 1000);
+	assert_int_equal(background_count(NULL), 1);
+	talk(&other, DETACH, RESULT("8", "{*}"));
+	fake_service_pass(*state, 14L * 60 * 1000);
+	assert_int_equal(background_count(NULL), 1);
+	fake_service_pass(*state, 60L * 1000 + 1);
+	assert_int_equal(background_count(NULL), 0);
+	fake_client_close(&other);
+}
+
+/* Those who wait for sessions do not keep workspaces from being opened. */
+static void test_many_wait(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	for (int i = 0; i < LIMIT_SESSION_WAITERS; i++)
+		talk(&client, READ(",\"wait_ms\":300000"), NULL);
+	talk(&client, READ(",\"wait_ms\":300000"), ERROR("2", "-32000", NAMED("BUSY")));
+	talk(&client, ATTACH(""), ERROR("7", "-32000", NAMED("BUSY")));
+	talk(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"v\"}"), RESULT("0", "{*}"));
+	fake_client_close(&client);
+}
+
 static void test_mistakes_are_named(void **state)
 {
 	static const struct {
@@ -373,6 +546,14 @@ static void test_mistakes_are_named(void **state)
 		{RESIZE("\"rows\":24,\"cols\":80"),
 			ERROR("7", "-32000", NAMED("SESSION_NOT_FOUND"))},
 		{END(",\"grace_ms\":60001"), WRONG("5", "grace_ms")},
+		{REQUEST("7", "session.attach", "{\"session\":\"#\",\"after\":-1}"),
+			WRONG("7", "after")},
+		{REQUEST("7", "session.attach", "{\"session\":\"#\",\"encoding\":\"no\"}"),
+			WRONG("7", "encoding")},
+		{REQUEST("8", "tool.call",
+			 "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"x\"},\"options\":"
+			 "{\"yield_ms\":1,\"stdin_stream\":true}}"),
+			WRONG("8", "yield_ms")},
 		{NOTIFICATION("session.start", "{\"command\":\"hang\"}"), NULL},
 		{NOTIFICATION("session.end", "{\"session\":\"#\"}"), NULL},
 	};
@@ -394,6 +575,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_host_that_tells_no_ports, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits_and_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_ends_them, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_calls_go_on, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_reload_breaks_promises, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_repeated_start, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_attached, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_those_who_wait_use_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),
 	};
 

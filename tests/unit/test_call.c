@@ -12,9 +12,67 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
+
+#define LIFETIME_MS 7200000 /* beyond every deadline of a call */
+
+/* What the heir of a call has learned. */
+static struct {
+	struct call *call;
+	char answer[128]; /* what the call was answered, when it was inherited */
+	char output[64];
+	bool ended;
+} heir;
+
+static void heir_output(void *context, enum command_stream stream, struct text data)
+{
+	size_t len = strlen(heir.output);
+
+	(void)context;
+	(void)stream;
+	snprintf(heir.output + len, sizeof(heir.output) - len, "%.*s", (int)data.len, data.data);
+}
+
+/* The end of the call, whether it was inherited or not. */
+static void heir_done(void *context, const struct observation *observation)
+{
+	struct fixture *f = context;
+
+	heir.ended = true;
+	if (!f->call)
+		return;
+	assert_string_equal(observation->apart ? "apart" : "", "apart");
+	on_done(f, observation);
+}
+
+static void inherit(void *context)
+{
+	struct fixture *f = context;
+
+	assert_null(f->call);
+	f->call = heir.call;
+	f->owner_left = false;
+	snprintf(heir.answer, sizeof(heir.answer), "%s", f->answer);
+	f->answer[0] = '\0';
+}
+
+/* The fixture is told the answer first, and then, as the heir, the end. */
+static void give_heir(struct fixture *f)
+{
+	const struct call_heir wanted = {
+		.owner = {.done = heir_done, .output = heir_output, .context = f},
+		.session = {"id", LIFETIME_MS, {0}},
+		.inherit = inherit,
+	};
+
+	memset(&heir, 0, sizeof(heir));
+	heir.call = f->call;
+	f->owner_left = f->call->state == CALL_RUNNING;
+	call_set_heir(f->call, &wanted);
+}
 
 /* Causes @event for a call of @kind in its present state. */
 static void cause(struct fixture *f, enum kind kind, enum call_event event)
@@ -48,6 +106,11 @@ static void cause(struct fixture *f, enum kind kind, enum call_event event)
 	case CALL_LOST:
 		lose(f);
 		break;
+	case CALL_YIELD:
+		give_heir(f);
+		timer_set(&f->call->yield_timer, 0);
+		fake_clock_pass(0);
+		break;
 	default:
 		assert_int_equal(event, CALL_SUMMED);
 		fake_egress_sum();
@@ -67,6 +130,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = IMPOSSIBLE,
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = IMPOSSIBLE,
 		},
 		[CALL_RUNNING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -76,6 +140,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = OK exit",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = " session = running",
 		},
 		[CALL_ENDING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -85,6 +150,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = " = ending",
 		},
 		[CALL_KILLED] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -94,6 +160,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = " = killed",
 		},
 		/* Its entry has left the workspace, whose processes say nothing more about it. */
 		[CALL_SUMMING] = {
@@ -104,6 +171,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = IMPOSSIBLE,
 			[CALL_LOST] = IMPOSSIBLE,
 			[CALL_SUMMED] = " = OK exit",
+			[CALL_YIELD] = " = summing",
 		},
 	},
 	[FILE_CALL] = {
@@ -115,6 +183,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = IMPOSSIBLE,
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = IMPOSSIBLE,
 		},
 		[CALL_RUNNING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -124,6 +193,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = OK exit",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = IMPOSSIBLE,
 		},
 		[CALL_ENDING] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -133,6 +203,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = IMPOSSIBLE,
 		},
 		[CALL_KILLED] = {
 			[CALL_BEGIN] = IMPOSSIBLE,
@@ -142,6 +213,7 @@ static const char *const expected[KINDS][CALL_STATES][CALL_EVENTS] = {
 			[CALL_FRAME] = " leave = CANCELLED admin",
 			[CALL_LOST] = " = WORKER_LOST worker_lost",
 			[CALL_SUMMED] = IMPOSSIBLE,
+			[CALL_YIELD] = IMPOSSIBLE,
 		},
 	},
 };
@@ -155,8 +227,10 @@ static void check_impossible(
 	if (call_acts[state][event] == call_impossible)
 		return;
 	assert_int_equal(kind, FILE_CALL);
-	assert_true(event == CALL_SILENT || event == CALL_OVERDUE);
-	assert_false(timer_is_set(event == CALL_SILENT ? &f->call->idle_timer : &f->call->timer));
+	assert_true(event == CALL_SILENT || event == CALL_OVERDUE || event == CALL_YIELD);
+	assert_false(timer_is_set(event == CALL_SILENT  ? &f->call->idle_timer
+				  : event == CALL_YIELD ? &f->call->yield_timer
+							: &f->call->timer));
 }
 
 static void test_every_event_in_every_state(void **state)
@@ -327,8 +401,6 @@ static void test_deaf_worker(void **state)
 	finish(f);
 }
 
-#define LIFETIME_MS 7200000 /* beyond every deadline of a call */
-
 static void start_session(struct fixture *f)
 {
 	struct call_request request = make_request(f, COMMAND);
@@ -418,6 +490,98 @@ static void test_little_time_for_the_worker(void **state)
 	fake_clock_pass(LIMIT_KILL_REPORT_MS);
 	assert_string_equal(outcome(f), " abandon = killed");
 	finish(f);
+}
+
+#define YIELD_MS 3000
+
+/* Starts a command with an heir, which begins when it has waited for @waited ms. */
+static void start_with_heir(struct fixture *f, int64_t waited)
+{
+	struct call_request request = make_request(f, COMMAND);
+
+	request.options.yield_ms = YIELD_MS;
+	f->workspace.heard = true;
+	start(f, request);
+	give_heir(f);
+	fake_clock_pass(waited);
+	begin(f);
+	assert_string_equal(outcome(f), " enter run body = running");
+}
+
+static void write_output(struct fixture *f, const char *text)
+{
+	assert_int_equal(write(f->workspace.fds[COMMAND_FD_STDOUT], text, strlen(text)),
+		(ssize_t)strlen(text));
+	assert_true(command_io_poll(f->call->io));
+}
+
+/* Counted from the beginning of the command, and once. */
+static void test_a_command_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	start_with_heir(f, QUEUE_MS - 1);
+	write_output(f, "one ");
+	f->owner_left = true;
+	fake_clock_pass(YIELD_MS - 1);
+	assert_string_equal(outcome(f), " = running");
+	assert_string_equal(heir.answer, "");
+	fake_clock_pass(1);
+	assert_string_equal(outcome(f), " session = running");
+	assert_string_equal(heir.answer, "OK yield");
+	assert_int_equal(f->wall_us, (QUEUE_MS - 1 + YIELD_MS) * 1000);
+	/* It counts as a session, and has its time. */
+	assert_int_equal(f->tenant->usage->calls, 0);
+	assert_int_equal(f->service.stats.calls[TOOL_RUN_COMMAND][TOOL_OK], 1);
+	assert_int_equal(f->service.stats.commands[ENDED_BY_YIELD], 1);
+	fake_clock_pass(IDLE_MS);
+	assert_string_equal(outcome(f), " = running");
+	/* All of its output is the heir's, each byte once. */
+	write_output(f, "two");
+	assert_string_equal(heir.output, "one two");
+	fake_clock_pass(LIFETIME_MS - QUEUE_MS + 1 - YIELD_MS - IDLE_MS);
+	assert_string_equal(outcome(f), " terminate = ending");
+	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
+	assert_string_equal(outcome(f), " leave = TIMEOUT lifetime");
+	assert_true(heir.ended);
+	assert_int_equal(f->service.stats.calls[TOOL_RUN_COMMAND][TOOL_TIMEOUT], 0);
+	finish(f);
+}
+
+/* A command that is over before, or is told to end, does not go on; its heir is told the end. */
+static void test_a_command_that_does_not_go_on(void **state)
+{
+	static const struct {
+		bool cancelled, disinherited;
+		const char *answer;
+	} rows[] = {
+		{false, false, " leave = OK exit"},
+		{true, false, " terminate leave = CANCELLED cancel"},
+		{false, true, " leave = OK exit"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		start_with_heir(f, 0);
+		write_output(f, "out");
+		f->owner_left = false;
+		fake_clock_pass(YIELD_MS - 1);
+		if (rows[i].cancelled)
+			call_cancel(f->call, ENDED_BY_CANCEL);
+		if (rows[i].disinherited)
+			call_set_heir(f->call, NULL);
+		fake_clock_pass(rows[i].cancelled || rows[i].disinherited ? 2 : 0);
+		assert_int_equal(end_command(f,
+					 (struct command_ended){
+						 .end = rows[i].cancelled ? COMMAND_END_TERMINATED
+									  : COMMAND_END_EXIT}),
+			0);
+		assert_string_equal(outcome(f), rows[i].answer);
+		assert_string_equal(heir.answer, "");
+		assert_int_equal(heir.ended, !rows[i].disinherited);
+		assert_string_equal(heir.output, "out");
+		finish(f);
+	}
 }
 
 static int send_signal(struct fixture *f, uint8_t number)
@@ -528,6 +692,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_deaf_worker, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_disowned, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_sessions_command, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_command_goes_on, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_command_that_does_not_go_on, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_time_to_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_little_time_for_the_worker, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

@@ -49,6 +49,7 @@ struct command {
 	struct terminal terminal; /* likewise */
 	struct command_init *init;
 	bool killed;
+	uint32_t signals[2];    /* a bit for each that came before it ran: for all, foreground */
 	int64_t look_at;        /* when it is looked at next, as now_ms(); 0: never */
 	struct input_wait wait; /* what the last look found */
 };
@@ -229,6 +230,15 @@ static int give_terminal(struct command *command, struct command_start *start)
 	return 0;
 }
 
+/* Sends those that came before the command ran. */
+static void send_early_signals(struct command *command)
+{
+	for (unsigned foreground = 0; foreground < 2; foreground++)
+		for (unsigned number = 1; command->signals[foreground] >> number; number++)
+			if (command->signals[foreground] >> number & 1)
+				command_init_signal(command->init, number, foreground);
+}
+
 static int start_command(struct command_table *table, struct command *command)
 {
 	struct command_start start = {
@@ -269,6 +279,7 @@ static int start_command(struct command_table *table, struct command *command)
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
 	command->state = COMMAND_RUNNING;
+	send_early_signals(command);
 	command->look_at =
 		command->run.input_wait_ms > 0 ? now_ms() + command->run.input_wait_ms : 0;
 	return 0;
@@ -399,7 +410,7 @@ static int terminate(struct command_table *table, struct command *command, int s
 	return 0;
 }
 
-/* A command whose text is not complete yet has nobody to send it to. */
+/* A command that does not run yet is sent it when it does; like a pending signal, once. */
 static int send_signal(struct command *command, struct text payload)
 {
 	struct command_signal message;
@@ -408,6 +419,8 @@ static int send_signal(struct command *command, struct text payload)
 		return -EBADMSG;
 	if (command->state == COMMAND_RUNNING)
 		command_init_signal(command->init, message.number, message.foreground);
+	else
+		command->signals[message.foreground] |= UINT32_C(1) << message.number;
 	return 0;
 }
 

@@ -77,6 +77,7 @@ export type EndedBy =
 	| "shutdown"
 	| "lifetime"
 	| "workspace_closed"
+	| "yield"
 	| "worker_lost";
 
 export type PatchOperation =
@@ -440,6 +441,12 @@ export interface RunCommandOutput {
 	timed_out: boolean;
 	ended_by: EndedBy;
 	duration_ms: number;
+	/** running: the command goes on as a session, and only the call has ended. */
+	state?: string | undefined;
+	/** The session as which it goes on. */
+	session?: string | undefined;
+	/** The cursor after the output so far. */
+	next?: number | undefined;
 	/** base64, if the call had this option. */
 	encoding?: string | undefined;
 }
@@ -618,6 +625,8 @@ export interface StartedSession {
 	lifetime_ms: number;
 	/** How much of its output is kept. */
 	output_bytes: number;
+	/** Whether it was started before with this key. */
+	replayed?: boolean | undefined;
 }
 
 /** Output of a session that one stream wrote. */
@@ -721,6 +730,8 @@ export interface CallOptions {
 	key_wait_ms?: number | undefined;
 	/** The key of an earlier call in the workspace whose result is needed no more. */
 	forget_key?: string | undefined;
+	/** A command that is not over after so long goes on as a session, and the call is answered. */
+	yield_ms?: number | undefined;
 	/** What a model is shown has at most so many bytes of each stream, file or list. */
 	max_output?: number | undefined;
 	/** message: the result is the message for the model's conversation. */
@@ -857,8 +868,9 @@ export abstract class Methods {
 	 * @param params.lifetime_ms At most so long; the tenant's limit holds too.
 	 * @param params.blocked_list false: the tenant's list of blocked commands is not applied.
 	 * @param params.output_bytes How much of its output is kept; default 1048576.
+	 * @param params.key The same start with it gets the same session.
 	 */
-	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; pty?: Record<string, unknown> | undefined; lifetime_ms?: number | undefined; blocked_list?: boolean | undefined; output_bytes?: number | undefined }): Promise<StartedSession> {
+	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; pty?: Record<string, unknown> | undefined; lifetime_ms?: number | undefined; blocked_list?: boolean | undefined; output_bytes?: number | undefined; key?: string | undefined }): Promise<StartedSession> {
 		return (await this.native("session.start", params)) as StartedSession;
 	}
 

@@ -83,6 +83,14 @@ void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 	note(workspace, "leave");
 }
 
+void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert_ptr_equal(workspace->entry, entry);
+	assert_true(entry->begun);
+	entry->class = CALL_CLASS_SESSION;
+	note(workspace, "session");
+}
+
 static void keep(struct workspace *workspace, uint64_t call, struct text payload)
 {
 	assert_non_null(workspace->entry);

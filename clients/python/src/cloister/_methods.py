@@ -139,7 +139,8 @@ class Methods:
     def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
                       env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
                       pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
-                      blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None) -> StartedSession:
+                      blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None,
+                      key: Optional[str] = None) -> StartedSession:
         """Starts a command that belongs to its workspace and goes on without this connection.
 
         name: A name for people.
@@ -149,10 +150,11 @@ class Methods:
         lifetime_ms: At most so long; the tenant's limit holds too.
         blocked_list: false: the tenant's list of blocked commands is not applied.
         output_bytes: How much of its output is kept; default 1048576.
+        key: The same start with it gets the same session.
         """
         result: StartedSession = self._native("session.start", {"command": command, "workspace": workspace, "name": name,
                                               "env": env, "stdin": stdin, "pty": pty, "lifetime_ms": lifetime_ms,
-                                              "blocked_list": blocked_list, "output_bytes": output_bytes})
+                                              "blocked_list": blocked_list, "output_bytes": output_bytes, "key": key})
         return result
 
     def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,
@@ -334,7 +336,8 @@ class AsyncMethods:
     async def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
                             env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
                             pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
-                            blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None) -> StartedSession:
+                            blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None,
+                            key: Optional[str] = None) -> StartedSession:
         """Starts a command that belongs to its workspace and goes on without this connection.
 
         name: A name for people.
@@ -344,11 +347,12 @@ class AsyncMethods:
         lifetime_ms: At most so long; the tenant's limit holds too.
         blocked_list: false: the tenant's list of blocked commands is not applied.
         output_bytes: How much of its output is kept; default 1048576.
+        key: The same start with it gets the same session.
         """
         result: StartedSession = await self._native("session.start", {"command": command, "workspace": workspace,
                                                     "name": name, "env": env, "stdin": stdin, "pty": pty,
                                                     "lifetime_ms": lifetime_ms, "blocked_list": blocked_list,
-                                                    "output_bytes": output_bytes})
+                                                    "output_bytes": output_bytes, "key": key})
         return result
 
     async def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,

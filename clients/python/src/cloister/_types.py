@@ -26,7 +26,7 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
                     "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
-                  "admin", "shutdown", "lifetime", "workspace_closed", "worker_lost"]
+                  "admin", "shutdown", "lifetime", "workspace_closed", "yield", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
@@ -436,6 +436,12 @@ class _RunCommandOutput(TypedDict):
 class RunCommandOutput(_RunCommandOutput, total=False):
     """A command that ran, whatever its exit status."""
 
+    #: running: the command goes on as a session, and only the call has ended.
+    state: str
+    #: The session as which it goes on.
+    session: str
+    #: The cursor after the output so far.
+    next: int
     #: base64, if the call had this option.
     encoding: str
 
@@ -643,9 +649,7 @@ class TerminalSize(TypedDict):
     cols: int
 
 
-class StartedSession(TypedDict):
-    """The result of session.start."""
-
+class _StartedSession(TypedDict):
     #: Its id.
     session: str
     name: Optional[str]
@@ -655,6 +659,13 @@ class StartedSession(TypedDict):
     lifetime_ms: int
     #: How much of its output is kept.
     output_bytes: int
+
+
+class StartedSession(_StartedSession, total=False):
+    """The result of session.start."""
+
+    #: Whether it was started before with this key.
+    replayed: bool
 
 
 class SessionChunk(TypedDict):
@@ -769,6 +780,8 @@ class CallOptions(TypedDict, total=False):
     key_wait_ms: int
     #: The key of an earlier call in the workspace whose result is needed no more.
     forget_key: str
+    #: A command that is not over after so long goes on as a session, and the call is answered.
+    yield_ms: int
     #: What a model is shown has at most so many bytes of each stream, file or list.
     max_output: int
     #: message: the result is the message for the model's conversation.

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: session.attach and session.detach. An attachment is a cursor in the output
+ * that is kept, and nothing of the output is kept for it: what its client can take is sent, and
+ * what has been cut off before that is counted. So a client that does not read costs its unread
+ * answers, which are bounded, and holds up neither the command nor others. The output is hostile
+ * bytes, the client is hostile too.
+ */
+#include "supervisor/agent/method_background_attach.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/output_chunks.h"
+#include "supervisor/background/background_use.h"
+#include "supervisor/background/background_wait.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/loop_share.h"
+#include "supervisor/schedule/unread.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define SLICE_BYTES    (64 * KIB) /* of output that are sent in one slice of the loop */
+#define SLICE_MESSAGES 64
+#define JSON_PER_BYTE  6 /* of a control character */
+
+struct attachment {
+	struct session_pending pending;
+	struct background_waiter waiter;
+	struct background *background;
+	struct output_reader reader;
+	struct loop_share_task send;
+	struct timer finish; /* a slice may not free its task */
+	bool watching;       /* counted in the client's session: more output is waited for */
+	bool ended;          /* the background session */
+};
+
+static void stop_watching(struct attachment *attachment)
+{
+	struct session *session = attachment->pending.session;
+
+	if (!attachment->watching)
+		return;
+	assert(session->n_watching > 0);
+	session->n_watching--;
+	attachment->watching = false;
+}
+
+static void leave(struct session_pending *pending)
+{
+	struct attachment *attachment = (struct attachment *)pending;
+
+	stop_watching(attachment);
+	background_stop_waiting(&attachment->waiter);
+	loop_share_cancel(&attachment->send);
+	timer_cancel(&attachment->finish);
+	LIST_UNLINK(pending, link);
+	assert(pending->session->n_pending > 0);
+	pending->session->n_pending--;
+	free(attachment);
+}
+
+static void send_soon(struct attachment *attachment)
+{
+	if (!attachment->pending.session->paused)
+		loop_share_wait(&attachment->send, session_share(attachment->pending.session));
+}
+
+static void resume(struct session_pending *pending)
+{
+	send_soon((struct attachment *)pending);
+}
+
+/* A reload may have taken the session from the client, who asks for nothing meanwhile. */
+static bool is_allowed(const struct attachment *attachment)
+{
+	struct session *session = attachment->pending.session;
+
+	if (session->config != session->service->config &&
+		session->endpoint->authorize(session) < 0)
+		return false;
+	return may_use_background(session, attachment->background);
+}
+
+/* Puts the beginning of the params of a notification. */
+static void put_session(const struct attachment *attachment, struct json_text *json)
+{
+	struct background_info info;
+
+	background_get_info(attachment->background, &info);
+	json_text_object_begin(json);
+	json_text_put(json, "session", info.id);
+}
+
+/* Sends bytes of one stream, from @at on. */
+static void send_chunk(struct attachment *attachment, uint64_t at, uint64_t last)
+{
+	struct output_reader *reader = &attachment->reader;
+	uint64_t lost = at - reader->after;
+	struct json_text json = json_text(attachment->pending.session->connection.output);
+
+	jsonrpc_notification_begin(&json, "session.output");
+	put_session(attachment, &json);
+	reader->after = output_put_chunk(reader, &json, at, last);
+	if (lost > 0)
+		json_text_put_number(&json, "lost_bytes", (int64_t)lost);
+	json_text_object_end(&json);
+	session_answer_end(attachment->pending.session, &json);
+}
+
+/* Returns how much may be sent now: as JSON it may be longer, and waits to be read. */
+static uint64_t room(const struct attachment *attachment, uint64_t sent)
+{
+	uint64_t room = unread_room(session_unread(attachment->pending.session)) / JSON_PER_BYTE;
+
+	return room < SLICE_BYTES - sent ? room : SLICE_BYTES - sent;
+}
+
+/* Sends one slice, as far as the client reads. Returns whether there is more to send. */
+static bool send_slice(struct attachment *attachment)
+{
+	const struct session *session = attachment->pending.session;
+	uint64_t first, last, sent = 0;
+
+	for (size_t i = 0; i < SLICE_MESSAGES && sent < SLICE_BYTES && !session->paused; i++) {
+		output_range(&attachment->reader, room(attachment, sent), &first, &last);
+		if (first == last)
+			break;
+		send_chunk(attachment, first, last);
+		sent += attachment->reader.after - first;
+	}
+	output_range(&attachment->reader, SLICE_BYTES, &first, &last);
+	return last > first;
+}
+
+static void on_send(void *context)
+{
+	struct attachment *attachment = context;
+	const bool allowed = is_allowed(attachment);
+
+	background_touch(attachment->background);
+	if (allowed && send_slice(attachment))
+		send_soon(attachment);
+	else if (!allowed || attachment->ended)
+		timer_set(&attachment->finish, 0);
+}
+
+/* Says that nothing more comes, and why, and how much of the output was not sent. */
+static void finish(struct attachment *attachment, bool allowed)
+{
+	const struct output_ring *ring = background_output(attachment->background);
+	struct background_info info;
+	struct json_text json = json_text(attachment->pending.session->connection.output);
+
+	jsonrpc_notification_begin(&json, "session.ended");
+	put_session(attachment, &json);
+	background_get_info(attachment->background, &info);
+	json_text_put_number(&json, "next", (int64_t)attachment->reader.after);
+	if (allowed) {
+		json_text_put_number(
+			&json, "lost_bytes", (int64_t)(ring->end - attachment->reader.after));
+		json_text_key(&json, "end");
+		json_text_raw(&json, info.end);
+	} else {
+		json_text_key(&json, "error");
+		json_text_object_begin(&json);
+		json_text_put(&json, "code", tool_error_name(TOOL_SESSION_NOT_FOUND));
+		json_text_put(&json, "message", tool_error_sentence(TOOL_SESSION_NOT_FOUND));
+		json_text_object_end(&json);
+	}
+	json_text_object_end(&json);
+	session_answer_end(attachment->pending.session, &json);
+	leave(&attachment->pending);
+}
+
+static void on_finish(void *context)
+{
+	struct attachment *attachment = context;
+
+	finish(attachment, attachment->ended && is_allowed(attachment));
+}
+
+static void on_output(void *context, unsigned stream, struct text data)
+{
+	(void)stream;
+	(void)data;
+	send_soon(context);
+}
+
+static void on_ended(void *context, bool forgotten)
+{
+	struct attachment *attachment = context;
+
+	attachment->ended = true;
+	if (forgotten) {
+		finish(attachment, is_allowed(attachment));
+		return;
+	}
+	/* A service that stops waits for it only while the client reads. */
+	if (!attachment->pending.session->paused)
+		stop_watching(attachment);
+	send_soon(attachment);
+}
+
+static struct attachment *find(const struct session *session, const struct background *background)
+{
+	struct session_pending *pending;
+
+	LIST_FOREACH (pending, &session->pending, link)
+		if (pending->leave == leave &&
+			((struct attachment *)pending)->background == background)
+			return (struct attachment *)pending;
+	return NULL;
+}
+
+/* Returns NULL if there is no room for one more. */
+static struct attachment *attach(
+	struct session *session, struct background *background, uint64_t after, bool base64)
+{
+	struct attachment *attachment = session_calls(session) < LIMIT_CALLS_PER_CONNECTION
+						? calloc(1, sizeof(*attachment))
+						: NULL;
+
+	if (!attachment)
+		return NULL;
+	attachment->waiter = (struct background_waiter){
+		.output = on_output, .ended = on_ended, .context = attachment};
+	if (background_wait(background, &attachment->waiter) < 0) {
+		free(attachment);
+		return NULL;
+	}
+	attachment->background = background;
+	attachment->reader = (struct output_reader){background, after, base64};
+	attachment->send = (struct loop_share_task){.act = on_send, .context = attachment};
+	timer_init(&attachment->finish, on_finish, attachment);
+	attachment->pending.session = session;
+	attachment->pending.leave = leave;
+	attachment->pending.resume = resume;
+	LIST_LINK_HEAD(&session->pending, &attachment->pending, link);
+	session->n_pending++;
+	attachment->watching = true;
+	session->n_watching++;
+	return attachment;
+}
+
+static void answer_attached(struct session *session, const struct jsonrpc_request *request,
+	const struct background_info *info, uint64_t next)
+{
+	struct json_text json;
+
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "state", background_state_name(info->state));
+	json_text_put_number(&json, "next", (int64_t)next);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+static void attach_to(struct session *session, const struct jsonrpc_request *request,
+	struct background *background, const struct output_reader *reader)
+{
+	const uint64_t next = background_output(background)->end;
+	struct attachment *attachment;
+	struct background_info info;
+
+	background_get_info(background, &info);
+	if (reader->after > next) {
+		answer_beyond(session, request,
+			"after is beyond the output; go on from next, the end of what was written",
+			next);
+		return;
+	}
+	if (find(session, background)) {
+		answer_wrong(session, request,
+			"This connection is attached to the session already; session.detach ends "
+			"that");
+		return;
+	}
+	attachment = attach(session, background, reader->after, reader->base64);
+	if (!attachment) {
+		session_answer_busy(session, request->id_text,
+			"Too many requests wait for this session or on this connection; wait for "
+			"an answer, or detach");
+		return;
+	}
+	attachment->ended = info.state == BACKGROUND_ENDED;
+	answer_attached(session, request, &info, next);
+	send_soon(attachment);
+}
+
+void method_session_attach(struct session *session, struct jsonrpc_request *request)
+{
+	struct output_reader reader = {0};
+	struct background *background;
+	const char *wrong = NULL;
+	int64_t after = 0;
+
+	if (request->notification)
+		return;
+	if (!number_param(request->params, "after", 0, INT64_MAX, &after))
+		wrong = "after must be a cursor: a number that is not negative";
+	else
+		wrong = base64_param(request->params, &reader.base64);
+	if (wrong) {
+		answer_wrong(session, request, wrong);
+		return;
+	}
+	reader.after = (uint64_t)after;
+	background = background_param(session, request);
+	if (background)
+		attach_to(session, request, background, &reader);
+}
+
+void method_session_detach(struct session *session, struct jsonrpc_request *request)
+{
+	struct background *background;
+	struct attachment *attachment;
+	struct json_text json;
+
+	if (request->notification)
+		return;
+	background = background_param(session, request);
+	if (!background)
+		return;
+	attachment = find(session, background);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put_bool(&json, "detached", attachment != NULL);
+	if (attachment)
+		json_text_put_number(&json, "next", (int64_t)attachment->reader.after);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	if (attachment)
+		leave(&attachment->pending);
+}

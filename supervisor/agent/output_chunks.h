@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* How the output of a session is given to a client: by session.read, and to one that is attached.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct background;
+struct json_text;
+
+struct output_reader {
+	const struct background *background;
+	uint64_t after; /* the cursor from which it is read */
+	bool base64;
+};
+
+/**
+ * Stores the cursors of the output that may be given now: from @ret_first, up to @max bytes. In
+ * UTF-8 it does not end within a character, unless there is nothing else to give and no more will
+ * come.
+ */
+void output_range(
+	const struct output_reader *reader, uint64_t max, uint64_t *ret_first, uint64_t *ret_last);
+
+/**
+ * Writes the bytes from @at, before @last, that are of one stream, as the members at, stream and
+ * data. Returns the cursor after them.
+ */
+uint64_t output_put_chunk(
+	const struct output_reader *reader, struct json_text *json, uint64_t at, uint64_t last);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * options.yield_ms of a command: its place among the sessions, which it may become one of, is its
+ * own from the beginning. So what was promised can be kept, and a refusal comes before anything is
+ * run.
+ */
+
+#include <stdbool.h>
+
+struct background;
+struct call;
+struct call_refusal;
+struct call_request;
+struct session;
+struct workspace;
+
+/** Whether there is no place for @request, with @ret_refusal filled in. False if it needs none. */
+bool tool_yield_refuses(const struct session *session, const struct workspace *workspace,
+	const struct call_request *request, struct call_refusal *ret_refusal);
+
+/**
+ * Takes the place, if @request needs one; otherwise stores NULL. Give it to tool_yield_keep().
+ * Returns 0 or -errno.
+ */
+int tool_yield_promise(const struct session *session, struct workspace *workspace,
+	const struct call_request *request, struct background **ret);
+
+/** The call with the place @later (NULL: none) has begun as @call, or (NULL) has not. */
+void tool_yield_keep(struct background *later, struct call *call);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Those that wait for what a background command writes, and for its end. One that is told may stop
+ * waiting, and so may others.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct background;
+
+/* Somebody who waits for output or the end. Set the callbacks and the context. */
+struct background_waiter {
+	LIST_ENTRY(background_waiter) link;
+	struct background *background; /* NULL: it does not wait */
+	/* @data is in the ring already. */
+	void (*output)(void *context, unsigned stream, struct text data);
+	/* It has ended. With @forgotten it is not there any more after this. */
+	void (*ended)(void *context, bool forgotten);
+	void *context;
+};
+
+/** Returns 0; -EUSERS if too many wait for it already. */
+int background_wait(struct background *background, struct background_waiter *waiter);
+void background_stop_waiting(struct background_waiter *waiter);
+
+/** Tell those that wait: of output, which is in the ring; of the end. */
+void background_tell_output(struct background *background, unsigned stream, struct text data);
+void background_tell_ended(struct background *background);
+
+/** It is forgotten: those that still search its output are answered now. */
+void background_tell_forgotten(struct background *background);
