@@ -277,7 +277,7 @@ def test_bytes_are_found_across_writes_and_streams(client, workspace):
     ("session.start", {"command": "x", "output_bytes": 1}, "output_bytes"),
     ("session.start", {"command": "x", "lifetime_ms": 0}, "lifetime_ms"),
     ("session.start", {"command": "x", "env": {"A B": "c"}}, "env"),
-    ("session.start", {"command": "x", "pty": {"rows": 1, "cols": 1}}, "pty"),
+    ("session.start", {"command": "x", "pty": {"rows": 0, "cols": 1}}, "pty"),
     ("session.read", {}, "session"),
     ("session.read", {"session": "x", "after": -1}, "after"),
     ("session.read", {"session": "x", "max_bytes": MIB + 1}, "max_bytes"),
