@@ -18,11 +18,14 @@ PATIENCE = 60
 
 
 class Terminal(Screen):
-    """A terminal whose modes are known from before the program."""
+    """A terminal whose modes are known from before the program: those that every new one has."""
 
     def __init__(self, *arguments, **keywords):
+        new = os.openpty()
+        self.before = termios.tcgetattr(new[0])
+        for each in new:
+            os.close(each)
         super().__init__(*arguments, **keywords)
-        self.before = self.modes()
 
     def modes(self):
         return termios.tcgetattr(self.fd)
