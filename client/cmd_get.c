@@ -125,6 +125,8 @@ static int take_kind(struct get *get, struct text record)
 		.bytes = invocation->max_size ? invocation->max_size : LIMIT_GET_BYTES,
 		.files = invocation->max_files ? invocation->max_files : LIMIT_GET_FILES,
 		.any_links = invocation->any_links,
+		/* In the workspace's own directory a command may have made the link. */
+		.no_link = !get->to,
 	};
 	char name[NAME_MAX + 1];
 	const char *last = last_name(get->path, name, sizeof(name));

@@ -78,10 +78,15 @@ int tree_extract_new(const char *directory, const struct tree_extract_limits *li
 		complain("%s: %s", directory, strerror(errno));
 		return -errno;
 	}
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(
+		directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (limits->no_link ? O_NOFOLLOW : 0));
 	if (fd < 0) {
-		complain("%s: %s", directory, strerror(errno));
-		return -errno;
+		int error = errno;
+
+		complain("%s: %s%s", directory, strerror(error),
+			limits->no_link ? "; name the directory to copy to: cloister get PATH DIR"
+					: "");
+		return -error;
 	}
 	tree = calloc(1, sizeof(*tree));
 	if (!tree) {

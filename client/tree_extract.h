@@ -18,6 +18,7 @@ struct tree_extract_limits {
 	uint64_t bytes; /* of all files together */
 	uint64_t files; /* entries of any kind */
 	bool any_links; /* also make links that lead out */
+	bool no_link;   /* the directory must not be a link itself */
 };
 
 struct tree_extract_result {
@@ -27,7 +28,7 @@ struct tree_extract_result {
 
 /**
  * Extracts into @directory, which is made if it does not exist. Returns 0, or -errno after printing
- * why.
+ * why: also -ENOTDIR if it is a link and must be none.
  */
 int tree_extract_new(const char *directory, const struct tree_extract_limits *limits,
 	struct tree_extract **ret_tree);

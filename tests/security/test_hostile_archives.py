@@ -224,6 +224,24 @@ def test_links_of_the_users_own_are_not_followed(target):
     assert not (target.into / "file").is_symlink() and (target.into / "file").read_bytes() == b"file"
 
 
+def test_a_link_that_a_command_planted_is_no_default_target(area):
+    """The user works in the workspace's own directory."""
+    project, outside = area.new_directory("project"), area.new_directory("outside")
+
+    def cloister(*words):
+        return area.private(project, *words, cwd=project)
+    plant = f"mkdir -p made/out && echo evil >made/out/keys && ln -s {outside} out"
+    assert cloister("exec", "--", "sh", "-c", plant).returncode == 0
+    done = cloister("get", "made/out")
+    assert done.returncode == 1 and b"cloister get PATH DIR" in done.stderr
+    assert os.listdir(outside) == []
+    # The user's own directory of that name, and a link that the user names, are targets.
+    (project / "out").rename(project / "link")
+    for words, place in ((["made/out"], project / "out"), (["made/out", "link"], outside)):
+        assert cloister("get", *words).returncode == 0
+        assert (place / "keys").read_text() == "evil\n"
+
+
 def test_links_that_lead_out_are_made_only_when_asked_for(target):
     links = [link("out", "../secret"), link("abs", "/etc/passwd"), link("in", "sub/x"), directory("sub"),
              link("sub/up", "../in")]
