@@ -744,16 +744,16 @@ def test_cloister_egress_that_ends_during_its_probes(user_place, times):
     with end, ending, contextlib.ExitStack() as stack, user_place.daemon.control() as control:
         egress = stack.enter_context(contextlib.closing(user_place.egress()))
         number = control.request("selftest")
-        served, begun, lost, refusals = set(), 0, 0, [b"first"]
+        served, begun, lost, refusals = set(), set(), 0, [b"first"]
         while len(served) < 2 or egress.cells:
             said, at, payload = egress.hear()
             if said == scripted_egress.OPEN and at not in served:
                 served.add(at)
                 serve_probes(egress.cells[at], end, refusals)
             elif said == scripted_egress.CALL and lost < times:
-                begun += 1
-                # Two commands set the place up.
-                if begun > 2:
+                # Two commands set the place up. A cloister-egress that comes again is told again of one that runs.
+                is_new, begun = payload[:8] not in begun, begun | {payload[:8]}
+                if is_new and len(begun) > 2:
                     lost += 1
                     egress.close()
                     assert procfs.eventually(lambda: user_place.daemon.log().count("the connection to cloister-egress has ended") == lost)
@@ -767,7 +767,7 @@ def test_cloister_egress_that_ends_during_its_probes(user_place, times):
     told = {(probe["result"], probe["answer"].split()[-1]) for probe in batch}
     assert len(batch) == 8
     # The first of its targets has this word, which no policy says, where the probe looks at words.
-    assert told == {("failed", "second"), ("passed", "refused")} if times == 1 else {("skipped", "ended")}, batch
+    assert told == ({("failed", "second"), ("passed", "refused")} if times == 1 else {("skipped", "ended")}), batch
     assert not [probe for probe in report["probes"] if probe["answer"].endswith("first")], report
     if times == 2:
         assert procfs.eventually(lambda: "cloister-egress has ended again during its probes" in user_place.daemon.log())
