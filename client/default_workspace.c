@@ -33,6 +33,7 @@ static const char *const private_paths[] = {
 	".config/opencode",
 	".local/share/opencode",
 	".config/zed",
+	".config/cloister",
 	".cline",
 };
 

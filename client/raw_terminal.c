@@ -75,10 +75,14 @@ int raw_terminal_enter(void)
 
 void raw_terminal_leave(bool reset)
 {
+	ssize_t r = 0;
+
 	if (!is_raw)
 		return;
 	is_raw = 0;
-	if (reset && write(STDOUT_FILENO, reset_sequences, strlen(reset_sequences)) < 0)
-		reset = false; /* the terminal is gone */
+	/* Both fail if the terminal is gone, and nothing is left to reset then. */
+	if (reset)
+		r = write(STDOUT_FILENO, reset_sequences, strlen(reset_sequences));
+	(void)r;
 	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }

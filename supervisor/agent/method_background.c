@@ -248,7 +248,7 @@ static enum tool_error refused_now(const struct session *session, const struct w
  * with cloisterd. Returns whether the request has been answered, because the key is known.
  */
 static bool is_repeated(struct session *session, const struct jsonrpc_request *request,
-	const struct workspace *workspace, struct call_request *call, struct start *start)
+	const struct workspace *workspace, struct call_request *call, const struct start *start)
 {
 	struct background *background;
 
@@ -259,7 +259,6 @@ static bool is_repeated(struct session *session, const struct jsonrpc_request *r
 		return true;
 	}
 	call->options.key = (struct text){NULL, 0};
-	start->wish.key = &call->key;
 	background = background_find_key(call->key.id);
 	if (!background)
 		return false;
@@ -279,6 +278,8 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 	struct call_refusal refusal = {0};
 	struct call_request call_request;
 	struct background *background;
+	bool has_key;
+	int r;
 
 	if (call_request_read(start->call, session->request_left, workspace_visible(workspace),
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
@@ -286,6 +287,7 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 		call_refusal_done(&refusal);
 		return;
 	}
+	has_key = call_request.options.key.data;
 	if (is_repeated(session, request, workspace, &call_request, start)) {
 		call_request_done(&call_request);
 		return;
@@ -301,8 +303,10 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 	call_request.gid = session->peer.gid;
 	call_request.pid = session->peer.pid;
 	call_request.memory += session->request_bytes;
-	if (background_start(
-		    session->service, workspace, &call_request, &start->wish, &background) < 0)
+	start->wish.key = has_key ? &call_request.key : NULL;
+	r = background_start(session->service, workspace, &call_request, &start->wish, &background);
+	start->wish.key = NULL;
+	if (r < 0)
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else
 		answer_started(session, request, background, false);

@@ -523,6 +523,7 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct call_refusal refusal = {0};
 	struct call_request call_request;
 	struct workspace *workspace = NULL;
+	bool refused;
 
 	if (request->id_text && session_find_call(session, request->id_text)) {
 		agent_call_refused(session, NULL, NULL, "INVALID_REQUEST", NULL);
@@ -536,17 +537,18 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	if (call_request_read(params, session->request_left, workspace_visible(workspace),
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
 		tool_call_refuse(session, request, workspace, reply, &refusal);
-	} else if (is_refused(session, &call_request, &refusal)) {
-		call_request_done(&call_request);
-		tool_call_refuse(session, request, workspace, reply, &refusal);
-	} else if (!take_key(session, request, workspace, &call_request, reply, &refusal)) {
-		; /* it has been answered */
-	} else if (tool_yield_refuses(session, workspace, &call_request, &refusal)) {
+		goto done;
+	}
+	refused = is_refused(session, &call_request, &refusal);
+	if (!refused && !take_key(session, request, workspace, &call_request, reply, &refusal))
+		goto done; /* it has been answered */
+	if (refused || tool_yield_refuses(session, workspace, &call_request, &refusal)) {
 		call_request_done(&call_request);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else {
 		start(session, request, workspace, &call_request, reply);
 	}
+done:
 	workspace_release(workspace);
 out:
 	session_reply_done(reply);

@@ -16,7 +16,8 @@ pytestmark = user_mode_only
 REFUSED, EXEC_FAILED = 3, 125  # cloister(1), EXIT STATUS
 NAME_IT = "or name the workspace: --workspace DIR"
 PRIVATE = [".ssh/", ".gnupg/", ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
-           ".gemini/google_accounts.json", ".config/opencode/", ".local/share/opencode/", ".config/zed/", ".cline/"]
+           ".gemini/google_accounts.json", ".config/opencode/", ".local/share/opencode/", ".config/zed/", ".cline/",
+           ".config/cloister/"]
 
 
 class Person:
