@@ -26,7 +26,8 @@
 
 #define SLICE_BYTES    (64 * KIB) /* of output that are sent in one slice of the loop */
 #define SLICE_MESSAGES 64
-#define JSON_PER_BYTE  6 /* of a control character */
+#define JSON_PER_BYTE  6         /* of a control character */
+#define ROOM_LEAST     (4 * KIB) /* that a connection that reads always has */
 
 struct attachment {
 	struct session_pending pending;
@@ -117,6 +118,9 @@ static uint64_t room(const struct attachment *attachment, uint64_t sent)
 {
 	uint64_t room = unread_room(session_unread(attachment->pending.session)) / JSON_PER_BYTE;
 
+	/* Without room nothing would be sent, and it would be tried again at once. */
+	if (room < ROOM_LEAST)
+		room = ROOM_LEAST;
 	return room < SLICE_BYTES - sent ? room : SLICE_BYTES - sent;
 }
 

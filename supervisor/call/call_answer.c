@@ -155,6 +155,9 @@ int call_go_on(struct call *call, const struct call_event_data *data)
 	const struct call_heir heir = call->heir;
 
 	(void)data;
+	/* It keeps what is left of the time for the end of the service, which sessions have not. */
+	if (call->service->shutting_down)
+		return 0;
 	answer_going_on(call, heir.session.id);
 	leave_owner(call);
 	call->heir = (struct call_heir){0};
@@ -299,7 +302,8 @@ static int let_begin(struct call *call, const struct channel_frame *frame)
 {
 	struct command_held held;
 
-	if ((call->network.address == 0 && !call->request.session.id) ||
+	if ((call->network.address == 0 && !call->request.session.id &&
+		    call->request.options.yield_ms == 0) ||
 		call->network.cgroup != 0 || command_held_get(frame->payload, &held) < 0)
 		return -EBADMSG;
 	egress_use_cgroup(&call->network, held.cgroup);

@@ -194,7 +194,8 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.has_gate = fds[COMMAND_FD_GATE] >= 0,
 		.limits = limits_of_command(&request->tenant->limits),
 		.no_network = use->address == 0,
-		.tells_cgroup = use->address != 0 || request->session.id != NULL,
+		.tells_cgroup = use->address != 0 || request->session.id != NULL ||
+				request->options.yield_ms > 0,
 		.input_wait_ms = request->options.stdin_stream
 					 ? 0
 					 : (uint32_t)request->tenant->limits.input_wait_ms,

@@ -14,7 +14,8 @@
 	(8 * KIB) /* a running command, with the least that is kept of its output */
 #define MEMORY_WORKSPACE_BYTES (4 * KIB)
 /* A session that has ended: its end, of which the command is most, and those that search it. */
-#define MEMORY_SESSION_KEPT_BYTES (8ULL * LIMIT_SESSION_SHOWN_BYTES + LIMIT_SESSION_WAITERS * 4ULL * KIB)
+#define MEMORY_SESSION_KEPT_BYTES \
+	(8ULL * LIMIT_SESSION_SHOWN_BYTES + LIMIT_SESSION_WAITERS * 4ULL * KIB)
 /* A session that runs: the parts of its input, besides their bytes, which requests count. */
 #define MEMORY_SESSION_BYTES (MEMORY_COMMAND_BYTES + LIMIT_SESSION_INPUTS * 128ULL)
 

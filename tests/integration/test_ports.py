@@ -107,6 +107,11 @@ def test_a_port_is_its_sessions_where_cgroups_are_delegated(delegation, start_da
         wait_for(client, second, 5002)
         assert until(client, first, 5002, wait_ms=200)["met"] is None
         assert procfs.eventually(lambda: (listed(client, first), listed(client, second)) == ([5001], [5002]))
+        third = client.call("tool.call", {  # a call that goes on as a session
+            "tool": "run_command", "arguments": {"command": python(LISTEN, "127.0.0.1", 5003)},
+            "options": {"yield_ms": 100}})["output"]["session"]
+        wait_for(client, third, 5003)
+        assert procfs.eventually(lambda: listed(client, third) == [5003])
 
 
 @pytest.mark.skipif(DELEGATED, reason="every daemon has a cgroup")

@@ -467,6 +467,27 @@ static void test_attached(void **state)
 	fake_client_close(&client);
 }
 
+/* A client that reads gets its output, also if the tenant's others leave no room. */
+static void test_attached_without_room(void **state)
+{
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct service *service = *state;
+	struct unread_account others;
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	talk(&client, ATTACH(""), RESULT("7", "{\"state\":\"running\",\"next\":0}"));
+	assert_string_equal(service->config->tenants[0]->name, "one");
+	unread_open(&others, &service->unread);
+	unread_move(&others, service->config->tenants[0]->usage);
+	unread_count(&others, LIMIT_UNREAD_BYTES);
+	assert_int_equal(unread_room(&others), 0);
+	fake_workers_write("one");
+	talk(&client, NULL, SENT("0", "one"));
+	unread_count(&others, -(int64_t)LIMIT_UNREAD_BYTES);
+	unread_close(&others);
+	fake_client_close(&client);
+}
+
 /* Waiting is use, and ends: also a session that nobody has opened goes on for one who listens. */
 static void test_those_who_wait_use_it(void **state)
 {
@@ -579,6 +600,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_reload_breaks_promises, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_repeated_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_attached, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_attached_without_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_those_who_wait_use_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),

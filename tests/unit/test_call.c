@@ -548,16 +548,18 @@ static void test_a_command_goes_on(void **state)
 	finish(f);
 }
 
-/* A command that is over before, or is told to end, does not go on; its heir is told the end. */
+/* A command that is over before, or is told to end, or whose service is about to end, does not go
+ * on; its heir is told the end. */
 static void test_a_command_that_does_not_go_on(void **state)
 {
 	static const struct {
-		bool cancelled, disinherited;
+		bool cancelled, disinherited, shutting_down;
 		const char *answer;
 	} rows[] = {
-		{false, false, " leave = OK exit"},
-		{true, false, " terminate leave = CANCELLED cancel"},
-		{false, true, " leave = OK exit"},
+		{false, false, false, " leave = OK exit"},
+		{true, false, false, " terminate leave = CANCELLED cancel"},
+		{false, true, false, " leave = OK exit"},
+		{false, false, true, " leave = OK exit"},
 	};
 	struct fixture *f = *state;
 
@@ -570,7 +572,9 @@ static void test_a_command_that_does_not_go_on(void **state)
 			call_cancel(f->call, ENDED_BY_CANCEL);
 		if (rows[i].disinherited)
 			call_set_heir(f->call, NULL);
-		fake_clock_pass(rows[i].cancelled || rows[i].disinherited ? 2 : 0);
+		f->service.shutting_down = rows[i].shutting_down;
+		fake_clock_pass(i > 0 ? 2 : 0);
+		f->service.shutting_down = false;
 		assert_int_equal(end_command(f,
 					 (struct command_ended){
 						 .end = rows[i].cancelled ? COMMAND_END_TERMINATED
