@@ -48,9 +48,9 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,
-                has_gate=0, rows=0, cols=0):
-    return struct.pack("=IIBBQIIBBII", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
-                       rows, cols)
+                has_gate=0, rows=0, cols=0, tells_cgroup=0):
+    return struct.pack("=IIBBQIIBBIIB", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
+                       rows, cols, tells_cgroup)
 
 
 def command_held(cgroup=1):

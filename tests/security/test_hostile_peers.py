@@ -466,7 +466,8 @@ wait()"""
         liar = Liar(daemon, **{process: lie}).open()
         assert liar.notes() == ["32", "88"]  # EPIPE, ENOTSOCK
         made = set(procfs.fds(daemon.pid).values()) - set(before.values())
-        assert sum("socket" in target for target in made) == 3  # the connection and two sockets to processes
+        # The connection, two sockets to processes, and the one that tells which ports listen.
+        assert sum("socket" in target for target in made) == 4
         liar.close()
 
 

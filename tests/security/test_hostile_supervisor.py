@@ -28,7 +28,9 @@ class Cell:
         self.files_up, files_up = os.pipe()
         fds = [root, worker_down.fileno(), worker_up, files_down.fileno(), files_up]
         socket.send_fds(supervisor.channel, [frame(SPAWNER_OPEN, 7, spawner_open(), fds=len(fds))], fds)
-        kind, call, payload, self.pidfds = supervisor.answers.next()
+        # Two pidfds, and a socket that tells which ports listen in the cell's network namespace.
+        kind, call, payload, (*self.pidfds, ports) = supervisor.answers.next()
+        os.close(ports)
         assert (kind, call, payload, len(self.pidfds)) == (SPAWNER_OPENED, 7, b"", 2), payload
         for fd in (root, worker_up, files_up):
             os.close(fd)
