@@ -89,10 +89,10 @@ def test_descriptors_of_cloisterd(start_daemon):
     # Pipes for the loop's signals, for the spawner's log, for supervisor/base/fd_closer.c on kernels without
     # SO_PASSRIGHTS, and those made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
-    # The two listening sockets, the client, the spawner's channel, and eight duplicates of that: reserved for the
-    # descriptors of its answers.
+    # The two listening sockets, the client, the spawner's channel, and nine duplicates of that: reserved for the
+    # descriptors of its answers. The journal's thread wakes the loop by the eventfd.
     journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
-    assert count == {"socket": 12, "anon_inode:[eventpoll]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+    assert count == {"socket": 13, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
                      "/proc/loadavg": 1, **journal}
 
     path = daemon.new_workspace(client)
@@ -104,7 +104,8 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert pidfds == 2
     # Without configured roots, user mode looks directories up from /, which stays open.
     everything = {} if daemon.system else {"/": 1}
-    assert others == {"socket": 2, "pipe": 2, str(path): 1, **everything}
+    # The third socket tells which ports listen in the cell.
+    assert others == {"socket": 3, "pipe": 2, str(path): 1, **everything}
 
     number = client.begin("run_command", {"command": "touch begun; sleep 600", "timeout_ms": 600000})
     assert procfs.eventually((path / "begun").exists)
