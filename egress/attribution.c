@@ -4,20 +4,19 @@
  * accepted socket has the cgroup of its listener. sock_diag(7)
  */
 #include "common/cleanup.h"
+#include "common/sock_diag.h"
 #include "egress/egress.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #define CALL_NETWORK 0x7f400000U /* 127.64.0.0/16 */
 #define CALL_MASK    0xffff0000U
-#define CGROUP_ID    21 /* INET_DIAG_CGROUP_ID, Linux 5.8 */
 
 /* The states of a client's end that has been connected. */
 #define CONNECTED                                                            \
@@ -61,8 +60,6 @@ static bool read_answer(
 	const struct nlmsghdr *header, size_t n, uint32_t asked, struct witness *ret)
 {
 	const struct inet_diag_msg *message = NLMSG_DATA(header);
-	const struct rtattr *attribute;
-	size_t left;
 
 	if (n < sizeof(*header) || !NLMSG_OK(header, n) || header->nlmsg_seq != asked ||
 		header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
@@ -70,13 +67,8 @@ static bool read_answer(
 		return false;
 	*ret = (struct witness){.state = message->idiag_state,
 		.from = message->id.idiag_sport,
-		.to = message->id.idiag_dport};
-	left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*message));
-	for (attribute = (const void *)(message + 1); RTA_OK(attribute, left);
-		attribute = RTA_NEXT(attribute, left))
-		if (attribute->rta_type == CGROUP_ID &&
-			RTA_PAYLOAD(attribute) == sizeof(ret->cgroup))
-			memcpy(&ret->cgroup, RTA_DATA(attribute), sizeof(ret->cgroup));
+		.to = message->id.idiag_dport,
+		.cgroup = sock_diag_cgroup(header)};
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include "supervisor/workspace/listening.h"
 
 #include "common/cleanup.h"
+#include "common/sock_diag.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -10,7 +11,6 @@
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CGROUP_ID   21         /* INET_DIAG_CGROUP_ID, Linux 5.8 */
 #define PIECE_BYTES (32 * KIB) /* the kernel's largest piece of a list */
 #define KNOWN       16         /* ports whose answers are kept */
 #define READS       8          /* of one question: pieces of a list may come before its answer */
@@ -107,20 +106,13 @@ static bool send_question(struct listening *listening, uint8_t family, uint16_t 
 static bool read_witness(const struct nlmsghdr *header, struct witness *ret)
 {
 	const struct inet_diag_msg *message = NLMSG_DATA(header);
-	const struct rtattr *attribute;
-	size_t left;
 
 	if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
 		header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)) ||
 		message->idiag_state != TCP_LISTEN)
 		return false;
-	*ret = (struct witness){.port = ntohs(message->id.idiag_sport)};
-	left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*message));
-	for (attribute = (const void *)(message + 1); RTA_OK(attribute, left);
-		attribute = RTA_NEXT(attribute, left))
-		if (attribute->rta_type == CGROUP_ID &&
-			RTA_PAYLOAD(attribute) == sizeof(ret->cgroup))
-			memcpy(&ret->cgroup, RTA_DATA(attribute), sizeof(ret->cgroup));
+	*ret = (struct witness){
+		.port = ntohs(message->id.idiag_sport), .cgroup = sock_diag_cgroup(header)};
 	return true;
 }
 

@@ -11,11 +11,11 @@ import shlex
 import socket
 import ssl
 import subprocess
-import threading
 
 import egress
 import procfs
 import pytest
+import web_hosts
 from cloister_client import acting_as
 from daemon import AM_ROOT, Account
 
@@ -52,34 +52,21 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
                 self.connection.unwrap()
 
 
-class Hosts:
+class Hosts(web_hosts.WebHosts):
     """A DNS server, and an address at which ports 80 and 443 are served."""
 
     def __init__(self, area):
         self.root = area.new_directory()
         with acting_as(area.account.uid, area.account.gid):
             (self.root / "page").write_text("from the host")
-        address = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"
-        self.names = egress.Names(dict.fromkeys(("open.test", "a.open.test", "closed.open.test", "no.test"), [address]))
         key, self.certificate = self.root / "key.pem", self.root / "ca.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=open.test",
                         "-addext", "subjectAltName=DNS:open.test,DNS:*.open.test"], check=True, capture_output=True)
-        self.servers = []
-        for port in (80, 443):
-            server = http.server.ThreadingHTTPServer((address, port), functools.partial(Quiet, directory=self.root))
-            if port == 443:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                context.load_cert_chain(self.certificate, key)
-                server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            self.servers.append(server)
-
-    def close(self):
-        for server in self.servers:
-            server.shutdown()
-            server.server_close()
-        self.names.close()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, key)
+        super().__init__(77, ("open.test", "a.open.test", "closed.open.test", "no.test"),
+                         functools.partial(Quiet, directory=self.root), context)
 
 
 @pytest.fixture(scope="module")

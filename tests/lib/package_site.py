@@ -15,11 +15,10 @@ import shutil
 import struct
 import subprocess
 import tarfile
-import threading
 import zipfile
 
 import authority
-import egress
+import web_hosts
 from cloister_client import acting_as
 
 TEXT = b"from the host"
@@ -152,7 +151,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(struct.pack("BB", 0x81, len(text)) + text)
 
 
-class Site:
+class Site(web_hosts.WebHosts):
     """The servers, and the DNS server that knows them as open.test and a.open.test."""
 
     def __init__(self, area):
@@ -169,20 +168,7 @@ class Site:
             fill_cargo(self.root, "https://a.open.test")
             fill_go(self.root)
             fill_maven(self.root)
-        address = f"127.78.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"
-        self.names = egress.Names(dict.fromkeys(("open.test", "a.open.test", "no.test"), [address]))
         made = authority.Authority(self.root / "ca")
-        self.certificate, context = made.certificate, made.context("a.open.test")
-        self.servers = []
-        for port in (80, 443):
-            server = http.server.ThreadingHTTPServer((address, port), functools.partial(Handler, directory=self.root))
-            if port == 443:
-                server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            self.servers.append(server)
-
-    def close(self):
-        for server in self.servers:
-            server.shutdown()
-            server.server_close()
-        self.names.close()
+        self.certificate = made.certificate
+        super().__init__(78, ("open.test", "a.open.test", "no.test"), functools.partial(Handler, directory=self.root),
+                         made.context("a.open.test"))

@@ -187,6 +187,21 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
  * Disk errors have codes of their own, the old content stays, and only durable writes wait for the
  * disk.
  */
+/* Forks: a filter cannot be taken off. Returns false in the parent when the child has exited with
+ * 0. */
+static bool is_child(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		return true;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return false;
+}
+
 static void test_disk_errors(void **state)
 {
 	static const struct broken_case cases[] = {
@@ -214,16 +229,9 @@ static void test_disk_errors(void **state)
 	const struct fixture *fixture = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int status;
-		pid_t pid;
-
 		put_file(fixture->ws, "file", "old");
-		pid = fork();
-		assert_true(pid >= 0);
-		if (pid == 0)
+		if (is_child())
 			_exit(write_broken(fixture, &cases[i]));
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
 		assert_string_equal(
 			get_file(fixture->ws, "file"), cases[i].error == TOOL_OK ? "new" : "old");
 		assert_int_equal(count_entries(fixture->ws), 1);
@@ -298,16 +306,9 @@ static void test_what_is_found_is_on_the_disk(void **state)
 	const struct fixture *fixture = *state;
 
 	for (unsigned kind = 0; kind < 3; kind++) {
-		int status;
-		pid_t pid;
-
 		put_file(fixture->ws, "file", "old");
-		pid = fork();
-		assert_true(pid >= 0);
-		if (pid == 0)
+		if (is_child())
 			_exit(hold_broken(fixture, kind));
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
 		assert_string_equal(get_file(fixture->ws, "file"), "old");
 	}
 }
