@@ -220,13 +220,17 @@ class Names:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(address)
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
 
     def _serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                question, client = self.socket.recvfrom(2048)
-                self.socket.sendto(self._answer(question), client)
+        while True:
+            question, client = self.socket.recvfrom(2048)
+            if not client:
+                return  # close() has shut it down
+            if len(question) > 12:
+                with contextlib.suppress(OSError):
+                    self.socket.sendto(self._answer(question), client)
 
     def _answer(self, question):
         labels, at = [], 12
@@ -252,6 +256,11 @@ class Names:
         return None
 
     def close(self):
+        # A signal restarts a system call that waits, as acting_as() does in every thread: with the number of the
+        # descriptor, which may be another socket's by then. So the thread ends first.
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
         self.socket.close()
 
 
@@ -262,7 +271,8 @@ class Host:
         self.serve, self.connections = serve, 0
         self.listener = socket.create_server((address, port), backlog=4096)
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
 
     def _accept(self):
         with contextlib.suppress(OSError):
@@ -278,6 +288,7 @@ class Host:
     def close(self):
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()  # see Names.close()
         self.listener.close()
 
 

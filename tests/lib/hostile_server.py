@@ -16,7 +16,8 @@ class HostileServer:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
 
     def _accept(self):
         with contextlib.suppress(OSError):
@@ -41,6 +42,7 @@ class HostileServer:
     def close(self):
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()  # before its descriptor's number is another's: egress.Names.close()
         self.listener.close()
 
 
