@@ -10,6 +10,7 @@
 #include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_held.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_needs.h"
@@ -123,113 +124,6 @@ void call_tell_refused(const struct service *service, const struct refused *refu
 			service->observers[i].refused(service->observers[i].context, refused);
 }
 
-static void on_moved(void *context)
-{
-	struct call *call = context;
-
-	if (timer_is_set(&call->idle_timer) && call->state == CALL_RUNNING)
-		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
-}
-
-static void on_input_taken(void *context, const char *label, size_t taken, bool closed)
-{
-	struct call *call = context;
-
-	if (call->owner.input_taken)
-		call->owner.input_taken(call->owner.context, label, taken, closed);
-}
-
-/* Keeps the input that comes, also while the call waits in a queue. Returns 0 or -ENOMEM. */
-static int make_input(struct call *call)
-{
-	struct command_input_owner owner = {on_input_taken, on_moved, call};
-	const struct call_options *options = &call->request.options;
-
-	return call_is_command(call) && (options->input.data || options->stdin_stream)
-		       ? command_input_new(
-				 call->service, call->request.tenant->usage, &owner, &call->input)
-		       : 0;
-}
-
-static void on_output(void *context, enum command_stream stream, struct text data)
-{
-	struct call *call = context;
-
-	on_moved(call);
-	if (call->heir.inherit)
-		call->heir.owner.output(call->heir.owner.context, stream, data);
-	if (call->owner.output && call->request.options.stream)
-		call->owner.output(call->owner.context, stream, data);
-}
-
-static void on_output_limit(void *context)
-{
-	call_cancel(context, ENDED_BY_OUTPUT_LIMIT);
-}
-
-/* Makes the command's pipes and stores the command's ends. Returns 0 or -errno. */
-static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
-{
-	struct command_io_owner owner = {on_output, on_output_limit, call};
-	const struct call_options *options = &call->request.options;
-	const uint64_t shown = call->request.shown.bytes,
-		       kept = call->request.tenant->limits.output_kept_bytes;
-	struct command_io_limits limits = {shown > 0 && shown < kept ? shown : kept,
-		call->request.tenant->limits.output_total_bytes, call->room.account,
-		&call->request.tenant->usage->share, options->stream, shown > 0};
-	int r;
-
-	/* The client gets all output at its own pace; only the deadline bounds it. */
-	if (!options->keep_output)
-		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
-			call->room.account, &call->request.tenant->usage->share, options->stream,
-			shown > 0};
-	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
-	if (r < 0 || !call->input)
-		return r;
-	r = command_input_begin(
-		call->input, options->input, !options->stdin_stream, &ret_fds[COMMAND_FD_STDIN]);
-	if (r < 0) {
-		close_fd(&ret_fds[COMMAND_FD_STDOUT]);
-		close_fd(&ret_fds[COMMAND_FD_STDERR]);
-	}
-	return r;
-}
-
-/* With a @gate, which it takes, the command waits there; -1: there is none. */
-static int begin_command(struct call *call, int gate)
-{
-	int64_t idle_ms = call->request.options.idle_timeout_ms;
-	int fds[COMMAND_FDS] = {-1, -1, -1, gate};
-	int r = make_pipes(call, fds);
-
-	if (r < 0) {
-		close_fd(&gate);
-		return r;
-	}
-	if (call->paused)
-		command_io_pause(call->io);
-	if (idle_ms > 0)
-		timer_set(&call->idle_timer, idle_ms);
-	workspace_begin_use(call->workspace, &call->network, call->entry.call);
-	return call_send_command(
-		call->workspace, call->entry.call, &call->request, &call->network, fds);
-}
-
-static int begin_files(struct call *call)
-{
-	const struct call_request *request = &call->request;
-	int r = call_result_begin(&call->result, request);
-
-	if (r == 0)
-		r = call_send_files(call->workspace, call->entry.call, request);
-	if (r < 0)
-		return r;
-	call->sent = request->large < request->memory ? request->large : request->memory;
-	service_account(call->service, NULL, -(int64_t)call->sent);
-	return 0;
-}
-
 /* Returns how long the call may wait in a queue, in milliseconds. */
 static int64_t wait_ms(const struct call_request *request)
 {
@@ -268,7 +162,7 @@ static void set_times(struct call *call)
 /* Sends the request to its process, with a @gate for a command. */
 static int run(struct call *call, int gate)
 {
-	int r = call_is_command(call) ? begin_command(call, gate) : begin_files(call);
+	int r = call_is_command(call) ? call_begin_command(call, gate) : call_begin_files(call);
 
 	call->state = CALL_RUNNING;
 	/* It waits for its record as long as for its turn. */
@@ -662,7 +556,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	timer_init(&call->yield_timer, on_yield, call);
 	call->network.ended = on_summed;
 	call->network.context = call;
-	if (call_take_key(call) < 0 || (!call->leader && make_input(call) < 0)) {
+	if (call_take_key(call) < 0 || (!call->leader && call_make_input(call) < 0)) {
 		if (call->key)
 			key_leave(call->key);
 		call_free(call);
