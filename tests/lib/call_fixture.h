@@ -179,7 +179,7 @@ static int end_command(struct fixture *f, struct command_ended ended)
 	return give_frame(f, COMMAND_ENDED, (struct text){(char *)payload, writer.len});
 }
 
-static int end_file(struct fixture *f, enum tool_error error)
+static inline int end_file(struct fixture *f, enum tool_error error)
 {
 	uint8_t payload[256];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
@@ -198,7 +198,7 @@ static void lose(struct fixture *f)
 }
 
 /* Starts a call and brings it to @state, if need be with an administrator who ends it. */
-static void reach(struct fixture *f, enum kind kind, enum call_state state)
+static inline void reach(struct fixture *f, enum kind kind, enum call_state state)
 {
 	f->workspace.heard = true;
 	f->workspace.has_network |= state == CALL_SUMMING;
@@ -217,7 +217,7 @@ static void reach(struct fixture *f, enum kind kind, enum call_state state)
 }
 
 /* Returns what the workspace was asked, and then the call's state or its answer. */
-static const char *outcome(struct fixture *f)
+static inline const char *outcome(struct fixture *f)
 {
 	static const char *const names[CALL_STATES] = {
 		"waiting", "running", "ending", "killed", "summing", "over", "recording", "joined"};
@@ -229,7 +229,7 @@ static const char *outcome(struct fixture *f)
 }
 
 /* Ends the call in any state. */
-static void finish(struct fixture *f)
+static inline void finish(struct fixture *f)
 {
 	if (f->call && f->workspace.entry)
 		lose(f);
