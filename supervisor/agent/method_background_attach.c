@@ -19,15 +19,12 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/unread.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #define SLICE_BYTES    (64 * KIB) /* of output that are sent in one slice of the loop */
 #define SLICE_MESSAGES 64
-#define JSON_PER_BYTE  6         /* of a control character */
-#define ROOM_LEAST     (4 * KIB) /* that a connection that reads always has */
 
 struct attachment {
 	struct session_pending pending;
@@ -113,17 +110,6 @@ static void send_chunk(struct attachment *attachment, uint64_t at, uint64_t last
 	session_answer_end(attachment->pending.session, &json);
 }
 
-/* Returns how much may be sent now: as JSON it may be longer, and waits to be read. */
-static uint64_t room(const struct attachment *attachment, uint64_t sent)
-{
-	uint64_t room = unread_room(session_unread(attachment->pending.session)) / JSON_PER_BYTE;
-
-	/* Without room nothing would be sent, and it would be tried again at once. */
-	if (room < ROOM_LEAST)
-		room = ROOM_LEAST;
-	return room < SLICE_BYTES - sent ? room : SLICE_BYTES - sent;
-}
-
 /* Sends one slice, as far as the client reads. Returns whether there is more to send. */
 static bool send_slice(struct attachment *attachment)
 {
@@ -131,7 +117,9 @@ static bool send_slice(struct attachment *attachment)
 	uint64_t first, last, sent = 0;
 
 	for (size_t i = 0; i < SLICE_MESSAGES && sent < SLICE_BYTES && !session->paused; i++) {
-		output_range(&attachment->reader, room(attachment, sent), &first, &last);
+		output_range(&attachment->reader,
+			output_room(attachment->pending.session, SLICE_BYTES - sent), &first,
+			&last);
 		if (first == last)
 			break;
 		send_chunk(attachment, first, last);

@@ -19,16 +19,13 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/unread.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
 
-#define NOT_MET       (-1)
-#define ROOM_LEAST    (4 * KIB)  /* that one answer may always have */
-#define JSON_PER_BYTE 6          /* of a control character */
-#define SEARCH_BYTES  (64 * KIB) /* of output that are searched in one slice of the loop */
+#define NOT_MET      (-1)
+#define SEARCH_BYTES (64 * KIB) /* of output that are searched in one slice of the loop */
 
 /* A read, which may wait. */
 struct read {
@@ -145,16 +142,6 @@ static struct output_reader reader_of(const struct read *read)
 	return (struct output_reader){read->background, read->after, read->base64};
 }
 
-/* Returns how many bytes the answer may give: its JSON may be longer, and waits to be read. */
-static uint64_t room(const struct read *read, struct session *session)
-{
-	uint64_t room = unread_room(session_unread(session)) / JSON_PER_BYTE;
-
-	if (room < ROOM_LEAST)
-		room = ROOM_LEAST;
-	return (uint64_t)read->max_bytes < room ? (uint64_t)read->max_bytes : room;
-}
-
 /* Answering. */
 
 static void answer(const struct read *read, struct session *session, const char *id_text)
@@ -166,7 +153,7 @@ static void answer(const struct read *read, struct session *session, const char 
 
 	background_touch(read->background);
 	background_get_info(read->background, &info);
-	output_range(&reader, room(read, session), &at, &last);
+	output_range(&reader, output_room(session, (uint64_t)read->max_bytes), &at, &last);
 	lost = output_ring_lost(background_output(read->background), read->after);
 	session_answer_begin(session, &json, id_text);
 	json_text_object_begin(&json);

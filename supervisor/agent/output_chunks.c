@@ -2,12 +2,17 @@
 /* Runs in cloisterd. The output is hostile bytes; json_text.h makes valid JSON of them. */
 #include "supervisor/agent/output_chunks.h"
 
+#include "common/limits.h"
 #include "common/utf8.h"
 #include "supervisor/background/background_use.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/rpc/session.h"
+#include "supervisor/schedule/unread.h"
 
 #include <string.h>
 
+#define ROOM_LEAST     (4 * KIB) /* that a client that reads always has */
+#define JSON_PER_BYTE  6         /* of a control character */
 #define TAIL_BYTES_MAX (UTF8_SEQUENCE_MAX - 1)
 
 /* Returns how many of the last bytes before @last, after @first, begin a character that is not
@@ -29,6 +34,16 @@ static size_t incomplete_tail(const struct output_ring *ring, uint64_t first, ui
 		from += piece.data.len;
 	}
 	return utf8_incomplete_tail((struct text){tail, len});
+}
+
+uint64_t output_room(struct session *session, uint64_t max)
+{
+	uint64_t room = unread_room(session_unread(session)) / JSON_PER_BYTE;
+
+	/* Without room nothing would be sent, and it would be tried again at once. */
+	if (room < ROOM_LEAST)
+		room = ROOM_LEAST;
+	return room < max ? room : max;
 }
 
 void output_range(

@@ -9,12 +9,19 @@
 
 struct background;
 struct json_text;
+struct session;
 
 struct output_reader {
 	const struct background *background;
 	uint64_t after; /* the cursor from which it is read */
 	bool base64;
 };
+
+/**
+ * Returns how many bytes of output, at most @max, the client may be sent now: as JSON they may be
+ * longer, and wait to be read.
+ */
+uint64_t output_room(struct session *session, uint64_t max);
 
 /**
  * Stores the cursors of the output that may be given now: from @ret_first, up to @max bytes. In
