@@ -12,7 +12,10 @@
 #include <errno.h>
 #include <event2/event.h>
 
-static TAILQ_HEAD(, loop_turn_task) tasks = TAILQ_HEAD_INITIALIZER(tasks);
+TAILQ_HEAD(tasks, loop_turn_task);
+
+static struct tasks tasks = TAILQ_HEAD_INITIALIZER(tasks);
+static struct tasks last_tasks = TAILQ_HEAD_INITIALIZER(last_tasks);
 /* active while there are tasks and no loop_turn_end() is certain to come */
 static struct event *come_round;
 
@@ -36,29 +39,42 @@ void loop_turn_stop(void)
 		event_free(TAKE_PTR(come_round));
 }
 
+/* Marks @task as waiting, and has the loop run tasks even if this turn ends otherwise. */
+static void wait_for_end(struct loop_turn_task *task, bool last)
+{
+	if (TAILQ_EMPTY(&tasks) && TAILQ_EMPTY(&last_tasks))
+		event_active(come_round, EV_TIMEOUT, 0);
+	task->waiting = true;
+	task->last = last;
+}
+
 void loop_turn_defer(struct loop_turn_task *task)
 {
 	if (task->waiting)
 		return;
-	if (TAILQ_EMPTY(&tasks))
-		event_active(come_round, EV_TIMEOUT, 0);
-	task->waiting = true;
+	wait_for_end(task, false);
 	TAILQ_LINK_TAIL(&tasks, task, entry);
 }
 
 void loop_turn_defer_first(struct loop_turn_task *task)
 {
 	loop_turn_cancel(task);
-	if (TAILQ_EMPTY(&tasks))
-		event_active(come_round, EV_TIMEOUT, 0);
-	task->waiting = true;
+	wait_for_end(task, false);
 	TAILQ_LINK_HEAD(&tasks, task, entry);
+}
+
+void loop_turn_defer_last(struct loop_turn_task *task)
+{
+	if (task->waiting)
+		return;
+	wait_for_end(task, true);
+	TAILQ_LINK_TAIL(&last_tasks, task, entry);
 }
 
 void loop_turn_cancel(struct loop_turn_task *task)
 {
 	if (task->waiting)
-		TAILQ_UNLINK(&tasks, task, entry);
+		TAILQ_UNLINK(task->last ? &last_tasks : &tasks, task, entry);
 	task->waiting = false;
 }
 
@@ -66,7 +82,7 @@ void loop_turn_end(void)
 {
 	struct loop_turn_task *task;
 
-	while ((task = TAILQ_FIRST(&tasks))) {
+	while ((task = TAILQ_FIRST(&tasks)) || (task = TAILQ_FIRST(&last_tasks))) {
 		loop_turn_cancel(task);
 		task->act(task->context);
 	}

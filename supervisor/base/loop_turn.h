@@ -30,7 +30,7 @@ struct loop_turn_task {
 	TAILQ_ENTRY(loop_turn_task) entry;
 	void (*act)(void *context); /* may defer and cancel tasks, and free its own */
 	void *context;
-	bool waiting;
+	bool waiting, last;
 };
 
 /** Call it before the first task is deferred. Returns 0 or -ENOMEM. */
@@ -44,6 +44,9 @@ void loop_turn_defer(struct loop_turn_task *task);
 
 /** The same, but before all tasks that wait now. */
 void loop_turn_defer_first(struct loop_turn_task *task);
+
+/** The same, but after all other tasks of this turn: for work that nobody waits for. */
+void loop_turn_defer_last(struct loop_turn_task *task);
 
 /** Cancels @task, which may then be freed. */
 void loop_turn_cancel(struct loop_turn_task *task);

@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/base/thread.h"
 #include "supervisor/base/watch.h"
 
@@ -43,6 +44,7 @@ struct journal {
 	uint64_t cut_bytes;
 	int event_fd;
 	struct watch done_watch;
+	struct loop_turn_task wake; /* the thread, once what this turn sends is sent */
 	pthread_t thread;
 
 	pthread_mutex_t mutex;
@@ -208,6 +210,17 @@ static void on_done(void *context)
 	call_done(journal);
 }
 
+/*
+ * Waking a thread takes as long as ten other system calls. A command's worker and the client hear
+ * of their call before that.
+ */
+static void wake_thread(void *context)
+{
+	struct journal *journal = context;
+
+	pthread_cond_signal(&journal->work);
+}
+
 void journal_shut_gate(struct journal *journal, int gate)
 {
 	const char byte = COMMAND_GATE_SHUT;
@@ -234,6 +247,7 @@ int journal_new(
 	}
 	journal->durable = durable;
 	journal->event_fd = -1;
+	journal->wake = (struct loop_turn_task){.act = wake_thread, .context = journal};
 	journal->current = journal->file.current;
 	TAILQ_INIT(&journal->waiting);
 	TAILQ_INIT(&journal->done);
@@ -282,12 +296,14 @@ static int queue(struct journal *journal, struct job *job)
 	if (room) {
 		journal->queued += job->len;
 		TAILQ_INSERT_TAIL(&journal->waiting, job, link);
-		pthread_cond_signal(&journal->work);
 	}
 	pthread_mutex_unlock(&journal->mutex);
-	if (!room)
+	if (!room) {
 		free(job);
-	return room ? 0 : -ENOBUFS;
+		return -ENOBUFS;
+	}
+	loop_turn_defer_last(&journal->wake);
+	return 0;
 }
 
 static struct job *new_job(struct text record, int gate, journal_done done, void *context)
@@ -374,6 +390,7 @@ void journal_free(struct journal *journal)
 	pthread_cond_signal(&journal->work);
 	pthread_mutex_unlock(&journal->mutex);
 	watch_done(&journal->done_watch);
+	loop_turn_cancel(&journal->wake);
 	/* A thread that hangs in a write still uses its data. */
 	ended = !journal->started || thread_join(journal->thread, LIMIT_JOURNAL_END_MS);
 	if (!ended) {

@@ -458,6 +458,7 @@ static void test_too_much_waits(void **state)
 {
 	static char json[LIMIT_KEY_RESULT_BYTES];
 	struct journal_record record = end_record(1, (struct text){json, sizeof(json)});
+	struct event_base *base = new_base();
 	struct taken taken = {0};
 	struct outcome outcome = {0};
 	struct journal *journal;
@@ -471,6 +472,8 @@ static void test_too_much_waits(void **state)
 	assert_true(outcome.done >= 1);
 	assert_int_equal(outcome.error, -ENOBUFS);
 	journal_free(journal);
+	loop_turn_stop();
+	event_base_free(base);
 }
 
 int main(void)

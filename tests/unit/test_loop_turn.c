@@ -53,6 +53,29 @@ static void test_order(void **state)
 	assert_string_equal(end(), "");
 }
 
+static void test_last(void **state)
+{
+	(void)state;
+	loop_turn_defer_last(&a);
+	loop_turn_defer(&b);
+	loop_turn_defer_last(&a);
+	loop_turn_defer_first(&c);
+	assert_string_equal(end(), "cba");
+	loop_turn_defer_last(&a);
+	loop_turn_cancel(&a);
+	loop_turn_defer(&b);
+	assert_string_equal(end(), "b");
+	/* One that waits keeps its place; it can be made the first. */
+	loop_turn_defer_last(&a);
+	loop_turn_defer(&b);
+	loop_turn_defer(&a);
+	assert_string_equal(end(), "ba");
+	loop_turn_defer(&b);
+	loop_turn_defer_last(&a);
+	loop_turn_defer_first(&a);
+	assert_string_equal(end(), "ab");
+}
+
 /* Without a turn that ends, the next iteration of the loop runs them. */
 static void test_alone(void **state)
 {
@@ -61,6 +84,10 @@ static void test_alone(void **state)
 	loop_turn_defer_first(&a);
 	assert_int_equal(event_base_loop(*state, EVLOOP_ONCE), 0);
 	assert_string_equal(ran, "a");
+	ran[0] = '\0';
+	loop_turn_defer_last(&b);
+	assert_int_equal(event_base_loop(*state, EVLOOP_ONCE), 0);
+	assert_string_equal(ran, "b");
 }
 
 static int start(void **state)
@@ -82,6 +109,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_alone),
 	};
 
