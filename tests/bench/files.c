@@ -4,13 +4,16 @@
  * with the same system calls made directly, and with the MCP filesystem server if its command is
  * given. Only the ratios are meaningful.
  *
- * usage: bench_files [-n N] [-r REFERENCE] AGENT_SOCKET WORKSPACE [MCP_COMMAND ...]
+ * usage: bench_files [-n N] [-r REFERENCE] [-p PID] AGENT_SOCKET WORKSPACE [MCP_COMMAND ...]
  *
+ * PID is the process id of cloisterd: then the processor time of a call is measured, too, over 100
+ * times N calls.
  * The socket is that of a running cloisterd; run it as the user that cloisterd runs as. WORKSPACE
  * is an empty directory, in which the files are made. The MCP command is given WORKSPACE as its
  * last argument.
  */
 #include "tests/bench/bench.h"
+#include "tests/bench/cpu_time.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,6 +36,7 @@ extern char **environ;
 enum { CLOISTER, REFERENCE, TWO_HOPS, MCP, SERVERS };
 
 static struct bench_server servers[SERVERS];
+static pid_t pids[SERVERS]; /* of the processes that serve; 0: not known */
 static size_t n_servers;
 static const char *workspace;
 static int workspace_fd;
@@ -65,6 +69,7 @@ static struct bench_server *start(const char *name, char **argv)
 		bench_die(argv[0]);
 	close(down[0]);
 	close(up[1]);
+	pids[n_servers] = pid;
 	return add_server(bench_server(name, up[0], down[1]));
 }
 
@@ -278,6 +283,64 @@ static void measure_rate(const struct measurement *measurement)
 			rates[s][ROUNDS / 2] / rates[REFERENCE][ROUNDS / 2]);
 }
 
+/* Processor time of one call in microseconds, the servers' beside the client's. */
+struct cpu_time {
+	double server, client;
+};
+
+static double cpu_time_all(const struct cpu_time *time)
+{
+	return time->server + time->client;
+}
+
+static int compare_cpu_times(const void *a, const void *b)
+{
+	double x = cpu_time_all(a), y = cpu_time_all(b);
+
+	return (x > y) - (x < y);
+}
+
+static struct cpu_time cpu_time_of_calls(
+	size_t s, const struct request *request, int calls, bool many)
+{
+	struct cpu_time before = {cpu_time_of_tree_us(pids[s]), cpu_time_own_us()};
+
+	if (many)
+		rate(&servers[s], request, calls);
+	else
+		for (int i = 0; i < calls; i++)
+			time_one(&servers[s], request);
+	return (struct cpu_time){(cpu_time_of_tree_us(pids[s]) - before.server) / calls,
+		(cpu_time_own_us() - before.client) / calls};
+}
+
+/* Beside the bare second hop, which has as many processes as cloister. */
+static void measure_cpu_time(const struct measurement *measurement, int calls, bool many)
+{
+	struct cpu_time times[SERVERS][ROUNDS];
+	double reference;
+
+	for (int i = 0; i < ROUNDS; i++)
+		for (size_t s = 0; s <= TWO_HOPS; s++)
+			times[s][i] =
+				cpu_time_of_calls(s, &measurement->request, calls / ROUNDS, many);
+	printf("\n%s, %d in flight, processor time of a call in us, %d rounds of %d\n\n"
+	       "| | min | median | max | of it the client | to the second hop |\n"
+	       "|---|---|---|---|---|---|\n",
+		measurement->name, many ? IN_FLIGHT : 1, ROUNDS, calls / ROUNDS);
+	for (size_t s = 0; s <= TWO_HOPS; s++)
+		qsort(times[s], ROUNDS, sizeof(times[s][0]), compare_cpu_times);
+	reference = cpu_time_all(&times[TWO_HOPS][ROUNDS / 2]);
+	for (size_t s = 0; s <= TWO_HOPS; s++) {
+		const struct cpu_time *median = &times[s][ROUNDS / 2];
+
+		printf("| %s | %.1f | %.1f | %.1f | %.1f | %.2f |\n", servers[s].name,
+			cpu_time_all(&times[s][0]), cpu_time_all(median),
+			cpu_time_all(&times[s][ROUNDS - 1]), median->client,
+			cpu_time_all(median) / reference);
+	}
+}
+
 static void make_file(const char *name, size_t size)
 {
 	FILE *file = fdopen(openat(workspace_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0644), "w");
@@ -338,16 +401,19 @@ int main(int argc, char **argv)
 	char two[] = "two";
 	int n = 1000, option, words;
 
-	while ((option = getopt(argc, argv, "+n:r:")) != -1) {
+	while ((option = getopt(argc, argv, "+n:r:p:")) != -1) {
 		if (option == 'n')
 			n = atoi(optarg);
+		else if (option == 'p')
+			pids[CLOISTER] = atoi(optarg);
 		else
 			reference = option == 'r' ? optarg : NULL;
 	}
 	words = argc - optind - 2;
 	if (words < 0 || words > 30 || n < 100) {
-		fprintf(stderr, "usage: bench_files [-n N] [-r REFERENCE] AGENT_SOCKET WORKSPACE "
-				"[MCP_COMMAND ...]\n");
+		fprintf(stderr,
+			"usage: bench_files [-n N] [-r REFERENCE] [-p PID] AGENT_SOCKET WORKSPACE "
+			"[MCP_COMMAND ...]\n");
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
@@ -368,6 +434,11 @@ int main(int argc, char **argv)
 		start_mcp(mcp_argv);
 	}
 	measure_rate(&measurements[0]);
+	if (pids[CLOISTER] > 0) {
+		measure_cpu_time(&measurements[0], 100 * n, false);
+		measure_cpu_time(&measurements[0], 100 * n, true);
+		measure_cpu_time(&measurements[2], n, false);
+	}
 	for (size_t i = 0; i < sizeof(measurements) / sizeof(measurements[0]); i++)
 		measure(&measurements[i], n);
 	return 0;
