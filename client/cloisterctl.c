@@ -8,6 +8,7 @@
 #include "client/command.h"
 #include "client/ctl_audit.h"
 #include "client/ctl_denials.h"
+#include "client/ctl_health.h"
 #include "client/ctl_print.h"
 #include "client/ctl_top.h"
 #include "client/reply.h"
@@ -51,6 +52,12 @@ static const struct option_row selftest_options[] = {
 	{0},
 };
 
+static const struct option_row health_options[] = {
+	{"agent-check", NULL, 'a', "print a line for agent-check of HAProxy"},
+	{"ignore-full", NULL, 'i', "a host whose slots are used up is healthy too"},
+	{0},
+};
+
 static const struct option_row metrics_options[] = {
 	{"format", "FORMAT", 'm', "openmetrics, the default, or prometheus"},
 	{0},
@@ -64,6 +71,8 @@ static const struct subcommand {
 } subcommands[] = {
 	{{"status", NULL, "Show the state of the service and what is enforced.",
 		"cloisterctl status", NULL}, print_status, OPERAND_NONE},
+	{{"health", NULL, "Say whether the host can take more work, or why not; it cannot: exit 1.",
+		"cloisterctl health --json", health_options}, print_health, OPERAND_NONE},
 	{{"doctor", NULL, "List what the host lacks, what that costs and how to get it.",
 		"cloisterctl doctor", NULL}, print_doctor, OPERAND_NONE},
 	{{"tenants", NULL, "Show what each tenant has in use.",
@@ -114,7 +123,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format;
-	bool json, help, verbose, follow;
+	bool json, help, verbose, follow, agent_check, ignore_full;
 };
 
 static const struct command_help *help_at(size_t index)
@@ -286,11 +295,15 @@ static int print_result(const struct wish *wish, const struct cloister_message *
 
 	if (wish->json)
 		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else if (wish->agent_check)
+		print_agent_check(result);
 	else if (wish->verbose)
 		print_selftest_all(result);
 	else
 		wish->subcommand->print(result);
 	if (wish->subcommand->print == print_selftest && !selftest_has_passed(result))
+		status = STATUS_TOOL_FAILED;
+	if (wish->subcommand->print == print_health && !health_is_good(result, wish->ignore_full))
 		status = STATUS_TOOL_FAILED;
 	json_object_put(result);
 	return status;
@@ -372,6 +385,10 @@ static int take_option(int letter, void *context)
 		wish->format = optarg;
 	else if (letter == 'f')
 		wish->follow = true;
+	else if (letter == 'a')
+		wish->agent_check = true;
+	else if (letter == 'i')
+		wish->ignore_full = true;
 	else if (letter == 'v')
 		wish->verbose = true;
 	else if (letter == 'j')
@@ -395,7 +412,7 @@ static const struct subcommand *subcommand_by_name(const char *name)
 static int verify(int argc, char **argv, const struct wish *wish)
 {
 	if (argc < 3 || strcmp(argv[1], "verify") != 0 || wish->socket_path || wish->tenant ||
-		wish->verbose || wish->format) {
+		wish->verbose || wish->format || wish->agent_check || wish->ignore_full) {
 		operands_complain(&program, &wish->subcommand->help);
 		return STATUS_USAGE;
 	}
@@ -440,6 +457,8 @@ static bool has_strange_option(const struct wish *wish)
 		{wish->follow, denials_options, "only denials takes --follow"},
 		{wish->verbose, selftest_options, "only selftest takes --verbose"},
 		{wish->format, metrics_options, "only metrics takes --format"},
+		{wish->agent_check, health_options, "only health takes --agent-check"},
+		{wish->ignore_full, health_options, "only health takes --ignore-full"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -471,12 +490,16 @@ static int read_operands(int argc, char **argv, struct wish *wish)
 static int ask_service(int argc, char **argv, struct wish *wish)
 {
 	_cleanup_cloister_ struct cloister *cloister = NULL;
+	int status = STATUS_NO_SERVICE;
 
 	if (read_operands(argc, argv, wish) < 0)
 		return STATUS_USAGE;
-	if (connect_to_control(wish->socket_path, &cloister) < 0)
-		return STATUS_NO_SERVICE;
-	return ask(wish, &cloister);
+	if (connect_to_control(wish->socket_path, &cloister) == 0)
+		status = ask(wish, &cloister);
+	/* HAProxy takes no line for no news. */
+	if (wish->agent_check && !wish->json && status == STATUS_NO_SERVICE)
+		print_agent_check(NULL);
+	return status;
 }
 
 static int run(int argc, char **argv, struct wish *wish)
@@ -496,7 +519,7 @@ int main(int argc, char **argv)
 {
 	static const struct option_set options = {.program = &program,
 		.more = {target_options, denials_options, audit_options, selftest_options,
-			metrics_options},
+			health_options, metrics_options},
 		.short_options = "vf"};
 	struct wish wish = {0};
 	int status, r;

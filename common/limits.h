@@ -294,6 +294,11 @@
 #define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
 #define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
 
+/* What is left of disk and memory (supervisor/host/headroom.c). */
+#define LIMIT_HEADROOM_SILENT_MS \
+	20000                      /* without an answer, the state's file system counts as hung */
+#define LIMIT_HEADROOM_END_MS 1000 /* for the thread to end; it may hang in the file system */
+
 /* Sessions: commands that belong to a workspace (supervisor/background/). */
 #define LIMIT_SESSIONS              512         /* running ones, of all tenants */
 #define LIMIT_SESSIONS_BYTES        (256 * MIB) /* output that may be kept, of all tenants */

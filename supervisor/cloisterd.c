@@ -38,6 +38,7 @@
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
+#include "supervisor/host/headroom.h"
 #include "supervisor/host/libraries.h"
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/shared_budgets.h"
@@ -267,6 +268,9 @@ static void start(struct daemon *daemon)
 			config_reload_new(&daemon->service, daemon->config_source, daemon->spawner);
 	if (daemon->options.connection_fd < 0)
 		daemon->service.selftest = selftest_new(&daemon->service, control_selftest_ended);
+	if (daemon->options.connection_fd < 0 &&
+		headroom_new(daemon->managed_fd, &daemon->cgroup, &daemon->service.headroom) < 0)
+		die_with("out of memory");
 	daemon->service.selftest_refuses = daemon->service.selftest ? selftest_refuses : NULL;
 	if (!daemon->service.pipes || !daemon->service.admission.scheduler ||
 		!daemon->service.workspaces || (daemon->config_source && !daemon->config_reload) ||
@@ -295,6 +299,9 @@ static void start(struct daemon *daemon)
 	r = keys_start(daemon->service.keys, daemon->service.base);
 	if (r < 0)
 		die("cannot start the journal's thread", r);
+	r = daemon->service.headroom ? headroom_start(daemon->service.headroom) : 0;
+	if (r < 0)
+		die("cannot start the thread that looks at disk and memory", r);
 	r = log_writer_start();
 	if (r < 0)
 		die("cannot start the log's thread", r);
@@ -353,6 +360,7 @@ static void stop(struct daemon *daemon)
 	config_reload_free(daemon->config_reload);
 	keys_free(daemon->service.keys);
 	audit_free(daemon->service.audit);
+	headroom_free(daemon->service.headroom);
 	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);

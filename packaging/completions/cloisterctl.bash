@@ -71,12 +71,12 @@ _cloisterctl()
 	esac
 	[[ $value ]] && return
 	if [[ $cur == -* ]]; then
-		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --help --version)
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --agent-check --ignore-full --help --version)
 		return
 	fi
 	case $command in
 	"" | help)
-		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status doctor tenants workspaces commands \
+		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status health doctor tenants workspaces commands \
 			sessions show kill drain resume selftest reload metrics denials events top audit help)
 		;;
 	show | kill)

@@ -48,10 +48,13 @@ complete -c cloisterctl -l contains -x -d 'audit verify: the log has a line with
 complete -c cloisterctl -l format -x -a 'openmetrics prometheus' -d 'metrics: the format'
 complete -c cloisterctl -s v -l verbose -d 'selftest: print every probe'
 complete -c cloisterctl -s f -l follow -d 'denials: print new ones as they come'
+complete -c cloisterctl -l agent-check -d 'health: print a line for agent-check of HAProxy'
+complete -c cloisterctl -l ignore-full -d 'health: used up slots are no fault'
 complete -c cloisterctl -l help -d 'Print a summary, or what the command takes'
 complete -c cloisterctl -l version -d 'Print the version'
 
 complete -c cloisterctl -n __cloisterctl_wants_command -a status -d 'Show the state and what is enforced'
+complete -c cloisterctl -n __cloisterctl_wants_command -a health -d 'Say whether the host can take more work'
 complete -c cloisterctl -n __cloisterctl_wants_command -a doctor -d 'List what the host lacks'
 complete -c cloisterctl -n __cloisterctl_wants_command -a tenants -d 'Show what each tenant has in use'
 complete -c cloisterctl -n __cloisterctl_wants_command -a workspaces -d 'Show the workspaces in use'

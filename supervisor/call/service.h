@@ -20,6 +20,7 @@ struct config;
 struct config_reload;
 struct egress_link;
 struct event_base;
+struct headroom;
 struct pipe_stock;
 struct keys;
 struct selftest;
@@ -38,6 +39,7 @@ struct service {
 	struct config_reload *config_reload;   /* NULL: there is no file to read again */
 	struct audit *audit;                   /* NULL: it is off */
 	struct keys *keys;                     /* NULL: there is no journal */
+	struct headroom *headroom;             /* NULL: a private instance has none */
 	const struct call_observer *observers; /* of every call, in this order */
 	size_t n_observers;
 	struct call_stats stats;

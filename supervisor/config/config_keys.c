@@ -21,6 +21,8 @@ const struct config_key config_keys[] = {
 	{"agent_socket_mode", HOST(agent_socket_mode), .type = CONFIG_MODE, .max = 0777, .fallback = 0600, .at_start = true},
 	{"control_socket", HOST(control_socket), .type = CONFIG_PATH, .at_start = true},
 	{"state_dir", HOST(state_dir), .type = CONFIG_PATH, .at_start = true},
+	{"state_free_min", HOST(state_free_min_bytes), .type = CONFIG_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = 256 * MIB},
+	{"memory_free_min", HOST(memory_free_min_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = 128 * MIB},
 	{"audit", HOST(audit), .type = CONFIG_CHOICE, .choices = {"off", "on", "required"}, .at_start = true},
 	{"audit_file", HOST(audit_file), .type = CONFIG_PATH, .at_start = true},
 	{"audit_size", HOST(audit_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_AUDIT_FILE_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = 256 * MIB, .at_start = true},

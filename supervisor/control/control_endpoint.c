@@ -15,6 +15,7 @@
 #include "supervisor/control/control_act.h"
 #include "supervisor/control/control_doctor.h"
 #include "supervisor/control/control_events.h"
+#include "supervisor/control/control_health.h"
 #include "supervisor/control/control_look.h"
 #include "supervisor/control/control_metrics.h"
 #include "supervisor/control/control_network.h"
@@ -57,6 +58,7 @@ static void leave(struct session *session)
 
 static const struct endpoint_method methods[] = {
 	{"status", control_status, {NULL}, .role = CONTROL_ROLE_OBSERVER},
+	{"health", control_health, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"workspaces", control_workspaces, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"commands", control_commands, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"sessions", control_sessions, {NULL}, .role = CONTROL_ROLE_OBSERVER},

@@ -12,6 +12,7 @@
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/control_health.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/control/metrics_text.h"
 #include "supervisor/daemon/memory_bound.h"
@@ -411,6 +412,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_audit(out, service->audit);
 	put_keys(out, service->keys);
 	put_memory(out, service);
+	control_health_metrics(out, service);
 	control_selftest_metrics(out, service->selftest);
 	metrics_end(out);
 }

@@ -108,6 +108,18 @@ static int open_own(int *ret_fd)
 	return 0;
 }
 
+int cgroup_open_whole(const struct cgroup *cgroup)
+{
+	int fd, r;
+
+	if (cgroup->root < 0) {
+		r = open_own(&fd);
+		return r < 0 ? r : fd;
+	}
+	fd = fcntl(cgroup->root, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 bool cgroup_is_killed_whole(void)
 {
 	_cleanup_close_ int group = -1;

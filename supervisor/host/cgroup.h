@@ -38,6 +38,12 @@ void cgroup_take(struct cgroup *ret);
  */
 bool cgroup_is_killed_whole(void);
 
+/**
+ * Opens the group that holds all of cloister: the delegated one, or the one that this process is
+ * in. Call it before lock-down. Returns a descriptor, or -errno.
+ */
+int cgroup_open_whole(const struct cgroup *cgroup);
+
 /** Closes the directory. */
 void cgroup_done(struct cgroup *cgroup);
 

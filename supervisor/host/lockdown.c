@@ -33,6 +33,7 @@ static const int allowed[] = {
 	SCMP_SYS(dup),
 	SCMP_SYS(lseek),
 	SCMP_SYS(fstat),
+	SCMP_SYS(fstatfs),
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(statx),
 	SCMP_SYS(getdents64),

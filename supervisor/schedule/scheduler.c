@@ -220,6 +220,15 @@ bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit
 	return true;
 }
 
+bool scheduler_load(struct scheduler *scheduler, double *ret_runnable, unsigned *ret_cpus)
+{
+	if (!cpu_load_is_known(&scheduler->load))
+		return false;
+	*ret_runnable = cpu_load_now(&scheduler->load, now_us());
+	*ret_cpus = scheduler->load.cpus;
+	return true;
+}
+
 uint64_t scheduler_wait_us(const struct scheduler *scheduler, const struct tenant *tenant)
 {
 	uint64_t longest = 0;

@@ -15,7 +15,7 @@ from daemon import BUILD, environment
 
 AGENT_METHODS = ("tool.call", "tool.cancel", "tools.list", "workspace.open", "workspace.close",
                  "workspace.list", "workspace.remove")
-LOOKING = ("status", "workspaces", "commands", "tenants", "doctor", "metrics", "events")
+LOOKING = ("status", "health", "workspaces", "commands", "tenants", "doctor", "metrics", "events")
 ACTING = ("drain", "resume", "reload")
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 

@@ -130,6 +130,8 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
     ("cloisterctl -v status", 2, "only selftest takes --verbose", "cloisterctl help status"),
     ("cloisterctl -f status", 2, "only denials takes --follow", "cloisterctl help status"),
+    ("cloisterctl --agent-check status", 2, "only health takes --agent-check", "cloisterctl help status"),
+    ("cloisterctl top --ignore-full", 2, "only health takes --ignore-full", "cloisterctl help top"),
     ("cloisterctl metrics --verbose", 2, "only selftest takes --verbose", "cloisterctl help metrics"),
     ("cloisterctl --format=prometheus top", 2, "only metrics takes --format", "cloisterctl help top"),
     ("cloisterctl audit", 2, "audit takes these operands: verify FILE...", "cloisterctl help audit")])

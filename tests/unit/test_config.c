@@ -96,6 +96,8 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "tenants", "none", "1", "some"},
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
+	{CONFIG_SECTION_HOST, "state_free_min", "2G", "2G", "much"},
+	{CONFIG_SECTION_HOST, "memory_free_min", "0", "0", "-1"},
 	{CONFIG_SECTION_HOST, "audit", "required", "2", "yes"},
 	{CONFIG_SECTION_HOST, "audit_file", "/var/log/x/audit.log", NULL, "audit.log"},
 	{CONFIG_SECTION_HOST, "audit_size", "64K", "64K", "63K"},

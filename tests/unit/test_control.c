@@ -83,6 +83,7 @@ static void test_roles(void **state)
 		bool looks; /* an observer may call it */
 	} rows[] = {
 		{"status", true},
+		{"health", true},
 		{"workspaces", true},
 		{"commands", true},
 		{"tenants", true},

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct jsonrpc_request;
+struct metrics_text;
+struct service;
+struct session;
+
+/* Method: answers @request. */
+void control_health(struct session *session, struct jsonrpc_request *request);
+
+/** Adds the metrics of health. */
+void control_health_metrics(const struct metrics_text *out, const struct service *service);

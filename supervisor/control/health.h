@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whether this host can take more work, and if not, why: a judgement of facts alone, which
+ * control_health.c collects.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct headroom_view;
+struct selftest_summary;
+
+/* What the host has a number of. The last three reasons are in the same order. */
+enum health_slot {
+	HEALTH_SLOT_WORKSPACES,
+	HEALTH_SLOT_COMMANDS,
+	HEALTH_SLOT_CONNECTIONS,
+	HEALTH_SLOTS
+};
+
+enum health_reason {
+	HEALTH_SHUTTING_DOWN,
+	HEALTH_DRAINING,
+	HEALTH_SELFTEST,
+	HEALTH_AUDIT,
+	HEALTH_JOURNAL,
+	HEALTH_DISK,
+	HEALTH_MEMORY,
+	HEALTH_WORKSPACES,
+	HEALTH_COMMANDS,
+	HEALTH_CONNECTIONS,
+	HEALTH_REASONS,
+};
+
+struct health_facts {
+	bool shutting_down, draining;
+	const struct selftest_summary *selftest; /* NULL: there is none */
+	const char *audit;                       /* audit_forbids() */
+	int journal_error;                       /* the errno, or 0 */
+	const struct headroom_view *room;        /* NULL: nobody looks */
+	uint64_t state_free_min, memory_free_min;
+	struct {
+		uint64_t used, limit;
+	} slots[HEALTH_SLOTS];
+};
+
+/** Returns the name as the protocol writes it. Static. */
+const char *health_reason_name(enum health_reason reason);
+const char *health_slot_name(enum health_slot slot);
+
+/**
+ * Gives each reason against @facts to @take, in the order of the enum, with a sentence that says
+ * what to do; both only for the call. Gives nothing if the host is healthy.
+ */
+void health_judge(const struct health_facts *facts,
+	void (*take)(void *context, enum health_reason reason, const char *message), void *context);

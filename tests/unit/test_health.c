@@ -1,0 +1,148 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* Which facts make a host unhealthy, and what the reasons say. */
+#include "supervisor/control/health.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/host/headroom.h"
+#include "supervisor/selftest/selftest.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* The reasons that were given, each followed by a space, and the last message. */
+struct said {
+	char reasons[256], message[400];
+};
+
+static void take(void *context, enum health_reason reason, const char *message)
+{
+	struct said *said = context;
+	size_t len = strlen(said->reasons);
+
+	snprintf(said->reasons + len, sizeof(said->reasons) - len, "%s ",
+		health_reason_name(reason));
+	snprintf(said->message, sizeof(said->message), "%s", message);
+}
+
+static const struct selftest_summary never = {.state = SELFTEST_NEVER},
+				     running = {.state = SELFTEST_NEVER, .running = true},
+				     needed = {.state = SELFTEST_NEVER, .required = true},
+				     needed_runs = {.state = SELFTEST_NEVER,
+					     .required = true,
+					     .running = true},
+				     passed = {.state = SELFTEST_PASSED, .required = true},
+				     failed = {.state = SELFTEST_FAILED};
+
+#define ROOM                                                                               \
+	.has_state = true, .state_known = true, .state_free = GIB, .state_size = 10 * GIB, \
+	.state_files_free = 100, .memory_known = true, .memory_free = GIB, .memory_size = 2 * GIB
+
+static const struct headroom_view room = {ROOM},
+				  no_state = {.memory_known = true, .memory_free = GIB},
+				  not_yet = {.has_state = true,
+					  .state_age_ms = LIMIT_HEADROOM_SILENT_MS},
+				  silent = {.has_state = true,
+					  .state_age_ms = LIMIT_HEADROOM_SILENT_MS + 1},
+				  broken = {.has_state = true,
+					  .state_known = true,
+					  .state_error = EIO},
+				  stale = {ROOM, .state_age_ms = LIMIT_HEADROOM_SILENT_MS + 1000};
+
+static struct headroom_view with(uint64_t state_free, uint64_t files, uint64_t memory_free)
+{
+	struct headroom_view view = room;
+
+	view.state_free = state_free;
+	view.state_files_free = files;
+	view.memory_free = memory_free;
+	return view;
+}
+
+static void judged(const struct health_facts *facts, const char *reasons, const char *words)
+{
+	struct said said = {{0}, {0}};
+
+	health_judge(facts, take, &said);
+	assert_string_equal(said.reasons, reasons);
+	if (words && !strstr(said.message, words))
+		fail_msg("\"%s\" without \"%s\"", said.message, words);
+}
+
+#define FREE_SLOTS .slots = {{0, 1}, {3, 4}, {5, 512}}
+
+static void test_each_fact(void **state)
+{
+	const struct headroom_view small = with(GIB - 1, 100, GIB), filled = with(GIB, 0, GIB),
+				   uncounted = with(GIB, UINT64_MAX, GIB), empty = with(0, 0, 0);
+	const struct {
+		struct health_facts facts;
+		const char *reasons, *words;
+	} rows[] = {
+		{{FREE_SLOTS}, "", NULL},
+		{{FREE_SLOTS, .shutting_down = true}, "shutting_down ", "ending"},
+		{{FREE_SLOTS, .draining = true}, "draining ", "cloisterctl resume"},
+		{{FREE_SLOTS, .selftest = &never}, "", NULL},
+		{{FREE_SLOTS, .selftest = &running}, "", NULL},
+		{{FREE_SLOTS, .selftest = &needed}, "selftest ", "has not passed yet"},
+		{{FREE_SLOTS, .selftest = &needed_runs}, "selftest ", "it is running"},
+		{{FREE_SLOTS, .selftest = &passed}, "", NULL},
+		{{FREE_SLOTS, .selftest = &failed}, "selftest ", "failed"},
+		{{FREE_SLOTS, .audit = "no disk"}, "audit ", "no disk"},
+		{{FREE_SLOTS, .journal_error = ENOSPC}, "journal ", "No space left"},
+		{{FREE_SLOTS, .room = &room, .state_free_min = GIB, .memory_free_min = GIB}, "",
+			NULL},
+		{{FREE_SLOTS, .room = &small, .state_free_min = GIB}, "disk ", "1023 MiB left"},
+		{{FREE_SLOTS, .room = &filled, .state_free_min = GIB}, "disk ", "no more files"},
+		{{FREE_SLOTS, .room = &uncounted, .state_free_min = GIB}, "", NULL},
+		{{FREE_SLOTS, .room = &empty}, "", NULL}, /* both keys are 0 */
+		{{FREE_SLOTS, .room = &no_state, .state_free_min = GIB}, "", NULL},
+		{{FREE_SLOTS, .room = &not_yet, .state_free_min = GIB}, "", NULL},
+		{{FREE_SLOTS, .room = &silent}, "disk ", "not answered for 20 s"},
+		{{FREE_SLOTS, .room = &stale}, "disk ", "not answered for 21 s"},
+		{{FREE_SLOTS, .room = &broken}, "disk ", "Input/output error"},
+		{{FREE_SLOTS, .room = &room, .memory_free_min = GIB + MIB}, "memory ",
+			"1024 MiB of memory are left, and memory_free_min is 1025 MiB"},
+		{{.slots = {{1, 1}, {0, 1}, {0, 1}}}, "workspaces ", NULL},
+		{{.slots = {{0, 1}, {5, 4}, {0, 1}}}, "commands ", "further ones wait"},
+		{{.slots = {{0, 1}, {0, 1}, {1, 1}}}, "connections ", NULL},
+		{{.shutting_down = true,
+			 .draining = true,
+			 .selftest = &failed,
+			 .audit = "x",
+			 .journal_error = EIO,
+			 .room = &empty,
+			 .state_free_min = 1,
+			 .memory_free_min = 1},
+			"shutting_down draining selftest audit journal disk memory workspaces "
+			"commands connections ",
+			NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		judged(&rows[i].facts, rows[i].reasons, rows[i].words);
+}
+
+static void test_slots_have_the_names_of_their_reasons(void **state)
+{
+	(void)state;
+	assert_string_equal(health_slot_name(HEALTH_SLOT_WORKSPACES), "workspaces");
+	assert_string_equal(health_slot_name(HEALTH_SLOT_COMMANDS), "commands");
+	assert_string_equal(health_slot_name(HEALTH_SLOT_CONNECTIONS), "connections");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_fact),
+		cmocka_unit_test(test_slots_have_the_names_of_their_reasons),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
