@@ -147,6 +147,17 @@ int cloister_set_reconnect(struct cloister *cloister, int64_t patience_ms);
  */
 void cloister_close(struct cloister *cloister);
 
+/**
+ * Chooses the one of @n_nodes hosts that a workspace is on, and stores its index in @nodes, which
+ * holds their names, in any order. Whoever gives the same names gets the same host. If a host is
+ * taken out, only its workspaces move, to all others alike; if one is added, only those that it
+ * gets. Name the hosts that `cloisterctl health` calls healthy. It neither connects nor waits.
+ * @tenant and @workspace are any names; with hosts that all have the same directories, @workspace
+ * may be a path. Returns -EINVAL if there is no host, or if an argument is NULL.
+ */
+int cloister_place(const char *tenant, const char *workspace, const char *const *nodes,
+	size_t n_nodes, size_t *ret_node);
+
 /*
  * Requests. @params, arguments and options are the text of a JSON object, and NULL stands for an
  * empty object; other text gives -EINVAL. The library copies all texts. If @on_reply is NULL, it

@@ -800,6 +800,21 @@ def make_calls(client, count):
         client.answers.sort(key=lambda answer: answer["id"])
 
 
+def test_two_private_instances_share_a_directory(area):
+    """Several agents in one checkout are ordinary: no instance waits for another one."""
+    place = area.new_directory()
+    words = ["cloister", "--private", "--workspace", str(place), "exec", "--"]
+    waits = "echo one >new1; mv new1 one; until [ -e two ]; do sleep 0.05; done; cat two"
+    with area.start([*words, "sh", "-c", waits], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as first:
+        try:
+            assert procfs.eventually((place / "one").exists, 60)
+            second = area.run(*words, "sh", "-c", "cat one; echo two >new2; mv new2 two")
+            assert (second.returncode, second.stdout) == (0, b"one\n"), second
+            assert first.communicate(timeout=60)[0] == b"two\n" and first.returncode == 0
+        finally:
+            first.kill()
+
+
 def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
     opens, calls = (1000, 10000) if SOAK == "full" else (100, 1000)
     client = own_daemon.connect()

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -667,3 +668,13 @@ def test_a_workspace_that_cannot_be_opened_again(hostile, connect):
     for _ in range(2):
         with pytest.raises(cloister.Forbidden, match="not yours any more"):
             client.read_file("a")
+
+
+def test_places():
+    rows = re.findall(r'^\{"(.*)", "(.*)", "(.*)", "(.*)"\},$', (ROOT / "tests" / "lib" / "places.h").read_text(encoding="utf-8"), re.M)
+    assert len(rows) > 10
+    for tenant, workspace, nodes, chosen in rows:
+        assert cloister.place(tenant, workspace, nodes.split()) == chosen
+    for wrong in (("t", "w", []), ("t\0", "w", ["a"]), ("t", "w", ["a\0"])):
+        with pytest.raises(ValueError):
+            cloister.place(*wrong)

@@ -3,6 +3,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import tarfile
 
@@ -18,8 +19,10 @@ MANIFEST = json.loads((ROOT / "clients" / "typescript" / "package.json").read_te
 
 @pytest.fixture(scope="module")
 def packages(area, typescript_client):
-    return Packages(area.new_directory("npm"), {
+    made = Packages(area.new_directory("npm"), {
         "cloister-client": f"file:{typescript_client}", **MANIFEST["devDependencies"]}, least=18)
+    shutil.copy(ROOT / "tests" / "lib" / "places.h", made.path)  # beside the copy of the script
+    return made
 
 
 @pytest.mark.parametrize("case", CASES)

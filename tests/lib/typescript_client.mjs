@@ -86,6 +86,16 @@ async function fails(promise, kind, pattern = /./) {
 	assert.fail(`no ${kind.name}`);
 }
 
+cases.places = () => {
+	const text = fs.readFileSync(new URL("places.h", import.meta.url), "utf8");
+	const rows = [...text.matchAll(/^\{"(.*)", "(.*)", "(.*)", "(.*)"\},$/gm)];
+	assert(rows.length > 10);
+	for (const [, tenant, workspace, nodes, chosen] of rows)
+		assert.equal(cloister.place(tenant, workspace, nodes.split(" ")), chosen);
+	assert.throws(() => cloister.place("t", "w", []), TypeError);
+	assert.throws(() => cloister.place("t", "w", ["a\0"]), TypeError);
+};
+
 cases.tools = async () => {
 	const { client, place } = await open();
 	const { version, ...written } = await client.writeFile({ path: "d/a.txt", content: "one\ntwo\n" });

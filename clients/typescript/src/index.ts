@@ -4,4 +4,5 @@
 export { Call, Client, outputOf, type ClientSettings, type ToolCall } from "./client.js";
 export * from "./errors.js";
 export * from "./generated.js";
+export { place } from "./place.js";
 export { Output } from "./wire.js";
