@@ -13,6 +13,7 @@ import pytest
 import procfs
 from cloister_client import Client, RpcError, acting_as
 from daemon import ROOT
+from loopback import free_port, own_address
 from npm import unavailable
 
 MANIFEST = ROOT / "packaging" / "fleets" / "kubernetes" / "daemonset.yaml"
@@ -42,18 +43,6 @@ def listens_at(path, account=None):
         with socket.socket(socket.AF_UNIX) as probe, acting_as(account and account.uid, account and account.gid):
             return probe.connect_ex(str(path)) == 0
     return procfs.eventually(can_connect)
-
-
-def own_address():
-    """Returns a loopback address that only this process uses, so a port that was free there stays free."""
-    pid = os.getpid()
-    return f"127.{pid >> 16}.{pid >> 8 & 255}.{pid & 255}"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind((own_address(), 0))
-        return probe.getsockname()[1]
 
 
 def sshd_config(**ours):

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -283,6 +284,45 @@ def test_three_tenants():
     assert pathlib.Path("/srv/a/project/x").read_text() == "x"
     for client in clients.values():
         client.close()
+
+
+def test_agents_of_another_host_by_a_gate():
+    """As doc/fleets.md says. The process is the tenant's user, and cannot be read by that user's others."""
+    place, unit = CONFIG / "gate" / "bob", "cloister-gate@bob.service"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 365"
+    show("sh", "-ec", f"""
+mkdir -p {place} && cd {place}
+sed -e 's/USER/bob/g' /usr/share/cloister/gate/tenant.conf >stunnel.conf
+{make} -subj /CN=host -addext subjectAltName=DNS:localhost -keyout host.key -out host.pem
+{make} -subj /CN=agent -keyout agent.key -out agents.pem
+chmod 600 host.key && chmod 755 {place.parent} . && chmod 644 *.pem stunnel.conf
+chmod o+x {CONFIG}
+systemctl enable --now {unit}""")
+    context = ssl.create_default_context(cafile=place / "host.pem")
+    context.load_cert_chain(place / "agents.pem", place / "agent.key")
+
+    def ask(request):
+        with socket.create_connection(("localhost", 7843), PATIENCE) as raw, \
+                context.wrap_socket(raw, server_hostname="localhost") as within:
+            within.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, **request}).encode() + b"\n")
+            return json.loads(within.makefile().readline())
+
+    assert procfs.eventually(lambda: socket.socket().connect_ex(("127.0.0.1", 7843)) == 0)
+    assert ask({"method": "workspace.open", "params": {"workspace": "far"}})["result"]["tenant"] == "b"
+    pid = int(prop("MainPID", unit))
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    assert status["Uid"].split() == [str(pwd.getpwnam("bob").pw_uid)] * 4 and status["NoNewPrivs"] == "1"
+    assert all(int(status[name], 16) == 0 for name in CAPABILITY_SETS)
+    for path in place / "host.key", f"/run/credentials/{unit}/host.key", f"/proc/{pid}/root/run/credentials/{unit}/host.key":
+        assert as_user("bob", "cat", path, check=False).returncode != 0, path
+    (place / "agents.pem").write_text((place / "host.pem").read_text())
+    show("systemctl", "reload", unit)
+    assert procfs.eventually(lambda: run("journalctl", "--unit", unit, "-o", "cat").stdout.count("Configuration success") == 2)
+    with pytest.raises((ssl.SSLError, OSError, ValueError)):
+        ask({"method": "workspace.list"})
+    show("systemctl", "disable", "--now", unit)
+    shutil.rmtree(place.parent)
+    run("chmod", "o-x", CONFIG)
 
 
 class Hello(http.server.BaseHTTPRequestHandler):
