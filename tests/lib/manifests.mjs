@@ -9,7 +9,8 @@ import {parseAllDocuments} from "yaml";
 
 const require = createRequire(import.meta.url);
 const MODELS = "./node_modules/@kubernetes/client-node/dist/gen/models/";
-const PLACES = {v1: "v1", "apps/v1": "apps/v1", "networking.k8s.io/v1": "networking.k8s.io/v1"};
+const PLACES = {v1: "v1", "apps/v1": "apps/v1", "networking.k8s.io/v1": "networking.k8s.io/v1",
+	"policy/v1": "policy/v1", "scheduling.k8s.io/v1": "scheduling.k8s.io/v1"};
 
 function complain(what) {
 	console.error(what);

@@ -18,7 +18,8 @@ from pod import Pod, reason_against
 FLEETS = ROOT / "packaging" / "fleets"
 SCRIPT = ROOT / "tests" / "lib" / "manifests.mjs"
 PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "hcl2-parser": "1.0.3", "yaml": "2.9.1"}
-FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml", FLEETS / "cloister.nomad.hcl"]
+FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml", FLEETS / "cloister.nomad.hcl",
+         FLEETS / "kubernetes" / "statefulset.yaml"]
 UNCONFINED = "seccompProfile: {type: Unconfined}"
 needs_pods = pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
 
@@ -70,12 +71,52 @@ def test_the_nomad_job(manifests, packages, area):
     assert parsed(packages, area, broken).returncode == 1
 
 
-def test_a_pods_end_leaves_calls_their_time(manifests):
+@pytest.mark.parametrize("file, kind", [("daemonset.yaml", "DaemonSet"), ("statefulset.yaml", "StatefulSet")])
+def test_a_pods_end_leaves_calls_their_time(manifests, file, kind):
     """The grace period covers the configured drain_time and the 20 s in which cloisterd ends what is left."""
-    config = of_kind([thing for thing in manifests["daemonset.yaml"] if "cloister.conf" in thing.get("data", {})], "ConfigMap")
+    config = of_kind([thing for thing in manifests[file] if "cloister.conf" in thing.get("data", {})], "ConfigMap")
     (drain,) = re.findall(r"(?m)^drain_time = (\d+)s$", config["data"]["cloister.conf"])
-    spec = of_kind(manifests["daemonset.yaml"], "DaemonSet")["spec"]["template"]["spec"]
+    spec = of_kind(manifests[file], kind)["spec"]["template"]["spec"]
     assert 0 < int(drain) <= spec["terminationGracePeriodSeconds"] - 20
+
+
+def test_the_stateful_set_has_the_daemon_sets_pods(manifests):
+    """What holds for a pod of the DaemonSet holds for one of the StatefulSet: they differ in where the state is, who gets
+    the metrics' file, and where the pod runs."""
+    daemons, own = manifests["daemonset.yaml"], manifests["statefulset.yaml"]
+    specs = []
+    for objects, kind in (daemons, "DaemonSet"), (own, "StatefulSet"):
+        spec = copy.deepcopy(of_kind(objects, kind)["spec"]["template"]["spec"])
+        for key in ("nodeSelector", "tolerations", "topologySpreadConstraints", "priorityClassName"):
+            spec.pop(key, None)
+        spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "state"]
+        (keeper,) = [container for container in spec["containers"] if container["name"] == "keeper"]
+        keeper["command"][2] = keeper["command"][2].replace('"/metrics/$HOSTNAME.new"', "/metrics/cloister.new").replace(
+            '"/metrics/$HOSTNAME.prom"', "/metrics/cloister.prom")
+        specs.append(spec)
+    assert specs[0] == specs[1]
+    for kind in "Namespace", "ConfigMap", "NetworkPolicy":
+        assert of_kind(daemons, kind) == of_kind(own, kind)
+
+
+def test_the_stateful_set_keeps_names_and_state(manifests):
+    objects = manifests["statefulset.yaml"]
+    spec = of_kind(objects, "StatefulSet")["spec"]
+    service, budget = of_kind(objects, "Service"), of_kind(objects, "PodDisruptionBudget")["spec"]
+    (claim,) = spec["volumeClaimTemplates"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in spec["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert mounted[claim["metadata"]["name"]] == "/var/lib/cloister" and claim["spec"]["accessModes"] == ["ReadWriteOncePod"]
+    assert set(spec["persistentVolumeClaimRetentionPolicy"].values()) == {"Retain"}
+    # A headless service whose selector, port and name are the pods'.
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["serviceName"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == budget["selector"]["matchLabels"] == labels
+    # A headless service maps no ports: its own is the one that sshd listens at.
+    offered = {port["targetPort"]: port["port"] for port in service["spec"]["ports"]}
+    assert offered == {port["name"]: port["containerPort"] for container in spec["template"]["spec"]["containers"]
+                       for port in container.get("ports", [])}
+    assert budget["maxUnavailable"] == 1
+    assert spec["template"]["spec"]["priorityClassName"] == of_kind(objects, "PriorityClass")["metadata"]["name"]
 
 
 def script_of_the_keeper(manifests):
