@@ -19,8 +19,8 @@
 
 static const struct command command_help;
 static const struct command *const commands[] = {&command_tools, &command_call, &command_exec,
-	&command_run, &command_shell, &command_put, &command_get, &command_workspace, &command_mcp,
-	&command_harness, &command_help};
+	&command_run, &command_shell, &command_put, &command_get, &command_workspace,
+	&command_forward, &command_mcp, &command_harness, &command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},

@@ -326,6 +326,14 @@
 #define LIMIT_PORTS_LIST_MS  200 /* a list counts as long */
 #define LIMIT_PORTS_LISTED   64  /* in one workspace */
 
+/* Connections of clients to ports of a workspace (worker/commands/forward.h). */
+#define LIMIT_FORWARD_PORT_MIN       1024
+#define LIMIT_FORWARDS               256     /* of one tenant */
+#define LIMIT_FORWARDS_PER_WORKSPACE 128     /* each is a process of the workspace */
+#define LIMIT_FORWARD_IDLE_MS        3600000 /* without a byte either way */
+#define LIMIT_FORWARD_CONNECT_MS     10000   /* for the server to take the connection */
+#define LIMIT_RELAY_REMAINS_MS       5000    /* for what an end that is gone has left to be taken */
+
 /* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */
 #define LIMIT_KEY_RESULT_BYTES     (64 * KIB) /* of a result that is kept, in each of its two forms */

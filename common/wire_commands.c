@@ -95,6 +95,29 @@ int command_held_get(struct text payload, struct command_held *ret)
 	return 0;
 }
 
+void command_forward_put(struct wire_writer *writer, const struct command_forward *message)
+{
+	wire_put_u32(writer, message->port);
+	wire_put_u8(writer, message->ipv6);
+	wire_put_u32(writer, message->idle_ms);
+}
+
+int command_forward_get(struct text payload, struct command_forward *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct command_forward message;
+	uint32_t port = wire_get_u32(&reader);
+
+	message.port = (uint16_t)port;
+	message.ipv6 = wire_get_bool(&reader);
+	message.idle_ms = wire_get_u32(&reader);
+	if (wire_reader_end(&reader) < 0 || port == 0 || port > UINT16_MAX ||
+		message.idle_ms == 0 || message.idle_ms > LIMIT_FORWARD_IDLE_MS)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void command_resize_put(struct wire_writer *writer, const struct command_terminal *message)
 {
 	wire_put_u32(writer, message->rows);

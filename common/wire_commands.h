@@ -21,6 +21,11 @@ enum command_message {
 	COMMAND_GO,        /* no payload: a command that is held may begin */
 	COMMAND_SIGNAL,    /* struct command_signal; it is no order to end */
 	COMMAND_RESIZE,    /* struct command_terminal: the new size of its terminal */
+	/*
+	 * struct command_forward, with a client's socket: connects it to a port inside. The call is
+	 * the number of the forward, which is none of a command.
+	 */
+	COMMAND_FORWARD,
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
@@ -32,6 +37,7 @@ enum command_message {
 	 * there; of a session, so that cloisterd knows which ports are its own
 	 */
 	COMMAND_HELD,
+	COMMAND_FORWARD_ENDED, /* no payload: nothing is left of a forward */
 };
 
 /*
@@ -134,6 +140,12 @@ struct command_held {
 
 #define COMMAND_HELD_SIZE 8 /* size of the payload in bytes */
 
+struct command_forward {
+	uint16_t port;    /* not 0 */
+	bool ipv6;        /* of ::1, otherwise of 127.0.0.1 */
+	uint32_t idle_ms; /* it ends after so long without a byte either way; not 0 */
+};
+
 #define COMMAND_ENDED_SIZE 80 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
@@ -146,5 +158,7 @@ void command_signal_put(struct wire_writer *writer, const struct command_signal 
 int command_signal_get(struct text payload, struct command_signal *ret);
 void command_resize_put(struct wire_writer *writer, const struct command_terminal *message);
 int command_resize_get(struct text payload, struct command_terminal *ret);
+void command_forward_put(struct wire_writer *writer, const struct command_forward *message);
+int command_forward_get(struct text payload, struct command_forward *ret);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
 int command_ended_get(struct text payload, struct command_ended *ret);

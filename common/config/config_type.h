@@ -14,6 +14,7 @@ enum config_type {
 	CONFIG_MODE,   /* uint64_t, octal */
 	CONFIG_CHOICE, /* uint64_t, index into choices */
 	CONFIG_YES_NO, /* bool */
+	CONFIG_PORTS,  /* uint64_t: CONFIG_PORTS_OF(); 0: none */
 	/*
 	 * Lists. The first seven take any number of values on a line, the others one value a line.
 	 */
@@ -31,3 +32,8 @@ enum config_type {
 	CONFIG_ENVIRONMENT,
 	CONFIG_TYPES,
 };
+
+/* A range of ports in one number. */
+#define CONFIG_PORTS_OF(low, high) ((uint64_t)(low) << 16 | (high))
+#define CONFIG_PORTS_LOW(ports)    ((ports) >> 16)
+#define CONFIG_PORTS_HIGH(ports)   ((ports)&UINT16_MAX)

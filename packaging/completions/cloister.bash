@@ -186,7 +186,7 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec run shell put get workspace mcp harness help
+		_cloister_offer tools call exec run shell put get workspace forward mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == workspace && ! $tool ]]; then

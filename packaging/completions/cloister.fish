@@ -107,7 +107,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call exec run shell put get workspace mcp harness help'
+    -a 'tools call exec run shell put get workspace forward mcp harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command harness; and __cloister_operands 0' -a 'claude codex opencode gemini cline zed'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'

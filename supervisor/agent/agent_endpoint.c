@@ -13,6 +13,7 @@
 #include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_background_tell.h"
+#include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
@@ -74,6 +75,7 @@ static const struct endpoint_method methods[] = {
 	{"session.list", method_session_list, .params = {NULL}},
 	{"workspace.open", method_workspace_open,
 		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network"}},
+	{"workspace.forward", method_workspace_forward, .params = {"workspace", "port"}},
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, .params = {"workspace"}},
 	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},

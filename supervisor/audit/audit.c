@@ -364,6 +364,20 @@ void audit_workspace(struct audit *audit, const char *event, const struct peer_c
 	end(audit, &json);
 }
 
+void audit_forward(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, uint16_t port)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "workspace.forwarded");
+	put_who(&json, peer);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	json_text_put_number(&json, "port", port);
+	end(audit, &json);
+}
+
 void audit_workspace_refused(struct audit *audit, const char *event,
 	const struct peer_credentials *peer, struct text name, enum tool_error error)
 {

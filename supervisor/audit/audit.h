@@ -86,6 +86,10 @@ void audit_unauthorized_client(
 void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace);
 
+/** Records that a client's connection becomes one to @port of @workspace. */
+void audit_forward(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, uint16_t port);
+
 /** Records that @event, "workspace.open" or "workspace.remove", was refused for @name. */
 void audit_workspace_refused(struct audit *audit, const char *event,
 	const struct peer_credentials *peer, struct text name, enum tool_error error);

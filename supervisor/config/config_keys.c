@@ -58,6 +58,7 @@ const struct config_key config_keys[] = {
 	{"roots", TENANT(roots), .type = CONFIG_ROOTS},
 	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none", "egress"}},
+	{"forward_ports", TENANT(forward_ports), .type = CONFIG_PORTS, .min = LIMIT_FORWARD_PORT_MIN, .max = UINT16_MAX, .fallback = CONFIG_PORTS_OF(LIMIT_FORWARD_PORT_MIN, UINT16_MAX)},
 	{"egress_allow", TENANT(egress_allow), .type = CONFIG_ALLOW},
 	{"egress_deny", TENANT(egress_deny), .type = CONFIG_DENY},
 	{"egress_private", TENANT(egress_private), .type = CONFIG_NETWORKS},
@@ -145,6 +146,8 @@ static const struct {
 	[CONFIG_MODE] = {"an octal mode such as 0660", false, STORED_NUMBER},
 	[CONFIG_CHOICE] = {"one of", false, STORED_NUMBER},
 	[CONFIG_YES_NO] = {"yes or no", false, STORED_BOOL},
+	[CONFIG_PORTS] = {"none, a port or a range of ports such as 3000-3999", false,
+		STORED_NUMBER},
 	[CONFIG_USERS] = {"names or numbers of users", true, STORED_IDS},
 	[CONFIG_GROUPS] = {"names or numbers of groups", true, STORED_IDS},
 	[CONFIG_FEATURES] = {"names of features", true, STORED_STRINGS},
@@ -289,6 +292,14 @@ const char *config_key_show(const struct config_key *key, uint64_t value, char *
 		return show_units(percents, value, buffer, size);
 	case CONFIG_MODE:
 		snprintf(buffer, size, "%04llo", (unsigned long long)value);
+		return buffer;
+	case CONFIG_PORTS:
+		if (value > UINT16_MAX)
+			snprintf(buffer, size, "%llu-%llu",
+				(unsigned long long)CONFIG_PORTS_LOW(value),
+				(unsigned long long)CONFIG_PORTS_HIGH(value));
+		else
+			snprintf(buffer, size, value ? "%llu" : "none", (unsigned long long)value);
 		return buffer;
 	default:
 		return show_units(plain, value, buffer, size);

@@ -120,6 +120,37 @@ static void set_number(
 	*(uint64_t *)field = number;
 }
 
+static bool port_of(const struct config_key *key, const char *text, size_t len, uint64_t *ret)
+{
+	char copy[8];
+
+	if (len >= sizeof(copy))
+		return false;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return config_number(CONFIG_NUMBER, copy, ret) == 0 && *ret >= key->min && *ret <= key->max;
+}
+
+static void set_ports(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	size_t len = strcspn(value, "-");
+	const char *last = value[len] == '-' ? value + len + 1 : value;
+	uint64_t low, high;
+
+	if (strcmp(value, "none") == 0)
+		*(uint64_t *)field = 0;
+	else if (port_of(key, value, len, &low) && port_of(key, last, strlen(last), &high) &&
+		 low <= high)
+		*(uint64_t *)field = CONFIG_PORTS_OF(low, high);
+	else
+		config_wrong(reader,
+			"%s: \"%.*s\" is not none, a port or a range of ports such as 3000-3999, "
+			"from %llu to %llu",
+			key->name, config_shown(value), value, (unsigned long long)key->min,
+			(unsigned long long)key->max);
+}
+
 static void set_choice(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
@@ -523,6 +554,7 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 		[CONFIG_MODE] = set_number,
 		[CONFIG_CHOICE] = set_choice,
 		[CONFIG_YES_NO] = set_yes_no,
+		[CONFIG_PORTS] = set_ports,
 		[CONFIG_USERS] = set_words,
 		[CONFIG_GROUPS] = set_words,
 		[CONFIG_FEATURES] = set_words,

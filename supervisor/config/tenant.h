@@ -77,7 +77,9 @@ struct tenant {
 	/* user mode without a configuration: any directory that the user may open */
 	bool any_root;
 	uint64_t weight;
-	uint64_t network;     /* enum tenant_network */
+	uint64_t network; /* enum tenant_network */
+	/* of its workspaces, that clients may reach: config_type.h, CONFIG_PORTS */
+	uint64_t forward_ports;
 	uint64_t egress_port; /* at which commands reach cloister-egress */
 	/* cloister-egress reads these itself; here they are checked and shown */
 	struct string_list egress_allow, egress_deny, egress_private, egress_secrets;

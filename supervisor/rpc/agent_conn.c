@@ -63,6 +63,7 @@ struct agent_conn {
 	struct byte_queue input; /* one contiguous block, so that a long line is stored once */
 	struct evbuffer *output;
 	size_t scanned;         /* bytes of input that are known to hold no newline */
+	size_t line;            /* bytes of the line that is handled now, with its newline */
 	enum skip skip;         /* the current line is refused and not kept */
 	bool told;              /* the refusal has been sent */
 	struct line_id line_id; /* finds the id for the refusal */
@@ -304,6 +305,7 @@ static void act_on_line(struct agent_conn *conn, size_t len)
 {
 	assert(!conn->ended && !conn->closing);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));
+	conn->line = len + 1;
 	/* An empty line is not a message. */
 	if (len > 0)
 		session_line(conn->session, (struct text){byte_queue_peek(&conn->input).data, len});
@@ -406,6 +408,27 @@ static void on_session_end(void *context)
 		end_input(conn);
 }
 
+static bool may_give(void *context)
+{
+	const struct agent_conn *conn = context;
+
+	return conn->input.len == conn->line && evbuffer_get_length(conn->output) == 0;
+}
+
+/* An answer that the socket does not take at once would be mixed with what the next owner writes.
+ */
+static int give(void *context)
+{
+	struct agent_conn *conn = context;
+	int fd = -EAGAIN;
+
+	flush(conn);
+	if (!conn->closing && evbuffer_get_length(conn->output) == 0)
+		fd = fcntl(conn->fd, F_DUPFD_CLOEXEC, 0);
+	close_soon(conn);
+	return fd;
+}
+
 static void on_check(void *context)
 {
 	struct agent_conn *conn = context;
@@ -478,8 +501,11 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
-	struct session_connection connection = {
-		.wrote = on_wrote, .end = on_session_end, .context = conn};
+	struct session_connection connection = {.wrote = on_wrote,
+		.end = on_session_end,
+		.may_give = may_give,
+		.give = give,
+		.context = conn};
 	int r;
 
 	if (!conn) {

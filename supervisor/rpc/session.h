@@ -28,6 +28,16 @@ struct session_connection {
 	void (*wrote)(void *context);
 	/* Ends the connection after the pending output. No more input is handled. */
 	void (*end)(void *context);
+	/*
+	 * Whether nothing but the present line has come and all that was appended has been sent, so
+	 * that the socket may be given away.
+	 */
+	bool (*may_give)(void *context);
+	/*
+	 * Gives the socket away: sends what is appended, ends the connection without the client's
+	 * notice, and returns a descriptor of the socket, or -errno.
+	 */
+	int (*give)(void *context);
 	void *context;
 };
 

@@ -35,6 +35,7 @@ struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
 	size_t sessions;        /* running ones */
+	size_t forwards;        /* connections to ports of its workspaces */
 	uint64_t session_bytes; /* output that those and ended ones may keep */
 	uint64_t pending_bytes; /* its part of the service's pending bytes */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
@@ -48,6 +49,7 @@ struct tenant_usage {
 	struct usage_now now; /* of its workspaces, when they were added up last */
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
+	uint64_t forwards_begun;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];
 	struct denials denials; /* the recent ones of these */

@@ -13,12 +13,14 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/managed.h"
@@ -88,6 +90,7 @@ void workspace_free(struct workspace *workspace)
 {
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
+	workspace_end_forwards(workspace);
 	workspace_end_listening(workspace);
 	LIST_REMOVE(workspace, entry);
 	assert(workspace->all->count > 0);
@@ -162,6 +165,8 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 
 	if (frame->call == 0 && from == CELL_FILES && frame->type == FILES_END)
 		return take_size(workspace, frame->payload);
+	if (from == CELL_WORKER && frame->type == COMMAND_FORWARD_ENDED)
+		return workspace_forward_ended(workspace, frame);
 	/* The call was answered meanwhile; but a long series of such frames is a fault. */
 	if (!entry)
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
@@ -268,6 +273,7 @@ static void network(void *context, const int *sockets)
 		workspace->tenant->name, workspace->name, workspace->allow};
 
 	egress_cell_end(TAKE_PTR(workspace->network));
+	workspace_end_forwards(workspace);
 	workspace_end_listening(workspace);
 	if (sockets)
 		workspace->listening = listening_new(sockets[CELL_SOCKET_PORTS]);

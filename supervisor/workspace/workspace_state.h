@@ -8,6 +8,7 @@
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/cell_usage.h"
 #include "supervisor/workspace/disk_use.h"
+#include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -33,8 +34,10 @@ struct workspace {
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
-	char *allow;                 /* rules that its network is narrowed to; NULL: it is not */
-	struct egress_cell *network; /* of its cell; NULL: it has none */
+	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
+	struct egress_cell *network;  /* of its cell; NULL: it has none */
+	struct forward_list forwards; /* of its worker */
+	size_t n_forwards;
 	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
 

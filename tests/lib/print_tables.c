@@ -43,6 +43,7 @@ static struct json_object *fallback(const struct config_key *key)
 	case CONFIG_NUMBER:
 	case CONFIG_PERCENT:
 	case CONFIG_MODE:
+	case CONFIG_PORTS:
 		return string(config_key_show(key, key->fallback, shown, sizeof(shown)));
 	default:
 		return NULL;

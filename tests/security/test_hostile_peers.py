@@ -175,6 +175,8 @@ ANSWERS = {
     "worker: no call's end first": (COMMAND, worker("send(frame(COMMAND_ENDED, 0, command_ended(status=256))); " + GOOD_END), {"success"}),
     "worker: held, without a network": (COMMAND, worker("send(frame(COMMAND_HELD, call, command_held())); " + GOOD_END), LOST),
     "worker: held, for nobody": (COMMAND, worker("send(frame(COMMAND_HELD, call + 1, command_held())); " + GOOD_END), {"success"}),
+    "worker: a forward's end, of none": (
+        COMMAND, worker("send(frame(COMMAND_FORWARD_ENDED, call, b'')); " + GOOD_END), LOST),
     "worker: a flood of ends": (
         COMMAND, worker("chunk = frame(COMMAND_ENDED, call - 1, command_ended()) * 1000\nwhile True: send(chunk)"), LOST),
     "files: an end of a wrong length": (READ, files("send(frame(FILES_END, call, files_end() + b'x'))"), LOST),

@@ -129,6 +129,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
 	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
 	{CONFIG_SECTION_TENANT, "network", "egress", "1", "host"},
+	{CONFIG_SECTION_TENANT, "forward_ports", "3000-3999", "3000-3999", "1023"},
 	{CONFIG_SECTION_TENANT, "egress_allow", "a.test tcp:*.b.test:22 @npm", NULL, "a..test"},
 	{CONFIG_SECTION_TENANT, "egress_deny", "a.test:443", NULL, "tcp:a.test"},
 	{CONFIG_SECTION_TENANT, "egress_private", "10.2.0.0/16 192.168.1.7", NULL,

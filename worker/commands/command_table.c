@@ -14,6 +14,7 @@
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pool.h"
 #include "worker/commands/command_terminal.h"
+#include "worker/commands/forward.h"
 #include "worker/commands/input_wait.h"
 #include "worker/commands/ipc_remains.h"
 #include "worker/commands/network_tries.h"
@@ -66,6 +67,7 @@ struct command_table {
 	int queue_names;     /* borrowed from the set-up */
 	bool ipc_is_used;    /* a command may have left objects in the IPC namespace */
 	int64_t quiet_since; /* the last request or end, as now_ms() */
+	struct forwards forwards;
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
@@ -76,7 +78,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 
 	if (!table)
 		return -ENOMEM;
-	table->report_fd = report_fd;
+	table->report_fd = table->forwards.report_fd = report_fd;
 	table->home = setup->home;
 	table->cgroups = cgroups;
 	table->queue_names = setup->queue_names;
@@ -443,6 +445,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
 		return begin(table, frame);
+	if (frame->type == COMMAND_FORWARD)
+		return forward_begin(&table->forwards, frame);
 	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_RESIZE ||
 		(frame->type != COMMAND_BODY && frame->type != COMMAND_SIGNAL &&
 			frame->type != COMMAND_RESIZE && frame->payload.len > 0))
@@ -527,6 +531,9 @@ int command_table_reap(struct command_table *table)
 		if (init)
 			command_pool_reaped(table->pool, init);
 		table->ended |= command != NULL;
+		if (r == 0 && !init)
+			r = forward_reaped(&table->forwards, pid);
+		r = r > 0 ? 0 : r;
 	}
 	empty_ipc(table);
 	return r;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. After the answer the client's socket belongs to a process of the workspace
+ * (worker/commands/forward.h), and cloisterd does not have it any more: no byte of the stream goes
+ * through it. What listens is the kernel's word, so that the answer needs no other process. The
+ * client is authenticated and hostile.
+ */
+#include "supervisor/agent/method_forward.h"
+
+#include "common/config/config_type.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/base/refusal.h"
+#include "supervisor/config/config.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/forwards.h"
+#include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/workspace.h"
+
+static bool is_allowed(const struct session *session, const struct workspace *workspace,
+	int64_t port, const struct tenant **ret)
+{
+	*ret = session_tenant(session, text_from(workspace_tenant(workspace)->name));
+	return *ret && (uint64_t)port >= CONFIG_PORTS_LOW((*ret)->forward_ports) &&
+	       (uint64_t)port <= CONFIG_PORTS_HIGH((*ret)->forward_ports);
+}
+
+/* Whether the port is refused; and if not, in @ret_where, at which address it listens. */
+static enum tool_error refuses(struct session *session, struct workspace *workspace, int64_t port,
+	enum listens *ret_where, struct refusal *ret)
+{
+	const char *unheard = audit_forbids(session->service->audit);
+	enum tool_error error = service_refusal(session->service, ret);
+	const struct tenant *tenant;
+
+	if (error != TOOL_OK)
+		return error;
+	if (unheard)
+		return refusal_set(ret, TOOL_BUSY, unheard);
+	if (!is_allowed(session, workspace, port, &tenant) || workspace_is_proxy(workspace, port))
+		return refusal_set(ret, TOOL_FORBIDDEN,
+			"This port may not be forwarded; forward_ports in the tenant's "
+			"configuration says which may");
+	*ret_where = workspace_listens(workspace, (uint16_t)port, 0);
+	if (!workspace_serves_forwards(workspace) || *ret_where == LISTENS_NOT)
+		return refusal_set(ret, TOOL_NOT_FOUND,
+			"Nothing listens at this port of 127.0.0.1 or ::1 in the workspace; start "
+			"the server as a session and wait for it with {\"port\":…} in until of "
+			"session.read");
+	if (workspace_forwards_full(workspace))
+		return refusal_set(ret, TOOL_BUSY,
+			"As many connections to ports of this workspace or tenant as there may "
+			"be are open; close one and try again");
+	if (*ret_where == LISTENS_UNKNOWN && workspace_tells_ports(workspace))
+		return refusal_set(ret, TOOL_BUSY,
+			"Too many ports of this workspace are asked for at once; try again");
+	return TOOL_OK;
+}
+
+static void forward(struct session *session, const struct jsonrpc_request *request,
+	struct workspace *workspace, uint16_t port, bool ipv6)
+{
+	const struct session_connection *connection = &session->connection;
+	struct json_text json;
+	int fd;
+
+	audit_forward(session->service->audit, &session->peer, workspace, port);
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "workspace", workspace_name(workspace));
+	json_text_put_number(&json, "port", port);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+	/* Without it the connection ends, which is what the client is told by it. */
+	fd = connection->give(connection->context);
+	if (fd >= 0)
+		(void)workspace_forward(workspace, port, ipv6, fd);
+}
+
+static void act(struct session *session, const struct jsonrpc_request *request,
+	struct workspace *workspace, int64_t port)
+{
+	enum listens where = LISTENS_UNKNOWN;
+	struct refusal refusal = {0};
+	enum tool_error error = refuses(session, workspace, port, &where, &refusal);
+
+	if (error == TOOL_OK) {
+		forward(session, request, workspace, (uint16_t)port, where == LISTENS_AT_IPV6);
+	} else {
+		agent_call_refused(session, workspace, "workspace.forward", tool_error_name(error),
+			refusal_text(&refusal));
+		if (error == TOOL_BUSY)
+			session_answer_busy(session, request->id_text, refusal_text(&refusal));
+		else
+			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+				refusal_text(&refusal), tool_error_name(error));
+	}
+	refusal_done(&refusal);
+}
+
+void method_workspace_forward(struct session *session, struct jsonrpc_request *request)
+{
+	const struct session_connection *connection = &session->connection;
+	struct workspace *workspace;
+	struct text name;
+	int64_t port = 0;
+
+	/* Without an answer the client would not know where the stream begins. */
+	if (request->notification)
+		return;
+	if (!session_string_param(request->params, "workspace", &name)) {
+		answer_wrong(session, request, "workspace must be a string");
+		return;
+	}
+	if (!number_param(request->params, "port", 1, UINT16_MAX, &port) || port == 0) {
+		answer_wrong(session, request, "port must be a number from 1 to 65535");
+		return;
+	}
+	if (session_calls(session) > 0 || !connection->may_give ||
+		!connection->may_give(connection->context)) {
+		answer_wrong(session, request,
+			"workspace.forward must be the only request of its connection: wait for "
+			"the answers to others first, and for its own before anything is sent");
+		return;
+	}
+	workspace = agent_hold_workspace(session, name);
+	if (!workspace) {
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
+				  : "No workspace is open on this connection; open one with "
+				    "workspace.open",
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+		return;
+	}
+	act(session, request, workspace, port);
+	workspace_release(workspace);
+}
