@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -369,3 +370,102 @@ def test_the_image_has_the_manifests_users(manifests):
     for container in daemon_set(manifests)[0]["containers"] + [sidecar(manifests)[1]]:
         assert container["image"] in ("cloister:0.1.0", "cloister-ssh:0.1.0")
         assert f"podman build -t {container['image']} " in recipe
+
+
+SLURM = FLEETS / "slurm"
+
+
+def rollouts(tmp_path, *words, **variables):
+    """Runs the batch script without Slurm."""
+    return subprocess.run(["bash", SLURM / "rollouts.sbatch", *words], capture_output=True, text=True, timeout=60, check=False,
+                          env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "LOCAL": str(tmp_path / "local"), **variables})
+
+
+@pytest.fixture
+def rollout_place(tmp_path):
+    for name in ("bin", "local", "tree"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tree/from").write_text("template")
+    subprocess.run(["tar", "-C", tmp_path / "tree", "-cf", tmp_path / "template.tar", "from"], check=True)
+    return tmp_path
+
+
+def program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_a_rollout_has_its_copy_of_the_template(rollout_place):
+    own = rollout_place / "local" / f"rollouts.{os.getuid()}"
+    script = 'cat "$WORKSPACE/from"; echo changed >"$WORKSPACE/from"; echo " $ROLLOUT $1"; exit 7'
+    for number in ("3", "4"):
+        done = rollouts(rollout_place, "sh", "-c", script, "sh", "word", TEMPLATE=str(rollout_place / "template.tar"), SLURM_ARRAY_TASK_ID=number)
+        assert (done.returncode, done.stdout, done.stderr) == (7, f"template {number} word\n", "")
+        assert sorted(name.suffix == ".lock" for name in own.iterdir()) == [False, True]  # the template and its lock
+    (rollout_place / "template.tar").unlink()
+    assert rollouts(rollout_place, "true", TEMPLATE=str(rollout_place / "template.tar")).returncode != 0
+    assert not list(own.glob("workspace.*"))
+
+
+@pytest.mark.parametrize("kind", ["nfs", "lustre", "fuseblk", "UNKNOWN (0x1234)"])
+def test_a_rollout_refuses_a_network_file_system(rollout_place, kind):
+    program(rollout_place / "bin/stat", f"echo '{kind}'")
+    done = rollouts(rollout_place, "true")
+    assert done.returncode == 2 and f"network file system ({kind}): set LOCAL" in done.stderr and not list((rollout_place / "local").iterdir())
+
+
+def test_a_rollout_believes_no_directory_of_others(rollout_place):
+    own = rollout_place / "local" / f"rollouts.{os.getuid()}"
+    (rollout_place / "elsewhere").mkdir(mode=0o700)
+    own.symlink_to(rollout_place / "elsewhere")
+    done = rollouts(rollout_place, "true")
+    assert done.returncode == 2 and "is not a directory of yours" in done.stderr
+    own.unlink()
+    own.mkdir()
+    own.chmod(0o777)
+    assert rollouts(rollout_place, "true").returncode == 2
+    assert rollouts(rollout_place).returncode == 2
+
+
+def test_a_rollout_that_cannot_unpack_is_none(rollout_place):
+    (rollout_place / "broken.tar").write_text("no archive")
+    for _ in "first", "again":
+        done = rollouts(rollout_place, "touch", str(rollout_place / "ran"), TEMPLATE=str(rollout_place / "broken.tar"))
+        assert done.returncode != 0 and not (rollout_place / "ran").exists()
+
+
+# The node's state before, what doctor lacks, what `health` exits with (None: no service), and what scontrol is told.
+CHECKS = [
+    ("IDLE", None, None, None),
+    ("IDLE", "namespaces", None, "State=DRAIN Reason=cloister: cloisterd --doctor lacks namespaces"),
+    ("IDLE", "fresh_proc", None, "State=DRAIN Reason=cloister: cloisterd --doctor lacks fresh_proc"),
+    ("IDLE", None, 0, None),
+    ("IDLE", None, 1, "State=DRAIN Reason=cloister: health of the service: disk: full"),
+    ("IDLE", "disk", None, "State=DRAIN Reason=cloister: / has N MiB left"),
+    ("IDLE", None, 3, "State=DRAIN Reason=cloister: health of the service: no service"),
+    ("IDLE+DRAIN Reason=cloister: x", None, 0, "State=RESUME"),
+    ("IDLE+DRAIN Reason=cloister: x", "namespaces", None, None),
+    ("IDLE+DRAIN Reason=upgrade", "namespaces", None, None),
+    ("IDLE+DRAIN Reason=upgrade", None, 0, None),
+]
+
+
+@pytest.mark.parametrize("state, lacks, health, told", CHECKS)
+def test_the_health_check_of_slurm(tmp_path, state, lacks, health, told):
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    program(bin_ / "scontrol", f"""case $1 in show) echo 'NodeName=n State={state}' ;; *) shift; echo "$@" >>{tmp_path}/told ;; esac""")
+    program(bin_ / "setpriv", 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"')
+    program(bin_ / "cloisterd", "".join(
+        f"echo '{'missing ' if name == lacks else 'ok      '} {name}';" for name in ("landlock", "system_calls", "namespaces", "fresh_proc")))
+    program(bin_ / "cloisterctl", {1: "printf 'UNHEALTHY\\ndisk: full\\n'; exit 1", 3: "echo 'no service' >&2; exit 3"}.get(health, "echo healthy"))
+    socket_path = tmp_path / "control.sock"
+    if health is not None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(socket_path))
+    done = subprocess.run([SLURM / "healthcheck"], capture_output=True, text=True, timeout=60, check=False, env={
+        "PATH": f"{bin_}:{os.environ['PATH']}", "SLURMD_NODENAME": "n", "CLOISTER_CONTROL": str(socket_path), "CLOISTER_LOCAL": "/",
+        "CLOISTER_LOCAL_FREE": "999999999" if lacks == "disk" else "1"})
+    assert done.returncode == 0 and not done.stderr, done
+    said = re.sub(r"\d+ MiB", "N MiB", (tmp_path / "told").read_text()).splitlines() if (tmp_path / "told").exists() else []
+    assert said == ([f"NodeName=n {told}"] if told else [])
