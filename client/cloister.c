@@ -20,7 +20,7 @@
 static const struct command command_help;
 static const struct command *const commands[] = {&command_tools, &command_call, &command_exec,
 	&command_run, &command_shell, &command_put, &command_get, &command_workspace,
-	&command_forward, &command_mcp, &command_harness, &command_help};
+	&command_session, &command_forward, &command_mcp, &command_harness, &command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
@@ -91,6 +91,31 @@ static int take_duration(int64_t *ret_ms)
 		return 0;
 	complain_code("USAGE", "'%s' is not a duration such as 500ms, 30s, 5m or 1h", optarg);
 	return -EINVAL;
+}
+
+static int take_number(const char *option, int64_t most, int64_t *ret)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(optarg, &end, 10);
+	if (optarg[0] >= '0' && optarg[0] <= '9' && !*end && !errno && number <= most) {
+		*ret = number;
+		return 0;
+	}
+	complain_code("USAGE", "%s takes a number from 0 to %lld, not '%s'", option,
+		(long long)most, optarg);
+	return -EINVAL;
+}
+
+static int take_port(struct invocation *invocation)
+{
+	int64_t port = 0;
+	int r = take_number("--port", UINT16_MAX, &port);
+
+	invocation->port = (int)port;
+	return r;
 }
 
 /* Only a private instance takes the paths from its user, so the option stands for --private too. */
@@ -201,6 +226,19 @@ static int take_option(int option, void *context)
 			return 0;
 		complain_code("USAGE", "--env takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
+	case 'A':
+		json_put(invocation->options, "name", json_object_new_string(optarg));
+		return 0;
+	case 'F':
+		return take_number("--after", INT64_MAX, &invocation->after);
+	case 'P':
+		return take_port(invocation);
+	case 'C':
+		invocation->contains = optarg;
+		return 0;
+	case 'E':
+		invocation->eof = true;
+		return 0;
 	case HELP_LETTER:
 		invocation->help = true;
 		return 0;

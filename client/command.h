@@ -46,8 +46,12 @@ struct invocation {
 	bool any_links;                                       /* get --any-links */
 	uint64_t max_size;                                    /* get --max-size, 0: not given */
 	uint64_t max_files;                                   /* get --max-files, likewise */
-	int64_t idle_ms; /* put and get --idle-timeout, likewise */
-	int argc;        /* operands, after the subcommand and its options */
+	int64_t idle_ms;      /* put and get --idle-timeout, likewise */
+	int64_t after;        /* session --after */
+	int port;             /* session --port, 0: not given */
+	const char *contains; /* session --contains, or NULL */
+	bool eof;             /* session --eof */
+	int argc;             /* operands, after the subcommand and its options */
 	char **argv;
 };
 
@@ -67,6 +71,7 @@ extern const struct command command_run;
 extern const struct command command_shell;
 extern const struct command command_mcp;
 extern const struct command command_forward;
+extern const struct command command_session;
 extern const struct command command_harness;
 extern const struct command command_put;
 extern const struct command command_get;

@@ -180,15 +180,18 @@ _cloister()
 	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
 	run) options+=(--env= --) ;;
 	shell) options+=(--env=) ;;
+	session) options+=(--name= --env= --stdin --key= --after= --eof --port= --contains= --timeout=) ;;
 	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec run shell put get workspace forward mcp harness help
+		_cloister_offer tools call exec run shell put get workspace session forward mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
+	elif [[ $command == session && ! $tool ]]; then
+		_cloister_offer start list read attach write wait end
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list info create remove
 	elif [[ $command == call && ! $tool ]]; then
