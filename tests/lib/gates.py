@@ -66,9 +66,9 @@ class Stunnel:
 class Gates:
     """A gate for each of two tenants of a daemon, and hosts of agents that connect to them."""
 
-    def __init__(self, place, daemon, tenants):
+    def __init__(self, place, daemon, tenants, signer=None):
         self.place, self.daemon = place, daemon
-        self.authority = Certificates(place / "authority")
+        self.authority = signer or Certificates(place / "authority")
         self.users = dict(zip(("blue", "green"), tenants))
         self.started, self.ports = {}, {}
         for name, user in self.users.items():
@@ -118,6 +118,8 @@ class Gates:
 
     def stop(self):
         for stunnel in self.started.values():
+            if stunnel.process.poll() is not None:
+                continue
             with acting_as(0):
                 stunnel.process.send_signal(signal.SIGTERM)
             stunnel.process.wait(120)

@@ -17,6 +17,7 @@ SOURCE = ROOT / "packaging" / "systemd"
 SOCKETS = ("cloister.socket", "cloister-control.socket")
 EGRESS = ("cloister-egress.service", "cloister-egress.socket")
 GATE = "cloister-gate@.service"
+HEALTH = ("cloister-health.socket", "cloister-health@.service")
 TIMED = ("cloister-audit-anchor.service", "cloister-audit-anchor.timer", "cloister-metrics.service", "cloister-metrics.timer")
 
 needs_systemd = pytest.mark.skipif(
@@ -49,7 +50,7 @@ def unit_files(request, tmp_path):
         re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
     names = ["cloister.service", *SOCKETS]
     if request.param == "system":
-        others = [*TIMED, *EGRESS, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
+        others = [*TIMED, *EGRESS, *HEALTH, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
         names += others
         for name in others:
             shutil.copy((UNITS if name.endswith(".service") else SOURCE) / name, tmp_path)
@@ -67,7 +68,8 @@ def test_systemd_finds_nothing_wrong(unit_files):
 
 
 @needs_systemd
-@pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service", "cloister-gate@.service"])
+@pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service", "cloister-gate@.service",
+                                  "cloister-health@.service"])
 def test_it_is_no_more_exposed_than_is_said(name, tmp_path):
     shutil.copy(UNITS / name, tmp_path)
     said = run("systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / name))

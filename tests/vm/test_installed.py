@@ -324,6 +324,13 @@ systemctl enable --now {unit}""")
     run("chmod", "o-x", CONFIG)
 
 
+def test_a_load_balancer_is_answered():
+    show("systemctl", "enable", "--now", "cloister-health.socket")
+    with socket.create_connection(("127.0.0.1", 7844), PATIENCE) as asked:
+        assert re.fullmatch(r"ready up \d+%\n", asked.makefile().read())
+    show("systemctl", "disable", "--now", "cloister-health.socket")
+
+
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
