@@ -12,6 +12,7 @@ import subprocess
 
 import procfs
 import pytest
+from daemon import ROOT
 from npm import unavailable
 
 BASE, IDS = 1_900_000_000, 65536  # like the kubelet's: 65536 ids that no other pod has
@@ -131,7 +132,11 @@ def namespaces(context, host_users):
         linux["uidMappings"] = linux["gidMappings"] = [{"containerID": 0, "hostID": BASE, "size": IDS}]
     if context.get("procMount") != "Unmasked":
         linux |= {"maskedPaths": MASKED, "readonlyPaths": READ_ONLY}
-    if context.get("seccompProfile", {}).get("type") != "Unconfined":
+    profile = context.get("seccompProfile", {})
+    if profile.get("type") == "Localhost":
+        linux["seccomp"] = json.loads((ROOT / "packaging/fleets" / profile["localhostProfile"]).read_text())
+        linux["seccomp"]["architectures"] = linux["seccomp"]["architectures"][:1] if os.uname().machine == "x86_64" else ["SCMP_ARCH_AARCH64"]
+    elif profile.get("type") != "Unconfined":
         linux["seccomp"] = default_profile(context["capabilities"].get("add", []))
     return linux
 

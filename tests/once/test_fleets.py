@@ -339,6 +339,30 @@ def test_each_setting_of_the_daemon_set_is_needed(start_pod, manifests, change, 
     assert all(words in pod.log() for words in said), pod.log()
 
 
+def test_the_profile_is_that_of_the_sources():
+    made = subprocess.run([FLEETS / "make-seccomp"], capture_output=True, text=True, check=True).stdout
+    assert made == (FLEETS / "cloister-seccomp.json").read_text(), "run packaging/fleets/make-seccomp"
+    (rule,) = json.loads(made)["syscalls"]
+    probed = re.findall(r'(?m)^\t\{"(\w+)", ', (ROOT / "supervisor/host/calls_probe.c").read_text())
+    assert len(probed) > 10 and set(probed) <= set(rule["names"])
+    assert not {"bpf", "init_module", "kexec_load", "io_uring_setup", "open_by_handle_at", "perf_event_open", "userfaultfd", "reboot",
+                "swapon", "settimeofday", "add_key", "request_key", "acct"} & set(rule["names"])
+
+
+@needs_pods
+@pytest.mark.parametrize("kind", [sidecar, daemon_set], ids=["sidecar", "daemon_set"])
+def test_the_profile_in_place_of_unconfined(start_pod, manifests, kind):
+    spec, container, objects = kind(manifests)
+    container["securityContext"]["seccompProfile"] = {"type": "Localhost", "localhostProfile": "cloister-seccomp.json"}
+    pod = start_pod(spec, container, objects)
+    assert pod.serves, pod.log()
+    passes(pod, 900 if kind is sidecar else 0)
+    assert succeeds(pod.call(1001, "run_command", "command=echo a | tr a b; sleep 0.1 & wait"))["stdout"] == "b\n"
+    # A call that only the profile refuses: ENOSYS, not EPERM.
+    done = pod.run(0, "python3", "-c", "import ctypes; l = ctypes.CDLL(None, use_errno=True); l.syscall(323, 0); print(ctypes.get_errno())")
+    assert done.stdout in ("38\n", ""), done
+
+
 @needs_pods
 def test_system_mode_is_no_containers_roots(start_pod, manifests):
     spec, container, objects = daemon_set(manifests)
