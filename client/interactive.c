@@ -41,9 +41,12 @@ struct interactive {
 	size_t output_len, written;
 	char input[INPUT_BYTES];
 	size_t input_len;
-	bool sending; /* input is on its way */
-	bool busy;    /* and was not taken: it is sent again later */
-	bool over;    /* it has ended and its output is written, or the connection is lost */
+	bool sending;        /* input is on its way */
+	bool busy;           /* and was not taken: it is sent again later */
+	struct winsize size; /* that the session was told, or is being told */
+	bool sizing;         /* a size is on its way */
+	bool size_is_due;    /* the service had no room for it: it is sent again later */
+	bool over;           /* it has ended and its output is written, or the connection is lost */
 	int status;
 	int signalled;  /* the status for the signal for which it is ended; 0: none */
 	bool abandoned; /* a second signal came */
@@ -279,10 +282,9 @@ static void take_keys(struct interactive *run)
 
 /* Signals. */
 
-static struct json_object *size_params(void)
+static struct json_object *size_params(struct winsize size)
 {
 	struct json_object *params = json_object_new_object();
-	struct winsize size = raw_terminal_size();
 	int rows = size.ws_row < LIMIT_TERMINAL_SIDE ? size.ws_row : LIMIT_TERMINAL_SIDE;
 	int cols = size.ws_col < LIMIT_TERMINAL_SIDE ? size.ws_col : LIMIT_TERMINAL_SIDE;
 
@@ -291,12 +293,45 @@ static struct json_object *size_params(void)
 	return params;
 }
 
-static void resize(struct interactive *run)
-{
-	int r = ask(run, "session.resize", size_params(), ignore);
+static void on_sized(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata);
 
+static void send_size(struct interactive *run)
+{
+	int r;
+
+	run->size = raw_terminal_size();
+	r = ask(run, "session.resize", size_params(run->size), on_sized);
+	run->size_is_due = false;
+	run->sizing = r == 0;
 	if (r < 0)
 		lose(run, r);
+}
+
+/* One size is on its way at a time. What has changed meanwhile is sent when that has arrived. */
+static void resize(struct interactive *run)
+{
+	struct winsize now = raw_terminal_size();
+
+	if (!run->sizing && !run->over &&
+		(now.ws_row != run->size.ws_row || now.ws_col != run->size.ws_col))
+		send_size(run);
+}
+
+static void on_sized(struct cloister *cloister, int64_t id, int error,
+	const struct cloister_message *reply, void *userdata)
+{
+	struct interactive *run = userdata;
+
+	(void)cloister;
+	(void)id;
+	run->sizing = false;
+	if (error < 0)
+		lose(run, error);
+	else if (cloister_error(reply) == CLOISTER_ERROR_BUSY)
+		run->size_is_due = true;
+	else
+		resize(run);
 }
 
 /* Somebody else stops us: the terminal is theirs meanwhile. */
@@ -308,6 +343,13 @@ static void stop(struct interactive *run)
 	resize(run);
 }
 
+/* After SIGSTOP nothing could be given back: the shell has set the modes that it wanted. */
+static void go_on(struct interactive *run)
+{
+	raw_terminal_enter_again();
+	resize(run);
+}
+
 static void take_signal(struct interactive *run)
 {
 	struct signalfd_siginfo info;
@@ -316,6 +358,8 @@ static void take_signal(struct interactive *run)
 		return;
 	if (info.ssi_signo == SIGWINCH)
 		resize(run);
+	else if (info.ssi_signo == SIGCONT)
+		go_on(run);
 	else if (info.ssi_signo == SIGTSTP)
 		stop(run);
 	else
@@ -324,7 +368,7 @@ static void take_signal(struct interactive *run)
 
 static int open_signal_fd(void)
 {
-	static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+	static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
 	sigset_t set;
 	int fd;
 
@@ -347,12 +391,15 @@ static bool turn(struct interactive *run)
 		{.fd = has_room ? STDIN_FILENO : -1, .events = POLLIN},
 		{.fd = run->output ? STDOUT_FILENO : -1, .events = POLLOUT},
 	};
-	int n = poll(fds, ARRAY_SIZE(fds), run->busy ? AGAIN_MS : run->signalled ? END_MS : -1);
+	bool again = run->busy || run->size_is_due;
+	int n = poll(fds, ARRAY_SIZE(fds), again ? AGAIN_MS : run->signalled ? END_MS : -1);
 
 	if (n < 0)
 		return errno == EINTR;
-	if (n == 0 && !run->busy)
+	if (n == 0 && !again)
 		return false;
+	if (n == 0 && run->size_is_due)
+		send_size(run);
 	if (fds[0].revents)
 		take_signal(run);
 	if (fds[2].revents && !run->over)
@@ -375,7 +422,8 @@ static int start(struct interactive *run, const char *command, struct json_objec
 	int r;
 
 	json_put(params, "command", json_object_new_string(command));
-	json_put(params, "pty", size_params());
+	run->size = raw_terminal_size();
+	json_put(params, "pty", size_params(run->size));
 	/* The list advises models, and a person wrote this command. */
 	json_put(params, "blocked_list", json_object_new_boolean(0));
 	if (env)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static struct termios before; /* its modes before it was raw */
+static struct termios raw;
 static volatile sig_atomic_t is_raw;
 
 /*
@@ -56,8 +57,6 @@ static void watch_crashes(void)
 
 int raw_terminal_enter(void)
 {
-	struct termios raw;
-
 	if (is_raw)
 		return 0;
 	if (tcgetattr(STDIN_FILENO, &before) < 0)
@@ -71,6 +70,12 @@ int raw_terminal_enter(void)
 		return -errno;
 	}
 	return 0;
+}
+
+void raw_terminal_enter_again(void)
+{
+	if (is_raw)
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 }
 
 void raw_terminal_leave(bool reset)

@@ -164,6 +164,40 @@ def test_a_terminal_that_hangs_up(daemon, workspace, terminal):
                 if each["command"].endswith("ready; sleep 600")][-1] == "ended"
 
 
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
+def test_it_is_stopped_and_goes_on(terminal, number):
+    """As by Ctrl-Z of another shell, which sets the modes that it wants and gives the terminal back by SIGCONT."""
+    program = terminal("run", "--", "echo ready; while read line; do echo \"got $line\"; stty size; done")
+    program.shows("ready")
+    assert procfs.eventually(program.is_raw)
+    with acting_as(os.getuid()):
+        os.kill(program.pid, number)
+        assert procfs.eventually(lambda: procfs.status(program.pid)["State"][0] == "T")
+    if number == signal.SIGTSTP:
+        assert program.modes() == program.before
+    termios.tcsetattr(program.fd, termios.TCSANOW, program.before)
+    program.resize(31, 101)
+    with acting_as(os.getuid()):
+        os.kill(program.pid, signal.SIGCONT)
+    assert procfs.eventually(program.is_raw)
+    program.type("a line\r")
+    program.shows("\ngot a line")
+    program.type("\x04")
+    ends(program, 0)
+
+
+def test_every_size_arrives(terminal):
+    """Also where more come than may wait, and the last one as they stop."""
+    program = terminal("run", "--", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.02; done")
+    program.shows("ready")
+    for rows in range(20, 60):
+        program.resize(rows, 90)
+    program.shows("59 90")
+    with acting_as(os.getuid()):
+        os.kill(program.pid, signal.SIGTERM)
+    ends(program, 128 + signal.SIGTERM)
+
+
 def test_a_python_prompt(terminal):
     prompt = terminal("run", "--", "/usr/bin/python3", "-q")
     prompt.shows(">>>")
