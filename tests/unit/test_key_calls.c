@@ -9,6 +9,7 @@
 
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal.h"
 #include "tests/unit/fakes/disk.h"
 
@@ -99,6 +100,7 @@ static char first_byte(const struct fixture *f)
 
 	/* It comes last, since the command has no input. */
 	assert_int_equal(f->workspace.n_fds, 3);
+	loop_turn_end(); /* which wakes the thread */
 	assert_true(read(f->workspace.fds[2], &byte, 1) >= 0);
 	return byte;
 }
