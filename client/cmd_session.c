@@ -70,8 +70,9 @@ static int start(struct session *session, const struct invocation *invocation, c
 		complain("out of memory");
 		return STATUS_OWN_FAILURE;
 	}
-	json_object_object_foreach (invocation->options, name, value)
+	json_object_object_foreach (invocation->options, name, value) {
 		json_put(params, name, json_object_get(value));
+	}
 	json_put(params, "command", json_object_new_string(line));
 	json_put(params, "stdin", json_object_new_boolean(invocation->use_stdin));
 	/* The list advises models, and a person wrote this command. */

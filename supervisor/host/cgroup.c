@@ -110,7 +110,7 @@ static int open_own(int *ret_fd)
 
 int cgroup_open_whole(const struct cgroup *cgroup)
 {
-	int fd, r;
+	int fd = -1, r;
 
 	if (cgroup->root < 0) {
 		r = open_own(&fd);
