@@ -97,7 +97,9 @@ class Run:
 def test_a_run_with_deaths_leaves_what_one_without_leaves(area):
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
     chance = random.Random(seed)
-    daemon = Daemon(area, config=f"[cloister]\n[tenant t]\nusers = {area.account.uid}\nroots = {area.path}\ntools = basic edit\n")
+    # Each step of the long form has a key, and none is forgotten meanwhile.
+    daemon = Daemon(area, config=(f"[cloister]\n[tenant t]\nusers = {area.account.uid}\nroots = {area.path}\n"
+                                  "tools = basic edit\nkeys = 1000000\n"))
     try:
         calm = Run(area, daemon, "calm")
         assert calm.wait(120 + 2 * ROUNDS)
