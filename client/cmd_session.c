@@ -475,9 +475,7 @@ static const struct option_row options[] = {
 };
 
 const struct command command_session = {
-	.help = {"session",
-		"start -- COMMAND ... | list | read ID | attach ID | write ID [LINE] | wait ID | "
-		"end ID",
+	.help = {"session", "start COMMAND... | list | read|attach|wait|end|write ID [LINE]",
 		"Run commands in the background; ID may be a name.",
 		"cloister session start --name web -- npm run dev", options},
 	.least = 1,

@@ -587,7 +587,7 @@ def test_without_one_there_is_none(start_daemon, area):
     daemon = start_daemon(config=config(area, mode="off"))
     with daemon.control() as control:
         assert control.call("status")["audit"] is None
-        assert "audit" not in control.call("metrics")["text"]
+        assert "cloister_audit" not in control.call("metrics")["text"]
     assert b"audit log    off" in daemon.ctl("status").stdout
     assert not (daemon.state / "audit" / "audit.log").exists()
 
