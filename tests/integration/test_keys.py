@@ -354,6 +354,7 @@ def test_the_files_of_the_journal(own):
 def test_status_metrics_and_audit(start_daemon, area):
     keyed = Keyed(start_daemon, area)
     keyed.run(COUNT, "k"), keyed.run(COUNT, "k"), keyed.run("true", "k")
+    keyed.written()
     status = keyed.status()
     assert status["journal"] == "fast" and status["keys"] == 1 and status["journal_bytes"] > 100
     assert (status["replayed"], status["conflicts"], status["unknown"], status["error"]) == (1, 1, 0, None)
