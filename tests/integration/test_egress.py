@@ -938,7 +938,8 @@ CLIENTS = {  # what must succeed for the client to be there; the command; the ho
     "apt": ("apt-get --version", "mkdir -p apt/lists/partial apt/cache/archives/partial && echo 'deb [trusted=yes] http://no.test/ x main' > apt/list && "
             "! apt-get -qq -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o Dir::State=$PWD/apt -o Dir::Cache=$PWD/apt/cache "
             "-o Dir::Etc::sourcelist=$PWD/apt/list -o Dir::Etc::sourceparts=/dev/null -o Acquire::Retries=0 -o APT::Sandbox::User= update; false"),
-    "cargo": ("cargo --version", "mkdir -p c/src && touch c/src/lib.rs && printf '[package]\nname = \"c\"\nversion = \"1.0.0\"\n[dependencies]\nx = \"1\"\n' "
+    # Its registry is sparse since 1.70; before it is a repository of git at another host.
+    "cargo": ("cargo --version | awk '{ split($2, version, \".\"); new = version[1] > 1 || version[2] >= 70 } END { exit !new }'", "mkdir -p c/src && touch c/src/lib.rs && printf '[package]\nname = \"c\"\nversion = \"1.0.0\"\n[dependencies]\nx = \"1\"\n' "
               "> c/Cargo.toml && cd c && CARGO_NET_RETRY=0 CARGO_HOME=$PWD/home cargo fetch", "index.crates.io"),
     "go": ("go version", "mkdir g && cd g && printf 'module a\n' > go.mod && GOPATH=$PWD/p GOCACHE=$PWD/k GOFLAGS=-mod=mod go mod download no.test/x@v1.0.0",
            "proxy.golang.org"),

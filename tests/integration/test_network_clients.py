@@ -80,7 +80,8 @@ CLIENTS = {  # what must succeed for it to be there; the command
     "apt": ("apt-get --version", each(
         "d=$(mktemp -d); mkdir -p $d/etc $d/lib/lists/partial $d/cache/archives/partial; echo \"deb [trusted=yes] $at/ ./\" >$d/etc/sources.list; "
         f"{APT} update >&2 && {APT} download thing >&2 && dpkg-deb --fsys-tarfile thing_1_all.deb | tar -xO ./page && echo && rm thing_1_all.deb")),
-    "cargo": ("cargo --version", each(
+    # It knows sparse registries since 1.68.
+    "cargo": ("cargo --version | awk '{ split($2, version, \".\"); new = version[1] > 1 || version[2] >= 68 } END { exit !new }'", each(
         "mkdir -p c/src && touch c/src/lib.rs && cd c && printf '[package]\\nname = \"c\"\\nversion = \"1.0.0\"\\nedition = \"2018\"\\n"
         "[dependencies]\\nthing = { version = \"1\", registry = \"here\" }\\n' >Cargo.toml && CARGO_HOME=$PWD/home CARGO_NET_RETRY=0 "
         "CARGO_HTTP_CAINFO=$PWD/../ca.pem CARGO_REGISTRIES_HERE_INDEX=sparse+$at/crates/ cargo fetch >&2 && "
