@@ -12,7 +12,9 @@
 
 #define QUOTED_BYTES 100 /* of a line in a sentence */
 #define QUOTED_SIZE  (QUOTED_BYTES * 2 + 8)
-#define LIKE_LINES   200 /* places at which the old text's first known line is tried */
+#define LIKE_LINES   200 /* places at which one line of the old text is tried */
+#define LATER_LINES  8   /* lines of the old text after its first that are looked for */
+#define LATER_BYTES  4   /* of such a line at least: a brace is everywhere */
 /* bytes of the old text that are compared at all of these places */
 #define LIKE_BYTES (2 * LIMIT_EDIT_BYTES)
 
@@ -195,26 +197,35 @@ static size_t drop_returns(struct text text, char *copy)
 	return len;
 }
 
+/* Returns the line at which @old stands in the file but for line ends, or 0. */
+static uint64_t line_but_for_ends(struct text file, struct text old)
+{
+	_cleanup_free_ char *file_copy = malloc(file.len + 1), *old_copy = malloc(old.len + 1);
+	const char *found;
+
+	if (!file_copy || !old_copy)
+		return 0;
+	file = (struct text){file_copy, drop_returns(file, file_copy)};
+	old = (struct text){old_copy, drop_returns(old, old_copy)};
+	found = find(file, old);
+	return found ? edit_line_of(file, (size_t)(found - file.data)) : 0;
+}
+
+static bool has_returns(struct text text)
+{
+	return memmem(text.data, text.len, "\r\n", 2);
+}
+
 static bool has_other_line_ends(struct search *search)
 {
-	_cleanup_free_ char *file = malloc(search->file.len + 1);
-	_cleanup_free_ char *old = malloc(search->old_text.len + 1);
-	struct text plain_file, plain_old;
-	const char *found;
-	uint64_t line;
+	uint64_t line = line_but_for_ends(search->file, search->old_text);
 
-	if (!file || !old)
+	if (line == 0)
 		return false;
-	plain_file = (struct text){file, drop_returns(search->file, file)};
-	plain_old = (struct text){old, drop_returns(search->old_text, old)};
-	found = find(plain_file, plain_old);
-	if (!found)
-		return false;
-	line = edit_line_of(plain_file, (size_t)(found - plain_file.data));
 	name_line(search->explanation, line);
 	say(search->explanation, "line_endings",
 		"old is at line %" PRIu64 " but for its line ends: %s", line,
-		plain_old.len < search->old_text.len
+		has_returns(search->old_text)
 			? "old has \\r\\n and the file has \\n there; write old with \\n"
 			: "some lines of the file end with \\r\\n and some with \\n; write old "
 			  "with "
@@ -246,18 +257,16 @@ static size_t unescape(struct text text, char *copy)
 static bool is_escaped_twice(struct search *search)
 {
 	_cleanup_free_ char *plain = malloc(search->old_text.len + 1);
-	const char *found = NULL;
-	uint64_t line;
+	uint64_t line = 0;
 	size_t len;
 
 	if (!plain)
 		return false;
 	len = unescape(search->old_text, plain);
 	if (len < search->old_text.len)
-		found = find(search->file, (struct text){plain, len});
-	if (!found)
+		line = line_but_for_ends(search->file, (struct text){plain, len});
+	if (line == 0)
 		return false;
-	line = edit_line_of(search->file, (size_t)(found - search->file.data));
 	name_line(search->explanation, line);
 	say(search->explanation, "escaped",
 		"old is at line %" PRIu64 " but for its backslashes, which are written twice: give "
@@ -363,6 +372,80 @@ static struct window find_like(const struct search *search)
 	return best.at ? best : nearest;
 }
 
+/* Returns where the line begins that is @lines before the one at @at, or NULL. */
+static const char *lines_before(const struct search *search, const char *at, size_t lines)
+{
+	const char *begin = search->file.data;
+
+	for (; lines > 0 && at > begin; lines--) {
+		const char *newline = memrchr(begin, '\n', (size_t)(at - 1 - begin));
+
+		at = newline ? newline + 1 : begin;
+	}
+	return lines == 0 ? at : NULL;
+}
+
+/* Lines of the old text after its first that are long enough to be told from others. */
+struct later_lines {
+	struct {
+		struct text line;
+		size_t before; /* lines of the old text before it */
+	} entries[LATER_LINES];
+	size_t count;
+};
+
+static struct later_lines later_lines(struct text old)
+{
+	struct later_lines later = {.count = 0};
+
+	(void)take_line(&old);
+	for (size_t before = 1; old.len > 0 && before <= LATER_LINES; before++) {
+		struct text line = trim(take_line(&old));
+
+		if (line.len < LATER_BYTES)
+			continue;
+		later.entries[later.count].line = line;
+		later.entries[later.count++].before = before;
+	}
+	return later;
+}
+
+/*
+ * Finds the lines around those of the old text that follow its first, for an old text whose first
+ * line is like none of the file's. The file is gone through once.
+ */
+static struct window find_like_later(const struct search *search)
+{
+	const struct later_lines later = later_lines(search->old_text);
+	struct text rest = search->file;
+	struct window best = {NULL};
+	size_t tried = 0, compared = 0;
+	uint64_t line = 0;
+
+	while (rest.len > 0 && tried < LIKE_LINES && compared < LIKE_BYTES) {
+		const char *at = rest.data;
+		struct text its = trim(take_line(&rest));
+
+		line++;
+		for (size_t i = 0; i < later.count; i++) {
+			size_t before = later.entries[i].before;
+			const char *begin;
+			struct window window;
+
+			if (!text_equal(its, later.entries[i].line))
+				continue;
+			tried++;
+			begin = lines_before(search, at, before);
+			if (!begin)
+				continue;
+			window = compare(search, begin, line - before, &compared);
+			if (is_better(&window, &best))
+				best = window;
+		}
+	}
+	return best;
+}
+
 /* Returns as many lines of the file, from @at on, as the old text has. */
 static struct text lines_like_old(const struct search *search, const char *at)
 {
@@ -420,6 +503,8 @@ static bool tell_like(struct search *search, bool white_only)
 
 	if (!search->compared)
 		search->like = find_like(search);
+	if (!search->compared && !window->at)
+		search->like = find_like_later(search);
 	search->compared = true;
 	if (!window->at || (white_only && !window->white_only))
 		return false;
@@ -454,8 +539,8 @@ static void explain_no_match(struct search *search)
 		if (reasons[i](search))
 			return;
 	say(search->explanation, "absent",
-		"old is not in the file, nor is a line like its first; read the file again, or "
-		"look for the text with search_files");
+		"old is not in the file, nor are lines like its first ones; read the file again, "
+		"or look for the text with search_files");
 }
 
 /* Writes "lines 10, 58 and more". */
