@@ -14,6 +14,7 @@ from daemon import user_mode_only
 pytestmark = pytest.mark.usefixtures("as_user")
 
 KIB, MIB = 1 << 10, 1 << 20
+EDITS = int(os.environ.get("CLOISTER_EDITS", "60"))  # of each editor; tests/chaos/run has more
 FILE = "one\n\tif (two) {\n\t\tthree(\"3\");\n\t}\nfour\nfour\nfive\n"
 
 
@@ -320,7 +321,7 @@ def test_random_edits_do_what_the_reference_does(client, workspace):
 @user_mode_only
 def test_editors_of_one_file_lose_no_edit(start_daemon, workspace, account):
     """Eight files processes of eight daemons edit one file: none undoes what another one has written."""
-    editors, edits = 8, 60
+    editors, edits = 8, EDITS
     (workspace / "f").write_text("".join(f"<{i}:0>\n" for i in range(editors)))
     daemons = [start_daemon() for _ in range(editors)]
 
