@@ -18,8 +18,8 @@
 #include <string.h>
 
 static const struct command command_help;
-static const struct command *const commands[] = {&command_tools, &command_call, &command_exec,
-	&command_run, &command_shell, &command_put, &command_get, &command_workspace,
+static const struct command *const commands[] = {&command_tools, &command_call, &command_edit,
+	&command_exec, &command_run, &command_shell, &command_put, &command_get, &command_workspace,
 	&command_session, &command_forward, &command_mcp, &command_harness, &command_help};
 
 static const struct option_row global_options[] = {
@@ -238,6 +238,15 @@ static int take_option(int option, void *context)
 		return 0;
 	case 'E':
 		invocation->eof = true;
+		return 0;
+	case 'g':
+		invocation->all = true;
+		return 0;
+	case 'x':
+		invocation->expect = optarg;
+		return 0;
+	case 'u':
+		invocation->patch = optarg;
 		return 0;
 	case HELP_LETTER:
 		invocation->help = true;

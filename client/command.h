@@ -51,6 +51,9 @@ struct invocation {
 	int port;             /* session --port, 0: not given */
 	const char *contains; /* session --contains, or NULL */
 	bool eof;             /* session --eof */
+	bool all;             /* edit --all */
+	const char *expect;   /* edit --expect, or NULL */
+	const char *patch;    /* edit --patch, or NULL */
 	int argc;             /* operands, after the subcommand and its options */
 	char **argv;
 };
@@ -66,6 +69,7 @@ struct command {
 extern const struct program cloister_program;
 extern const struct command command_tools;
 extern const struct command command_call;
+extern const struct command command_edit;
 extern const struct command command_exec;
 extern const struct command command_run;
 extern const struct command command_shell;

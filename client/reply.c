@@ -64,6 +64,8 @@ void connection_complain(int error)
 		complain_code("NO_SERVICE", "cloisterd closed the connection before it answered");
 	else if (error == -EBADMSG)
 		complain("cloisterd sent a line that is not a JSON message");
+	else if (error == -EINVAL)
+		complain_code("USAGE", "an argument is not UTF-8 text");
 	else if (error == -EPROTO)
 		complain("cloisterd sent an invalid message");
 	else

@@ -132,7 +132,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --readonly-path | --allow-net | --format | --timeout | --key | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --allow-net | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
 				value=$word
 				;;
 			-*) ;;
@@ -150,7 +150,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command =~ ^(exec|run)$ && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --format=* | --timeout=* | --key=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -158,7 +158,7 @@ _cloister()
 	fi
 	case $value in
 	--workspace) _cloister_workspaces && return ;;
-	--socket | --readonly-path) _cloister_files "" "" -f && return ;;
+	--socket | --readonly-path | --patch) _cloister_files "" "" -f && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
 	--allow-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
@@ -177,6 +177,7 @@ _cloister()
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;
+	edit) options+=(--all --expect= --patch= --key=) ;;
 	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
 	run) options+=(--env= --) ;;
 	shell) options+=(--env=) ;;
@@ -187,7 +188,7 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call exec run shell put get workspace session forward mcp harness help
+		_cloister_offer tools call edit exec run shell put get workspace session forward mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then
@@ -200,7 +201,7 @@ _cloister()
 		_cloister_arguments "$tool"
 	elif [[ ($command == put && ! $tool) || ($command == get && $tool) ]]; then
 		_cloister_files "" "" -f
-	elif [[ ($command == put || $command == get) && -d ${workspace:-.} ]]; then
+	elif [[ ($command == put || $command == get || ($command == edit && ! $tool)) && -d ${workspace:-.} ]]; then
 		_cloister_files "" "${workspace:-.}/" -f
 	fi
 }

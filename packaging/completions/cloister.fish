@@ -7,8 +7,8 @@ function __cloister_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --workspace --socket --format --timeout --key --option --env --idle-timeout --max-size \
-                --max-files
+        else if contains -- $word --workspace --socket --format --timeout --key --expect --patch --option --env --idle-timeout \
+                --max-size --max-files
             set skip 1
         else if not string match -q -- '-*' $word
             printf '%s\n' $word
@@ -107,7 +107,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call exec run shell put get workspace session forward mcp harness help'
+    -a 'tools call edit exec run shell put get workspace session forward mcp harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'
 complete -c cloister -n '__cloister_command session' -l name -x -d 'start: a name'
@@ -132,6 +132,11 @@ complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files 
 complete -c cloister -n '__cloister_command put' -F
 complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F
+complete -c cloister -n '__cloister_command edit' -l all -d 'Replace every occurrence'
+complete -c cloister -n '__cloister_command edit' -l expect -x -d 'The version that is changed'
+complete -c cloister -n '__cloister_command edit' -l patch -r -F -d 'Apply a patch'
+complete -c cloister -n '__cloister_command edit' -l key -x -d 'Make the change once'
+complete -c cloister -n '__cloister_command edit; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command call' -l key -x -d 'Run the call at most once'
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'

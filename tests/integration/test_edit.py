@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """edit_file, and the versions of read_file and write_file, through the real daemon."""
 
+import json
 import os
 import random
 import re
+import subprocess
 import threading
 
 import procfs
@@ -375,3 +377,50 @@ def test_the_key_tools_offers_it(start_daemon, account):
         tools = client.call("tools.list")["tools"]
         assert [tool["function"]["name"] for tool in tools][-1] == "edit_file"
         assert "expect" in tools[1]["function"]["parameters"]["properties"]
+
+
+# cloister edit
+
+
+@pytest.fixture
+def edits(area, daemon, workspace):
+    """Runs `cloister edit` on the file f. Returns its exit status, and what it printed on stdout and on stderr."""
+    def run(*words, patch=None):
+        words = ["cloister", "--socket", str(daemon.socket), "--workspace", str(workspace), "edit", *words]
+        if patch is not None:
+            words += ["--patch", "-"]
+        with area.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            stdout, stderr = process.communicate(patch, timeout=120)
+        return process.returncode, stdout, stderr
+    (workspace / "f").write_text("one\ntwo\ntwo\n")
+    return run
+
+
+def test_cloister_edit(edits, client, workspace):
+    version = client.use("read_file", path="f")["version"]
+    assert edits("f", "one", "1") == (0, "@@ -1,3 +1,3 @@\n-one\n+1\n two\n two\n", "")
+    assert (workspace / "f").read_text() == "1\ntwo\ntwo\n"
+    assert edits("--all", "f", "two", "2")[0] == 0
+    assert (workspace / "f").read_text() == "1\n2\n2\n"
+    assert json.loads(edits("--json", "f", "1", "one")[1])["output"]["replacements"] == 1
+    for words, word in ((("f", "2", "3"), "AMBIGUOUS_MATCH"), (("f", "4", "5"), "NO_MATCH"), (("g", "4", "5"), "NOT_FOUND"),
+                        (("--expect", version, "f", "one", "1"), "STALE_FILE")):
+        status, said, error = edits(*words)
+        assert (status, said) == (1, "") and word in error
+    assert (workspace / "f").read_text() == "one\n2\n2\n"
+
+
+def test_cloister_edit_by_a_patch(edits, workspace):
+    patch = "*** Begin Patch\n*** Update File: f\n*** Move to: g\n-one\n+1\n*** Add File: h\n+new\n*** End Patch\n"
+    assert edits(patch=patch) == (0, "move g (was f) +1 -1\nadd h +1 -0\n", "")
+    assert (workspace / "g").read_text() == "1\ntwo\ntwo\n" and (workspace / "h").read_text() == "new\n"
+    status, said, error = edits(patch=patch)
+    assert (status, said) == (1, "") and "NOT_FOUND" in error
+    assert edits("--patch", "/nonexistent")[0] == 125
+
+
+@pytest.mark.parametrize("words", [(), ("f",), ("f", "one"), ("--patch", "p", "f"), ("--all", "--patch", "p"), ("f", "one", "1", "2")])
+def test_cloister_edit_with_wrong_words(edits, workspace, words):
+    status, said, error = edits(*words)
+    assert (status, said) == (2, "") and error.startswith("cloister: ")
+    assert (workspace / "f").read_text() == "one\ntwo\ntwo\n"
