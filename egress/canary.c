@@ -21,8 +21,11 @@ static const char *const allow[] = {
 	"192.0.0.192:*",
 	"[fd00:ec2::254]:*",
 	"[fd20:ce::254]:*",
+	"[fd00:a9fe:a9fe::1]:*",
+	"[fe80::a9fe:a9fe]:*",
 	"[::ffff:169.254.169.254]:*",
 	"[::169.254.169.254]:*",
+	"[::ffff:0:a9fe:a9fe]:*",
 	"[64:ff9b::a9fe:a9fe]:*",
 	"[2002:a9fe:a9fe::1]:*",
 	"10.0.0.1:*",
@@ -51,7 +54,8 @@ static const char *const allow[] = {
 static const char deny[] = "**.canary.invalid";
 /* Around the metadata addresses: no exception opens those. */
 static const char *const private[] = {"169.254.0.0/16", "100.100.0.0/16", "168.63.0.0/16",
-	"192.0.0.0/24", "fd00::/16", "fd20::/16", "64:ff9b::/96", "2002::/16"};
+	"192.0.0.0/24", "fd00::/16", "fd20::/16", "fe80::a9fe:0/112", "::ffff:0:0:0/96",
+	"64:ff9b::/96", "2002::/16"};
 
 int canary_make(struct egress_tenant *ret)
 {

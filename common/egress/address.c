@@ -50,10 +50,13 @@ static const struct ipv4_range metadata4[] = {
 };
 
 static const struct network metadata6[] = {
-	{{0xfd, 0x00, 0x0e, 0xc2}, 32}, /* Amazon: fd00:ec2::254 and ::23 */
-	{{0xfd, 0x20, 0x00, 0xce}, 32}, /* Google: fd20:ce::254 */
-	{{0xfd, 0x00, 0x00, 0xc1}, 32}, /* Oracle: fd00:c1::a9fe:a9fe */
-	{{0xfd, 0x00, 0x00, 0x42}, 32}, /* Scaleway: fd00:42::42 */
+	{{0xfd, 0x00, 0x0e, 0xc2}, 32},             /* Amazon: fd00:ec2::254 and ::23 */
+	{{0xfd, 0x20, 0x00, 0xce}, 32},             /* Google: fd20:ce::254 */
+	{{0xfd, 0x00, 0x00, 0xc1}, 32},             /* Oracle: fd00:c1::a9fe:a9fe */
+	{{0xfd, 0x00, 0x00, 0x42}, 32},             /* Scaleway: fd00:42::42 */
+	{{0xfd, 0x00, 0xa9, 0xfe, 0xa9, 0xfe}, 48}, /* Akamai: fd00:a9fe:a9fe::1 */
+	/* OpenStack, at every link: fe80::a9fe:a9fe */
+	{{0xfe, 0x80, [12] = 0xa9, [13] = 0xfe, [14] = 0xa9, [15] = 0xfe}, 128},
 };
 
 /* Global unicast is 2000::/3 without these. */
@@ -67,6 +70,7 @@ static const struct network special6[] = {
 
 static const struct network mapped = {{[10] = 0xff, [11] = 0xff}, 96};
 static const struct network compatible = {{0}, 96};
+static const struct network translated = {{[8] = 0xff, [9] = 0xff}, 96}; /* RFC 2765 */
 static const struct network nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96};
 static const struct network nat64_local = {{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48};
 static const struct network six_to_four = {{0x20, 0x02}, 16};
@@ -117,7 +121,8 @@ static bool permitted4(uint32_t address, const struct networks *private)
 /* Whether the address stands for an IPv4 one. */
 static bool embedded(const uint8_t *bytes, uint32_t *ret)
 {
-	bool at_end = is_in(bytes, &compatible) || is_in(bytes, &nat64);
+	bool at_end =
+		is_in(bytes, &compatible) || is_in(bytes, &translated) || is_in(bytes, &nat64);
 
 	if (!at_end && !is_in(bytes, &six_to_four))
 		return false;

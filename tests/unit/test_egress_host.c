@@ -198,7 +198,10 @@ static void test_exceptions(void **state)
 	static const char *const never[] = {"169.254.169.254", "169.254.170.2", "168.63.129.16",
 		"100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[fd20:ce::254]",
 		"[::ffff:169.254.169.254]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
-		"[64:ff9b:1::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[::ffff:127.0.0.1]"};
+		"[64:ff9b:1::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[::ffff:127.0.0.1]",
+		"[fd00:c1::a9fe:a9fe]", "[fd00:42::42]", "[fd00:a9fe:a9fe::1]", "[fe80::a9fe:a9fe]",
+		"[::ffff:0:a9fe:a9fe]", "[::ffff:0:169.254.169.254]", "169.254.42.42",
+		"169.254.0.23"};
 
 	(void)state;
 	assert_true(permitted("10.2.255.255", ten));
@@ -208,6 +211,7 @@ static void test_exceptions(void **state)
 	assert_true(permitted("127.0.0.1", all));
 	assert_true(permitted("[::1]", all));
 	assert_true(permitted("[64:ff9b::101:101]", all));
+	assert_true(permitted("[fe80::1]", all));
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
 		if (permitted(never[i], all))
 			fail_msg("%s is permitted", never[i]);
@@ -219,7 +223,7 @@ static void test_networks(void **state)
 		"::/129", "fd00::1/8", "10.0.0/8", "example.com", "10.0.0.0/8/8", "10.0.0.0/ 8",
 		"[::1]"};
 	static const char *const never[] = {"169.254.169.254", "169.254.169.0/24", "fd00:ec2::254",
-		"fd00:ec2::/32", "168.63.129.16/32"};
+		"fd00:ec2::/32", "168.63.129.16/32", "fd00:a9fe:a9fe::1", "fe80::a9fe:a9fe"};
 	struct network network;
 
 	(void)state;
