@@ -27,12 +27,19 @@ static void check_socks(struct text text)
 	CHECK(socks_request_parse((struct text){text.data, request.len - 1}, &shorter) == 0);
 }
 
+/* It comes in pieces: none of them may be refused if the whole is not, or name another host. */
 static void check_hello(struct text text)
 {
-	struct host host;
+	struct host host, of_piece;
 
-	if (client_hello_name(text, &host) == 1)
-		CHECK(host.len > 0 && host.len == strlen(host.text));
+	if (client_hello_name(text, &host) != 1)
+		return;
+	CHECK(host.len > 0 && host.len == strlen(host.text));
+	for (size_t len = 0; len < text.len; len++) {
+		int r = client_hello_name((struct text){text.data, len}, &of_piece);
+
+		CHECK(r == 0 || (r == 1 && host_equal(&of_piece, &host)));
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -907,14 +907,107 @@ def test_real_directory_with_a_long_path(real, web):
             assert observe(each, f"curl -sS http://open.test:{web.port}/")["output"]["stdout"] == "from the host"
 
 
-def test_real_refusals_in_parallel(real):
+@pytest.mark.parametrize("way", ["by address", "by cgroup"])
+def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way):
     """Each observation has its own refusal, and no other's."""
-    with real.connect() as client:
+    config = real_config(area, names).replace("{host}", "").replace("@npm", "@npm\ncalls = 1024\nqueue_length = 1024\nqueue_time = 600s\negress_connect_rate = 0")
+    keywords = {"launcher": request.getfixturevalue("delegation").launcher()} if way == "by cgroup" else {}
+    daemon = start_daemon(config=config, system=False, **keywords)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect()) for _ in range(4)]  # each may have 256 calls
+        for client in clients:
+            client.call("workspace.open", {"workspace": "one"})
+        running = {}
+        for i in range(1000):
+            client = clients[i % 4]
+            running[i] = client, client.begin("run_command", {"command": f"exec curl -sS https://h{i}.test/"}, options={"timeout_ms": 600000})
+        for i, (client, number) in running.items():
+            observation = client.result(number)
+            assert observation["success"] and observation["output"]["exit_code"] != 0, observation
+            assert observation["network"] == {"connections": 0, "bytes_in": 0, "bytes_out": 0, "denied": [
+                {"host": f"h{i}.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]}, observation
+            assert observation["notes"][0].startswith(f"h{i}.test:443 is not allowed in this workspace; allowed are: ")
+
+
+# A reason, what must be so for it, the command, and how the sentence about it begins. "@" is a port at which nobody listens.
+REASONS = [
+    ("not_allowed", "curl -sS https://no.test/", "no.test:443 is not allowed in this workspace; allowed are: open.test:*"),
+    ("denied", "curl -sSf http://closed.open.test/", "closed.open.test:80 is denied in this workspace"),
+    ("port", "curl -sSf http://one.test:81/", "one.test:81 is not allowed in this workspace: the host is, but not this port; allowed are:"),
+    ("private_address", "curl -sSf http://ten.test/", "ten.test:80 is not allowed in this workspace: its address is not one of"),
+    ("sni_mismatch", "exec env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -sSk https://127.1.0.1/",
+     "A connection to port 443 was not made: the program named no host in TLS"),
+    ("dns_failed", "curl -sSf http://nowhere.test/", "nowhere.test:80 was not connected: the name has no address"),
+    ("upstream_failed", "curl -sSf http://open.test:@/", "open.test:@ did not accept the connection"),
+    ("bad_request", "curl -sSf --noproxy '*' $http_proxy/", "/:0 was not connected: the program did not ask as"),
+    ("unknown_secret", "curl -sSf http://none.cloister.internal/", "none.cloister.internal stands for no secret of this workspace; there are: none"),
+    ("limit", "curl -sS http://open.test:@web/; curl -sSf http://open.test:@web/", "open.test:@web was not connected: a limit of the network"),
+    ("proxy_lost", "touch waits; curl -sS -T - http://open.test:@waiting/ </dev/zero", "The network was interrupted while the command ran"),
+]
+
+
+def test_every_reason(start_daemon, area, names, web):
+    """Each is in the observation of its own command, in its sentence, in denials, metrics and the audit log."""
+    waiting = egress.Host(egress.read_all)
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        ports = {"@waiting": waiting.port, "@web": web.port, "@": unused.getsockname()[1]}
+    config = real_config(area, names).replace("{host}", "audit = on").replace("@npm", "one.test ten.test nowhere.test\negress_bytes_out = 60")
+    names.answers["ten.test"] = ["10.1.2.3"]
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client, daemon.control() as control:
         client.call("workspace.open", {"workspace": "one"})
-        running = {client.begin("run_command", {"command": f"curl -sS https://h{i}.test/"}): f"h{i}.test" for i in range(200)}
-        for number, host in running.items():
-            network = client.result(number)["network"]
-            assert [(refused["host"], refused["count"]) for refused in network["denied"]] == [(host, 1)]
+
+        def filled(text):
+            for name, port in ports.items():
+                text = text.replace(name, str(port))
+            return text
+
+        for reason, command, sentence in REASONS:
+            if reason == "proxy_lost":
+                daemon.reload(config.replace("egress_bytes_out = 60", ""))
+            number = client.begin("run_command", {"command": filled(command)}, options={"timeout_ms": 120000})
+            if reason == "proxy_lost":
+                assert procfs.eventually(lambda: waiting.connections == 1)
+                kept = network_metrics(daemon), control.call("denials")["denials"]
+                with acting_as(os.getuid()):
+                    (program,) = [pid for pid in procfs.children(daemon.pid) if procfs.name(pid) == "cloister-egress"]
+                    os.kill(program, signal.SIGKILL)
+            observation = client.result(number)
+            assert observation["output"]["exit_code"] != 0
+            assert [(refused["reason"], refused["count"]) for refused in observation["network"]["denied"]] == [(reason, 1)], observation
+            assert len(observation["notes"]) == 1 and observation["notes"][0].startswith(filled(sentence)), observation
+        reasons = [reason for reason, *_ in REASONS]
+        metrics, denials = kept
+        assert [metrics[f'denied_total{{tenant="net",reason="{reason}"}}'] for reason in reasons] == [1] * (len(reasons) - 1) + [0]
+        assert network_metrics(daemon)['denied_total{tenant="net",reason="proxy_lost"}'] == 1
+        assert [denial["reason"] for denial in denials] == reasons[:-1]
+    assert daemon.stop() == 0
+    with acting_as(area.account.uid, area.account.gid):
+        lines = [json.loads(line) for line in (daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    assert [line["reason"] for line in lines if line["event"] == "network.denied"] == reasons
+    waiting.close()
+
+
+def test_programs_that_are_blocked_where_there_is_no_network(start_daemon, area, names, web):
+    """curl, wget and nc are what the rules are about; without a network they are refused before they run."""
+    config = real_config(area, names).replace("{host}", "") + f"[tenant plain]\nusers = {area.account.name}\nmanaged = yes\n"
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
+        for program, words in (("curl", "-sS"), ("wget", "-qO-"), ("nc", "-z"), ("netcat", "-z")):
+            url = f"open.test {web.port}" if "-z" in words else f"http://open.test:{web.port}/"
+            client.call("workspace.open", {"workspace": "w", "tenant": "plain"})
+            refused = client.observe("run_command", {"command": f"{program} {words} {url}"})
+            assert refused["error"]["code"] == "COMMAND_BLOCKED" and program in refused["error"]["message"], refused
+            client.call("workspace.close", {"workspace": "w"})
+            client.call("workspace.open", {"workspace": "n", "tenant": "net"})
+            if observe(client, f"command -v {program}")["output"]["exit_code"] == 0:
+                ran = observe(client, f"{program} {words} {url}")
+                assert ran["success"] and (ran["output"]["stdout"] == "from the host" or "-z" in words), ran
+            else:
+                assert observe(client, f"{program} {words} {url}")["output"]["exit_code"] == 127
+            # What else is blocked stays so.
+            assert observe(client, "sudo id")["error"]["code"] == "COMMAND_BLOCKED"
+            client.call("workspace.close", {"workspace": "n"})
 
 
 JAVA = """import java.net.*; import java.net.http.*;

@@ -24,33 +24,26 @@ import pytest
 import wire
 from cloister_client import acting_as
 from daemon import SANITIZED
+from forbidden_hosts import ADDRESSES, FORBIDDEN, RULES
 
 CONFIG = """[cloister]
 egress_resolver = {resolver}
 
 [tenant dev]
 network = egress
-egress_private = 127.0.0.0/8
-egress_connect_rate = 0
-egress_allow = **.open.test:* *.sub.test:* tls.test:443 tcp:plain.test:443 web.test
-egress_allow = meta.test:* ten.test:* mixed.test:* rebind.test:* v6.test:* @npm
-egress_deny = denied.open.test
+{rules}
 {more}
 
 [tenant closed]
 network = egress
 
 [tenant none]
-"""
+""".replace("{rules}", RULES)
 
 
 @pytest.fixture(scope="module")
 def names():
-    answers = dict.fromkeys(("open.test", "a.open.test", "denied.open.test", "a.sub.test", "tls.test", "plain.test"),
-                            ["127.0.0.1"])
-    answers |= {"meta.test": ["169.254.169.254"], "ten.test": ["10.1.2.3"], "v6.test": ["::1", "fd00:ec2::254"],
-                "mixed.test": ["169.254.169.254", "127.0.0.1", "64:ff9b::a9fe:a9fe"]}
-    server = egress.Names(answers)
+    server = egress.Names(dict(ADDRESSES))
     yield server
     server.close()
 
@@ -154,74 +147,6 @@ def test_second_request_goes_to_the_first_host(running, host):
 
 
 ALERT = bytes([21, 3, 3, 0, 2, 2, 49])  # access_denied
-
-# Each is no host that a rule allows, however it is spelt: the host that is logged, and the reason.
-FORBIDDEN = [
-    ("example.com", "example.com", "not_allowed"),
-    ("EXAMPLE.com.", "example.com", "not_allowed"),
-    ("sub.test", "sub.test", "not_allowed"),
-    ("SUB.TEST.", "sub.test", "not_allowed"),
-    ("evilsub.test", "evilsub.test", "not_allowed"),
-    ("evilopen.test", "evilopen.test", "not_allowed"),
-    ("open.test.evil.example", "open.test.evil.example", "not_allowed"),
-    ("denied.open.test", "denied.open.test", "denied"),
-    ("DENIED.open.test.", "denied.open.test", "denied"),
-    ("127.0.0.1", "127.0.0.1", "not_allowed"),
-    ("127.0.0.1.", "127.0.0.1", "not_allowed"),
-    ("127.1", "127.0.0.1", "not_allowed"),
-    ("2130706433", "127.0.0.1", "not_allowed"),
-    ("0x7f000001", "127.0.0.1", "not_allowed"),
-    ("0X7F.1", "127.0.0.1", "not_allowed"),
-    ("017700000001", "127.0.0.1", "not_allowed"),
-    ("0", "0.0.0.0", "not_allowed"),
-    ("169.254.169.254", "169.254.169.254", "not_allowed"),
-    ("169.254.43518", "169.254.169.254", "not_allowed"),
-    ("2852039166", "169.254.169.254", "not_allowed"),
-    ("0xA9FEA9FE", "169.254.169.254", "not_allowed"),
-    ("0xa9.0xfe.0xa9.0xfe", "169.254.169.254", "not_allowed"),
-    ("0251.0376.0251.0376", "169.254.169.254", "not_allowed"),
-    ("025177524776", "169.254.169.254", "not_allowed"),
-    ("169.254.169.254.", "169.254.169.254", "not_allowed"),
-    ("[::1]", "::1", "not_allowed"),
-    ("[::ffff:169.254.169.254]", "::ffff:169.254.169.254", "not_allowed"),
-    ("[::FFFF:A9FE:A9FE]", "::ffff:169.254.169.254", "not_allowed"),
-    ("[0:0:0:0:0:ffff:a9fe:a9fe]", "::ffff:169.254.169.254", "not_allowed"),
-    ("[64:ff9b::a9fe:a9fe]", "64:ff9b::a9fe:a9fe", "not_allowed"),
-    ("[64:ff9b::169.254.169.254]", "64:ff9b::a9fe:a9fe", "not_allowed"),
-    ("[2002:a9fe:a9fe::1]", "2002:a9fe:a9fe::1", "not_allowed"),
-    ("[fd00:ec2::254]", "fd00:ec2::254", "not_allowed"),
-    ("[FD00:0EC2:0::0254]", "fd00:ec2::254", "not_allowed"),
-    ("[fe80::1]", "fe80::1", "not_allowed"),
-    ("169.254.169.254.nip.io", "169.254.169.254.nip.io", "not_allowed"),
-    ("metadata.google.internal", "metadata.google.internal", "not_allowed"),
-    ("localhost", "localhost", "not_allowed"),
-    ("meta.test", "meta.test", "private_address"),
-    ("META.TEST.", "meta.test", "private_address"),
-    ("ten.test", "ten.test", "private_address"),
-    ("v6.test", "v6.test", "private_address"),
-    ("missing.open.test", "missing.open.test", "dns_failed"),
-    # What is no host at all: the log has it as it was written.
-    ("a%2eopen.test", "a%2eopen.test", "bad_request"),
-    ("%6fpen.test", "%6fpen.test", "bad_request"),
-    ("open..test", "open..test", "bad_request"),
-    (".open.test", ".open.test", "bad_request"),
-    ("open.test..", "open.test..", "bad_request"),
-    ("*.open.test", "*.open.test", "bad_request"),
-    ("user@open.test", "user@open.test", "bad_request"),
-    ("open.test\\@b", "open.test\\@b", "bad_request"),
-    ("0x1g", "0x1g", "bad_request"),
-    ("256.256.256.256", "256.256.256.256", "bad_request"),
-    ("1.2.3.4.5", "1.2.3.4.5", "bad_request"),
-    ("08.0.0.1", "08.0.0.1", "bad_request"),
-    ("4294967296", "4294967296", "bad_request"),
-    ("a" * 64 + ".open.test", "a" * 64 + ".open.test", "bad_request"),
-    ("[::1%25lo]", "[::1%25lo]", "bad_request"),
-    ("[::1", "[::1", "bad_request"),
-    ("[open.test]", "[open.test]", "bad_request"),
-    ("\u043epen.test", "??pen.test", "bad_request"),
-    ("<a>`b\"'.test", "?a??b??.test", "bad_request"),
-]
-
 
 @pytest.mark.parametrize(("written", "host", "reason"), FORBIDDEN)
 @pytest.mark.parametrize("way", ["connect", "http", "socks"])
@@ -701,6 +626,31 @@ def test_bytes(start, host, key, way):
     connection.close()
     assert head.startswith(b"HTTP/1.1 503 ")
     assert running.link.denied()["rule"] == key
+
+
+@pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
+def test_a_workspaces_half_of_the_bytes(start, host, key, way):
+    """Where a tenant has two workspaces open, one may have half of what the tenant may, and the other gets its own half."""
+    def give(connection):
+        connection.sendall(bytes(200000))
+        egress.read_all(connection)
+
+    running = start(f"{key} = 100000\n").ready()
+    ports, there = [running.open(), running.open(cell=2)], host(give if way == "in" else egress.read_all)
+    for port in ports:
+        connection, head = egress.connect(port, f"open.test:{there.port}")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionError):
+            if way == "out":
+                connection.sendall(bytes(200000))
+            egress.read_all(connection)
+        connection.close()
+        closed = running.link.expect(egress.CLOSED)
+        assert (closed[way], closed["reason"]) == (50000, "limit")
+        connection, head = egress.connect(port, f"open.test:{there.port}")
+        connection.close()
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert running.link.denied()["rule"] == key
 
 
 def test_reload(running, host, names):
