@@ -131,7 +131,7 @@ WAYS = {"proxy": ("exec ", {"host": "no.test", "port": 443, "reason": "not_allow
 
 def begin(client, way, command, places=""):
     quoted = f"PLACES='{places}'; {command}".replace("'", "'\\''")
-    return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'"}, options={"timeout_ms": 120000})
+    return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'"}, options={"timeout_ms": 600000})
 
 
 @pytest.mark.parametrize("name", CLIENTS)
