@@ -226,36 +226,55 @@ void audit_call_admitted(void *context, const struct call *call)
 	end(audit, &json);
 }
 
+/* @denial is NULL for all that have no line of their own. */
+static void record_denied(struct audit *audit, const struct call_info *info,
+	const struct network_denial *denial, uint64_t count)
+{
+	struct json_text json;
+
+	begin_call(audit, &json, "network.denied", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
+	json_text_put(&json, "host", denial ? denial->host : NULL);
+	if (denial)
+		json_text_put_number(&json, "port", denial->port);
+	json_text_put(&json, "reason", denial ? egress_reason_name(denial->reason) : NULL);
+	json_text_put_number(&json, "count", (int64_t)count);
+	end(audit, &json);
+}
+
+static void record_closed(
+	struct audit *audit, const struct call_info *info, const struct network_reached *host)
+{
+	struct json_text json;
+
+	begin_call(audit, &json, "network.closed", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
+	json_text_put(&json, "host", host->host[0] ? host->host : NULL);
+	if (host->host[0])
+		json_text_put_number(&json, "port", host->port);
+	json_text_put_number(&json, "connections", (int64_t)host->connections);
+	json_text_put_number(&json, "bytes_in", (int64_t)host->bytes_in);
+	json_text_put_number(&json, "bytes_out", (int64_t)host->bytes_out);
+	end(audit, &json);
+}
+
 /*
  * A line for each kind of refusal and for each host that was reached, of which a call has a bounded
- * number: a program that asks again and again cannot fill the log.
+ * number: a program that asks again and again cannot fill the log. One line more has what is beyond
+ * that, so that a program which fills the number first hides that it did more from nobody.
  */
 static void record_network(
 	struct audit *audit, const struct call_info *info, const struct network_use *use)
 {
-	struct json_text json;
+	struct network_reached others = network_use_unlisted_hosts(use);
+	uint64_t denied = network_use_unlisted(use);
 
-	for (size_t i = 0; i < use->n_denials; i++) {
-		const struct network_denial *denial = &use->denials[i];
-
-		begin_call(audit, &json, "network.denied", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
-		json_text_put(&json, "host", denial->host);
-		json_text_put_number(&json, "port", denial->port);
-		json_text_put(&json, "reason", egress_reason_name(denial->reason));
-		json_text_put_number(&json, "count", (int64_t)denial->count);
-		end(audit, &json);
-	}
-	for (size_t i = 0; i < use->n_reached; i++) {
-		const struct network_reached *host = &use->reached[i];
-
-		begin_call(audit, &json, "network.closed", info, LIMIT_AUDIT_RESERVE_BYTES / 16);
-		json_text_put(&json, "host", host->host);
-		json_text_put_number(&json, "port", host->port);
-		json_text_put_number(&json, "connections", (int64_t)host->connections);
-		json_text_put_number(&json, "bytes_in", (int64_t)host->bytes_in);
-		json_text_put_number(&json, "bytes_out", (int64_t)host->bytes_out);
-		end(audit, &json);
-	}
+	for (size_t i = 0; i < use->n_denials; i++)
+		record_denied(audit, info, &use->denials[i], use->denials[i].count);
+	if (denied > 0)
+		record_denied(audit, info, NULL, denied);
+	for (size_t i = 0; i < use->n_reached; i++)
+		record_closed(audit, info, &use->reached[i]);
+	if (others.connections > 0 || others.bytes_in > 0 || others.bytes_out > 0)
+		record_closed(audit, info, &others);
 }
 
 void audit_call_ended(void *context, const struct call *call, const struct observation *observation)

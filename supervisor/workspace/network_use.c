@@ -103,6 +103,27 @@ uint64_t network_use_unlisted(const struct network_use *use)
 	return use->denied > listed ? use->denied - listed : 0;
 }
 
+static uint64_t left_of(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
+struct network_reached network_use_unlisted_hosts(const struct network_use *use)
+{
+	struct network_reached others = {.connections = use->connections,
+		.bytes_in = use->bytes_in,
+		.bytes_out = use->bytes_out};
+
+	for (size_t i = 0; i < use->n_reached; i++) {
+		const struct network_reached *host = &use->reached[i];
+
+		others.connections = left_of(others.connections, host->connections);
+		others.bytes_in = left_of(others.bytes_in, host->bytes_in);
+		others.bytes_out = left_of(others.bytes_out, host->bytes_out);
+	}
+	return others;
+}
+
 void network_use_done(struct network_use *use)
 {
 	free(use->denials);

@@ -60,4 +60,7 @@ void network_use_sum(struct network_use *use, const struct egress_call_ended *su
 /** Returns how many refusals are not in denials. */
 uint64_t network_use_unlisted(const struct network_use *use);
 
+/** Returns what was done with hosts that are not in reached, in one entry without a host. */
+struct network_reached network_use_unlisted_hosts(const struct network_use *use);
+
 void network_use_done(struct network_use *use);

@@ -187,6 +187,31 @@ def test_the_audit_log_has_each_host_once(start_daemon, area):
     assert (reached["host"], reached["connections"], reached["bytes_in"], reached["bytes_out"]) == ("open.test", 3, 15, 18)
 
 
+def test_nothing_is_hidden_behind_the_bound_of_the_audit_log(start_daemon, area):
+    """A program that first fills the lines of its call with hosts of no interest: the sums of all others are there."""
+    kinds = 32  # LIMIT_NETWORK_DENIALS
+    place = Place(start_daemon, area, "user", host="audit = on")
+    with place.daemon.connect() as client, contextlib.closing(place.egress()) as egress:
+        cell, _ = opened(client, egress, "one")
+        for beyond in (0, 3):
+            number, call, _ = begin(client, egress, cell, "false")
+            for i in range(kinds + beyond):
+                egress.say(scripted_egress.DENIED, cell.number, denied(call, f"no{i}.test"))
+                egress.say(scripted_egress.CLOSED, cell.number, closed(call, f"h{i}.sub.test", came=5, went=60 + i))
+            egress.say(scripted_egress.CLOSED, cell.number, closed(call, "h0.sub.test", came=1, went=1))
+            went = sum(60 + i for i in range(kinds + beyond)) + 1
+            finish(client, egress, number, cell, kinds + beyond + 1, kinds + beyond, (kinds + beyond) * 5 + 1, went)
+    assert place.daemon.stop() == 0
+    with acting_as(area.account.uid, area.account.gid):
+        lines = [json.loads(line) for line in (place.daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    refused = [line for line in lines if line["event"] == "network.denied"]
+    reached = [line for line in lines if line["event"] == "network.closed"]
+    assert len(refused) == len(reached) == 2 * kinds + 1  # none where there is nothing to hide
+    assert (refused[-1]["host"], refused[-1]["reason"], refused[-1]["count"]) == (None, None, 3)
+    assert (reached[-1]["host"], reached[-1]["connections"], reached[-1]["bytes_in"], reached[-1]["bytes_out"]) == \
+        (None, 3, 15, sum(60 + kinds + i for i in range(3)))
+
+
 def network_metrics(daemon):
     """{rest of the name: value} of the metrics of tenants' networks."""
     lines = daemon.ctl("metrics", "--format=prometheus").stdout.decode().splitlines()

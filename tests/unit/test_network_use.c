@@ -52,6 +52,7 @@ static void test_kinds_of_refusals(void **state)
 static void test_lists_are_bounded(void **state)
 {
 	struct network_use use = {0};
+	struct network_reached others;
 	char host[32];
 
 	(void)state;
@@ -71,6 +72,10 @@ static void test_lists_are_bounded(void **state)
 	assert_int_equal(use.connections, 2 * LIMIT_NETWORK_DENIALS);
 	assert_int_equal(use.bytes_in, 4 * LIMIT_NETWORK_DENIALS);
 	assert_int_equal(use.bytes_out, 6 * LIMIT_NETWORK_DENIALS);
+	others = network_use_unlisted_hosts(&use);
+	assert_int_equal(others.connections, LIMIT_NETWORK_DENIALS);
+	assert_int_equal(others.bytes_in, 2 * LIMIT_NETWORK_DENIALS);
+	assert_int_equal(others.bytes_out, 3 * LIMIT_NETWORK_DENIALS);
 	network_use_done(&use);
 }
 
