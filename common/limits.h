@@ -436,7 +436,9 @@
 #define LIMIT_EGRESS_ADDRESSES       8          /* of a host that are tried */
 #define LIMIT_EGRESS_CELLS           4096
 #define LIMIT_EGRESS_CALLS           LIMIT_TENANT_CALLS_MAX /* of a cell */
-#define LIMIT_EGRESS_EXTRA           64   /* connections of a tenant beyond its limit, to refuse */
+#define LIMIT_EGRESS_EXTRA           64 /* connections of a tenant beyond its limit, to refuse */
+#define LIMIT_EGRESS_BUFFER_BYTES    (128 * KIB) /* of a socket's buffers; the kernel doubles it */
+#define LIMIT_EGRESS_WIDE            64   /* connections of a tenant to hosts without that bound */
 #define LIMIT_EGRESS_SHOWN_BYTES     2048 /* of the rules that a refusal lists */
 #define LIMIT_EGRESS_NETWORKS        256  /* of egress_private */
 #define LIMIT_EGRESS_TRIED           1024 /* of these, of all tenants, for a filter that refuses */

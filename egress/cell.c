@@ -308,11 +308,20 @@ static struct cell *cell_new(
 	return cell;
 }
 
-/* Begins to serve one socket, which it takes. */
+void socket_bound_buffers(int fd)
+{
+	const int bytes = LIMIT_EGRESS_BUFFER_BYTES;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* Begins to serve one socket, which it takes. What is accepted there has its bounds. */
 static void take_door(struct cell *cell, struct door *door, uint8_t kind, int fd)
 {
 	*door = (struct door){.cell = cell, .kind = kind, .fd = fd};
 	evutil_make_socket_nonblocking(fd);
+	socket_bound_buffers(fd);
 	event_assign(&door->accept, cell->egress->base, fd, EV_READ | EV_PERSIST, on_accept, door);
 	accept_again(door);
 }

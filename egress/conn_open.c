@@ -204,6 +204,16 @@ void conn_renew(struct conn *conn)
 	conn_abort(conn);
 }
 
+/*
+ * A host far away needs the large buffers that the kernel makes where much comes fast. Some
+ * connections of a tenant may have them, and of these a workspace its share.
+ */
+static bool may_be_wide(const struct cell *cell)
+{
+	return cell->tenant->usage.tunnels <= LIMIT_EGRESS_WIDE &&
+	       cell->usage.tunnels <= cell_share(cell, LIMIT_EGRESS_WIDE);
+}
+
 /* Begins to connect. Returns false if that has failed already. */
 static bool begin_to_connect(struct conn *conn, const struct sockaddr *address)
 {
@@ -216,6 +226,8 @@ static bool begin_to_connect(struct conn *conn, const struct sockaddr *address)
 	if (conn->fds[CONN_IN] < 0)
 		return false;
 	setsockopt(conn->fds[CONN_IN], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (!may_be_wide(conn->cell))
+		socket_bound_buffers(conn->fds[CONN_IN]);
 	if (connect(conn->fds[CONN_IN], address, len) < 0 && errno != EINPROGRESS)
 		return false;
 	conn_enter(conn, CONN_CONNECTING, LIMIT_EGRESS_CONNECT_MS);

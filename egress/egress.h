@@ -133,6 +133,12 @@ struct egress_command *cell_command(struct cell *cell, uint64_t number);
 /** Returns the part of the tenant's @limit that one workspace may have; 0: unlimited. */
 uint64_t cell_share(const struct cell *cell, uint64_t limit);
 
+/**
+ * Bounds what the kernel keeps for @fd, which it otherwise lets grow to megabytes while a reader
+ * does not read: a tenant has many connections, and the memory of TCP is the host's. tcp(7)
+ */
+void socket_bound_buffers(int fd);
+
 /** Reads no questions until cells_resume(). */
 void cell_pause_dns(struct cell *cell);
 

@@ -428,6 +428,44 @@ def test_stuck_reader_holds_no_memory(running, host):
         each.close()
 
 
+def test_stuck_readers_hold_little_of_the_kernels_memory(start):
+    """The memory of TCP is the host's. Beyond some of a tenant's connections the kernel keeps half a megabyte for one."""
+    wide, count = 64, 80  # LIMIT_EGRESS_WIDE
+    sent, queued, small = {}, {}, 32768
+
+    def flood(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, small)
+        number = int(connection.recv(8))
+        sent[number], queued[number] = 0, connection
+        while True:
+            sent[number] += connection.send(bytes(65536))
+
+    def held(number):
+        """Of what the host has sent, what neither it nor the client has."""
+        waits = struct.unpack("=i", fcntl.ioctl(queued[number], termios.TIOCOUTQ, bytes(4)))[0]
+        return sent[number] - waits - unread(connections[number])
+
+    running = start("egress_connections = 1000\n").ready()
+    port = running.open()
+    with contextlib.ExitStack() as stack:
+        there = stack.enter_context(contextlib.closing(egress.Host(flood)))
+        connections = []
+        for number in range(count):
+            connections.append(stack.enter_context(egress.connect(port, f"open.test:{there.port}")[0]))
+            connections[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, small)
+            connections[-1].sendall(b"%8d" % number)
+        assert procfs.eventually(lambda: len(queued) == count)
+        seen = [None]
+
+        def is_full():
+            threading.Event().wait(0.5)
+            seen.append([held(number) for number in range(wide, count)])
+            return seen[-1] == seen[-2] and min(seen[-1]) >= 65536
+
+        assert procfs.eventually(is_full), seen[-2:]
+        assert max(seen[-1]) <= 512 << 10, seen[-1]
+
+
 def test_a_call_is_told_by_its_address(running, host):
     port, there = running.open(), host()
     running.call(7, 0x0102)
