@@ -270,8 +270,12 @@ static void send_input(struct interactive *run)
 
 static void take_keys(struct interactive *run)
 {
-	ssize_t n = read(STDIN_FILENO, run->input + run->input_len, INPUT_BYTES - run->input_len);
+	size_t room = run->input_len < INPUT_BYTES ? INPUT_BYTES - run->input_len : 0;
+	ssize_t n;
 
+	if (room == 0)
+		return;
+	n = read(STDIN_FILENO, run->input + run->input_len, room);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n > 0)
