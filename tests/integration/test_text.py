@@ -2,8 +2,11 @@
 """Every character passes through every string parameter and back, raw and as a JSON escape."""
 
 import json
+import shutil
 
 import pytest
+
+from daemon import AM_ROOT
 
 pytestmark = pytest.mark.usefixtures("as_user")
 
@@ -15,12 +18,15 @@ SOME = [chr(point) for point in range(0x80, 0x110000)
         if point & 0x7ff in (0, 1, 0x400, 0x7fe, 0x7ff) and not 0xd800 <= point < 0xe000]
 
 
+def sends(client, escaped):
+    """Makes the client send characters raw, or everything but ASCII as escapes."""
+    client.send = lambda message: client.send_raw(json.dumps(message, ensure_ascii=escaped).encode() + b"\n")
+    return client
+
+
 @pytest.fixture(params=[False, True], ids=["raw", "escaped"])
 def writer(client, workspace, request):
-    """A client that sends characters raw, or everything but ASCII as escapes."""
-    client.send = lambda message: client.send_raw(
-        json.dumps(message, ensure_ascii=request.param).encode() + b"\n")
-    return client
+    return sends(client, request.param)
 
 
 def chunks():
@@ -37,6 +43,44 @@ def test_content(writer, workspace):
 def test_standard_input(writer):
     for text in chunks():
         assert writer.run("cat", {"stdin": text})["stdout"] == text
+
+
+def test_commands_and_environment_above(writer):
+    for i in range(0, len(ABOVE), 7000):  # 28,000 bytes: the environment of a call has at most 32 KiB
+        text = "".join(map(chr, ABOVE[i:i + 7000]))
+        assert writer.run(f"printf %s '{text}' \"$TEXT\"", {"env": {"TEXT": text}})["stdout"] == text + text
+
+
+def test_edits_and_patches(writer, workspace):
+    for text in chunks():
+        (workspace / "f").write_text(f"<{text}>\n")
+        writer.use("edit_file", path="f", edits=[{"old": f"<{text}>", "new": f"{text}!"}])
+        assert (workspace / "f").read_text() == f"{text}!\n"
+        patch = f"*** Begin Patch\n*** Update File: f\n@@\n-{text}!\n+{text}?\n*** End Patch\n"
+        writer.use("apply_patch", patch=patch)
+        assert (workspace / "f").read_text() == f"{text}?\n"
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="mounting a tmpfs needs root: on a disk this makes 18,000 directories")
+def test_names_and_patterns_above(area, start_daemon):
+    """960 characters a time: 16 names of 60, which make a path, and as the line that is searched for."""
+    with area.disk("16m") as disk:
+        client = start_daemon().connect()
+        client.call("workspace.open", {"root": str(disk)})
+        for i in range(0, len(ABOVE), 960):
+            text = "".join(map(chr, ABOVE[i:i + 960]))
+            place = "/".join(["d", *(text[at:at + 60] for at in range(0, len(text), 60))])
+            for writer in (sends(client, escaped) for escaped in (False, True)):
+                writer.use("write_file", {"durability": "fast"}, path=place, content=text)
+                assert (disk / place).read_text() == text
+                assert writer.use("read_file", RAW, path=place)["content"] == text
+                (entry,) = writer.use("list_directory", path="d", recursive=True, pattern=place)["entries"]
+                assert entry["path"] == place
+                (match,) = writer.use("search_files", path="d", pattern=f"^{text}$", file_pattern=place)["matches"]
+                assert match["path"] == place and text.startswith(match["text"])  # long lines are cut
+                (disk / place).unlink()
+            shutil.rmtree(disk / "d")
+        client.close()
 
 
 def test_commands_and_environment(writer):
