@@ -14,6 +14,7 @@
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 #include "supervisor/workspace/helper_process.h"
+#include "supervisor/workspace/silence.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,8 +58,8 @@ struct spawner_link {
 	uint64_t last_cell, last_look;
 	LIST_HEAD(, pending_cell) pending;
 	size_t unanswered; /* requests that are pending or forgotten */
-	/* checks since its last answer, or since a request when none was pending */
-	unsigned silent;
+	/* since its last answer, or since a request when none was pending */
+	struct silence silence;
 	struct timer look;
 	struct watch watch; /* the channel's socket */
 	struct loop_turn_task flush;
@@ -167,6 +168,7 @@ int spawner_link_start(
 	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
+	link->silence.stat = -1;
 	r = start_process(link, start);
 	if (r == 0)
 		r = wait_until_ready(link, start->range, ret_message);
@@ -175,6 +177,7 @@ int spawner_link_start(
 		return r;
 	}
 	fcntl(link->channel.in, F_SETFL, O_NONBLOCK);
+	silence_open(&link->silence, link->process.pid);
 	*ret = link;
 	return 0;
 }
@@ -284,7 +287,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	int r = 0;
 
 	memset(fds, -1, sizeof(fds));
-	link->silent = 0;
+	silence_end(&link->silence);
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
 		return -EBADMSG;
@@ -421,22 +424,28 @@ static void flush(void *context)
 }
 
 /*
- * A spawner that hangs is killed, so that it cannot answer later. Checks are counted instead of
- * time: after a freeze of the whole service only one check is missing. While cloisterd itself lacks
- * descriptors or memory to read answers, the spawner does not count as silent.
+ * A spawner that hangs is killed, so that it cannot answer later; one that would run and gets no
+ * CPU is waited for. Checks are counted instead of time: after a freeze of the whole service only
+ * one check is missing. While cloisterd itself lacks descriptors or memory to read answers, the
+ * spawner does not count as silent.
  */
 static void on_look(void *context)
 {
 	struct spawner_link *link = context;
 
+	silence_look(&link->silence, LOOK_MS);
 	if (link->unanswered == 0 || timer_is_set(&link->resume) || timer_is_set(&link->retry))
-		link->silent = 0;
-	else if (++link->silent >= LIMIT_SPAWNER_SILENT_MS / LOOK_MS) {
-		log_error("cloisterd kills cloister-spawner, which has not answered for %d seconds",
-			LIMIT_SPAWNER_SILENT_MS / 1000);
+		silence_end(&link->silence);
+	else if (link->silence.ms >= LIMIT_SPAWNER_SILENT_MS) {
+		log_error("cloisterd kills cloister-spawner, which has not answered for %u seconds",
+			link->silence.all_ms / 1000);
 		kill(link->process.pid, SIGKILL);
 		lose(link);
 		return;
+	} else if (link->silence.all_ms == LIMIT_SPAWNER_SILENT_MS) {
+		log_warning("cloister-spawner has not answered for %d seconds because it gets too "
+			    "little CPU time: until it does, no workspace opens",
+			LIMIT_SPAWNER_SILENT_MS / 1000);
 	}
 	if (link->unanswered > 0)
 		timer_set(&link->look, LOOK_MS);
@@ -466,7 +475,7 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 static void await_answer(struct spawner_link *link)
 {
 	if (link->unanswered++ == 0)
-		link->silent = 0;
+		silence_end(&link->silence);
 	if (!timer_is_set(&link->look))
 		timer_set(&link->look, LOOK_MS);
 }
@@ -574,6 +583,7 @@ void spawner_link_free(struct spawner_link *link)
 	timer_cancel(&link->look);
 	drop_reserve(link);
 	channel_done(&link->channel);
+	silence_close(&link->silence);
 	helper_process_end(&link->process);
 	free(link);
 }

@@ -108,8 +108,8 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
 class Injected:
     """Makes system calls of the process fail for a while, with strace(1), as on a host that has run out of something."""
 
-    def __init__(self, pid, *injections):
-        self.words = ["strace", "-f", "-qq", "-o", "/dev/null", *[f"--inject={injection}" for injection in injections], "-p", str(pid)]
+    def __init__(self, pid, *injections, threads=True):
+        self.words = ["strace", *["-f"] * threads, "-qq", "-o", "/dev/null", *[f"--inject={injection}" for injection in injections], "-p", str(pid)]
         self.pid = pid
 
     def __enter__(self):
@@ -182,6 +182,20 @@ def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
         one.close()
     check_works(own_daemon, client)
     assert "spawner is gone" not in own_daemon.log()
+
+
+@pytest.mark.skipif(not AM_ROOT or not shutil.which("strace"), reason="needs root and strace to make system calls fail")
+@pytest.mark.parametrize("error", ["ETOOMANYREFS", "ENOBUFS", "ENOMEM"])
+def test_answers_of_the_spawner_wait_for_the_kernel(own_daemon, error):
+    """Other processes of the user may have as many descriptors in flight as it may have: unix(7). The spawner's own
+    children are left alone."""
+    client = own_daemon.connect()
+    own_daemon.new_workspace(client)
+    spawner = own_daemon.spawner()
+    with Injected(spawner, f"sendmsg:error={error}:when=2+2", threads=False):
+        own_daemon.new_workspace(client)
+    check_works(own_daemon, client)
+    assert own_daemon.spawner() == spawner
 
 
 def test_connections_leave_descriptors_for_work(own_daemon):

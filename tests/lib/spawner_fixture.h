@@ -58,7 +58,20 @@ int socketpair(int domain, int type, int protocol, int pair[2])
 	return r;
 }
 
-/* The child waits until cloisterd closes its end or kills it. The test keeps the spawner's end. */
+/* In the child: computes until it is killed. */
+static void compute(int number)
+{
+	static volatile unsigned steps;
+
+	(void)number;
+	for (;;)
+		steps++;
+}
+
+/*
+ * The child waits until cloisterd closes its end or kills it, and computes instead after SIGUSR1.
+ * The test keeps the spawner's end.
+ */
 pid_t fork(void)
 {
 	struct pollfd poll_fd = {.fd = spawner.pair[1]};
@@ -68,6 +81,7 @@ pid_t fork(void)
 	if (spawner.pid == 0) {
 		close(spawner.pair[0]);
 		close(end);
+		signal(SIGUSR1, compute);
 		while (poll(&poll_fd, 1, -1) < 0 || !(poll_fd.revents & POLLHUP))
 			;
 		_exit(0);

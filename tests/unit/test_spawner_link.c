@@ -71,6 +71,22 @@ static void on_lost(void *context)
 	losses++;
 }
 
+/* Waits until the spawner is in the state @wanted of proc_pid_stat(5). */
+static void await_state(char wanted)
+{
+	char path[32], stat[512], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)spawner.pid);
+	while (state != wanted) {
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, stat, sizeof(stat) - 1);
+
+		assert_true(n > 0);
+		stat[n] = 0;
+		state = strrchr(stat, ')')[2];
+	}
+}
+
 static int set_up(void **state)
 {
 	static char words[64];
@@ -89,6 +105,7 @@ static int set_up(void **state)
 	assert_int_equal(loop_turn_start(base), 0);
 	signal(SIGPIPE, SIG_IGN);
 	assert_int_equal(start(NULL, &message), 0);
+	await_state('S'); /* a child that has not begun would run */
 	assert_int_equal(spawner_link_watch(link_, base, on_lost, &losses), 0);
 	return 0;
 }
@@ -499,6 +516,30 @@ static void test_a_silent_spawner(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/*
+ * cloisterd waits for a spawner that would run and gets no CPU time, as all time of the fake clock
+ * is to one that computes, and kills it when it hangs after that.
+ */
+static void test_a_starved_spawner(void **state)
+{
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	kill(spawner.pid, SIGUSR1);
+	await_state('R');
+	for (int ms = 0; ms < 3 * LIMIT_SPAWNER_SILENT_MS; ms += 1000)
+		pass(1000);
+	assert_int_equal(losses, 0);
+	assert_int_equal(told.answers, 0);
+	kill(spawner.pid, SIGSTOP);
+	await_state('T');
+	for (int ms = 0; ms < LIMIT_SPAWNER_SILENT_MS; ms += 1000)
+		pass(1000);
+	assert_int_equal(losses, 1);
+	assert_int_equal(told.answers, 1);
+}
+
 /* cloisterd waits for the answer to a request that it has forgotten: the spawner may hang in it. */
 static void test_silence_about_what_is_forgotten(void **state)
 {
@@ -571,6 +612,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_bytes_that_are_no_frame, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_spawners_death, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_silent_spawner, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_starved_spawner, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_silence_about_what_is_forgotten, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),

@@ -114,11 +114,25 @@ static int act(const struct cell_maker *maker, const struct job *job, struct pla
 	}
 }
 
+/* Waits while the kernel has no room for the descriptors, as cloisterd does at its end. */
+static void flush(struct channel *channel)
+{
+	int r;
+
+	while (channel_is_short(r = channel_flush(channel)))
+		poll(NULL, 0, CHANNEL_SHORT_PAUSE_MS);
+	if (r < 0)
+		die("answer", r);
+}
+
 static void answer(struct channel *channel, uint8_t type, uint64_t number, struct text payload,
 	const int *fds, unsigned n)
 {
-	if (channel_send(channel, type, number, payload, fds, n) < 0 || channel_flush(channel) < 0)
-		die("answer", errno);
+	int r = channel_send(channel, type, number, payload, fds, n);
+
+	if (r < 0)
+		die("answer", r);
+	flush(channel);
 }
 
 static void answer_failure(const struct job *job, const char *step, int r)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How long a process that owes an answer has been silent by its own fault. Time in which it would
+ * run and the kernel gives it no CPU is not counted: a host that is too busy is no reason to kill
+ * it. proc_pid_stat(5)
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct silence {
+	int stat;        /* /proc/PID/stat; -1: all time counts */
+	uint64_t cpu_ms; /* CPU time that it had used at the last look */
+	unsigned ms;     /* that count */
+	unsigned all_ms; /* with those in which it got no CPU */
+};
+
+/** Begins to watch @pid, a child. Opens a file of /proc, so it is called before lock-down. */
+void silence_open(struct silence *silence, pid_t pid);
+
+void silence_close(struct silence *silence);
+
+/** It has answered, or owes nothing. */
+void silence_end(struct silence *silence);
+
+/** Counts the @passed_ms since the last look, or the part that it has used if it would run. */
+void silence_look(struct silence *silence, unsigned passed_ms);
+
+/**
+ * Reads @stat, the text of /proc/PID/stat. Returns false if it is cut off. The name in it may have
+ * any characters.
+ */
+bool silence_read(const char *stat, bool *ret_would_run, uint64_t *ret_cpu_ms);
