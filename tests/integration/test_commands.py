@@ -246,15 +246,55 @@ def test_a_long_command_line(client, workspace):
     assert client.fail("run_command", command=": " + "x" * 131071)["code"] == "INVALID_ARGUMENTS"
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
-@pytest.mark.parametrize("sanitizer", ["address", "leak", "thread", "undefined"])
-def test_sanitized_programs_run(client, workspace, sanitizer):
-    """Programs built with a sanitizer run, although it reserves terabytes of addresses that it never touches."""
-    (workspace / "a.c").write_text("int main(void) { return 0; }\n")
-    # The options are off because LeakSanitizer traces its own process at the end: ptrace(2).
-    output = client.run(f"gcc -fsanitize={sanitizer} a.c -o a && "
-                        "ASAN_OPTIONS=detect_leaks=0 LSAN_OPTIONS=detect_leaks=0 ./a", timeout_ms=300000)
-    assert output["exit_code"] == 0, output["stderr"]
+MISTAKES = r"""
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+	char *volatile text = malloc(8);
+
+	(void)argv;
+	if (argc == 1)
+		text[0] = 0; /* the program without a mistake */
+	if (argc == 2)
+		return text[8];
+	if (argc == 3 && text[3])
+		return 3;
+	if (argc == 4)
+		text = NULL;
+	if (argc == 5)
+		return argc << 31;
+	free(text);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler, sanitizer, mistake, said", [
+    ("gcc", "address", "1", "heap-buffer-overflow"), ("gcc", "address", "1 2 3", "LeakSanitizer: detected memory leaks"),
+    ("gcc", "leak", "1 2 3", "LeakSanitizer: detected memory leaks"), ("clang", "memory", "1 2", "use-of-uninitialized-value"),
+    ("gcc", "undefined", "1 2 3 4", "runtime error: left shift"), ("gcc", "thread", "", "")])
+def test_sanitized_programs_run(client, workspace, compiler, sanitizer, mistake, said):
+    """Programs built with a sanitizer run and find mistakes, also leaks, although it reserves terabytes of addresses
+    that it never touches."""
+    if not shutil.which(compiler):
+        pytest.skip(f"needs {compiler}")
+    (workspace / "a.c").write_text(MISTAKES)
+    output = client.run(f"{compiler} -w -fsanitize={sanitizer} a.c -o a && ./a && echo well; ./a {mistake}", timeout_ms=300000)
+    assert output["stdout"] == "well\n" and said in output["stderr"], output
+
+
+@pytest.mark.skipif(not shutil.which("java") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 12 << 30,
+                    reason="needs a JVM, and memory for what it commits")
+def test_a_jvm_with_a_large_heap_starts(client, workspace):
+    """It reserves 9 GiB and touches little of them."""
+    output = client.run("java -Xms9g -version", timeout_ms=300000)
+    assert output["exit_code"] == 0, output
+
+
+def test_large_arrays_can_be_reserved(client, workspace):
+    """20 GiB of addresses, of which two pages are touched. 0x4000 is MAP_NORESERVE."""
+    program = "import mmap; m = mmap.mmap(-1, 20 << 30, flags=0x4000 | mmap.MAP_PRIVATE); m[0] = m[-1] = 7; print(m[-1])"
+    assert client.run(f"/usr/bin/python3 -c '{program}'")["stdout"] == "7\n"
 
 
 def test_set_user_id_programs_gain_nothing(client, workspace):
