@@ -19,7 +19,7 @@ import pytest
 
 import procfs
 from cloister_client import RpcError
-from daemon import BUILD
+from daemon import BUILD, ROOT
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount, to trace, or to act as others")
 GENESIS = "0" * 64
@@ -108,6 +108,24 @@ class Audited:
 @pytest.fixture
 def audited(start_daemon, area):
     return Audited(start_daemon, area)
+
+
+def test_a_call_takes_what_the_guide_says(audited):
+    """The operator's guide sizes the volume of the log by a figure, and has a table of it."""
+    guide = (ROOT / "doc" / "operators-guide.md").read_text()
+    (figure,) = map(int, re.findall(r"A call takes about ([0-9]+) bytes\.", guide))
+    audited.settle()
+    before = audited.log.stat().st_size
+    for _ in range(20):
+        audited.client.use("list_directory", path=".")
+        audited.observe("true")
+    audited.settle()
+    assert abs((audited.log.stat().st_size - before) / 40 / figure - 1) < 0.1
+    for rate, unit, amount in re.findall(r"^\| ([0-9]+) \| ([0-9.]+ [MG]B) \| (.*) \|$", guide, re.M):
+        a_day = int(rate) * 86400 * figure
+        assert float(unit.split()[0]) * {"MB": 1e6, "GB": 1e9}[unit.split()[1]] == pytest.approx(a_day, rel=0.02)
+        days = float(amount.split()[0]) / {"days": 1, "hours": 24}[amount.split()[1]]
+        assert days == pytest.approx((4 << 30) / a_day, rel=0.1)
 
 
 # The lines
