@@ -214,22 +214,22 @@ def test_links_are_as_write_file_takes_them(client, workspace):
     assert contents(workspace) == {"target": "b\n", "hard": "a\n"}
 
 
-def test_one_file_by_two_names(client, workspace):
-    """The second name is noticed when its file has changed, and the first change is taken back."""
-    (workspace / "f").write_text("a\nb\n")
-    (workspace / "link").symlink_to("f")
-    error = failure(client, workspace, patch(update("f", "-a", "+1"), update("link", "-b", "+2")))
-    assert error["code"] == "STALE_FILE" and "Nothing of the patch was done" in error["message"]
-
-
-@pytest.mark.parametrize("second", [delete("link/f"), update("link/f", to="g")], ids=["deleted", "moved"])
-def test_a_changed_file_is_not_taken_away(client, workspace, second):
-    """The file that is there is another one than was read, by the patch's own first change."""
+@pytest.mark.parametrize("key", [{}, {"options": {"key": "k"}}], ids=["plain", "keyed"])
+@pytest.mark.parametrize("first,second", [
+    (update("f", "-a", "+1"), update("link", "-b", "+2")), (update("f", "-a", "+1"), update("d/../f", "-b", "+2")),
+    (update("d/f", "-a", "+1"), delete("to/f")), (update("d/f", "-a", "+1"), update("to/f", to="g")),
+    (delete("f"), update("link", "-a", "+1")), (delete("d/f"), delete("to/f")), (add("new/f", "x"), add("new/../new/f", "y")),
+    (update("f", "-a", "+1", to="g"), add("d/../g", "y"))])
+def test_one_file_by_two_names(client, workspace, first, second, key):
+    """Neither would find what it has read. Nothing was changed meanwhile, so there is nothing to wait for."""
     (workspace / "d").mkdir()
-    (workspace / "d/f").write_text("a\n")
-    (workspace / "link").symlink_to("d")
-    error = failure(client, workspace, patch(update("d/f", "-a", "+b"), second))
-    assert error["code"] == "STALE_FILE" and "Nothing of the patch was done" in error["message"]
+    for path in ("f", "d/f"):
+        (workspace / path).write_text("a\nb\n")
+    (workspace / "link").symlink_to("f")
+    (workspace / "to").symlink_to("d")
+    error = failure(client, workspace, patch(first, second), **key)
+    assert error["code"] == "INVALID_ARGUMENTS" and "twice" in error["message"], error
+    assert "Nothing of the patch was done" in error["message"]
 
 
 def test_bounds(client, workspace):

@@ -245,6 +245,47 @@ static bool stage(struct attempt *attempt, struct work *work, size_t index)
 	return work->file->operation == FILES_DELETE || stage_new(attempt, work, index);
 }
 
+static bool is_same_place(const struct root_place *a, const struct root_place *b)
+{
+	struct stat in_a, in_b;
+
+	return a->parent >= 0 && b->parent >= 0 && strcmp(a->name, b->name) == 0 &&
+	       fstat(a->parent, &in_a) == 0 && fstat(b->parent, &in_b) == 0 &&
+	       in_a.st_dev == in_b.st_dev && in_a.st_ino == in_b.st_ino;
+}
+
+/* Stores the places that change. */
+static void places_of(const struct work *work, const struct root_place *ret[2])
+{
+	ret[0] = &work->place;
+	ret[1] = work->staged ? &work->staged->place : &work->place;
+}
+
+/* By links or ".." a file may have two names, and each change would find the other's. */
+static bool refuse_twice(struct attempt *attempt, const struct work *work)
+{
+	const struct root_place *places[2], *others[2];
+	char sentence[SHOWN_BYTES + 128];
+
+	places_of(work, places);
+	for (const struct work *other = attempt->works; other < work; other++) {
+		struct text path = other->file->path;
+
+		places_of(other, others);
+		if (!is_same_place(places[0], others[0]) && !is_same_place(places[0], others[1]) &&
+			!is_same_place(places[1], others[0]) &&
+			!is_same_place(places[1], others[1]))
+			continue;
+		snprintf(sentence, sizeof(sentence),
+			"the patch changes this file twice, also as \"%.*s\"; put all hunks of a "
+			"file "
+			"below one header",
+			(int)(path.len < SHOWN_BYTES ? path.len : SHOWN_BYTES), path.data);
+		return fail(attempt, work, TOOL_INVALID_ARGUMENTS, sentence);
+	}
+	return true;
+}
+
 /* Changing */
 
 static void fail_change(
@@ -396,7 +437,8 @@ static bool plan_all(struct attempt *attempt)
 		if (!plan_file(attempt, &attempt->works[i]))
 			return false;
 	for (size_t i = 0; i < attempt->patch.n_files; i++)
-		if (!stage(attempt, &attempt->works[i], i))
+		if (!stage(attempt, &attempt->works[i], i) ||
+			!refuse_twice(attempt, &attempt->works[i]))
 			return false;
 	return true;
 }
