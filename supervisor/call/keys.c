@@ -40,6 +40,7 @@ void keys_configure(struct keys *keys, const struct config *config)
 
 	if (!keys)
 		return;
+	keys->n_tenants = config->n_tenants;
 	LIST_FOREACH (tenant, &keys->tenants, link) {
 		const struct tenant *configured = config_find_tenant(config, tenant->name);
 
@@ -47,10 +48,33 @@ void keys_configure(struct keys *keys, const struct config *config)
 	}
 }
 
-/* Whether the tenant may write so much more to the current file. */
+/*
+ * Whether the tenant may write so much more to the current file. Each has a share of one half of
+ * it; the other half is for those who come first, so that many who fill it shut out nobody.
+ */
 static bool may_write(const struct keys *keys, const struct key_tenant *tenant, uint64_t bytes)
 {
-	return tenant->written[journal_current(keys->journal)] + bytes <= LIMIT_KEYS_WRITTEN_BYTES;
+	const unsigned file = journal_current(keys->journal);
+	const uint64_t wanted = tenant->written[file] + bytes;
+	const struct key_tenant *other;
+	uint64_t share, taken = wanted;
+	size_t known = 1;
+
+	LIST_FOREACH (other, &keys->tenants, link)
+		known += other != tenant;
+	share = LIMIT_JOURNAL_FILE_BYTES / 2 / (keys->n_tenants > known ? keys->n_tenants : known);
+	if (wanted <= share || wanted > LIMIT_KEYS_WRITTEN_BYTES)
+		return wanted <= LIMIT_KEYS_WRITTEN_BYTES;
+	LIST_FOREACH (other, &keys->tenants, link) {
+		uint64_t theirs =
+			other->written[file] + other->in_flight * LIMIT_JOURNAL_RECORD_BYTES;
+
+		if (other != tenant)
+			taken += theirs > share ? theirs : share;
+	}
+	if (keys->n_tenants > known)
+		taken += (keys->n_tenants - known) * share;
+	return taken <= LIMIT_JOURNAL_FILE_BYTES;
 }
 
 /* Refuses a new key if its tenant has too many. */

@@ -322,6 +322,33 @@ static void test_what_a_tenant_may_write(void **state)
 	assert_int_equal(journal_current(f->service.keys->journal), !file);
 }
 
+/* Nor do many tenants: each has a share, also one that has written nothing yet. */
+static void test_what_many_tenants_may_write(void **state)
+{
+	struct fixture *f = *state;
+	struct keys *keys = f->service.keys;
+	const unsigned file = journal_current(keys->journal);
+	struct key_tenant *tenant;
+	const char *const others[] = {"a", "b", "c"};
+
+	keys->n_tenants = 5;
+	assert_string_equal(arrival(f, 'n', 'd'), "run"); /* the tenant is known */
+	tenant = key_tenant_of(keys, TEXT_LITERAL("tenant"));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		key_tenant_of(keys, text_from(others[i]))->written[file] = LIMIT_KEYS_WRITTEN_BYTES;
+	tenant->written[file] = LIMIT_JOURNAL_FILE_BYTES - 3 * LIMIT_KEYS_WRITTEN_BYTES -
+				LIMIT_JOURNAL_FILE_BYTES / 10 - LIMIT_JOURNAL_RECORD_BYTES;
+	assert_string_equal(arrival(f, 'n', 'd'), "run");
+	tenant->written[file] += KIB;
+	assert_string_equal(arrival(f, 'n', 'd'), "BUSY");
+	/* Calls that run will write. */
+	tenant->written[file] -= KIB;
+	key_tenant_of(keys, TEXT_LITERAL("a"))->in_flight = 1;
+	assert_string_equal(arrival(f, 'n', 'd'), "BUSY");
+	tenant->written[file] = LIMIT_JOURNAL_FILE_BYTES / 10 - LIMIT_JOURNAL_RECORD_BYTES;
+	assert_string_equal(arrival(f, 'n', 'd'), "run");
+}
+
 /* While a disk does not answer, one tenant's records leave room for another's. */
 static void test_a_share_of_the_queue(void **state)
 {
@@ -363,6 +390,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_lost_calls, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_what_a_tenant_may_write, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_what_many_tenants_may_write, set_up_keys, tear_down_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
