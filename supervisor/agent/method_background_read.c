@@ -262,15 +262,20 @@ static void set_overdue(struct read *read)
 	read->last = background_output(read->background)->end;
 }
 
-/* Sets where the search begins: without bytes to be found there is nothing to search. */
-static void begin_search(struct read *read)
+/* Without bytes to be found there is nothing to search. */
+static bool is_for_bytes(const struct read *read)
 {
-	const struct output_ring *ring = background_output(read->background);
-
-	read->searched = ring->end;
 	for (size_t i = 0; i < read->n_conditions; i++)
 		if (read->conditions[i].kind == UNTIL_CONTAINS)
-			read->searched = read->after;
+			return true;
+	return false;
+}
+
+/* Sets where the search begins. */
+static void begin_search(struct read *read)
+{
+	read->searched =
+		is_for_bytes(read) ? read->after : background_output(read->background)->end;
 }
 
 /* What was lost since the last slice parts what was found from what comes. */
@@ -335,6 +340,21 @@ static void set_quiet(struct read *read)
 		timer_set(&read->quiet, read->silence->quiet_ms);
 }
 
+/*
+ * Whether @read searches the output up to @end as it comes. One of the reads of a session does: all
+ * of them together would hold up the other clients, so each of the others has slices of its own.
+ */
+static bool searches_at_once(const struct read *read, uint64_t end)
+{
+	static const struct background *last;
+	static uint64_t last_end;
+	const bool is_first = last != read->background || last_end != end;
+
+	last = read->background;
+	last_end = end;
+	return is_first;
+}
+
 static void on_output(void *context, unsigned stream, struct text data)
 {
 	struct read *read = context;
@@ -342,8 +362,12 @@ static void on_output(void *context, unsigned stream, struct text data)
 
 	/* Otherwise the search has not come as far yet. */
 	if (read->searched + data.len == end) {
-		feed(read, stream, data);
-		read->searched = end;
+		if (!is_for_bytes(read) || searches_at_once(read, end)) {
+			feed(read, stream, data);
+			read->searched = end;
+		} else {
+			search_later(read);
+		}
 	}
 	if (read->met != NOT_MET || (read->n_conditions == 0 && has_something(read)))
 		finish(read);

@@ -5,7 +5,9 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/background/background_state.h"
 #include "supervisor/background/background_use.h"
+#include "supervisor/background/background_wait.h"
 #include "supervisor/config/config.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
@@ -522,6 +524,25 @@ static void test_many_wait(void **state)
 	fake_client_close(&client);
 }
 
+/* Output is searched for all of them, but not for all in the slice in which it is read. */
+static void test_many_search(void **state)
+{
+	static const struct text found = TEXT_LITERAL("found");
+	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct background *background;
+
+	start(&client, START("{\"command\":\"hang\"}"));
+	for (int i = 0; i < LIMIT_SESSION_WAITERS; i++)
+		talk(&client, READ(",\"wait_ms\":300000,\"until\":[{\"contains\":\"und\"}]"), NULL);
+	background = background_find(text_from(id));
+	output_ring_append(&background->ring, COMMAND_STREAM_STDOUT, found);
+	background_tell_output(background, COMMAND_STREAM_STDOUT, found);
+	assert_int_equal(background->waiters, LIMIT_SESSION_WAITERS - 1);
+	fake_service_run(client.service);
+	assert_int_equal(background->waiters, 0);
+	fake_client_close(&client);
+}
+
 static void test_mistakes_are_named(void **state)
 {
 	static const struct {
@@ -603,6 +624,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_attached_without_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_those_who_wait_use_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_search, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),
 	};
 
