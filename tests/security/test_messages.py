@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client's messages cost cloisterd: it counts their memory, and the bound holds for every message."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -147,7 +148,8 @@ def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
             another.send_raw(b"".join(write(i, 8 * MIB) for i in range(1, 4)))
             assert another.wait(another.request("tools.list", number="last"))["result"]
     grown = peak()
-    os.kill(files, signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):  # cloisterd ends it 5 s after the first cancelled call
+        os.kill(files, signal.SIGCONT)
     assert grown < PENDING_TENANT * 5 // 4 + 3 * 8 * MIB + 6 * MIB
     assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 64 * 1024), "and it is given back"
     assert client.observe("list_directory", {"path": "."})["success"]
