@@ -262,7 +262,7 @@ static bool is_repeated(struct session *session, const struct jsonrpc_request *r
 	background = background_find_key(call->key.id);
 	if (!background)
 		return false;
-	if (background_is_same(background, &call->key, start->input))
+	if (background_is_same(background, &call->key, start->input, start->wish.terminal.rows > 0))
 		answer_started(session, request, background, true);
 	else
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,

@@ -463,9 +463,10 @@ struct background *background_find_key(const uint8_t id[static 32])
 	return NULL;
 }
 
-bool background_is_same(const struct background *background, const struct call_key *key, bool input)
+bool background_is_same(
+	const struct background *background, const struct call_key *key, bool input, bool terminal)
 {
-	return background->has_input == input &&
+	return background->has_input == input && (background->terminal.rows > 0) == terminal &&
 	       memcmp(background->key.digest, key->digest, AUDIT_HASH_BYTES) == 0;
 }
 

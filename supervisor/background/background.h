@@ -74,9 +74,11 @@ struct background *background_find(struct text id);
 /** Returns the one that was started with the key @id (call_digest.h), or NULL. */
 struct background *background_find_key(const uint8_t id[static 32]);
 
-/** Whether the start of @background with its key is the same as one with @key and @input. */
+/** Whether the start of @background with its key is the same as one with @key, @input and
+ * @terminal.
+ */
 bool background_is_same(
-	const struct background *background, const struct call_key *key, bool input);
+	const struct background *background, const struct call_key *key, bool input, bool terminal);
 
 /** Gives each one to @each, the oldest first, which may not end any. */
 void background_foreach(

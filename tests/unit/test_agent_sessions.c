@@ -414,11 +414,15 @@ static void test_a_repeated_start(void **state)
 	talk(&client, START("{\"key\":\"k\",\"command\":\"other\"}"),
 		ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
 	talk(&client, START("{\"key\":\"k k\",\"command\":\"hang\"}"), WRONG("1", "key"));
-	assert_int_equal(background_count(NULL), 1);
+	/* The input of a pipe is none of a terminal. */
+	talk(&client, START("{\"key\":\"t\",\"command\":\"hang\",\"stdin\":true}"), STARTED);
+	talk(&client, START("{\"key\":\"t\",\"command\":\"hang\",\"pty\":{\"rows\":9,\"cols\":9}}"),
+		ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
+	assert_int_equal(background_count(NULL), 2);
 	/* The key of another workspace is another key. */
 	other = connect_and_open(*state, ALICE, "v");
 	start(&other, KEYED(""));
-	assert_int_equal(background_count(NULL), 2);
+	assert_int_equal(background_count(NULL), 3);
 	talk(&other, END(""), RESULT("5", "{*}"));
 	/* An ended one is still known by it. */
 	talk(&other, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
