@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <unistd.h>
@@ -121,6 +122,19 @@ static void on_writable(void *context)
 		input->owner.moved(input->owner.context);
 }
 
+/*
+ * What a person types is little, and the command is to have it before its client is answered. More,
+ * or what finds no room, takes its turn in the loop.
+ */
+static void write_at_once(struct command_input *input)
+{
+	write_parts(input);
+	if (!STAILQ_EMPTY(&input->parts))
+		watch_want(&input->watch, WATCH_WRITABLE);
+	else if (input->owner.moved)
+		input->owner.moved(input->owner.context);
+}
+
 /* Returns NULL if memory is out. */
 static struct input_part *make_part(struct text text, bool eof, char *label)
 {
@@ -136,6 +150,7 @@ static struct input_part *make_part(struct text text, bool eof, char *label)
 
 int command_input_add(struct command_input *input, struct text text, bool eof, char **label)
 {
+	const bool alone = STAILQ_EMPTY(&input->parts);
 	struct input_part *part;
 
 	if (input->eof)
@@ -152,6 +167,8 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 	STAILQ_INSERT_TAIL(&input->parts, part, entry);
 	if (input->closed)
 		end_part(input);
+	else if (alone && input->fd >= 0 && text.len <= PIPE_BUF)
+		write_at_once(input);
 	else
 		watch_want(&input->watch, WATCH_WRITABLE);
 	return 0;
