@@ -412,8 +412,11 @@ static bool turn(struct interactive *run)
 		(void)cloister_dispatch(run->cloister);
 	if (fds[3].revents && !run->over)
 		write_output(run);
-	if (run->input_len > 0 && !run->sending && !run->over && (!run->busy || n == 0))
+	if (run->input_len > 0 && !run->sending && !run->over && (!run->busy || n == 0)) {
 		send_input(run);
+		/* Now: a key is not to wait for one more turn. */
+		(void)cloister_dispatch(run->cloister);
+	}
 	return true;
 }
 

@@ -63,16 +63,6 @@ static void pass_output(struct relay *relay)
 		relay->ends.out = -1;
 }
 
-static void take_input(struct relay *relay)
-{
-	long n = RAW3(SYS_read, relay->ends.in, relay->input, sizeof(relay->input));
-
-	relay->from = 0;
-	relay->to = n > 0 ? (size_t)n : 0;
-	if (n == 0)
-		relay->ends.in = -1;
-}
-
 static void type_input(struct relay *relay)
 {
 	long n = RAW3(
@@ -82,6 +72,19 @@ static void type_input(struct relay *relay)
 		relay->from += (size_t)n;
 	else if (n != -EAGAIN)
 		relay->from = relay->to;
+}
+
+/* What is typed has room on the terminal, as a rule. */
+static void take_input(struct relay *relay)
+{
+	long n = RAW3(SYS_read, relay->ends.in, relay->input, sizeof(relay->input));
+
+	relay->from = 0;
+	relay->to = n > 0 ? (size_t)n : 0;
+	if (n == 0)
+		relay->ends.in = -1;
+	if (n > 0)
+		type_input(relay);
 }
 
 void relay_until_signal(struct relay *relay)
