@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SIZE_MIN 4096 /* the first allocation, or the cap if that is less */
+#define SIZE_MIN 512 /* the first allocation, or the cap if that is less: many say one line */
 
 void output_ring_init(struct output_ring *ring, size_t cap)
 {
