@@ -8,7 +8,6 @@ cloister serves another workspace meanwhile.
 import base64
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
@@ -18,8 +17,8 @@ import time
 
 import procfs
 import pytest
+from attacks import KINDS
 from cells import Bystander, Cell, with_variable
-from cloister_client import check_observation
 from daemon import AM_ROOT, INSTALLED, is_sanitized
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -54,57 +53,41 @@ def attempt(function, *arguments):
 """
 
 
+# A session's end must leave as little as a call's; a terminal has no other input than keys.
+also_as_session = pytest.mark.parametrize("cell", ["command", "session"], indirect=True)
+as_each_kind = pytest.mark.parametrize("cell", list(KINDS), indirect=True)
+
+
+# What a command is asked to end by. A terminal is hung up first.
+ASKED = {"command": "SIGTERM", "session": "SIGTERM", "terminal": "SIGHUP"}
+
+
 @pytest.fixture(scope="module")
 def bystander(daemon):
     cell = Bystander(daemon, PATIENCE)
+    cell.kind = "command"
     yield cell
     cell.check()
     cell.close()
 
 
 @pytest.fixture
-def cell(daemon, bystander):
-    """A workspace that one test may ruin."""
+def cell(daemon, bystander, request):
+    """A workspace that one test may ruin. Its commands are calls, unless the test is also run with sessions."""
     made = Cell(daemon)
+    made.kind = getattr(request, "param", "command")
     yield made
     made.close()
 
 
-class Attack:
-    """A command that was sent, with a mark in the environment that its processes inherit."""
-
-    def __init__(self, cell, command, options=None, **arguments):
-        self.cell = cell
-        self.mark = f"hostile-{os.getpid()}-{random.randrange(10 ** 9)}"
-        options = {**(options or {}), "env": {"MARK": self.mark}}
-        self.began = procfs.free_seconds()
-        self.number = cell.client.begin("run_command", {"command": command, **arguments}, options)
-
-    def runs(self, state=""):
-        """Waits until its shell has started, or until one of its processes is in @state."""
-        def found():
-            return [pid for pid in with_variable(self.mark) if procfs.status(pid).get("State", "").startswith(state)]
-        assert procfs.eventually(found), self.mark
-
-    def cancel(self):
-        """Cancels it; the time until its end counts from here."""
-        self.began = procfs.free_seconds()
-        assert self.cell.client.cancel(self.number)
-
-    def observe(self, within=SOON):
-        """Returns the observation after checking that no process of the command is left."""
-        observation = self.cell.client.result(self.number)
-        took = procfs.free_seconds() - self.began
-        left = with_variable(self.mark)
-        assert not left, [procfs.command_line(pid) for pid in left]
-        assert took < within, f"the answer took {took:.1f} s: {observation}"
-        check_observation(observation, "run_command")
-        return observation
+def begin(cell, command, options=None, **arguments):
+    """Sends a hostile command, as the kind of attack that the test is run with."""
+    return KINDS[cell.kind](cell, command, options, **arguments)
 
 
 def attack(cell, bystander, command, options=None, within=SOON, **arguments):
     """Runs a hostile command while another workspace is served. Returns the observation."""
-    sent = Attack(cell, command, options, **arguments)
+    sent = begin(cell, command, options, **arguments)
     bystander.check()
     observation = sent.observe(within)
     assert not cell.command_processes()
@@ -145,7 +128,7 @@ def ended(by, cell, bystander, command, **keywords):
 
 def cancelled(cell, bystander, command, state="", file=".", within=SOON, **keywords):
     """Cancels a command once it runs (or is in @state) and has made the file. Returns its output."""
-    sent = Attack(cell, command, **keywords)
+    sent = begin(cell, command, **keywords)
     sent.runs(state)
     assert procfs.eventually((cell.path / file).exists)
     bystander.check()
@@ -164,8 +147,9 @@ def cancelled(cell, bystander, command, state="", file=".", within=SOON, **keywo
     (PYTHON, {"stdin": "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n"}),
     ("echo 'sh ./again & sh ./again &' > again; setsid sh ./again & exec sleep 600", None)],
     ids=["pipes", "halves", "exponential", "scripts"])
+@also_as_session
 def test_fork_bombs(cell, bystander, command, options):
-    sent = Attack(cell, command, options, timeout_ms=600000)
+    sent = begin(cell, command, options, timeout_ms=600000)
     assert procfs.eventually(cell.command_processes)
     time.sleep(0.5)  # the time in which it forks
     bystander.check()
@@ -191,9 +175,10 @@ while True:
 """
 
 
+@also_as_session
 def test_a_workspace_full_of_processes(cell, bystander):
     """The processes ignore SIGTERM and the shell does not, which is enough to end the command."""
-    sent = Attack(cell, PYTHON, {"stdin": PRELUDE + FULL}, timeout_ms=600000)
+    sent = begin(cell, PYTHON, {"stdin": PRELUDE + FULL}, timeout_ms=600000)
     assert procfs.eventually((cell.path / "full").exists)
     bystander.check()
     count, error = (cell.path / "full").read_text().split()
@@ -236,6 +221,7 @@ except MemoryError:
     assert "MemoryError" in output["stderr"]
 
 
+@also_as_session
 def test_memory_under_the_commands_own_limit(cell, bystander):
     """The program touches the memory, and cannot raise its limit again."""
     for command in ("ulimit -d 100000; x=xxxxxxxx; while :; do x=$x$x; done",
@@ -245,6 +231,7 @@ def test_memory_under_the_commands_own_limit(cell, bystander):
         assert output["exit_code"] != 0, command
 
 
+@also_as_session
 def test_a_disk_filler(cell, bystander):
     output = endures(cell, bystander, f"head -c {2 * TMP_BYTES} /dev/zero > /tmp/fill", within=6 * SOON)
     assert output["exit_code"] == 1
@@ -280,11 +267,13 @@ while True:
     assert bystander.client.run("echo x > /tmp/x && cat /tmp/x")["stdout"] == "x\n"
 
 
+@also_as_session
 def test_a_file_that_is_too_large(cell, bystander):
     output = endures(cell, bystander, "exec truncate -s 17G file")
     assert (output["ended_by"], output["signal"]) == ("signal", "SIGXFSZ")
 
 
+@also_as_session
 def test_descriptor_exhaustion(cell, bystander):
     output = program(cell, bystander, """
 import resource
@@ -345,7 +334,7 @@ def test_eight_floods_at_once(cell, bystander):
 
 
 def test_a_client_that_does_not_read_stalls_its_own_command_only(cell, bystander):
-    sent = Attack(cell, "yes", {"stream": True}, timeout_ms=3000)
+    sent = begin(cell, "yes", {"stream": True}, timeout_ms=3000)
     sent.runs()
     for _ in range(10):
         bystander.check()
@@ -394,14 +383,14 @@ for i in range(max(len(out), len(err))):
     time.sleep(0.01)
 """)
     assert (output["stdout"], output["stderr"]) == (out, err)
-    sent = Attack(cell, PYTHON, {"stream": True, "stdin": f"""
+    sent = begin(cell, PYTHON, {"stream": True, "stdin": f"""
 import os, time
 for i in range(40):
     os.write(1, {out!r}.encode()[i:i + 1])
     os.write(2, {err!r}.encode()[i:i + 1])
     time.sleep(0.01)
 """})
-    output = sent.observe()["output"]
+    output = sent.observe(SOON)["output"]
     assert (output["stdout"], output["stderr"]) == (out, err)
     assert streamed(cell) == [out, err]
 
@@ -410,12 +399,13 @@ for i in range(40):
 def test_characters_across_the_chunks_of_a_stream(cell, bystander, character, count):
     script = f"import os\ndata = b'x' + {character!r}.encode() * {count}\n" \
              "while data: data = data[os.write(1, data[:70001]):]\n"
-    sent = Attack(cell, PYTHON, {"stream": True, "stdin": script})
-    assert sent.observe()["output"]["stdout"] == "x" + character * count
+    sent = begin(cell, PYTHON, {"stream": True, "stdin": script})
+    assert sent.observe(SOON)["output"]["stdout"] == "x" + character * count
     assert streamed(cell) == ["x" + character * count, ""]
     assert all("\ufffd" not in m["params"]["data"] for m in cell.client.notifications)
 
 
+@also_as_session
 def test_closed_standard_streams(cell, bystander):
     """A command that closes its standard streams has not ended."""
     output = endures(cell, bystander, "exec 0<&- 1>&- 2>&-; sleep 0.3; exit 7")
@@ -476,27 +466,36 @@ print(zombies(), file=sys.stderr)
 
 
 @pytest.mark.parametrize("kind", STAYING)
+@as_each_kind
 def test_what_tries_to_stay(cell, bystander, kind):
-    options = {"stdin": PRELUDE + ZOMBIES} if kind == "zombies" else None
-    output = endures(cell, bystander, STAYING[kind] + "; echo done", options=options)
+    options = {"stdin": PRELUDE + ZOMBIES} if kind == "zombies" and cell.kind != "terminal" else None
+    command = STAYING[kind]
+    if kind == "zombies" and not options:  # a terminal's program is not its input
+        cell.write("program", PRELUDE + ZOMBIES)
+        command = PYTHON.replace("-", "program")
+    output = endures(cell, bystander, command + "; echo done", options=options)
     assert (output["ended_by"], output["exit_code"]) == ("exit", 0), output
-    assert output["stdout"].replace("x\n", "") == "done\n"
-    if kind == "zombies":
+    # A terminal has both streams.
+    assert [line for line in output["stdout"].splitlines() if line not in ("x", "320") and not line.startswith("nohup:")] == ["done"]
+    if kind == "zombies" and options:
         assert output["stderr"] == "320\n"
 
 
 @pytest.mark.parametrize("command", [
     "kill -STOP $$", "kill -STOP 0", "sleep 600 & kill -STOP 0", "sh -c 'kill -STOP -1'; sleep 600",
     "while :; do kill -STOP $$; done", "setsid sh -c 'kill -STOP $PPID; sleep 600'; true"])
+@as_each_kind
 def test_what_stops_itself(cell, bystander, command):
     """A stopped command is continued, so that it receives SIGTERM and needs no grace period."""
-    assert cancelled(cell, bystander, command, "T")["signal"] == "SIGTERM"
+    assert cancelled(cell, bystander, command, "T")["signal"] == ASKED[cell.kind]
 
 
+@as_each_kind
 def test_a_stopped_command_is_cancelled_at_once(cell, bystander):
-    assert cancelled(cell, bystander, "sleep 600 & touch begun; kill -STOP 0", "T", "begun")["signal"] == "SIGTERM"
+    assert cancelled(cell, bystander, "sleep 600 & touch begun; kill -STOP 0", "T", "begun")["signal"] == ASKED[cell.kind]
 
 
+@also_as_session
 def test_what_ignores_signals(cell, bystander):
     """All run at once, because each takes the whole grace period."""
     deaf = "trap '' TERM INT HUP QUIT"
@@ -509,7 +508,7 @@ def test_what_ignores_signals(cell, bystander):
         f"{deaf}; (while :; do (setsid sleep 0.2 &); sleep 0.1; done) & exec sleep 600"]
     signals = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\n" \
               "while True: time.sleep(1)\n"
-    sent = [Attack(cell, command, {"stdin": signals}, timeout_ms=3000) for command in commands]
+    sent = [begin(cell, command, {"stdin": signals}, timeout_ms=3000) for command in commands]
     bystander.check()
     for one in sent:
         output = is_ended(one.observe(3 + GRACE + SOON), "timeout")
@@ -519,11 +518,13 @@ def test_what_ignores_signals(cell, bystander):
 
 @pytest.mark.parametrize("number,name", [
     ("SEGV", "SIGSEGV"), ("ABRT", "SIGABRT"), ("9", "SIGKILL"), ("BUS", "SIGBUS")])
+@as_each_kind
 def test_crashes(cell, bystander, number, name):
     output = endures(cell, bystander, f"sleep 600 & kill -{number} $$; sleep 600")
     assert (output["ended_by"], output["signal"], output["exit_code"]) == ("signal", name, None)
 
 
+@also_as_session
 def test_a_real_crash(cell, bystander):
     output = endures(cell, bystander, f"echo before; exec {PYTHON}",
                      options={"stdin": "import ctypes; ctypes.string_at(0)"})
@@ -547,6 +548,7 @@ print("after", flush=True)
 """
 
 
+@also_as_session
 def test_a_forbidden_system_call(cell, bystander):
     observation = attack(cell, bystander, f"exec {PYTHON}", options={"stdin": FORBIDDEN_CALL})
     output, error = observation["output"], observation["error"]
@@ -554,6 +556,7 @@ def test_a_forbidden_system_call(cell, bystander):
     assert output["stdout"] == "before\n"
 
 
+@as_each_kind
 def test_a_filter_is_not_blamed_for_what_was_sent(cell, bystander):
     """SIGSYS from kill(2) cannot be told from a filter's, so the observation names the signal only."""
     observation = attack(cell, bystander, "kill -SYS $$; sleep 600")
@@ -578,6 +581,7 @@ def trace_me():
      ("handled\n" * 100, "exit", 3, None)),
     ("trace_me(); os.kill(os.getpid(), signal.SIGSTOP); os._exit(7)", ("", "timeout", None, "SIGTERM")),
 ], ids=["a signal", "an exec", "its death", "again and again", "a stop"])
+@also_as_session
 def test_its_init_traces_nobody(cell, bystander, program, wanted):
     """PTRACE_TRACEME makes the init the tracer, and the shell stops at its next signal. The init does not take that for its end."""
     stays = wanted[1] == "timeout"
@@ -588,6 +592,7 @@ def test_its_init_traces_nobody(cell, bystander, program, wanted):
     assert observation["success"] is not stays
 
 
+@also_as_session
 def test_its_init_traces_no_orphan(cell, bystander):
     cell.write("trace.py", TRACE_ME + """
 if os.fork() == 0:
@@ -604,6 +609,7 @@ os.wait()
     assert (output["stdout"], output["exit_code"]) == ("handled\nended\n", 0)
 
 
+@as_each_kind
 def test_a_command_that_is_killed_by_its_child(cell, bystander):
     for command in ("sh -c 'kill -9 $PPID; sleep 600' & wait", "sh -c 'kill -9 -1; sleep 600'; sleep 600"):
         output = endures(cell, bystander, command)
@@ -613,6 +619,7 @@ def test_a_command_that_is_killed_by_its_child(cell, bystander):
 # The init
 
 
+@also_as_session
 def test_signals_to_the_parent(cell, bystander):
     # A sanitizer handles these signals itself, in the init too.
     handled = (signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV) if is_sanitized() else ()
@@ -623,12 +630,14 @@ def test_signals_to_the_parent(cell, bystander):
 
 
 @pytest.mark.parametrize("number", ["TERM", "CHLD", "9"])
+@as_each_kind
 def test_a_flood_of_signals_at_the_parent(cell, bystander, number):
     """A pending SIGTERM from the command swallows the worker's; then the command ends when the grace period is over."""
     loop = f"while :; do kill -{number} 1; done"
     cancelled(cell, bystander, f"touch begun; ({loop}) & ({loop}) & {loop}", file="begun", within=GRACE + SOON)
 
 
+@also_as_session
 def test_triggers_of_pressure(cell, bystander):
     """The kernel takes milliseconds to remove each trigger: a killed process with 4096 of them would stay for a minute."""
     output = program(cell, bystander, """
@@ -662,6 +671,7 @@ def test_the_users_right_to_real_time_is_not_passed_on(start_daemon, area):
     assert output["stdout"].split() == ["Max", "realtime", "priority", "0", "0"]
 
 
+@also_as_session
 def test_the_init_cannot_be_traced_or_read(cell, bystander):
     output = program(cell, bystander, """
 class Vector(ctypes.Structure):
@@ -693,6 +703,7 @@ print('processes', call('syscall', 424, pidfd, 9, None, 0))
         assert re.fullmatch(r"[a-z/_ ]+ (EPERM|EACCES|EBADF|ESRCH|ENOENT)", line), line
 
 
+@also_as_session
 def test_what_may_be_done_to_the_init_hurts_its_command_only(cell, bystander):
     """The init runs with the command's id, so the command can change its limits and its priority."""
     text = """
@@ -713,7 +724,7 @@ time.sleep(float(sys.argv[1]))
                          options={"stdin": PRELUDE + text})
     assert observation["success"]
     assert observation["output"]["exit_code"] == 3 or observation["output"]["signal"]
-    sent = Attack(cell, f"{PYTHON} 600", {"stdin": PRELUDE + text})
+    sent = begin(cell, f"{PYTHON} 600", {"stdin": PRELUDE + text})
     assert procfs.eventually((cell.path / "hurt600").exists)
     bystander.check()
     sent.cancel()
@@ -748,6 +759,7 @@ REFUSED = [
     "nsenter -t 1 -m true", "setpriv --reuid 0 true", "hostname other", "swapon /tmp/x"]
 
 
+@as_each_kind
 def test_what_is_refused(cell, bystander):
     script = "PATH=$PATH:/usr/sbin:/sbin\ntouch /tmp/x\n" + "".join(
         f"({command}) > /dev/null 2>&1 && echo '{i}'\n" for i, command in enumerate(REFUSED)) + "pwd; ls -A"
@@ -758,6 +770,7 @@ def test_what_is_refused(cell, bystander):
     assert cell.client.run("pwd; id -u")["stdout"] == f"{cell.path}\n1000\n"
 
 
+@as_each_kind
 def test_set_user_id_programs_have_no_effect(cell, bystander):
     cell.client.run("cp /usr/bin/grep here")
     (cell.path / "here").chmod(0o6755)  # no command could
@@ -775,6 +788,7 @@ def test_set_user_id_programs_have_no_effect(cell, bystander):
     assert "\t0" not in output["stdout"]
 
 
+@also_as_session
 def test_other_workspaces_are_out_of_reach(cell, bystander):
     bystander.write("secret", "cloister-secret")
     output = endures(cell, bystander, f"""
@@ -786,27 +800,28 @@ ln -s {bystander.path}/secret link; cat link; grep -rs cloister-secret /tmp /run
     assert cell.client.fail("read_file", path="link")["code"] == "SYMLINK_OUTSIDE_WORKSPACE"
 
 
+@also_as_session
 def test_processes_outside_are_out_of_reach(cell, bystander):
     """Processes of the host, of the workspace, of another workspace and of another command."""
-    other = Attack(bystander, "sleep 600")
-    beside = Attack(cell, "touch begun; sleep 600")
+    other = begin(bystander, "sleep 600")
+    beside = begin(cell, "touch begun; sleep 600")
     other.runs()
     assert procfs.eventually((cell.path / "begun").exists)
     outside = [cell.daemon.pid, cell.daemon.spawner(), cell.worker, cell.files, *with_variable(other.mark),
                *with_variable(beside.mark)]
-    output = Attack(cell, PYTHON, {"stdin": PRELUDE + f"""
+    output = begin(cell, PYTHON, {"stdin": PRELUDE + f"""
 own = set(filter(str.isdigit, os.listdir('/proc')))
 for pid in {outside!r}:
     if str(pid) not in own:
         print(attempt(os.kill, pid, 9), os.path.exists(f'/proc/{{pid}}'), call('ptrace', 16, pid, None, None))
 print(len(own))
-"""}).observe()["output"]
+"""}).observe(SOON)["output"]
     *lines, count = output["stdout"].splitlines()
     assert set(lines) == {"ESRCH False ESRCH"}
     assert int(count) <= 4
     for sent, victim in ((other, bystander), (beside, cell)):
         sent.cancel()
-        is_ended(sent.observe(), "cancel")
+        is_ended(sent.observe(SOON), "cancel")
 
 
 @contextlib.contextmanager
@@ -817,12 +832,13 @@ def listening(family, address):
         yield made.getsockname()
 
 
+@also_as_session
 def test_sockets_outside_are_out_of_reach(cell, bystander):
     """The host's abstract sockets and ports, and another workspace's."""
     name = f"cloister-{os.getpid()}"
     server = (f"import socket, time\na = socket.socket(socket.AF_UNIX)\na.bind('\\0{name}-other')\na.listen()\n"
               "b = socket.socket()\nb.bind(('', 40999))\nb.listen()\nopen('up', 'w')\ntime.sleep(600)\n")
-    other = Attack(bystander, PYTHON, {"stdin": server})
+    other = begin(bystander, PYTHON, {"stdin": server})
     assert procfs.eventually((bystander.path / "up").exists)
     with listening(socket.AF_UNIX, f"\0{name}"), listening(socket.AF_INET, ("127.0.0.1", 0)) as (_, port):
         output = program(cell, bystander, f"""
@@ -840,9 +856,10 @@ print(attempt(connect, socket.AF_INET6, ('2001:db8::1', 80)))
     assert output["stdout"].split() == ["ECONNREFUSED", "ECONNREFUSED", "ENOENT"] + \
         ["ECONNREFUSED"] * 2 + ["ENETUNREACH"] * 2 + ["ENETUNREACH"]
     other.cancel()
-    is_ended(other.observe(), "cancel")
+    is_ended(other.observe(SOON), "cancel")
 
 
+@also_as_session
 def test_the_network_cannot_be_changed_or_sniffed(cell, bystander):
     output = program(cell, bystander, """
 print(attempt(socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
@@ -870,6 +887,7 @@ def test_the_hypervisor_is_out_of_reach(cell, bystander):
 # Arguments and directories
 
 
+@also_as_session
 def test_a_hundred_thousand_arguments(cell, bystander):
     output = endures(cell, bystander, "/bin/echo $(seq 100000) | wc -w; seq 100000 | xargs /bin/echo | wc -w; "
                      "/bin/echo $(seq 1000000) > /dev/null; echo $?")
@@ -899,6 +917,7 @@ print('made')
     assert output["stdout"] == f"{depth + 2}\n"
 
 
+@also_as_session
 def test_commands_in_a_directory_that_goes_away(cell, bystander):
     output = endures(cell, bystander, "mkdir d; cd d; rmdir ../d; ls; touch x; echo $?")
     assert output["stdout"] == "1\n"
