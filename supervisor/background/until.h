@@ -29,6 +29,7 @@ enum until_kind {
 struct until {
 	enum until_kind kind;
 	int64_t quiet_ms, port;
+	bool after_output;             /* UNTIL_QUIET: only once there is output that is new */
 	size_t len;                    /* of the bytes to be found */
 	size_t matched[UNTIL_STREAMS]; /* how many of them the end of each stream is */
 	uint16_t next[LIMIT_SESSION_UNTIL_BYTES];

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A request that waits for what a session writes, or for its end: session.read, and the tools that
+ * act on commands in the background. It is answered when one of its conditions is met, when its
+ * time is over or when the session has ended; the session never waits for it. Runs in cloisterd.
+ */
+
+#include "supervisor/background/background_wait.h"
+#include "supervisor/background/until.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/loop_share.h"
+
+#define OUTPUT_NOT_MET (-1)
+
+/* The first member of what its user allocates. The first members are the user's to set. */
+struct output_wait {
+	struct session_pending pending; /* its session is set only while it waits */
+	struct background *background;
+	uint64_t after; /* the cursor from which output is new */
+	int64_t wait_ms;
+	bool base64;
+	/* Answers the request. */
+	void (*answer)(struct output_wait *wait, struct session *session, const char *id_text);
+	/* Frees what its user added; the memory itself is freed afterwards. May be NULL. */
+	void (*done)(struct output_wait *wait);
+	int met; /* the index of the condition that is met, or OUTPUT_NOT_MET */
+	size_t n_conditions;
+	struct until conditions[LIMIT_SESSION_UNTIL];
+	/* The rest belongs to output_wait.c. */
+	const struct until *silence; /* the condition of the shortest silence, or NULL */
+	struct background_waiter waiter;
+	struct timer deadline, quiet;
+	struct timer ports; /* when it is looked again whether a port listens */
+	uint64_t searched;  /* the conditions have seen the output before this cursor */
+	uint64_t last;      /* output after this cursor came when the time was over */
+	struct loop_share_task search;
+	bool watching; /* counted in the client's session: more output is waited for */
+	bool ended; /* the background session: what it has written is searched, and then answered */
+	bool silent; /* for as long as a condition says, but not all is searched */
+};
+
+/** Prepares one that is zeroed. */
+void output_wait_init(struct output_wait *wait);
+
+/** Adds a condition, to be filled in. There is room for LIMIT_SESSION_UNTIL. */
+struct until *output_wait_add(struct output_wait *wait);
+
+/** Whether a condition is a port. */
+bool output_wait_needs_ports(const struct output_wait *wait);
+
+/**
+ * Answers @request now, which returns 0, or makes @wait wait, which returns 1: then it is forgotten
+ * by itself. If there is no room for one more that waits it returns -EUSERS.
+ */
+int output_wait_begin(
+	struct output_wait *wait, struct session *session, struct jsonrpc_request *request);
+
+/** Stops and frees it. */
+void output_wait_forget(struct output_wait *wait);
