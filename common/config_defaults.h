@@ -25,3 +25,4 @@
 #define DEFAULT_EGRESS_CONNECT_RATE 200 /* in a second */
 #define DEFAULT_EGRESS_USER         "cloister-egress"
 #define DEFAULT_COMMAND_MS          30000 /* default of run_command's timeout_ms */
+#define DEFAULT_OUTPUT_WAIT_MS      10000 /* default of read_output's wait_ms */

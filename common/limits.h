@@ -319,6 +319,14 @@
 #define LIMIT_SESSION_GRACE_MS      60000 /* from SIGTERM to SIGKILL, where session.end gives it */
 #define LIMIT_SESSION_TIME_MS       (7ULL * 24 * 3600000) /* of lifetime, idleness and the like */
 #define LIMIT_SESSION_SHOWN_BYTES   4096                  /* of a command, in a list */
+#define LIMIT_TOOL_INPUT_BYTES      (256 * KIB)           /* of one send_input */
+#define LIMIT_TOOL_KEYS             16                    /* that a session remembers */
+#define LIMIT_TOOL_LIST_BYTES       200                   /* of a command, in a list for a model */
+#define LIMIT_TOOL_LIST_NAMES       8                     /* of commands, in a refusal */
+/* How long the answer to run_command with background waits for the end, and send_input for output.
+ */
+#define LIMIT_TOOL_LOOK_MS   1000
+#define LIMIT_TOOL_SETTLE_MS 200 /* silence after output, before a model is shown it */
 
 /* Ports that listen in a workspace (supervisor/workspace/listening.h). */
 #define LIMIT_PORT_ASK_MS    75  /* an answer about a port counts as long */

@@ -11,6 +11,7 @@
 #define PATH_BOUNDS    .min = 1, .max = LIMIT_PATH_BYTES, .too_long = TOOL_NAME_TOO_LONG
 #define PATTERN_BOUNDS .max = LIMIT_PATTERN_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define VERSION_BOUNDS .min = 1, .max = FILES_VERSION_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
+#define NAME_BOUNDS    .min = 1, .max = LIMIT_SESSION_NAME_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define FIELD(name)    .offset = offsetof(struct tool_args, name)
 
 /* clang-format off: its indentation would leave no room for the sentences. */
@@ -172,6 +173,28 @@ const struct tool tools[TOOL_COUNT] = {
 						.max = LIMIT_COMMAND_MAX_MS,
 						FIELD(timeout_ms),
 					},
+					{
+						.name = "background",
+						.description =
+							"Let it run on, for a server or a watcher: "
+							"the answer comes within a second "
+							"(default false)",
+						.type = PARAM_BOOLEAN,
+						.set = TOOLS_SESSIONS,
+						.has_default = true,
+						.number = false,
+						FIELD(background),
+					},
+					{
+						.name = "name",
+						.description =
+							"A short name for a command in the "
+							"background, such as server (optional)",
+						.type = PARAM_STRING,
+						.set = TOOLS_SESSIONS,
+						NAME_BOUNDS,
+						FIELD(name),
+					},
 				},
 		},
 	[TOOL_SEARCH_FILES] =
@@ -294,6 +317,144 @@ const struct tool tools[TOOL_COUNT] = {
 					},
 				},
 		},
+	[TOOL_READ_OUTPUT] =
+		{
+			.id = TOOL_READ_OUTPUT,
+			.set = TOOLS_SESSIONS,
+			.on_sessions = true,
+			.name = "read_output",
+			.description =
+				"Read what a command in the background has written since it was "
+				"read last, and whether it still runs.",
+			.params =
+				{
+					{
+						.name = "name",
+						.description = "Name of the command",
+						.type = PARAM_STRING,
+						.required = true,
+						NAME_BOUNDS,
+						FIELD(name),
+					},
+					{
+						.name = "wait_for",
+						.description =
+							"Text to wait for in the output, such as "
+							"listening (optional)",
+						.type = PARAM_STRING,
+						.min = 1,
+						.max = LIMIT_SESSION_UNTIL_BYTES,
+						.too_long = TOOL_INVALID_ARGUMENTS,
+						FIELD(wait_for),
+					},
+					{
+						.name = "wait_ms",
+						.description =
+							"Milliseconds to wait at most for new "
+							"output, or for wait_for (default 10000)",
+						.type = PARAM_INTEGER,
+						.has_default = true,
+						.number = DEFAULT_OUTPUT_WAIT_MS,
+						.min = 0,
+						.max = LIMIT_SESSION_WAIT_MS,
+						FIELD(wait_ms),
+					},
+					{
+						.name = "after",
+						.description = "Read from this byte of the output "
+							       "on; 0 is "
+							       "its beginning (optional)",
+						.type = PARAM_INTEGER,
+						.min = 0,
+						.max = INT64_MAX,
+						FIELD(after),
+					},
+				},
+		},
+	[TOOL_SEND_INPUT] =
+		{
+			.id = TOOL_SEND_INPUT,
+			.set = TOOLS_SESSIONS,
+			.on_sessions = true,
+			.name = "send_input",
+			.description =
+				"Type a line into a command in the background. Returns what it "
+				"writes within a second.",
+			.params =
+				{
+					{
+						.name = "name",
+						.description = "Name of the command",
+						.type = PARAM_STRING,
+						.required = true,
+						NAME_BOUNDS,
+						FIELD(name),
+					},
+					{
+						.name = "input",
+						.description = "The text",
+						.type = PARAM_STRING,
+						.required = true,
+						.nul_allowed = true,
+						.max = (LIMIT_TOOL_INPUT_BYTES + 2) / 3 * 4,
+						.max_plain = LIMIT_TOOL_INPUT_BYTES,
+						.too_long = TOOL_INVALID_ARGUMENTS,
+						FIELD(input),
+					},
+					{
+						.name = "newline",
+						.description =
+							"End the text with a newline unless it "
+							"ends "
+							"with a control character (default true)",
+						.type = PARAM_BOOLEAN,
+						.has_default = true,
+						.number = true,
+						FIELD(newline),
+					},
+					{
+						.name = "eof",
+						.description =
+							"Close the input of the command after it "
+							"(default false)",
+						.type = PARAM_BOOLEAN,
+						.has_default = true,
+						.number = false,
+						FIELD(eof),
+					},
+				},
+		},
+	[TOOL_STOP_COMMAND] =
+		{
+			.id = TOOL_STOP_COMMAND,
+			.set = TOOLS_SESSIONS,
+			.on_sessions = true,
+			.name = "stop_command",
+			.description =
+				"End a command in the background and all that it started. Returns "
+				"its last output.",
+			.params =
+				{
+					{
+						.name = "name",
+						.description = "Name of the command",
+						.type = PARAM_STRING,
+						.required = true,
+						NAME_BOUNDS,
+						FIELD(name),
+					},
+				},
+		},
+	[TOOL_LIST_COMMANDS] =
+		{
+			.id = TOOL_LIST_COMMANDS,
+			.set = TOOLS_SESSIONS,
+			.on_sessions = true,
+			.name = "list_commands",
+			.description = "List the commands in the background: which run, and how "
+				       "the others "
+				       "ended.",
+		},
 };
 /* clang-format on */
 
@@ -314,9 +475,24 @@ size_t tool_param_count(const struct tool *tool)
 	return count;
 }
 
+const struct tool *tool_offered(const struct tool *tool, uint64_t set, struct tool *buffer)
+{
+	size_t count = 0;
+
+	while (count < tool_param_count(tool) &&
+		((set & TOOLS_SESSIONS) || tool->params[count].set != TOOLS_SESSIONS))
+		count++;
+	if (count == tool_param_count(tool))
+		return tool;
+	*buffer = *tool;
+	for (; count < TOOL_PARAMS_MAX; count++)
+		buffer->params[count] = (struct tool_param){0};
+	return buffer;
+}
+
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args)
 {
-	*ret_args = (struct tool_args){0};
+	*ret_args = (struct tool_args){.after = -1};
 	for (size_t i = 0; i < tool_param_count(tool); i++) {
 		const struct tool_param *param = &tool->params[i];
 		void *field = (char *)ret_args + param->offset;

@@ -25,11 +25,21 @@ enum tool_id {
 	TOOL_SEARCH_FILES,
 	TOOL_EDIT_FILE,
 	TOOL_APPLY_PATCH,
+	TOOL_READ_OUTPUT,
+	TOOL_SEND_INPUT,
+	TOOL_STOP_COMMAND,
+	TOOL_LIST_COMMANDS,
 	TOOL_COUNT,
 };
 
 /* What the key tools adds to the five, as bits. */
-enum tool_set { TOOLS_BASIC, TOOLS_EDIT, TOOLS_PATCH, TOOLS_ALL = TOOLS_EDIT | TOOLS_PATCH };
+enum tool_set {
+	TOOLS_BASIC,
+	TOOLS_EDIT,
+	TOOLS_PATCH,
+	TOOLS_SESSIONS = 4,
+	TOOLS_ALL = TOOLS_EDIT | TOOLS_PATCH | TOOLS_SESSIONS
+};
 
 enum param_type {
 	PARAM_STRING,
@@ -52,12 +62,20 @@ struct tool_args {
 	struct text pattern;
 	struct text file_pattern;
 	struct text command;
+	struct text name; /* of a command in the background */
+	struct text input;
+	struct text wait_for;
+	int64_t wait_ms;
+	int64_t after; /* -1: not given */
 	int64_t start_line;
 	int64_t end_line;
 	int64_t timeout_ms;
 	int64_t max_results;
 	bool create_dirs;
 	bool recursive;
+	bool background;
+	bool newline;
+	bool eof;
 };
 
 struct tool_param {
@@ -82,6 +100,8 @@ struct tool_param {
 struct tool {
 	enum tool_id id;
 	enum tool_set set;
+	/* it acts on commands in the background: cloisterd does it, and asks no other process */
+	bool on_sessions;
 	const char *name;
 	const char *description;
 	struct tool_param params[TOOL_PARAMS_MAX]; /* ended by a parameter without a name */
@@ -95,6 +115,14 @@ const struct tool *tool_by_name(struct text name);
 
 /** Returns the number of @tool's parameters. */
 size_t tool_param_count(const struct tool *tool);
+
+/**
+ * Returns @tool without the parameters of commands in the background, which come last, in @buffer,
+ * if
+ * @set does not offer them; otherwise @tool. A model that invents one of these could not use what
+ * it would start.
+ */
+const struct tool *tool_offered(const struct tool *tool, uint64_t set, struct tool *buffer);
 
 /** Sets every field of @ret_args to its default in @tool. */
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args);

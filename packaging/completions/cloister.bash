@@ -95,7 +95,7 @@ _cloister_arguments()
 		[[ -d $base ]] && _cloister_files path= "$base/" -f
 		return
 		;;
-	create_dirs=* | recursive=*)
+	create_dirs=* | recursive=* | background=* | newline=* | eof=*)
 		_cloister_offer "${cur%%=*}"={true,false}
 		return
 		;;
@@ -105,10 +105,14 @@ _cloister_arguments()
 	read_file) arguments=(path= start_line= end_line=) ;;
 	write_file) arguments=(path= content= create_dirs= expect=) ;;
 	list_directory) arguments=(path= recursive= pattern=) ;;
-	run_command) arguments=(command= timeout_ms=) ;;
+	run_command) arguments=(command= timeout_ms= background= name=) ;;
 	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;
 	edit_file) arguments=(path= edits= expect=) ;;
 	apply_patch) arguments=(patch=) ;;
+	read_output) arguments=(name= wait_for= wait_ms= after=) ;;
+	send_input) arguments=(name= input= newline= eof=) ;;
+	stop_command) arguments=(name=) ;;
+	list_commands) arguments=() ;;
 	esac
 	for argument in "${arguments[@]}"; do
 		[[ $given == *" $argument"* ]] || _cloister_offer "$argument"
@@ -196,7 +200,7 @@ _cloister()
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list info create remove
 	elif [[ $command == call && ! $tool ]]; then
-		_cloister_offer read_file write_file list_directory run_command search_files edit_file apply_patch
+		_cloister_offer read_file write_file list_directory run_command search_files edit_file apply_patch read_output send_input stop_command list_commands
 	elif [[ $command == call ]]; then
 		_cloister_arguments "$tool"
 	elif [[ ($command == put && ! $tool) || ($command == get && $tool) ]]; then

@@ -64,20 +64,26 @@ function __cloister_arguments
         case list_directory
             set known path recursive pattern
         case run_command
-            set known command timeout_ms
+            set known command timeout_ms background name
         case search_files
             set known pattern path file_pattern max_results
         case edit_file
             set known path edits expect
         case apply_patch
             set known patch
+        case read_output
+            set known name wait_for wait_ms after
+        case send_input
+            set known name input newline eof
+        case stop_command
+            set known name
     end
     set -l given (string replace -r -- '=.*' '' $words[3..-1])
     set -l current (commandline -ct)
     switch "$current"
         case 'path=*'
             __cloister_files path=
-        case 'create_dirs=*' 'recursive=*'
+        case 'create_dirs=*' 'recursive=*' 'background=*' 'newline=*' 'eof=*'
             string replace -r -- '=.*' '' $current | string replace -r -- '$' =true
             string replace -r -- '=.*' '' $current | string replace -r -- '$' =false
         case '*'
@@ -141,7 +147,7 @@ complete -c cloister -n '__cloister_command call' -l key -x -d 'Run the call at 
 complete -c cloister -n '__cloister_command call' -l option -x -a '(__cloister_call_options)' \
     -d 'An option of the call'
 complete -c cloister -n '__cloister_command call; and __cloister_operands 0' \
-    -a 'read_file write_file list_directory run_command search_files edit_file apply_patch'
+    -a 'read_file write_file list_directory run_command search_files edit_file apply_patch read_output send_input stop_command list_commands'
 complete -c cloister -n '__cloister_command call; and not __cloister_operands 0' -a '(__cloister_arguments)'
 complete -c cloister -n '__cloister_command exec; or __cloister_command run; or __cloister_command shell' -l env -x \
     -d 'A variable'

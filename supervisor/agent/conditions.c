@@ -3,6 +3,7 @@
 #include "supervisor/agent/conditions.h"
 
 #include "common/limits.h"
+#include "common/tools.h"
 #include "common/wire_commands.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/limits.h"
@@ -65,9 +66,11 @@ const char *conditions_text(const struct tenant *tenant, const struct workspace 
 
 	snprintf(buffer, CONDITIONS_SIZE,
 		"%s%s; no terminal: use -y or give stdin; commands are run by %s; %s, and what a "
-		"command leaves running ends with its call; a command may take %s, with timeout_ms "
+		"command leaves running ends with its call%s; a command may take %s, with "
+		"timeout_ms "
 		"up to %s, %" PRIu64 " MiB of memory and %" PRIu32 " processes",
 		network(tenant), root(workspace), shell(tenant), persistence(tenant),
+		tenant->tools & TOOLS_SESSIONS ? ", unless it has background=true" : "",
 		show_time(limits->command_timeout_ms < limits->command_timeout_max_ms
 				  ? limits->command_timeout_ms
 				  : limits->command_timeout_max_ms,

@@ -232,6 +232,7 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 
 void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 {
+	struct session_pending *waiting = NULL;
 	struct session_call *call = NULL;
 	struct json_object *id;
 
@@ -241,8 +242,12 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 		return;
 	}
 	if (json_object_object_get_ex(request->params, "requestId", &id) &&
-		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id))
+		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id)) {
 		call = session_find_call(session, jsonrpc_id_text(id));
+		waiting = session_find_waiting(session, jsonrpc_id_text(id));
+	}
+	if (!call && waiting)
+		waiting->cancel(waiting, true);
 	if (!call || call->reply.form != &mcp_reply_form)
 		return;
 	/* Cancelling may free the call. */

@@ -9,6 +9,7 @@
 #include "supervisor/agent/conditions.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/method_input.h"
+#include "supervisor/agent/tool_background.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/agent/tool_output.h"
 #include "supervisor/agent/tool_yield.h"
@@ -477,6 +478,18 @@ static void answer_replayed(struct session *session, const struct jsonrpc_reques
 		answer_observation(session, request->id_text, reply, &observation);
 }
 
+/* Forgets the result of an earlier call, which its client has. */
+static void forget_key(struct session *session, const struct workspace *workspace,
+	const struct call_request *call_request)
+{
+	struct text forgotten = call_request->options.forget_key;
+	uint8_t id[AUDIT_HASH_BYTES];
+
+	if (forgotten.data &&
+		call_digest_key_id(call_request, workspace_name(workspace), forgotten, id) == 0)
+		keys_forget(session->service->keys, id);
+}
+
 /*
  * Looks the key of @call_request up, if it has one. Returns true if the call is to begin, or to
  * join; otherwise it has been answered.
@@ -488,12 +501,8 @@ static bool take_key(struct session *session, const struct jsonrpc_request *requ
 	struct keys *keys = session->service->keys;
 	struct key_result result = {0};
 	enum key_answer answer = KEY_REFUSE;
-	struct text forgotten = call_request->options.forget_key;
-	uint8_t id[AUDIT_HASH_BYTES];
 
-	if (forgotten.data &&
-		call_digest_key_id(call_request, workspace_name(workspace), forgotten, id) == 0)
-		keys_forget(keys, id);
+	forget_key(session, workspace, call_request);
 	if (!call_request->options.key.data)
 		return true;
 	if (call_digest_key(call_request, workspace_name(workspace)) < 0)
@@ -525,7 +534,8 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace = NULL;
 	bool refused;
 
-	if (request->id_text && session_find_call(session, request->id_text)) {
+	if (request->id_text && (session_find_call(session, request->id_text) ||
+					session_find_waiting(session, request->id_text))) {
 		agent_call_refused(session, NULL, NULL, "INVALID_REQUEST", NULL);
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
 			"A call with this id is in flight on this connection", NULL);
@@ -536,7 +546,14 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 		goto out;
 	if (call_request_read(params, session->request_left, workspace_visible(workspace),
 		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
+		if (refusal.names_none)
+			tool_background_note(workspace, &refusal);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
+		goto done;
+	}
+	if (call_request.tool->on_sessions) {
+		forget_key(session, workspace, &call_request);
+		tool_background_begin(session, request, workspace, &call_request, reply);
 		goto done;
 	}
 	refused = is_refused(session, &call_request, &refusal);
@@ -580,20 +597,27 @@ bool session_call_param(struct session *session, const struct jsonrpc_request *r
 
 void method_tool_cancel(struct session *session, struct jsonrpc_request *request)
 {
+	struct session_pending *waiting = NULL;
+	struct json_object *id = NULL;
 	struct session_call *call;
 	struct json_text json;
 
 	if (!session_call_param(session, request, &call))
 		return;
+	json_object_object_get_ex(request->params, "id", &id);
+	if (!call && jsonrpc_id_text(id))
+		waiting = session_find_waiting(session, jsonrpc_id_text(id));
 	/* The call's own answer comes first if it is ready. */
 	if (call)
 		call_cancel(call->call, ENDED_BY_CANCEL);
+	else if (waiting)
+		waiting->cancel(waiting, false);
 	if (request->notification)
 		return;
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "cancelled");
-	json_text_bool(&json, call != NULL);
+	json_text_bool(&json, call || waiting);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }

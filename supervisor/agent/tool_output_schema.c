@@ -16,6 +16,9 @@ enum field_type {
 	FIELD_PATCHED,
 	FIELD_TEXTS,
 	FIELD_DENIALS,
+	FIELD_INTEGERS,
+	FIELD_COMMANDS,
+	FIELD_OBJECT, /* described elsewhere */
 };
 
 /* Objects are not closed, because a later version may add members. */
@@ -29,6 +32,24 @@ struct field {
 #define FIELDS_MAX 17
 #define VERSION    "Digest of the file's content, for expect"
 #define NOT_SHOWN  "What is not shown, and how to get it"
+
+/* What the tools that act on one command in the background have in common. */
+#define BACKGROUND_FIELDS                                                                         \
+	{"name", FIELD_TEXT_OR_NULL, false, NULL}, {"session", FIELD_TEXT, false, NULL},          \
+		{"state", FIELD_TEXT, false, "starting, running, ending or ended"},               \
+		{"age_ms", FIELD_INTEGER, false, NULL},                                           \
+		{"ports", FIELD_INTEGERS, true, "TCP ports at which it listens"},                 \
+		{"output", FIELD_TEXT, false,                                                     \
+			"What it has written to stdout and stderr since it was read last"},       \
+		{"output_bytes", FIELD_INTEGER, false, "Its length before anything is left out"}, \
+		{"truncated", FIELD_BOOLEAN, false, "Its middle is left out"},                    \
+		{"lost_bytes", FIELD_INTEGER, false, "Bytes before it that are not kept"},        \
+		{"skipped_bytes", FIELD_INTEGER, true, "Bytes before it that are not shown"},     \
+		{"next", FIELD_INTEGER, false, "Cursor after it, for after"},                     \
+		{"encoding", FIELD_TEXT, true, "base64 if output is in base64"},                  \
+	{                                                                                         \
+		"end", FIELD_OBJECT, true, "The observation of run_command, once it has ended"    \
+	}
 
 static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 	[TOOL_READ_FILE] =
@@ -89,6 +110,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"duration_ms", FIELD_INTEGER, false, NULL},
 			{"state", FIELD_TEXT, true, "running: the command goes on"},
 			{"session", FIELD_TEXT, true, "The session as which it goes on"},
+			{"name", FIELD_TEXT, true, "Its name in the background"},
 			{"next", FIELD_INTEGER, true, "Cursor after the output so far"},
 			{"encoding", FIELD_TEXT, true, "base64 if stdout and stderr are in base64"},
 		},
@@ -118,6 +140,37 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 		{
 			{"files", FIELD_PATCHED, false, NULL},
 		},
+	[TOOL_READ_OUTPUT] =
+		{
+			BACKGROUND_FIELDS,
+			{"found", FIELD_BOOLEAN, true, "The text of wait_for was written"},
+		},
+	[TOOL_SEND_INPUT] =
+		{
+			BACKGROUND_FIELDS,
+			{"taken", FIELD_INTEGER, false, "Bytes of input that were written"},
+			{"input_closed", FIELD_BOOLEAN, false, "It takes no more input"},
+		},
+	[TOOL_STOP_COMMAND] =
+		{
+			BACKGROUND_FIELDS,
+		},
+	[TOOL_LIST_COMMANDS] =
+		{
+			{"commands", FIELD_COMMANDS, false, NULL},
+			{"count", FIELD_INTEGER, false, NULL},
+		},
+};
+
+static const struct field command_fields[] = {
+	{"name", FIELD_TEXT_OR_NULL, false, NULL},
+	{"session", FIELD_TEXT, false, NULL},
+	{"state", FIELD_TEXT, false, "starting, running, ending or ended"},
+	{"age_ms", FIELD_INTEGER, false, NULL},
+	{"ports", FIELD_INTEGERS, true, "TCP ports at which it listens"},
+	{"command", FIELD_TEXT, false, NULL},
+	{"unread_bytes", FIELD_INTEGER, false, "Output that read_output has not shown"},
+	{0},
 };
 
 static const struct field patched_fields[] = {
@@ -212,12 +265,12 @@ static struct json_object *array_schema(const struct field *fields)
 	return TAKE_PTR(array);
 }
 
-static struct json_object *texts_schema(void)
+static struct json_object *list_schema(const char *type)
 {
 	_cleanup_json_ struct json_object *array = json_object_new_object();
 	_cleanup_json_ struct json_object *items = json_object_new_object();
 
-	if (!add_type(array, "array", false) || !add_type(items, "string", false) ||
+	if (!add_type(array, "array", false) || !add_type(items, type, false) ||
 		!json_build_add(array, "items", TAKE_PTR(items)))
 		return NULL;
 	return TAKE_PTR(array);
@@ -231,6 +284,7 @@ static struct json_object *field_schema(const struct field *field)
 		[FIELD_INTEGER] = "integer",
 		[FIELD_INTEGER_OR_NULL] = "integer",
 		[FIELD_BOOLEAN] = "boolean",
+		[FIELD_OBJECT] = "object",
 	};
 	_cleanup_json_ struct json_object *object = NULL;
 
@@ -242,8 +296,10 @@ static struct json_object *field_schema(const struct field *field)
 		return array_schema(patched_fields);
 	if (field->type == FIELD_DENIALS)
 		return array_schema(denial_fields);
-	if (field->type == FIELD_TEXTS)
-		return texts_schema();
+	if (field->type == FIELD_COMMANDS)
+		return array_schema(command_fields);
+	if (field->type == FIELD_TEXTS || field->type == FIELD_INTEGERS)
+		return list_schema(field->type == FIELD_TEXTS ? "string" : "integer");
 	object = json_object_new_object();
 	if (!add_type(object, types[field->type],
 		    field->type == FIELD_TEXT_OR_NULL || field->type == FIELD_INTEGER_OR_NULL) ||
@@ -324,6 +380,10 @@ struct json_object *tool_annotations(const struct tool *tool)
 		[TOOL_SEARCH_FILES] = {"Search in files", true, false, true},
 		[TOOL_EDIT_FILE] = {"Edit a file", false, true, false},
 		[TOOL_APPLY_PATCH] = {"Apply a patch", false, true, false},
+		[TOOL_READ_OUTPUT] = {"Read output", true, false, false},
+		[TOOL_SEND_INPUT] = {"Send input", false, true, false},
+		[TOOL_STOP_COMMAND] = {"Stop a command", false, true, true},
+		[TOOL_LIST_COMMANDS] = {"List commands", true, false, true},
 	};
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 

@@ -10,6 +10,7 @@
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A call that joins another one gets that one's result, and runs nothing. */
@@ -22,19 +23,49 @@ static bool needs_place(const struct session *session, const struct call_request
 bool tool_yield_refuses(const struct session *session, const struct workspace *workspace,
 	const struct call_request *request, struct call_refusal *ret_refusal)
 {
-	if (!needs_place(session, request) ||
-		background_refuses(session->service, workspace, request->tenant,
-			LIMIT_SESSION_DEFAULT_BYTES, &ret_refusal->why) == TOOL_OK)
+	struct refusal *why = &ret_refusal->why;
+	const struct tool_args *args = &request->args;
+
+	if (!needs_place(session, request))
+		return false;
+	if (args->background && args->name.data &&
+		background_name_is_taken(workspace, args->name, false))
+		refusal_set(why, TOOL_INVALID_ARGUMENTS,
+			"A command of this name runs already, and nothing was started: use that "
+			"one, end it with stop_command, or give another name");
+	else if (background_refuses(session->service, workspace, request->tenant,
+			 LIMIT_SESSION_DEFAULT_BYTES, why) == TOOL_OK)
 		return false;
 	ret_refusal->tool = strdup(request->tool->name);
 	return true;
 }
 
+#define NAME_SIZE sizeof("bg-18446744073709551615")
+
+/* Returns the name of a command in the background: a model writes a short one without mistakes. */
+static struct text name_of(const struct workspace *workspace, const struct tool_args *args,
+	char buffer[static NAME_SIZE])
+{
+	size_t n = 1;
+
+	if (!args->background || args->name.data)
+		return args->background ? args->name : (struct text){NULL, 0};
+	do
+		snprintf(buffer, NAME_SIZE, "bg-%zu", n++);
+	while (background_name_is_taken(workspace, text_from(buffer), true));
+	return text_from(buffer);
+}
+
 int tool_yield_promise(const struct session *session, struct workspace *workspace,
 	const struct call_request *request, struct background **ret)
 {
+	char buffer[NAME_SIZE];
+
 	*ret = NULL;
-	return needs_place(session, request) ? background_promise(workspace, request, ret) : 0;
+	if (!needs_place(session, request))
+		return 0;
+	return background_promise(
+		workspace, request, name_of(workspace, &request->args, buffer), ret);
 }
 
 void tool_yield_keep(struct background *later, struct call *call)

@@ -383,6 +383,25 @@ void audit_workspace(struct audit *audit, const char *event, const struct peer_c
 	end(audit, &json);
 }
 
+void audit_session_used(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *tool, const char *session,
+	const char *arguments)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "session.used");
+	if (session)
+		json_text_put(&json, "session", session);
+	put_who(&json, peer);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	json_text_put(&json, "tool", tool);
+	json_text_put(&json, "arguments", arguments);
+	json_text_put(&json, "decision", "allow");
+	end(audit, &json);
+}
+
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint16_t port)
 {

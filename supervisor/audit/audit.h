@@ -86,6 +86,14 @@ void audit_unauthorized_client(
 void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace);
 
+/**
+ * Records that @tool acts on @session of @workspace, or (NULL) lists all. @arguments is their
+ * digest; NULL: memory was out.
+ */
+void audit_session_used(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *tool, const char *session,
+	const char *arguments);
+
 /** Records that a client's connection becomes one to @port of @workspace. */
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint16_t port);

@@ -15,6 +15,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/ending_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
@@ -65,6 +66,8 @@ static void unmake(struct background *background)
 	free(background->command);
 	free(background->place);
 	free(background->end);
+	free(background->ending);
+	free(background->keyed_uses);
 	free(background);
 }
 
@@ -157,12 +160,14 @@ static void on_done(void *context, const struct observation *observation)
 	struct background *background = context;
 	const struct workspace *workspace = background->workspace;
 	const int64_t retention = (int64_t)background->tenant->limits.session_retention_ms;
+	char ending[ENDING_TEXT_SIZE];
 
 	if (background->promised) {
 		break_promise(background);
 		return;
 	}
 	background->end = write_end(observation);
+	background->ending = strdup(ending_text(observation, ending, sizeof(ending)));
 	background->call = NULL;
 	background->workspace = NULL;
 	give_place_back(background);
@@ -336,7 +341,7 @@ static int make(const struct workspace *workspace, const struct call_request *re
 	background->began = background->wrote = background->used = clock_now();
 	background->lifetime_ms =
 		shortest(wish->lifetime_ms, request->tenant->limits.session_lifetime_ms);
-	background->has_input = request->options.stdin_stream;
+	background->has_input = request->options.stdin_stream || request->options.input_later;
 	background->terminal = wish->terminal;
 	background->keyed = wish->key;
 	if (wish->key)
@@ -375,8 +380,10 @@ int background_start(struct service *service, struct workspace *workspace,
 		return r;
 	}
 	background->workspace = workspace;
-	request->session =
-		(struct call_session){background->id, background->lifetime_ms, wish->terminal};
+	request->session = (struct call_session){.id = background->id,
+		.name = background->name,
+		.lifetime_ms = background->lifetime_ms,
+		.terminal = wish->terminal};
 	/* All output is passed on as it comes, and none is kept with the call. */
 	request->options.stream = true;
 	request->options.keep_output = false;
@@ -396,10 +403,11 @@ int background_start(struct service *service, struct workspace *workspace,
 
 /* A call that may go on. */
 
-int background_promise(
-	struct workspace *workspace, const struct call_request *request, struct background **ret)
+int background_promise(struct workspace *workspace, const struct call_request *request,
+	struct text name, struct background **ret)
 {
-	const struct background_wish wish = {.output_bytes = LIMIT_SESSION_DEFAULT_BYTES};
+	const struct background_wish wish = {
+		.name = name, .output_bytes = LIMIT_SESSION_DEFAULT_BYTES};
 	struct background *background = NULL;
 	int r = make(workspace, request, &wish, &background);
 
@@ -423,6 +431,8 @@ static void inherit(void *context)
 	TAILQ_LINK_TAIL(&all, background, link);
 	background->promised = false;
 	background->used = clock_now();
+	/* The answer has shown it. */
+	background->shown = background->ring.end;
 	check_later(background);
 }
 
@@ -430,7 +440,9 @@ void background_keep_promise(struct background *background, struct call *call)
 {
 	const struct call_heir heir = {
 		.owner = {.done = on_done, .output = on_output, .context = background},
-		.session = {background->id, background->lifetime_ms, {0}},
+		.session = {.id = background->id,
+			.name = background->name,
+			.lifetime_ms = background->lifetime_ms},
 		.inherit = inherit,
 	};
 
@@ -451,6 +463,26 @@ struct background *background_find(struct text id)
 		if (text_equal(id, text_from(background->id)))
 			return background;
 	return NULL;
+}
+
+static bool is_named(
+	const struct background *background, const struct workspace *workspace, struct text name)
+{
+	return background->name && text_equal(name, text_from(background->name)) &&
+	       background_is_in(background, workspace);
+}
+
+bool background_name_is_taken(const struct workspace *workspace, struct text name, bool ended)
+{
+	const struct background *background;
+
+	TAILQ_FOREACH (background, &promised, link)
+		if (is_named(background, workspace, name))
+			return true;
+	TAILQ_FOREACH (background, &all, link)
+		if ((ended || background->call) && is_named(background, workspace, name))
+			return true;
+	return false;
 }
 
 struct background *background_find_key(const uint8_t id[static 32])

@@ -57,12 +57,12 @@ int background_start(struct service *service, struct workspace *workspace,
 
 /**
  * Promises that the command of @request, which is about to begin as a call in @workspace, may go on
- * after options.yield_ms: its place and the room for its output are its own from now on, and it is
- * not known until then. background_refuses() has agreed. Give it to background_keep_promise().
- * Returns 0 or -errno.
+ * after options.yield_ms, as @name (data NULL: without one): its place and the room for its output
+ * are its own from now on, and it is not known until then. background_refuses() has agreed. Give it
+ * to background_keep_promise(). Returns 0 or -errno.
  */
-int background_promise(
-	struct workspace *workspace, const struct call_request *request, struct background **ret);
+int background_promise(struct workspace *workspace, const struct call_request *request,
+	struct text name, struct background **ret);
 
 /** Makes @background the heir of @call, which has just begun. NULL: it did not, and all is freed.
  */
@@ -70,6 +70,9 @@ void background_keep_promise(struct background *background, struct call *call);
 
 /** Returns the one called @id, or NULL. Whether a client may know of it, the caller decides. */
 struct background *background_find(struct text id);
+
+/** Whether one of @workspace that runs (@ended: or is still known) is called @name. */
+bool background_name_is_taken(const struct workspace *workspace, struct text name, bool ended);
 
 /** Returns the one that was started with the key @id (call_digest.h), or NULL. */
 struct background *background_find_key(const uint8_t id[static 32]);

@@ -23,12 +23,17 @@ struct background {
 	struct workspace *workspace; /* borrowed from its call; NULL: it has ended */
 	struct call *call;           /* NULL: it has ended */
 	struct output_ring ring;
-	char *end; /* NULL: it has not ended, or there was no memory */
+	char *end;      /* NULL: it has not ended, or there was no memory */
+	char *ending;   /* the same in words; likewise */
+	uint64_t shown; /* cursor after what tools have shown a model of the output */
 	int64_t began, wrote, used;
 	int64_t lifetime_ms;
 	uint64_t taken;
 	struct command_terminal terminal; /* as it was set last; rows 0: it has none */
 	struct call_key key;              /* if it is keyed */
+	/* of tools that acted on it, LIMIT_TOOL_KEYS of them; NULL: none had a key */
+	struct background_keyed *keyed_uses;
+	size_t next_keyed; /* counts them */
 	bool has_input, eof, keyed;
 	bool promised; /* its command is still that of a call, which it may become the heir of */
 	size_t waiters;

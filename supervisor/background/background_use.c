@@ -26,6 +26,77 @@ bool background_is_allowed(const struct background *background, const struct ten
 	       workspace_access_allows(&background->access, tenant);
 }
 
+bool background_is_in(const struct background *background, const struct workspace *workspace)
+{
+	if (background->workspace)
+		return background->workspace == workspace;
+	return background->access.kind == workspace_kind(workspace) &&
+	       strcmp(background->place, workspace_name(workspace)) == 0 &&
+	       strcmp(background->tenant->name, workspace_tenant(workspace)->name) == 0;
+}
+
+struct search {
+	const struct workspace *workspace;
+	struct text name;
+	const struct background *found;
+};
+
+/* The latest comes last. */
+static void look_at(void *context, const struct background *background)
+{
+	struct search *search = context;
+	const struct text name =
+		background->name ? text_from(background->name) : (struct text){NULL, 0};
+
+	if (!background_is_in(background, search->workspace) ||
+		!(text_equal(search->name, text_from(background->id)) ||
+			(name.data && text_equal(search->name, name))))
+		return;
+	if (!search->found || !search->found->call || background->call)
+		search->found = background;
+}
+
+struct background *background_find_in(const struct workspace *workspace, struct text name)
+{
+	struct search search = {.workspace = workspace, .name = name};
+
+	background_foreach(look_at, &search);
+	return search.found ? background_find(text_from(search.found->id)) : NULL;
+}
+
+uint64_t background_shown(const struct background *background)
+{
+	return background->shown;
+}
+
+void background_set_shown(struct background *background, uint64_t cursor)
+{
+	background->shown = cursor;
+}
+
+int background_find_keyed(
+	struct background *background, const struct call_key *key, struct background_keyed **ret)
+{
+	struct background_keyed *found = NULL;
+
+	if (!background->keyed_uses)
+		background->keyed_uses = calloc(LIMIT_TOOL_KEYS, sizeof(*found));
+	if (!background->keyed_uses)
+		return -ENOMEM;
+	for (size_t i = 0; i < LIMIT_TOOL_KEYS && !found; i++)
+		if (background->keyed_uses[i].set &&
+			memcmp(background->keyed_uses[i].key.id, key->id, sizeof(key->id)) == 0)
+			found = &background->keyed_uses[i];
+	if (found && memcmp(found->key.digest, key->digest, sizeof(key->digest)) != 0)
+		return -EEXIST;
+	*ret = found;
+	if (found)
+		return 1;
+	*ret = &background->keyed_uses[background->next_keyed++ % LIMIT_TOOL_KEYS];
+	**ret = (struct background_keyed){.key = *key, .set = true};
+	return 0;
+}
+
 const char *background_state_name(enum background_state state)
 {
 	static const char *const names[] = {
@@ -62,6 +133,14 @@ static struct text end_of(const struct background *background)
 			    "session ended is not known\"},\"usage\":{}}");
 }
 
+static struct text ending_of(const struct background *background)
+{
+	if (background->call)
+		return (struct text){NULL, 0};
+	return background->ending ? text_from(background->ending)
+				  : TEXT_LITERAL("ended; how is not known for want of memory");
+}
+
 void background_get_info(const struct background *background, struct background_info *ret)
 {
 	*ret = (struct background_info){
@@ -78,6 +157,7 @@ void background_get_info(const struct background *background, struct background_
 		.input_over = !background->call || !background->has_input || background->eof ||
 			      call_input_is_closed(background->call),
 		.end = end_of(background),
+		.ending = ending_of(background),
 	};
 }
 

@@ -5,6 +5,7 @@
 
 #include "supervisor/background/background.h"
 #include "supervisor/background/output_ring.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/workspace/listening.h"
 
 struct json_text;
@@ -30,6 +31,7 @@ struct background_info {
 	bool input_over;                  /* no more input is taken */
 	struct command_terminal terminal; /* rows 0: it has none */
 	struct text end;                  /* the observation as JSON; data NULL: it has not ended */
+	struct text ending;               /* the same in words; likewise */
 };
 
 /**
@@ -39,6 +41,35 @@ struct background_info {
 bool background_is_allowed(const struct background *background, const struct tenant *tenant);
 
 void background_get_info(const struct background *background, struct background_info *ret);
+
+/** Whether it belongs to @workspace. */
+bool background_is_in(const struct background *background, const struct workspace *workspace);
+
+/**
+ * Returns the one of @workspace with this id or name, or NULL: of several with one name one that
+ * has not ended, and the latest.
+ */
+struct background *background_find_in(const struct workspace *workspace, struct text name);
+
+/** The cursor after what tools have shown a model of its output. */
+uint64_t background_shown(const struct background *background);
+void background_set_shown(struct background *background, uint64_t cursor);
+
+/* What a tool did with a key, so that the same call again does no more. */
+struct background_keyed {
+	struct call_key key;
+	bool set;
+	uint64_t from; /* cursor from which it has shown output */
+	size_t taken;  /* bytes of input */
+};
+
+/**
+ * Stores the record of @key, which is kept as long as @background, and the last LIMIT_TOOL_KEYS of
+ * them. Returns 1 if it is known already; 0 if it is new, and the caller fills it in; -EEXIST if it
+ * belongs to another call; -ENOMEM.
+ */
+int background_find_keyed(
+	struct background *background, const struct call_key *key, struct background_keyed **ret);
 
 /** "starting", "running", "ending" or "ended". Static. */
 const char *background_state_name(enum background_state state);

@@ -9,6 +9,9 @@
 #define FOLDED_SIZE 40 /* longer than every alias */
 
 #define FILE_NAMES "filepath filename pathname targetfile targetfilepath relativepath absolutepath"
+#define COMMAND_NAMES                                                                      \
+	"session sessionid sessionname id commandid commandname bashid shellid processid " \
+	"processname jobid taskid label"
 #define DIRECTORY_NAMES \
 	"directory directorypath dir dirpath dirname folder folderpath targetdirectory"
 
@@ -63,6 +66,10 @@ static const struct alias {
 				"script code"},
 			{"timeout_ms", "timeoutmilliseconds timeoutmillis timeoutmsec timeoutinms",
 				"timeout timeoutseconds timeoutsec"},
+			{"background", "runinbackground inbackground isbackground detach detached",
+				"async daemon bg"},
+			{"name", "sessionname commandname processname label",
+				"id session sessionid title"},
 		},
 	[TOOL_SEARCH_FILES] =
 		{
@@ -91,6 +98,26 @@ static const struct alias {
 		{
 			{"patch", "patchtext input patchinput patchcontent", "diff content"},
 		},
+	[TOOL_READ_OUTPUT] =
+		{
+			{"name", COMMAND_NAMES, "command pid"},
+			{"wait_for", "waitfortext waituntil untiltext",
+				"until pattern contains text"},
+			{"wait_ms", "timeoutms waittimems maxwaitms yieldtimems", "timeout wait"},
+			{"after", "cursor since afterbyte", "offset from start next"},
+		},
+	[TOOL_SEND_INPUT] =
+		{
+			{"name", COMMAND_NAMES, "command pid"},
+			{"input", "text data chars stdin inputtext", "content line message keys"},
+			{"newline", "enter pressenter appendnewline addnewline", "submit"},
+			{"eof", "closestdin closeinput endinput", "close end"},
+		},
+	[TOOL_STOP_COMMAND] =
+		{
+			{"name", COMMAND_NAMES, "command pid"},
+		},
+	[TOOL_LIST_COMMANDS] = {{0}},
 };
 
 /* Writes @name without capitals, "_" and "-". Returns false if it is too long for an alias. */

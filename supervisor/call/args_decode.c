@@ -315,6 +315,9 @@ static enum tool_error unknown_argument(const struct subject *subject, const str
 	for (size_t i = 0; i < tool_param_count(tool) && len < sizeof(known); i++)
 		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s\"%s\"",
 			i > 0 ? ", " : "", tool->params[i].name);
+	if (len == 0)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			"is not known; this tool takes no arguments");
 	if (nearest && !json_object_object_get_ex(arguments, nearest->name, NULL))
 		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; use %s; did you mean \"%s\"?", known, nearest->name);

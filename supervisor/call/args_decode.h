@@ -53,6 +53,7 @@ struct call_options {
 	size_t env_count; /* members of env */
 	bool stream;
 	bool stdin_stream; /* further input comes while the command runs: tool.input */
+	bool input_later;  /* not an option: input comes when it goes on as a session */
 	bool keep_output;  /* keep the output for the observation, not only stream it */
 	bool line_numbers;
 	bool gitignore;

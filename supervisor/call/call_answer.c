@@ -108,8 +108,8 @@ static void answer(struct call *call, struct observation *observation)
 	call_free(call);
 }
 
-/* Answers all that wait for the call, which goes on as that of the session @id. */
-static void answer_going_on(struct call *call, const char *id)
+/* Answers all that wait for the call, which goes on as that of @session. */
+static void answer_going_on(struct call *call, const struct call_session *session)
 {
 	struct call_kept kept;
 	struct observation observation = {
@@ -122,7 +122,8 @@ static void answer_going_on(struct call *call, const char *id)
 		.io = call->io,
 		.shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL,
 		.ended_by = ENDED_BY_YIELD,
-		.session = id,
+		.session = session->id,
+		.session_name = session->name,
 	};
 
 	admission_call_ended(call->request.tenant, observation.wall_us);
@@ -158,12 +159,13 @@ int call_go_on(struct call *call, const struct call_event_data *data)
 	/* It keeps what is left of the time for the end of the service, which sessions have not. */
 	if (call->service->shutting_down)
 		return 0;
-	answer_going_on(call, heir.session.id);
+	answer_going_on(call, &heir.session);
 	leave_owner(call);
 	call->heir = (struct call_heir){0};
 	call->owner = heir.owner;
 	call->request.session = heir.session;
 	call->request.options.stream = true;
+	call->request.options.stdin_stream = call->request.options.input_later;
 	call->request.options.keep_output = false;
 	command_io_keep_nothing(call->io);
 	workspace_become_session(call->workspace, &call->entry);

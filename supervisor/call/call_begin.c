@@ -32,7 +32,8 @@ int call_make_input(struct call *call)
 	struct command_input_owner owner = {on_input_taken, on_moved, call};
 	const struct call_options *options = &call->request.options;
 
-	return call_is_command(call) && (options->input.data || options->stdin_stream)
+	return call_is_command(call) && (options->input.data || options->stdin_stream ||
+						options->input_later)
 		       ? command_input_new(
 				 call->service, call->request.tenant->usage, &owner, &call->input)
 		       : 0;
@@ -74,8 +75,8 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;
-	r = command_input_begin(
-		call->input, options->input, !options->stdin_stream, &ret_fds[COMMAND_FD_STDIN]);
+	r = command_input_begin(call->input, options->input,
+		!options->stdin_stream && !options->input_later, &ret_fds[COMMAND_FD_STDIN]);
 	if (r < 0) {
 		close_fd(&ret_fds[COMMAND_FD_STDOUT]);
 		close_fd(&ret_fds[COMMAND_FD_STDERR]);

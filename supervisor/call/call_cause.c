@@ -26,12 +26,14 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 		}
 		snprintf(buffer, size,
 			is_command ? "The command was ended after %lld ms, at its deadline; "
-				     "output has what "
-				     "it wrote until then; give a larger timeout_ms or a "
-				     "faster command"
+				     "output has what it wrote until then; give a larger "
+				     "timeout_ms or a faster command%s"
 				   : "The call was ended after %lld ms, at its deadline; ask "
-				     "for less at once",
-			after);
+				     "for less at once%s",
+			after,
+			is_command && request->tenant->tools & TOOLS_SESSIONS
+				? ", or background=true for one that is to run on"
+				: "");
 		return buffer;
 	case ENDED_BY_LIFETIME:
 		snprintf(buffer, size,

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/path_rules.h"
 #include "common/wire_files.h"
+#include "supervisor/call/call_needs.h"
 #include "supervisor/call/patch_text.h"
 #include "supervisor/call/path_guess.h"
 #include "supervisor/call/tool_call_form.h"
@@ -107,8 +108,11 @@ static int check_members(struct json_object *params, struct call_refusal *refusa
  */
 static int decode_base64(struct call_request *request, struct call_refusal *refusal)
 {
-	bool is_write = request->tool->id == TOOL_WRITE_FILE;
-	struct text *encoded = is_write ? &request->args.content : &request->options.input;
+	const enum tool_id tool = request->tool->id;
+	const bool is_write = tool == TOOL_WRITE_FILE;
+	struct text *encoded = is_write                  ? &request->args.content
+			       : tool == TOOL_SEND_INPUT ? &request->args.input
+							 : &request->options.input;
 	size_t len;
 
 	request->large = encoded->len;
@@ -120,7 +124,9 @@ static int decode_base64(struct call_request *request, struct call_refusal *refu
 	if (base64_decode(*encoded, request->decoded, &len) < 0)
 		return refuse(refusal, TOOL_INVALID_ARGUMENTS,
 			"options.encoding is base64, but %s is not valid base64",
-			is_write ? "content" : "options.stdin");
+			is_write                  ? "content"
+			: tool == TOOL_SEND_INPUT ? "input"
+						  : "options.stdin");
 	*encoded = (struct text){request->decoded, len};
 	return 0;
 }
@@ -179,6 +185,10 @@ static int read_patch(
 /* The table's bound leaves room for base64; this is the bound of the decoded content. */
 static int check_content(const struct call_request *request, struct call_refusal *refusal)
 {
+	if (request->args.input.len > LIMIT_TOOL_INPUT_BYTES)
+		return refuse(refusal, TOOL_INVALID_ARGUMENTS,
+			"send_input: argument \"input\" must be at most %llu bytes long",
+			LIMIT_TOOL_INPUT_BYTES);
 	if (request->args.content.len <= LIMIT_CONTENT_BYTES)
 		return 0;
 	return refuse(refusal, TOOL_FILE_TOO_LARGE,
@@ -256,19 +266,59 @@ static void limit_timeout(struct call_request *request, struct json_object *argu
 	*timeout_ms = max;
 }
 
+/*
+ * A command in the background is one that goes on as a session if it is not over within a moment.
+ * The model's time limit does not end it; the tenant's limits hold.
+ */
+static int run_in_background(
+	struct call_request *request, struct json_object *arguments, struct call_refusal *refusal)
+{
+	struct call_options *options = &request->options;
+	struct json_object *given;
+	int64_t timeout_ms;
+
+	if (!request->args.background) {
+		if (request->args.name.data && !request->tool->on_sessions)
+			notes_add(&request->notes,
+				"\"name\" is only for a command with background=true");
+		return 0;
+	}
+	if (options->stdin_stream)
+		return refuse(refusal, TOOL_INVALID_ARGUMENTS,
+			"run_command: argument \"background\" cannot be used here: the program "
+			"gives the command its input itself; leave it out");
+	if (json_object_object_get_ex(arguments, "timeout_ms", &given) && given)
+		notes_add(&request->notes,
+			"\"timeout_ms\" does not end a command in the background; stop_command "
+			"does");
+	request->args.timeout_ms = (int64_t)request->tenant->limits.command_timeout_ms;
+	options->input_later = !options->input.data;
+	if (options->yield_ms == 0 || options->yield_ms > LIMIT_TOOL_LOOK_MS)
+		options->yield_ms = LIMIT_TOOL_LOOK_MS;
+	/* It goes on before its time as a call is over. */
+	timeout_ms = call_timeout_ms(request);
+	if (options->yield_ms >= timeout_ms)
+		options->yield_ms = timeout_ms > 1 ? timeout_ms / 2 : 1;
+	return 0;
+}
+
 /* Takes the names and values of the model's arguments. */
 static int read_arguments(struct call_request *request, struct json_object *options,
 	struct json_object **arguments, struct call_refusal *refusal)
 {
 	char **message = &refusal->why.message;
-	enum tool_error error = args_rename(request->tool, *arguments, &request->notes, message);
+	struct tool buffer;
+	const struct tool *tool = tool_offered(request->tool, request->tenant->tools, &buffer);
+	enum tool_error error = args_rename(tool, *arguments, &request->notes, message);
 
 	if (error == TOOL_OK && stand_in_for_path(request->tool, options, arguments) < 0)
 		return -EINVAL;
 	if (error == TOOL_OK)
-		error = args_decode(
-			request->tool, *arguments, &request->notes, &request->args, message);
+		error = args_decode(tool, *arguments, &request->notes, &request->args, message);
 	refusal->why.error = error;
+	refusal->names_none = error != TOOL_OK && request->tool->on_sessions &&
+			      tool_param_count(request->tool) > 0 &&
+			      !json_object_object_get(*arguments, "name");
 	return error == TOOL_OK ? 0 : -EINVAL;
 }
 
@@ -293,7 +343,7 @@ static int check_values(struct call_request *request, struct text visible_root,
 						: decode_base64(request, refusal);
 	if (r == 0)
 		r = check_content(request, refusal);
-	if (r < 0)
+	if (r < 0 || request->tool->on_sessions)
 		return r;
 	return request->tool->id == TOOL_RUN_COMMAND
 		       ? check_command(request, visible_root, policy, refusal)
@@ -324,6 +374,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	json_object_object_get_ex(params, "options", &options);
 	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0)
 		return -EINVAL;
+	request.tenant = tenant_hold(tenant);
 	if (read_arguments(&request, options, &arguments, refusal) < 0)
 		return give_up(&request, refusal);
 	limit_timeout(&request, arguments, &tenant->limits);
@@ -331,18 +382,19 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 		request.options.fast_write = tenant->durability == TENANT_FAST;
 	request.json = json_object_new_array();
 	if (!request.json) {
-		notes_done(&request.notes);
-		return refuse(refusal, TOOL_BUSY, "Out of memory");
+		(void)refuse(refusal, TOOL_BUSY, "Out of memory");
+		return give_up(&request, refusal);
 	}
 	json_object_array_add(request.json, json_object_get(params));
 	json_object_array_add(request.json, json_object_get(arguments));
 	/* The string has been parsed. */
 	json_object_object_del(params, "tool_call");
 	r = check_values(&request, visible_root, tenant->policy, refusal);
+	if (r == 0)
+		r = run_in_background(&request, arguments, refusal);
 	if (r < 0)
 		return give_up(&request, refusal);
 	call_refusal_done(refusal);
-	request.tenant = tenant_hold(tenant);
 	*ret_request = request;
 	return 0;
 }
@@ -360,6 +412,8 @@ static void drop_large(struct call_request *request)
 		json_object_object_del(arguments, "edits");
 	else if (request->tool->id == TOOL_APPLY_PATCH)
 		json_object_object_del(arguments, "patch");
+	else if (request->tool->id == TOOL_SEND_INPUT)
+		json_object_object_del(arguments, "input");
 	else if (json_object_object_get_ex(params, "options", &options))
 		json_object_object_del(options, "stdin");
 }
@@ -376,6 +430,7 @@ void call_request_drop_sent(struct call_request *request)
 	free(request->decoded);
 	request->decoded = NULL;
 	request->args.content = (struct text){NULL, 0};
+	request->args.input = (struct text){NULL, 0};
 	request->options.input = (struct text){NULL, 0};
 }
 

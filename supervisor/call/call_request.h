@@ -32,6 +32,7 @@ struct call_key {
  */
 struct call_session {
 	const char *id;                   /* borrowed; NULL: the call is not one */
+	const char *name;                 /* likewise; NULL: it has none */
 	int64_t lifetime_ms;              /* counted from its beginning */
 	struct command_terminal terminal; /* its size at first; 0 rows: none */
 };
@@ -42,10 +43,10 @@ struct call_request {
 	struct call_options options; /* texts borrowed like those of args */
 	struct shown shown;          /* how much of the result the reader is shown */
 	struct notes notes;          /* about the arguments, for the model */
-	char *path;    /* relative to the root, checked as a string; NULL for run_command */
-	char *decoded; /* decoded base64 */
-	struct json_object *json;    /* a reference: an array of the params and the arguments */
-	struct call_key key;         /* if options.key was given */
+	char *path;               /* relative to the root, checked as a string; NULL for commands */
+	char *decoded;            /* decoded base64 */
+	struct json_object *json; /* a reference: an array of the params and the arguments */
+	struct call_key key;      /* if options.key was given */
 	struct call_session session; /* if it is the command of one */
 	bool held;     /* a change of files that waits until its beginning is recorded */
 	bool look;     /* and is to find out first what has become of an earlier one */
@@ -62,6 +63,7 @@ struct call_refusal {
 	struct refusal why; /* its error TOOL_OK: the params are wrong, a protocol error */
 	char *tool;         /* the name given, or NULL */
 	struct notes notes; /* about the arguments, for the model */
+	bool names_none; /* it is to act on a command in the background, and does not say which */
 };
 
 /**

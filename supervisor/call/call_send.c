@@ -196,7 +196,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 		.no_network = use->address == 0,
 		.tells_cgroup = use->address != 0 || request->session.id != NULL ||
 				request->options.yield_ms > 0,
-		.input_wait_ms = request->options.stdin_stream
+		.input_wait_ms = request->options.stdin_stream || request->options.input_later
 					 ? 0
 					 : (uint32_t)request->tenant->limits.input_wait_ms,
 		.shell = (uint8_t)request->tenant->shell,

@@ -3,6 +3,7 @@
 #include "supervisor/call/command_notes.h"
 
 #include "common/cleanup.h"
+#include "common/tools.h"
 #include "common/wire_commands.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/notes.h"
@@ -97,6 +98,9 @@ void command_notes_add(const struct tenant *tenant, const struct observation *ob
 				 "terminal: use -y or "
 				 "give stdin");
 	if (by_itself && ended->left_over > 0)
-		notes_add(notes, "%" PRIu32 " background process%s ended with this call",
-			ended->left_over, ended->left_over == 1 ? "" : "es");
+		notes_add(notes, "%" PRIu32 " background process%s ended with this call%s",
+			ended->left_over, ended->left_over == 1 ? "" : "es",
+			tenant->tools & TOOLS_SESSIONS
+				? "; run_command with background=true lets one run on, without &"
+				: "");
 }

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
+#include "supervisor/call/ending_text.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
@@ -323,21 +324,41 @@ static void put_stream(struct plain *plain, const struct stream_shown *shown)
 	free(text.out);
 }
 
+bool model_text_stream(struct evbuffer *text, const struct stream_shown *shown)
+{
+	struct plain plain = {.out = text};
+
+	put_stream(&plain, shown);
+	return !plain.failed;
+}
+
+bool model_text_name(struct evbuffer *text, struct text name)
+{
+	struct plain plain = {.out = text};
+
+	put_name(&plain, name);
+	return !plain.failed;
+}
+
 /* Puts how the command ended, unless the error message says it. */
 static void put_ending(struct plain *plain, const struct observation *observation)
 {
-	char name[32];
-	const char *signal = observation_signal(observation, name, sizeof(name));
-	int code;
+	char ending[ENDING_TEXT_SIZE];
 
 	if (observation->error != TOOL_OK)
 		return;
-	if (observation->session)
-		put_format(plain, "still running as session %s", observation->session);
-	else if (observation_exit(observation, &code))
-		put_format(plain, "exit %d", code);
-	else
-		put_format(plain, "ended by %s", signal ? signal : "an unknown cause");
+	if (!observation->session) {
+		put(plain, text_from(ending_text(observation, ending, sizeof(ending))));
+		return;
+	}
+	if (observation->session_name) {
+		put(plain, TEXT_LITERAL("still running in the background as \""));
+		put_name(plain, text_from(observation->session_name));
+		put(plain, TEXT_LITERAL("\": read_output shows what it writes, stop_command "
+					"ends it"));
+		return;
+	}
+	put_format(plain, "still running as session %s", observation->session);
 	if (observation->wall_us >= 1000000)
 		put_format(plain, " after %" PRIu64 ".%" PRIu64 " s",
 			observation->wall_us / 1000000, observation->wall_us / 100000 % 10);
@@ -358,11 +379,11 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 	else if (observation->error == TOOL_OK)
 		put(plain, TEXT_LITERAL("\n"));
 	if (stream_capture_total(out) > 0) {
-		stream_shown_make(out, &shown);
+		stream_shown_make(out, NULL, &shown);
 		put_stream(plain, &shown);
 	}
 	if (stream_capture_total(err) > 0) {
-		stream_shown_make(err, &shown);
+		stream_shown_make(err, NULL, &shown);
 		end_line(plain);
 		put(plain, TEXT_LITERAL("[stderr]\n"));
 		put_stream(plain, &shown);
@@ -399,6 +420,10 @@ void model_text_write(struct json_text *json, const struct observation *observat
 		[TOOL_RUN_COMMAND] = write_run_command,
 		[TOOL_EDIT_FILE] = write_edit_file,
 		[TOOL_APPLY_PATCH] = write_apply_patch,
+		[TOOL_READ_OUTPUT] = put_items,
+		[TOOL_SEND_INPUT] = put_items,
+		[TOOL_STOP_COMMAND] = put_items,
+		[TOOL_LIST_COMMANDS] = put_items,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
 	struct plain plain;

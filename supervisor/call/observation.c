@@ -306,7 +306,7 @@ static bool put_stream(struct json_text *json, const char *key,
 	} else if (observation->shown) {
 		struct stream_shown shown;
 
-		stream_shown_make(capture, &shown);
+		stream_shown_make(capture, NULL, &shown);
 		stream_shown_write(&shown, json);
 		return shown.cut;
 	} else {
@@ -324,6 +324,8 @@ static void put_session(struct json_text *json, const struct observation *observ
 		next += stream_capture_total(command_io_capture(observation->io, i));
 	json_text_put(json, "state", "running");
 	json_text_put(json, "session", observation->session);
+	if (observation->session_name)
+		json_text_put(json, "name", observation->session_name);
 	put_number(json, "next", next);
 }
 
@@ -361,6 +363,12 @@ static void write_run_command(struct json_text *json, const struct observation *
 		put_string(json, "encoding", TEXT_LITERAL("base64"));
 }
 
+/* Of a tool that acts on sessions, the items are all members. */
+static void write_members(struct json_text *json, const struct observation *observation)
+{
+	json_text_take(json, observation->items);
+}
+
 static void write_output(struct json_text *json, const struct observation *observation)
 {
 	static void (*const writers[TOOL_COUNT])(struct json_text *, const struct observation *) = {
@@ -371,6 +379,10 @@ static void write_output(struct json_text *json, const struct observation *obser
 		[TOOL_RUN_COMMAND] = write_run_command,
 		[TOOL_EDIT_FILE] = write_edit_file,
 		[TOOL_APPLY_PATCH] = write_apply_patch,
+		[TOOL_READ_OUTPUT] = write_members,
+		[TOOL_SEND_INPUT] = write_members,
+		[TOOL_STOP_COMMAND] = write_members,
+		[TOOL_LIST_COMMANDS] = write_members,
 	};
 	const struct tool *tool = tool_by_name(observation->tool);
 

@@ -54,6 +54,7 @@ struct observation {
 	enum ended_by ended_by;
 	bool apart;          /* its output is read apart, and only counted here: of a session */
 	const char *session; /* it goes on as this session; NULL: it has ended */
+	const char *session_name; /* NULL: that has none */
 	bool base64;
 	/* For a call with a key. */
 	int64_t key_horizon_ms;        /* how long its result is kept; 0: it has none */

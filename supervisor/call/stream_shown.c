@@ -108,7 +108,8 @@ static const char *line_before(struct text head)
 	return head.len > 0 && head.data[head.len - 1] != '\n' ? "\n" : "";
 }
 
-static void mark_cut(const struct stream_capture *capture, struct stream_shown *shown)
+static void mark_cut(
+	const struct stream_capture *capture, const char *how_to_get, struct stream_shown *shown)
 {
 	uint64_t bytes = capture->total - shown->head.len - shown->tail[0].len - shown->tail[1].len;
 	uint64_t seen = lines_in(shown->head) + lines_in(shown->tail[0]) + lines_in(shown->tail[1]);
@@ -120,7 +121,7 @@ static void mark_cut(const struct stream_capture *capture, struct stream_shown *
 		lines == 1  ? " line, "
 		: lines > 1 ? " lines, "
 			    : "",
-		shown_number(bytes, number[1]), HOW_TO_GET);
+		shown_number(bytes, number[1]), how_to_get ? how_to_get : HOW_TO_GET);
 }
 
 static void mark_binary(const struct stream_capture *capture, struct stream_shown *shown)
@@ -133,7 +134,8 @@ static void mark_binary(const struct stream_capture *capture, struct stream_show
 		shown_number(capture->total, number));
 }
 
-void stream_shown_make(const struct stream_capture *capture, struct stream_shown *ret)
+void stream_shown_make(
+	const struct stream_capture *capture, const char *how_to_get, struct stream_shown *ret)
 {
 	struct stream_pieces kept = stream_capture_pieces(capture);
 
@@ -149,7 +151,7 @@ void stream_shown_make(const struct stream_capture *capture, struct stream_shown
 	memcpy(ret->tail, kept.tail, sizeof(ret->tail));
 	end_head(&ret->head);
 	begin_tail(ret->tail);
-	mark_cut(capture, ret);
+	mark_cut(capture, how_to_get, ret);
 }
 
 void stream_shown_write(const struct stream_shown *shown, struct json_text *json)

@@ -15,7 +15,9 @@ struct stream_shown {
 	bool cut;                  /* something is left out */
 };
 
-void stream_shown_make(const struct stream_capture *capture, struct stream_shown *ret);
+/** @how_to_get (NULL: as for a command that is over) says how to get what is left out. */
+void stream_shown_make(
+	const struct stream_capture *capture, const char *how_to_get, struct stream_shown *ret);
 
 /** Writes it as one JSON string. */
 void stream_shown_write(const struct stream_shown *shown, struct json_text *json);

@@ -70,7 +70,9 @@ const struct config_key config_keys[] = {
 	{"egress_upstream", TENANT(egress_upstream), .type = CONFIG_UPSTREAM},
 	{"egress_secret", TENANT(egress_secrets), .type = CONFIG_SECRETS},
 	{"egress_port", TENANT(egress_port), .type = CONFIG_NUMBER, .min = LIMIT_PROXY_PORT_MIN, .max = 65535, .fallback = DEFAULT_EGRESS_PORT},
-	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit", "basic patch", "basic edit patch"}},
+	/* In the order of enum tool_set, as bits. */
+	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit", "basic patch", "basic edit patch",
+		"basic sessions", "basic edit sessions", "basic patch sessions", "basic edit patch sessions"}},
 	{"shell", TENANT(shell), .type = CONFIG_CHOICE, .choices = {"auto", "sh", "bash"}},
 	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"}},
 	{"home", TENANT(home), .type = CONFIG_CHOICE, .choices = {"temporary", "kept"}},

@@ -14,7 +14,7 @@
 
 enum config_section { CONFIG_SECTION_HOST, CONFIG_SECTION_TENANT, CONFIG_SECTIONS };
 
-#define CONFIG_CHOICES_MAX 4
+#define CONFIG_CHOICES_MAX 8
 
 struct config_key {
 	const char *name;

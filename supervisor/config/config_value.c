@@ -35,7 +35,7 @@ int config_shown(const char *value)
 static void wrong_form(
 	struct config_reader *reader, const struct config_key *key, const char *value)
 {
-	char choices[128] = "";
+	char choices[192] = "";
 	size_t len = 0;
 
 	for (size_t i = 0; i < CONFIG_CHOICES_MAX && key->choices[i]; i++)

@@ -359,6 +359,16 @@ struct session_call *session_find_call(struct session *session, const char *id_t
 	return NULL;
 }
 
+struct session_pending *session_find_waiting(struct session *session, const char *id_text)
+{
+	struct session_pending *pending;
+
+	LIST_FOREACH (pending, &session->pending, link)
+		if (pending->cancel && pending->id_text && strcmp(pending->id_text, id_text) == 0)
+			return pending;
+	return NULL;
+}
+
 /* Whether the client may still do anything. If not, it is told so and nothing else. */
 static bool is_admitted(struct session *session, const struct jsonrpc_request *request)
 {

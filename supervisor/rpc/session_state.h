@@ -33,6 +33,11 @@ struct session_pending {
 	struct session *session; /* NULL: the client is gone */
 	/* The client is gone: takes it out of the session, and may free it. */
 	void (*leave)(struct session_pending *pending);
+	/*
+	 * It is a call, and its client cancels it (@silent: and wants no answer): takes it out of
+	 * the session. NULL: it cannot be cancelled.
+	 */
+	void (*cancel)(struct session_pending *pending, bool silent);
 	/* The client reads again; must not end any. May be NULL. */
 	void (*resume)(struct session_pending *pending);
 	struct audit *audit;
@@ -189,6 +194,9 @@ void session_free_call(struct session_call *call);
 
 /** Returns the call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
+
+/** Returns what waits with this id and can be cancelled as a call, or NULL. */
+struct session_pending *session_find_waiting(struct session *session, const char *id_text);
 
 /** Frees what @reply holds. */
 void session_reply_done(struct session_reply *reply);

@@ -30,10 +30,11 @@ static const struct {
 	[ADMISSION_SESSIONS] = {"sessions",
 		"The service has reached its limit of running sessions; try again later"},
 	[ADMISSION_TENANT_SESSIONS] = {"tenant_sessions",
-		"The tenant has reached its limit of running sessions; end one with session.end"},
+		"The tenant has reached its limit of running sessions; end one with session.end or "
+		"the tool stop_command"},
 	[ADMISSION_WORKSPACE_SESSIONS] = {"workspace_sessions",
-		"The workspace has reached its limit of running sessions; end one with "
-		"session.end"},
+		"The workspace has reached its limit of running sessions; end one with session.end "
+		"or the tool stop_command"},
 	[ADMISSION_SESSION_OUTPUT] = {"session_output",
 		"The output of running sessions takes all the memory that it may take; end one "
 		"with session.end, or give a smaller output_bytes"},

@@ -46,13 +46,17 @@ static void check_text(const struct tool_param *param, struct text text)
 
 static void check_args(const struct call_request *request)
 {
+	struct tool_args defaults;
+
+	tool_args_defaults(request->tool, &defaults);
 	for (size_t i = 0; i < tool_param_count(request->tool); i++) {
 		const struct tool_param *param = &request->tool->params[i];
 		const void *field = (const char *)&request->args + param->offset;
+		const int64_t *fallback = (const int64_t *)((char *)&defaults + param->offset);
 
 		if (param->type == PARAM_STRING)
 			check_text(param, *(const struct text *)field);
-		else if (param->type == PARAM_INTEGER && *(const int64_t *)field != 0)
+		else if (param->type == PARAM_INTEGER && *(const int64_t *)field != *fallback)
 			CHECK(*(const int64_t *)field >= param->min &&
 				*(const int64_t *)field <= param->max);
 	}
@@ -60,13 +64,15 @@ static void check_args(const struct call_request *request)
 	CHECK(request->args.timeout_ms <= (int64_t)tenant->limits.command_timeout_max_ms);
 	CHECK(request->options.timeout_ms >= 0 && request->options.idle_timeout_ms >= 0);
 	CHECK(request->options.input.len <= LIMIT_STDIN_BYTES);
+	CHECK(request->args.input.len <= LIMIT_TOOL_INPUT_BYTES);
 }
 
 static void check_request(const struct call_request *request)
 {
 	CHECK(request->tool >= tools && request->tool < tools + TOOL_COUNT);
 	check_args(request);
-	CHECK((request->tool->id == TOOL_RUN_COMMAND) == (request->path == NULL));
+	CHECK((request->tool->id == TOOL_RUN_COMMAND || request->tool->on_sessions) ==
+		(request->path == NULL));
 	if (request->path) {
 		struct text rest = text_from(request->path), first = path_rules_next(&rest);
 
@@ -75,7 +81,7 @@ static void check_request(const struct call_request *request)
 		while (text_equal(first, TEXT_LITERAL(".")))
 			first = path_rules_next(&rest);
 		CHECK(!text_equal(first, TEXT_LITERAL("..")));
-	} else {
+	} else if (!request->tool->on_sessions) {
 		CHECK(request->args.command.len > 0);
 		CHECK(!request->options.blocked_list ||
 			command_policy_match(

@@ -118,8 +118,9 @@ def test_tools(tables):
     agree(DESCRIPTION["tools"], real, WHERE, "tools")
     for name, tool in DESCRIPTION["tools"].items():
         check_fields(tool["arguments"], real[name]["inputSchema"], name)
-        # A tool that only reads may be repeated.
-        assert tool.get("reads", False) == real[name]["annotations"]["readOnlyHint"], name
+        # A tool that only reads, and each time the same, may be repeated.
+        hints = real[name]["annotations"]
+        assert tool.get("reads", False) == (hints["readOnlyHint"] and hints["idempotentHint"]), name
 
 
 def test_observations(tables):

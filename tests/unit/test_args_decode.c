@@ -269,7 +269,7 @@ static void test_aliases(void **state)
 	/* An alias that may mean something else is refused. */
 	assert_invalid(TOOL_RUN_COMMAND, "{'command':'ls','timeout':5}",
 		"run_command: argument \"timeout\" is not known; use \"command\", "
-		"\"timeout_ms\"; did you mean \"timeout_ms\"?");
+		"\"timeout_ms\", \"background\", \"name\"; did you mean \"timeout_ms\"?");
 	assert_invalid(TOOL_READ_FILE, "{'path':'a','end_lin':5}",
 		"read_file: argument \"end_lin\" is not known; use \"path\", \"start_line\", "
 		"\"end_line\"; did you mean \"end_line\"?");

@@ -64,7 +64,7 @@ static void give_heir(struct fixture *f)
 {
 	const struct call_heir wanted = {
 		.owner = {.done = heir_done, .output = heir_output, .context = f},
-		.session = {"id", LIFETIME_MS, {0}},
+		.session = {.id = "id", .lifetime_ms = LIFETIME_MS},
 		.inherit = inherit,
 	};
 

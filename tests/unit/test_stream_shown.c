@@ -58,7 +58,7 @@ static void show(const struct stream_capture *capture, char *ret_text)
 {
 	struct stream_shown shown;
 
-	stream_shown_make(capture, &shown);
+	stream_shown_make(capture, NULL, &shown);
 	sprintf(ret_text, "%.*s%s%.*s%.*s", (int)shown.head.len, shown.head.data, shown.mark,
 		(int)shown.tail[0].len, shown.tail[0].data, (int)shown.tail[1].len,
 		shown.tail[1].data);
@@ -88,7 +88,7 @@ static void test_cuts(void **state)
 			}
 			show(&capture, text);
 			match(text, cases[i].shown);
-			stream_shown_make(&capture, &shown);
+			stream_shown_make(&capture, NULL, &shown);
 			assert_int_equal(shown.cut, cases[i].cut);
 			stream_capture_free(&capture);
 		}
@@ -120,7 +120,7 @@ static void test_binary(void **state)
 				data[at] = at % sizes[i].period ? 'a' : odd ? '\xff' : '\1';
 			stream_capture_init(&capture, sizes[i].cap);
 			stream_capture_append(&capture, (struct text){data, sizes[i].len});
-			stream_shown_make(&capture, &shown);
+			stream_shown_make(&capture, NULL, &shown);
 			assert_int_equal(sizes[i].binary, shown.head.len == 0);
 			if (sizes[i].binary) {
 				assert_true(shown.cut);

@@ -15,7 +15,8 @@
 static void test_names(void **state)
 {
 	static const char *const names[] = {"read_file", "write_file", "list_directory",
-		"run_command", "search_files", "edit_file", "apply_patch"};
+		"run_command", "search_files", "edit_file", "apply_patch", "read_output",
+		"send_input", "stop_command", "list_commands"};
 
 	(void)state;
 	assert_int_equal(ARRAY_SIZE(names), TOOL_COUNT);
@@ -36,7 +37,7 @@ static void test_rows_are_whole(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < TOOL_COUNT; i++) {
-		assert_true(tool_param_count(&tools[i]) > 0);
+		assert_true(tool_param_count(&tools[i]) > 0 || i == TOOL_LIST_COMMANDS);
 		for (size_t p = 0; p < tool_param_count(&tools[i]); p++) {
 			const struct tool_param *param = &tools[i].params[p];
 
@@ -73,13 +74,14 @@ static void test_errors_say_what_to_do(void **state)
 	}
 }
 
-static void test_only_content_may_hold_nul(void **state)
+static void test_only_content_and_input_may_hold_nul(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < TOOL_COUNT; i++)
 		for (size_t p = 0; p < tool_param_count(&tools[i]); p++)
 			assert_int_equal(tools[i].params[p].nul_allowed,
-				strcmp(tools[i].params[p].name, "content") == 0);
+				strcmp(tools[i].params[p].name, "content") == 0 ||
+					strcmp(tools[i].params[p].name, "input") == 0);
 }
 
 static void test_defaults(void **state)
@@ -106,14 +108,29 @@ static void test_defaults(void **state)
 	assert_int_equal(args.max_results, 50);
 }
 
+static void test_what_is_offered(void **state)
+{
+	const struct tool *tool = &tools[TOOL_RUN_COMMAND];
+	struct tool buffer;
+
+	(void)state;
+	assert_ptr_equal(tool_offered(tool, TOOLS_SESSIONS, &buffer), tool);
+	assert_ptr_equal(tool_offered(tool, TOOLS_EDIT, &buffer), &buffer);
+	assert_int_equal(buffer.id, TOOL_RUN_COMMAND);
+	assert_int_equal(tool_param_count(&buffer), 2);
+	tool = &tools[TOOL_WRITE_FILE];
+	assert_ptr_equal(tool_offered(tool, TOOLS_BASIC, &buffer), tool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_rows_are_whole),
 		cmocka_unit_test(test_errors_say_what_to_do),
-		cmocka_unit_test(test_only_content_may_hold_nul),
+		cmocka_unit_test(test_only_content_and_input_may_hold_nul),
 		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_what_is_offered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

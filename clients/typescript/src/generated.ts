@@ -14,7 +14,7 @@ export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
 export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.list"]);
-export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_directory", "read_file", "search_files"]);
+export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
 export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.remove"]);
 
 export const JSON_ERRORS = {
@@ -447,8 +447,117 @@ export interface RunCommandOutput {
 	session?: string | undefined;
 	/** The cursor after the output so far. */
 	next?: number | undefined;
+	/** Its name, if it is in the background. */
+	name?: string | undefined;
 	/** base64, if the call had this option. */
 	encoding?: string | undefined;
+}
+
+/** What a command in the background has written, and its state. */
+export interface ReadOutputOutput {
+	name: string | null;
+	session: string;
+	/** starting, running, ending or ended. */
+	state: string;
+	age_ms: number;
+	/** The TCP ports at which it listens. */
+	ports?: Array<number> | undefined;
+	/** What it has written since it was read last. */
+	output: string;
+	/** Its length before anything is left out. */
+	output_bytes: number;
+	/** Whether its middle is left out. */
+	truncated: boolean;
+	/** How many bytes before it were not kept. */
+	lost_bytes: number;
+	/** How many bytes before it are not shown. */
+	skipped_bytes?: number | undefined;
+	/** The cursor after it. */
+	next: number;
+	/** base64, if the call had this option. */
+	encoding?: string | undefined;
+	/** The observation of run_command, once it has ended. */
+	end?: Record<string, unknown> | undefined;
+	/** Whether the text of wait_for was written. */
+	found?: boolean | undefined;
+}
+
+/** What became of input for a command in the background. */
+export interface SendInputOutput {
+	name: string | null;
+	session: string;
+	/** starting, running, ending or ended. */
+	state: string;
+	age_ms: number;
+	/** The TCP ports at which it listens. */
+	ports?: Array<number> | undefined;
+	/** What it has written since it was read last. */
+	output: string;
+	/** Its length before anything is left out. */
+	output_bytes: number;
+	/** Whether its middle is left out. */
+	truncated: boolean;
+	/** How many bytes before it were not kept. */
+	lost_bytes: number;
+	/** How many bytes before it are not shown. */
+	skipped_bytes?: number | undefined;
+	/** The cursor after it. */
+	next: number;
+	/** base64, if the call had this option. */
+	encoding?: string | undefined;
+	/** The observation of run_command, once it has ended. */
+	end?: Record<string, unknown> | undefined;
+	/** How many bytes were written. */
+	taken: number;
+	/** Whether it takes no more input. */
+	input_closed: boolean;
+}
+
+/** A command in the background that has ended. */
+export interface StopCommandOutput {
+	name: string | null;
+	session: string;
+	/** starting, running, ending or ended. */
+	state: string;
+	age_ms: number;
+	/** The TCP ports at which it listens. */
+	ports?: Array<number> | undefined;
+	/** What it has written since it was read last. */
+	output: string;
+	/** Its length before anything is left out. */
+	output_bytes: number;
+	/** Whether its middle is left out. */
+	truncated: boolean;
+	/** How many bytes before it were not kept. */
+	lost_bytes: number;
+	/** How many bytes before it are not shown. */
+	skipped_bytes?: number | undefined;
+	/** The cursor after it. */
+	next: number;
+	/** base64, if the call had this option. */
+	encoding?: string | undefined;
+	/** The observation of run_command, once it has ended. */
+	end?: Record<string, unknown> | undefined;
+}
+
+/** A command in the background. */
+export interface BackgroundCommand {
+	name: string | null;
+	session: string;
+	/** starting, running, ending or ended. */
+	state: string;
+	age_ms: number;
+	/** The TCP ports at which it listens. */
+	ports?: Array<number> | undefined;
+	command: string;
+	/** Output that no tool has shown. */
+	unread_bytes: number;
+}
+
+/** The commands in the background of a workspace. */
+export interface ListCommandsOutput {
+	commands: Array<BackgroundCommand>;
+	count: number;
 }
 
 /** A line that matches. */
@@ -805,10 +914,50 @@ export abstract class Methods {
 	/**
 	 * Runs a command with /bin/sh -c in the root of the workspace.
 	 * @param params.timeout_ms A timeout in milliseconds; default 30000.
+	 * @param params.background Let it run on as a session; default false.
+	 * @param params.name Its name in the background.
 	 */
-	async runCommand(params: { command: string; timeout_ms?: number | undefined },
+	async runCommand(params: { command: string; timeout_ms?: number | undefined; background?: boolean | undefined; name?: string | undefined },
 		settings: ToolCallSettings = {}): Promise<RunCommandOutput> {
 		return (await this.tool("run_command", params, settings)) as RunCommandOutput;
+	}
+
+	/**
+	 * Reads what a command in the background has written since it was read last.
+	 * @param params.name The name of the command, or the id of its session.
+	 * @param params.wait_for A text to wait for.
+	 * @param params.wait_ms How many milliseconds to wait at most; default 10000.
+	 * @param params.after A cursor to read from.
+	 */
+	async readOutput(params: { name: string; wait_for?: string | undefined; wait_ms?: number | undefined; after?: number | undefined },
+		settings: ToolCallSettings = {}): Promise<ReadOutputOutput> {
+		return (await this.tool("read_output", params, settings)) as ReadOutputOutput;
+	}
+
+	/**
+	 * Writes to the input of a command in the background.
+	 * @param params.name The name of the command, or the id of its session.
+	 * @param params.newline Add a newline; default true.
+	 * @param params.eof Close the input after it; default false.
+	 */
+	async sendInput(params: { name: string; input: string; newline?: boolean | undefined; eof?: boolean | undefined },
+		settings: ToolCallSettings = {}): Promise<SendInputOutput> {
+		return (await this.tool("send_input", params, settings)) as SendInputOutput;
+	}
+
+	/**
+	 * Ends a command in the background and all that it started.
+	 * @param params.name The name of the command, or the id of its session.
+	 */
+	async stopCommand(params: { name: string },
+		settings: ToolCallSettings = {}): Promise<StopCommandOutput> {
+		return (await this.tool("stop_command", params, settings)) as StopCommandOutput;
+	}
+
+	/** Lists the commands in the background of the workspace. */
+	async listCommands(params: {  } = {},
+		settings: ToolCallSettings = {}): Promise<ListCommandsOutput> {
+		return (await this.tool("list_commands", params, settings)) as ListCommandsOutput;
 	}
 
 	/**

@@ -3,10 +3,11 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Encoding, Format, Kind, ListDirectoryOutput,
-                     Observation, ReadFileOutput, RunCommandOutput, SearchFilesOutput, SessionInput, SessionList,
-                     SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession,
-                     ToolList, Workspace, WorkspaceList, WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Encoding, Format, Kind, ListCommandsOutput,
+                     ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput, RunCommandOutput,
+                     SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput, SessionResized,
+                     SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput, ToolList,
+                     Workspace, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -73,14 +74,58 @@ class Methods:
                                                  "pattern": pattern}, workspace, options)
         return result
 
-    def run_command(self, command: str, timeout_ms: Optional[int] = None, *, workspace: Optional[str] = None,
+    def run_command(self, command: str, timeout_ms: Optional[int] = None, background: Optional[bool] = None,
+                    name: Optional[str] = None, *, workspace: Optional[str] = None,
                     options: Optional[CallOptions] = None) -> RunCommandOutput:
         """Runs a command with /bin/sh -c in the root of the workspace.
 
         timeout_ms: A timeout in milliseconds; default 30000.
+        background: Let it run on as a session; default false.
+        name: Its name in the background.
         """
-        result: RunCommandOutput = self._tool("run_command", {"command": command, "timeout_ms": timeout_ms}, workspace,
-                                              options)
+        result: RunCommandOutput = self._tool("run_command", {"command": command, "timeout_ms": timeout_ms,
+                                              "background": background, "name": name}, workspace, options)
+        return result
+
+    def read_output(self, name: str, wait_for: Optional[str] = None, wait_ms: Optional[int] = None,
+                    after: Optional[int] = None, *, workspace: Optional[str] = None,
+                    options: Optional[CallOptions] = None) -> ReadOutputOutput:
+        """Reads what a command in the background has written since it was read last.
+
+        name: The name of the command, or the id of its session.
+        wait_for: A text to wait for.
+        wait_ms: How many milliseconds to wait at most; default 10000.
+        after: A cursor to read from.
+        """
+        result: ReadOutputOutput = self._tool("read_output", {"name": name, "wait_for": wait_for, "wait_ms": wait_ms,
+                                              "after": after}, workspace, options)
+        return result
+
+    def send_input(self, name: str, input: str, newline: Optional[bool] = None, eof: Optional[bool] = None, *,
+                   workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> SendInputOutput:
+        """Writes to the input of a command in the background.
+
+        name: The name of the command, or the id of its session.
+        newline: Add a newline; default true.
+        eof: Close the input after it; default false.
+        """
+        result: SendInputOutput = self._tool("send_input", {"name": name, "input": input, "newline": newline, "eof": eof},
+                                             workspace, options)
+        return result
+
+    def stop_command(self, name: str, *, workspace: Optional[str] = None,
+                     options: Optional[CallOptions] = None) -> StopCommandOutput:
+        """Ends a command in the background and all that it started.
+
+        name: The name of the command, or the id of its session.
+        """
+        result: StopCommandOutput = self._tool("stop_command", {"name": name}, workspace, options)
+        return result
+
+    def list_commands(self, *, workspace: Optional[str] = None,
+                      options: Optional[CallOptions] = None) -> ListCommandsOutput:
+        """Lists the commands in the background of the workspace."""
+        result: ListCommandsOutput = self._tool("list_commands", {}, workspace, options)
         return result
 
     def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,
@@ -270,14 +315,58 @@ class AsyncMethods:
                                                        "pattern": pattern}, workspace, options)
         return result
 
-    async def run_command(self, command: str, timeout_ms: Optional[int] = None, *, workspace: Optional[str] = None,
+    async def run_command(self, command: str, timeout_ms: Optional[int] = None, background: Optional[bool] = None,
+                          name: Optional[str] = None, *, workspace: Optional[str] = None,
                           options: Optional[CallOptions] = None) -> RunCommandOutput:
         """Runs a command with /bin/sh -c in the root of the workspace.
 
         timeout_ms: A timeout in milliseconds; default 30000.
+        background: Let it run on as a session; default false.
+        name: Its name in the background.
         """
-        result: RunCommandOutput = await self._tool("run_command", {"command": command, "timeout_ms": timeout_ms},
-                                                    workspace, options)
+        result: RunCommandOutput = await self._tool("run_command", {"command": command, "timeout_ms": timeout_ms,
+                                                    "background": background, "name": name}, workspace, options)
+        return result
+
+    async def read_output(self, name: str, wait_for: Optional[str] = None, wait_ms: Optional[int] = None,
+                          after: Optional[int] = None, *, workspace: Optional[str] = None,
+                          options: Optional[CallOptions] = None) -> ReadOutputOutput:
+        """Reads what a command in the background has written since it was read last.
+
+        name: The name of the command, or the id of its session.
+        wait_for: A text to wait for.
+        wait_ms: How many milliseconds to wait at most; default 10000.
+        after: A cursor to read from.
+        """
+        result: ReadOutputOutput = await self._tool("read_output", {"name": name, "wait_for": wait_for, "wait_ms": wait_ms,
+                                                    "after": after}, workspace, options)
+        return result
+
+    async def send_input(self, name: str, input: str, newline: Optional[bool] = None, eof: Optional[bool] = None, *,
+                         workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> SendInputOutput:
+        """Writes to the input of a command in the background.
+
+        name: The name of the command, or the id of its session.
+        newline: Add a newline; default true.
+        eof: Close the input after it; default false.
+        """
+        result: SendInputOutput = await self._tool("send_input", {"name": name, "input": input, "newline": newline,
+                                                   "eof": eof}, workspace, options)
+        return result
+
+    async def stop_command(self, name: str, *, workspace: Optional[str] = None,
+                           options: Optional[CallOptions] = None) -> StopCommandOutput:
+        """Ends a command in the background and all that it started.
+
+        name: The name of the command, or the id of its session.
+        """
+        result: StopCommandOutput = await self._tool("stop_command", {"name": name}, workspace, options)
+        return result
+
+    async def list_commands(self, *, workspace: Optional[str] = None,
+                            options: Optional[CallOptions] = None) -> ListCommandsOutput:
+        """Lists the commands in the background of the workspace."""
+        result: ListCommandsOutput = await self._tool("list_commands", {}, workspace, options)
         return result
 
     async def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,

@@ -12,7 +12,7 @@ CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
 READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.list'])
-READ_TOOLS = frozenset(['list_directory', 'read_file', 'search_files'])
+READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
 LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.remove'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
@@ -442,8 +442,134 @@ class RunCommandOutput(_RunCommandOutput, total=False):
     session: str
     #: The cursor after the output so far.
     next: int
+    #: Its name, if it is in the background.
+    name: str
     #: base64, if the call had this option.
     encoding: str
+
+
+class _ReadOutputOutput(TypedDict):
+    name: Optional[str]
+    session: str
+    #: starting, running, ending or ended.
+    state: str
+    age_ms: int
+    #: What it has written since it was read last.
+    output: str
+    #: Its length before anything is left out.
+    output_bytes: int
+    #: Whether its middle is left out.
+    truncated: bool
+    #: How many bytes before it were not kept.
+    lost_bytes: int
+    #: The cursor after it.
+    next: int
+
+
+class ReadOutputOutput(_ReadOutputOutput, total=False):
+    """What a command in the background has written, and its state."""
+
+    #: The TCP ports at which it listens.
+    ports: List[int]
+    #: How many bytes before it are not shown.
+    skipped_bytes: int
+    #: base64, if the call had this option.
+    encoding: str
+    #: The observation of run_command, once it has ended.
+    end: Dict[str, Any]
+    #: Whether the text of wait_for was written.
+    found: bool
+
+
+class _SendInputOutput(TypedDict):
+    name: Optional[str]
+    session: str
+    #: starting, running, ending or ended.
+    state: str
+    age_ms: int
+    #: What it has written since it was read last.
+    output: str
+    #: Its length before anything is left out.
+    output_bytes: int
+    #: Whether its middle is left out.
+    truncated: bool
+    #: How many bytes before it were not kept.
+    lost_bytes: int
+    #: The cursor after it.
+    next: int
+    #: How many bytes were written.
+    taken: int
+    #: Whether it takes no more input.
+    input_closed: bool
+
+
+class SendInputOutput(_SendInputOutput, total=False):
+    """What became of input for a command in the background."""
+
+    #: The TCP ports at which it listens.
+    ports: List[int]
+    #: How many bytes before it are not shown.
+    skipped_bytes: int
+    #: base64, if the call had this option.
+    encoding: str
+    #: The observation of run_command, once it has ended.
+    end: Dict[str, Any]
+
+
+class _StopCommandOutput(TypedDict):
+    name: Optional[str]
+    session: str
+    #: starting, running, ending or ended.
+    state: str
+    age_ms: int
+    #: What it has written since it was read last.
+    output: str
+    #: Its length before anything is left out.
+    output_bytes: int
+    #: Whether its middle is left out.
+    truncated: bool
+    #: How many bytes before it were not kept.
+    lost_bytes: int
+    #: The cursor after it.
+    next: int
+
+
+class StopCommandOutput(_StopCommandOutput, total=False):
+    """A command in the background that has ended."""
+
+    #: The TCP ports at which it listens.
+    ports: List[int]
+    #: How many bytes before it are not shown.
+    skipped_bytes: int
+    #: base64, if the call had this option.
+    encoding: str
+    #: The observation of run_command, once it has ended.
+    end: Dict[str, Any]
+
+
+class _BackgroundCommand(TypedDict):
+    name: Optional[str]
+    session: str
+    #: starting, running, ending or ended.
+    state: str
+    age_ms: int
+    command: str
+    #: Output that no tool has shown.
+    unread_bytes: int
+
+
+class BackgroundCommand(_BackgroundCommand, total=False):
+    """A command in the background."""
+
+    #: The TCP ports at which it listens.
+    ports: List[int]
+
+
+class ListCommandsOutput(TypedDict):
+    """The commands in the background of a workspace."""
+
+    commands: List[BackgroundCommand]
+    count: int
 
 
 class _Match(TypedDict):
@@ -788,17 +914,17 @@ class CallOptions(TypedDict, total=False):
     reply: Reply
 
 
-__all__ = ["AmbiguousMatch", "ApplyPatchOutput", "Busy", "CallOptions", "CancelResult", "Cancelled",
-           "CommandBlocked", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry",
-           "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home",
-           "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind",
-           "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "NameTooLong",
-           "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound",
-           "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
-           "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "Reply",
-           "RunCommandOutput", "SearchFilesOutput", "SessionChunk", "SessionInput", "SessionList",
-           "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
-           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "Stream",
-           "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage",
-           "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound",
-           "WriteFileOutput"]
+__all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
+           "Cancelled", "CommandBlocked", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy",
+           "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden",
+           "Format", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict",
+           "Kind", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match",
+           "MemoryLimit", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
+           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
+           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
+           "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
+           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
+           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
+           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
+           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
+           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

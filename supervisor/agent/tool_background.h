@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The tools that act on commands in the background: read_output, send_input, stop_command and
+ * list_commands. They are tool calls in what a client sees, and sessions in what they do: no
+ * process of the workspace is asked. A call reaches the sessions of its own workspace only.
+ */
+
+struct background;
+struct call_refusal;
+struct call_request;
+struct jsonrpc_request;
+struct session;
+struct session_reply;
+struct workspace;
+
+/**
+ * Answers @request, now or later, with what @call_request, a call of such a tool in @workspace,
+ * asks for. Takes @call_request and @reply.
+ */
+void tool_background_begin(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request,
+	struct session_reply *reply);
+
+/** Adds to the notes of a refused call of such a tool, whose name is missing, what runs. */
+void tool_background_note(const struct workspace *workspace, struct call_refusal *refusal);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the tools that act on commands in the background answer: members of the observation's
+ * output, and the same as text for a model. Runs in cloisterd. Output is hostile bytes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct background;
+struct evbuffer;
+struct session;
+struct workspace;
+
+enum background_search { BACKGROUND_NOT_SOUGHT, BACKGROUND_FOUND, BACKGROUND_NOT_FOUND };
+
+/* What a tool has done. */
+struct background_did {
+	const struct workspace *workspace; /* while the tool begins */
+	uint64_t from;                     /* cursor of the output that is shown */
+	enum background_search found;      /* the text that it waited for */
+	bool input;                        /* it sent input, and the rest holds */
+	bool refused;                      /* the command takes none any more */
+	bool input_over;
+	size_t taken, left; /* bytes of input */
+};
+
+/* How much of the output the reader is shown. */
+struct background_view {
+	uint64_t from;
+	uint64_t bytes;
+	bool cut; /* the beginning and the end of what is longer; otherwise the beginning */
+	bool base64;
+};
+
+/* Where it is written. */
+struct background_text {
+	struct evbuffer *items; /* JSON: the members of the output */
+	struct evbuffer *text;  /* NULL: no model reads it */
+	bool failed;            /* memory is out */
+};
+
+/**
+ * Writes the state of @background, its output and what was done, and notes that this output has
+ * been shown. Returns false if memory is out.
+ */
+bool background_text_state(struct background *background, const struct background_view *view,
+	const struct background_did *did, struct background_text *out);
+
+/** Writes which commands are in the background of @workspace. Returns false if memory is out. */
+bool background_text_list(const struct session *session, const struct workspace *workspace,
+	struct background_text *out);
