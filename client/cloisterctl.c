@@ -58,6 +58,11 @@ static const struct option_row health_options[] = {
 	{0},
 };
 
+static const struct option_row drain_options[] = {
+	{"moved-to", "NODE", 'M', "tell clients to go on at this host (MOVED)"},
+	{0},
+};
+
 static const struct option_row metrics_options[] = {
 	{"format", "FORMAT", 'm', "openmetrics, the default, or prometheus"},
 	{0},
@@ -89,7 +94,7 @@ static const struct subcommand {
 		"End a call or a session, or all of a workspace.",
 		"cloisterctl kill build", target_options}, print_killed, OPERAND_TARGET},
 	{{"drain", NULL, "Refuse new calls; calls in flight continue.",
-		"cloisterctl drain", NULL}, print_draining, OPERAND_NONE},
+		"cloisterctl drain --moved-to node-b", drain_options}, print_draining, OPERAND_NONE},
 	{{"resume", NULL, "Accept new calls again.",
 		"cloisterctl resume", NULL}, print_draining, OPERAND_NONE},
 	{{"selftest", NULL, "Attack the confinement from a test workspace; a failed probe: exit 1.",
@@ -122,7 +127,7 @@ static const struct option_row global_options[] = {
 
 struct wish {
 	const struct subcommand *subcommand;
-	const char *socket_path, *tenant, *target, *contains, *format;
+	const char *socket_path, *tenant, *target, *contains, *format, *moved_to;
 	bool json, help, verbose, follow, agent_check, ignore_full;
 };
 
@@ -216,6 +221,8 @@ static struct json_object *params_of(const struct wish *wish)
 {
 	struct json_object *params = json_object_new_object();
 
+	if (wish->moved_to)
+		json_put(params, "moved_to", json_object_new_string(wish->moved_to));
 	if (wish->format)
 		json_put(params, "format", json_object_new_string(wish->format));
 	/* A tenant without a workspace. events has no such member: print_denial_event() chooses. */
@@ -381,6 +388,8 @@ static int take_option(int letter, void *context)
 		wish->tenant = optarg;
 	else if (letter == 'c')
 		wish->contains = optarg;
+	else if (letter == 'M')
+		wish->moved_to = optarg;
 	else if (letter == 'm')
 		wish->format = optarg;
 	else if (letter == 'f')
@@ -457,6 +466,7 @@ static bool has_strange_option(const struct wish *wish)
 		{wish->follow, denials_options, "only denials takes --follow"},
 		{wish->verbose, selftest_options, "only selftest takes --verbose"},
 		{wish->format, metrics_options, "only metrics takes --format"},
+		{wish->moved_to, drain_options, "only drain takes --moved-to"},
 		{wish->agent_check, health_options, "only health takes --agent-check"},
 		{wish->ignore_full, health_options, "only health takes --ignore-full"},
 	};
@@ -519,7 +529,7 @@ int main(int argc, char **argv)
 {
 	static const struct option_set options = {.program = &program,
 		.more = {target_options, denials_options, audit_options, selftest_options,
-			health_options, metrics_options},
+			health_options, metrics_options, drain_options},
 		.short_options = "vf"};
 	struct wish wish = {0};
 	int status, r;

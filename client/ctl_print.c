@@ -183,6 +183,8 @@ void print_status(struct json_object *result)
 	print_unenforced(member(result, "enforcement"));
 	print_text("version      ", result, "version");
 	print_text("state        ", result, "state");
+	if (member(result, "moved_to"))
+		print_text("moves to     ", result, "moved_to");
 	print_text("your role    ", result, "role");
 	printf("up           %s\n",
 		ctl_duration(number(result, "uptime_ms"), buffer, sizeof(buffer)));
@@ -330,7 +332,11 @@ void print_killed(struct json_object *result)
 
 void print_draining(struct json_object *result)
 {
-	if (json_object_get_boolean(member(result, "draining")))
+	if (member(result, "moved_to"))
+		printf("work moves to %s; %lld calls are in flight\n",
+			json_object_get_string(member(result, "moved_to")),
+			number(result, "calls"));
+	else if (json_object_get_boolean(member(result, "draining")))
 		printf("new calls are refused; %lld are in flight\n", number(result, "calls"));
 	else
 		printf("new calls are accepted; %lld are in flight\n", number(result, "calls"));

@@ -80,6 +80,8 @@ static const struct {
 	[TOOL_SESSION_NOT_FOUND] = {"SESSION_NOT_FOUND",
 		"There is no such session, or it ended long ago; session.list names those there "
 		"are"},
+	[TOOL_MOVED] = {"MOVED",
+		"The work of this host goes on at another; open the workspace there"},
 	[TOOL_OUTCOME_UNKNOWN] = {"OUTCOME_UNKNOWN",
 		"The result of this call is lost and it may have had effects; look, then use a new "
 		"key"},

@@ -299,6 +299,8 @@
 	20000                      /* without an answer, the state's file system counts as hung */
 #define LIMIT_HEADROOM_END_MS 1000 /* for the thread to end; it may hang in the file system */
 
+#define LIMIT_NODE_NAME_BYTES 253 /* of a host that work moves to, as in DNS */
+
 /* Sessions: commands that belong to a workspace (supervisor/background/). */
 #define LIMIT_SESSIONS              512         /* running ones, of all tenants */
 #define LIMIT_SESSIONS_BYTES        (256 * MIB) /* output that may be kept, of all tenants */

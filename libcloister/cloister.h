@@ -63,7 +63,8 @@ enum cloister_error {
 	CLOISTER_ERROR_STALE_FILE,
 	CLOISTER_ERROR_KEY_CONFLICT,
 	CLOISTER_ERROR_OUTCOME_UNKNOWN,
-	CLOISTER_ERROR_SESSION_NOT_FOUND
+	CLOISTER_ERROR_SESSION_NOT_FOUND,
+	CLOISTER_ERROR_MOVED
 };
 
 /* Codes that cloister_json_error() returns, JSON-RPC 2.0 section 5.1. */
@@ -310,6 +311,16 @@ const char *cloister_error_name(const struct cloister_message *message);
  * error. The sentence may quote text from hostile files or commands.
  */
 const char *cloister_error_message(const struct cloister_message *message);
+
+/**
+ * Returns the name of the host where the work goes on, if the request was refused with MOVED: as an
+ * administrator gave it, borrowed from @message. Nothing was begun, so the program may connect
+ * there, open the workspace again and repeat the request. Unless @ret_exists is NULL, it says
+ * whether the workspace exists at the host that refused, with its files: then open it at the other
+ * with "create":false, since it would be empty if it had not been moved. Returns NULL for all other
+ * messages.
+ */
+const char *cloister_moved_to(const struct cloister_message *message, bool *ret_exists);
 
 /**
  * Returns the JSON-RPC error number if the request failed (enum cloister_json_error), otherwise 0.

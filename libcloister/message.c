@@ -51,6 +51,7 @@ static const struct {
 	{"KEY_CONFLICT", CLOISTER_ERROR_KEY_CONFLICT},
 	{"OUTCOME_UNKNOWN", CLOISTER_ERROR_OUTCOME_UNKNOWN},
 	{"SESSION_NOT_FOUND", CLOISTER_ERROR_SESSION_NOT_FOUND},
+	{"MOVED", CLOISTER_ERROR_MOVED},
 };
 
 struct cloister_message *message_new(
@@ -125,6 +126,20 @@ const char *cloister_error_message(const struct cloister_message *message)
 	text = cloister_get_string(
 		message, message->is_error ? "/message" : "/error/message", NULL);
 	return text ? text : "the service does not say why";
+}
+
+const char *cloister_moved_to(const struct cloister_message *message, bool *ret_exists)
+{
+	const char *node = NULL;
+	bool exists = false;
+
+	if (cloister_error(message) == CLOISTER_ERROR_MOVED)
+		node = cloister_get_string(message, "/data/node", NULL);
+	if (node && ret_exists) {
+		(void)cloister_get_bool(message, "/data/exists", &exists);
+		*ret_exists = exists;
+	}
+	return node;
 }
 
 int cloister_json_error(const struct cloister_message *message)

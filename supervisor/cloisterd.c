@@ -359,6 +359,7 @@ static void stop(struct daemon *daemon)
 	pipe_stock_free(daemon->service.pipes);
 	config_reload_free(daemon->config_reload);
 	keys_free(daemon->service.keys);
+	free(daemon->service.moved_to);
 	audit_free(daemon->service.audit);
 	headroom_free(daemon->service.headroom);
 	notify_close();

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background_tell.h"
@@ -221,6 +222,8 @@ static void refuse_start(struct session *session, const struct jsonrpc_request *
 		params ? "INVALID_PARAMS" : tool_error_name(why->error), message);
 	if (why->error == TOOL_BUSY)
 		session_answer_busy(session, request->id_text, message);
+	else if (why->error == TOOL_MOVED)
+		session_answer_moved(session, request->id_text, why);
 	else
 		session_answer_error(session, request->id_text,
 			params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, message,
@@ -228,12 +231,12 @@ static void refuse_start(struct session *session, const struct jsonrpc_request *
 }
 
 /* Whether a session, which is fine in itself, is refused now. */
-static enum tool_error refused_now(const struct session *session, const struct workspace *workspace,
+static enum tool_error refused_now(const struct session *session, struct workspace *workspace,
 	const struct start *start, struct refusal *ret)
 {
 	struct service *service = session->service;
 	const char *unheard = audit_forbids(service->audit);
-	enum tool_error error = service_refusal(service, ret);
+	enum tool_error error = agent_refusal(session, workspace, ret);
 
 	if (error == TOOL_OK && unheard)
 		error = refusal_set(ret, TOOL_BUSY, unheard);

@@ -9,6 +9,7 @@
 
 #include "common/config/config_type.h"
 #include "common/limits.h"
+#include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background.h"
@@ -34,7 +35,7 @@ static enum tool_error refuses(struct session *session, struct workspace *worksp
 	enum listens *ret_where, struct refusal *ret)
 {
 	const char *unheard = audit_forbids(session->service->audit);
-	enum tool_error error = service_refusal(session->service, ret);
+	enum tool_error error = agent_refusal(session, workspace, ret);
 	const struct tenant *tenant;
 
 	if (error != TOOL_OK)
@@ -95,6 +96,8 @@ static void act(struct session *session, const struct jsonrpc_request *request,
 			refusal_text(&refusal));
 		if (error == TOOL_BUSY)
 			session_answer_busy(session, request->id_text, refusal_text(&refusal));
+		else if (error == TOOL_MOVED)
+			session_answer_moved(session, request->id_text, &refusal);
 		else
 			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
 				refusal_text(&refusal), tool_error_name(error));

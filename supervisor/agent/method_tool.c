@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/conditions.h"
@@ -282,6 +283,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 		.error = refusal->why.error,
 		.message = text_from(refusal_text(&refusal->why)),
 		.retry_after_ms = refusal->why.retry_after_ms,
+		.node = refusal->why.node,
 		.notes = &refusal->notes,
 	};
 
@@ -304,6 +306,8 @@ void tool_call_refuse(struct session *session, const struct jsonrpc_request *req
 	else if (refusal->why.error == TOOL_OK)
 		session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS,
 			refusal->why.message ? refusal->why.message : "Out of memory", NULL);
+	else if (refusal->why.error == TOOL_MOVED && reply->form->program_moves)
+		session_answer_moved(session, request->id_text, &refusal->why);
 	else
 		answer_refused(session, request, reply, refusal);
 	call_refusal_done(refusal);
@@ -342,6 +346,7 @@ static const struct reply_form observation_form = {
 	.output = tool_output_send,
 	.output_over = tool_output_flush,
 	.no_workspace = no_workspace,
+	.program_moves = true,
 };
 
 static const struct reply_form message_form = {
@@ -351,6 +356,7 @@ static const struct reply_form message_form = {
 	.no_workspace = no_workspace,
 	.done = message_done,
 	.reader = READER_MODEL,
+	.program_moves = true,
 };
 
 /* Finds and holds the workspace that the call names, or the default one. */
@@ -441,11 +447,11 @@ static void start(struct session *session, struct jsonrpc_request *request,
 }
 
 /* Whether the call, which is fine in itself, is refused now. */
-static bool is_refused(
-	struct session *session, const struct call_request *request, struct call_refusal *refusal)
+static bool is_refused(struct session *session, struct workspace *workspace,
+	const struct call_request *request, struct call_refusal *refusal)
 {
 	const char *unheard = audit_forbids(session->service->audit);
-	enum tool_error error = service_refusal(session->service, &refusal->why);
+	enum tool_error error = agent_refusal(session, workspace, &refusal->why);
 
 	if (error == TOOL_OK && unheard)
 		error = refusal_set(&refusal->why, TOOL_BUSY, unheard);
@@ -556,7 +562,7 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 		tool_background_begin(session, request, workspace, &call_request, reply);
 		goto done;
 	}
-	refused = is_refused(session, &call_request, &refusal);
+	refused = is_refused(session, workspace, &call_request, &refusal);
 	if (!refused && !take_key(session, request, workspace, &call_request, reply, &refusal))
 		goto done; /* it has been answered */
 	if (refused || tool_yield_refuses(session, workspace, &call_request, &refusal)) {

@@ -7,6 +7,7 @@
 #include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/isolation.h"
 #include "supervisor/audit/audit.h"
@@ -46,6 +47,10 @@ static void answer_refusal(
 		return;
 	if (refusal->error == TOOL_BUSY) {
 		session_answer_busy(session, id_text, refusal_text(refusal));
+		return;
+	}
+	if (refusal->error == TOOL_MOVED) {
+		session_answer_moved(session, id_text, refusal);
 		return;
 	}
 	session_answer_error(session, id_text,
@@ -202,6 +207,17 @@ static enum tool_error narrow(
 		"its other users have closed it");
 }
 
+/* Releases a workspace that is to be opened at another host. */
+static enum tool_error leave_moved(
+	const struct session *session, struct workspace **workspace, struct refusal *ret_refusal)
+{
+	enum tool_error error = agent_moved(session, *workspace, ret_refusal);
+
+	if (error != TOOL_OK)
+		workspace_release(TAKE_PTR(*workspace));
+	return error;
+}
+
 /*
  * The second half of opening a directory, when the look-up has ended. The configuration may have
  * changed since the first half.
@@ -224,6 +240,8 @@ static void on_looked_up(
 		error = workspaces_get_directory(session->service->workspaces, tenant, root,
 			pending->kind, &workspace, &refusal);
 	}
+	if (!not_found && error == TOOL_OK)
+		error = leave_moved(session, &workspace, &refusal);
 	if (!not_found && error == TOOL_OK)
 		error = narrow(&workspace, pending->allow, &refusal);
 	if (!not_found && error == TOOL_OK) {
@@ -283,6 +301,17 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 	return TOOL_OK;
 }
 
+/* Whether the parameter "moving" is absent, true or false; it holds for the connection. */
+static bool read_moving(struct session *session, struct json_object *params)
+{
+	struct json_object *moving = NULL;
+
+	if (!json_object_object_get_ex(params, "moving", &moving))
+		return true;
+	session->moving = json_object_get_boolean(moving);
+	return json_object_is_type(moving, json_type_boolean);
+}
+
 /* Whether the parameter "create" is absent, true or false; it goes with a name only. */
 static bool read_create(struct json_object *params, struct wanted *ret)
 {
@@ -312,6 +341,9 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	if (!read_create(params, ret))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"create must be true or false, and can be given only with workspace");
+	if (!read_moving(session, params))
+		return refusal_set(
+			ret_refusal, TOOL_INVALID_ARGUMENTS, "moving must be true or false");
 	ret->tenant = session_tenant(session, tenant_name);
 	if (!ret->tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
@@ -348,6 +380,20 @@ static bool take_protocol(struct session *session, struct json_object *params)
 	return true;
 }
 
+/* Finds the managed workspace, or makes it; none is made while work moves to another host. */
+static enum tool_error get_managed(const struct session *session, const struct wanted *wanted,
+	struct workspace **ret, struct refusal *ret_refusal)
+{
+	bool moves = agent_moved(session, NULL, ret_refusal) != TOOL_OK;
+	enum tool_error error = workspaces_get_managed(session->service->workspaces, wanted->tenant,
+		wanted->name, wanted->create && !moves, ret, ret_refusal);
+
+	if (error == TOOL_OK)
+		return leave_moved(session, ret, ret_refusal);
+	return moves && error == TOOL_WORKSPACE_NOT_FOUND ? agent_moved(session, NULL, ret_refusal)
+							  : error;
+}
+
 /*
  * Returns TOOL_OK if the request will be answered later; otherwise it has taken nothing of
  * @request.
@@ -367,8 +413,7 @@ static enum tool_error begin_open(
 		return error;
 	if (wanted.root.data)
 		return look_up(session, request, &wanted, ret_refusal);
-	error = workspaces_get_managed(session->service->workspaces, wanted.tenant, wanted.name,
-		wanted.create, &workspace, ret_refusal);
+	error = get_managed(session, &wanted, &workspace, ret_refusal);
 	if (error == TOOL_OK)
 		error = narrow(&workspace, wanted.allow, ret_refusal);
 	if (error == TOOL_OK)

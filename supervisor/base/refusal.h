@@ -9,6 +9,7 @@
 
 #include "common/errors.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct refusal {
@@ -16,6 +17,8 @@ struct refusal {
 	const char *sentence;   /* static; NULL: the error code's own sentence */
 	char *message;          /* malloc'ed; used in place of the sentence, unless it is NULL */
 	int64_t retry_after_ms; /* 0: no time is given */
+	const char *node;       /* with MOVED: the host to go to, the service's; otherwise NULL */
+	bool exists;            /* with MOVED: the workspace is here, with its files */
 };
 
 /**

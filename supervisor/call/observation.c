@@ -415,6 +415,8 @@ static void write_error(struct json_text *json, const struct observation *observ
 	put_string(json, "message", observation_message(observation));
 	if (observation->retry_after_ms > 0)
 		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
+	if (observation->node)
+		put_string(json, "node", text_from(observation->node));
 	if (observation->data && evbuffer_get_length(observation->data) > 0) {
 		json_text_key(json, "data");
 		json_text_take(json, observation->data);

@@ -61,7 +61,7 @@ enum tool_error service_refusal(const struct service *service, struct refusal *r
 {
 	if (service->shutting_down)
 		return refusal_set(ret_refusal, TOOL_SHUTTING_DOWN, "The service is shutting down");
-	if (service->draining)
+	if (service->draining && !service->moved_to)
 		return refusal_set(ret_refusal, TOOL_SHUTTING_DOWN,
 			"An administrator has stopped the service from taking new calls; try again "
 			"later");

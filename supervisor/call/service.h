@@ -58,6 +58,12 @@ struct service {
 	bool shutting_down;   /* no new calls begin */
 	bool draining;        /* no new calls begin until an administrator resumes */
 	/*
+	 * While it drains: the name of the host where the work goes on, from an administrator. Then
+	 * a workspace that has a call goes on here until it has none. NULL: no work begins.
+	 */
+	char *moved_to;
+	uint64_t moves; /* how often an administrator has given one */
+	/*
 	 * Whether a required self-test refuses all calls. Returns like service_refusal(). NULL:
 	 * there is no self-test.
 	 */
@@ -70,7 +76,10 @@ struct service {
 	void (*idle)(struct service *service);
 };
 
-/** Whether nothing new is begun: TOOL_OK, or the code of @ret_refusal. */
+/**
+ * Whether nothing new is begun: TOOL_OK, or the code of @ret_refusal. Where work moves to another
+ * host, that depends on the workspace: agent/agent_moved.h.
+ */
 enum tool_error service_refusal(const struct service *service, struct refusal *ret_refusal);
 
 /**

@@ -3,6 +3,7 @@
 #include "supervisor/control/control_act.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/call_info.h"
@@ -78,25 +79,49 @@ static void count_call(void *context, struct call *call)
 	*(int64_t *)context += !info.session;
 }
 
-static void set_draining(
-	struct session *session, const struct jsonrpc_request *request, bool draining)
+#define NODE_SENTENCE                                                                          \
+	"moved_to must be the name of a host as clients know it: 1 to 253 visible characters " \
+	"of ASCII, without quotes, backslashes and blanks"
+
+/* Clients, logs and terminals are shown the name as it is. */
+static bool is_node(struct text name)
 {
+	for (size_t i = 0; i < name.len; i++)
+		if (name.data[i] <= ' ' || name.data[i] > '~' || name.data[i] == '"' ||
+			name.data[i] == '\\')
+			return false;
+	return name.len > 0 && name.len <= LIMIT_NODE_NAME_BYTES;
+}
+
+/* Takes @moved_to, the host where the work goes on; NULL: at none. */
+static void set_draining(struct session *session, const struct jsonrpc_request *request,
+	bool draining, char *moved_to)
+{
+	struct service *service = session->service;
 	struct json_text json;
 	int64_t calls = 0;
 
-	if (session->service->draining != draining)
-		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s",
+	if (service->draining != draining || moved_to)
+		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s%s",
 			(unsigned)session->peer.uid,
-			draining ? "new calls are refused" : "new calls are accepted again");
-	session->service->draining = draining;
-	audit_act(session->service->audit, &session->peer, draining ? "drain" : "resume",
-		(struct text){NULL, 0}, "done");
+			moved_to   ? "work goes on at "
+			: draining ? "new calls are refused"
+				   : "new calls are accepted again",
+			moved_to ? moved_to : "");
+	service->draining = draining;
+	free(service->moved_to);
+	service->moved_to = moved_to;
+	service->moves += moved_to != NULL;
+	audit_act(service->audit, &session->peer, draining ? "drain" : "resume",
+		moved_to ? text_from(moved_to) : (struct text){NULL, 0}, "done");
 	if (request->notification)
 		return;
 	call_foreach(count_call, &calls);
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_bool(&json, "draining", draining);
+	if (moved_to)
+		json_text_put(&json, "moved_to", moved_to);
 	json_text_put_number(&json, "calls", calls);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
@@ -104,12 +129,24 @@ static void set_draining(
 
 void control_drain(struct session *session, struct jsonrpc_request *request)
 {
-	set_draining(session, request, true);
+	char *moved_to = NULL;
+	struct text node;
+
+	if (!session_string_param(request->params, "moved_to", &node) ||
+		(node.data && !is_node(node))) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS, NODE_SENTENCE);
+		return;
+	}
+	if (node.data && !(moved_to = strndup(node.data, node.len))) {
+		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		return;
+	}
+	set_draining(session, request, true, moved_to);
 }
 
 void control_resume(struct session *session, struct jsonrpc_request *request)
 {
-	set_draining(session, request, false);
+	set_draining(session, request, false, NULL);
 }
 
 void control_reload(struct session *session, struct jsonrpc_request *request)

@@ -70,7 +70,7 @@ static const struct endpoint_method methods[] = {
 	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"kill", control_kill, {"call", "session", "workspace", "tenant"},
 		.role = CONTROL_ROLE_ADMIN},
-	{"drain", control_drain, {NULL}, .role = CONTROL_ROLE_ADMIN},
+	{"drain", control_drain, {"moved_to"}, .role = CONTROL_ROLE_ADMIN},
 	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"selftest", control_selftest, {NULL}, .role = CONTROL_ROLE_ADMIN},
 	{"reload", control_reload, {NULL}, .role = CONTROL_ROLE_ADMIN, .own_user = true},

@@ -294,6 +294,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	workspaces_foreach(service->workspaces, count_workspace, &look);
 	json_text_put(&look.json, "version", CLOISTER_VERSION);
 	json_text_put(&look.json, "state", state_of(service));
+	json_text_put(&look.json, "moved_to", service->moved_to);
 	json_text_put(
 		&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
 	json_text_put_number(&look.json, "uptime_ms", uptime_ms(service));

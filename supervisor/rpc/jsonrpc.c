@@ -312,6 +312,21 @@ int jsonrpc_error(struct evbuffer *out, const char *id_text, enum jsonrpc_code c
 	return jsonrpc_error_end(&json);
 }
 
+int jsonrpc_moved(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *node, bool exists)
+{
+	struct json_text json = json_text(out);
+
+	jsonrpc_error_begin(&json, id_text, code, message);
+	json_text_key(&json, "data");
+	json_text_object_begin(&json);
+	json_text_put(&json, "code", "MOVED");
+	json_text_put(&json, "node", node);
+	json_text_put_bool(&json, "exists", exists);
+	json_text_object_end(&json);
+	return jsonrpc_error_end(&json);
+}
+
 int jsonrpc_busy(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
 	const char *message, int64_t retry_after_ms)
 {

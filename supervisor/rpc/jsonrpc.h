@@ -118,6 +118,10 @@ int jsonrpc_error_end(struct json_text *json);
 int jsonrpc_busy(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
 	const char *message, int64_t retry_after_ms);
 
+/** Writes a complete error answer MOVED: to @node, and whether the workspace @exists here. */
+int jsonrpc_moved(struct evbuffer *out, const char *id_text, enum jsonrpc_code code,
+	const char *message, const char *node, bool exists);
+
 /**
  * Writes a complete error answer. @data_code becomes data.code unless it is NULL. Returns like
  * jsonrpc_end().

@@ -290,6 +290,15 @@ void session_answer_busy(struct session *session, const char *id_text, const cha
 	session->connection.wrote(session->connection.context);
 }
 
+void session_answer_moved(
+	struct session *session, const char *id_text, const struct refusal *refusal)
+{
+	(void)jsonrpc_moved(session->connection.output, answer_id(session, id_text),
+		answer_code(session, JSONRPC_SERVER_ERROR), refusal_text(refusal), refusal->node,
+		refusal->exists);
+	session->connection.wrote(session->connection.context);
+}
+
 struct workspace *session_find_workspace(
 	struct session *session, struct text name, struct text tenant)
 {

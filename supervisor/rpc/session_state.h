@@ -76,6 +76,7 @@ struct reply_form {
 		const struct session_reply *reply, struct json_object *params, bool named);
 	void (*done)(struct session_reply *reply); /* frees what it holds; may be NULL */
 	enum reader reader;
+	bool program_moves; /* MOVED is for the program: an error of the request, no observation */
 };
 
 struct session_reply {
@@ -104,6 +105,7 @@ struct session {
 	struct service *service;
 	const struct endpoint *endpoint;
 	bool admitted;
+	bool moving; /* its client moves workspaces, which are not moved for it (service_moved()) */
 	enum control_role role;          /* at the control socket */
 	struct control_watcher *watcher; /* NULL: it has not asked for events */
 	struct session_connection connection;
@@ -141,6 +143,9 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 	const char *message, const char *data_code);
 /* Answers that memory or descriptors ran out for a moment. */
 void session_answer_busy(struct session *session, const char *id_text, const char *message);
+/* Answers that the work goes on at another host: @refusal is of MOVED. */
+void session_answer_moved(
+	struct session *session, const char *id_text, const struct refusal *refusal);
 
 /** Finds out what the client may do at the agent socket now, as struct endpoint's authorize. */
 int session_authorize(struct session *session);

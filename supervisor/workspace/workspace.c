@@ -383,6 +383,16 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 	cell_settle(workspace->cell);
 }
 
+void workspace_set_moved(struct workspace *workspace, uint64_t move)
+{
+	workspace->moved = move;
+}
+
+uint64_t workspace_moved(const struct workspace *workspace)
+{
+	return workspace->moved;
+}
+
 void workspace_set_removing(struct workspace *workspace, bool removing)
 {
 	int fd = workspace->all->managed_fd;

@@ -200,5 +200,10 @@ void workspace_abandon(struct workspace *workspace, const struct workspace_entry
  */
 void workspace_set_removing(struct workspace *workspace, bool removing);
 
+/** Notes, and returns, with which move of the service's work to another host it has moved; 0: none.
+ */
+void workspace_set_moved(struct workspace *workspace, uint64_t move);
+uint64_t workspace_moved(const struct workspace *workspace);
+
 /** Removes the directory of a managed workspace that has been cleared. Returns 0 or -errno. */
 int workspace_remove_directory(const struct workspace *workspace);

@@ -559,6 +559,81 @@ cases.repeatedAfterADeath = async () => {
 	assert.equal(runs_in(place), 1);
 };
 
+/**
+ * Another host, whose work moves to b. It answers the first @opens openings, and the others and all calls with MOVED; with
+ * @loses it ends the connection at a call. Returns the methods that came.
+ */
+async function movedHost(place, { opens = 1, loses = false, exists = true } = {}) {
+	const came = [];
+	const server = net.createServer((client) => {
+		let sent = "";
+		client.on("error", () => client.destroy());
+		client.on("data", (data) => {
+			sent += data;
+			for (let end = sent.indexOf("\n"); end >= 0; end = sent.indexOf("\n")) {
+				const { id, method } = JSON.parse(sent.slice(0, end));
+				sent = sent.slice(end + 1);
+				came.push(method);
+				if (method === "tool.call" && loses)
+					client.destroy();
+				else if (method === "workspace.open" && opens-- > 0)
+					client.write(line({ id, result: { workspace: "w", kind: "managed", root: "/workspace", tenant: "t", key_horizon_ms: 60000 } }));
+				else
+					client.write(line({ id, error: { code: -32000, message: "moved", data: { code: "MOVED", node: "b", exists } } }));
+			}
+		});
+	});
+	server.listen(place);
+	await once(server, "listening");
+	closers.push(() => server.close());
+	return came;
+}
+
+cases.follows = async () => {
+	await startService();
+	const there = connect(), nodes = { b: socketPath };
+	const old = (name, settings) => movedHost(path.join(directory, name), settings);
+	const from = (name, settings = { nodes }) => connect({ path: path.join(directory, name), ...settings });
+	await old("one.sock");
+	const client = from("one.sock");
+	await client.workspace("w");
+	// It is not there yet: an empty workspace would be a lie.
+	const told = await fails(client.runCommand({ command: "true" }), cloister.Moved);
+	assert.deepEqual([told.node, told.exists, told.cause instanceof cloister.WorkspaceNotFound], ["b", true, true]);
+	await there.workspace("w");
+	// The next attempt meets the old host's refusal to open it, and follows.
+	assert.equal((await client.runCommand({ command: "echo there >f; cat f" })).stdout, "there\n");
+	assert.equal((await there.runCommand({ command: "cat f" })).stdout, "there\n");
+	assert.equal((await client.readFile({ path: "f" })).size, 6);
+	// One that opens its workspace only now; a new one is made, one that exists at the old host is not.
+	await old("two.sock", { opens: 0 });
+	await from("two.sock").workspace("w");
+	await fails(from("two.sock").workspace("v"), cloister.WorkspaceNotFound);
+	await old("three.sock", { opens: 0, exists: false });
+	await from("three.sock").workspace("v");
+	// Who knows no way is told.
+	await old("four.sock", { opens: 9 });
+	for (const settings of [{}, { nodes: { c: socketPath } }]) {
+		const lost = from("four.sock", settings);
+		await lost.workspace("w");
+		assert.equal((await fails(lost.runCommand({ command: "true" }), cloister.Moved)).node, "b");
+	}
+};
+
+cases.followsNotTwice = async () => {
+	await startService();
+	const there = connect();
+	await there.workspace("w");
+	for (const options of [{}, { key: "mine" }]) {
+		const place = path.join(directory, `lost${Object.keys(options).length}.sock`);
+		const came = await movedHost(place, { loses: true }), client = connect({ path: place, nodes: { b: socketPath } });
+		await client.workspace("w");
+		await fails(client.call({ tool: "run_command", arguments: { command: RUN }, options }), cloister.ConnectionLost, /may have run/);
+		assert.deepEqual(came, ["workspace.open", "tool.call", "workspace.open"]);
+	}
+	assert.deepEqual((await there.listDirectory({ path: "." })).entries, []);
+};
+
 cases.closed = async () => {
 	const { client, place } = await open(), other = connect();
 	await other.workspace(place);

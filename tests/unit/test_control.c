@@ -147,7 +147,8 @@ static void test_status(void **state)
 	says(&house->agent, OPEN, OPENED);
 	says(&house->agent, HANG("1"), NULL);
 	says(&house->admin, ASK("status", "{}"),
-		ANSWER("{\"version\":\"*\",\"state\":\"serving\",\"role\":\"admin\",\"uptime_ms\":*"
+		ANSWER("{\"version\":\"*\",\"state\":\"serving\",\"moved_to\":null,\"role\":"
+		       "\"admin\",\"uptime_ms\":*"
 		       ","
 		       "\"tenants\":2,\"connections\":1,\"control_connections\":2,\"calls\":1,"
 		       "\"calls_waiting\":0,\"commands_running\":1,\"memory_bound\":*,"
@@ -295,6 +296,24 @@ static void test_drain_and_resume(void **state)
 	says(&house->agent, OPEN, ERROR("0", "-32000", NAMED("SHUTTING_DOWN")));
 	says(&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
 	says(&house->agent, OPEN, OPENED);
+}
+
+/* A call runs in the workspace all the time, so its work goes on here. */
+static void test_drain_to_another_host(void **state)
+{
+	struct house *house = *state;
+
+	says(&house->agent, OPEN, OPENED);
+	says(&house->agent, HANG("1"), NULL);
+	says(&house->admin, ASK("drain", "{\"moved_to\":\"a b\"}"),
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{*\"message\":\"moved_to must be *}}");
+	says(&house->admin, ASK("drain", "{\"moved_to\":\"node-b\"}"),
+		ANSWER("{\"draining\":true,\"moved_to\":\"node-b\",\"calls\":1}"));
+	says(&house->admin, ASK("status", "{}"),
+		ANSWER("{*\"state\":\"draining\",\"moved_to\":\"node-b\",*}"));
+	says(&house->agent, OPEN, OPENED);
+	says(&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
+	says(&house->admin, ASK("status", "{}"), ANSWER("{*\"moved_to\":null,*}"));
 }
 
 static void test_doctor(void **state)
@@ -450,6 +469,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_call_that_is_named, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_kill, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_drain_and_resume, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_drain_to_another_host, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_doctor, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_names_that_two_have, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_metrics, set_up, tear_down),

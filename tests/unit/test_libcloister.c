@@ -309,6 +309,7 @@ static void test_errors_have_types(void **state)
 	struct cloister_message *reply;
 	enum cloister_error last = CLOISTER_ERROR_OTHER;
 	char rest[256];
+	bool exists = false;
 
 	(void)state;
 	reply = reply_to(&s, "\"result\":{\"success\":true,\"error\":null}");
@@ -343,7 +344,22 @@ static void test_errors_have_types(void **state)
 		assert_string_equal(cloister_get_json(reply, "/data/retry_after_ms", false), "70");
 		cloister_message_free(reply);
 	}
-	assert_int_equal(last, CLOISTER_ERROR_SESSION_NOT_FOUND);
+	assert_int_equal(last, CLOISTER_ERROR_MOVED);
+
+	reply = reply_to(&s,
+		"\"error\":{\"code\":-32000,\"message\":\"why\",\"data\":{\"code\":\"MOVED\","
+		"\"node\":\"b\",\"exists\":true}}");
+	assert_string_equal(cloister_moved_to(reply, &exists), "b");
+	assert_true(exists);
+	assert_string_equal(cloister_moved_to(reply, NULL), "b");
+	cloister_message_free(reply);
+	reply = reply_to(&s,
+		"\"error\":{\"code\":-32000,\"message\":\"why\",\"data\":{\"code\":\"BUSY\","
+		"\"node\":\"b\",\"exists\":true}}");
+	exists = false;
+	assert_null(cloister_moved_to(reply, &exists));
+	assert_false(exists);
+	cloister_message_free(reply);
 
 	reply = reply_to(&s, "\"result\":{\"success\":false,\"error\":{\"code\":\"NEW_ONE\"}}");
 	assert_int_equal(cloister_error(reply), CLOISTER_ERROR_OTHER);

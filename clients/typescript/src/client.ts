@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, places, type Place } from "./connection.js";
 import { BadRequest, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
 import {
-	Busy, CALL_MS, LONG_METHODS, Methods, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
+	Busy, CALL_MS, LONG_METHODS, Methods, Moved, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
 	type Encoding, type InputResult, type Observation, type ToolCallSettings, type ToolMessage, type Workspace,
 } from "./generated.js";
 import { isObject, serviceError, type Output, type Pending } from "./wire.js";
@@ -21,6 +21,16 @@ const REPEATS = 3;
 const KEY_WAIT_MS = 10_000;
 /** Keys that the next calls name as no longer needed. */
 const FORGOTTEN_LATER = 64;
+/** From host to host, for one request. */
+const MOVES_IN_A_ROW = 4;
+
+/** A call with a key was lost, and the host that knows the key refuses its workspace. */
+class Elsewhere extends ConnectionLost {
+	constructor() {
+		super("The connection was lost, and the workspace has moved to another host; the call may have run");
+		this.name = "ConnectionLost";
+	}
+}
 
 export interface ClientSettings {
 	/** The agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. */
@@ -38,6 +48,13 @@ export interface ClientSettings {
 	 * Default true. False: only calls with the option key are repeated. A call of start() or startCall() never is.
 	 */
 	keys?: boolean | undefined;
+	/**
+	 * The agent sockets of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
+	 * client goes there, opens its workspaces and repeats the request, if nothing else of it is in flight. A workspace that
+	 * exists at the old host must have been moved before, or the request throws Moved. A call of start() or startCall()
+	 * throws it too, and any call where there are no nodes.
+	 */
+	nodes?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A tool call: either tool and arguments, or a model's tool_call unchanged. */
@@ -135,6 +152,7 @@ class Session {
 	#default = false; // the last of them is the default
 	#closed = false;
 	readonly #own = new Set<Started>(); // calls in flight with a key that the client made
+	#moves = 0; // to other hosts
 	#needless: { workspace: unknown; key: string }[] = [];
 
 	constructor(settings: ClientSettings) {
@@ -176,11 +194,15 @@ class Session {
 		}
 	}
 
-	async #attempt(): Promise<Connection> {
-		const connection = await Connection.open(this.#found ? [this.#found] : places(this.#settings.path));
+	/** @node is the host that the work has moved to, where workspaces must be before they are opened. */
+	async #attempt(node?: Place): Promise<Connection> {
+		const known = node ?? this.#found;
+		const connection = await Connection.open(known ? [known] : places(this.#settings.path));
 		try {
-			for (const opened of this.#workspaces)
-				opened.keys = keepsKeys(await this.answer(this.begin(connection, "workspace.open", opened.params)));
+			for (const opened of this.#workspaces) {
+				const params = node ? existing(opened.params) : opened.params;
+				opened.keys = keepsKeys(await this.answer(this.begin(connection, "workspace.open", params)));
+			}
 			if (this.#closed)
 				throw new Closed("The client is closed; make another one");
 		} catch (error) {
@@ -190,6 +212,34 @@ class Session {
 		this.#found = connection.place;
 		this.#connection = connection;
 		return connection;
+	}
+
+	/**
+	 * Connects to the host that the work has moved to, after as many @moves, and opens the workspaces there. Throws @moved
+	 * where that cannot be done.
+	 */
+	async #follow(moved: Moved, moves: number): Promise<void> {
+		while (this.#connecting)
+			await this.#connecting.catch(() => undefined);
+		if (this.#moves !== moves && !this.#closed)
+			return; // another request has done it
+		const path = moved.node !== undefined && Object.hasOwn(this.#settings.nodes!, moved.node) ? this.#settings.nodes![moved.node] : undefined;
+		const old = this.#connection;
+		// The calls of other workspaces go on at the old host, and would end with the connection.
+		if (path === undefined || this.#closed || (old && !old.wire.ended && old.wire.inFlight > 0))
+			throw moved;
+		this.#connecting = this.#attempt({ path, named: true }).finally(() => {
+			this.#connecting = undefined;
+		});
+		try {
+			await this.#connecting;
+		} catch (error) {
+			moved.cause = error;
+			throw moved;
+		} finally {
+			old?.close("The client follows its workspace to another host");
+		}
+		this.#moves++;
 	}
 
 	close(): void {
@@ -216,10 +266,13 @@ class Session {
 		return Math.min(CALL_MS, ...given) + this.#answerTimeout;
 	}
 
-	async start(method: string, params: object): Promise<Started> {
+	/** @moves: those after which a call with a key was sent first; another host does not know the key. */
+	async start(method: string, params: object, moves?: number): Promise<Started> {
 		if (!isObject(params))
 			throw new BadRequest("params must be an object");
 		const connection = await this.connect();
+		if (moves !== undefined && this.#moves !== moves)
+			throw new Elsewhere();
 		if (method === "tool.call" && params["workspace"] === undefined && this.#workspaces.length > 0 && !this.#default)
 			// After a reconnection another workspace would be the connection's default.
 			throw new WorkspaceNotFound("The default workspace was closed; open one with workspace.open, or name one",
@@ -287,15 +340,38 @@ class Session {
 		}
 	}
 
+	/** Makes a request, and follows its workspace to other hosts. */
 	async request(method: string, params: object, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
+		for (let left = this.#settings.nodes ? MOVES_IN_A_ROW : 0; ; left--) {
+			const moves = this.#moves;
+			try {
+				return await this.#request(method, params, onOutput, signal);
+			} catch (error) {
+				if (!(error instanceof Moved) || left === 0)
+					throw error;
+				await this.#follow(error, moves);
+				if (method === "workspace.open" && error.exists)
+					params = existing(params as Json);
+			}
+		}
+	}
+
+	async #request(method: string, params: object, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
 		signal?.throwIfAborted();
 		if (this.#settings.keys !== false && wantsKey(method, params))
 			return await this.#callWithOwnKey(params as Json, onOutput, signal);
-		for (let left = hasKey(method, params) ? REPEATS : this.#settings.retryReads && reads(method, params) ? 1 : 0; ; left--) {
+		const keyed = hasKey(method, params), moves = this.#moves;
+		let sent = false;
+		for (let left = keyed ? REPEATS : this.#settings.retryReads && reads(method, params) ? 1 : 0; ; left--) {
+			const again = keyed && sent;
 			try {
-				return await this.finish(await this.start(method, params), onOutput, signal);
+				const started = await this.start(method, params, again ? moves : undefined);
+				sent = true;
+				return await this.finish(started, onOutput, signal);
 			} catch (error) {
-				if (!(error instanceof ConnectionLost) || left === 0 || this.#closed)
+				if (again && error instanceof Moved)
+					throw new Elsewhere();
+				if (!(error instanceof ConnectionLost) || error instanceof Elsewhere || left === 0 || this.#closed)
 					throw error;
 			}
 		}
@@ -312,21 +388,26 @@ class Session {
 
 	/** Makes a call that may change something, and repeats it if the connection is lost. */
 	async #callWithOwnKey(params: Json, onOutput?: (piece: Output) => void, signal?: AbortSignal): Promise<unknown> {
-		const key = randomBytes(16).toString("hex"), workspace = params["workspace"];
+		const key = randomBytes(16).toString("hex"), workspace = params["workspace"], moves = this.#moves;
 		for (let left = REPEATS; ; left--) {
-			await this.connect();
+			const again = left < REPEATS;
+			await this.connect().catch((error: unknown) => {
+				throw again && error instanceof Moved ? new Elsewhere() : error;
+			});
 			if (!this.#keepsKeys(workspace)) {
-				if (left < REPEATS)
+				if (again)
 					throw new ConnectionLost("The connection was lost, and the service keeps no keys now; the call may have run");
 				return await this.finish(await this.start("tool.call", params), onOutput, signal);
 			}
-			const started = await this.start("tool.call", this.#withKey(params, key));
+			const started = await this.start("tool.call", this.#withKey(params, key), again ? moves : undefined);
 			this.#own.add(started);
 			try {
 				const result = await this.finish(started, onOutput, signal);
 				this.#needless = [...this.#needless, { workspace, key }].slice(-FORGOTTEN_LATER);
 				return result;
 			} catch (error) {
+				if (again && error instanceof Moved)
+					throw new Elsewhere();
 				if (!(error instanceof ConnectionLost) || left === 0 || this.#closed)
 					throw error;
 			} finally {
@@ -365,7 +446,7 @@ function callParams(call: ToolCall, more: CallOptions = {}): Json {
 export function outputOf(observation: Observation): unknown {
 	const { error, output } = observation;
 	if (error)
-		throw serviceError(error.code, String(error.message), 0, error.retry_after_ms, observation);
+		throw serviceError(error.code, String(error.message), 0, error as unknown as Json, observation);
 	if (!isObject(output))
 		throw new ProtocolError("The service sent an observation with neither an output nor an error");
 	return output;
@@ -388,6 +469,11 @@ function wantsKey(method: string, params: object): boolean {
 	const { options = {} } = params as Json;
 	return method === "tool.call" && !reads(method, params) && isObject(options) && options["keep_output"] !== false &&
 		!["key", "forget_key", "stdin_stream"].some((name) => options[name]);
+}
+
+/** Returns the parameters of workspace.open that make no workspace: an empty one would hide that it was not moved. */
+function existing(params: Json): Json {
+	return params["workspace"] === undefined ? params : { ...params, create: false };
 }
 
 function keepsKeys(opened: unknown): boolean {

@@ -37,6 +37,8 @@ export interface ServiceErrorDetails {
 	code?: string | undefined;
 	jsonError?: number | undefined;
 	retryAfterMs?: number | undefined;
+	node?: string | undefined;
+	exists?: boolean | undefined;
 	observation?: unknown;
 }
 
@@ -48,6 +50,10 @@ export class ServiceError extends CloisterError {
 	readonly jsonError: number;
 	/** With BUSY: in how many milliseconds to try again. */
 	readonly retryAfterMs: number | undefined;
+	/** With MOVED: the host to go to. */
+	readonly node: string | undefined;
+	/** With MOVED: the workspace exists at the host that refused, with its files. */
+	readonly exists: boolean;
 	/** The observation of a tool that failed. It has the output of a command until it was ended. */
 	readonly observation: unknown;
 
@@ -56,6 +62,8 @@ export class ServiceError extends CloisterError {
 		this.code = details.code ?? "";
 		this.jsonError = details.jsonError ?? 0;
 		this.retryAfterMs = details.retryAfterMs;
+		this.node = details.node;
+		this.exists = details.exists ?? false;
 		this.observation = details.observation;
 	}
 }

@@ -61,7 +61,8 @@ export type ErrorCode =
 	| "STALE_FILE"
 	| "KEY_CONFLICT"
 	| "OUTCOME_UNKNOWN"
-	| "SESSION_NOT_FOUND";
+	| "SESSION_NOT_FOUND"
+	| "MOVED";
 
 export type EndedBy =
 	| "exit"
@@ -285,6 +286,10 @@ export class OutcomeUnknown extends ServiceError {
 export class SessionNotFound extends ServiceError {
 }
 
+/** The work of the host goes on at another one, node. Nothing was run. */
+export class Moved extends ServiceError {
+}
+
 /** The class of each code. */
 export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	PATH_OUTSIDE_WORKSPACE: PathOutsideWorkspace,
@@ -322,6 +327,7 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	KEY_CONFLICT: KeyConflict,
 	OUTCOME_UNKNOWN: OutcomeUnknown,
 	SESSION_NOT_FOUND: SessionNotFound,
+	MOVED: Moved,
 };
 
 /** A file, or a range of its lines. A binary file has path, size, binary and type only. */
@@ -979,8 +985,9 @@ export abstract class Methods {
 	 * @param params.tenant The tenant to act for, if there are several.
 	 * @param params.create False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
 	 * @param params.network allow: a list of the only hosts that may be reached, of those that the tenant may.
+	 * @param params.moving The client moves workspaces to another host, and is served while a host's work moves.
 	 */
-	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined; create?: boolean | undefined; network?: Record<string, unknown> | undefined } = {}): Promise<Workspace> {
+	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined; create?: boolean | undefined; network?: Record<string, unknown> | undefined; moving?: boolean | undefined } = {}): Promise<Workspace> {
 		return (await this.native("workspace.open", params)) as Workspace;
 	}
 

@@ -81,11 +81,16 @@ export class Pending {
 	}
 }
 
-export function serviceError(code: unknown, message: string, jsonError: number, retry: unknown, observation?: unknown): ServiceError {
+/** @data is what the service says with the code. */
+export function serviceError(code: unknown, message: string, jsonError: number, data: Json, observation?: unknown): ServiceError {
+	const { retry_after_ms: retry, node, exists } = data;
 	const name = typeof code === "string" ? code : "";
 	const known = Object.hasOwn(ServiceErrors, name) ? ServiceErrors[name] : undefined;
 	const made = known ?? (name || jsonError === 0 || jsonError === JSON_ERRORS.SERVER_ERROR ? ServiceError : RequestError);
-	return new made(message, { code: name, jsonError, retryAfterMs: typeof retry === "number" ? retry : undefined, observation });
+	return new made(message, {
+		code: name, jsonError, retryAfterMs: typeof retry === "number" ? retry : undefined,
+		node: typeof node === "string" ? node : undefined, exists: exists === true, observation,
+	});
 }
 
 function tooManyValues(line: Uint8Array): boolean {
@@ -284,7 +289,7 @@ export class Wire {
 		if (!isObject(error) || !Number.isInteger(error["code"]) || typeof error["message"] !== "string")
 			throw new ProtocolError("The service sent an error without a code or a message");
 		const data = isObject(error["data"]) ? error["data"] : {};
-		return serviceError(data["code"], error["message"], error["code"] as number, data["retry_after_ms"]);
+		return serviceError(data["code"], error["message"], error["code"] as number, data);
 	}
 
 	#output(params: Json): void {

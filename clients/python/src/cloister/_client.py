@@ -207,14 +207,19 @@ class Client(Methods):
     retry_reads: a call that only reads is repeated once when the connection was lost.
     keys: other calls get a key from the client, where the service keeps keys, and are repeated with it: they run at most
         once. False: only calls with the option key are repeated. A call of start() or start_call() never is.
+    nodes: the agent sockets of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
+        client goes there, opens its workspaces and repeats the request, if nothing else of it is in flight. A workspace
+        that exists at the old host must have been moved before, or the request raises Moved. A call of start() or
+        start_call() raises it too, and any call where there are no nodes.
 
     A tool that fails is raised by its method as the class of its code, such as NotFound; call() returns the observation.
     """
 
     def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
-                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True) -> None:
+                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True,
+                 nodes: Optional[Mapping[str, str]] = None) -> None:
         self._port = _BlockingPort()
-        self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads, keys)
+        self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads, keys, nodes)
 
     def __enter__(self) -> Client:
         return self

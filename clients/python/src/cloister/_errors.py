@@ -50,7 +50,7 @@ class ServiceError(CloisterError):
     code: str = ""
 
     def __init__(self, message: str, *, code: str = "", json_error: int = 0, retry_after_ms: Optional[int] = None,
-                 observation: Optional[Dict[str, Any]] = None) -> None:
+                 node: Optional[str] = None, exists: bool = False, observation: Optional[Dict[str, Any]] = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or type(self).code
@@ -58,6 +58,9 @@ class ServiceError(CloisterError):
         self.json_error = json_error
         #: With BUSY: in how many milliseconds to try again.
         self.retry_after_ms = retry_after_ms
+        #: With MOVED: the host to go to, and whether the workspace exists at the one that refused, with its files.
+        self.node = node
+        self.exists = exists
         #: The whole observation of a tool that failed. It has the output of a command until it was ended.
         self.observation = observation
 

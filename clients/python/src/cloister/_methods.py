@@ -145,7 +145,7 @@ class Methods:
 
     def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None, kind: Optional[Kind] = None,
                        tenant: Optional[str] = None, create: Optional[bool] = None,
-                       network: Optional[Dict[str, Any]] = None) -> Workspace:
+                       network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -153,9 +153,10 @@ class Methods:
         tenant: The tenant to act for, if there are several.
         create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
+        moving: The client moves workspaces to another host, and is served while a host's work moves.
         """
         result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                         "tenant": tenant, "create": create, "network": network})
+                                         "tenant": tenant, "create": create, "network": network, "moving": moving})
         return result
 
     def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
@@ -386,7 +387,7 @@ class AsyncMethods:
 
     async def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None,
                              kind: Optional[Kind] = None, tenant: Optional[str] = None, create: Optional[bool] = None,
-                             network: Optional[Dict[str, Any]] = None) -> Workspace:
+                             network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -394,9 +395,10 @@ class AsyncMethods:
         tenant: The tenant to act for, if there are several.
         create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
+        moving: The client moves workspaces to another host, and is served while a host's work moves.
         """
         result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                               "tenant": tenant, "create": create, "network": network})
+                                               "tenant": tenant, "create": create, "network": network, "moving": moving})
         return result
 
     async def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:

@@ -12,9 +12,9 @@ import time
 from typing import (Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
                     cast)
 
-from ._errors import BadRequest, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
+from ._errors import BadRequest, CloisterError, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
 from ._sockets import Place, places
-from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Observation, ShuttingDown,
+from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
 from ._wire import Output, Pending, Wire, service_error
 
@@ -23,6 +23,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connec
 REPEATS = 3  # of a call with a key, each after a lost connection
 KEY_WAIT_MS = 10_000  # how much longer than the client a call waits for it
 FORGOTTEN_LATER = 64  # keys that the next calls name as no longer needed
+MOVES_IN_A_ROW = 4  # from host to host, for one request
+MOVED_MEANWHILE = "The connection was lost, and the workspace has moved to another host; the call may have run"
 TRANSIENT = (ServiceNotFound, ConnectionLost, Busy, ShuttingDown)
 
 
@@ -77,6 +79,11 @@ class _Opened:
         return params.get("workspace") in self.names and params.get("tenant") in (None, self.tenant)
 
 
+class _Elsewhere(ConnectionLost):
+    """A call with a key was lost, and the host that knows the key refuses its workspace. The call may have run, so it must
+    not be made at another host."""
+
+
 def without_none(params: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
@@ -85,11 +92,13 @@ class Session:
     """A client's state, which outlives its connections."""
 
     def __init__(self, port: Port, path: Optional[str], wait: float, reconnect: Optional[float], answer_timeout: float,
-                 retry_reads: bool, keys: bool) -> None:
+                 retry_reads: bool, keys: bool, nodes: Optional[Mapping[str, str]]) -> None:
         self.port = port
         self._path = path
         self._wait, self._reconnect, self._answer_timeout = wait, reconnect, answer_timeout
         self._retry_reads, self._keys = retry_reads, keys
+        self._nodes = dict(nodes or {})
+        self._moves = 0  # to other hosts
         self._own: Set[Pending] = set()  # calls in flight with a key that the client made
         self._needless: Deque[Tuple[Optional[str], str]] = collections.deque(maxlen=FORGOTTEN_LATER)
         self._wire: Optional[Wire] = None
@@ -127,12 +136,14 @@ class Session:
                 await self.port.sleep(min(left, max(pause, (asked or 0) / 1000)))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _attempt(self) -> Wire:
+    async def _attempt(self, node: Optional[Place] = None) -> Wire:
+        """node: the host that the work has moved to, where workspaces must be before they are opened."""
         wire = Wire()
-        found = await self.port.open(wire, [self._found] if self._found else places(self._path))
+        known = node or self._found
+        found = await self.port.open(wire, [known] if known else places(self._path))
         try:
             for opened in self._workspaces:
-                pending = self.port.begin(wire, "workspace.open", opened.params)
+                pending = self.port.begin(wire, "workspace.open", _existing(opened.params) if node else opened.params)
                 pending.deadline = time.monotonic() + self._answer_timeout
                 opened.keys = "key_horizon_ms" in _object(await self._answer(pending, None))
         except BaseException:
@@ -140,6 +151,24 @@ class Session:
             raise
         self._found = found
         return wire
+
+    async def _follow(self, moved: Moved, moves: int) -> None:
+        """Connects to the host that the work has moved to, after as many moves, and opens the workspaces there. Raises
+        moved where that cannot be done."""
+        node = self._nodes.get(moved.node or "")
+        async with self.port.lock():
+            if self._moves != moves and not self._closed:
+                return  # another thread or task has done it
+            # The calls of other workspaces go on at the old host, and would end with the connection.
+            if node is None or self._closed or (self._wire and not self._wire.ended and not self._wire.is_idle()):
+                raise moved
+            if self._wire:
+                self.port.close(self._wire, "The client follows its workspace to another host")
+            try:
+                self._wire = await self._attempt(Place(node, True))
+            except CloisterError as error:
+                raise moved from error
+            self._moves += 1
 
     def close(self) -> None:
         self._closed = True
@@ -150,11 +179,14 @@ class Session:
 
     # Requests
 
-    async def start(self, method: str, params: Mapping[str, Any]) -> Pending:
+    async def start(self, method: str, params: Mapping[str, Any], moves: Optional[int] = None) -> Pending:
+        """moves: those after which a call with a key was sent first; another host does not know the key."""
         if not isinstance(params, Mapping):
             raise BadRequest("params must be a mapping of names to values")
         sent = without_none(params)
         wire = await self.connect()
+        if moves is not None and self._moves != moves:
+            raise _Elsewhere(MOVED_MEANWHILE)
         if method == "tool.call" and "workspace" not in sent and self._workspaces and not self._default:
             # After a reconnection another workspace would be the connection's default.
             raise WorkspaceNotFound("The default workspace was closed; open one with workspace.open, or name one")
@@ -224,14 +256,37 @@ class Session:
             self._default = self._default and last not in closed
 
     async def request(self, method: str, params: Mapping[str, Any], on_output: Optional[OnOutput] = None) -> Any:
+        """Makes a request, and follows its workspace to other hosts."""
+        for left in range(MOVES_IN_A_ROW if self._nodes else 0, -1, -1):
+            moves = self._moves
+            try:
+                return await self._request(method, params, on_output)
+            except Moved as moved:
+                if left == 0:
+                    raise
+                await self._follow(moved, moves)
+                if method == "workspace.open" and moved.exists:
+                    params = _existing(params)
+        raise AssertionError("the last attempt neither returned nor raised")
+
+    async def _request(self, method: str, params: Mapping[str, Any], on_output: Optional[OnOutput]) -> Any:
         if self._keys and _wants_key(method, params):
             return await self._call_with_own_key(params, on_output)
-        left = REPEATS if _has_key(method, params) else int(self._retry_reads and _reads(method, params))
+        has_key = _has_key(method, params)
+        left = REPEATS if has_key else int(self._retry_reads and _reads(method, params))
+        moves, sent = self._moves, False
         while True:
+            again = has_key and sent
             try:
-                return await self.finish(await self.start(method, params), on_output)
-            except ConnectionLost:
-                if left == 0 or self._closed:
+                pending = await self.start(method, params, moves if again else None)
+                sent = True
+                return await self.finish(pending, on_output)
+            except Moved as moved:
+                if again:
+                    raise _Elsewhere(MOVED_MEANWHILE) from moved
+                raise
+            except ConnectionLost as error:
+                if left == 0 or self._closed or isinstance(error, _Elsewhere):
                     raise
             left -= 1
 
@@ -245,19 +300,28 @@ class Session:
 
     async def _call_with_own_key(self, params: Mapping[str, Any], on_output: Optional[OnOutput]) -> Any:
         """Makes a call that may change something, and repeats it if the connection is lost."""
-        key, workspace = secrets.token_hex(16), params.get("workspace")
+        key, workspace, moves = secrets.token_hex(16), params.get("workspace"), self._moves
         for sent, left in _countdown(REPEATS):
-            await self.connect()
+            try:
+                await self.connect()
+            except Moved as moved:
+                if sent:
+                    raise _Elsewhere(MOVED_MEANWHILE) from moved
+                raise
             if not self._keeps_keys(workspace):
                 if sent:
                     raise ConnectionLost("The connection was lost, and the service keeps no keys now; the call may have run")
                 return await self.finish(await self.start("tool.call", params), on_output)
-            pending = await self.start("tool.call", self._with_key(params, key, workspace))
+            pending = await self.start("tool.call", self._with_key(params, key, workspace), moves if sent else None)
             self._own.add(pending)
             try:
                 result = await self.finish(pending, on_output)
-            except ConnectionLost:
-                if left == 0 or self._closed:
+            except Moved as moved:
+                if sent:
+                    raise _Elsewhere(MOVED_MEANWHILE) from moved
+                raise
+            except ConnectionLost as error:
+                if isinstance(error, _Elsewhere) or left == 0 or self._closed:
                     raise
             else:
                 self._needless.append((workspace, key))
@@ -334,7 +398,7 @@ def output_of(observation: Observation) -> Dict[str, Any]:
     """Returns the output of an observation. Raises the exception of its error if the tool failed."""
     error = observation.get("error")
     if error:
-        raise service_error(error.get("code"), str(error.get("message")), 0, error.get("retry_after_ms"),
+        raise service_error(error.get("code"), str(error.get("message")), 0, cast(Dict[str, Any], error),
                             cast(Dict[str, Any], observation))
     output = observation.get("output")
     if not isinstance(output, dict):
@@ -346,6 +410,11 @@ def _object(result: Any) -> Dict[str, Any]:
     if not isinstance(result, dict):
         raise ProtocolError("The service sent a result that is no object")
     return result
+
+
+def _existing(params: Mapping[str, Any]) -> Dict[str, Any]:
+    """Returns the parameters of workspace.open that make no workspace: an empty one would hide that it was not moved."""
+    return {**params, "create": False} if "workspace" in params else dict(params)
 
 
 def _has_key(method: str, params: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "INVALID_PATTERN", "PATTERN_TOO_COMPLEX", "TIMEOUT", "CANCELLED", "OUTPUT_LIMIT", "MEMORY_LIMIT",
                     "PROCESS_LIMIT", "BUSY", "QUOTA_EXCEEDED", "FORBIDDEN", "WORKSPACE_NOT_FOUND", "WORKER_LOST",
                     "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
-                    "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND"]
+                    "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND", "MOVED"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
                   "admin", "shutdown", "lifetime", "workspace_closed", "yield", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
@@ -251,6 +251,12 @@ class SessionNotFound(ServiceError):
     code = "SESSION_NOT_FOUND"
 
 
+class Moved(ServiceError):
+    """The work of the host goes on at another one, node. Nothing was run."""
+
+    code = "MOVED"
+
+
 ServiceErrors: Dict[str, Type[ServiceError]] = {
     "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
     "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
@@ -287,6 +293,7 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "KEY_CONFLICT": KeyConflict,
     "OUTCOME_UNKNOWN": OutcomeUnknown,
     "SESSION_NOT_FOUND": SessionNotFound,
+    "MOVED": Moved,
 }
 
 
@@ -919,12 +926,12 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden",
            "Format", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict",
            "Kind", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match",
-           "MemoryLimit", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
-           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
-           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
-           "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
-           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
-           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
-           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
-           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
-           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace",
+           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit",
+           "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied",
+           "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput",
+           "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound",
+           "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
+           "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace",
+           "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage",
+           "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

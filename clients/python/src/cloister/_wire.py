@@ -11,7 +11,7 @@ import collections
 import copy
 import json
 import re
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional
 
 from ._errors import BadRequest, CloisterError, ConnectionLost, OutputOverrun, ProtocolError, RequestError, ServiceError
 from ._types import JSON_ERRORS, LINE_BYTES, UNSENT_BYTES, VALUES, ServiceErrors, Stream
@@ -104,12 +104,14 @@ def parse(line: bytes) -> Dict[str, Any]:
     return message
 
 
-def service_error(code: Any, message: str, json_error: int, retry: Any,
+def service_error(code: Any, message: str, json_error: int, data: Mapping[str, Any],
                   observation: Optional[Dict[str, Any]] = None) -> ServiceError:
+    """data: what the service says with the code."""
+    retry, node = data.get("retry_after_ms"), data.get("node")
     code = code if isinstance(code, str) else ""
     made = ServiceErrors.get(code, ServiceError if code or json_error in (0, JSON_ERRORS["SERVER_ERROR"]) else RequestError)
     return made(message, code=code, json_error=json_error, retry_after_ms=retry if type(retry) is int else None,
-                observation=observation)
+                node=node if isinstance(node, str) else None, exists=data.get("exists") is True, observation=observation)
 
 
 class Wire:
@@ -122,6 +124,10 @@ class Wire:
         self._pending: Dict[int, Pending] = {}
         self._last_id = 0
         self._line = bytearray()
+
+    def is_idle(self) -> bool:
+        """Whether no request is in flight."""
+        return not self._pending
 
     def request(self, method: str, params: Dict[str, Any]) -> Pending:
         """Queues a request."""
@@ -252,7 +258,7 @@ class Wire:
             raise ProtocolError("The service sent an error without a code or a message")
         data = error.get("data")
         data = data if isinstance(data, dict) else {}
-        return service_error(data.get("code"), error["message"], error["code"], data.get("retry_after_ms"))
+        return service_error(data.get("code"), error["message"], error["code"], data)
 
     def _output(self, params: Dict[str, Any]) -> None:
         number, stream, data = params.get("id"), params.get("stream"), params.get("data")

@@ -228,8 +228,9 @@ class Client(AsyncMethods):
     """cloister.Client for asyncio: the same parameters and methods. A task that is cancelled cancels its call."""
 
     def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
-                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True) -> None:
-        self._session = Session(_AsyncPort(), path, wait, reconnect, answer_timeout, retry_reads, keys)
+                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True,
+                 nodes: Optional[Mapping[str, str]] = None) -> None:
+        self._session = Session(_AsyncPort(), path, wait, reconnect, answer_timeout, retry_reads, keys, nodes)
 
     async def __aenter__(self) -> Client:
         return self

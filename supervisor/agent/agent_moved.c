@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. The host's name comes from an administrator. */
+#include "supervisor/agent/agent_moved.h"
+
+#include "supervisor/base/refusal.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace.h"
+
+/* A call of its, or a session, has begun or waits. */
+static bool has_calls(const struct workspace *workspace)
+{
+	struct workspace_info info;
+
+	workspace_get_info(workspace, &info);
+	return info.running > 0 || info.waiting > 0;
+}
+
+enum tool_error agent_moved(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+{
+	const struct service *service = session->service;
+
+	if (!service->draining || !service->moved_to)
+		return TOOL_OK;
+	if (workspace && workspace_moved(workspace) != service->moves) {
+		if (has_calls(workspace) && !session->moving)
+			return TOOL_OK;
+		if (has_calls(workspace))
+			return refusal_set(ret_refusal, TOOL_BUSY,
+				"Calls or sessions of the workspace are running; it can be moved "
+				"when they have ended");
+		workspace_set_moved(workspace, service->moves);
+	}
+	if (workspace && session->moving)
+		return TOOL_OK;
+	refusal_format(ret_refusal, TOOL_MOVED,
+		"The work of this host goes on at \"%s\"; open the workspace there",
+		service->moved_to);
+	ret_refusal->node = service->moved_to;
+	ret_refusal->exists = workspace != NULL;
+	return TOOL_MOVED;
+}
+
+enum tool_error agent_refusal(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+{
+	enum tool_error error = service_refusal(session->service, ret_refusal);
+
+	return error == TOOL_OK ? agent_moved(session, workspace, ret_refusal) : error;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * While an administrator drains the host and has named another one, a workspace's calls begin here
+ * until it has none: those of one turn of an agent may belong together. From then on its clients
+ * are sent to the other host, and only those get in who move it there.
+ */
+
+#include "common/errors.h"
+
+struct refusal;
+struct session;
+struct workspace;
+
+/**
+ * Whether what @session begins in @workspace is to begin at another host: TOOL_OK, or TOOL_MOVED,
+ * or TOOL_BUSY for a client that moves it before its calls have ended. @workspace is NULL if there
+ * is none of that name here.
+ */
+enum tool_error agent_moved(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
+
+/** service_refusal() and agent_moved(). */
+enum tool_error agent_refusal(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
