@@ -251,7 +251,7 @@ static int take_archive(struct text data, void *context)
 
 static int fetch(struct get *get, struct session *session)
 {
-	struct tar_reader_owner owner = {begin_entry, add_content, end_entry, get};
+	struct tar_reader_owner owner = {begin_entry, add_content, end_entry, NULL, get};
 	int status;
 
 	if (get->n_wanted == 0 && !get->unlisted)

@@ -36,42 +36,6 @@ static const char list_script[] = "cd -- \"$d\" 2>/dev/null || { printf 'complet
 				  "else exit 0; fi\n"
 				  "printf 'complete\\0'\n";
 
-/*
- * If tar is interrupted, the file that it was writing is removed, because it may be incomplete. tar
- * prints each name before it writes the file, in a form that printf(1) can decode. A file that was
- * there before tar began is not one that it was writing, if tar replaces none ("k").
- *
- * The modes of the user's own tree are kept whatever the umask is ("m"). An archive may have modes
- * that commands cannot set (set-user-ID); tar(1) without "p" leaves them out.
- */
-static const char put_script[] =
-	"trap : TERM\n"
-	"command -v tar >/dev/null ||\n"
-	"  { echo 'there is no tar in this workspace; put needs one' >&2; exit 127; }\n"
-	"mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1\n"
-	"case $(tar --version 2>/dev/null) in\n"
-	"*GNU*) ;;\n"
-	"*) tar -x${m}${k}f -; exit ;;\n"
-	"esac\n"
-	"t=/tmp/.cloister-put.$$\n"
-	": >\"$t\"\n"
-	"r=$({ trap : TERM; LC_ALL=C tar -x${m}${k}vf - --no-same-owner "
-	"--warning=no-timestamp --quoting-style=escape; echo $?; "
-	"} |\n"
-	"  (trap '' TERM; exec tail -n 2))\n"
-	"n='\n'\n"
-	"s=${r##*\"$n\"}\n"
-	"if [ \"$s\" -gt 128 ] && [ \"$s\" != \"$r\" ]; then\n"
-	"  f=$(printf '%s' \"${r%\"$n\"*}\" | sed 's/%/%%/g')\n"
-	"  f=$(printf \"${f}_\")\n"
-	"  f=./${f%_}\n"
-	"  [ -f \"$f\" ] && { [ -z \"$k\" ] || [ \"$(find \"$f\" -cnewer \"$t\" 2>/dev/null)\" ]; "
-	"} &&\n"
-	"    rm -f -- \"$f\"\n"
-	"fi\n"
-	"rm -f \"$t\"\n"
-	"exit $s\n";
-
 struct put {
 	struct session *session;
 	bool overwrite;
@@ -152,20 +116,6 @@ static ssize_t read_tree(void *buffer, size_t size, void *context)
 	return (ssize_t)tree_source_read(put->source, buffer, size);
 }
 
-/* Runs @script with the options of tar(1). Returns a status. */
-static int extract(struct put *put, const char *options, const char *directory,
-	ssize_t (*input)(void *buffer, size_t size, void *context), int input_fd)
-{
-	_cleanup_free_ char *script = NULL;
-
-	if (asprintf(&script, "m=%s k=%s\n%s", options, put->overwrite ? "" : "k", put_script) <
-		0) {
-		complain("out of memory");
-		return STATUS_OWN_FAILURE;
-	}
-	return transfer_run(&put->transfer, put->session, script, "d", directory, input, input_fd);
-}
-
 /* Finds out what is at the targets. Returns a status. */
 static int list_targets(struct put *put, const struct put_target *target)
 {
@@ -225,7 +175,8 @@ static int send_source(
 
 	if (tree_source_new(path, as, &owner, &put->source) < 0)
 		return STATUS_TOOL_FAILED;
-	status = extract(put, "p", target->directory, read_tree, -1);
+	status = transfer_extract(&put->transfer, put->session, "p", put->overwrite,
+		target->directory, read_tree, -1);
 	result = tree_source_end(put->source);
 	put->result.files += result.files;
 	put->result.bytes += result.bytes;
@@ -282,7 +233,8 @@ static int run_put(const struct invocation *invocation)
 	if (session_open(invocation, true, &session) < 0)
 		return STATUS_NO_SERVICE;
 	put.transfer = transfer_init(invocation, &put);
-	status = archive ? extract(&put, "", to, remote_read_stdin, STDIN_FILENO)
+	status = archive ? transfer_extract(&put.transfer, &session, "", put.overwrite, to,
+				   remote_read_stdin, STDIN_FILENO)
 			 : put_trees(&put, invocation->argv, n, to);
 	known_files_free(put.known);
 	known_files_free(put.present);

@@ -79,4 +79,6 @@ extern const struct command command_session;
 extern const struct command command_harness;
 extern const struct command command_put;
 extern const struct command command_get;
+extern const struct command command_export;
+extern const struct command command_import;
 extern const struct command command_workspace;

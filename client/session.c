@@ -130,6 +130,8 @@ static int ask_to_open(const struct invocation *invocation, struct session *sess
 		json_put(params, "kind",
 			json_object_new_string(invocation->rootfs ? "rootfs" : "directory"));
 	}
+	if (session->moves)
+		json_put(params, "moving", json_object_new_boolean(1));
 	if (session->speaks_mcp)
 		json_put(params, "protocol", json_object_new_string("mcp"));
 	r = request(session->cloister, "workspace.open", params, &reply);
@@ -223,6 +225,27 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	/* Use the directory that root has opened; the path might lead elsewhere by now. */
 	opened = session->instance ? private_instance_directory(session->instance) : NULL;
 	return open_workspace(invocation, session, name, opened ? opened : directory);
+}
+
+int session_make(const struct invocation *invocation, struct session *session)
+{
+	const char *name = invocation->workspace;
+	int r;
+
+	if (!name || is_directory(name)) {
+		complain("name the workspace to make, a managed one: --workspace NAME");
+		return -EINVAL;
+	}
+	r = check_private_options(invocation, name);
+	if (r == 0)
+		r = connect_session(invocation, name, NULL, session);
+	if (r == 0)
+		r = ask_to_open(invocation, session, name, NULL, false);
+	if (r == 0) {
+		complain_code("FILE_EXISTS", "the workspace '%s' exists already", name);
+		return -EEXIST;
+	}
+	return r == -ENOENT ? ask_to_open(invocation, session, name, NULL, true) : r;
 }
 
 void session_close(struct session *session)

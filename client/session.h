@@ -14,6 +14,8 @@ struct session {
 	struct private_instance *instance; /* NULL: the service answered */
 	/* set by the caller: once the workspace is open, the connection speaks only MCP */
 	bool speaks_mcp;
+	/* set by the caller: it moves workspaces, so a host whose work moves serves it */
+	bool moves;
 };
 
 /**
@@ -30,6 +32,12 @@ int session_workspace(
  */
 int session_open(
 	const struct invocation *invocation, bool needs_workspace, struct session *session);
+
+/**
+ * As session_open(), for a managed workspace that is made: -EEXIST, after a complaint, if it is
+ * there, and -EINVAL if the command line names none.
+ */
+int session_make(const struct invocation *invocation, struct session *session);
 
 /** Closes the connection and waits for the private cloisterd, if there is one. */
 void session_close(struct session *session);

@@ -43,6 +43,10 @@ struct tar_entry {
  */
 size_t tar_header(const struct tar_entry *entry, unsigned char *buffer);
 
+/** Writes blocks with a comment about the archive, which tar(1) ignores. Returns like tar_header().
+ */
+size_t tar_comment(const char *comment, unsigned char *buffer);
+
 /** Returns the number of zero bytes after a content of @size. */
 static inline size_t tar_padding(uint64_t size)
 {
@@ -59,6 +63,8 @@ struct tar_reader_owner {
 	int (*begin)(void *context, const struct tar_entry *entry);
 	int (*content)(void *context, struct text data);
 	int (*end)(void *context);
+	/* Called for a comment about the archive, with a NUL at its end. May be NULL. */
+	int (*comment)(void *context, const char *comment);
 	void *context;
 };
 

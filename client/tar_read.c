@@ -160,15 +160,19 @@ static int get_time(const char *text, struct timespec *ret)
 }
 
 /* Takes one NUL-terminated "KEY=VALUE". The value may hold NULs, which no name may. */
-static int take_record(struct extended *extended, const char *key, const char *value, size_t len)
+static int take_record(struct tar_reader *reader, const char *key, const char *value, size_t len)
 {
+	struct extended *extended = &reader->extended;
+
 	if (strcmp(key, "path") == 0 || strcmp(key, "linkpath") == 0) {
 		bool is_path = key[0] == 'p';
 
 		if (memchr(value, '\0', len))
 			return -EBADMSG;
 		*(is_path ? &extended->has_path : &extended->has_link) = true;
-		return copy_name(is_path ? extended->path : extended->link, value, len);
+		return copy_name(is_path ? extended->path : extended->link, value, len) < 0
+			       ? -EBADMSG
+			       : 0;
 	}
 	if (strcmp(key, "size") == 0) {
 		extended->has_size = true;
@@ -182,12 +186,23 @@ static int take_record(struct extended *extended, const char *key, const char *v
 	return strncmp(key, "GNU.sparse.", 11) == 0 ? -EBADMSG : 0;
 }
 
-static int take_records(struct extended *extended, char *text, size_t size)
+/* Takes a record about the whole archive. */
+static int take_comment(struct tar_reader *reader, const char *key, const char *value, size_t len)
+{
+	if (strcmp(key, "comment") != 0 || memchr(value, '\0', len))
+		return 0;
+	return reader->owner.comment(reader->owner.context, value);
+}
+
+/* Calls @take for each record in @text, which it changes. */
+static int take_records(struct tar_reader *reader, char *text, size_t size,
+	int (*take)(struct tar_reader *reader, const char *key, const char *value, size_t len))
 {
 	while (size > 0) {
 		char *equals, *end;
 		uint64_t len;
 		size_t head;
+		int r;
 
 		if (get_decimal(text, &len) < 0 || len > size || len < 5 || text[len - 1] != '\n')
 			return -EBADMSG;
@@ -198,9 +213,9 @@ static int take_records(struct extended *extended, char *text, size_t size)
 		if (!equals)
 			return -EBADMSG;
 		*equals = '\0';
-		if (take_record(extended, text + head + 1, equals + 1, (size_t)(end - equals - 1)) <
-			0)
-			return -EBADMSG;
+		r = take(reader, text + head + 1, equals + 1, (size_t)(end - equals - 1));
+		if (r < 0)
+			return r;
 		text += len;
 		size -= len;
 	}
@@ -215,15 +230,17 @@ static int end_extended(struct tar_reader *reader)
 	reader->meta[reader->meta_len] = '\0';
 	switch (reader->extended_type) {
 	case 'x':
-		return take_records(extended, reader->meta, reader->meta_len);
+		return take_records(reader, reader->meta, reader->meta_len, take_record);
 	case 'L':
 		extended->has_path = true;
 		return copy_name(extended->path, reader->meta, reader->meta_len);
 	case 'K':
 		extended->has_link = true;
 		return copy_name(extended->link, reader->meta, reader->meta_len);
-	default: /* 'g', for the whole archive: nothing in it is needed */
-		return 0;
+	default: /* 'g', for the whole archive: nothing else in it is needed */
+		return reader->owner.comment && !reader->meta_skipped
+			       ? take_records(reader, reader->meta, reader->meta_len, take_comment)
+			       : 0;
 	}
 }
 

@@ -67,6 +67,16 @@ static size_t put_record(unsigned char *out, const char *key, const char *value)
 	return (size_t)sprintf((char *)out, "%zu %s=%s\n", len, key, value);
 }
 
+size_t tar_comment(const char *comment, unsigned char *buffer)
+{
+	const struct tar_entry extended = {.mode = 0600, .path = "./pax"};
+	size_t len = put_record(buffer + TAR_BLOCK, "comment", comment);
+
+	put_block(buffer, &extended, 'g', len);
+	memset(buffer + TAR_BLOCK + len, 0, tar_padding(len));
+	return TAR_BLOCK + len + tar_padding(len);
+}
+
 size_t tar_header(const struct tar_entry *entry, unsigned char *buffer)
 {
 	unsigned char *records = buffer + TAR_BLOCK;

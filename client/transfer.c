@@ -88,6 +88,7 @@ static int take_output(struct remote *remote, enum cloister_stream stream, const
 	struct transfer *transfer = context;
 	struct text text = {data, len};
 
+	transfer->remote = remote;
 	if (stream == CLOISTER_STDERR)
 		return show_errors(transfer, text);
 	if (transfer->records)

@@ -13,6 +13,7 @@
 
 struct invocation;
 struct known_files;
+struct remote;
 struct session;
 
 #define TRANSFER_RECORD_MAX (PATH_MAX + 128)
@@ -26,7 +27,8 @@ struct transfer {
 	 */
 	int (*records)(struct text record, void *context);
 	int (*bytes)(struct text data, void *context);
-	int to_fd; /* receives the output if neither is set; -1: it is dropped */
+	struct remote *remote; /* of the current script, for remote_write() */
+	int to_fd;             /* receives the output if neither is set; -1: it is dropped */
 	ssize_t (*input)(void *buffer, size_t size, void *context); /* for the current script */
 	void *context;
 	char error[512]; /* a line of the script's error messages, as far as it has come */
@@ -43,6 +45,15 @@ struct transfer transfer_init(const struct invocation *invocation, void *context
  */
 int transfer_run(struct transfer *transfer, struct session *session, const char *script,
 	const char *name, const char *value,
+	ssize_t (*input)(void *buffer, size_t size, void *context), int input_fd);
+
+/**
+ * Runs tar(1) in the workspace on the archive that @input reads, below @directory, which is made.
+ * @options are more options of it: "p" keeps modes. Without @overwrite it replaces nothing. Returns
+ * like transfer_run().
+ */
+int transfer_extract(struct transfer *transfer, struct session *session, const char *options,
+	bool overwrite, const char *directory,
 	ssize_t (*input)(void *buffer, size_t size, void *context), int input_fd);
 
 /**

@@ -187,12 +187,13 @@ _cloister()
 	shell) options+=(--env=) ;;
 	session) options+=(--name= --env= --stdin --key= --after= --eof --port= --contains= --timeout=) ;;
 	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
+	export | import) options+=(--timeout= --idle-timeout= --max-size= --max-files=) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call edit exec run shell put get workspace session forward mcp harness help
+		_cloister_offer tools call edit exec run shell put get export import workspace session forward mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then

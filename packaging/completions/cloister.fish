@@ -101,6 +101,10 @@ function __cloister_call_options
         blocked_list=true blocked_list=false
 end
 
+function __cloister_moves
+    __cloister_command put; or __cloister_command get; or __cloister_command export; or __cloister_command import
+end
+
 complete -c cloister -f
 complete -c cloister -l workspace -x -a '(__cloister_workspaces)' -d 'The workspace'
 complete -c cloister -l socket -r -F -d "The service's agent socket"
@@ -113,7 +117,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call edit exec run shell put get workspace session forward mcp harness help'
+    -a 'tools call edit exec run shell put get export import workspace session forward mcp harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'
 complete -c cloister -n '__cloister_command session' -l name -x -d 'start: a name'
@@ -129,10 +133,10 @@ complete -c cloister -n '__cloister_command harness; and __cloister_operands 0' 
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
 complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"
 complete -c cloister -n '__cloister_command call; or __cloister_command exec' -l timeout -x -d 'A deadline'
-complete -c cloister -n '__cloister_command put; or __cloister_command get' -l timeout -x -d 'A deadline'
-complete -c cloister -n '__cloister_command put; or __cloister_command get' -l idle-timeout -x -d 'Without a byte'
-complete -c cloister -n '__cloister_command get' -l max-size -x -d 'Bytes at most'
-complete -c cloister -n '__cloister_command get' -l max-files -x -d 'Files at most'
+complete -c cloister -n '__cloister_moves' -l timeout -x -d 'A deadline'
+complete -c cloister -n '__cloister_moves' -l idle-timeout -x -d 'Without a byte'
+complete -c cloister -n '__cloister_moves; and not __cloister_command put' -l max-size -x -d 'Bytes at most'
+complete -c cloister -n '__cloister_moves; and not __cloister_command put' -l max-files -x -d 'Files at most'
 complete -c cloister -n '__cloister_command get' -l any-links -d 'Links that lead out too'
 complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files that are there'
 complete -c cloister -n '__cloister_command put' -F

@@ -66,10 +66,19 @@ static int on_end(void *context)
 	return 0;
 }
 
+static int on_comment(void *context, const char *comment)
+{
+	struct told *told = context;
+
+	CHECK(!told->in_entry);
+	add(told, comment, strlen(comment));
+	return 0;
+}
+
 static struct told read_all(struct text archive, size_t piece)
 {
 	struct told told = {.hash = 0xcbf29ce484222325};
-	struct tar_reader_owner owner = {on_begin, on_content, on_end, &told};
+	struct tar_reader_owner owner = {on_begin, on_content, on_end, on_comment, &told};
 	struct tar_reader *reader;
 	int64_t end[2] = {0};
 	int r = tar_reader_new(&owner, &reader);

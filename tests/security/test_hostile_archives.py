@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cloister get` from a hostile workspace: the test writes the workspace's list of files and its archive. Only the
-target directory may change. `cloister put` does not check archives, which can harm only the workspace."""
+target directory may change. `cloister put` does not check archives, which can harm only the workspace. `cloister import`
+makes a workspace of what it understands, or none; `cloister export` writes nothing else either."""
 
 import base64
 import io
@@ -427,3 +428,91 @@ def test_an_archive_that_is_put_reaches_the_workspace_alone(area, daemon, client
         assert not (workspace.parent / "escaped").exists()
         assert (workspace / "good").read_bytes() == b"good"
         assert client.run("echo served")["stdout"] == "served\n"
+
+
+# Export and import
+
+
+def whole(*members, entries=None):
+    """An archive that says that it is a whole export."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "cloister export 1"}) as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data) if info.isreg() else None)
+        count = sum(info.name != "./" for info, _ in members) if entries is None else entries
+        said = f"cloister export complete: {count}"
+        out.write(tarfile.TarInfo.create_pax_global_header({"comment": said}))
+        tar.addfile(directory("./", 0o700)[0])
+    return out.getvalue()
+
+
+LEADS_OUT = ["absolute", "parent", "parent inside", "parent at the end", "hard link outside", "device", "block device",
+             "fifo", "empty name", "long name"]
+
+
+@pytest.fixture
+def managed(start_daemon, area):
+    return start_daemon(config=f"[cloister]\n[tenant t]\nusers = {area.account.name}\nmanaged = yes\n")
+
+
+def bring(managed, data, *words):
+    with managed.area.start(["cloister", "--socket", str(managed.socket), "--workspace", "w", *words],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        stdout, stderr = finish(process, data)
+    return subprocess.CompletedProcess(words, process.returncode, stdout, stderr.decode(errors="replace"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_import_is_understood_or_refused(managed, name):
+    done = bring(managed, whole(member("good", b"good"), *HOSTILE[name]), "import")
+    with managed.connect() as client:
+        there = client.call("workspace.list")["workspaces"]
+        assert bool(there) == (done.returncode == 0), done.stderr
+        assert name not in LEADS_OUT or not there, done.stderr
+        if there:
+            client.call("workspace.open", {"workspace": "w"})
+            # Links that lead out are links, as anywhere in a workspace: they lead to what its commands may see.
+            found = client.run("find . -perm /7000; find . ! -type f ! -type d ! -type l; ls /tmp; cat good")
+            assert found["stdout"] == "good", found
+    assert not os.path.exists("/tmp/cloister-escaped")
+
+
+@pytest.mark.parametrize("entries", [0, 2, 10**30])
+def test_an_import_counts_what_came(managed, entries):
+    done = bring(managed, whole(member("good"), entries=entries), "import")
+    assert done.returncode == 1 and "not complete" in done.stderr
+    with managed.connect() as client:
+        assert client.call("workspace.list")["workspaces"] == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_workspace_exports_nothing_that_leads_out(area, name):
+    """The workspace's tar is not believed: what comes out is written anew."""
+    path = area.new_directory("export")
+    sent = archive(member("good", b"good"), *HOSTILE[name])
+
+    class Exporting(Service):
+        def act(self, method, params, **request):
+            if method == "workspace.open":
+                self.send(id=request["id"], result={"workspace": "w"})
+            elif method == "tool.cancel":
+                self.send(id=request["id"], result={"cancelled": True})
+                self.end(params["id"], success=False)
+            else:
+                self.output(request["id"], sent)
+                self.end(request["id"])
+            return True
+
+    Exporting(path / "s", b"", b"")
+    with area.start(["cloister", "--socket", str(path / "s"), "--workspace", "w", "export"], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        stdout, stderr = finish(process)
+    if b"cloister export complete" not in stdout:
+        assert process.returncode == 1 and stderr.startswith(b"cloister: "), stderr
+        return
+    with tarfile.open(fileobj=io.BytesIO(stdout)) as tar:
+        for entry in tar:
+            assert entry.isreg() or entry.isdir() or entry.issym() or entry.islnk(), entry
+            assert not entry.name.startswith("/") and ".." not in entry.name.split("/")
+            assert not entry.islnk() or (".." not in entry.linkname.split("/") and entry.linkname[0] != "/")
+            assert not entry.mode & 0o7000 and (entry.uid, entry.gid, entry.uname) == (0, 0, "")
