@@ -12,6 +12,25 @@ const MODELS = "./node_modules/@kubernetes/client-node/dist/gen/models/";
 const PLACES = {v1: "v1", "apps/v1": "apps/v1", "networking.k8s.io/v1": "networking.k8s.io/v1",
 	"policy/v1": "policy/v1", "scheduling.k8s.io/v1": "scheduling.k8s.io/v1"};
 
+/*
+ * kubernetes-sigs/agent-sandbox, extensions/api/v1beta1, which has no package of schemas: the fields of its types. A
+ * type is one of the API's, a list of values, or the fields of an object.
+ */
+const CUSTOM = {
+	"extensions.agents.x-k8s.io/v1beta1": {
+		SandboxTemplate: {
+			podTemplate: {metadata: {labels: "{ [key: string]: string; }", annotations: "{ [key: string]: string; }"}, spec: "V1PodSpec"},
+			volumeClaimTemplates: "Array<V1PersistentVolumeClaim>", service: "boolean",
+			networkPolicy: {ingress: "Array<V1NetworkPolicyIngressRule>", egress: "Array<V1NetworkPolicyEgressRule>"},
+			networkPolicyManagement: ["Managed", "Unmanaged"], envVarsInjectionPolicy: ["Allowed", "Overrides", "Disallowed"],
+			volumeClaimTemplatesPolicy: ["Allowed", "Overrides", "Disallowed"],
+		},
+		SandboxWarmPool: {
+			replicas: "number", sandboxTemplateRef: {name: "string"}, updateStrategy: {type: ["Recreate", "OnReplenish"]},
+		},
+	},
+};
+
 function complain(what) {
 	console.error(what);
 	process.exit(1);
@@ -57,12 +76,43 @@ async function check(value, type, path) {
 	}
 }
 
+// Checks an object of CUSTOM; the pod's specification is the API's.
+async function checkCustom(value, type, path) {
+	if (typeof type === "string") {
+		await check(value, type, path);
+		if (type === "V1PodSpec") {
+			const {Pod} = require("kubernetes-models/v1/Pod");
+			new Pod({spec: value}).validate();
+		}
+	} else if (Array.isArray(type)) {
+		if (!type.includes(value))
+			complain(`${path} is none of ${type.join(", ")}`);
+	} else {
+		for (const [key, item] of Object.entries(value)) {
+			if (!(key in type))
+				complain(`${path} has no field "${key}"`);
+			await checkCustom(item, type[key], `${path}.${key}`);
+		}
+	}
+}
+
 async function kubernetes(text, file) {
 	const objects = [];
 	for (const document of parseAllDocuments(text)) {
 		if (document.errors.length > 0)
 			complain(`${file}: ${document.errors[0]}`);
 		const object = document.toJS();
+		const custom = CUSTOM[object.apiVersion]?.[object.kind];
+		if (custom) {
+			try {
+				const object_ = {metadata: "V1ObjectMeta", spec: custom, apiVersion: "string", kind: "string"};
+				await checkCustom(object, object_, `${file}: ${object.kind}`);
+			} catch (error) {
+				complain(`${file}: ${error.message}`);
+			}
+			objects.push(object);
+			continue;
+		}
 		const place = PLACES[object.apiVersion];
 		if (!place)
 			complain(`${file}: no schema for ${object.apiVersion}`);

@@ -189,9 +189,9 @@ class Pod:
     def ctl(self, uid, *words):
         return self.run(uid, "/opt/cloister/cloisterctl", "--socket", "/run/cloister/control.sock", *words)
 
-    def call(self, uid, tool, *words):
-        return self.run(uid, "/opt/cloister/cloister", "--socket", "/run/cloister/agent.sock", "--create", "--workspace", "w",
-                        "call", tool, *words)
+    def call(self, uid, tool, *words, workspace="w"):
+        return self.run(uid, "/opt/cloister/cloister", "--socket", "/run/cloister/agent.sock", "--create", "--workspace",
+                        workspace, "call", tool, *words)
 
     def stop(self):
         if self.process.poll() is None:

@@ -20,7 +20,7 @@ FLEETS = ROOT / "packaging" / "fleets"
 SCRIPT = ROOT / "tests" / "lib" / "manifests.mjs"
 PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "hcl2-parser": "1.0.3", "yaml": "2.9.1"}
 FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml", FLEETS / "cloister.nomad.hcl",
-         FLEETS / "kubernetes" / "statefulset.yaml"]
+         FLEETS / "kubernetes" / "statefulset.yaml", FLEETS / "kubernetes" / "agent-sandbox.yaml"]
 UNCONFINED = "seccompProfile: {type: Unconfined}"
 needs_pods = pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
 
@@ -60,6 +60,37 @@ def test_what_the_api_would_not_take_is_seen(packages, area, right, wrong, said)
     broken.write_text(text.replace(right, wrong, 1))
     done = parsed(packages, area, broken)
     assert done.returncode == 1 and said in done.stderr, done
+
+
+@pytest.mark.parametrize("right, wrong, said", [
+    ("hostUsers: false", "hostUsers: \"no\"", "hostUsers"),
+    ("      containers:", "      contaners:", "contaners"),
+    ("volumeClaimTemplatesPolicy: Disallowed", "volumeClaimTemplatesPolicy: Never", "none of Allowed"),
+    ("sandboxTemplateRef:", "templateRef:", 'has no field "templateRef"'),
+    ("kind: SandboxWarmPool", "kind: SandboxPool", "no schema for extensions.agents.x-k8s.io/v1beta1"),
+])
+def test_what_agent_sandbox_would_not_take_is_seen(packages, area, right, wrong, said):
+    text = FILES[4].read_text()
+    broken = area.new_directory("broken") / "agent-sandbox.yaml"
+    assert right in text
+    broken.write_text(text.replace(right, wrong, 1))
+    done = parsed(packages, area, broken)
+    assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+def test_the_sandbox_template_has_the_sidecar_s_pod(manifests):
+    """What the sidecar's tests show holds for agent-sandbox too: the same pod, with one agent."""
+    template = of_kind(manifests["agent-sandbox.yaml"], "SandboxTemplate")["spec"]["podTemplate"]["spec"]
+    own, other = copy.deepcopy(template), copy.deepcopy(of_kind(manifests["sidecar.yaml"], "Pod")["spec"])
+    (agent,) = own.pop("containers")
+    writer = other.pop("containers")[0]
+    assert {**agent, "name": "writer"} == writer
+    for spec in own, other:
+        for volume in spec["volumes"]:
+            volume.get("configMap", {}).pop("name", None)
+    assert own == other
+    pool = of_kind(manifests["agent-sandbox.yaml"], "SandboxWarmPool")
+    assert pool["spec"]["sandboxTemplateRef"]["name"] == of_kind(manifests["agent-sandbox.yaml"], "SandboxTemplate")["metadata"]["name"]
 
 
 def test_the_nomad_job(manifests, packages, area):
@@ -227,6 +258,20 @@ def test_the_sidecar(start_pod, manifests):
     assert succeeds(pod.call(1001, "run_command", "command=cat who"))["stdout"] == "writer"
     stranger = pod.call(1003, "list_directory", "path=.")
     assert stranger.returncode == 3 and "FORBIDDEN" in stranger.stderr, stranger
+
+
+@needs_pods
+def test_the_sandbox_template(start_pod, manifests):
+    """One claim is one pod, and its agent has many sandboxes: workspaces."""
+    objects = copy.deepcopy(manifests["agent-sandbox.yaml"])
+    spec = of_kind(objects, "SandboxTemplate")["spec"]["podTemplate"]["spec"]
+    pod = start_pod(spec, spec["initContainers"][0], objects)
+    assert pod.serves, pod.log()
+    passes(pod, 900)
+    for number in range(20):
+        succeeds(pod.call(1001, "write_file", "path=who", f"content={number}", workspace=f"w{number}"))
+    for number in range(20):
+        assert succeeds(pod.call(1001, "run_command", "command=cat who", workspace=f"w{number}"))["stdout"] == str(number)
 
 
 @needs_pods
