@@ -120,27 +120,60 @@ int cgroup_open_whole(const struct cgroup *cgroup)
 	return fd < 0 ? -errno : fd;
 }
 
-bool cgroup_is_killed_whole(void)
+/*
+ * Calls @look for this process's cgroup and the visible ones above it, until it returns false. The
+ * directory above the mount point has no such file.
+ */
+static void each_above(bool (*look)(int group, void *context), void *context)
 {
 	_cleanup_close_ int group = -1;
 
 	if (open_own(&group) < 0)
-		return false;
-	/* The directory above the mount point has no such file. */
-	while (faccessat(group, "cgroup.procs", F_OK, 0) == 0) {
-		uint64_t is_whole;
-		int parent;
+		return;
+	while (faccessat(group, "cgroup.procs", F_OK, 0) == 0 && look(group, context)) {
+		int parent = openat(group, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		/* The root of the tree has no such file, nor has a group without the controller. */
-		if (cgroup_read_number(group, "memory.oom.group", &is_whole) == 0 && is_whole)
-			return true;
-		parent = openat(group, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (parent < 0)
 			break;
 		close(group);
 		group = parent;
 	}
-	return false;
+}
+
+/* The root of the tree has no such file, nor has a group without the controller. */
+static bool look_for_whole(int group, void *context)
+{
+	bool *whole = context;
+	uint64_t number;
+
+	*whole = cgroup_read_number(group, "memory.oom.group", &number) == 0 && number;
+	return !*whole;
+}
+
+bool cgroup_is_killed_whole(void)
+{
+	bool whole = false;
+
+	each_above(look_for_whole, &whole);
+	return whole;
+}
+
+/* "max" is no number, and no bound. */
+static bool look_for_tasks(int group, void *context)
+{
+	uint64_t *least = context, number;
+
+	if (cgroup_read_number(group, "pids.max", &number) == 0 && number < *least)
+		*least = number;
+	return true;
+}
+
+uint64_t cgroup_tasks_max(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	each_above(look_for_tasks, &least);
+	return least;
 }
 
 /*

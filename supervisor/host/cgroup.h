@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cgroup {
 	int root;             /* the delegated directory; -1: none */
@@ -37,6 +38,12 @@ void cgroup_take(struct cgroup *ret);
  * it kills one for lack of memory: memory.oom.group, cgroups(7).
  */
 bool cgroup_is_killed_whole(void);
+
+/**
+ * Returns the smallest pids.max of this process's cgroup and the visible ones above it: how many
+ * tasks may be in it. UINT64_MAX: there is no bound, or no cgroup v2.
+ */
+uint64_t cgroup_tasks_max(void);
 
 /**
  * Opens the group that holds all of cloister: the delegated one, or the one that this process is

@@ -4,11 +4,20 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/host/cgroup.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+
+/*
+ * Of an open workspace with one command: worker, files process, the command's init and its shell,
+ * and the init that is made ahead of the next command; namespaces of the two processes and of the
+ * two inits. A workspace that runs more takes more.
+ */
+#define OPEN_PROCESSES  5
+#define OPEN_NAMESPACES 4
 
 /* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
@@ -20,8 +29,23 @@ static const struct budget {
 	bool zero_is_none; /* 0 in the file means no limit */
 	/* in user mode one workspace may take all of it, at the cost of the others */
 	bool of_own_id;
+	bool tasks; /* pids.max of cloisterd's cgroup and those above it, instead of a file */
 	const char *setting;
 } budgets[] = {
+	/* What the kernel counts for each open workspace; a command that cannot start fails. */
+	{"processes", OPEN_PROCESSES, .file = "kernel/pid_max",
+		.setting = "sysctl -w kernel.pid_max="},
+	{"threads", OPEN_PROCESSES, .file = "kernel/threads-max",
+		.setting = "sysctl -w kernel.threads-max="},
+	{"tasks", OPEN_PROCESSES, .tasks = true, .setting = "TasksMax="},
+	{"user_namespaces", 1, .file = "user/max_user_namespaces",
+		.setting = "sysctl -w user.max_user_namespaces="},
+	{"network_namespaces", 1, .file = "user/max_net_namespaces",
+		.setting = "sysctl -w user.max_net_namespaces="},
+	{"pid_namespaces", OPEN_NAMESPACES, .file = "user/max_pid_namespaces",
+		.setting = "sysctl -w user.max_pid_namespaces="},
+	{"mount_namespaces", OPEN_NAMESPACES, .file = "user/max_mnt_namespaces",
+		.setting = "sysctl -w user.max_mnt_namespaces="},
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
 		.setting = "sysctl -w user.max_inotify_instances="},
 	{"inotify_watches", LIMIT_INOTIFY_WATCHES, .file = "user/max_inotify_watches",
@@ -43,7 +67,7 @@ static const struct budget {
 static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
 static uint64_t workspaces;
 static bool user_mode;
-static char remedy[768];
+static char remedy[1536];
 
 /* A kernel without the file does not have this limit. */
 static uint64_t read_number(const char *name, uint64_t fallback)
@@ -110,8 +134,9 @@ void shared_budgets_read(uint64_t in_use, bool one_id)
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		const struct budget *budget = &budgets[i];
 
-		found[i] = budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
-					: read_limit(budget->resource);
+		found[i] = budget->tasks  ? cgroup_tasks_max()
+			   : budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
+					  : read_limit(budget->resource);
 		if (budget->zero_is_none && found[i] == 0)
 			found[i] = SHARED_BUDGET_UNLIMITED;
 		kept[i] = budget->less ? read_number(budget->less, 0) : 0;

@@ -316,6 +316,12 @@ static void test_shared_budgets(void **state)
 		{"terminals", "/proc/sys/kernel/pty/max", "1344\n", false, 320,
 			5}, /* reserved: 1024 */
 		{"terminals", "/proc/sys/kernel/pty/max", "1000\n", false, 0, 0},
+		{"processes", "/proc/sys/kernel/pid_max", "32768\n", false, 32768, 6553},
+		{"threads", "/proc/sys/kernel/threads-max", "99\n", true, 99, 19},
+		{"user_namespaces", "/proc/sys/user/max_user_namespaces", "7\n", false, 7, 7},
+		{"network_namespaces", "/proc/sys/user/max_net_namespaces", "0\n", false, 0, 0},
+		{"pid_namespaces", "/proc/sys/user/max_pid_namespaces", "83\n", false, 83, 20},
+		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 20},
 	};
 
 	(void)state;
@@ -357,6 +363,54 @@ static void test_budgets_that_do_not_suffice(void **state)
 	assert_null(strstr(remedy, "pty"));
 	assert_int_not_equal(remedy[strlen(remedy) - 1], ';');
 	fake_path_set(NULL, NULL);
+}
+
+/* The least of the groups on the way up counts. */
+static void test_tasks_of_the_cgroup(void **state)
+{
+	static const struct {
+		const char *unit, *above, *own; /* pids.max; NULL: no such file */
+		uint64_t of_all, enough_for;
+	} rows[] = {
+		{"100\n", "max\n", "0::/above/unit\n", 100, 20},
+		{"max\n", "54\n", "0::/above/unit\n", 54, 10},
+		{"100\n", "54\n", "0::/above/unit\n", 54, 10},
+		{NULL, "54\n", "0::/above/unit\n", 54, 10},
+		{"100\n", "54000\n", "0::/above\n", 54000, 10800},
+		{"max\n", "max\n", "0::/above/unit\n", SHARED_BUDGET_UNLIMITED,
+			SHARED_BUDGET_UNLIMITED},
+		{"100\n", "54\n", "1:pids:/above/unit\n", SHARED_BUDGET_UNLIMITED,
+			SHARED_BUDGET_UNLIMITED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct seen seen = {.name = "tasks"};
+
+		fake_path_set("/proc/self/cgroup", rows[i].own);
+		make_group("above", "", "pids\n");
+		make_group("above/unit", "", "pids\n");
+		scratch_text(&scratch, "cgroup.procs", "");
+		(void)unlinkat(scratch.fd, "above/pids.max", 0);
+		(void)unlinkat(scratch.fd, "above/unit/pids.max", 0);
+		if (rows[i].above)
+			scratch_text(&scratch, "above/pids.max", rows[i].above);
+		if (rows[i].unit)
+			scratch_text(&scratch, "above/unit/pids.max", rows[i].unit);
+		shared_budgets_read(11, false);
+		shared_budgets_each(look_at, &seen);
+		if (seen.view.of_all != rows[i].of_all ||
+			seen.view.enough_for != rows[i].enough_for)
+			fail_msg("row %zu: of all %llu, enough for %llu", i,
+				(unsigned long long)seen.view.of_all,
+				(unsigned long long)seen.view.enough_for);
+		assert_int_equal(
+			strstr(shared_budgets_remedy(), " TasksMax=55 in cloisterd's unit") != NULL,
+			rows[i].enough_for < 11);
+	}
+	fake_path_set(NULL, NULL);
+	(void)unlinkat(scratch.fd, "above/pids.max", 0);
+	(void)unlinkat(scratch.fd, "above/unit/pids.max", 0);
 }
 
 /* Features. */
@@ -501,6 +555,8 @@ int main(void)
 			test_cgroups_that_are_not_ours, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_shared_budgets),
 		cmocka_unit_test(test_budgets_that_do_not_suffice),
+		cmocka_unit_test_setup_teardown(
+			test_tasks_of_the_cgroup, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test_setup_teardown(
 			test_memory_that_costs_all, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_features),
