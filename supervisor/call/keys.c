@@ -84,7 +84,7 @@ static enum key_answer admit(struct keys *keys, const struct key_tenant *tenant,
 	/* Each call in flight may still get the largest result. */
 	const uint64_t to_come = (tenant->in_flight + 1) * LIMIT_JOURNAL_RECORD_BYTES;
 	const struct key *oldest;
-	uint64_t wait = LIMIT_RETRY_MAX_MS;
+	uint64_t over, wait;
 
 	if (!may_write(keys, tenant, to_come))
 		keys_turn_if_worth(keys);
@@ -99,13 +99,16 @@ static enum key_answer admit(struct keys *keys, const struct key_tenant *tenant,
 	if (tenant->keys < limits->keys && tenant->bytes + to_come <= LIMIT_KEYS_TENANT_BYTES)
 		return KEY_RUN;
 	oldest = TAILQ_FIRST(&tenant->by_age);
-	if (oldest && oldest->time_ms + limits->key_horizon_ms < now + wait)
-		wait = oldest->time_ms + limits->key_horizon_ms + 1 - now;
+	over = oldest ? oldest->time_ms + limits->key_horizon_ms + 1 : UINT64_MAX;
+	/* One whose record waits for the disk is kept beyond the horizon. */
+	wait = over > now ? over - now : 0;
 	refusal_format(refusal, TOOL_BUSY,
 		"As many calls with a key are remembered as this tenant may have (%llu keys, %llu "
 		"bytes of results); try again later, or call without a key",
 		(unsigned long long)limits->keys, LIMIT_KEYS_TENANT_BYTES);
-	refusal->retry_after_ms = wait < LIMIT_RETRY_MIN_MS ? LIMIT_RETRY_MIN_MS : (int64_t)wait;
+	refusal->retry_after_ms = wait < LIMIT_RETRY_MIN_MS   ? LIMIT_RETRY_MIN_MS
+				  : wait > LIMIT_RETRY_MAX_MS ? LIMIT_RETRY_MAX_MS
+							      : (int64_t)wait;
 	return KEY_REFUSE;
 }
 

@@ -322,6 +322,24 @@ static void test_what_a_tenant_may_write(void **state)
 	assert_int_equal(journal_current(f->service.keys->journal), !file);
 }
 
+/* One whose record waits for a disk that hangs is older than the horizon, and is not forgotten. */
+static void test_the_bound_while_a_disk_hangs(void **state)
+{
+	struct fixture *f = *state;
+	const char ids[] = "abcd";
+	uint8_t id[JOURNAL_ID_BYTES];
+
+	f->tenant->limits.key_horizon_ms = 1;
+	for (size_t i = 0; ids[i]; i++) {
+		assert_string_equal(arrival(f, ids[i], 'd'), "run");
+		key_end(begin_key(f, ids[i]), &some_result);
+		memset(id, ids[i], sizeof(id));
+		key_find(f->service.keys, id)->writes++;
+	}
+	sleep_ms(5);
+	assert_string_equal(arrival(f, 'n', 'd'), "BUSY"); /* with a time that is not negative */
+}
+
 /* Nor do many tenants: each has a share, also one that has written nothing yet. */
 static void test_what_many_tenants_may_write(void **state)
 {
@@ -392,6 +410,8 @@ int main(void)
 			test_what_a_tenant_may_write, set_up_keys, tear_down_keys),
 		cmocka_unit_test_setup_teardown(
 			test_what_many_tenants_may_write, set_up_keys, tear_down_keys),
+		cmocka_unit_test_setup_teardown(
+			test_the_bound_while_a_disk_hangs, set_up_keys, tear_down_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
