@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspaces.h"
 
 struct workspace *agent_hold_workspace(struct session *session, struct text name)
@@ -21,4 +22,14 @@ struct workspace *agent_hold_workspace(struct session *session, struct text name
 			&workspace, &refusal) == TOOL_OK)
 		return workspace;
 	return NULL;
+}
+
+int64_t agent_workspace_made(const struct workspace *workspace)
+{
+	struct workspace_info info;
+
+	if (workspace_kind(workspace) != WORKSPACE_MANAGED)
+		return 0;
+	workspace_get_info(workspace, &info);
+	return info.made_ms;
 }

@@ -3,6 +3,8 @@
 
 #include "common/text.h"
 
+#include <stdint.h>
+
 struct session;
 struct workspace;
 
@@ -11,3 +13,9 @@ struct workspace;
  * the managed one of that name which is there and not open. NULL: there is none.
  */
 struct workspace *agent_hold_workspace(struct session *session, struct text name);
+
+/**
+ * Returns when a managed workspace was made, in milliseconds since the epoch: after it was removed,
+ * one of the same name is another one. 0: a directory's, or the file system does not say.
+ */
+int64_t agent_workspace_made(const struct workspace *workspace);

@@ -257,7 +257,7 @@ static bool is_repeated(struct session *session, const struct jsonrpc_request *r
 
 	if (!call->options.key.data)
 		return false;
-	if (call_digest_key(call, workspace_name(workspace)) < 0) {
+	if (call_digest_key(call, workspace_name(workspace), agent_workspace_made(workspace)) < 0) {
 		session_answer_busy(session, request->id_text, "Out of memory");
 		return true;
 	}

@@ -491,8 +491,8 @@ static void forget_key(struct session *session, const struct workspace *workspac
 	struct text forgotten = call_request->options.forget_key;
 	uint8_t id[AUDIT_HASH_BYTES];
 
-	if (forgotten.data &&
-		call_digest_key_id(call_request, workspace_name(workspace), forgotten, id) == 0)
+	if (forgotten.data && call_digest_key_id(call_request, workspace_name(workspace),
+				      agent_workspace_made(workspace), forgotten, id) == 0)
 		keys_forget(session->service->keys, id);
 }
 
@@ -511,7 +511,8 @@ static bool take_key(struct session *session, const struct jsonrpc_request *requ
 	forget_key(session, workspace, call_request);
 	if (!call_request->options.key.data)
 		return true;
-	if (call_digest_key(call_request, workspace_name(workspace)) < 0)
+	if (call_digest_key(
+		    call_request, workspace_name(workspace), agent_workspace_made(workspace)) < 0)
 		refusal_set(&refusal->why, TOOL_BUSY, "Out of memory");
 	else
 		answer = keys_arrive(keys, call_request, &refusal->why);

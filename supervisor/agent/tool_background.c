@@ -384,7 +384,8 @@ static enum tool_error find_key(
 
 	if (!call->request.options.key.data || !call->wait.background)
 		return TOOL_OK;
-	r = call_digest_key(&call->request, workspace_name(workspace));
+	r = call_digest_key(
+		&call->request, workspace_name(workspace), agent_workspace_made(workspace));
 	if (r == 0)
 		r = background_find_keyed(call->wait.background, &call->request.key, &call->keyed);
 	if (r == -EEXIST)

@@ -93,8 +93,8 @@ static void add_name(struct audit_digest *digest, const char *name)
 	audit_digest_add(digest, (struct text){name, strlen(name) + 1});
 }
 
-int call_digest_key_id(const struct call_request *request, const char *workspace, struct text key,
-	uint8_t ret_id[static AUDIT_HASH_BYTES])
+int call_digest_key_id(const struct call_request *request, const char *workspace, int64_t made_ms,
+	struct text key, uint8_t ret_id[static AUDIT_HASH_BYTES])
 {
 	struct audit_digest *digest = audit_digest_new();
 
@@ -102,18 +102,20 @@ int call_digest_key_id(const struct call_request *request, const char *workspace
 		return -ENOMEM;
 	add_name(digest, request->tenant->name);
 	add_name(digest, workspace);
+	if (made_ms > 0)
+		audit_digest_add(digest, (struct text){(const char *)&made_ms, sizeof(made_ms)});
 	audit_digest_add(digest, key);
 	audit_digest_end_bytes(digest, ret_id);
 	return 0;
 }
 
-int call_digest_key(struct call_request *request, const char *workspace)
+int call_digest_key(struct call_request *request, const char *workspace, int64_t made_ms)
 {
 	static const char *const effective[] = {"env", "stdin", "encoding"};
 	struct json_object *options = options_of(request);
 	struct call_key *key = &request->key;
 	struct audit_digest *digest;
-	int r = call_digest_key_id(request, workspace, request->options.key, key->id);
+	int r = call_digest_key_id(request, workspace, made_ms, request->options.key, key->id);
 
 	if (r < 0)
 		return r;

@@ -23,15 +23,16 @@ struct call_request;
 int call_digest(const struct call_request *request, char hex[static AUDIT_HASH_DIGITS + 1]);
 
 /**
- * Fills in the key of @request, which has one, for the workspace called @workspace: its id, and the
- * digest of the tool, the arguments, and the options that change what the call does (env, stdin,
- * encoding). Returns 0 or -ENOMEM.
+ * Fills in the key of @request, which has one, for the workspace called @workspace that was made at
+ * @made_ms, 0 where any of that name is the same: its id, and the digest of the tool, the
+ * arguments, and the options that change what the call does (env, stdin, encoding). Returns 0 or
+ * -ENOMEM.
  */
-int call_digest_key(struct call_request *request, const char *workspace);
+int call_digest_key(struct call_request *request, const char *workspace, int64_t made_ms);
 
 /**
- * Computes the id of @key, a key of the tenant of @request, for the workspace called @workspace.
- * Returns 0 or -ENOMEM.
+ * Computes the id of @key, a key of the tenant of @request, for that workspace. Returns 0 or
+ * -ENOMEM.
  */
-int call_digest_key_id(const struct call_request *request, const char *workspace, struct text key,
-	uint8_t ret_id[static AUDIT_HASH_BYTES]);
+int call_digest_key_id(const struct call_request *request, const char *workspace, int64_t made_ms,
+	struct text key, uint8_t ret_id[static AUDIT_HASH_BYTES]);

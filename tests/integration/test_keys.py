@@ -63,6 +63,25 @@ def test_a_key_is_of_one_workspace(keyed, area):
     assert (runs(keyed.root), runs(other)) == (1, 1)
 
 
+def test_a_removed_workspace_takes_its_keys_along(start_daemon, area):
+    """One of the same name has none of its results: the file that they tell of is not there."""
+    keyed = Keyed(start_daemon, area)
+
+    def write():
+        return keyed.client.observe("write_file", {"path": "f", "content": "x"}, {"key": "k"}, "managed")
+    keyed.client.call("workspace.open", {"workspace": "managed"})
+    assert "replayed" not in write() and write()["replayed"]
+    keyed.written()
+    kill(keyed.daemon)
+    keyed = Keyed(start_daemon, area, state=keyed.daemon.state)
+    keyed.client.call("workspace.open", {"workspace": "managed"})
+    assert write()["replayed"]
+    keyed.client.call("workspace.remove", {"workspace": "managed"})
+    keyed.client.call("workspace.open", {"workspace": "managed"})
+    again = write()
+    assert "replayed" not in again and again["output"]["created"]
+
+
 @pytest.mark.parametrize("tool, arguments, options", [
     ("run_command", {"command": "echo run >>runs;  exit 3"}, {}),
     ("run_command", {"command": COUNT}, {"env": {"A": "b"}}),
