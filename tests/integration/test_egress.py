@@ -1064,6 +1064,8 @@ CLIENTS = {  # what must succeed for the client to be there; the command; the ho
     "maven": ("mvn --version", "mvn -q -B -Dmaven.repo.local=$PWD/m dependency:get -Dartifact=a:b:1", "repo.maven.apache.org"),
     "bundler": ("ruby --version", "ruby -rnet/http -e 'Net::HTTP.get(URI(\"https://no.test/\"))'"),
     "rsync": ("rsync --version", "rsync rsync://no.test/x ."),
+    "gcloud": ("gcloud --version", "CLOUDSDK_CONFIG=$PWD NO_GCE_CHECK=true CLOUDSDK_AUTH_ACCESS_TOKEN=x CLOUDSDK_CORE_DISABLE_PROMPTS=1 "
+               "gcloud -q projects list", "cloudresourcemanager.googleapis.com"),
 }
 
 
