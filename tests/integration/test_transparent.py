@@ -62,7 +62,8 @@ class Hosts(web_hosts.WebHosts):
         key, self.certificate = self.root / "key.pem", self.root / "ca.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=open.test",
-                        "-addext", "subjectAltName=DNS:open.test,DNS:*.open.test"], check=True, capture_output=True)
+                        "-addext", "subjectAltName=DNS:open.test,DNS:*.open.test",
+                        "-addext", "keyUsage=critical,digitalSignature,keyCertSign"], check=True, capture_output=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, key)
         super().__init__(77, ("open.test", "a.open.test", "closed.open.test", "no.test"),

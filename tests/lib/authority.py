@@ -26,8 +26,9 @@ class Authority:
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(exist_ok=True)
         self.certificate = self.directory / "ca.pem"
+        # Python 3.13 believes no authority without a key usage, and no certificate without its authority's key.
         self._openssl("req", "-x509", *KEY, "-nodes", "-days", "2", "-subj", f"/CN={name}",
-                      "-keyout", "ca.key", "-out", "ca.pem")
+                      "-addext", "keyUsage=critical,keyCertSign", "-keyout", "ca.key", "-out", "ca.pem")
 
     def _openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True)
@@ -35,7 +36,8 @@ class Authority:
     def context(self, name, days=2):
         """A server's context with a certificate for the name or address."""
         kind = "IP" if name.replace(".", "").isdigit() else "DNS"
-        (self.directory / "extensions").write_text(f"subjectAltName = {kind}:{name}\n")
+        (self.directory / "extensions").write_text(
+            f"subjectAltName = {kind}:{name}\nsubjectKeyIdentifier = hash\nauthorityKeyIdentifier = keyid\n")
         self._openssl("req", *KEY, "-nodes", "-subj", "/CN=host", "-keyout", "host.key", "-out", "host.csr")
         self._openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
                       *validity(days), "-extfile", "extensions", "-out", "host.pem")
