@@ -93,7 +93,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     # descriptors of its answers. The journal's thread wakes the loop by the eventfd.
     journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
     assert count == {"socket": 13, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
-                     "/proc/loadavg": 1, "/proc/meminfo": 1, **journal}
+                     "/proc/loadavg": 1, "/proc/meminfo": 1, f"/proc/{daemon.spawner()}/stat": 1, **journal}
 
     path = daemon.new_workspace(client)
     daemon.settled_fds()
