@@ -275,6 +275,9 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
         client.use("read_file", path="one")
         client.use("list_directory", path=".")
     assert os.getsid(files) == cell.spawner
+    if AM_ROOT:  # what a busy host makes it wait would count as pauses between its calls
+        with acting_as(os.getuid()):
+            os.sched_setscheduler(files, os.SCHED_FIFO, os.sched_param(1))
     count = 1
     client.use("list_directory", path="many", pattern="none")
     while os.getsid(files) != files:
