@@ -257,9 +257,11 @@ def test_tools(tables):
 
 
 def heads_of_tool(name):
-    block = re.search(rf"^\.It Cm {name}\n(?:\w[^\n]*\n)*\.Bl.*?\n(.*?)^\.El", manual.part("cloister.1", "TOOLS"), re.M | re.S)
+    # A tool without arguments has a sentence only.
+    block = re.search(rf"^\.It Cm {name}\n(?:\w[^\n]*\n)+(?:\.Bl.*?\n(.*?)^\.El|(?=\.It|\.El)())",
+                      manual.part("cloister.1", "TOOLS"), re.M | re.S)
     assert block, f"man/cloister.1, TOOLS: nothing is said of {name}"
-    return set(re.findall(r"^\.It Cm (\w+)", block[1], re.M))
+    return set(re.findall(r"^\.It Cm (\w+)", block[1] or "", re.M))
 
 
 def test_observations(tables):
