@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/output_chunks.h"
