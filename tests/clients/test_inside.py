@@ -131,10 +131,10 @@ def test_a_harness_inside(area, account, programs, start_daemon, context, name):
         daemon = start_daemon(system=False, config=CONFIG.format(
             resolver=names.address, directory=directory, user=account.name, roots=workspace,
             port=model.port))
+        program = [word.replace("WORKSPACE", str(workspace)) for word in HARNESSES[name].words]
         with acting_as(os.getuid()):
             screen = Screen([str(area.bin / "cloister"), "--socket", str(daemon.socket), "--workspace", str(workspace), "run", "--",
-                             *(word.replace("WORKSPACE", str(workspace)) for word in HARNESSES[name].words)], {**environment(area.home), "TERM": "xterm-256color"},
-                            *((account.uid, account.gid) if account.made else ()), lines=50, columns=150)
+                             *program], {**environment(area.home), "TERM": "xterm-256color"}, *((account.uid, account.gid) if account.made else ()), lines=50, columns=150)
         try:
             if name == "claude":
                 play_claude(screen)

@@ -476,7 +476,8 @@ def test_what_tries_to_stay(cell, bystander, kind):
     output = endures(cell, bystander, command + "; echo done", options=options)
     assert (output["ended_by"], output["exit_code"]) == ("exit", 0), output
     # A terminal has both streams.
-    assert [line for line in output["stdout"].splitlines() if line not in ("x", "320") and not line.startswith("nohup:")] == ["done"]
+    said = [line for line in output["stdout"].splitlines() if line not in ("x", "320") and not line.startswith("nohup:")]
+    assert said == ["done"], output
     if kind == "zombies" and options:
         assert output["stderr"] == "320\n"
 
