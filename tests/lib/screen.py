@@ -4,6 +4,7 @@ need."""
 
 import codecs
 import fcntl
+import json
 import os
 import pty
 import re
@@ -19,11 +20,7 @@ SEQUENCE = re.compile(rb"\x1b\[([?>!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()][0-9A-B]
 
 class Screen:
     def __init__(self, words, env, uid=None, gid=None, lines=24, columns=120):
-        self.size = lines, columns
-        self.clear()
-        self.raw = b""  # all bytes received
-        self.pending = b""
-        self.decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
+        self.begin(lines, columns)
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
@@ -36,6 +33,40 @@ class Screen:
             finally:
                 os._exit(127)
         self.status = None
+
+    def begin(self, lines, columns):
+        """A screen on which nothing has come yet."""
+        self.size = self.first_size = lines, columns
+        self.clear()
+        self.raw = b""  # all bytes received
+        self.record = []  # what came and what changed: time, kind and data, as asciicast has them
+        self.began = time.monotonic()
+        self.pending = b""
+        self.decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
+
+    def note(self, kind, data):
+        self.record.append([round(time.monotonic() - self.began, 6), kind, data])
+
+    def save(self, path):
+        """Writes the recording as asciicast v2: https://docs.asciinema.org/manual/asciicast/v2/"""
+        lines, columns = self.first_size
+        events = [{"version": 2, "width": columns, "height": lines}, *self.record]
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+    @classmethod
+    def replay(cls, path):
+        """Returns the screen of a recording, at its end."""
+        header, *events = map(json.loads, path.read_text().splitlines())
+        made = cls.__new__(cls)
+        made.begin(header["height"], header["width"])
+        for _, kind, data in events:
+            if kind == "o":
+                made.feed(data.encode("utf-8", "surrogateescape"))
+            else:
+                columns, lines = map(int, data.split("x"))
+                made.size = lines, columns
+                made.clear()
+        return made
 
     def clear(self):
         self.cells = [[" "] * self.size[1] for _ in range(self.size[0])]
@@ -52,6 +83,7 @@ class Screen:
     def resize(self, lines, columns):
         self.size = lines, columns
         self.clear()
+        self.note("r", f"{columns}x{lines}")
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
 
@@ -159,6 +191,7 @@ class Screen:
             data = os.read(self.fd, 65536)
         except OSError:
             data = b""
+        self.note("o", data.decode("utf-8", "surrogateescape"))
         self.feed(data)
         return bool(data)
 
