@@ -85,7 +85,7 @@ struct keys {
 	size_t n_buckets; /* a power of two */
 	uint64_t factors[2];
 	LIST_HEAD(, key_tenant) tenants;
-	size_t n_tenants; /* configured, whether they have had keys or not */
+	size_t n_tenants;                     /* configured, whether they have had keys or not */
 	LIST_HEAD(, key) open[JOURNAL_FILES]; /* by the file of their record */
 	bool carrying;                        /* records of them are being written */
 	LIST_HEAD(, key) gone;              /* not in the table, but a record of it is on its way */
