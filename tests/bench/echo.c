@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 		bench_row(candidates[c].name, candidates[c].times, keys,
 			candidates[0].times[keys / 2]);
 	for (size_t c = 0; c < count; c++) {
-		kill(candidates[c].pid, SIGHUP);
+		kill(-candidates[c].pid, SIGTERM); /* also what a shell has started */
 		close(candidates[c].master);
 		waitpid(candidates[c].pid, NULL, 0);
 	}
