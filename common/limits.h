@@ -92,11 +92,15 @@
 #define LIMIT_COMMANDS_PER_WORKSPACE 64
 #define LIMIT_SESSIONS_PER_WORKSPACE 16
 /* commands that one worker has at once, those of sessions among them */
-#define LIMIT_COMMANDS_AT_ONCE     (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
-#define LIMIT_SPARE_CELLS_MAX      64
-#define LIMIT_INPUT_WAIT_PROCESSES 256 /* in a workspace whose commands are looked at */
-#define LIMIT_INPUT_WAIT_MAX_MS    3600000
-#define LIMIT_INITS_AHEAD          2 /* inits that a worker makes ahead of commands */
+#define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
+/* layers of a managed workspace; it has one checkpoint fewer */
+#define LIMIT_LAYERS                 64
+#define LIMIT_LAYER_NUMBER           999999999 /* of which each checkpoint and rollback takes one */
+#define LIMIT_CHECKPOINT_LABEL_BYTES 80
+#define LIMIT_SPARE_CELLS_MAX        64
+#define LIMIT_INPUT_WAIT_PROCESSES   256 /* in a workspace whose commands are looked at */
+#define LIMIT_INPUT_WAIT_MAX_MS      3600000
+#define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS    8
 #define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */
@@ -154,10 +158,12 @@
 #define LIMIT_INPUTS_BYTES     (16 * MIB) /* input that a connection's calls have not read yet */
 
 /* Time, in milliseconds. */
-#define LIMIT_COMMAND_MAX_MS  3600000 /* the longest deadline of a call */
-#define LIMIT_TERM_GRACE_MS   5000    /* from SIGTERM to SIGKILL */
-#define LIMIT_KILL_REPORT_MS  5000    /* from SIGKILL to the report that the process has ended */
-#define LIMIT_FILES_REPORT_MS 5000    /* for a files process to end a cancelled call */
+#define LIMIT_COMMAND_MAX_MS     3600000 /* the longest deadline of a call */
+#define LIMIT_TERM_GRACE_MS      5000    /* from SIGTERM to SIGKILL */
+#define LIMIT_KILL_REPORT_MS     5000    /* from SIGKILL to the report that the process has ended */
+#define LIMIT_FILES_REPORT_MS    5000    /* for a files process to end a cancelled call */
+#define LIMIT_CHECKPOINT_WAIT_MS 10000   /* of a checkpoint or rollback, for calls in flight */
+#define LIMIT_LAYERS_MOUNT_MS    5000    /* for the layers of a workspace to be mounted */
 /* for a workspace's processes to become ready after the spawner has started them */
 #define LIMIT_WORKSPACE_OPEN_MS 10000
 /* for the two processes of a new cell to start */

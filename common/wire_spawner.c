@@ -51,6 +51,9 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u64(writer, message->limits.data_bytes);
 	wire_put_u32(writer, message->limits.open_files);
 	wire_put_u32(writer, message->proxy_port);
+	wire_put_u8(writer, (uint8_t)message->layers.count);
+	for (size_t i = 0; i < message->layers.count; i++)
+		wire_put_u32(writer, message->layers.numbers[i]);
 	wire_put_text(writer, text_from(message->tenant));
 }
 
@@ -69,11 +72,22 @@ static bool is_room(uint64_t bytes)
 	return bytes >= LIMIT_TMP_MIN_BYTES && bytes <= LIMIT_FILE_SIZE_MAX_BYTES;
 }
 
+static bool get_layers(struct wire_reader *reader, struct layer_stack *ret)
+{
+	ret->count = wire_get_u8(reader);
+	if (ret->count > LIMIT_LAYERS)
+		return false;
+	for (size_t i = 0; i < ret->count; i++)
+		ret->numbers[i] = wire_get_u32(reader);
+	return layer_stack_is_valid(ret);
+}
+
 int spawner_open_get(struct text payload, struct spawner_open *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
 	struct spawner_open message = {0};
 	struct text tenant;
+	bool has_layers;
 
 	message.kind = wire_get_u8(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
@@ -86,8 +100,10 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.limits.data_bytes = wire_get_u64(&reader);
 	message.limits.open_files = wire_get_u32(&reader);
 	message.proxy_port = wire_get_u32(&reader);
+	has_layers = get_layers(&reader, &message.layers);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
-	if (wire_reader_end(&reader) < 0 || !workspace_kind_name(message.kind) ||
+	if (wire_reader_end(&reader) < 0 || !has_layers || !workspace_kind_name(message.kind) ||
+		(message.layers.count > 0 && message.kind != WORKSPACE_MANAGED) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
 		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||

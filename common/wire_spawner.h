@@ -10,6 +10,7 @@
 
 #include "common/cell_limits.h"
 #include "common/directory_parents.h"
+#include "common/layer_stack.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "common/wire.h"
@@ -32,6 +33,11 @@ enum spawner_message {
 	SPAWNER_LOOK_UP, /* down: struct spawner_look_up, the directory to start from */
 	/* down: struct spawner_look_up: the managed workspace "path" of "tenant" was removed */
 	SPAWNER_REMOVED,
+	/*
+	 * down: struct spawner_look_up: the layer "path" in the directory "tenant" of managed
+	 * workspaces was dropped, and is to be cleared; no answer
+	 */
+	SPAWNER_DROPPED,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -134,6 +140,8 @@ struct spawner_open {
 	 * spare cell has the one that SPAWNER_PREPARE named.
 	 */
 	uint32_t proxy_port;
+	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
+	struct layer_stack layers;
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.
@@ -167,6 +175,9 @@ struct setup_failure {
 	struct text step;
 	uint32_t error; /* errno, positive */
 };
+
+/* More than the longest struct spawner_open takes on the wire. */
+#define SPAWNER_OPEN_BYTES (128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_LAYERS * sizeof(uint32_t))
 
 void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
 int spawner_open_get(struct text payload, struct spawner_open *ret);

@@ -206,6 +206,22 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 		loop_turn_defer(&link->flush);
 }
 
+void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path)
+{
+	const struct spawner_look_up message = {
+		.tenant = text_from(tenant), .path = text_from(path)};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + 2 * LIMIT_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	/* What is not told is found at the spawner's next start. */
+	if (link->is_lost)
+		return;
+	spawner_look_up_put(&writer, &message);
+	if (channel_send(&link->channel, SPAWNER_DROPPED, 0,
+		    (struct text){(char *)payload, writer.len}, NULL, 0) == 0)
+		loop_turn_defer(&link->flush);
+}
+
 static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
 {
 	struct pending_cell *pending;
@@ -533,7 +549,7 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 		.answer = answer,
 		.context = context};
 	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES];
+	uint8_t payload[SPAWNER_OPEN_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	spawner_open_put(&writer, request);

@@ -41,6 +41,12 @@ void spawner_link_reload(struct spawner_link *link);
 void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name);
 
 /**
+ * Layers were dropped as @path in the directory @tenant of the managed workspaces: the spawner
+ * clears them. If that message cannot be sent, the next start of the spawner does it.
+ */
+void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path);
+
+/**
  * Serves the link from @base. Calls @lost once if the spawner is gone, or was killed because it
  * answered nothing for LIMIT_SPAWNER_SILENT_MS. Returns 0 or -errno.
  */

@@ -21,19 +21,19 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED = range(1, 9)
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED = range(1, 10)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
-          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0}
+          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "layers": 0}
 
 
 def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIII", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIBI", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
 
 
 class Spawner:

@@ -49,9 +49,10 @@ struct cell {
 	struct cell_spare *waiting; /* that is assigned */
 	struct cell_id id;          /* the id that 1000 inside is mapped to */
 	struct live_cell *live;
-	struct cell_start *start; /* of a new files process, while it starts */
-	const char *reason;       /* of a refusal */
-	const char *failed;       /* the failed step, when more can be said than its name */
+	struct live_layers *live_layers; /* NULL: the workspace has no layers */
+	struct cell_start *start;        /* of a new files process, while it starts */
+	const char *reason;              /* of a refusal */
+	const char *failed;              /* the failed step, when more can be said than its name */
 };
 
 /**

@@ -307,6 +307,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"check the workspace's network against the configuration", check_network},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
+		{"mount the workspace's layers", cell_layers_mount},
 		{"open the workspace's home", take_home},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
@@ -328,6 +329,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	cell_ids_holds(cell.live, cell.pids);
+	cell_layers_holds(cell.live_layers, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r < 0) {
 		cell_abandon(&cell);
@@ -350,6 +352,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"find out whether another is there", check_files_gone},
 		{"check the workspace against the configuration", check_policy},
 		{"take the workspace's mounts", take_trees},
+		{"take the mount of the workspace's layers", cell_layers_mount_again},
 		{"find the workspace's cgroup", find_cgroup},
 		{"start cloister-files", cell_start_files},
 	};
@@ -366,8 +369,10 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
-	if (cell.pids[SPAWNER_OPENED_FILES] > 0)
+	if (cell.pids[SPAWNER_OPENED_FILES] > 0) {
 		cell_ids_holds(cell.live, cell.pids);
+		cell_layers_holds(cell.live_layers, cell.pids);
+	}
 	if (r == 0)
 		*ret_start = cell.start;
 	return r;
@@ -490,6 +495,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"check the workspace's network against the configuration", check_network},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
+		{"mount the workspace's layers", cell_layers_mount},
 		{"open the workspace's home", take_home},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
@@ -511,6 +517,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	cell_spare_free(cell.waiting);
 	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
+	cell_layers_holds(cell.live_layers, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r < 0)
 		cell_sockets_close(&cell.network);

@@ -13,6 +13,7 @@
 #include "common/program.h"
 #include "worker/setup.h"
 #include "worker/spawner/cell_make.h"
+#include "worker/spawner/layer_drops.h"
 #include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
@@ -41,6 +42,8 @@ struct spawner {
 	struct cell_cgroups cgroups;
 	struct cell_ids ids;
 	struct cell_homes homes;
+	struct cell_layers layers;
+	struct layer_drops drops;
 	struct cell_spares spares;
 	struct cell_starts starts;
 	struct lookers lookers;
@@ -304,6 +307,17 @@ static void forget_home(struct spawner *spawner, const struct channel_frame *fra
 	cell_homes_forget(&spawner->homes, tenant, name);
 }
 
+static void clear_layer(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
+	struct spawner_look_up dropped;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &dropped) < 0)
+		die("request", EBADMSG);
+	take_texts(&dropped, tenant, name);
+	layer_drops_add(&spawner->drops, tenant, name);
+}
+
 static void serve_requests(struct spawner *spawner)
 {
 	struct channel *channel = &spawner->channel;
@@ -322,6 +336,8 @@ static void serve_requests(struct spawner *spawner)
 			read_policy(spawner, &frame);
 		else if (frame.type == SPAWNER_REMOVED)
 			forget_home(spawner, &frame);
+		else if (frame.type == SPAWNER_DROPPED)
+			clear_layer(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -344,10 +360,13 @@ static void reap(int signal_fd, struct spawner *spawner)
 		if (cell_starts_reaped(&spawner->starts, pid, &files) && files > 0) {
 			cell_cgroups_replace(&spawner->cgroups, pid, files);
 			cell_ids_replace(&spawner->ids, pid, files);
+			cell_layers_replace(&spawner->layers, pid, files);
 			continue;
 		}
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
+		cell_layers_reaped(&spawner->layers, pid);
+		layer_drops_reaped(&spawner->drops, pid);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
 		lookers_reaped(&spawner->lookers, pid);
@@ -545,6 +564,8 @@ int main(int argc, char **argv)
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
+	cell_layers_init(&spawner.layers);
+	layer_drops_init(&spawner.drops, spawner.ids.managed);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();
 	be_as_others();
@@ -563,6 +584,7 @@ int main(int argc, char **argv)
 	set_up(&spawner);
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;
+	spawner.maker.layers = &spawner.layers;
 	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;
 	LIST_INIT(&spawner.spares);
@@ -571,6 +593,7 @@ int main(int argc, char **argv)
 	spawner.maker.keyring_error = spawner.setup.keyring_error;
 	spawner.maker.starts = &spawner.starts;
 	cell_homes_sweep(&spawner.homes, &spawner.lookers);
+	layer_drops_find(&spawner.drops, spawner.policy != NULL);
 	lookers_serve(&spawner.lookers);
 	serve(&spawner, signal_fd);
 }

@@ -21,7 +21,7 @@ struct spawner_link {
 	int refuses, broken;
 	unsigned reloads;
 	bool tells_ports;
-	char removed[256];
+	char removed[256], dropped[640];
 };
 
 struct spawner_link *fake_spawner_new(void)
@@ -276,6 +276,16 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 void spawner_link_reload(struct spawner_link *link)
 {
 	link->reloads++;
+}
+
+void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path)
+{
+	snprintf(link->dropped, sizeof(link->dropped), "%s/%s", tenant, path);
+}
+
+const char *fake_spawner_dropped(const struct spawner_link *link)
+{
+	return link->dropped;
 }
 
 void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name)

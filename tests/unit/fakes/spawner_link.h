@@ -63,5 +63,7 @@ void fake_spawner_tell_ports(struct spawner_link *link);
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
 
+/** Returns TENANT/PATH of the last spawner_link_dropped(), or "". */
+const char *fake_spawner_dropped(const struct spawner_link *link);
 /** Returns TENANT/NAME of the last spawner_link_removed(), or "". */
 const char *fake_spawner_removed(const struct spawner_link *link);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The layers of a managed workspace that has checkpoints, from the lowest to the one that takes
+ * changes. Layer 0 is the workspace's own directory, as it was at the first checkpoint. Each other
+ * one is a directory in ".layers-NAME" beside it, called by its number and that of the layer below
+ * it: "3-1". It has "u", the upper directory of an overlay, and "w", its work directory. A layer
+ * under another one never changes any more.
+ */
+
+#include "common/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct layer_stack {
+	uint32_t count; /* 0: the workspace has no checkpoint */
+	uint32_t numbers[LIMIT_LAYERS];
+};
+
+/* The directory, beside that of a managed workspace, in which its layers are. */
+#define LAYERS_PREFIX ".layers-"
+/* Begins the names of layers that are to be cleared. */
+#define LAYERS_DROPPED ".dropped-"
+
+/** Whether @stack is empty, or has layer 0 at the bottom and higher numbers above lower ones. */
+static inline bool layer_stack_is_valid(const struct layer_stack *stack)
+{
+	if (stack->count == 0)
+		return true;
+	if (stack->count == 1 || stack->count > LIMIT_LAYERS || stack->numbers[0] != 0)
+		return false;
+	for (size_t i = 1; i < stack->count; i++)
+		if (stack->numbers[i] <= stack->numbers[i - 1] ||
+			stack->numbers[i] > LIMIT_LAYER_NUMBER)
+			return false;
+	return true;
+}

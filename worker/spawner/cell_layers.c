@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner. Names are looked up in cloister's own state directory only, in directories
+ * that no workspace can write.
+ */
+#include "worker/spawner/cell_layers.h"
+
+#include "common/cleanup.h"
+#include "worker/mounts.h"
+#include "worker/spawner/cell_children.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+struct live_layers {
+	LIST_ENTRY(live_layers) entry;
+	struct layer_keeper keeper;
+	pid_t pids[2]; /* 0 once reaped */
+};
+
+void cell_layers_init(struct cell_layers *layers)
+{
+	LIST_INIT(&layers->live);
+}
+
+/* Opens the directory that has the layers of the workspace at @path. */
+static int open_layers(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	_cleanup_close_ int fd = -1;
+	char layers[PATH_MAX];
+	struct stat stat_buf;
+
+	if (!name || snprintf(layers, sizeof(layers), "%.*s/" LAYERS_PREFIX "%s",
+			     (int)(name - path), path, name + 1) >= (int)sizeof(layers))
+		return -ENAMETOOLONG;
+	fd = mount_open_point(layers, O_DIRECTORY);
+	if (fd < 0 || fstat(fd, &stat_buf) < 0)
+		return -errno;
+	/* It is cloister's own: a workspace's id could exchange its layers. */
+	if (stat_buf.st_uid != geteuid())
+		return -EPERM;
+	/* cloisterd's umask may be any. */
+	return fchmodat(AT_FDCWD, layers, 0711, 0) < 0 ? -errno : TAKE_FD(fd);
+}
+
+static int open_layer(int layers, const uint32_t *number)
+{
+	char name[sizeof("4294967295-4294967295")];
+	int fd;
+
+	snprintf(name, sizeof(name), "%u-%u", number[0], number[-1]);
+	fd = openat(layers, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* The keeper, with the workspace's id, goes through it. */
+	if (fchmodat(layers, name, 0711, 0) < 0) {
+		int r = -errno;
+
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+static int check_owner(struct cell *cell, int layer, const char *name, struct stat *ret)
+{
+	if (fstatat(layer, name, ret, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISDIR(ret->st_mode) && ret->st_uid == cell->id.uid)
+		return 0;
+	cell->reason = "a layer of the workspace does not belong to the workspace's id";
+	return -SPAWNER_REFUSAL;
+}
+
+/* The root of the workspace is that of the layer below, until something is changed. */
+static int make_top(struct cell *cell, int layer, const struct stat *below)
+{
+	const struct timespec times[] = {below->st_atim, below->st_mtim};
+
+	if (fchownat(layer, "u", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+		fchmodat(layer, "u", below->st_mode & 07777, 0) < 0 ||
+		utimensat(layer, "u", times, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (mkdirat(layer, "w", 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return fchownat(layer, "w", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+											 : 0;
+}
+
+/* Checks the layers, and makes the highest if it is new. */
+static int prepare(struct cell *cell, int layers)
+{
+	const struct layer_stack *stack = &cell->request->layers;
+	struct stat stat_buf = cell->place->stat;
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i < stack->count; i++) {
+		_cleanup_close_ int layer = open_layer(layers, &stack->numbers[i]);
+
+		if (layer < 0)
+			return layer;
+		if (i + 1 == stack->count && mkdirat(layer, "u", 0700) == 0)
+			r = make_top(cell, layer, &stat_buf);
+		if (r == 0)
+			r = check_owner(cell, layer, "u", &stat_buf);
+		/* A command may have removed the owner's permissions from its root. */
+		if (r == 0 && i + 1 == stack->count && (stat_buf.st_mode & S_IRWXU) != S_IRWXU &&
+			fchmodat(layer, "u", (stat_buf.st_mode & 07777) | S_IRWXU, 0) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+static int map_ids(void *context, pid_t pid)
+{
+	return cell_write_maps(context, pid);
+}
+
+static int start_keeper(struct cell *cell, int layers, struct layer_keeper *ret)
+{
+	static char step[LAYER_KEEPER_STEP_BYTES];
+	struct layer_keeper_start start = {.stack = &cell->request->layers,
+		.base = cell->trees[0],
+		.layers = -1,
+		.drops_groups = cell->maker->ids->count > 0,
+		.map = map_ids,
+		.context = cell};
+	int r = mount_clone(layers, "", 0, &start.layers);
+
+	if (r == 0)
+		r = layer_keeper_start(&start, ret, step);
+	close_fd(&start.layers);
+	if (r < 0 && step[0])
+		cell->failed = step;
+	return r;
+}
+
+static int take_clones(struct cell *cell, const struct layer_keeper *keeper)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(cell->trees); i++) {
+		close_fd(&cell->trees[i]);
+		r = layer_keeper_clone(keeper, &cell->trees[i]);
+	}
+	return r;
+}
+
+int cell_layers_mount(struct cell *cell)
+{
+	_cleanup_close_ int layers = -1;
+	struct live_layers *live;
+	int r;
+
+	if (cell->request->layers.count == 0)
+		return 0;
+	layers = open_layers(cell->place->path);
+	r = layers < 0 ? layers : prepare(cell, layers);
+	if (r < 0)
+		return r;
+	live = calloc(1, sizeof(*live));
+	if (!live)
+		return -ENOMEM;
+	r = start_keeper(cell, layers, &live->keeper);
+	if (r < 0) {
+		free(live);
+		return r;
+	}
+	LIST_INSERT_HEAD(&cell->maker->layers->live, live, entry);
+	cell->live_layers = live;
+	return take_clones(cell, &live->keeper);
+}
+
+int cell_layers_mount_again(struct cell *cell)
+{
+	struct live_layers *live;
+
+	LIST_FOREACH (live, &cell->maker->layers->live, entry)
+		if (live->pids[SPAWNER_OPENED_WORKER] == cell->pids[SPAWNER_OPENED_WORKER])
+			break;
+	cell->reason = "the layers are not those of the workspace's worker";
+	if (!live != (cell->request->layers.count == 0))
+		return -SPAWNER_REFUSAL;
+	cell->live_layers = live;
+	return live ? take_clones(cell, &live->keeper) : 0;
+}
+
+static void forget_if_gone(struct live_layers *live)
+{
+	if (live->pids[0] != 0 || live->pids[1] != 0)
+		return;
+	layer_keeper_end(&live->keeper);
+	LIST_REMOVE(live, entry);
+	free(live);
+}
+
+void cell_layers_holds(struct live_layers *live, const pid_t pids[2])
+{
+	if (!live)
+		return;
+	live->pids[0] = pids[0];
+	live->pids[1] = pids[1];
+	forget_if_gone(live);
+}
+
+void cell_layers_replace(struct cell_layers *layers, pid_t pid, pid_t by)
+{
+	struct live_layers *live;
+
+	LIST_FOREACH (live, &layers->live, entry)
+		for (int i = 0; i < 2; i++)
+			if (live->pids[i] == pid)
+				live->pids[i] = by;
+}
+
+void cell_layers_reaped(struct cell_layers *layers, pid_t pid)
+{
+	struct live_layers *live;
+
+	LIST_FOREACH (live, &layers->live, entry) {
+		if (live->keeper.pid == pid)
+			layer_keeper_end(&live->keeper);
+		if (live->pids[0] != pid && live->pids[1] != pid)
+			continue;
+		live->pids[live->pids[0] == pid ? 0 : 1] = 0;
+		forget_if_gone(live);
+		return;
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner. It looks up names in cloister's own state directory only, and nothing in the
+ * directories "u" and "w" of a layer, which are hostile.
+ */
+#include "worker/spawner/layer_drops.h"
+
+#include "common/cleanup.h"
+#include "common/layer_stack.h"
+#include "worker/spawner/home_sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct layer_drop {
+	TAILQ_ENTRY(layer_drop) entry;
+	struct directory_id swept; /* the part that a sweeper has worked on last */
+	char tenant[NAME_MAX + 1], path[PATH_MAX];
+};
+
+void layer_drops_init(struct layer_drops *drops, int managed)
+{
+	*drops = (struct layer_drops){.managed = managed};
+	TAILQ_INIT(&drops->list);
+}
+
+static int open_directory(int parent, const char *name, int flags)
+{
+	int fd = openat(parent, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Whether @path is ".dropped-X" or ".layers-NAME/.dropped-X". */
+static bool is_dropped(const char *path)
+{
+	const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	return begins(name, LAYERS_DROPPED) && !strchr(name, '/') &&
+	       (!slash || begins(path, LAYERS_PREFIX));
+}
+
+/* Opens the directory that has the dropped one, whose name is stored. */
+static int open_parent(
+	const struct layer_drops *drops, const struct layer_drop *drop, const char **ret_name)
+{
+	_cleanup_close_ int tenant = open_directory(drops->managed, drop->tenant, O_PATH);
+	const char *slash = strchr(drop->path, '/');
+	char layers[NAME_MAX + 1];
+
+	*ret_name = slash ? slash + 1 : drop->path;
+	if (tenant < 0 || !slash)
+		return TAKE_FD(tenant);
+	snprintf(layers, sizeof(layers), "%.*s", (int)(slash - drop->path), drop->path);
+	return open_directory(tenant, layers, O_PATH);
+}
+
+/* Starts a sweeper for a part of a layer. */
+static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
+{
+	_cleanup_close_ int fd = open_directory(layer, name, O_RDONLY);
+	struct stat stat_buf;
+	pid_t pid;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &stat_buf) < 0)
+		return -errno;
+	if (drop->swept.dev == stat_buf.st_dev && drop->swept.ino == stat_buf.st_ino)
+		return -ENOTEMPTY;
+	pid = home_sweep_start(&(struct home_sweep){.fd = fd, .clear = true});
+	if (pid > 0)
+		drop->swept = (struct directory_id){stat_buf.st_dev, stat_buf.st_ino};
+	return pid;
+}
+
+static DIR *read_directory(int parent, const char *name)
+{
+	int fd = open_directory(parent, name, O_RDONLY);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!directory)
+		close_fd(&fd);
+	return directory;
+}
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/*
+ * Removes the directory @name, up to the first part of a layer that is not empty, for which it
+ * starts a sweeper. @levels: how deep a layer may lie in it. Returns 0 if all is removed, the pid
+ * of the sweeper, or -errno.
+ */
+static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsigned levels)
+{
+	const struct dirent *entry;
+	DIR *directory;
+	pid_t r = 0;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (strcmp(name, "u") == 0 || strcmp(name, "w") == 0)
+		return sweep_part(drop, parent, name);
+	directory = levels > 0 ? read_directory(parent, name) : NULL;
+	if (!directory)
+		return -ENOTEMPTY;
+	while (r == 0 && (entry = readdir(directory)))
+		if (!is_dots(entry->d_name))
+			r = clear(drop, dirfd(directory), entry->d_name, levels - 1);
+	closedir(directory);
+	if (r == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0)
+		r = -errno;
+	return r;
+}
+
+static void log_kept(const struct layer_drop *drop)
+{
+	static unsigned logged;
+
+	if (logged++ < LIMIT_REFUSALS_LOGGED)
+		fprintf(stderr,
+			"cloister-spawner: the dropped layer %s/%s could not be removed; the next "
+			"start tries again\n",
+			drop->tenant, drop->path);
+}
+
+/* Works on the first of the list until a sweeper runs. */
+static void go_on(struct layer_drops *drops)
+{
+	struct layer_drop *drop;
+
+	while (drops->sweeper == 0 && (drop = TAILQ_FIRST(&drops->list))) {
+		const char *name;
+		_cleanup_close_ int parent = open_parent(drops, drop, &name);
+		pid_t r = parent < 0 ? 0 : clear(drop, parent, name, 2);
+
+		if (r > 0) {
+			drops->sweeper = r;
+			return;
+		}
+		if (r < 0)
+			log_kept(drop);
+		TAILQ_REMOVE(&drops->list, drop, entry);
+		free(drop);
+	}
+}
+
+void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path)
+{
+	struct layer_drop *drop;
+
+	if (drops->managed < 0 || !is_dropped(path) || strchr(tenant, '/') || !*tenant ||
+		strcmp(tenant, "..") == 0)
+		return;
+	/* Without memory it is found at the next start. */
+	drop = calloc(1, sizeof(*drop));
+	if (!drop)
+		return;
+	snprintf(drop->tenant, sizeof(drop->tenant), "%s", tenant);
+	snprintf(drop->path, sizeof(drop->path), "%s", path);
+	TAILQ_INSERT_TAIL(&drops->list, drop, entry);
+	go_on(drops);
+}
+
+void layer_drops_reaped(struct layer_drops *drops, pid_t pid)
+{
+	if (drops->sweeper == 0 || pid != drops->sweeper)
+		return;
+	drops->sweeper = 0;
+	go_on(drops);
+}
+
+static void find_in_layers(
+	struct layer_drops *drops, int tenant, const char *tenant_name, const char *layers)
+{
+	DIR *directory = read_directory(tenant, layers);
+	char path[2 * NAME_MAX + 2];
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		if (!begins(entry->d_name, LAYERS_DROPPED))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", layers, entry->d_name);
+		layer_drops_add(drops, tenant_name, path);
+	}
+	if (directory)
+		closedir(directory);
+}
+
+static void find_in_tenant(struct layer_drops *drops, const char *tenant)
+{
+	DIR *directory = read_directory(drops->managed, tenant);
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		if (begins(entry->d_name, LAYERS_DROPPED))
+			layer_drops_add(drops, tenant, entry->d_name);
+		else if (begins(entry->d_name, LAYERS_PREFIX))
+			find_in_layers(drops, dirfd(directory), tenant, entry->d_name);
+	if (directory)
+		closedir(directory);
+}
+
+void layer_drops_find(struct layer_drops *drops, bool has_tenants)
+{
+	const struct dirent *entry;
+	DIR *directory;
+
+	if (drops->managed < 0)
+		return;
+	/* Without tenants, directories here are workspaces, and their files are hostile. */
+	if (!has_tenants) {
+		find_in_tenant(drops, ".");
+		return;
+	}
+	directory = read_directory(drops->managed, ".");
+	while (directory && (entry = readdir(directory)))
+		if (entry->d_name[0] != '.')
+			find_in_tenant(drops, entry->d_name);
+	if (directory)
+		closedir(directory);
+}

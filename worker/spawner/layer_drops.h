@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Layers that no workspace has any more, in the spawner. cloisterd has moved each out of its stack,
+ * under a name that begins with ".dropped-"; a sweeper (home_sweep.h) clears it as the id that it
+ * belongs to. What is left when the spawner ends is found at its next start.
+ */
+
+#include "common/directory_parents.h"
+
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct layer_drop;
+
+struct layer_drops {
+	int managed;                   /* directory of the managed workspaces, or -1 */
+	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on the first, unless it is 0 */
+	pid_t sweeper;
+};
+
+/** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
+void layer_drops_init(struct layer_drops *drops, int managed);
+
+/** At the start: finds what is left in each tenant's directory; without tenants, in the one. */
+void layer_drops_find(struct layer_drops *drops, bool has_tenants);
+
+/**
+ * What was dropped as @path, in the directory @tenant of the managed workspaces, is to be cleared:
+ * ".layers-NAME/.dropped-X", a layer, or ".dropped-X", all layers of a workspace.
+ */
+void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path);
+
+/** @pid has been reaped. */
+void layer_drops_reaped(struct layer_drops *drops, pid_t pid);

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner and in its child, the keeper, which executes no program and trusts the
+ * spawner. The contents of the layers are hostile; the kernel alone looks at them. mount(2),
+ * user_namespaces(7).
+ */
+#include "worker/spawner/layer_keeper.h"
+
+#include "common/cleanup.h"
+#include "common/monotonic.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+#include "worker/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define AGENT_ID 1000 /* as in worker/spawner/cell_children.c */
+
+#define LAYER_BYTES   sizeof("l/999999999-999999999/u:")
+#define OPTIONS_BYTES (256 + LIMIT_LAYERS * LAYER_BYTES)
+
+/* What the keeper sends: once when it waits for its maps, then for each mount that it gives. */
+struct answer {
+	int error; /* 0 or -errno */
+	char step[LAYER_KEEPER_STEP_BYTES];
+};
+
+/* The keeper's side. */
+
+struct keeper {
+	const struct layer_keeper_start *start;
+	int socket, base, layers;
+	int mount; /* the overlay, attached in the keeper's mount namespace */
+	pid_t parent;
+};
+
+static int send_answer(int socket, const struct answer *answer, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec data = {(void *)answer, sizeof(*answer)};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+			.cmsg_len = CMSG_LEN(sizeof(int))};
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control.space);
+	}
+	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
+#else
+#define FIRST_CLOSED 0
+#endif
+
+/* Closes every other descriptor: a mount or a pipe of another cell must not live as long as this.
+ */
+static int close_others(const struct keeper *keeper)
+{
+	const int kept[] = {keeper->socket, keeper->base, keeper->layers};
+	unsigned from = FIRST_CLOSED;
+
+	for (size_t done = 0; done < ARRAY_SIZE(kept); done++) {
+		unsigned next = ~0U;
+
+		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+			if ((unsigned)kept[i] >= from && (unsigned)kept[i] < next)
+				next = (unsigned)kept[i];
+		if (next > from && close_range(from, next - 1, 0) < 0)
+			return -errno;
+		from = next + 1;
+	}
+	return close_range(from, ~0U, 0) < 0 ? -errno : 0;
+}
+
+/* Waits until the spawner has written the maps. */
+static int await_maps(void *context)
+{
+	const struct keeper *keeper = context;
+	char byte;
+
+	return recv(keeper->socket, &byte, 1, 0) == 1 ? 0 : -EPIPE;
+}
+
+/* The overlay keeps the credentials of the moment in which it is mounted. */
+static int become_owner(void *context)
+{
+	static const cap_value_t kept[] = {CAP_SYS_ADMIN, CAP_DAC_OVERRIDE};
+	const struct keeper *keeper = context;
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
+		(keeper->start->drops_groups && setgroups(0, NULL) < 0) ||
+		setresgid(AGENT_ID, AGENT_ID, AGENT_ID) < 0 ||
+		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
+		return -errno;
+	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
+}
+
+/* The change of user has cleared the signal. */
+static int die_with_spawner(void *context)
+{
+	const struct keeper *keeper = context;
+	int r = confine_die_with_parent();
+
+	return r == 0 && getppid() != keeper->parent ? -EPIPE : r;
+}
+
+static int attach(int mount_fd, int room, const char *name)
+{
+	_cleanup_close_ int point = -1;
+	int r = mount_make_directory(room, name, 0700, &point);
+
+	return r < 0 ? r : mount_attach_over(mount_fd, point);
+}
+
+/* The layers must be mounts of the mounter's own mount namespace. */
+static int make_room(void *context)
+{
+	const struct keeper *keeper = context;
+	_cleanup_close_ int room = -1, point = -1;
+	int r = mount_new_tmpfs(
+		0700, 16 * KIB, 8, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &room);
+
+	if (r == 0)
+		r = mount_attach(room, AT_FDCWD, "/");
+	if (r == 0)
+		r = attach(keeper->base, room, "b");
+	if (r == 0)
+		r = attach(keeper->layers, room, "l");
+	if (r == 0)
+		r = mount_make_directory(room, "o", 0700, &point);
+	return r == 0 && fchdir(room) < 0 ? -errno : r;
+}
+
+/* The upper directory and the work directory must be in one mount. */
+static void write_options(const struct layer_stack *stack, char *ret)
+{
+	const uint32_t *numbers = stack->numbers;
+	size_t top = stack->count - 1;
+	int n = snprintf(ret, OPTIONS_BYTES,
+		"userxattr,index=off,metacopy=off,redirect_dir=nofollow,upperdir=l/%u-%u/u,"
+		"workdir=l/%u-%u/w,lowerdir=",
+		numbers[top], numbers[top - 1], numbers[top], numbers[top - 1]);
+
+	for (size_t i = top; i-- > 1;)
+		n += snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "l/%u-%u/u:", numbers[i],
+			numbers[i - 1]);
+	snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "b");
+}
+
+static int mount_layers(void *context)
+{
+	struct keeper *keeper = context;
+	char options[OPTIONS_BYTES];
+
+	write_options(keeper->start->stack, options);
+	if (mount("cloister", "o", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		return -errno;
+	keeper->mount = open("o", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return keeper->mount < 0 ? -errno : 0;
+}
+
+/* The overlay has mounts of its own of its layers. */
+static int leave_layers(void *context)
+{
+	struct keeper *keeper = context;
+
+	close_fd(&keeper->base);
+	close_fd(&keeper->layers);
+	return umount2("b", MNT_DETACH) < 0 || umount2("l", MNT_DETACH) < 0 ? -errno : 0;
+}
+
+/* A mount of the host's must not live as long as the cell does. */
+static int leave_host(void *context)
+{
+	(void)context;
+	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+			       chdir("/") < 0
+		       ? -errno
+		       : 0;
+}
+
+static int keep_sys_admin_only(void *context)
+{
+	static const cap_value_t kept[] = {CAP_SYS_ADMIN};
+
+	(void)context;
+	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
+}
+
+static const struct setup_step steps[] = {
+	{"wait for its ids", await_maps},
+	{"become the workspace's id", become_owner},
+	{"die with the spawner", die_with_spawner},
+	{"become non-dumpable", setup_non_dumpable},
+	{"make mounts private", setup_private_mounts},
+	{"attach the workspace's layers", make_room},
+	{"mount the workspace's layers", mount_layers},
+	{"leave the layers", leave_layers},
+	{"leave the host's root", leave_host},
+	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
+};
+
+static void give_mount(const struct keeper *keeper)
+{
+	struct answer answer = {.step = "clone the workspace's mount"};
+	int tree = -1;
+
+	answer.error = mount_clone(keeper->mount, "", 0, &tree);
+	if (send_answer(keeper->socket, &answer, tree) < 0)
+		_exit(1);
+	close_fd(&tree);
+}
+
+static _Noreturn void be_keeper(struct keeper *keeper)
+{
+	struct answer answer = {0};
+	const char *step = "";
+	char byte;
+
+	(void)prctl(PR_SET_NAME, "cloister-layers");
+	/* Its maps can be written only while it is dumpable. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	if (confine_die_with_parent() < 0 || getppid() != keeper->parent ||
+		close_others(keeper) < 0 || send_answer(keeper->socket, &answer, -1) < 0)
+		_exit(1);
+	answer.error = setup_run(steps, ARRAY_SIZE(steps), keeper, &step);
+	snprintf(answer.step, sizeof(answer.step), "%s", step);
+	if (send_answer(keeper->socket, &answer, -1) < 0 || answer.error < 0)
+		_exit(1);
+	while (recv(keeper->socket, &byte, 1, 0) == 1)
+		give_mount(keeper);
+	_exit(0);
+}
+
+/* The spawner's side. */
+
+/* Receives an answer, and its descriptor if @ret_fd is not NULL. */
+static int receive(int socket, struct answer *ret, int *ret_fd)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec data = {ret, sizeof(*ret)};
+	struct msghdr message = {.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.space)};
+	struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
+	uint64_t deadline = monotonic_ms() + LIMIT_LAYERS_MOUNT_MS;
+	_cleanup_close_ int fd = -1;
+	struct cmsghdr *header;
+	int r;
+
+	do
+		r = poll(&poll_fd, 1, monotonic_left_ms(deadline));
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -ETIMEDOUT;
+	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof(*ret))
+		return -EIO;
+	header = CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	if (ret->error < 0)
+		return ret->error;
+	if (ret_fd && fd < 0)
+		return -EIO;
+	if (ret_fd)
+		*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int set_up(const struct layer_keeper *keeper, const struct layer_keeper_start *start,
+	char ret_step[LAYER_KEEPER_STEP_BYTES])
+{
+	struct answer answer = {0};
+	int r = receive(keeper->socket, &answer, NULL);
+
+	if (r == 0)
+		r = start->map(start->context, keeper->pid);
+	if (r == 0 && send(keeper->socket, "g", 1, MSG_NOSIGNAL) < 0)
+		r = -errno;
+	snprintf(ret_step, LAYER_KEEPER_STEP_BYTES, "mount the workspace's layers");
+	if (r < 0)
+		return r;
+	r = receive(keeper->socket, &answer, NULL);
+	if (r < 0 && answer.step[0])
+		memcpy(ret_step, answer.step, LAYER_KEEPER_STEP_BYTES);
+	return r;
+}
+
+int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keeper *ret,
+	char ret_step[LAYER_KEEPER_STEP_BYTES])
+{
+	struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
+	struct keeper child = {
+		.start = start, .base = start->base, .layers = start->layers, .mount = -1};
+	struct layer_keeper keeper;
+	int pair[2], r;
+	long pid;
+
+	snprintf(ret_step, LAYER_KEEPER_STEP_BYTES, "start a keeper of the workspace's layers");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	child.socket = pair[1];
+	child.parent = getpid();
+	pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		be_keeper(&child);
+	r = pid < 0 ? -errno : 0;
+	close(pair[1]);
+	keeper = (struct layer_keeper){(pid_t)pid, pair[0]};
+	if (r == 0)
+		r = set_up(&keeper, start, ret_step);
+	if (r == 0) {
+		*ret = keeper;
+		return 0;
+	}
+	if (pid > 0)
+		kill(keeper.pid, SIGKILL);
+	layer_keeper_end(&keeper);
+	return r;
+}
+
+int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree)
+{
+	struct answer answer = {0};
+
+	if (keeper->socket < 0 || send(keeper->socket, "m", 1, MSG_NOSIGNAL) < 0)
+		return -ESRCH;
+	return receive(keeper->socket, &answer, ret_tree);
+}
+
+void layer_keeper_end(struct layer_keeper *keeper)
+{
+	close_fd(&keeper->socket);
+	keeper->pid = 0;
+}

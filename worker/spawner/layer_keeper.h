@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The keeper: a child of the spawner that mounts the layers of one workspace as an overlay, and
+ * keeps the mount as long as the cell lives, so that a new files process gets the same one. It is
+ * in a user namespace of its own, in which only the workspace's id is mapped, and the overlay acts
+ * on the layers with the keeper's rights: those of that id, in those directories. It never looks
+ * into the overlay. No process of the cell can change the mount, because its file system belongs to
+ * the keeper's user namespace. overlayfs: Documentation/filesystems/overlayfs.rst
+ */
+
+#include "common/layer_stack.h"
+
+#include <sys/types.h>
+
+#define LAYER_KEEPER_STEP_BYTES 64
+
+struct layer_keeper {
+	pid_t pid;  /* 0: none */
+	int socket; /* -1: none */
+};
+
+struct layer_keeper_start {
+	const struct layer_stack *stack;
+	int base;   /* detached mount of layer 0 */
+	int layers; /* detached mount of the directory that has the others */
+	/* System mode: the supplementary groups are dropped. */
+	bool drops_groups;
+	/* Maps the workspace's id to AGENT_ID in the user namespace of @pid; returns 0 or -errno.
+	 */
+	int (*map)(void *context, pid_t pid);
+	void *context;
+};
+
+/**
+ * Starts a keeper and waits until it has mounted the layers. Returns 0, or -errno with the failed
+ * step in @ret_step, and no process left.
+ */
+int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keeper *ret,
+	char ret_step[LAYER_KEEPER_STEP_BYTES]);
+
+/** Gives a detached clone of the mount. Returns 0 or -errno. */
+int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree);
+
+/** Tells the keeper to end, without waiting: that may write what the disk has not yet. */
+void layer_keeper_end(struct layer_keeper *keeper);
