@@ -13,6 +13,7 @@
 #include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_background_tell.h"
+#include "supervisor/agent/method_checkpoint.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_tool.h"
@@ -80,6 +81,9 @@ static const struct endpoint_method methods[] = {
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, .params = {"workspace"}},
 	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
+	{"workspace.checkpoint", method_workspace_checkpoint, .params = {"workspace", "label"}},
+	{"workspace.checkpoints", method_workspace_checkpoints, .params = {"workspace"}},
+	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	MCP_METHODS,
 };
 

@@ -4,20 +4,20 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/links.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/isolation.h"
+#include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspaces.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
 #include <stdio.h>
@@ -35,66 +35,6 @@ static void put_workspace(struct json_text *json, const struct workspace *worksp
 	put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	json_text_key(json, "root");
 	json_text_string(json, workspace_visible(workspace));
-}
-
-/* Answers a refusal: -32602 for a mistake in the parameters, a named code for any other reason. */
-static void answer_refusal(
-	struct session *session, const char *id_text, const struct refusal *refusal)
-{
-	bool params = refusal->error == TOOL_INVALID_ARGUMENTS;
-
-	if (!id_text)
-		return;
-	if (refusal->error == TOOL_BUSY) {
-		session_answer_busy(session, id_text, refusal_text(refusal));
-		return;
-	}
-	if (refusal->error == TOOL_MOVED) {
-		session_answer_moved(session, id_text, refusal);
-		return;
-	}
-	session_answer_error(session, id_text,
-		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, refusal_text(refusal),
-		params ? NULL : tool_error_name(refusal->error));
-}
-
-static void pending_free(struct session_pending *pending)
-{
-	if (pending->session) {
-		LIST_UNLINK(pending, link);
-		assert(pending->session->n_pending > 0);
-		pending->session->n_pending--;
-	}
-	root_look_forget(pending->look);
-	workspace_release(pending->workspace);
-	free(pending->id_text);
-	free(pending->tenant);
-	free(pending->path);
-	free(pending->allow);
-	free(pending);
-}
-
-/* The client is gone: it is answered no more. */
-static void leave(struct session_pending *pending)
-{
-	LIST_UNLINK(pending, link);
-	assert(pending->session->n_pending > 0);
-	pending->session->n_pending--;
-	pending->session = NULL;
-	if (!pending->workspace)
-		pending_free(pending);
-}
-
-/* Makes @pending the operation that will answer @request. */
-static void pending_begin(
-	struct session_pending *pending, struct session *session, struct jsonrpc_request *request)
-{
-	pending->session = session;
-	pending->leave = leave;
-	pending->id_text = TAKE_PTR(request->id_text);
-	pending->audit = session->service->audit;
-	LIST_LINK_HEAD(&session->pending, pending, link);
-	session->n_pending++;
 }
 
 /* Queues the operation for @workspace and takes its hold. */
@@ -440,7 +380,7 @@ static size_t count_openings(const struct session *session)
 	size_t n = 0;
 
 	LIST_FOREACH (pending, &session->pending, link)
-		n += pending->leave == leave;
+		n += pending->leave == pending_leave;
 	return n;
 }
 
@@ -666,14 +606,34 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 	return 0;
 }
 
+static const struct workspace_entry_owner remove_owner = {
+	on_remove_begin, on_remove_frame, on_lost};
+
+/* Its cell shows no layers any more, so that its own directory can be cleared. */
+static void on_base_shown(void *context, enum tool_error error, const char *why)
+{
+	struct session_pending *pending = context;
+
+	if (error == TOOL_OK)
+		enter(pending, pending->workspace, CALL_CLASS_WRITE, &remove_owner);
+	else
+		on_lost(pending, error, why);
+}
+
 /* No session runs in it any more. */
 static void on_emptied(void *context)
 {
-	static const struct workspace_entry_owner owner = {
-		on_remove_begin, on_remove_frame, on_lost};
 	struct session_pending *pending = context;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	enum tool_error error;
 
-	enter(pending, pending->workspace, CALL_CLASS_WRITE, &owner);
+	if (workspace_checkpoints(pending->workspace) == 0) {
+		enter(pending, pending->workspace, CALL_CLASS_WRITE, &remove_owner);
+		return;
+	}
+	error = workspace_show_base(pending->workspace, on_base_shown, pending, &refusal);
+	if (error != TOOL_OK)
+		on_lost(pending, error, refusal_text(&refusal));
 }
 
 /* Ends the sessions that run in @workspace, whose hold it takes, and then removes it. */

@@ -402,6 +402,21 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 	end(audit, &json);
 }
 
+void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
+	const struct workspace *workspace, uint32_t number)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, event);
+	if (peer)
+		put_who(&json, peer);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	json_text_put_number(&json, "checkpoint", number);
+	end(audit, &json);
+}
+
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint16_t port)
 {

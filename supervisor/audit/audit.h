@@ -94,11 +94,21 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 	const struct workspace *workspace, const char *tool, const char *session,
 	const char *arguments);
 
+/**
+ * Records @event of @workspace: "workspace.checkpointed" or "workspace.rolled_back", with the
+ * number of the checkpoint.
+ */
+void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
+	const struct workspace *workspace, uint32_t number);
+
 /** Records that a client's connection becomes one to @port of @workspace. */
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint16_t port);
 
-/** Records that @event, "workspace.open" or "workspace.remove", was refused for @name. */
+/**
+ * Records that @event, "workspace.open", "workspace.remove", "workspace.checkpoint",
+ * "workspace.checkpoints" or "workspace.rollback", was refused for @name.
+ */
 void audit_workspace_refused(struct audit *audit, const char *event,
 	const struct peer_credentials *peer, struct text name, enum tool_error error);
 

@@ -50,6 +50,7 @@ struct tenant_usage {
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 	uint64_t forwards_begun;
+	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];
 	struct denials denials; /* the recent ones of these */

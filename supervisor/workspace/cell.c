@@ -385,7 +385,8 @@ static bool holds(struct cell *cell, enum cell_event event)
 	case EVENT_UNUSED:
 		return cell->owner->need(cell->context) == CELL_UNUSED;
 	case EVENT_IDLE:
-		return cell->idle && cell->owner->need(cell->context) == CELL_KEPT;
+		return (cell->idle || cell->replaced) &&
+		       cell->owner->need(cell->context) == CELL_KEPT;
 	case EVENT_READY:
 		return cell_worker(cell)->ready && cell_files(cell)->ready;
 	case EVENT_GONE:
@@ -517,6 +518,12 @@ void cell_abandon(struct cell *cell, enum cell_process process)
 void cell_rest(struct cell *cell)
 {
 	cell->idle = true;
+	cell_settle(cell);
+}
+
+void cell_replace(struct cell *cell, bool replace)
+{
+	cell->replaced = replace;
 	cell_settle(cell);
 }
 

@@ -136,6 +136,12 @@ void cell_abandon(struct cell *cell, enum cell_process process);
 /** No call has come for a long time: ends an open cell. The next call makes another. */
 void cell_rest(struct cell *cell);
 
+/**
+ * With @replace, an open cell ends as soon as it has no calls, or at once if it opens; without it,
+ * it stays. It is made again when it is needed.
+ */
+void cell_replace(struct cell *cell, bool replace);
+
 /** Returns the status for clients and metrics. */
 enum cell_status cell_status(const struct cell *cell);
 /** The status as the protocol and the metrics write it. Static. */

@@ -81,6 +81,7 @@ struct cell {
 	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
+	bool replaced;           /* it is to end, and another is made */
 	bool had_opened;         /* in ENDING: it had been OPEN */
 	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
 	bool was_ahead;          /* in OPENING: it was a spare cell */

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/fd_path.h"
+#include "common/layer_stack.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/managed_quota.h"
 
@@ -42,6 +43,25 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool crea
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * An administrator may have removed a workspace's directory, but not its layers, which a new one of
+ * the same name must not get. The spawner finds them at its next start.
+ */
+static int put_layers_aside(int directory, const char *name)
+{
+	static unsigned long last;
+	char layers[NAME_MAX + 1], dropped[96];
+	int r;
+
+	snprintf(layers, sizeof(layers), LAYERS_PREFIX "%s", name);
+	do {
+		snprintf(dropped, sizeof(dropped), LAYERS_DROPPED "%lld.%lu", (long long)time(NULL),
+			last++);
+		r = renameat2(directory, layers, directory, dropped, RENAME_NOREPLACE);
+	} while (r < 0 && errno == EEXIST);
+	return r < 0 && errno == ENOENT ? 0 : r;
+}
+
 /* Makes the workspace's own directory if there is none. */
 static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
 	const char *name, struct refusal *ret_refusal)
@@ -55,7 +75,7 @@ static enum tool_error make_root(int managed_fd, const struct tenant *tenant, in
 				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	if (error != TOOL_OK)
 		return error;
-	if (mkdirat(directory, name, 0700) < 0)
+	if (put_layers_aside(directory, name) < 0 || mkdirat(directory, name, 0700) < 0)
 		return refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	managed_quota_add(tenant);
 	return TOOL_OK;
@@ -146,6 +166,11 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 			each(context, entry->d_name + skip);
 	closedir(directory);
 	return 0;
+}
+
+int managed_directory(int managed_fd, const struct tenant *tenant)
+{
+	return open_directory(managed_fd, tenant, false);
 }
 
 int managed_each(int managed_fd, const struct tenant *tenant,

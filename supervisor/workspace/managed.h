@@ -23,6 +23,9 @@ struct tenant;
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
 	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
 
+/** Opens the directory that holds the tenant's workspaces (O_PATH). Returns it or -errno. */
+int managed_directory(int managed_fd, const struct tenant *tenant);
+
 /** Gives the name of each of the tenant's workspaces to @each. Returns 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);

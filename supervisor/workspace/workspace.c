@@ -25,6 +25,7 @@
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -46,7 +47,7 @@ static const struct {
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
-	return cell_serves(workspace->cell, classes[class].process) &&
+	return !workspace->swap && cell_serves(workspace->cell, classes[class].process) &&
 	       workspace->running[class] < classes[class].limit;
 }
 
@@ -54,10 +55,11 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
+	bool held = workspace->swap;
 	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
 	const size_t limits[SCHED_CLASSES] = {
-		[SCHED_JOB] = cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
-		[SCHED_COMMAND] = cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
+		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
+		[SCHED_COMMAND] = !held && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
 	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
@@ -77,17 +79,18 @@ static void on_scheduled(struct sched_entry *sched)
 		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
 	struct workspace *workspace = sched->context;
 
-	if (cell_serves(workspace->cell, classes[entry->class].process)) {
+	if (!workspace->swap && cell_serves(workspace->cell, classes[entry->class].process)) {
 		begin(workspace, entry);
 		return;
 	}
-	/* The cell has failed and will report it later. */
+	/* The cell has failed and will report it later, or is being exchanged. */
 	update_limits(workspace);
 	scheduler_return(workspace->all->scheduler, sched);
 }
 
 void workspace_free(struct workspace *workspace)
 {
+	workspace_swap_free(workspace);
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
@@ -112,6 +115,8 @@ static enum cell_need need(void *context)
 {
 	const struct workspace *workspace = context;
 
+	if (workspace->swap)
+		return workspace_swap_need(workspace);
 	if (!TAILQ_EMPTY(&workspace->entries))
 		return CELL_CALLED;
 	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
@@ -135,6 +140,9 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	if (workspace->all->egress && workspace->tenant->network == TENANT_NETWORK_EGRESS &&
 		!workspace->removing)
 		ret->proxy_port = (uint32_t)workspace->tenant->egress_port;
+	/* What is removed shows its own directory alone, which is cleared. */
+	if (!workspace->removing)
+		ret->layers = workspace->layers;
 	*ret_root = workspace->root.fd;
 }
 
@@ -227,6 +235,8 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	struct workspace *workspace = context;
 
 	workspace->unknown_call_frames = 0;
+	if (workspace->swap && workspace_swap_lost(workspace, loss, losses[loss].error, why))
+		return;
 	lose_entries(workspace, &losses[loss], why);
 }
 
@@ -253,6 +263,8 @@ static void on_settled(void *context)
 
 	if (!cell_serves(workspace->cell, CELL_FILES))
 		disk_use_lost(&workspace->disk);
+	if (workspace->swap)
+		workspace_swap_advance(workspace);
 	update_limits(workspace);
 	begin_waiting(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
@@ -404,11 +416,13 @@ void workspace_set_removing(struct workspace *workspace, bool removing)
 	workspace->removing = removing;
 }
 
-int workspace_remove_directory(const struct workspace *workspace)
+int workspace_remove_directory(struct workspace *workspace)
 {
 	const struct tenant *tenant = workspace->tenant;
-	int r = managed_remove(workspace->all->managed_fd, tenant, workspace->name);
+	int r = workspace_layers_remove(workspace);
 
+	if (r == 0)
+		r = managed_remove(workspace->all->managed_fd, tenant, workspace->name);
 	if (r == 0)
 		spawner_link_removed(workspace->all->spawner, tenant->name, workspace->name);
 	return r;

@@ -206,4 +206,4 @@ void workspace_set_moved(struct workspace *workspace, uint64_t move);
 uint64_t workspace_moved(const struct workspace *workspace);
 
 /** Removes the directory of a managed workspace that has been cleared. Returns 0 or -errno. */
-int workspace_remove_directory(const struct workspace *workspace);
+int workspace_remove_directory(struct workspace *workspace);

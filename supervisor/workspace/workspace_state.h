@@ -4,6 +4,7 @@
 /* The inside of a workspace, for workspace.c (its calls and its cell) and workspaces.c (the set of
  * workspaces). */
 
+#include "common/layer_stack.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/cell_usage.h"
@@ -23,6 +24,8 @@ struct workspace {
 	size_t attended;          /* connections that have it open */
 	int64_t unattended_since; /* as clock_now(), if there are none */
 	struct cell *cell;
+	struct layer_stack layers;             /* that its cell shows; empty: its directory alone */
+	struct workspace_swap *swap;           /* its cell is being exchanged; NULL: it is not */
 	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;

@@ -13,6 +13,7 @@
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -122,6 +123,12 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace = workspace_new(workspaces, tenant, root, kind, name);
 	if (!workspace)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	if (kind == WORKSPACE_MANAGED && workspace_layers_read(workspace) < 0) {
+		workspace_free(workspace);
+		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR,
+			"The record of the workspace's checkpoints cannot be read, or is damaged; "
+			"ask the administrator of the service");
+	}
 	*ret = workspace_hold(workspace);
 	return TOOL_OK;
 }

@@ -24,6 +24,7 @@ AM_ROOT = os.getuid() == 0
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # a feature that every program runs without: tests/lib/without.c
 SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # run every daemon that has no configuration of its own in system mode
+LAYERS = os.environ.get("CLOISTER_LAYERS") == "1"  # workspaces of the suites are overlays, as those with checkpoints are
 INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: use the package's service
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
 IDS = 1000  # in an account's subordinate range
@@ -144,6 +145,9 @@ class Area:
             self.take_openat2()
         self.number = 0
         self.delegations = []
+        self.overlays, self.workspaces = [], "ws"
+        if LAYERS:
+            self.lay_over()
 
     def take_openat2(self):
         """Files processes that are started from now on run as if the kernel had no openat2(2)."""
@@ -185,12 +189,23 @@ class Area:
 
     def new_directory(self, prefix="ws"):
         self.number += 1
-        path = self.directory(f"{prefix}{self.number}")
+        path = self.directory(f"{prefix}{self.number}" if prefix != "ws" else f"{self.workspaces}{self.number}")
         if SYSTEM:
             # The tests act as the ids of the workspaces, which must enter it.
             with acting_as(os.getuid()):
                 path.chmod(0o777)
         return path
+
+    def lay_over(self):
+        """Mounts an overlay, with the options of worker/spawner/layer_keeper.c, for the directories that become
+        workspaces. A running spawner may not see mounts that are made later. Needs root."""
+        parts = [self.directory(part) for part in ("lower", "upper", "work", "over")]
+        options = "userxattr,index=off,metacopy=off,redirect_dir=nofollow"
+        options += ",lowerdir={},upperdir={},workdir={}".format(*parts)
+        with acting_as(os.getuid()):
+            subprocess.run(["mount", "-t", "overlay", "-o", f"nosuid,nodev,{options}", "layers", parts[-1]], check=True)
+        self.overlays.append(parts[-1])
+        self.workspaces = "over/ws"
 
     def start(self, words, launcher=None, without=None, **keywords):
         """Starts one of cloister's programs as the user, directly or by a launcher, possibly without a kernel feature."""
@@ -226,6 +241,8 @@ class Area:
     def remove(self):
         for delegation in self.delegations:
             delegation.remove()
+        for path in self.overlays:
+            subprocess.run(["umount", "-l", path], check=True)
         shutil.rmtree(self.path)
 
 
@@ -351,7 +368,7 @@ class Daemon:
                     continue
                 except PermissionError:  # the process is still a copy of the spawner, which only root may inspect
                     namespace, name = pid, ""
-                if name != "cloister-spare":
+                if name not in ("cloister-spare", "cloister-layers"):
                     namespaces.setdefault(namespace, {}).setdefault(name, []).append(pid)
         pairs, others = [], []
         for named in namespaces.values():

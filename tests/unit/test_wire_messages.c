@@ -270,15 +270,16 @@ static void check_limits(const struct workspace_limits *limits, int expected)
 	assert_int_equal(get_open(written(&writer)), expected);
 }
 
+static const struct workspace_limits good = {.memory_bytes = LIMIT_MEMORY_MIN_BYTES,
+	.processes = 1,
+	.cpu_weight = 1,
+	.io_weight = LIMIT_WEIGHT_MAX,
+	.tmp_bytes = LIMIT_TMP_MIN_BYTES,
+	.file_size_bytes = LIMIT_FILE_SIZE_MAX_BYTES,
+	.open_files = 1};
+
 static void check_limits_refused(void)
 {
-	static const struct workspace_limits good = {.memory_bytes = LIMIT_MEMORY_MIN_BYTES,
-		.processes = 1,
-		.cpu_weight = 1,
-		.io_weight = LIMIT_WEIGHT_MAX,
-		.tmp_bytes = LIMIT_TMP_MIN_BYTES,
-		.file_size_bytes = LIMIT_FILE_SIZE_MAX_BYTES,
-		.open_files = 1};
 	struct workspace_limits bad[11];
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
@@ -300,6 +301,40 @@ static void check_limits_refused(void)
 }
 
 /* A request may name no port, or one that takes none of a service's. */
+/* Only a managed workspace has layers, whose numbers grow from 0 at the bottom. */
+static void check_layers(void)
+{
+	static const struct {
+		uint8_t kind;
+		struct layer_stack layers;
+		bool accepted;
+	} rows[] = {
+		{WORKSPACE_MANAGED, {0}, true},
+		{WORKSPACE_MANAGED, {2, {0, 1}}, true},
+		{WORKSPACE_MANAGED, {4, {0, 3, 7, LIMIT_LAYER_NUMBER}}, true},
+		{WORKSPACE_MANAGED, {2, {0, LIMIT_LAYER_NUMBER + 1}}, false},
+		{WORKSPACE_MANAGED, {1, {0}}, false},
+		{WORKSPACE_MANAGED, {2, {1, 2}}, false},
+		{WORKSPACE_MANAGED, {3, {0, 2, 2}}, false},
+		{WORKSPACE_MANAGED, {3, {0, 2, 1}}, false},
+		{WORKSPACE_DIRECTORY, {2, {0, 1}}, false},
+		{WORKSPACE_ROOTFS, {2, {0, 1}}, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {
+			.kind = rows[i].kind, .limits = good, .layers = rows[i].layers};
+		struct spawner_open opened;
+
+		spawner_open_put(&writer, &open);
+		assert_int_equal(spawner_open_get(written(&writer), &opened),
+			rows[i].accepted ? 0 : -EBADMSG);
+		if (rows[i].accepted)
+			assert_memory_equal(&opened.layers, &open.layers, sizeof(open.layers));
+	}
+}
+
 static void check_proxy_ports(void)
 {
 	static const struct {
@@ -348,6 +383,7 @@ static void test_spawner(void **state)
 	check_exact(written(&writer), get_open);
 	check_limits_refused();
 	check_proxy_ports();
+	check_layers();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {

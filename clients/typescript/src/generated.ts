@@ -13,9 +13,9 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.remove"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -699,6 +699,30 @@ export interface ListedWorkspace {
 	files: number | null;
 }
 
+/** A checkpoint that was made or gone back to. */
+export interface Checkpointed {
+	workspace: string;
+	/** Its number in the workspace. */
+	checkpoint: number;
+}
+
+/** A checkpoint of a managed workspace. */
+export interface Checkpoint {
+	/** Its number in the workspace. */
+	checkpoint: number;
+	/** Empty if it was given none. */
+	label: string;
+	/** RFC 3339, UTC, if that is known. */
+	created: string | null;
+}
+
+/** The result of workspace.checkpoints. */
+export interface CheckpointList {
+	workspace: string;
+	/** The oldest first. */
+	checkpoints: Array<Checkpoint>;
+}
+
 /** The result of workspace.list. */
 export interface WorkspaceList {
 	workspaces: Array<ListedWorkspace>;
@@ -1004,6 +1028,27 @@ export abstract class Methods {
 	/** Deletes a managed workspace with everything in it. */
 	async workspaceRemove(params: { workspace: string; tenant?: string | undefined }): Promise<void> {
 		await this.native("workspace.remove", params);
+	}
+
+	/**
+	 * Keeps the present state of a managed workspace's files. Waits for calls in flight; ends its processes.
+	 * @param params.label At most 80 bytes without control characters.
+	 */
+	async workspaceCheckpoint(params: { workspace?: string | undefined; label?: string | undefined } = {}): Promise<Checkpointed> {
+		return (await this.native("workspace.checkpoint", params)) as Checkpointed;
+	}
+
+	/** Lists the checkpoints of a managed workspace, the oldest first. */
+	async workspaceCheckpoints(params: { workspace?: string | undefined } = {}): Promise<CheckpointList> {
+		return (await this.native("workspace.checkpoints", params)) as CheckpointList;
+	}
+
+	/**
+	 * Gives a managed workspace's files the state of a checkpoint, and forgets later ones.
+	 * @param params.to The number of the checkpoint.
+	 */
+	async workspaceRollback(params: { to: number; workspace?: string | undefined }): Promise<Checkpointed> {
+		return (await this.native("workspace.rollback", params)) as Checkpointed;
 	}
 
 	/**

@@ -3,11 +3,11 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, EditFileOutput, Encoding, Format, Kind, ListCommandsOutput,
-                     ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput, RunCommandOutput,
-                     SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput, SessionResized,
-                     SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput, ToolList,
-                     Workspace, WorkspaceList, WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, EditFileOutput, Encoding, Format,
+                     Kind, ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput,
+                     RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput,
+                     SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput,
+                     ToolList, Workspace, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -171,6 +171,27 @@ class Methods:
     def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:
         """Deletes a managed workspace with everything in it."""
         self._native("workspace.remove", {"workspace": workspace, "tenant": tenant})
+
+    def workspace_checkpoint(self, workspace: Optional[str] = None, label: Optional[str] = None) -> Checkpointed:
+        """Keeps the present state of a managed workspace's files. Waits for calls in flight; ends its processes.
+
+        label: At most 80 bytes without control characters.
+        """
+        result: Checkpointed = self._native("workspace.checkpoint", {"workspace": workspace, "label": label})
+        return result
+
+    def workspace_checkpoints(self, workspace: Optional[str] = None) -> CheckpointList:
+        """Lists the checkpoints of a managed workspace, the oldest first."""
+        result: CheckpointList = self._native("workspace.checkpoints", {"workspace": workspace})
+        return result
+
+    def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:
+        """Gives a managed workspace's files the state of a checkpoint, and forgets later ones.
+
+        to: The number of the checkpoint.
+        """
+        result: Checkpointed = self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
 
     def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
                    workspace: Optional[str] = None) -> ToolList:
@@ -413,6 +434,27 @@ class AsyncMethods:
     async def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:
         """Deletes a managed workspace with everything in it."""
         await self._native("workspace.remove", {"workspace": workspace, "tenant": tenant})
+
+    async def workspace_checkpoint(self, workspace: Optional[str] = None, label: Optional[str] = None) -> Checkpointed:
+        """Keeps the present state of a managed workspace's files. Waits for calls in flight; ends its processes.
+
+        label: At most 80 bytes without control characters.
+        """
+        result: Checkpointed = await self._native("workspace.checkpoint", {"workspace": workspace, "label": label})
+        return result
+
+    async def workspace_checkpoints(self, workspace: Optional[str] = None) -> CheckpointList:
+        """Lists the checkpoints of a managed workspace, the oldest first."""
+        result: CheckpointList = await self._native("workspace.checkpoints", {"workspace": workspace})
+        return result
+
+    async def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:
+        """Gives a managed workspace's files the state of a checkpoint, and forgets later ones.
+
+        to: The number of the checkpoint.
+        """
+        result: Checkpointed = await self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
 
     async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
                          workspace: Optional[str] = None) -> ToolList:

@@ -11,9 +11,9 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.list'])
+READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.remove'])
+LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -747,6 +747,33 @@ class ListedWorkspace(TypedDict):
     files: Optional[int]
 
 
+class Checkpointed(TypedDict):
+    """A checkpoint that was made or gone back to."""
+
+    workspace: str
+    #: Its number in the workspace.
+    checkpoint: int
+
+
+class Checkpoint(TypedDict):
+    """A checkpoint of a managed workspace."""
+
+    #: Its number in the workspace.
+    checkpoint: int
+    #: Empty if it was given none.
+    label: str
+    #: RFC 3339, UTC, if that is known.
+    created: Optional[str]
+
+
+class CheckpointList(TypedDict):
+    """The result of workspace.checkpoints."""
+
+    workspace: str
+    #: The oldest first.
+    checkpoints: List[Checkpoint]
+
+
 class WorkspaceList(TypedDict):
     """The result of workspace.list."""
 
@@ -922,16 +949,17 @@ class CallOptions(TypedDict, total=False):
 
 
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
-           "Cancelled", "CommandBlocked", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy",
-           "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden",
-           "Format", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict",
-           "Kind", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match",
-           "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace",
-           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit",
-           "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied",
-           "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput",
-           "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound",
-           "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
-           "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace",
-           "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage",
-           "WorkerLost", "Workspace", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "Cancelled", "Checkpoint", "CheckpointList", "Checkpointed", "CommandBlocked", "Durability",
+           "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
+           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home", "InputResult",
+           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput",
+           "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "Moved",
+           "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile",
+           "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile",
+           "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded",
+           "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
+           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
+           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
+           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
+           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
+           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

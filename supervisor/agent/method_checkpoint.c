@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: workspace.checkpoint, .checkpoints and .rollback. The client is authenticated
+ * and hostile.
+ */
+#include "supervisor/agent/method_checkpoint.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_moved.h"
+#include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/workspace_pending.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/background/background_use.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace_layers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+/* A checkpoint or rollback on its way. */
+struct change {
+	struct session_pending pending; /* first: it is freed as such */
+	bool is_rollback;
+	uint32_t number;
+};
+
+static void refuse(struct session *session, const struct jsonrpc_request *request,
+	const char *method, struct text name, const struct refusal *refusal)
+{
+	agent_workspace_refused(session, method, name, refusal);
+	answer_refusal(session, request->id_text, refusal);
+}
+
+/* Returns the workspace, held, or NULL after the answer. */
+static struct workspace *find(
+	struct session *session, const struct jsonrpc_request *request, const char *method)
+{
+	struct workspace *workspace;
+	struct text name;
+
+	if (!session_string_param(request->params, "workspace", &name)) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "workspace must be a string"});
+		return NULL;
+	}
+	workspace = agent_hold_workspace(session, name);
+	if (!workspace)
+		refuse(session, request, method, name,
+			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
+				.sentence = name.data ? NULL
+						      : "No workspace is open on this connection; "
+							"open one with workspace.open"});
+	return workspace;
+}
+
+/* The sessions that run in a workspace, as a sentence. */
+struct names {
+	const struct workspace *workspace;
+	char text[256];
+	size_t len;
+};
+
+static void name_session(void *context, const struct background *background)
+{
+	struct names *names = context;
+	struct background_info info;
+	int n;
+
+	background_get_info(background, &info);
+	if (info.state == BACKGROUND_ENDED ||
+		strcmp(info.workspace, workspace_name(names->workspace)) != 0 ||
+		strcmp(info.tenant->name, workspace_tenant(names->workspace)->name) != 0)
+		return;
+	n = snprintf(names->text + names->len, sizeof(names->text) - names->len, "%s%s",
+		names->len > 0 ? ", " : "", info.id);
+	/* More than fits is left out: each is ended by its own request anyway. */
+	if ((size_t)n < sizeof(names->text) - names->len)
+		names->len += (size_t)n;
+	else
+		names->text[names->len] = '\0';
+}
+
+/* A session would lose the files under its feet, and its cell with them. */
+static enum tool_error check_sessions(
+	const struct workspace *workspace, struct refusal *ret_refusal)
+{
+	struct names names = {.workspace = workspace};
+
+	if (background_count(workspace) == 0)
+		return TOOL_OK;
+	background_foreach(name_session, &names);
+	return refusal_format(ret_refusal, TOOL_BUSY,
+		"Sessions run in the workspace (%s): end them with session.end, and try again",
+		names.text);
+}
+
+static enum tool_error check(
+	const struct session *session, struct workspace *workspace, struct refusal *ret)
+{
+	const char *unheard = audit_forbids(session->service->audit);
+	enum tool_error error = agent_refusal(session, workspace, ret);
+
+	if (error == TOOL_OK && unheard)
+		error = refusal_set(ret, TOOL_BUSY, unheard);
+	if (error == TOOL_OK && session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+		error = refusal_format(ret, TOOL_BUSY,
+			"%d requests of this connection wait for their answers, which is the "
+			"limit; wait for one of them",
+			LIMIT_CALLS_PER_CONNECTION);
+	return error == TOOL_OK ? check_sessions(workspace, ret) : error;
+}
+
+static void on_swapped(void *context, enum tool_error error, const char *why)
+{
+	struct change *change = context;
+	struct session_pending *pending = &change->pending;
+	struct workspace *workspace = pending->workspace;
+	struct tenant_usage *usage = workspace_tenant(workspace)->usage;
+	struct json_text json;
+
+	if (error == TOOL_OK && change->is_rollback)
+		usage->rollbacks++;
+	else if (error == TOOL_OK)
+		usage->checkpoints++;
+	if (error == TOOL_OK)
+		audit_checkpoint(pending->audit,
+			change->is_rollback ? "workspace.rolled_back" : "workspace.checkpointed",
+			pending->session ? &pending->session->peer : NULL, workspace,
+			change->number);
+	if (pending->session && error != TOOL_OK) {
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = why});
+	} else if (pending->session && pending->id_text) {
+		session_answer_begin(pending->session, &json, pending->id_text);
+		json_text_object_begin(&json);
+		json_text_put(&json, "workspace", workspace_name(workspace));
+		json_text_put_number(&json, "checkpoint", change->number);
+		json_text_object_end(&json);
+		session_answer_end(pending->session, &json);
+	}
+	pending_free(pending);
+}
+
+/* Begins what @change is; takes the hold of @workspace. */
+static void begin(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, const struct change *wanted, struct text label)
+{
+	const char *method = wanted->is_rollback ? "workspace.rollback" : "workspace.checkpoint";
+	struct change *change = calloc(1, sizeof(*change));
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	enum tool_error error = change ? check(session, workspace, &refusal)
+				       : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+
+	if (error == TOOL_OK) {
+		*change = *wanted;
+		error = change->is_rollback ? workspace_roll_back(workspace, change->number,
+						      on_swapped, change, &refusal)
+					    : workspace_checkpoint(workspace, label, on_swapped,
+						      change, &change->number, &refusal);
+	}
+	if (error != TOOL_OK) {
+		refuse(session, request, method, text_from(workspace_name(workspace)), &refusal);
+		workspace_release(workspace);
+		free(change);
+		return;
+	}
+	change->pending.workspace = workspace;
+	pending_begin(&change->pending, session, request);
+}
+
+static bool is_label(struct text label)
+{
+	if (label.len > LIMIT_CHECKPOINT_LABEL_BYTES)
+		return false;
+	for (size_t i = 0; i < label.len; i++)
+		if ((unsigned char)label.data[i] < ' ' || label.data[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static void answer_wrong_label(struct session *session, const struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	(void)refusal_format(&refusal, TOOL_INVALID_ARGUMENTS,
+		"label must be a string of at most %d bytes without control characters",
+		LIMIT_CHECKPOINT_LABEL_BYTES);
+	answer_refusal(session, request->id_text, &refusal);
+}
+
+void method_workspace_checkpoint(struct session *session, struct jsonrpc_request *request)
+{
+	const struct change wanted = {.is_rollback = false};
+	struct workspace *workspace;
+	struct text label;
+
+	if (!session_string_param(request->params, "label", &label) || !is_label(label)) {
+		answer_wrong_label(session, request);
+		return;
+	}
+	workspace = find(session, request, "workspace.checkpoint");
+	if (workspace)
+		begin(session, request, workspace, &wanted, label);
+}
+
+void method_workspace_rollback(struct session *session, struct jsonrpc_request *request)
+{
+	struct change wanted = {.is_rollback = true};
+	struct workspace *workspace;
+	int64_t to = 0;
+
+	if (!number_param(request->params, "to", 1, (int64_t)LIMIT_LAYER_NUMBER + 1, &to) ||
+		to == 0) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "to must be the number of a checkpoint, as "
+					    "workspace.checkpoints lists them"});
+		return;
+	}
+	wanted.number = (uint32_t)to;
+	workspace = find(session, request, "workspace.rollback");
+	if (workspace)
+		begin(session, request, workspace, &wanted, (struct text){NULL, 0});
+}
+
+static void put_checkpoint(void *context, const struct checkpoint_info *checkpoint)
+{
+	char text[sizeof("2026-01-01T00:00:00Z") + 16];
+	struct json_text *json = context;
+	time_t seconds = (time_t)(checkpoint->made_ms / 1000);
+	struct tm tm;
+
+	json_text_object_begin(json);
+	json_text_put_number(json, "checkpoint", checkpoint->number);
+	json_text_key(json, "label");
+	json_text_string(json, checkpoint->label);
+	json_text_key(json, "created");
+	if (checkpoint->made_ms > 0 && gmtime_r(&seconds, &tm) &&
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		json_text_string(json, text_from(text));
+	else
+		json_text_null(json);
+	json_text_object_end(json);
+}
+
+void method_workspace_checkpoints(struct session *session, struct jsonrpc_request *request)
+{
+	struct workspace *workspace = find(session, request, "workspace.checkpoints");
+	struct json_text json;
+
+	if (workspace && request->id_text) {
+		session_answer_begin(session, &json, request->id_text);
+		json_text_object_begin(&json);
+		json_text_put(&json, "workspace", workspace_name(workspace));
+		json_text_key(&json, "checkpoints");
+		json_text_array_begin(&json);
+		/* Those that cannot be listed are missing; the rest of the service goes on. */
+		(void)workspace_each_checkpoint(workspace, put_checkpoint, &json);
+		json_text_array_end(&json);
+		json_text_object_end(&json);
+		session_answer_end(session, &json);
+	}
+	workspace_release(workspace);
+}

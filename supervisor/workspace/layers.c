@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. Looks only at names in the state directory that no workspace can write, never
+ * into a layer. mkdir(2), rename(2).
+ */
+#include "supervisor/workspace/layers.h"
+
+#include "common/cleanup.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/managed.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define MODE 0711 /* the workspace's id goes through them to its layers */
+
+#define AT "at-"
+
+/* Three bytes of a name for each of a label. */
+_Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAME_MAX,
+	"a label does not fit into a name");
+
+/* What the name of a directory means. */
+struct entry {
+	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_LABEL } kind;
+	uint32_t number, below;
+	const char *label; /* encoded */
+};
+
+/* All that is known of a workspace's layers. */
+struct known {
+	uint32_t at; /* 0: none takes changes */
+	size_t n;
+	struct layer {
+		uint32_t number, below;
+	} layers[2 * LIMIT_LAYERS];
+};
+
+/* Names. */
+
+/* Reads a number in the form in which it is written. Returns what follows, or NULL. */
+static const char *read_number(const char *text, uint32_t *ret)
+{
+	uint32_t number = 0;
+	size_t len = strspn(text, "0123456789");
+
+	if (len == 0 || len > 9 || (len > 1 && *text == '0'))
+		return NULL;
+	for (size_t i = 0; i < len; i++)
+		number = number * 10 + (uint32_t)(text[i] - '0');
+	*ret = number;
+	return text + len;
+}
+
+static struct entry entry_of(const char *name)
+{
+	struct entry entry = {0};
+	const char *rest;
+
+	if (strncmp(name, AT, strlen(AT)) == 0) {
+		rest = read_number(name + strlen(AT), &entry.number);
+		if (rest && !*rest)
+			entry.kind = ENTRY_AT;
+		return entry;
+	}
+	rest = read_number(*name == 'c' ? name + 1 : name, &entry.number);
+	if (rest && *name == 'c' && *rest == '=') {
+		entry.kind = ENTRY_LABEL;
+		entry.label = rest + 1;
+	} else if (rest && *rest == '-') {
+		rest = read_number(rest + 1, &entry.below);
+		if (rest && !*rest)
+			entry.kind = ENTRY_LAYER;
+	}
+	return entry;
+}
+
+static void layer_name(const struct layer *layer, char ret[NAME_MAX + 1])
+{
+	snprintf(ret, NAME_MAX + 1, "%u-%u", layer->number, layer->below);
+}
+
+static void at_name(uint32_t number, char ret[NAME_MAX + 1])
+{
+	snprintf(ret, NAME_MAX + 1, AT "%u", number);
+}
+
+/* '/' and what begins an escape cannot be written as they are. */
+static void label_name(uint32_t number, struct text label, char ret[NAME_MAX + 1])
+{
+	int n = snprintf(ret, NAME_MAX + 1, "c%u=", number);
+
+	for (size_t i = 0; i < label.len; i++)
+		n += snprintf(ret + n, (size_t)(NAME_MAX + 1 - n),
+			label.data[i] == '/' || label.data[i] == '%' ? "%%%02X" : "%c",
+			(unsigned char)label.data[i]);
+}
+
+static unsigned hex(char digit)
+{
+	return digit <= '9' ? (unsigned)digit - '0' : (unsigned)digit - 'A' + 10;
+}
+
+static struct text decode_label(const char *encoded, char ret[NAME_MAX + 1])
+{
+	size_t n = 0;
+
+	for (; *encoded && n < NAME_MAX; n++) {
+		bool escaped = *encoded == '%' && encoded[1] && encoded[2];
+
+		ret[n] = escaped ? (char)(hex(encoded[1]) * 16 + hex(encoded[2])) : *encoded;
+		encoded += escaped ? 3 : 1;
+	}
+	return (struct text){ret, n};
+}
+
+/* Directories. */
+
+static int open_in(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_layers(const struct layers_place *place, bool make)
+{
+	_cleanup_close_ int directory = managed_directory(place->managed_fd, place->tenant);
+	char name[NAME_MAX + 1];
+
+	if (directory < 0)
+		return directory;
+	snprintf(name, sizeof(name), LAYERS_PREFIX "%s", place->name);
+	if (make && mkdirat(directory, name, MODE) < 0 && errno != EEXIST)
+		return -errno;
+	return open_in(directory, name);
+}
+
+/* Gives each name in the directory to @each, until that returns something else than 0. */
+static int each_name(int directory_fd, int (*each)(void *context, int directory, const char *name),
+	void *context)
+{
+	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!directory) {
+		r = -errno;
+		close_fd(&fd);
+		return r;
+	}
+	while (r == 0 && (errno = 0, entry = readdir(directory)))
+		r = each(context, directory_fd, entry->d_name);
+	if (r == 0)
+		r = -errno;
+	closedir(directory);
+	return r;
+}
+
+/* Gives what is dropped a name that nothing else has, and tells the spawner. */
+static int drop(const struct layers_place *place, int directory, const char *name, bool inside)
+{
+	static unsigned long last;
+	char dropped[96], path[NAME_MAX + sizeof(dropped)];
+	struct timespec now;
+	int r;
+
+	do {
+		clock_gettime(CLOCK_REALTIME, &now);
+		snprintf(dropped, sizeof(dropped), LAYERS_DROPPED "%lld.%09ld.%lu",
+			(long long)now.tv_sec, now.tv_nsec, last++);
+		r = renameat2(directory, name, directory, dropped, RENAME_NOREPLACE);
+	} while (r < 0 && errno == EEXIST);
+	if (r < 0)
+		return -errno;
+	if (inside)
+		snprintf(path, sizeof(path), LAYERS_PREFIX "%s/%s", place->name, dropped);
+	else
+		snprintf(path, sizeof(path), "%s", dropped);
+	place->dropped(place->context, place->tenant->any_root ? "." : place->tenant->name, path);
+	return 0;
+}
+
+/* The stack. */
+
+static int learn(void *context, int layers, const char *name)
+{
+	const struct entry entry = entry_of(name);
+	struct known *known = context;
+
+	(void)layers;
+	if (entry.kind == ENTRY_AT && known->at != 0)
+		return -EBADMSG;
+	if (entry.kind == ENTRY_AT)
+		known->at = entry.number;
+	if (entry.kind != ENTRY_LAYER)
+		return 0;
+	if (known->n == ARRAY_SIZE(known->layers))
+		return -EBADMSG;
+	known->layers[known->n++] = (struct layer){entry.number, entry.below};
+	return 0;
+}
+
+static const struct layer *find(const struct known *known, uint32_t number)
+{
+	for (size_t i = 0; i < known->n; i++)
+		if (known->layers[i].number == number)
+			return &known->layers[i];
+	return NULL;
+}
+
+/* Follows the layers from the one that takes changes down to layer 0. */
+static int follow(const struct known *known, struct layer_stack *ret)
+{
+	struct layer_stack stack = {.count = 1};
+
+	for (uint32_t number = known->at; number != 0; stack.count++) {
+		const struct layer *layer = find(known, number);
+
+		if (!layer || stack.count == LIMIT_LAYERS)
+			return -EBADMSG;
+		memmove(&stack.numbers[2], &stack.numbers[1],
+			(stack.count - 1) * sizeof(stack.numbers[0]));
+		stack.numbers[1] = number;
+		number = layer->below;
+	}
+	if (!layer_stack_is_valid(&stack))
+		return -EBADMSG;
+	*ret = stack;
+	return 0;
+}
+
+int layers_read(const struct layers_place *place, struct layer_stack *ret)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+	struct known known = {0};
+	int r = layers == -ENOENT ? 0 : layers;
+
+	if (layers >= 0)
+		r = each_name(layers, learn, &known);
+	if (r < 0)
+		return r;
+	if (known.at != 0)
+		return follow(&known, ret);
+	*ret = (struct layer_stack){0};
+	return 0;
+}
+
+static struct layer top_of(const struct layer_stack *stack)
+{
+	return (struct layer){stack->numbers[stack->count - 1], stack->numbers[stack->count - 2]};
+}
+
+int layers_make(const struct layers_place *place, const struct layer_stack *stack)
+{
+	_cleanup_close_ int layers = open_layers(place, true);
+	const struct layer top = top_of(stack);
+	char name[NAME_MAX + 1];
+	int r;
+
+	if (layers < 0)
+		return layers;
+	layer_name(&top, name);
+	/* Left by a change that was not finished. */
+	r = drop(place, layers, name, true);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
+}
+
+static int forget_label(void *context, int layers, const char *name)
+{
+	const struct entry entry = entry_of(name);
+	const uint32_t *number = context;
+
+	if (entry.kind == ENTRY_LABEL && entry.number == *number)
+		(void)!unlinkat(layers, name, AT_REMOVEDIR);
+	return 0;
+}
+
+int layers_label(const struct layers_place *place, uint32_t number, struct text label)
+{
+	_cleanup_close_ int layers = open_layers(place, true);
+	char name[NAME_MAX + 1];
+	int r;
+
+	if (layers < 0)
+		return layers;
+	r = each_name(layers, forget_label, &number);
+	if (r < 0)
+		return r;
+	label_name(number, label, name);
+	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
+}
+
+int layers_commit(const struct layers_place *place, const struct layer_stack *stack)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+	char old[NAME_MAX + 1], new[NAME_MAX + 1];
+	struct known known = {0};
+	int r = layers < 0 ? layers : each_name(layers, learn, &known);
+
+	if (r < 0)
+		return r;
+	at_name(stack->numbers[stack->count - 1], new);
+	if (known.at == 0)
+		return mkdirat(layers, new, MODE) < 0 ? -errno : 0;
+	at_name(known.at, old);
+	return renameat2(layers, old, layers, new, RENAME_NOREPLACE) < 0 ? -errno : 0;
+}
+
+struct tidying {
+	const struct layers_place *place;
+	const struct layer_stack *stack;
+};
+
+/* Whether the stack has the layer @number, under another one if it must be @frozen. */
+static bool is_in(const struct layer_stack *stack, uint32_t number, bool frozen)
+{
+	for (size_t i = 0; i + frozen < stack->count; i++)
+		if (stack->numbers[i] == number)
+			return true;
+	return false;
+}
+
+static int tidy(void *context, int layers, const char *name)
+{
+	const struct tidying *tidying = context;
+	const struct entry entry = entry_of(name);
+
+	if (entry.kind == ENTRY_LAYER && !is_in(tidying->stack, entry.number, false))
+		(void)drop(tidying->place, layers, name, true);
+	if (entry.kind == ENTRY_LABEL && !is_in(tidying->stack, entry.number, true))
+		(void)!unlinkat(layers, name, AT_REMOVEDIR);
+	return 0;
+}
+
+void layers_tidy(const struct layers_place *place, const struct layer_stack *stack)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+
+	if (layers >= 0)
+		(void)each_name(layers, tidy, &(struct tidying){place, stack});
+}
+
+int layers_remove(const struct layers_place *place)
+{
+	_cleanup_close_ int directory = managed_directory(place->managed_fd, place->tenant);
+	char name[NAME_MAX + 1];
+	int r;
+
+	if (directory < 0)
+		return directory;
+	snprintf(name, sizeof(name), LAYERS_PREFIX "%s", place->name);
+	r = drop(place, directory, name, false);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* The list of checkpoints. */
+
+struct listing {
+	const struct layer_stack *stack;
+	struct label {
+		char name[NAME_MAX + 1];
+		int64_t made_ms;
+		bool known;
+	} * labels; /* of the layer at the same place of the stack */
+};
+
+static int list(void *context, int layers, const char *name)
+{
+	const struct listing *listing = context;
+	const struct entry entry = entry_of(name);
+	struct stat stat_buf;
+
+	if (entry.kind != ENTRY_LABEL)
+		return 0;
+	for (size_t i = 0; i + 1 < listing->stack->count; i++) {
+		struct label *label = &listing->labels[i];
+
+		if (listing->stack->numbers[i] != entry.number)
+			continue;
+		label->known = true;
+		snprintf(label->name, sizeof(label->name), "%s", entry.label);
+		if (fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+			label->made_ms = (int64_t)stat_buf.st_mtim.tv_sec * 1000 +
+					 stat_buf.st_mtim.tv_nsec / 1000000;
+	}
+	return 0;
+}
+
+int layers_each(const struct layers_place *place, const struct layer_stack *stack,
+	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+	_cleanup_free_ struct label *labels = calloc(LIMIT_LAYERS, sizeof(*labels));
+	struct listing listing = {stack, labels};
+	int r = stack->count == 0 ? 0 : !labels ? -ENOMEM : layers;
+
+	if (r >= 0 && stack->count > 0)
+		r = each_name(layers, list, &listing);
+	for (size_t i = 0; r >= 0 && i + 1 < stack->count; i++) {
+		char label[NAME_MAX + 1];
+
+		each(context, &(struct checkpoint_info){.number = stack->numbers[i] + 1,
+				      .label = decode_label(labels[i].name, label),
+				      .made_ms = labels[i].made_ms});
+	}
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The layers of a managed workspace (common/layer_stack.h) on disk. All that is recorded is in
+ * names of directories in ".layers-NAME", beside the workspace's own directory, because cloisterd
+ * may make and rename directories in its state and nothing else:
+ *
+ *   3-1         layer 3, whose lower one is layer 1
+ *   at-3        empty: layer 3 takes changes now. One rename puts another stack in force.
+ *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
+ *   .dropped-X  a layer that the spawner clears
+ *
+ * A layer that does not lead to the one that takes changes belongs to a change that was not
+ * finished, or was dropped. The number of a checkpoint is that of its layer plus 1.
+ */
+
+#include "common/layer_stack.h"
+#include "common/text.h"
+
+#include <stdint.h>
+
+struct tenant;
+
+/* Where the layers of one workspace are. */
+struct layers_place {
+	int managed_fd;
+	const struct tenant *tenant;
+	const char *name; /* of the workspace */
+	/* Told of what was dropped: @name in the directory @tenant of the managed workspaces. */
+	void (*dropped)(void *context, const char *tenant, const char *name);
+	void *context;
+};
+
+/**
+ * Reads the stack; an empty one if the workspace has no checkpoint. Returns 0, -EBADMSG if it is
+ * damaged, or another -errno.
+ */
+int layers_read(const struct layers_place *place, struct layer_stack *ret);
+
+/** Makes the directory of the new highest layer of @stack. Returns 0 or -errno. */
+int layers_make(const struct layers_place *place, const struct layer_stack *stack);
+
+/** Notes the label of the checkpoint that freezes the layer @number. Returns 0 or -errno. */
+int layers_label(const struct layers_place *place, uint32_t number, struct text label);
+
+/** From here on, @stack is the workspace's. Returns 0 or -errno. */
+int layers_commit(const struct layers_place *place, const struct layer_stack *stack);
+
+/** Drops the layers that @stack does not have, and forgets their labels. */
+void layers_tidy(const struct layers_place *place, const struct layer_stack *stack);
+
+/** Drops all layers of a workspace that was removed. Returns 0 or -errno. */
+int layers_remove(const struct layers_place *place);
+
+struct checkpoint_info {
+	uint32_t number;
+	struct text label; /* borrowed; empty: none */
+	int64_t made_ms;   /* since the epoch; 0: not known */
+};
+
+/** Gives each checkpoint of @stack to @each, the oldest first. Returns 0 or -errno. */
+int layers_each(const struct layers_place *place, const struct layer_stack *stack,
+	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context);

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. The cells are hostile and have no part in an exchange but to be ended and to
+ * become ready.
+ */
+#include "supervisor/workspace/workspace_layers.h"
+
+#include "common/cleanup.h"
+#include "supervisor/base/log.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum swap_state {
+	SWAP_WAITING, /* for calls in flight */
+	SWAP_ENDING,  /* for the end of the cell */
+	SWAP_OPENING, /* for the new one */
+	SWAP_UNDOING, /* for the end of a cell that is not to stay */
+};
+
+struct workspace_swap {
+	enum swap_state state;
+	struct layer_stack next, previous;
+	bool commits; /* the new stack is put in force on disk */
+	struct timer deadline;
+	struct workspace *workspace;
+	enum tool_error error; /* of an exchange that has failed */
+	char *why;
+	workspace_swapped swapped;
+	void *context;
+};
+
+static void tell_dropped(void *context, const char *tenant, const char *name)
+{
+	struct workspace *workspace = context;
+
+	spawner_link_dropped(workspace->all->spawner, tenant, name);
+}
+
+static struct layers_place place_of(struct workspace *workspace)
+{
+	return (struct layers_place){.managed_fd = workspace->all->managed_fd,
+		.tenant = workspace->tenant,
+		.name = workspace->name,
+		.dropped = tell_dropped,
+		.context = workspace};
+}
+
+int workspace_layers_read(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	int r = layers_read(&place, &workspace->layers);
+
+	if (r == 0)
+		layers_tidy(&place, &workspace->layers);
+	return r;
+}
+
+int workspace_layers_remove(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+
+	return layers_remove(&place);
+}
+
+size_t workspace_checkpoints(const struct workspace *workspace)
+{
+	return workspace->layers.count > 0 ? workspace->layers.count - 1 : 0;
+}
+
+int workspace_each_checkpoint(struct workspace *workspace,
+	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context)
+{
+	const struct layers_place place = place_of(workspace);
+
+	return layers_each(&place, &workspace->layers, each, context);
+}
+
+bool workspace_is_swapping(const struct workspace *workspace)
+{
+	return workspace->swap;
+}
+
+enum cell_need workspace_swap_need(const struct workspace *workspace)
+{
+	return workspace->swap->state == SWAP_OPENING ? CELL_CALLED : CELL_KEPT;
+}
+
+void workspace_swap_free(struct workspace *workspace)
+{
+	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
+
+	if (!swap)
+		return;
+	timer_cancel(&swap->deadline);
+	free(swap->why);
+	free(swap);
+}
+
+static void finish(struct workspace *workspace)
+{
+	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
+
+	timer_cancel(&swap->deadline);
+	cell_settle(workspace->cell);
+	swap->swapped(swap->context, swap->error, swap->why);
+	free(swap->why);
+	free(swap);
+}
+
+static void fail(struct workspace_swap *swap, enum tool_error error, const char *why)
+{
+	swap->error = error;
+	free(swap->why);
+	/* Without memory the code's own sentence is shown. */
+	swap->why = why ? strdup(why) : NULL;
+}
+
+/* The new cell does not come, or is not to stay. */
+static void undo(struct workspace *workspace, enum tool_error error, const char *why)
+{
+	struct workspace_swap *swap = workspace->swap;
+
+	fail(swap, error, why);
+	workspace->layers = swap->previous;
+	swap->state = SWAP_UNDOING;
+	cell_replace(workspace->cell, true);
+	cell_settle(workspace->cell);
+}
+
+/* The new cell is open, and no call has begun in it. */
+static void commit(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	struct workspace_swap *swap = workspace->swap;
+	int r = swap->commits ? layers_commit(&place, &workspace->layers) : 0;
+
+	if (r < 0) {
+		undo(workspace, tool_error_from_errno(-r), NULL);
+		return;
+	}
+	if (swap->commits)
+		layers_tidy(&place, &workspace->layers);
+	finish(workspace);
+}
+
+static bool has_calls(const struct workspace *workspace)
+{
+	for (size_t i = 0; i < CALL_CLASSES; i++)
+		if (workspace->running[i] > 0)
+			return true;
+	return false;
+}
+
+void workspace_swap_advance(struct workspace *workspace)
+{
+	struct workspace_swap *swap = workspace->swap;
+	bool is_closed = cell_status(workspace->cell) == CELL_STATUS_CLOSED;
+
+	if (swap->state == SWAP_WAITING && !has_calls(workspace)) {
+		swap->state = SWAP_ENDING;
+		cell_replace(workspace->cell, true);
+		cell_settle(workspace->cell);
+	}
+	if (swap->state == SWAP_ENDING && is_closed) {
+		timer_cancel(&swap->deadline);
+		swap->state = SWAP_OPENING;
+		swap->previous = workspace->layers;
+		workspace->layers = swap->next;
+		cell_replace(workspace->cell, false);
+		cell_settle(workspace->cell);
+	} else if (swap->state == SWAP_OPENING && cell_serves(workspace->cell, CELL_FILES)) {
+		commit(workspace);
+	} else if (swap->state == SWAP_UNDOING && is_closed) {
+		cell_replace(workspace->cell, false);
+		finish(workspace);
+	}
+}
+
+bool workspace_swap_lost(
+	struct workspace *workspace, enum cell_loss loss, enum tool_error error, const char *why)
+{
+	struct workspace_swap *swap = workspace->swap;
+
+	switch (swap->state) {
+	case SWAP_WAITING:
+		return false;
+	case SWAP_ENDING:
+		/* The kernel holds a killed process: the calls that wait are told so, too. */
+		if (loss == CELL_HELD) {
+			fail(swap, error, why);
+			finish(workspace);
+		}
+		return false;
+	case SWAP_OPENING:
+		undo(workspace, error, why);
+		return true;
+	default:
+		if (loss != CELL_HELD)
+			return true;
+		finish(workspace);
+		return false;
+	}
+}
+
+static void on_deadline(void *context)
+{
+	struct workspace_swap *swap = context;
+	struct workspace *workspace = swap->workspace;
+
+	cell_replace(workspace->cell, false);
+	fail(swap, TOOL_BUSY,
+		"Calls are running in the workspace: wait for them, or cancel them, and try "
+		"again");
+	finish(workspace);
+}
+
+static enum tool_error begin(struct workspace *workspace, const struct layer_stack *next,
+	bool commits, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
+{
+	struct workspace_swap *swap = calloc(1, sizeof(*swap));
+
+	if (!swap)
+		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
+	*swap = (struct workspace_swap){.next = *next,
+		.previous = workspace->layers,
+		.commits = commits,
+		.workspace = workspace,
+		.error = TOOL_OK,
+		.swapped = swapped,
+		.context = context};
+	timer_init(&swap->deadline, on_deadline, swap);
+	timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
+	workspace->swap = swap;
+	cell_settle(workspace->cell);
+	return TOOL_OK;
+}
+
+static enum tool_error check(const struct workspace *workspace, struct refusal *ret_refusal)
+{
+	if (workspace->kind != WORKSPACE_MANAGED)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			"Only a managed workspace, which is opened by its name, has checkpoints");
+	if (workspace->removing)
+		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
+	if (workspace->swap)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"Another checkpoint or rollback of the workspace is on its way");
+	return TOOL_OK;
+}
+
+/* Puts a new layer on top of @stack. */
+static enum tool_error add_layer(
+	struct workspace *workspace, struct layer_stack *stack, struct refusal *ret_refusal)
+{
+	const struct layers_place place = place_of(workspace);
+	const struct layer_stack *now = &workspace->layers;
+	uint32_t last = now->count > 0 ? now->numbers[now->count - 1] : 0;
+	int r;
+
+	if (last >= LIMIT_LAYER_NUMBER)
+		return refusal_set(ret_refusal, TOOL_QUOTA_EXCEEDED,
+			"The workspace has used up its checkpoints: copy its files to a new one");
+	stack->numbers[stack->count++] = last + 1;
+	r = layers_make(&place, stack);
+	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
+}
+
+enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
+	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
+{
+	const struct layers_place place = place_of(workspace);
+	struct layer_stack next = workspace->layers;
+	enum tool_error error = check(workspace, ret_refusal);
+	uint32_t frozen;
+	int r;
+
+	if (error != TOOL_OK)
+		return error;
+	if (next.count == LIMIT_LAYERS)
+		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
+			"The workspace has %d checkpoints, which is the limit: roll back to one of "
+			"them, or copy its files to a new workspace",
+			LIMIT_LAYERS - 1);
+	if (next.count == 0)
+		next.count = 1;
+	frozen = next.numbers[next.count - 1];
+	error = add_layer(workspace, &next, ret_refusal);
+	if (error != TOOL_OK)
+		return error;
+	r = layers_label(&place, frozen, label);
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	*ret_number = frozen + 1;
+	return begin(workspace, &next, true, swapped, context, ret_refusal);
+}
+
+enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number,
+	workspace_swapped swapped, void *context, struct refusal *ret_refusal)
+{
+	struct layer_stack next = workspace->layers;
+	enum tool_error error = check(workspace, ret_refusal);
+	size_t i = 0;
+
+	if (error != TOOL_OK)
+		return error;
+	while (i + 1 < next.count && next.numbers[i] + 1 != number)
+		i++;
+	if (i + 1 >= next.count)
+		return refusal_set(ret_refusal, TOOL_NOT_FOUND,
+			"The workspace has no such checkpoint: workspace.checkpoints lists them");
+	next.count = (uint32_t)i + 1;
+	error = add_layer(workspace, &next, ret_refusal);
+	return error != TOOL_OK ? error
+				: begin(workspace, &next, true, swapped, context, ret_refusal);
+}
+
+enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal)
+{
+	if (workspace->swap)
+		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	return begin(workspace, &workspace->layers, false, swapped, context, ret_refusal);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Checkpoints of a managed workspace, in cloisterd: its layers on disk (layers.h), and the exchange
+ * of its cell for one that shows other layers. An exchange first holds new calls back and waits for
+ * those in flight, then ends the cell, and has one made with the new layers. When that is open, the
+ * new stack is put in force, and the calls begin. Until then the old one is in force, on disk too.
+ */
+
+#include "common/errors.h"
+#include "supervisor/base/refusal.h"
+#include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/layers.h"
+
+#include <stdbool.h>
+
+struct workspace;
+struct workspace_swap;
+
+/* The end of an exchange. @why is borrowed and may be NULL. */
+typedef void (*workspace_swapped)(void *context, enum tool_error error, const char *why);
+
+/** Reads the layers of the managed workspace. Returns 0 or -errno. */
+int workspace_layers_read(struct workspace *workspace);
+
+/** Drops all layers of the workspace, whose own directory has been cleared. Returns 0 or -errno. */
+int workspace_layers_remove(struct workspace *workspace);
+
+/** How many checkpoints it has. */
+size_t workspace_checkpoints(const struct workspace *workspace);
+
+/** Gives each of its checkpoints to @each, the oldest first. Returns 0 or -errno. */
+int workspace_each_checkpoint(struct workspace *workspace,
+	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context);
+
+/**
+ * Makes a checkpoint with @label. Returns TOOL_OK and its number, and @swapped is called later; or
+ * a code with @ret_refusal filled in. The caller holds the workspace until then.
+ */
+enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
+	workspace_swapped swapped, void *context, uint32_t *ret_number,
+	struct refusal *ret_refusal);
+
+/** Goes back to the checkpoint @number; those made after it are forgotten. As above. */
+enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number,
+	workspace_swapped swapped, void *context, struct refusal *ret_refusal);
+
+/**
+ * Has the workspace, which is being removed, shown without its layers, so that its own directory
+ * can be cleared. As above.
+ */
+enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal);
+
+/** Whether its cell is being exchanged: no call begins. */
+bool workspace_is_swapping(const struct workspace *workspace);
+
+/* For workspace.c. */
+
+/** What the cell is needed for during the exchange. */
+enum cell_need workspace_swap_need(const struct workspace *workspace);
+
+/** Something of the workspace or its cell has changed: the exchange goes on. */
+void workspace_swap_advance(struct workspace *workspace);
+
+/** The cell was lost. Returns whether the exchange has failed by it, and the calls wait on. */
+bool workspace_swap_lost(
+	struct workspace *workspace, enum cell_loss loss, enum tool_error error, const char *why);
+
+/** Frees an exchange whose end nobody is told. */
+void workspace_swap_free(struct workspace *workspace);

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of managed workspaces: what they keep, what a rollback gives back, what is refused, and what is left."""
+
+import contextlib
+import os
+import random
+import signal
+
+import pytest
+
+import procfs
+from cloister_client import RpcError, acting_as
+from daemon import Daemon
+from killer import Killer
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
+
+CHECKPOINTS = 63  # LIMIT_LAYERS - 1
+
+
+def tree(client):
+    """All that can be seen of the workspace's files: names, types, modes, links, times, contents."""
+    # An overlay counts no links of directories.
+    script = (r"find . -printf '%P %y %m %l %T@\n' | sort; find . -type f -printf '%P %n\n' | sort; "
+              r"find . -type f -print0 | sort -z | xargs -0 -r sha256sum")
+    output = client.run(script)
+    assert output["exit_code"] == 0, output
+    return output["stdout"]
+
+
+def opened(daemon, name):
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": name})
+    return client
+
+
+@pytest.fixture
+def client(daemon, request):
+    name = f"w{abs(hash(request.node.name)) % 10**9}"
+    client = opened(daemon, name)
+    client.name = name
+    yield client
+    client.call("workspace.remove", {"workspace": name})
+    client.close()
+
+
+def checkpoint(client, label=None):
+    return client.call("workspace.checkpoint", {"label": label} if label else {})["checkpoint"]
+
+
+def roll_back(client, to):
+    return client.call("workspace.rollback", {"to": to})["checkpoint"]
+
+
+def listed(client):
+    return [(row["checkpoint"], row["label"]) for row in client.call("workspace.checkpoints", {})["checkpoints"]]
+
+
+def refused(client, method, params, name):
+    with pytest.raises(RpcError) as caught:
+        client.call(method, params)
+    assert (caught.value.name or caught.value.code) == name, caught.value
+    return str(caught.value)
+
+
+def in_state(daemon, *patterns):
+    """The paths below the managed workspaces that match."""
+    with acting_as(os.getuid()):
+        return [path for pattern in patterns for path in (daemon.state / "workspaces").rglob(pattern)]
+
+
+def keepers(daemon):
+    return [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-layers"]
+
+
+def test_a_rollback_gives_back_what_a_shell_destroyed(client):
+    client.run("mkdir -p .git/objects src; printf one > src/a; printf tool > run; chmod 750 run; ln -s src/a link; "
+               "ln run hard; printf object > .git/objects/x; chmod 400 .git/objects/x; touch -d 2001-01-01 src/a")
+    before = tree(client)
+    assert listed(client) == []
+    assert checkpoint(client, "before/all 100%") == 1
+    assert tree(client) == before
+    client.run("chmod -R u+w .git; rm -rf .git src; printf two > run; mkdir src; printf new > src/b; chmod 700 .")
+    assert checkpoint(client) == 2
+    second = tree(client)
+    assert second != before and listed(client) == [(1, "before/all 100%"), (2, "")]
+    client.run("rm -rf *")
+    assert roll_back(client, 2) == 2
+    assert tree(client) == second
+    assert roll_back(client, 1) == 1
+    assert tree(client) == before
+    assert listed(client) == [(1, "before/all 100%")]
+    # The checkpoint is still there, and can be gone back to again.
+    client.use("write_file", path="src/a", content="again")
+    roll_back(client, 1)
+    assert tree(client) == before
+    (row,) = client.call("workspace.checkpoints", {})["checkpoints"]
+    assert row["created"].startswith("20") and row["created"].endswith("Z")
+
+
+def change(client, rng):
+    name = rng.choice("abcdef")
+    other = rng.choice("abcdef")
+    client.run(rng.choice([
+        f"mkdir -p {name}; echo {rng.random()} > {name}/{other}",
+        f"rm -rf {name}",
+        f"echo {rng.random()} >> {name}.txt",
+        f"ln -sfn {other} {name}.link",
+        f"mv {name}.txt {other}.moved",
+        f"chmod {rng.choice(['600', '755', '000'])} {name}.txt",
+        f"rm -rf {name}; echo file > {name}",
+        f"cp -r {name} {other}/ && chmod 500 {other}",
+        f"ln {name}.txt {other}.hard",
+        f"truncate -s {rng.randrange(10**6)} {name}.txt",
+    ]) + "; true")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_against_what_was_seen_at_each_checkpoint(client, seed):
+    rng, seen = random.Random(seed), {}
+    client.run("umask 022")
+    for _ in range(12):
+        for _ in range(rng.randrange(1, 5)):
+            change(client, rng)
+        client.run("chmod -R u+rwX . 2>/dev/null; true")
+        if rng.random() < 0.6 or not seen:
+            now = tree(client)
+            seen[checkpoint(client)] = now
+            assert tree(client) == now
+        else:
+            to = rng.choice(list(seen))
+            roll_back(client, to)
+            assert tree(client) == seen[to]
+            seen = {number: then for number, then in seen.items() if number <= to}
+        assert [number for number, _ in listed(client)] == list(seen)
+
+
+def test_a_plain_workspace_has_no_layers_and_no_keeper(own_daemon):
+    client = opened(own_daemon, "plain")
+    client.run("echo x > file")
+    assert keepers(own_daemon) == [] and in_state(own_daemon, ".layers-*") == []
+    checkpoint(client)
+    assert len(keepers(own_daemon)) == 1
+    client.call("workspace.close", {})
+    assert procfs.eventually(lambda: keepers(own_daemon) == [])
+    client.call("workspace.open", {"workspace": "plain"})
+    assert client.use("read_file", path="file", options={"line_numbers": False})["content"] == "x\n"
+    assert len(keepers(own_daemon)) == 1
+
+
+def test_a_checkpoint_waits_for_calls_and_others_wait_for_it(client):
+    client.run("echo 1 > file")
+    running = client.begin("run_command", {"command": "sleep 1; echo 2 > file"})
+    assert procfs.eventually(lambda: client.call("workspace.list", {}))
+    asked = client.request("workspace.checkpoint", {})
+    later = client.begin("run_command", {"command": "cat file; echo 3 > file"})
+    assert client.result(running)["success"]
+    assert client.result(asked)["checkpoint"] == 1
+    assert client.result(later)["output"]["stdout"] == "2\n"
+    roll_back(client, 1)
+    assert client.run("cat file")["stdout"] == "2\n"
+
+
+def test_a_call_that_goes_on_makes_it_busy_and_nothing_has_changed(client):
+    running = client.begin("run_command", {"command": "echo x > file; sleep 600", "timeout_ms": 700000})
+    assert procfs.eventually(lambda: client.observe("read_file", {"path": "file"})["success"])
+    assert "Calls are running" in refused(client, "workspace.checkpoint", {}, "BUSY")
+    assert listed(client) == []
+    client.cancel(running)
+    assert not client.result(running)["success"]
+    assert checkpoint(client) == 1
+
+
+def test_sessions_make_it_busy_and_are_named(client):
+    session = client.call("session.start", {"command": "sleep 600"})["session"]
+    assert session in refused(client, "workspace.checkpoint", {}, "BUSY")
+    client.call("session.end", {"session": session})
+    assert procfs.eventually(
+        lambda: client.call("session.read", {"session": session, "wait_ms": 100}).get("state") == "ended")
+    assert checkpoint(client) == 1
+    session = client.call("session.start", {"command": "sleep 600"})["session"]
+    assert session in refused(client, "workspace.rollback", {"to": 1}, "BUSY")
+    client.call("session.end", {"session": session})
+
+
+def test_what_is_wrong_is_refused(client, daemon):
+    for label in ("x" * 81, "a\nb", 7):
+        assert "at most 80 bytes" in refused(client, "workspace.checkpoint", {"label": label}, -32602)
+    for to in (0, "1", -1, 2**40):
+        assert "number of a checkpoint" in refused(client, "workspace.rollback", {"to": to}, -32602)
+    assert "workspace.checkpoints lists" in refused(client, "workspace.rollback", {"to": 1}, "NOT_FOUND")
+    checkpoint(client)
+    refused(client, "workspace.rollback", {"to": 2}, "NOT_FOUND")
+    refused(client, "workspace.checkpoint", {"workspace": "none"}, "WORKSPACE_NOT_FOUND")
+    with daemon.connect() as other:
+        refused(other, "workspace.checkpoint", {}, "WORKSPACE_NOT_FOUND")
+        daemon.new_workspace(other)
+        assert "managed workspace" in refused(other, "workspace.checkpoint", {}, "FORBIDDEN")
+
+
+def test_the_number_of_checkpoints_is_bound(client):
+    for number in range(1, CHECKPOINTS + 1):
+        client.use("write_file", path="file", content=f"{number}\n")
+        assert checkpoint(client) == number
+    assert f"{CHECKPOINTS} checkpoints" in refused(client, "workspace.checkpoint", {}, "QUOTA_EXCEEDED")
+    assert client.run("cat file")["stdout"] == f"{CHECKPOINTS}\n"
+    roll_back(client, 7)
+    assert client.run("cat file")["stdout"] == "7\n"
+    assert checkpoint(client) == CHECKPOINTS + 2
+
+
+def test_tmp_and_home_begin_anew(client):
+    client.run("echo x > /tmp/file; echo x > ~/file")
+    checkpoint(client)
+    assert client.run("ls /tmp ~")["stdout"].split() == ["/home/agent:", "/tmp:"]
+
+
+def test_a_new_files_process_shows_the_same_layers(client, daemon):
+    checkpoint(client)
+    client.run("echo one > file")
+    running = client.begin("run_command", {"command": "sleep 1; cat file; echo two > file"})
+    assert procfs.eventually(lambda: keepers(daemon))
+    ((_, files),) = daemon.cells()
+    with acting_as(os.getuid()):
+        os.kill(files, signal.SIGKILL)
+    assert procfs.eventually(lambda: client.observe("write_file", {"path": "new", "content": "new"})["success"])
+    assert client.result(running)["output"]["stdout"] == "one\n"
+    assert client.use("read_file", path="file", options={"line_numbers": False})["content"] == "two\n"
+    assert client.run("cat new")["stdout"] == "new"
+
+
+def test_a_removed_workspace_leaves_no_layers(own_daemon):
+    client = opened(own_daemon, "gone")
+    for _ in range(3):
+        client.run("mkdir -p a/b; echo x >> a/b/c; rm -rf d; mkdir d; chmod 000 d")
+        checkpoint(client)
+    roll_back(client, 2)
+    client.call("workspace.remove", {"workspace": "gone"})
+    assert in_state(own_daemon, ".layers-*") == []
+    assert procfs.eventually(lambda: not in_state(own_daemon, ".dropped-*", "gone"))
+    client.call("workspace.open", {"workspace": "gone"})
+    assert client.run("ls -A")["stdout"] == "" and listed(client) == []
+
+
+def test_dropped_layers_are_cleared_in_the_background_or_at_the_next_start(start_daemon):
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    checkpoint(client)
+    client.run("mkdir -p many/{1..9}; touch many/{1..9}/{1..50}")
+    roll_back(client, 1)
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+    client.run("echo x > file")
+    spawner = daemon.spawner()
+    with acting_as(os.getuid()):
+        # It cannot clear what is dropped now.
+        os.kill(spawner, signal.SIGSTOP)
+    client.request("workspace.rollback", {"to": 1})
+    daemon.process.kill()
+    daemon.process.wait()
+    with acting_as(os.getuid()):
+        (layers,) = in_state(daemon, ".layers-w")
+        (layer,) = [path for path in layers.iterdir() if (path / "u").exists()]
+        layer.rename(layers / ".dropped-left")
+    again = start_daemon(state=daemon.state)
+    assert procfs.eventually(lambda: not in_state(again, ".dropped-*"))
+
+
+def kill_all(daemon):
+    daemon.process.kill()
+    daemon.process.wait()
+    for client in daemon.clients:
+        client.close()
+
+
+@pytest.mark.parametrize("who", ["cloisterd", "spawner"])
+def test_a_death_at_any_step_leaves_one_of_the_two_states(area, who):
+    """Kills the process at one of its system calls, the next one each time, until it lives through the rollback."""
+    daemon = Daemon(area)
+    state, states, count, deaths = daemon.state, None, 1, 0
+    client = opened(daemon, "w")
+    client.run("mkdir d; echo old > d/file; echo old > gone")
+    old = tree(client)
+    checkpoint(client)
+    while True:
+        client.run("echo new > d/file; rm -f gone; echo new > made; touch -d 2001-01-01 d d/file made .")
+        new = tree(client)
+        states = states or (old, new)
+        assert (old, new) == states
+        killer = Killer(daemon.pid if who == "cloisterd" else daemon.spawner(), count)
+        with contextlib.suppress(RpcError, OSError, AssertionError, TypeError):  # the connection ends with cloisterd
+            roll_back(client, 1)
+        died = killer.end()
+        deaths += died
+        kill_all(daemon)
+        daemon = Daemon(area, state=state)
+        client = opened(daemon, "w")
+        assert tree(client) in states
+        assert [number for number, _ in listed(client)] == [1]
+        if not died:
+            break
+        count += 5 if count > 40 else 2
+    assert tree(client) == old and deaths > 5
+    assert daemon.stop() == 0
+
+
+def test_deaths_of_a_cells_processes_during_a_change(own_daemon):
+    client = opened(own_daemon, "w")
+    rng = random.Random(1)
+    client.run("echo old > file")
+    checkpoint(client)
+    for _ in range(25):
+        client.observe("write_file", {"path": "file", "content": "new\n"})
+        expected = {"old\n", "new\n"}
+        asked = client.request("workspace.rollback", {"to": 1})
+        with acting_as(os.getuid()):
+            for pid in rng.sample(children := procfs.children(own_daemon.spawner()), min(2, len(children))):
+                if procfs.name(pid) in ("cloister-layers", "cloister-files", "cloister-worker", "cloister-spare"):
+                    os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(RpcError):
+            client.result(asked)
+            expected = {"old\n"}
+        seen = []
+        assert procfs.eventually(
+            lambda: seen.append(client.observe("run_command", {"command": "cat file"})) or seen[-1]["success"])
+        assert seen[-1]["output"]["stdout"] in expected
+        assert [number for number, _ in listed(client)] == [1]

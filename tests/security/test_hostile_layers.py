@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the layers of a workspace with checkpoints: by its files, by a worker that was taken over, and by a
+cloisterd that was, which can rename directories in its state."""
+
+import ctypes
+import errno
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import procfs
+from cloister_client import RpcError, acting_as
+from daemon import SYSTEM
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory and namespaces")
+
+MS_REMOUNT = 32
+SECRET = "not for workspaces"
+FORGE = r"""
+import os
+for name in ("redirect", "opaque", "metacopy", "origin", "impure", "upper", "whiteout", "protattr"):
+    for path in ("d", "f"):
+        for value in (b"/..", b"../../secret", b"y", b"x", b"\0" * 30):
+            try:
+                os.setxattr(path, "user.overlay." + name, value)
+                break
+            except OSError:
+                pass
+"""
+
+
+def opened(daemon, name):
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": name})
+    return client
+
+
+def of(daemon, name):
+    """The directory of the workspace's layers."""
+    with acting_as(os.getuid()):
+        (path,) = (daemon.state / "workspaces").rglob(f".layers-{name}")
+    return path
+
+
+def test_forged_attributes_and_whiteouts(own_daemon):
+    with acting_as(os.getuid()):
+        (own_daemon.state / "workspaces" / "secret").write_text(SECRET)
+    client = opened(own_daemon, "w")
+    client.use("write_file", path="forge.py", content=FORGE)
+    client.run("mkdir d; echo inside > d/x; echo inside > f; echo kept > kept; mknod hidden c 0 0; "
+               "ln -s ../secret link; mkdir e; echo x > e/.wh.kept; python3 forge.py")
+    client.call("workspace.checkpoint", {})
+    # In what was made before the first checkpoint, such names count for nothing outside what they are in.
+    client.run("python3 forge.py; mknod hidden2 c 0 0; mkdir e/n; cp -a d d2")
+    client.call("workspace.checkpoint", {})
+    seen = client.run("cat f d/* d/.. link d2/* e/.wh.kept kept; find . | head -100; mount")["stdout"]
+    assert SECRET not in seen and "kept\n" in seen
+    for path in ("d", "f", "d/x", "link", "d/secret", "d/../secret"):
+        assert SECRET not in str(client.observe("read_file", {"path": path}))
+    # Through an overlay a workspace makes no device that stands for a deleted file.
+    assert client.run("mknod new c 0 0")["exit_code"] != 0
+    client.call("workspace.rollback", {"to": 1})
+    assert client.run("cat kept")["stdout"] == "kept\n"
+    assert client.run("ls hidden2")["exit_code"] != 0
+
+
+def test_what_shows_in_the_upper_layer_is_the_workspaces_own(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo x > a")
+    client.call("workspace.checkpoint", {})
+    client.run("rm a; touch b; chmod 4755 b; mkdir c")
+    layers = of(own_daemon, "w")
+    with acting_as(os.getuid()):
+        upper = layers / "1-0" / "u"
+        owner = upper.stat().st_uid
+        assert {path.lstat().st_uid for path in upper.rglob("*")} == {owner}
+        assert layers.stat().st_uid == own_daemon.account.uid
+        assert (upper / "b").stat().st_mode & 0o6000 == 0
+        if SYSTEM:
+            assert owner not in (own_daemon.account.uid, 0)
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source, target, kind, flags, options):
+    """Returns 0 or the errno."""
+    r = libc.mount(source, target, kind, flags, options)
+    return ctypes.get_errno() if r < 0 else 0
+
+
+def in_namespaces(pid, act):
+    """Returns what @act returns in the worker's user and mount namespace, with all capabilities there. A program could not
+    keep them over its exec."""
+    def inside(pipe):
+        with acting_as(os.getuid()):
+            spaces = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("user", "mnt")]
+            for space in spaces:
+                assert libc.setns(space, 0) == 0, ctypes.get_errno()
+            os.write(pipe, json.dumps(act()).encode())
+            os._exit(0)  # the ids of before are not to be had here
+
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            inside(writer)
+        except BaseException as error:  # the test's own process reports it
+            os.write(writer, json.dumps(repr(error)).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        said = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(said)
+
+
+def worker_of(daemon):
+    """The worker of the one cell that is no spare."""
+    with acting_as(os.getuid()):
+        (pid,) = [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-worker"]
+    return pid
+
+
+def test_a_worker_that_was_taken_over(own_daemon):
+    """It may be in its namespaces with CAP_SYS_ADMIN, but not in those of the keeper. Its filter would refuse most of this
+    already, and is not in force here."""
+    client = opened(own_daemon, "w")
+    client.run("echo frozen > file")
+    client.call("workspace.checkpoint", {})
+    client.run("echo new > file")
+    worker = worker_of(own_daemon)
+    options = (b"lowerdir=/usr", b"upperdir=/tmp,workdir=/tmp", b"redirect_dir=on", b"metacopy=on", b"")
+
+    def attack():
+        seen = open("/workspace/file").read()
+        errors = [mount(b"none", b"/workspace", b"overlay", MS_REMOUNT, option) for option in options]
+        errors.append(mount(b"none", b"/workspace", b"tmpfs", 0, None))  # a mount of its own, which it may make
+        mounts = open("/proc/1/mountinfo").read()
+        return seen, errors, mounts, [os.path.exists(path) for path in ("/l", "/b", "/o")]
+
+    said = in_namespaces(worker, attack)
+    assert len(said) == 4, said
+    seen, errors, mounts, found = said
+    assert seen == "new\n"
+    assert errors == [errno.EPERM] * len(options) + [0]
+    # The directories of the layers are not mounted where it can reach them.
+    assert " /workspace " in mounts and found == [False] * 3
+    assert not [line for line in mounts.splitlines() if ".layers-" in line.split(" - ")[0]]
+    # It deceives its own commands, and not the files process.
+    assert client.use("read_file", path="file", options={"line_numbers": False})["content"] == "new\n"
+    client.call("workspace.rollback", {"to": 1})
+    assert client.run("cat file")["stdout"] == "frozen\n"
+
+
+def refusal_of(daemon, name):
+    with daemon.connect() as client, pytest.raises(RpcError) as caught:
+        client.call("workspace.open", {"workspace": name})
+    return str(caught.value)
+
+
+@pytest.mark.skipif(not SYSTEM, reason="in user mode all workspaces have one id")
+def test_a_layer_of_another_id(own_daemon):
+    ours, theirs = opened(own_daemon, "ours"), opened(own_daemon, "theirs")
+    for client in (ours, theirs):
+        client.run("echo one > file")
+        client.call("workspace.checkpoint", {})
+        client.run(f"echo {SECRET} > secret")
+        client.call("workspace.checkpoint", {})
+        client.call("workspace.close", {})
+    with acting_as(os.getuid()):
+        for layer in ("1-0", "2-1"):
+            shutil.rmtree(of(own_daemon, "ours") / layer)
+            shutil.copytree(of(own_daemon, "theirs") / layer, of(own_daemon, "ours") / layer, symlinks=True)
+            subprocess.run(["cp", "-a", "--remove-destination", f"{of(own_daemon, 'theirs') / layer}/.",
+                            f"{of(own_daemon, 'ours') / layer}"], check=True)
+    assert "does not belong to the workspace's id" in refusal_of(own_daemon, "ours")
+
+
+def test_a_layer_that_is_a_link(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo one > file")
+    client.call("workspace.checkpoint", {})
+    client.call("workspace.close", {})
+    with acting_as(os.getuid()):
+        upper = of(own_daemon, "w") / "1-0" / "u"
+        upper.rename(upper.parent / "v")
+        upper.symlink_to("/")
+    assert "does not belong" in refusal_of(own_daemon, "w")
+    with acting_as(os.getuid()):
+        upper.unlink()
+        (upper.parent / "v").rename(upper)
+        upper.parent.rename(upper.parent.parent / "aside")
+        upper.parent.symlink_to(upper.parent.parent / "aside")
+    assert refusal_of(own_daemon, "w")
+
+
+def test_a_damaged_record(own_daemon, start_daemon):
+    client = opened(own_daemon, "w")
+    client.call("workspace.checkpoint", {})
+    own_daemon.stop()
+    with acting_as(os.getuid()):
+        (of(own_daemon, "w") / "at-9").mkdir()
+    again = start_daemon(state=own_daemon.state)
+    assert "is damaged" in refusal_of(again, "w")
+    with acting_as(os.getuid()):
+        (of(again, "w") / "at-9").rmdir()
+    opened(again, "w")

@@ -1,0 +1,162 @@
+/* links: cloister-supervisor */
+/* fakes: service clock workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* workspace.checkpoint, .checkpoints and .rollback on the agent socket, and the exchange of cells.
+ */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/spawner_link.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ALICE 1001
+
+static int set_up(void **state)
+{
+	struct fake_service *fake = fake_service_new("[tenant one]\n"
+						     "users = 1001\n"
+						     "roots = @/root\n"
+						     "managed = yes\n");
+
+	assert_int_equal(mkdirat(fake->scratch.fd, "root/a", 0755), 0);
+	*state = fake;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_service_free(*state);
+	return 0;
+}
+
+static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
+{
+	struct fake_client client = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
+
+	fake_client_talk(&client, exchanges, n);
+	fake_client_close(&client);
+}
+
+static bool is_there(void **state, const char *name)
+{
+	const struct fake_service *fake = *state;
+	char path[256];
+
+	snprintf(path, sizeof(path), "state/one/%s", name);
+	return faccessat(fake->scratch.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+#define OPEN               REQUEST("1", "workspace.open", "{\"workspace\":\"w\"}")
+#define CHECKPOINT(params) REQUEST("1", "workspace.checkpoint", params)
+#define ROLL_BACK(params)  REQUEST("1", "workspace.rollback", params)
+#define LIST               REQUEST("1", "workspace.checkpoints", "{}")
+#define REFUSED(name)      ERROR("1", "-32000", NAMED(name))
+#define WRONG(message)     ERROR("1", "-32602", "\"message\":\"" message "\"")
+#define DONE(number)       RESULT("1", "{\"workspace\":\"w\",\"checkpoint\":" number "}")
+#define LISTED(rows)       RESULT("1", "{\"workspace\":\"w\",\"checkpoints\":[" rows "]}")
+
+static void test_checkpoints_and_rollbacks(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN, RESULT("1", "{*}")},
+		{LIST, LISTED("")},
+		{CHECKPOINT("{\"label\":\"a/b\"}"), DONE("1")},
+		{CHECKPOINT("{\"workspace\":\"w\"}"), DONE("2")},
+		{LIST, LISTED("{\"checkpoint\":1,\"label\":\"a/b\",\"created\":\"2*Z\"},"
+			      "{\"checkpoint\":2,\"label\":\"\",\"created\":\"2*Z\"}")},
+		{ROLL_BACK("{\"to\":1}"), DONE("1")},
+		{ROLL_BACK("{\"to\":2}"), REFUSED("NOT_FOUND")},
+		{CHECKPOINT("{}"), DONE("4")},
+	};
+	const struct fake_service *fake = *state;
+	const struct tenant_usage *usage = fake->service.config->tenants[0]->usage;
+
+	talk(state, exchanges, ARRAY_SIZE(exchanges));
+	assert_true(is_there(state, ".layers-w/at-4") && is_there(state, ".layers-w/4-3") &&
+		    is_there(state, ".layers-w/3-0") && is_there(state, ".layers-w/c0=a%2Fb"));
+	assert_false(is_there(state, ".layers-w/1-0") || is_there(state, ".layers-w/c1="));
+	assert_int_equal(usage->checkpoints, 3);
+	assert_int_equal(usage->rollbacks, 1);
+	assert_int_equal(
+		strncmp(fake_spawner_dropped(fake->spawner), "one/.layers-w/.dropped-", 23), 0);
+}
+
+static void test_what_is_wrong(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{CHECKPOINT("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
+		{CHECKPOINT("{\"workspace\":1}"), WRONG("workspace must be a string")},
+		{REQUEST("1", "workspace.open", "{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
+		{CHECKPOINT("{}"), REFUSED("FORBIDDEN")},
+		{LIST, RESULT("1", "{\"workspace\":\"@/root/a\",\"checkpoints\":[]}")},
+		{OPEN, RESULT("1", "{*}")},
+		{CHECKPOINT("{\"label\":\"a\\u0007b\"}"), WRONG("label must be*")},
+		{ROLL_BACK("{}"), WRONG("to must be*")},
+		{ROLL_BACK("{\"to\":0}"), WRONG("to must be*")},
+		{ROLL_BACK("{\"to\":\"1\"}"), WRONG("to must be*")},
+		{ROLL_BACK("{\"to\":1}"), REFUSED("NOT_FOUND")},
+	};
+
+	talk(state, exchanges, ARRAY_SIZE(exchanges));
+	assert_false(is_there(state, ".layers-w"));
+}
+
+/* A cell whose layers cannot be mounted changes nothing. */
+static void test_layers_that_cannot_be_mounted(void **state)
+{
+	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")}},
+					  refused[] = {{CHECKPOINT("{}"),
+						  ERROR("1", "-32000", NAMED("EXECUTION_ERROR"))}},
+					  then[] = {{LIST, LISTED("")},
+						  {CHECKPOINT("{}"), DONE("1")}};
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	fake_client_talk(&client, first, 1);
+	fake_spawner_refuse(fake->spawner, -EINVAL);
+	fake_client_talk(&client, refused, 1);
+	assert_false(is_there(state, ".layers-w/at-1"));
+	fake_spawner_refuse(fake->spawner, 0);
+	fake_client_talk(&client, then, ARRAY_SIZE(then));
+	assert_true(is_there(state, ".layers-w/at-1"));
+	fake_client_close(&client);
+}
+
+static void test_a_removal_takes_the_layers(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{OPEN, RESULT("1", "{*}")},
+		{CHECKPOINT("{}"), DONE("1")},
+		{REQUEST("1", "workspace.remove", "{\"workspace\":\"w\"}"), RESULT("1", "{}")},
+		{OPEN, RESULT("1", "{*}")},
+		{LIST, LISTED("")},
+	};
+	const struct fake_service *fake = *state;
+
+	talk(state, exchanges, ARRAY_SIZE(exchanges));
+	assert_false(is_there(state, ".layers-w"));
+	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.dropped-", 13), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_checkpoints_and_rollbacks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_layers_that_cannot_be_mounted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_removal_takes_the_layers, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* The layers of a workspace on disk: names of directories, and what they mean at each moment. */
+#include "supervisor/workspace/layers.h"
+
+#include "supervisor/config/tenant.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct fixture {
+	struct scratch scratch;
+	struct tenant *tenant;
+	struct layers_place place;
+	unsigned dropped;
+	char last[512]; /* what was dropped last */
+};
+
+static void note_dropped(void *context, const char *tenant, const char *name)
+{
+	struct fixture *f = context;
+
+	f->dropped++;
+	snprintf(f->last, sizeof(f->last), "%s/%s", tenant, name);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->scratch = scratch_new();
+	f->tenant = tenant_new("one");
+	f->place = (struct layers_place){f->scratch.fd, f->tenant, "w", note_dropped, f};
+	assert_int_equal(mkdirat(f->scratch.fd, "one", 0700), 0);
+	assert_int_equal(mkdirat(f->scratch.fd, "one/w", 0700), 0);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	scratch_done(&f->scratch);
+	tenant_release(f->tenant);
+	free(f);
+	return 0;
+}
+
+static bool is_there(const struct fixture *f, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "one/.layers-w/%s", name);
+	return faccessat(f->scratch.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void make(const struct fixture *f, const char *name)
+{
+	char path[512];
+
+	(void)mkdirat(f->scratch.fd, "one/.layers-w", 0700);
+	snprintf(path, sizeof(path), "one/.layers-w/%s", name);
+	assert_int_equal(mkdirat(f->scratch.fd, path, 0700), 0);
+}
+
+static void expect(const struct fixture *f, const struct layer_stack *expected)
+{
+	struct layer_stack stack = {.count = 9};
+
+	assert_int_equal(layers_read(&f->place, &stack), 0);
+	assert_int_equal(stack.count, expected->count);
+	assert_memory_equal(stack.numbers, expected->numbers, stack.count * sizeof(uint32_t));
+}
+
+static void put(struct fixture *f, const struct layer_stack *stack)
+{
+	assert_int_equal(layers_make(&f->place, stack), 0);
+	assert_int_equal(layers_commit(&f->place, stack), 0);
+}
+
+static const struct layer_stack none = {0}, one = {2, {0, 1}}, two = {3, {0, 1, 2}},
+				after = {3, {0, 1, 3}};
+
+static void test_a_stack_is_in_force_when_it_is_committed(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f, &none);
+	assert_int_equal(layers_make(&f->place, &one), 0);
+	expect(f, &none);
+	/* A second try finds the layer of the first, which nobody has used. */
+	assert_int_equal(layers_make(&f->place, &one), 0);
+	assert_int_equal(f->dropped, 1);
+	assert_int_equal(strncmp(f->last, "one/.layers-w/.dropped-", 23), 0);
+	assert_int_equal(layers_commit(&f->place, &one), 0);
+	expect(f, &one);
+	assert_int_equal(layers_make(&f->place, &two), 0);
+	expect(f, &one);
+	assert_int_equal(layers_commit(&f->place, &two), 0);
+	expect(f, &two);
+}
+
+static void test_what_is_not_in_the_stack_is_dropped(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, &one);
+	put(f, &two);
+	assert_int_equal(layers_label(&f->place, 1, text_from("gone")), 0);
+	assert_int_equal(layers_label(&f->place, 0, text_from("kept")), 0);
+	assert_int_equal(layers_make(&f->place, &after), 0);
+	layers_tidy(&f->place, &two);
+	assert_true(is_there(f, "2-1") && is_there(f, "c1=gone"));
+	assert_false(is_there(f, "3-1"));
+	assert_int_equal(f->dropped, 1);
+	layers_tidy(&f->place, &one);
+	assert_false(is_there(f, "2-1") || is_there(f, "c1=gone"));
+	assert_true(is_there(f, "1-0") && is_there(f, "c0=kept"));
+}
+
+struct seen {
+	size_t n;
+	uint32_t numbers[4];
+	char labels[4][NAME_MAX + 1];
+};
+
+static void see(void *context, const struct checkpoint_info *checkpoint)
+{
+	struct seen *seen = context;
+
+	assert_true(checkpoint->made_ms > 0);
+	seen->numbers[seen->n] = checkpoint->number;
+	snprintf(seen->labels[seen->n++], NAME_MAX + 1, "%.*s", (int)checkpoint->label.len,
+		checkpoint->label.data ? checkpoint->label.data : "");
+}
+
+static void test_labels_may_be_any_text(void **state)
+{
+	char longest[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
+	struct fixture *f = *state;
+	struct seen seen = {0};
+
+	memset(longest, '/', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	put(f, &one);
+	put(f, &two);
+	assert_int_equal(layers_label(&f->place, 0, text_from("a/b 100%2F ..=c")), 0);
+	assert_int_equal(layers_label(&f->place, 1, text_from("first")), 0);
+	assert_int_equal(layers_label(&f->place, 1, text_from(longest)), 0);
+	assert_int_equal(layers_each(&f->place, &two, see, &seen), 0);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.numbers[0], 1);
+	assert_int_equal(seen.numbers[1], 2);
+	assert_string_equal(seen.labels[0], "a/b 100%2F ..=c");
+	assert_string_equal(seen.labels[1], longest);
+}
+
+static void test_a_damaged_record_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct layer_stack stack = one;
+
+	put(f, &one);
+	make(f, "01-0"); /* is no layer's name, nor are these */
+	make(f, "at-01");
+	make(f, "1-");
+	make(f, "9999999999-1");
+	expect(f, &one);
+	/* Two layers that take changes; then one that is not there. */
+	make(f, "at-7");
+	assert_int_equal(layers_read(&f->place, &stack), -EBADMSG);
+	assert_int_equal(unlinkat(f->scratch.fd, "one/.layers-w/at-1", AT_REMOVEDIR), 0);
+	assert_int_equal(layers_read(&f->place, &stack), -EBADMSG);
+	/* A circle. */
+	make(f, "7-6");
+	make(f, "6-7");
+	assert_int_equal(layers_read(&f->place, &stack), -EBADMSG);
+	assert_memory_equal(&stack, &one, sizeof(stack));
+}
+
+static void test_all_layers_are_removed_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(layers_remove(&f->place), 0);
+	put(f, &one);
+	assert_int_equal(layers_remove(&f->place), 0);
+	assert_int_equal(strncmp(f->last, "one/.dropped-", 13), 0);
+	expect(f, &none);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			test_a_stack_is_in_force_when_it_is_committed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_not_in_the_stack_is_dropped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_all_layers_are_removed_at_once, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
