@@ -82,3 +82,6 @@ extern const struct command command_get;
 extern const struct command command_export;
 extern const struct command command_import;
 extern const struct command command_workspace;
+extern const struct command command_checkpoint;
+extern const struct command command_checkpoints;
+extern const struct command command_rollback;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister checkpoint, checkpoints and rollback: the state of a managed workspace's files, kept and
+ * taken again. Labels come from other clients and are escaped for a terminal.
+ */
+#include "client/arguments.h"
+#include "client/command.h"
+#include "client/reply.h"
+#include "client/session.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *member(struct json_object *object, const char *name)
+{
+	struct json_object *value = NULL;
+
+	(void)json_object_object_get_ex(object, name, &value);
+	return value ? json_object_get_string(value) : "";
+}
+
+static void print_list(struct json_object *result)
+{
+	struct json_object *rows = NULL;
+
+	(void)json_object_object_get_ex(result, "checkpoints", &rows);
+	printf("%10s  %-20s  %s\n", "CHECKPOINT", "CREATED", "LABEL");
+	for (size_t i = 0;
+		json_object_is_type(rows, json_type_array) && i < json_object_array_length(rows);
+		i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+		_cleanup_free_ char *label = terminal_text(member(row, "label"));
+		_cleanup_free_ char *created = terminal_text(member(row, "created"));
+
+		printf("%10lld  %-20s  %s\n",
+			(long long)json_object_get_int64(json_object_object_get(row, "checkpoint")),
+			created && *created ? created : "-", label ? label : "");
+	}
+}
+
+static void print_number(struct json_object *result)
+{
+	printf("%lld\n",
+		(long long)json_object_get_int64(json_object_object_get(result, "checkpoint")));
+}
+
+/* Asks for @method in the workspace and prints its result with @print. Takes @params. */
+static int ask(const struct invocation *invocation, const char *method, struct json_object *params,
+	void (*print)(struct json_object *result))
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	_cleanup_session_ struct session session = {0};
+	struct json_object *result;
+	int r;
+
+	if (session_open(invocation, true, &session) < 0) {
+		json_object_put(params);
+		return STATUS_NO_SERVICE;
+	}
+	r = request(session.cloister, method, params, &reply);
+	if (r < 0) {
+		connection_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	if (!cloister_succeeded(reply))
+		return reply_complain(reply);
+	result = reply_result(reply);
+	if (invocation->json)
+		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else
+		print(result);
+	json_object_put(result);
+	return STATUS_OK;
+}
+
+static int run_checkpoint(const struct invocation *invocation)
+{
+	struct json_object *params = json_object_new_object();
+
+	if (invocation->argc > 0)
+		json_put(params, "label", json_object_new_string(invocation->argv[0]));
+	return ask(invocation, "workspace.checkpoint", params, print_number);
+}
+
+static int run_checkpoints(const struct invocation *invocation)
+{
+	return ask(invocation, "workspace.checkpoints", json_object_new_object(), print_list);
+}
+
+static int run_rollback(const struct invocation *invocation)
+{
+	struct json_object *params;
+	char *end;
+	long long to = strtoll(invocation->argv[0], &end, 10);
+
+	if (to <= 0 || *end) {
+		complain_code("USAGE", "rollback takes the number of a checkpoint, not '%s'",
+			invocation->argv[0]);
+		return STATUS_USAGE;
+	}
+	params = json_object_new_object();
+	json_put(params, "to", json_object_new_int64(to));
+	return ask(invocation, "workspace.rollback", params, print_number);
+}
+
+const struct command command_checkpoint = {
+	.help = {"checkpoint", "[LABEL]", "Keep the present state of a managed workspace's files.",
+		"cloister --workspace demo checkpoint before-the-upgrade", NULL},
+	.most = 1,
+	.usage_status = STATUS_USAGE,
+	.run = run_checkpoint,
+};
+
+const struct command command_checkpoints = {
+	.help = {"checkpoints", NULL, "List the checkpoints of a managed workspace.",
+		"cloister --workspace demo checkpoints", NULL},
+	.usage_status = STATUS_USAGE,
+	.run = run_checkpoints,
+};
+
+const struct command command_rollback = {
+	.help = {"rollback", "CHECKPOINT",
+		"Give a managed workspace's files the state of a checkpoint.",
+		"cloister --workspace demo rollback 1", NULL},
+	.least = 1,
+	.most = 1,
+	.usage_status = STATUS_USAGE,
+	.run = run_rollback,
+};
