@@ -7,21 +7,13 @@
  * id_range() may be called after lock-down. subuid(5), user_namespaces(7), newuidmap(1).
  */
 
+#include "common/subordinate_ids.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct id_range {
-	uid_t uid_first;
-	gid_t gid_first;
-	uint32_t count; /* size of both ranges */
-};
-
-/**
- * Takes our user's largest range in @etc/subuid and its largest in @etc/subgid ("/etc" outside of
- * tests), cut to the smaller size. Returns 0, -ENOENT if there is none, -EINVAL if they cannot be
- * used, or another -errno.
- */
+/** As subordinate_ids_find(), for our user. */
 int id_range_find(const char *etc, struct id_range *ret);
 
 /** Whether this process may write any id map (CAP_SETUID and CAP_SETGID). capabilities(7) */
