@@ -77,6 +77,9 @@
 #define LIMIT_USAGE_LOOKS 256
 /* from the end of a call that may have written until the workspace's size is measured */
 #define LIMIT_MEASURE_PAUSE_MS 10000
+/* How often a workspace that has a disk class and no quota is measured while its commands run. */
+#define LIMIT_MEASURE_RUNNING_MS 2000
+#define LIMIT_DISK_OVER_PART     8 /* commands are ended this part of the class beyond its size */
 /* refusals of a tenant that become events in a second; further ones are only counted */
 #define LIMIT_REFUSALS_TOLD     8
 #define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */
@@ -405,6 +408,10 @@
 #define LIMIT_FILES_STARTS    256   /* files processes that start in existing cells at once */
 #define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
 #define LIMIT_REFUSALS_LOGGED 1000  /* refused requests that the spawner logs */
+/* Disk classes (common/config/disk_classes.c). */
+#define LIMIT_DISK_CLASSES         32
+#define LIMIT_DISK_CLASS_MIN_BYTES (1 * MIB) /* of a workspace */
+#define LIMIT_DISK_CLASS_MIN_FILES 16        /* of a workspace */
 
 /*
  * Largest and least values in the configuration (supervisor/config/config_keys.c), where they are

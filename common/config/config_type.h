@@ -7,6 +7,7 @@ enum config_type {
 	CONFIG_PATH,     /* char *: absolute */
 	CONFIG_USER,     /* char *: the name of a user that exists */
 	CONFIG_UPSTREAM, /* char *: http://HOST:PORT */
+	CONFIG_NAME,     /* char *: of a disk class */
 	CONFIG_BYTES,    /* uint64_t */
 	CONFIG_TIME,     /* uint64_t, milliseconds */
 	CONFIG_NUMBER,   /* uint64_t */
@@ -16,11 +17,12 @@ enum config_type {
 	CONFIG_YES_NO, /* bool */
 	CONFIG_PORTS,  /* uint64_t: CONFIG_PORTS_OF(); 0: none */
 	/*
-	 * Lists. The first seven take any number of values on a line, the others one value a line.
+	 * Lists. The first eight take any number of values on a line, the others one value a line.
 	 */
 	CONFIG_USERS,    /* struct id_list */
 	CONFIG_GROUPS,   /* struct id_list */
 	CONFIG_FEATURES, /* struct string_list */
+	CONFIG_CLASSES,  /* struct string_list: disk classes */
 	CONFIG_ALLOW,    /* struct string_list: these four are read by cloister-egress */
 	CONFIG_DENY,
 	CONFIG_NETWORKS,

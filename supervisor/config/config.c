@@ -104,6 +104,13 @@ struct tenant *config_find_tenant(const struct config *config, const char *name)
 	return NULL;
 }
 
+void config_disk_classes(const struct config_host *host, struct disk_classes *ret)
+{
+	*ret = (struct disk_classes){.count = 0};
+	for (size_t i = 0; i < host->disk_classes.count; i++)
+		(void)disk_classes_add(ret, host->disk_classes.strings[i]);
+}
+
 uint64_t config_workspaces(const struct config *config)
 {
 	uint64_t count = 0;

@@ -45,6 +45,7 @@ struct config_host {
 	uint64_t selftest_interval_ms;
 	uint64_t spare_cells;
 	struct string_list require;
+	struct string_list disk_classes; /* as written: common/config/disk_classes.h */
 };
 
 struct config {
@@ -70,6 +71,9 @@ int config_add_tenant(struct config *config, struct tenant *tenant);
 struct config *config_hold(struct config *config);
 /** NULL is allowed. */
 void config_release(struct config *config);
+
+/** Reads the disk classes of @host, which have been checked. */
+void config_disk_classes(const struct config_host *host, struct disk_classes *ret);
 
 /** Returns how many workspaces all tenants together may have in use at once. */
 uint64_t config_workspaces(const struct config *config);

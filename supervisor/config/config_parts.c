@@ -6,6 +6,7 @@
 #include "supervisor/config/config_parts.h"
 
 #include "common/cleanup.h"
+#include "common/config/disk_classes.h"
 #include "common/config/tenant_sections.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
@@ -268,14 +269,33 @@ static void check_readonly_paths(struct config_reader *reader, struct config_par
 	}
 }
 
+/* Gives the tenant what its disk class allows. */
+static void settle_disk(
+	struct config_reader *reader, struct config_part *part, const struct disk_classes *classes)
+{
+	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "disk_class");
+	struct tenant *tenant = part->object;
+	const struct disk_class *class = disk_classes_find(classes, tenant->disk_class);
+
+	if (class)
+		tenant->disk = *class;
+	else if (tenant->disk_class)
+		config_wrong_at(reader, &part->settings[key - config_keys],
+			"disk_class: \"%.*s\" is no class of disk_classes in [cloister]",
+			config_shown(tenant->disk_class), tenant->disk_class);
+}
+
 int config_parts_finish(struct config_reader *reader, struct config *config)
 {
 	const struct config_parts *parts = reader->context;
+	struct disk_classes classes;
 	int r = 0;
 
+	config_disk_classes(&config->host, &classes);
 	for (size_t i = 0; r == 0 && i < parts->n_tenants; i++) {
 		check_readonly_paths(reader, parts->tenants[i]);
 		config_egress_finish(&parts->tenants[i]->egress, reader);
+		settle_disk(reader, parts->tenants[i], &classes);
 		r = finish_tenant(reader, parts->tenants[i]);
 		if (r == 0)
 			r = config_add_tenant(config, tenant_hold(parts->tenants[i]->object));

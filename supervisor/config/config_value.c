@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/config/config_number.h"
+#include "common/config/disk_classes.h"
 #include "common/directory_parents.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
@@ -276,6 +277,32 @@ static void add_feature(struct config_reader *reader, const struct config_key *k
 			key->name, config_shown(name), name, feature_names());
 }
 
+/* A class is checked together with those before it. */
+static void add_class(struct config_reader *reader, const struct config_key *key,
+	struct string_list *list, const char *word)
+{
+	struct disk_classes classes = {.count = 0};
+	const char *why = NULL;
+
+	for (size_t i = 0; i < list->count; i++)
+		(void)disk_classes_add(&classes, list->strings[i]);
+	why = disk_classes_add(&classes, word);
+	if (why)
+		config_wrong(reader, "%s: \"%.*s\": %s", key->name, config_shown(word), word, why);
+	else
+		add_string(reader, key, list, word);
+}
+
+/* Whether there is such a class is checked when all files are read. */
+static void set_name(
+	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
+{
+	free(*(char **)field);
+	*(char **)field = strdup(value);
+	if (!*(char **)field)
+		out_of_memory(reader, key);
+}
+
 /* Adds any number of values of a line. */
 static void set_words(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
@@ -297,6 +324,8 @@ static void set_words(
 			continue;
 		if (key->type == CONFIG_FEATURES)
 			add_feature(reader, key, field, word);
+		else if (key->type == CONFIG_CLASSES)
+			add_class(reader, key, field, word);
 		else
 			add_account(reader, key, field, word);
 	}
@@ -558,11 +587,13 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 		[CONFIG_USERS] = set_words,
 		[CONFIG_GROUPS] = set_words,
 		[CONFIG_FEATURES] = set_words,
+		[CONFIG_CLASSES] = set_words,
 		[CONFIG_ALLOW] = set_egress_words,
 		[CONFIG_DENY] = set_egress_words,
 		[CONFIG_NETWORKS] = set_egress_words,
 		[CONFIG_RESOLVER] = set_egress_words,
 		[CONFIG_UPSTREAM] = set_upstream,
+		[CONFIG_NAME] = set_name,
 		[CONFIG_ROOTS] = set_root,
 		[CONFIG_PATHS] = set_readonly_path,
 		[CONFIG_PATTERNS] = set_pattern,

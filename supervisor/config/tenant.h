@@ -9,6 +9,7 @@
  * no directory.
  */
 
+#include "common/config/disk_classes.h"
 #include "common/config/lists.h"
 
 #include <stdbool.h>
@@ -71,7 +72,9 @@ struct tenant {
 	char *name;
 	struct id_list users, groups;
 	struct root_list roots;
-	bool managed; /* may have managed workspaces */
+	char *disk_class;       /* as written; NULL: the first one */
+	struct disk_class disk; /* what that allows; bytes 0: there are no classes */
+	bool managed;           /* may have managed workspaces */
 	/* used by the spawner: trust the owners that network and FUSE file systems report */
 	bool network_roots;
 	/* user mode without a configuration: any directory that the user may open */

@@ -36,13 +36,18 @@ void helpers_start_spawner(struct daemon *daemon)
 		.network = daemon->options.allow_net[0] != NULL,
 		.range = system ? &range : NULL};
 	int r = system ? id_range_find("/etc", &range) : 0;
+	struct disk_classes classes;
 	mode_t inherited;
 
+	config_disk_classes(&daemon->service.config->host, &classes);
 	options_join_readonly_paths(&daemon->options, readonly);
 	if (r < 0)
 		die_with("system mode needs a range in /etc/subuid and one in /etc/subgid for the "
 			 "user that cloisterd runs as, without root and that user in them: usermod "
 			 "--add-subuids 200000-265535 --add-subgids 200000-265535 USER");
+	if (system && disk_classes_ids(&classes) > disk_classes_managed(range.count).count)
+		die_with("disk_classes has more ids than there are for managed workspaces, half of "
+			 "the range in /etc/subuid: make the classes smaller, or the range larger");
 	/*
 	 * Commands and files processes inherit the umask. Without a configuration it is the user's.
 	 */

@@ -12,6 +12,7 @@
 #include "supervisor/workspace/managed.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted again */
 
@@ -47,23 +48,34 @@ void managed_quota_follow(int managed_fd, const struct config *config)
 }
 
 /*
- * Returns the number of ids for managed workspaces, without the self-test's; 0 in user mode, which
- * needs none.
+ * Returns the number of ids for managed workspaces of @tenant, without the self-test's; 0 in user
+ * mode, which needs none.
  */
-static size_t ids(void)
+static size_t ids(const struct tenant *tenant)
 {
 	const struct id_range *range = id_range();
 
-	/* The upper half, as in worker/spawner/cell_id.c. */
-	return range ? range->count - range->count / 2 - 1 : 0;
+	if (!range)
+		return 0;
+	return (tenant->disk.ids > 0 ? tenant->disk.ids
+				     : disk_classes_managed(range->count).count) -
+	       1;
+}
+
+/* Whether the two take their ids from the same ones. */
+static bool shares_ids(const struct tenant *a, const struct tenant *b)
+{
+	return strcmp(a->disk.name, b->disk.name) == 0;
 }
 
 /* Whether the tenant would take more than its share of the ids that are left. */
 static bool exceeds_share(const struct tenant *tenant)
 {
-	size_t total = 0, tenants = 0, share, n = ids();
+	size_t total = 0, tenants = 0, share, n = ids(tenant);
 
 	for (size_t i = 0; n > 0 && current && i < current->n_tenants; i++) {
+		if (!shares_ids(current->tenants[i], tenant))
+			continue;
 		total += current->tenants[i]->usage->existing;
 		tenants += current->tenants[i]->managed;
 	}

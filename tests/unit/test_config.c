@@ -97,6 +97,8 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
 	{CONFIG_SECTION_HOST, "state_free_min", "2G", "2G", "much"},
+	{CONFIG_SECTION_HOST, "disk_classes", "small:4G:400k:22000, large:50G:5M:8000", NULL,
+		"small:4G"},
 	{CONFIG_SECTION_HOST, "memory_free_min", "0", "0", "-1"},
 	{CONFIG_SECTION_HOST, "audit", "required", "2", "yes"},
 	{CONFIG_SECTION_HOST, "audit_file", "/var/log/x/audit.log", NULL, "audit.log"},
@@ -125,6 +127,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "users", "root 1234", NULL, "root no-such-user"},
 	{CONFIG_SECTION_TENANT, "groups", "1234,root", NULL, ","},
 	{CONFIG_SECTION_TENANT, "weight", "10000", "10000", "0"},
+	{CONFIG_SECTION_TENANT, "disk_class", "small", NULL, "-"},
 	{CONFIG_SECTION_TENANT, "managed", "yes", NULL, "true"},
 	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
 	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
@@ -221,8 +224,11 @@ static void check_key(const struct config_key *key)
 	char text[256], shown[32];
 	struct config *config;
 
-	snprintf(text, sizeof(text), "%s\n%s = %s\n%s", header(key->section), key->name,
-		sample->good, key->section == CONFIG_SECTION_HOST ? "[tenant t]\n" : "");
+	snprintf(text, sizeof(text), "%s%s\n%s = %s\n%s",
+		strcmp(key->name, "disk_class") == 0 ? "[cloister]\ndisk_classes = small:1M:20:5\n"
+						     : "",
+		header(key->section), key->name, sample->good,
+		key->section == CONFIG_SECTION_HOST ? "[tenant t]\n" : "");
 	config = load_good(text);
 	if (is_number(key))
 		assert_string_equal(

@@ -145,7 +145,6 @@ int cell_ids_read(struct cell_ids *ids)
 		return r;
 	ids->own = (struct cell_id){0, 0};
 	ids->taken = calloc(1, ids->count / 8 + 1);
-	ids->last = ids->count / 2;
 	return ids->taken ? read_taken(ids) : -ENOMEM;
 }
 
@@ -177,16 +176,30 @@ static bool is_live_elsewhere(const struct cell_ids *ids, uid_t uid, const struc
 	return false;
 }
 
-/*
- * Returns the next free id of the upper half, in a cycle, so that an id is reused as late as
- * possible.
- */
-static uid_t find_free(struct cell_ids *ids)
+/* Returns where the id given last of @span is kept. */
+static uint32_t *last_of(struct cell_ids *ids, struct id_span span)
 {
-	uint32_t first = ids->count / 2 + 1, n = ids->count - first + 1;
+	size_t i = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uid_t uid = first + (ids->last + 1 - first + i) % n;
+	/* There is one for each class, and one for all ids. */
+	while (ids->spans[i].first != span.first && ids->spans[i].first != 0 &&
+		i + 1 < ARRAY_SIZE(ids->spans))
+		i++;
+	if (ids->spans[i].first != span.first) {
+		ids->spans[i].first = span.first;
+		ids->spans[i].last = span.first - 1;
+	}
+	return &ids->spans[i].last;
+}
+
+/*
+ * Returns the next free id of @span, in a cycle, so that an id is reused as late as possible; 0 if
+ * there is none.
+ */
+static uid_t find_free(struct cell_ids *ids, struct id_span span)
+{
+	for (uint32_t i = 0; i < span.count; i++) {
+		uid_t uid = span.first + (*last_of(ids, span) + 1 - span.first + i) % span.count;
 
 		if (!is_taken(ids, uid) && !is_live_elsewhere(ids, uid, &(struct stat){0}))
 			return uid;
@@ -212,7 +225,8 @@ static int check_empty(int root)
 	return r;
 }
 
-static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const char **ret_reason)
+static int assign(struct cell_ids *ids, int root, struct id_span span, struct cell_id *ret,
+	const char **ret_reason)
 {
 	uid_t uid;
 	int r = check_empty(root);
@@ -222,15 +236,15 @@ static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const cha
 			      "in user mode";
 		return -SPAWNER_REFUSAL;
 	}
-	uid = r == 0 ? find_free(ids) : 0;
+	uid = r == 0 ? find_free(ids, span) : 0;
 	/* All are taken: read again, because ids of removed workspaces are free. */
 	if (r == 0 && uid == 0) {
 		r = read_taken(ids);
-		uid = r == 0 ? find_free(ids) : 0;
+		uid = r == 0 ? find_free(ids, span) : 0;
 	}
 	if (r == 0 && uid == 0) {
-		*ret_reason = "every id of the range for managed workspaces is in use: enlarge "
-			      "the range, or remove workspaces";
+		*ret_reason = "every id for managed workspaces of its tenant is in use: enlarge "
+			      "the range or its disk class, or remove workspaces";
 		return -SPAWNER_REFUSAL;
 	}
 	if (r == 0 && fchownat(root, "", uid, uid, AT_EMPTY_PATH) < 0)
@@ -238,7 +252,7 @@ static int assign(struct cell_ids *ids, int root, struct cell_id *ret, const cha
 	if (r < 0)
 		return r;
 	take(ids, uid);
-	ids->last = uid;
+	*last_of(ids, span) = uid;
 	*ret = (struct cell_id){uid, uid};
 	return 0;
 }
@@ -253,7 +267,7 @@ static bool is_managed_ones(struct cell_ids *ids, uid_t uid)
 }
 
 int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat, bool is_managed,
-	struct cell_id *ret, const char **ret_reason)
+	struct id_span span, struct cell_id *ret, const char **ret_reason)
 {
 	uid_t uid = root_stat->st_uid;
 
@@ -262,7 +276,7 @@ int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat
 		return 0;
 	}
 	if (is_managed && uid == 0)
-		return assign(ids, root, ret, ret_reason);
+		return assign(ids, root, span, ret, ret_reason);
 	*ret_reason = NULL;
 	if (!is_of_range(ids, uid))
 		*ret_reason = "the directory does not belong to an id of the range";

@@ -7,10 +7,11 @@
  * cloisterd says. It must be an id of the range that is mapped from 1 here: never the supervisor's,
  * which is 0 here, and never one that another workspace has. A managed workspace's new and empty
  * directory still belongs to the supervisor; the spawner gives it a free id of the upper half of
- * the range, and the directory is the only record of that. The lower half is for directories that
- * an administrator assigns an id.
+ * the range, or of its tenant's disk class there, and the directory is the only record of that. The
+ * lower half is for directories that an administrator assigns an id.
  */
 
+#include "common/config/disk_classes.h"
 #include "worker/spawner/place.h"
 
 #include <stdbool.h>
@@ -31,7 +32,9 @@ struct cell_ids {
 	uint32_t count; /* size of the range; 0 in user mode */
 	int managed;    /* O_PATH: directory of the managed workspaces, or -1 */
 	uint8_t *taken; /* one bit for each id: a managed workspace has it */
-	uint32_t last;  /* the id given last */
+	struct {
+		uint32_t first, last; /* of a span: its first id, and the one given last; 0: none */
+	} spans[LIMIT_DISK_CLASSES + 1];
 	LIST_HEAD(, live_cell) live;
 };
 
@@ -52,11 +55,11 @@ bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, 
 
 /**
  * Chooses the id of the workspace at @root, whose status is @root_stat; @is_managed is the result
- * of cell_ids_managed_of(). Returns 0; -SPAWNER_REFUSAL with the reason in @ret_reason (static
- * storage); or another -errno.
+ * of cell_ids_managed_of(). A managed one without an id gets one of @span. Returns 0;
+ * -SPAWNER_REFUSAL with the reason in @ret_reason (static storage); or another -errno.
  */
 int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat, bool is_managed,
-	struct cell_id *ret, const char **ret_reason);
+	struct id_span span, struct cell_id *ret, const char **ret_reason);
 
 /**
  * Records that a cell of @id at @root_stat has the processes @pids, 0 for none. Until all are

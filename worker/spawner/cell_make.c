@@ -146,6 +146,17 @@ static int take_trees(struct cell *cell)
 	return 0;
 }
 
+/* Returns the ids that a managed workspace may get: its tenant is where the directory is. */
+static struct id_span ids_of_tenant(const struct cell *cell)
+{
+	const struct cell_maker *maker = cell->maker;
+	char tenant[NAME_MAX + 1] = "";
+
+	if (cell->request->kind == WORKSPACE_MANAGED)
+		(void)cell_ids_managed_of(maker->ids, cell->place, tenant);
+	return policy_ids(maker->policy, tenant, maker->ids->count);
+}
+
 static int choose_id(struct cell *cell)
 {
 	struct cell_ids *ids = cell->maker->ids;
@@ -158,7 +169,8 @@ static int choose_id(struct cell *cell)
 	 */
 	if (is_managed && fstat(cell->root, root) < 0)
 		return -errno;
-	r = cell_ids_choose(ids, cell->root, root, is_managed, &cell->id, &cell->reason);
+	r = cell_ids_choose(
+		ids, cell->root, root, is_managed, ids_of_tenant(cell), &cell->id, &cell->reason);
 	if (r == 0)
 		r = cell_ids_reserve(ids, cell->id, root, &cell->live);
 	return r == 0 && is_managed ? open_up(cell, root) : r;

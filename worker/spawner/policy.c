@@ -10,6 +10,7 @@
 #include "common/config/config_files.h"
 #include "common/config/config_number.h"
 #include "common/config/config_reader.h"
+#include "common/config/disk_classes.h"
 #include "common/config/lists.h"
 #include "common/config/tenant_sections.h"
 #include "common/config_defaults.h"
@@ -30,14 +31,17 @@ struct policy_tenant {
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing;
-	char *readonly;                         /* paths, one a line; NULL: none */
-	const char *roots_file, *readonly_file; /* files that set them last */
+	char *readonly;                               /* paths, one a line; NULL: none */
+	const char *roots_file, *readonly_file;       /* files that set them last */
+	char disk_class[LIMIT_CONFIG_NAME_BYTES + 1]; /* "": the first one */
 };
 
 struct policy {
 	struct config_files files;
 	struct policy_tenant *tenants;
 	size_t n_tenants;
+	struct disk_classes classes; /* as at the start: they divide the ids */
+	bool has_classes;            /* they have been read */
 	bool system; /* system mode: the owner of a directory is its workspace's id */
 };
 
@@ -58,6 +62,14 @@ static const struct {
 	{"workspaces_existing", CONFIG_NUMBER, offsetof(struct policy_tenant, existing)},
 };
 
+/* What is read. */
+struct draft {
+	struct tenant_sections sections;
+	struct disk_classes classes;
+	const char *classes_file; /* that set them last */
+	bool in_host;             /* in the section [cloister] */
+};
+
 static void release_tenants(struct policy_tenant *tenants, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -67,9 +79,9 @@ static void release_tenants(struct policy_tenant *tenants, size_t n)
 	free(tenants);
 }
 
-static void release_draft(struct tenant_sections *draft)
+static void release_draft(struct draft *draft)
 {
-	release_tenants(draft->items, draft->count);
+	release_tenants(draft->sections.items, draft->sections.count);
 }
 
 static const struct policy_tenant defaults = {
@@ -88,12 +100,33 @@ static_assert(offsetof(struct policy_tenant, name) == 0, "as tenant_sections.h h
 
 static void begin_file(struct config_reader *reader)
 {
-	((struct tenant_sections *)reader->context)->current = NULL;
+	struct draft *draft = reader->context;
+
+	draft->sections.current = NULL;
+	draft->in_host = false;
 }
 
 static void begin_section(struct config_reader *reader, const char *name)
 {
-	tenant_sections_begin(reader->context, reader, name);
+	struct draft *draft = reader->context;
+
+	draft->in_host = name && strcmp(name, "cloister") == 0;
+	tenant_sections_begin(&draft->sections, reader, name);
+}
+
+static void take_host_setting(
+	struct config_reader *reader, struct draft *draft, const char *name, const char *value)
+{
+	const char *why;
+
+	if (strcmp(name, "disk_classes") != 0)
+		return;
+	if (draft->classes_file != reader->file)
+		draft->classes.count = 0;
+	draft->classes_file = reader->file;
+	why = disk_classes_add_line(&draft->classes, value);
+	if (why)
+		config_wrong(reader, "disk_classes: %s", why);
 }
 
 /* Opens the path without following links: cloisterd has refused a root that leads through one. */
@@ -151,10 +184,16 @@ static void add_readonly_path(
 /* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
-	struct policy_tenant *tenant = ((struct tenant_sections *)reader->context)->current;
+	struct draft *draft = reader->context;
+	struct policy_tenant *tenant = draft->sections.current;
 
+	if (draft->in_host)
+		take_host_setting(reader, draft, name, value);
 	if (!tenant)
 		return;
+	/* One that is longer is no class's. */
+	if (strcmp(name, "disk_class") == 0)
+		snprintf(tenant->disk_class, sizeof(tenant->disk_class), "%s", value);
 	if (strcmp(name, "managed") == 0)
 		tenant->managed = strcmp(value, "yes") == 0;
 	if (strcmp(name, "network_roots") == 0)
@@ -238,21 +277,23 @@ int policy_read(struct policy *policy, bool only_roots)
 	static const struct config_complaints complaints = {log_mistake, NULL};
 	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
-	_cleanup_(release_draft) struct tenant_sections draft = {
-		.item_size = sizeof(struct policy_tenant),
-		.max = LIMIT_CONFIG_TENANTS + 2, /* the self-test's tenants */
-		.defaults = &defaults,
-	};
+	_cleanup_(release_draft) struct draft read = {
+		.sections = {
+			.item_size = sizeof(struct policy_tenant),
+			.max = LIMIT_CONFIG_TENANTS + 2, /* the self-test's tenants */
+			.defaults = &defaults,
+		}};
+	struct tenant_sections *draft = &read.sections;
 	struct config_reader reader = {
 		.complaints = &complaints,
 		.handler = &handler,
-		.context = &draft,
+		.context = &read,
 		.root = root_as_seen(),
 	};
-	int r = add_selftest(&draft, SELFTEST_TENANT);
+	int r = add_selftest(draft, SELFTEST_TENANT);
 
 	if (r == 0)
-		r = add_selftest(&draft, SELFTEST_EGRESS_TENANT);
+		r = add_selftest(draft, SELFTEST_EGRESS_TENANT);
 	if (r == 0)
 		r = config_files_read(&policy->files, &reader, &names);
 	if (r == 0 && only_roots && reader.not_roots) {
@@ -263,12 +304,15 @@ int policy_read(struct policy *policy, bool only_roots)
 		r = -EINVAL;
 	if (r < 0)
 		return r;
-	give_network(&draft);
+	give_network(draft);
 	release_tenants(policy->tenants, policy->n_tenants);
 	policy->system = only_roots;
-	policy->tenants = TAKE_PTR(draft.items);
-	policy->n_tenants = draft.count;
-	draft.count = 0;
+	policy->tenants = TAKE_PTR(draft->items);
+	policy->n_tenants = draft->count;
+	draft->count = 0;
+	if (!policy->has_classes)
+		policy->classes = read.classes;
+	policy->has_classes = true;
 	return 0;
 }
 
@@ -387,4 +431,16 @@ struct policy_home policy_home(const struct policy *policy, const char *name)
 	return tenant ? (struct policy_home){tenant->keeps_homes, tenant->home_bytes,
 				tenant->existing}
 		      : (struct policy_home){0};
+}
+
+struct id_span policy_ids(const struct policy *policy, const char *name, uint32_t count)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+	const struct disk_class *class;
+
+	if (!tenant || policy->classes.count == 0)
+		return disk_classes_managed(count);
+	/* cloisterd refuses a class that does not exist; here it has no id. */
+	class = disk_classes_find(&policy->classes, tenant->disk_class);
+	return class ? disk_classes_span(&policy->classes, class, count) : (struct id_span){0};
 }

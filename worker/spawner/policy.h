@@ -8,6 +8,7 @@
  * sockets of cells whose tenant has no network.
  */
 
+#include "common/config/disk_classes.h"
 #include "common/wire_spawner.h"
 #include "worker/spawner/place.h"
 
@@ -63,3 +64,9 @@ struct policy_home {
  * Returns the policy on the homes of the tenant @name. Without a policy (NULL) they are temporary.
  */
 struct policy_home policy_home(const struct policy *policy, const char *name);
+
+/**
+ * Returns the ids, of a range of @count, for managed workspaces of the tenant @name: those of its
+ * disk class as it was at the start. Without a policy (NULL) all.
+ */
+struct id_span policy_ids(const struct policy *policy, const char *name, uint32_t count);
