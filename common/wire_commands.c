@@ -45,6 +45,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 	wire_put_u8(writer, message->shell);
 	wire_put_u8(writer, message->no_network);
 	command_resize_put(writer, &message->terminal);
+	wire_put_u8(writer, message->disk);
 	wire_put_u8(writer, message->tells_cgroup);
 }
 
@@ -68,12 +69,14 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.shell = wire_get_u8(&reader);
 	message.no_network = wire_get_bool(&reader);
 	message.terminal = get_terminal(&reader);
+	message.disk = wire_get_u8(&reader);
 	message.tells_cgroup = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || message.input_wait_ms > LIMIT_INPUT_WAIT_MAX_MS ||
-		message.shell >= COMMAND_SHELLS || !is_terminal(&message))
+		message.shell >= COMMAND_SHELLS || message.disk >= COMMAND_DISKS ||
+		!is_terminal(&message))
 		return -EBADMSG;
 	*ret = message;
 	return 0;
@@ -201,6 +204,7 @@ void command_ended_put(struct wire_writer *writer, const struct command_ended *m
 	put_cgroup_usage(writer, &message->cgroup);
 	wire_put_u32(writer, message->left_over);
 	wire_put_u8(writer, message->network_tried);
+	wire_put_u8(writer, message->disk_full);
 }
 
 /* Whether @wait_status, from wait(2), means that the process has ended, not that it has stopped. */
@@ -225,6 +229,7 @@ int command_ended_get(struct text payload, struct command_ended *ret)
 	message.cgroup = get_cgroup_usage(&reader);
 	message.left_over = wire_get_u32(&reader);
 	message.network_tried = wire_get_bool(&reader);
+	message.disk_full = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.end >= COMMAND_END_COUNT ||
 		!is_end(message.wait_status))
 		return -EBADMSG;

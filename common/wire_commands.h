@@ -67,6 +67,14 @@ enum command_shell {
 	COMMAND_SHELLS,
 };
 
+/* What bounds the disk that a command's workspace takes. */
+enum command_disk {
+	COMMAND_DISK_FREE,  /* nothing that concerns the worker */
+	COMMAND_DISK_QUOTA, /* the kernel's quota: whether the command meets it is to be told */
+	COMMAND_DISK_OVER,  /* the command may remove files, and not write to any */
+	COMMAND_DISKS,
+};
+
 /* The size of a command's terminal in characters. */
 struct command_terminal {
 	uint32_t rows, cols; /* 1 to LIMIT_TERMINAL_SIDE; 0 in struct command_run: no terminal */
@@ -86,6 +94,7 @@ struct command_run {
 	uint8_t shell;          /* enum command_shell */
 	bool no_network;        /* its workspace has none: clients need not try again */
 	struct command_terminal terminal;
+	uint8_t disk;      /* enum command_disk */
 	bool tells_cgroup; /* COMMAND_HELD is to come before it begins, if it has a cgroup */
 };
 
@@ -125,6 +134,11 @@ struct command_ended {
 	uint32_t left_over; /* processes that still ran when the shell ended, and were killed */
 	/* it failed, and meanwhile its workspace tried to leave its network (network_tries.h) */
 	bool network_tried;
+	/*
+	 * it failed, and the workspace's quota was used up then, and not before; or it had no right
+	 * to write to files and was ended by SIGXFSZ
+	 */
+	bool disk_full;
 };
 
 struct command_signal {
@@ -146,7 +160,7 @@ struct command_forward {
 	uint32_t idle_ms; /* it ends after so long without a byte either way; not 0 */
 };
 
-#define COMMAND_ENDED_SIZE 80 /* size of the payload in bytes */
+#define COMMAND_ENDED_SIZE 81 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
 /** Returns how many descriptors come with @message. */

@@ -320,6 +320,22 @@ int files_step_get(struct text payload, struct files_step *ret)
 	return 0;
 }
 
+void files_ready_put(struct wire_writer *writer, const struct files_ready *message)
+{
+	wire_put_u64(writer, message->disk_limit);
+}
+
+int files_ready_get(struct text payload, struct files_ready *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_ready message = {.disk_limit = wire_get_u64(&reader)};
+
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void files_end_put(struct wire_writer *writer, const struct files_end *message)
 {
 	wire_put_u32(writer, message->error);
@@ -337,6 +353,8 @@ void files_end_put(struct wire_writer *writer, const struct files_end *message)
 	wire_put_text(writer, message->type);
 	wire_put_text(writer, message->version);
 	wire_put_u64(writer, message->first_line);
+	wire_put_u64(writer, message->disk_bytes);
+	wire_put_u64(writer, message->disk_limit);
 }
 
 int files_end_get(struct text payload, struct files_end *ret)
@@ -359,6 +377,8 @@ int files_end_get(struct text payload, struct files_end *ret)
 	message.type = wire_get_text(&reader, LIMIT_NAME_BYTES);
 	message.version = wire_get_text(&reader, FILES_VERSION_BYTES);
 	message.first_line = wire_get_u64(&reader);
+	message.disk_bytes = wire_get_u64(&reader);
+	message.disk_limit = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 || message.error >= TOOL_ERROR_COUNT)
 		return -EBADMSG;
 	*ret = message;

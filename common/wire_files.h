@@ -32,7 +32,7 @@ enum files_message {
 	FILES_GO,    /* no payload: make the change that FILES_HELD told of */
 	FILES_PATCH, /* struct files_patch; its parts follow in FILES_BODY frames */
 	/* up */
-	FILES_READY = 32, /* set-up is complete */
+	FILES_READY = 32, /* struct files_ready: set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
 	FILES_DATA,       /* bytes of a read file, in order */
 	FILES_IMAGE,      /* bytes of an image, in order, before the end of a binary read */
@@ -222,7 +222,18 @@ struct files_end {
 	/* read of all bytes, write, edit: digest of the file's content; empty: not known */
 	struct text version;
 	uint64_t first_line; /* edit: the first line that was changed */
+	/*
+	 * write, edit, patch, sweep: what the kernel's quota of the workspace's id is, and how much
+	 * of it is taken; disk_limit is 0 if none is enforced
+	 */
+	uint64_t disk_bytes, disk_limit;
 };
+
+struct files_ready {
+	uint64_t disk_limit; /* as in struct files_end, as it was then */
+};
+
+#define FILES_READY_SIZE 8 /* size of the payload in bytes */
 
 /* What is to be changed by a write or an edit that waits. */
 struct files_held {
@@ -269,5 +280,7 @@ void files_patched_put(struct wire_writer *writer, const struct files_patched *m
 int files_patched_get(struct text payload, struct files_patched *ret);
 void files_step_put(struct wire_writer *writer, const struct files_step *message);
 int files_step_get(struct text payload, struct files_step *ret);
+void files_ready_put(struct wire_writer *writer, const struct files_ready *message);
+int files_ready_get(struct text payload, struct files_ready *ret);
 void files_end_put(struct wire_writer *writer, const struct files_end *message);
 int files_end_get(struct text payload, struct files_end *ret);

@@ -37,8 +37,10 @@
 #include "supervisor/daemon/own_sockets.h"
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/host/cgroup.h"
+#include "supervisor/host/disk_probe.h"
 #include "supervisor/host/features.h"
 #include "supervisor/host/headroom.h"
+#include "supervisor/host/id_range.h"
 #include "supervisor/host/libraries.h"
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/shared_budgets.h"
@@ -190,11 +192,26 @@ static void check_host(void)
 		die_with(message);
 }
 
+/* doctor looks at a host before there is a state directory. */
+static void probe_disk(const struct daemon *daemon)
+{
+	const struct config_host *host = &daemon->service.config->host;
+	const char *state = daemon->options.state_dir ? daemon->options.state_dir : host->state_dir;
+	const bool system = daemon_is_system(daemon);
+	struct disk_classes classes;
+	struct id_range range = {0};
+
+	config_disk_classes(host, &classes);
+	if (!system || id_range_find("/etc", &range) == 0)
+		disk_probe(state ? state : "/", &classes, system ? &range : NULL);
+}
+
 static void probe_features(struct daemon *daemon)
 {
 	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
 	daemon->service.cgroup = &daemon->cgroup;
 	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon));
+	probe_disk(daemon);
 	features_probe(&daemon->cgroup);
 }
 

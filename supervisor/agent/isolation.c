@@ -13,6 +13,7 @@
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_disk.h"
 
 #include <json-c/json_object.h>
 #include <stdlib.h>
@@ -27,8 +28,11 @@ static void put(struct json_text *json, const char *key, const char *value)
 }
 
 /* Writes which kernel mechanism enforces each limit; "none": nothing does. */
-static void put_limits(struct json_text *json, const struct cgroup *cgroup)
+static void put_limits(
+	struct json_text *json, const struct cgroup *cgroup, const struct workspace *workspace)
 {
+	const struct disk_state disk = workspace_disk(workspace);
+
 	json_text_key(json, "cgroup");
 	json_text_bool(json, !cgroup->missing);
 	if (cgroup->missing)
@@ -39,6 +43,9 @@ static void put_limits(struct json_text *json, const struct cgroup *cgroup)
 	put(json, "processes", cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)));
 	put(json, "cpu", cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)));
 	put(json, "io", cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
+	put(json, "disk", disk_keeper_name(disk.keeper));
+	if (disk.limit > 0)
+		json_text_put_number(json, "disk_bytes", (int64_t)disk.limit);
 	json_text_object_end(json);
 }
 
@@ -84,7 +91,7 @@ void isolation_write(
 	/* Always true: without the filter a worker does not start. */
 	json_text_key(json, "command_filter");
 	json_text_bool(json, true);
-	put_limits(json, cgroup);
+	put_limits(json, cgroup, workspace);
 	json_text_object_end(json);
 }
 

@@ -133,7 +133,7 @@ static void on_opened(void *context)
 	pending_free(pending);
 }
 
-static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost};
+static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost, NULL};
 
 /* Narrows the network of a workspace that is being opened, or releases it. */
 static enum tool_error narrow(
@@ -607,7 +607,7 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 }
 
 static const struct workspace_entry_owner remove_owner = {
-	on_remove_begin, on_remove_frame, on_lost};
+	on_remove_begin, on_remove_frame, on_lost, NULL};
 
 /* Its cell shows no layers any more, so that its own directory can be cleared. */
 static void on_base_shown(void *context, enum tool_error error, const char *why)

@@ -19,6 +19,7 @@ enum field_type {
 	FIELD_INTEGERS,
 	FIELD_COMMANDS,
 	FIELD_OBJECT, /* described elsewhere */
+	FIELD_DISK,
 };
 
 /* Objects are not closed, because a later version may add members. */
@@ -209,6 +210,12 @@ static const struct field error_fields[] = {
 	{0},
 };
 
+static const struct field disk_fields[] = {
+	{"bytes", FIELD_INTEGER, false, NULL},
+	{"limit", FIELD_INTEGER, false, NULL},
+	{0},
+};
+
 static const struct field usage_fields[] = {
 	{"wall_us", FIELD_INTEGER, false, NULL},
 	{"user_us", FIELD_INTEGER, true, NULL},
@@ -218,6 +225,7 @@ static const struct field usage_fields[] = {
 	{"peak_memory_bytes", FIELD_INTEGER, true, NULL},
 	{"io_read_bytes", FIELD_INTEGER, true, NULL},
 	{"io_write_bytes", FIELD_INTEGER, true, NULL},
+	{"disk", FIELD_DISK, true, "Of the workspace, after a write"},
 	{0},
 };
 
@@ -288,6 +296,8 @@ static struct json_object *field_schema(const struct field *field)
 	};
 	_cleanup_json_ struct json_object *object = NULL;
 
+	if (field->type == FIELD_DISK)
+		return object_schema(disk_fields, FIELDS_MAX, false);
 	if (field->type == FIELD_ENTRIES)
 		return array_schema(entry_fields);
 	if (field->type == FIELD_MATCHES)

@@ -11,6 +11,7 @@
 #include "common/wire_files.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
+#include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_held.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_needs.h"
@@ -218,6 +219,8 @@ static int run_gated(struct call *call)
 static int begin(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
+	if (call_disk_refuses(call))
+		return 0;
 	call->request.held = call_is_held(call);
 	call->request.look = call->request.held && key_resolves(call->key);
 	if (!call->key || call->request.held)
@@ -527,10 +530,16 @@ static void enter_when_there_is_room(struct call *call)
 		unread_wait(&call->room);
 }
 
+static void on_disk_full(void *context)
+{
+	call_cancel(context, ENDED_BY_DISK);
+}
+
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret)
 {
-	static const struct workspace_entry_owner entry_owner = {on_begin, on_frame, on_lost};
+	static const struct workspace_entry_owner entry_owner = {
+		on_begin, on_frame, on_lost, on_disk_full};
 	struct call *call = calloc(1, sizeof(*call));
 
 	if (!call) {

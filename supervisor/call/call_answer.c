@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call/call_cause.h"
+#include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_held.h"
 #include "supervisor/call/call_kept.h"
 #include "supervisor/call/call_keyed.h"
@@ -448,6 +449,8 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 	observation.error = end.error;
 	observation.message = end.message;
 	observation.files = &end;
+	if (call_has_effects(call))
+		call_disk_tell(call, &end, &observation);
 	answer(call, &observation);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "supervisor/call/call_begin.h"
 
 #include "common/cleanup.h"
+#include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_send.h"
 #include "supervisor/call/call_state.h"
 #include "supervisor/call/command_input.h"
@@ -98,6 +99,7 @@ int call_begin_command(struct call *call, int gate)
 		command_io_pause(call->io);
 	if (idle_ms > 0)
 		timer_set(&call->idle_timer, idle_ms);
+	call_disk_note(call);
 	workspace_begin_use(call->workspace, &call->network, call->entry.call);
 	return call_send_command(
 		call->workspace, call->entry.call, &call->request, &call->network, fds);

@@ -61,6 +61,10 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 		return is_command ? "An administrator ended the command; output has what it "
 				    "wrote until then"
 				  : "An administrator ended the call";
+	case ENDED_BY_DISK:
+		return "The workspace takes as much on disk as it may, and the command was ended "
+		       "or failed for that; remove files that are not needed, or ask the user; "
+		       "output has what it wrote until then";
 	case ENDED_BY_OUTPUT_LIMIT:
 		snprintf(buffer, size,
 			"The command wrote more than %llu KiB and was ended; redirect its output "

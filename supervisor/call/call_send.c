@@ -15,6 +15,7 @@
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_disk.h"
 
 #include <errno.h>
 #include <json-c/json_object.h>
@@ -179,6 +180,15 @@ static void free_queue(struct byte_queue *queue)
 	byte_queue_free(queue);
 }
 
+static uint8_t disk_of(const struct workspace *workspace)
+{
+	const struct disk_state disk = workspace_disk(workspace);
+
+	if (disk_state_is_over(&disk))
+		return COMMAND_DISK_OVER;
+	return disk.keeper == DISK_KEEPER_QUOTA ? COMMAND_DISK_QUOTA : COMMAND_DISK_FREE;
+}
+
 int call_send_command(struct workspace *workspace, uint64_t call,
 	const struct call_request *request, const struct network_use *use,
 	const int fds[COMMAND_FDS])
@@ -201,6 +211,7 @@ int call_send_command(struct workspace *workspace, uint64_t call,
 					 : (uint32_t)request->tenant->limits.input_wait_ms,
 		.shell = (uint8_t)request->tenant->shell,
 		.terminal = request->session.terminal,
+		.disk = disk_of(workspace),
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 

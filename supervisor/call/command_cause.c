@@ -17,6 +17,8 @@ enum ended_by command_cause(const struct command_ended *ended)
 		return ENDED_BY_MEMORY;
 	if (!ended_well && ended->cgroup.refused_forks > 0)
 		return ENDED_BY_PIDS;
+	if (!ended_well && ended->disk_full)
+		return ENDED_BY_DISK;
 	return ended_by_itself(status);
 }
 

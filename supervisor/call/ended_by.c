@@ -21,6 +21,7 @@ static const struct {
 	[ENDED_BY_WORKER_LOST] = {"worker_lost", TOOL_WORKER_LOST},
 	[ENDED_BY_LIFETIME] = {"lifetime", TOOL_TIMEOUT},
 	[ENDED_BY_WORKSPACE_CLOSED] = {"workspace_closed", TOOL_CANCELLED},
+	[ENDED_BY_DISK] = {"disk", TOOL_QUOTA_EXCEEDED},
 	[ENDED_BY_YIELD] = {"yield", TOOL_OK},
 };
 

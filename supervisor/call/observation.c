@@ -459,6 +459,13 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 			put_number(json, "processes_ended", observation->command->left_over);
 		write_cgroup_usage(json, &observation->command->cgroup);
 	}
+	if (observation->disk_limit > 0) {
+		json_text_key(json, "disk");
+		json_text_object_begin(json);
+		put_number(json, "bytes", observation->disk_bytes);
+		put_number(json, "limit", observation->disk_limit);
+		json_text_object_end(json);
+	}
 	json_text_object_end(json);
 }
 

@@ -30,6 +30,8 @@ struct observation {
 	const struct notes *notes;    /* about the arguments; NULL: none */
 	const struct tool_args *args; /* NULL if they could not be decoded */
 	uint64_t wall_us;
+	uint64_t disk_bytes,
+		disk_limit; /* of the workspace, for a call that wrote; limit 0: none */
 	/* For a file tool that succeeded. */
 	const struct files_end *files;
 	struct evbuffer *

@@ -23,6 +23,7 @@
 #include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
@@ -134,7 +135,18 @@ static void put_host_ids(struct json_text *json)
 			"user mode: all workspaces run as the user that cloisterd runs as");
 }
 
-static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
+/* What is measured is not held back: the reason is given in any case. */
+static void put_disk(struct json_text *json, bool has_classes)
+{
+	if (feature_is_present("disk_quota"))
+		put_keeper(json, "disk", disk_keeper_name(DISK_KEEPER_QUOTA), NULL);
+	else
+		put_keeper(json, "disk",
+			has_classes ? disk_keeper_name(DISK_KEEPER_MEASURED) : NULL,
+			feature_remedy("disk_quota"));
+}
+
+static void put_enforcement(struct json_text *json, const struct cgroup *cgroup, bool classes)
 {
 	json_text_key(json, "enforcement");
 	json_text_array_begin(json);
@@ -142,6 +154,7 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup)
 	put_limit(json, cgroup, "processes", cgroup_keeper_of_processes(cgroup), "pids controller");
 	put_limit(json, cgroup, "cpu", cgroup_keeper_of_cpu(cgroup), "cpu controller");
 	put_limit(json, cgroup, "io", cgroup_keeper_of_io(cgroup), "io controller with io.weight");
+	put_disk(json, classes);
 	put_keeper(json, "files", "mount namespace", NULL);
 	put_keeper(json, "network", "network namespace", NULL);
 	put_keeper(json, "processes of others", "pid namespace", NULL);
@@ -322,7 +335,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
 	put_audit(&look.json, service->audit);
 	put_keys(&look.json, service);
-	put_enforcement(&look.json, service->cgroup);
+	put_enforcement(&look.json, service->cgroup, service->config->host.disk_classes.count > 0);
 	put_budgets(&look.json);
 	control_selftest_put(&look.json, service->selftest);
 	end(session, &look);
@@ -404,6 +417,8 @@ static void put_workspace(void *context, struct workspace *workspace)
 	workspace_look_at_disk(workspace);
 	put_known(json, "disk_bytes", info.disk_bytes);
 	put_known(json, "disk_files", info.disk_files);
+	put_known(json, "disk_limit_bytes", info.disk_limit);
+	json_text_put(json, "disk_limited_by", info.disk_keeper);
 	json_text_put_bool(json, "disk_partial", info.disk_partial);
 	usage = workspace_look(workspace);
 	put_usage(json, &usage, info.ended_cpu_us);

@@ -220,6 +220,10 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, workspaces)},
 		{"tenant_workspaces_existing", "Managed workspaces, in use or not, by tenant.",
 			offsetof(struct tenant_usage, existing)},
+		{"tenant_disk_bytes",
+			"Bytes on disk of the tenant's workspaces in use, as counted or measured "
+			"last.",
+			offsetof(struct tenant_usage, disk_bytes)},
 		{"tenant_sessions", "Running sessions, by tenant.",
 			offsetof(struct tenant_usage, sessions)},
 		{"tenant_forwards", "Connections of clients to ports of workspaces, by tenant.",

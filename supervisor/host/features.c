@@ -10,6 +10,7 @@
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/host/calls_probe.h"
 #include "supervisor/host/cgroup.h"
+#include "supervisor/host/disk_probe.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 #include "supervisor/host/shared_budgets.h"
@@ -155,6 +156,12 @@ static bool has_budgets(const struct cgroup *cgroup)
 	return shared_budgets_suffice();
 }
 
+static bool has_disk_quota(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return disk_probe_holds();
+}
+
 static const char *remedy_of_namespaces(void)
 {
 	return namespaces_remedy("/proc/sys", namespaces.error);
@@ -241,6 +248,11 @@ static const struct feature {
 		"workspaces that use their full share of what the kernel counts for cloisterd's "
 		"user can leave others nothing: see shared_budgets in status",
 		shared_budgets_remedy},
+	{"disk_quota", has_disk_quota, NULL,
+		"the kernel does not limit what a workspace takes on disk: with disk_classes it is "
+		"measured, and what is written between two measurements is not held back; without, "
+		"one workspace can fill the disk of all",
+		disk_probe_remedy},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",

@@ -38,6 +38,7 @@ struct tenant_usage {
 	size_t forwards;        /* connections to ports of its workspaces */
 	uint64_t session_bytes; /* output that those and ended ones may keep */
 	uint64_t pending_bytes; /* its part of the service's pending bytes */
+	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	uint64_t unread_bytes;  /* see unread.h */

@@ -456,6 +456,11 @@ void cell_free(struct cell *cell)
 	free(cell);
 }
 
+uint64_t cell_disk_limit(const struct cell *cell)
+{
+	return cell->disk_limit;
+}
+
 uint64_t cell_group(const struct cell *cell)
 {
 	return cell->state >= STATE_OPEN && cell->state <= STATE_FILES_OPENING ? cell->group : 0;

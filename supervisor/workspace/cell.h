@@ -107,6 +107,9 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
  */
 void cell_free(struct cell *cell);
 
+/** Returns the quota of its id that the kernel enforced when it was opened; 0: none. */
+uint64_t cell_disk_limit(const struct cell *cell);
+
 /** Returns the number that names its cgroup; 0 if it is not open. */
 uint64_t cell_group(const struct cell *cell);
 

@@ -29,6 +29,19 @@ void cell_process_fail(struct process *process, const char *format, ...)
 	cell_settle(process->cell);
 }
 
+/* The files process has touched nothing yet when it tells of its quota. */
+static int take_ready(struct process *process, struct text payload)
+{
+	struct files_ready message = {0};
+
+	if (process->which == CELL_WORKER)
+		return payload.len == 0 ? 0 : -EBADMSG;
+	if (files_ready_get(payload, &message) < 0)
+		return -EBADMSG;
+	process->cell->disk_limit = message.disk_limit;
+	return 0;
+}
+
 /*
  * Handles the first message of a process: it is ready, or why not. The worker's last step of set-up
  * comes after that and can still fail.
@@ -40,7 +53,9 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 		[CELL_WORKER] = COMMAND_FAILED, [CELL_FILES] = FILES_FAILED};
 	struct setup_failure failure;
 
-	if (frame->type == ready[process->which] && frame->payload.len == 0) {
+	if (frame->type == ready[process->which]) {
+		if (take_ready(process, frame->payload) < 0)
+			return -EBADMSG;
 		process->ready = true;
 		cell_settle(process->cell);
 		return 0;

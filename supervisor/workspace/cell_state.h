@@ -75,8 +75,9 @@ struct cell {
 	void *context;
 	struct cell_counts *counts;
 	enum state state;
-	uint64_t asked; /* number of the pending request to the spawner; 0: none */
-	uint64_t group; /* number of the request that made it, which names its cgroup */
+	uint64_t asked;      /* number of the pending request to the spawner; 0: none */
+	uint64_t group;      /* number of the request that made it, which names its cgroup */
+	uint64_t disk_limit; /* of its id, as its files process told when it was made; 0: none */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;

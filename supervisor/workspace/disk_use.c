@@ -18,11 +18,24 @@ static void ask(struct disk_use *use)
 	use->asked_at = clock_now();
 }
 
+/* Measures at @due, or when it may, unless that is to be earlier anyway. */
+static void schedule(struct disk_use *use, int64_t due)
+{
+	int64_t now = clock_now();
+
+	if (due < use->earliest)
+		due = use->earliest;
+	if (use->asked || (timer_is_set(&use->timer) && use->due <= due))
+		return;
+	use->due = due;
+	timer_set_ns(&use->timer, due > now ? due - now : 0);
+}
+
 static void on_timer(void *context)
 {
 	struct disk_use *use = context;
 
-	if (use->stale && !use->asked)
+	if ((use->stale || (use->running && use->limited)) && !use->asked)
 		ask(use);
 }
 
@@ -39,11 +52,21 @@ void disk_use_opened(struct disk_use *use)
 
 void disk_use_changed(struct disk_use *use)
 {
-	int64_t now = clock_now(), due = now + LIMIT_MEASURE_PAUSE_MS * CLOCK_NS_PER_MS;
-
 	use->stale = true;
-	if (!timer_is_set(&use->timer) && !use->asked)
-		timer_set_ns(&use->timer, (due > use->earliest ? due : use->earliest) - now);
+	schedule(use, clock_now() + (use->limited ? 0 : LIMIT_MEASURE_PAUSE_MS * CLOCK_NS_PER_MS));
+}
+
+void disk_use_runs(struct disk_use *use, bool running)
+{
+	use->running = running;
+	if (running && use->limited)
+		schedule(use, clock_now() + LIMIT_MEASURE_RUNNING_MS * CLOCK_NS_PER_MS);
+}
+
+void disk_use_told(struct disk_use *use, uint64_t bytes)
+{
+	use->known = true;
+	use->bytes = bytes;
 }
 
 void disk_use_look(struct disk_use *use, bool writing)
@@ -65,12 +88,13 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 	if (end->error == TOOL_OK) {
 		use->known = true;
 		use->partial = end->truncated;
-		use->bytes = end->size;
+		use->bytes = end->disk_limit > 0 ? end->disk_bytes : end->size;
 		use->files = end->count;
 	}
 	/* It was changed meanwhile, or the files process was busy. */
 	if (stale || end->error != TOOL_OK)
 		disk_use_changed(use);
+	disk_use_runs(use, use->running);
 	return 0;
 }
 

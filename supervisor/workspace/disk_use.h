@@ -4,8 +4,9 @@
 /*
  * What a workspace's files take on disk. The files process measures it in a job, when the workspace
  * is opened and some time after calls that may have written. Measuring takes at most a twentieth of
- * the time, at idle priority. The numbers are for people and programs that look; nothing is refused
- * because of them, since a files process that was taken over may say anything.
+ * the time, at idle priority. Where the kernel has a quota for the workspace, it is asked instead
+ * of the walk's sum being taken. Where nothing but this bounds the workspace (workspace_disk.h), it
+ * measures at once after such calls, and every LIMIT_MEASURE_RUNNING_MS while commands run.
  */
 
 #include "common/wire_files.h"
@@ -19,11 +20,12 @@ struct disk_use {
 	bool partial;   /* some directories could not be read: there is more */
 	uint64_t bytes; /* on disk; each of a file's names has its part */
 	uint64_t files; /* names of what is no directory */
+	bool limited;   /* set by the owner: the workspace is bounded by nothing else */
 	/* The rest belongs to disk_use.c. */
 	bool (*ask)(void *context);
 	void *context;
-	bool stale, asked;
-	int64_t asked_at, earliest; /* as clock_now() */
+	bool stale, asked, running;
+	int64_t asked_at, earliest, due; /* as clock_now(); due while the timer is set */
 	struct timer timer;
 };
 
@@ -36,7 +38,9 @@ void disk_use_init(struct disk_use *use, bool (*ask)(void *context), void *conte
 /** The workspace was opened, for the first time or after a death: measures it. */
 void disk_use_opened(struct disk_use *use);
 
-/** A call that may have written has ended: measures LIMIT_MEASURE_PAUSE_MS later, or later still.
+/**
+ * A call that may have written has ended: measures LIMIT_MEASURE_PAUSE_MS later, or later still; a
+ * limited workspace as soon as it may.
  */
 void disk_use_changed(struct disk_use *use);
 
@@ -45,6 +49,12 @@ void disk_use_changed(struct disk_use *use);
  * that may write runs now.
  */
 void disk_use_look(struct disk_use *use, bool writing);
+
+/** Commands run, or none does any more. */
+void disk_use_runs(struct disk_use *use, bool running);
+
+/** A write has told what the kernel's quota counts now. */
+void disk_use_told(struct disk_use *use, uint64_t bytes);
 
 /** The answer to the measurement. Returns -EBADMSG if there was none. */
 int disk_use_answer(struct disk_use *use, const struct files_end *end);

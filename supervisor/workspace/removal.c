@@ -90,7 +90,7 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 
 static void begin_removal(struct removal *removal, const struct left_over *left_over)
 {
-	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost};
+	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost, NULL};
 	/*
 	 * These numbers never appear on the wire; those of calls count up from 1, and sessions use
 	 * others.

@@ -25,6 +25,7 @@
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -70,6 +71,7 @@ static void begin(struct workspace *workspace, struct workspace_entry *entry)
 	assert(!entry->begun);
 	entry->begun = true;
 	workspace->running[entry->class]++;
+	workspace_disk_calls(workspace);
 	entry->owner->begin(entry->context);
 }
 
@@ -100,6 +102,7 @@ void workspace_free(struct workspace *workspace)
 	workspace->all->count--;
 	timer_cancel(&workspace->idle);
 	disk_use_stop(&workspace->disk);
+	workspace_disk_uncount(workspace);
 	workspace_root_done(&workspace->root);
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
@@ -125,10 +128,14 @@ static enum cell_need need(void *context)
 static void describe(void *context, struct spawner_open *ret, int *ret_root)
 {
 	const struct workspace *workspace = context;
+	const uint64_t hard = disk_hard_limit(workspace->tenant);
 	size_t length;
 
 	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
 		.limits = limits_of_workspace(&workspace->tenant->limits)};
+	/* One file is never larger than all of them may be. */
+	if (hard > 0 && hard < ret->limits.file_size_bytes)
+		ret->limits.file_size_bytes = hard;
 	/*
 	 * The name of a configured tenant fits. The tenant of user mode may have a longer name; it
 	 * has no section that would add anything. A workspace that is only being removed needs no
@@ -157,22 +164,13 @@ static struct workspace_entry *find_begun(const struct workspace *workspace, uin
 	return NULL;
 }
 
-static int take_size(struct workspace *workspace, struct text payload)
-{
-	struct files_end end;
-
-	if (files_end_get(payload, &end) < 0)
-		return -EBADMSG;
-	return disk_use_answer(&workspace->disk, &end);
-}
-
 static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
 	struct workspace_entry *entry = find_begun(workspace, frame->call);
 
 	if (frame->call == 0 && from == CELL_FILES && frame->type == FILES_END)
-		return take_size(workspace, frame->payload);
+		return workspace_disk_measured(workspace, frame->payload);
 	if (from == CELL_WORKER && frame->type == COMMAND_FORWARD_ENDED)
 		return workspace_forward_ended(workspace, frame);
 	/* The call was answered meanwhile; but a long series of such frames is a fault. */
@@ -192,6 +190,7 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 	if (entry->begun) {
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
+		workspace_disk_calls(workspace);
 	}
 	scheduler_remove(workspace->all->scheduler, &entry->sched);
 }
@@ -387,11 +386,13 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 	if (!tenant)
 		return;
 	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);
+	workspace_disk_uncount(workspace);
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
+	workspace_disk_count(workspace);
 	cell_settle(workspace->cell);
 }
 
@@ -614,6 +615,7 @@ void workspace_abandon(struct workspace *workspace, const struct workspace_entry
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret)
 {
 	const struct workspace_entry *entry;
+	const struct disk_state disk = workspace_disk(workspace);
 	struct workspace_info info = {
 		.cell = cell_status(workspace->cell),
 		.users = workspace->users,
@@ -623,6 +625,8 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 		.disk_bytes = workspace->disk.known ? (int64_t)workspace->disk.bytes : -1,
 		.disk_files = workspace->disk.known ? (int64_t)workspace->disk.files : -1,
 		.disk_partial = workspace->disk.partial,
+		.disk_limit = disk.limit > 0 ? (int64_t)disk.limit : -1,
+		.disk_keeper = disk_keeper_name(disk.keeper),
 	};
 
 	TAILQ_FOREACH (entry, &workspace->entries, link) {

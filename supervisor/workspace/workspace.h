@@ -64,6 +64,8 @@ struct workspace_entry_owner {
 	 * be NULL. The entry has left.
 	 */
 	void (*lost)(void *context, enum tool_error error, const char *message);
+	/* The workspace's commands have written more than it may have. NULL: it has no command. */
+	void (*disk_full)(void *context);
 };
 
 /**
@@ -127,7 +129,9 @@ struct workspace_info {
 	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
 	/* what its files take on disk, as measured last; -1: not known */
 	int64_t disk_bytes, disk_files;
-	bool disk_partial; /* some of it could not be read */
+	bool disk_partial;       /* some of it could not be read */
+	int64_t disk_limit;      /* -1: none */
+	const char *disk_keeper; /* what bounds it: disk_keeper_name() */
 };
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);

@@ -34,6 +34,7 @@ struct workspace {
 	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
 	struct disk_use disk;
+	size_t disk_counted;          /* of disk's bytes, in its tenant's use */
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;

@@ -194,8 +194,10 @@ static void answer(struct fixture *f)
 
 static void say_ready(struct fixture *f, struct fake_process *process)
 {
-	fake_process_say(process, process == f->worker ? COMMAND_READY : FILES_READY, 0,
-		(struct text){NULL, 0});
+	if (process == f->worker)
+		fake_process_say(process, COMMAND_READY, 0, (struct text){NULL, 0});
+	else /* without a quota */
+		fake_process_say(process, FILES_READY, 0, TEXT_LITERAL("\0\0\0\0\0\0\0\0"));
 	run(f);
 }
 

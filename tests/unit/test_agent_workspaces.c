@@ -82,7 +82,7 @@ static void test_what_open_answers(void **state)
 				    "\"cgroup\":false,\"cgroup_missing\":\"no cgroup in a "
 				    "test\",\"limits\":{"
 				    "\"memory\":\"none\",\"processes\":\"rlimit\",\"cpu\":\"none\","
-				    "\"io\":\"none\"}}}")},
+				    "\"io\":\"none\",\"disk\":\"none\"}}}")},
 		{OPEN("{\"workspace\":\"w\"}"),
 			RESULT("1", "{\"workspace\":\"w\",\"kind\":\"managed\",\"root\":"
 				    "\"/workspace\",\"tenant\":\"one\",*}")},

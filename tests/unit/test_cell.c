@@ -454,6 +454,8 @@ static void test_what_processes_say(void **state)
 		{CELL_WORKER, false, COMMAND_FAILED, TEXT_LITERAL("?"), "NOT_MADE"},
 		{CELL_WORKER, false, FILES_END, {NULL, 0}, "NOT_MADE"},
 		{CELL_FILES, false, FILES_DATA, {NULL, 0}, "NOT_MADE"},
+		{CELL_FILES, false, FILES_READY, {NULL, 0}, "NOT_MADE"},
+		{CELL_FILES, false, FILES_READY, TEXT_LITERAL("\0\0\0\0\0\0\0\0\0"), "NOT_MADE"},
 		{CELL_FILES, false, FILES_FAILED, TEXT_LITERAL("?"), "NOT_MADE"},
 		{CELL_WORKER, true, COMMAND_READY, {NULL, 0}, "LOST"},
 		{CELL_WORKER, true, FILES_END, {NULL, 0}, "LOST"},

@@ -160,12 +160,61 @@ static void test_not_measured(void **state)
 	assert_int_equal(f->asked, 4);
 }
 
+/* Bounded by nothing else, a workspace is measured at once, and again and again while commands run.
+ */
+static void test_limited(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	answer(f, 1, &(struct files_end){.size = 1});
+	disk_use_changed(&f->use);
+	fake_clock_pass(20);
+	assert_int_equal(f->asked, 2);
+	answer(f, 1, &(struct files_end){.size = 2});
+	disk_use_runs(&f->use, true);
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS - 1);
+	assert_int_equal(f->asked, 2);
+	fake_clock_pass(1);
+	assert_int_equal(f->asked, 3);
+	/* One that takes long is not repeated before its part of the time has passed. */
+	answer(f, 200, &(struct files_end){.size = 3});
+	fake_clock_pass(3999);
+	assert_int_equal(f->asked, 3);
+	fake_clock_pass(1);
+	assert_int_equal(f->asked, 4);
+	answer(f, 1, &(struct files_end){.size = 3});
+	/* What a command has written is measured before the two seconds have passed. */
+	disk_use_changed(&f->use);
+	fake_clock_pass(20);
+	assert_int_equal(f->asked, 5);
+	answer(f, 1, &(struct files_end){.size = 3});
+	disk_use_runs(&f->use, false);
+	fake_clock_pass(10 * LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(f->asked, 5);
+}
+
+/* Where the kernel counts, its number is taken, also the one that a write tells. */
+static void test_quota(void **state)
+{
+	struct fixture *f = *state;
+
+	disk_use_opened(&f->use);
+	answer(f, 1, &(struct files_end){.size = 5, .disk_bytes = 7, .disk_limit = 100});
+	assert_int_equal(f->use.bytes, 7);
+	disk_use_told(&f->use, 9);
+	assert_int_equal(f->use.bytes, 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_opened, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_an_answer_that_nobody_asked_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_limited, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_quota, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_who_looks_does_not_wait, set_up, tear_down),

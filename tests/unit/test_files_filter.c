@@ -9,6 +9,7 @@
 #include "worker/files/files_filter.h"
 
 #include <fcntl.h>
+#include <linux/quota.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -73,6 +74,11 @@ static const struct attempt {
 	{"inotify_init1", {SYS_inotify_init1, 0}},
 	{"becoming dumpable", {SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0}},
 	{"setting a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 1, 0}},
+	{"setting a quota", {SYS_quotactl_fd, -1, QCMD((unsigned)Q_SETQUOTA, USRQUOTA), 0, 0}},
+	{"a group's quota", {SYS_quotactl_fd, -1, QCMD((unsigned)Q_GETQUOTA, GRPQUOTA), 0, 0}},
+	{"the next user's quota",
+		{SYS_quotactl_fd, -1, QCMD((unsigned)Q_GETNEXTQUOTA, USRQUOTA), 0, 0}},
+	{"quotas by a path", {SYS_quotactl, QCMD((unsigned)Q_GETQUOTA, USRQUOTA), 0, 0, 0}},
 	{"waiting for a child", {SYS_wait4, -1, 0, 0, 0}},
 	{"a call that nobody knows", {600, 0, 0, 0}},
 #ifdef __x86_64__
@@ -129,6 +135,8 @@ static void test_what_does_not(void **state)
 		{"opening what is there", {SYS_openat, -1, 0, O_RDONLY | O_DIRECTORY, ~0L}},
 		{"executable memory", {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC,
 					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
+		{"the user's own quota",
+			{SYS_quotactl_fd, -1, QCMD((unsigned)Q_GETQUOTA, USRQUOTA), 0, 0}},
 		{"reading a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 0, 0}},
 	};
 

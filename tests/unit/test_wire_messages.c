@@ -224,7 +224,7 @@ static void test_command_ended(void **state)
 	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,
-				     {true, true, 6, 7, 8, 9, 10}, 11, true},
+				     {true, true, 6, 7, 8, 9, 10}, 11, true, true},
 			     out;
 
 	(void)state;
@@ -246,6 +246,7 @@ static void test_command_ended(void **state)
 	assert_int_equal(out.cgroup.refused_forks, 10);
 	assert_int_equal(out.left_over, 11);
 	assert_true(out.network_tried);
+	assert_true(out.disk_full);
 	check_exact(written(&writer), get_ended);
 
 	writer = wire_writer(bytes, sizeof(bytes));

@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/futex.h>
+#include <linux/quota.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -507,6 +508,37 @@ static uint64_t count_tries(const struct command_init *init)
 	return init->start.no_network ? network_tries_count(init->tries) : 0;
 }
 
+/* Whether the quota of our id has less left than a block, or no file. quotactl(2) */
+static bool is_disk_full(const struct command_init *init)
+{
+	const uint64_t block = 4096;
+	struct if_dqblk quota = {0};
+
+	if (init->start.disk != COMMAND_DISK_QUOTA ||
+		RAW4(SYS_quotactl_fd, init->start.workspace_fd,
+			QCMD((unsigned)Q_GETQUOTA, USRQUOTA), RAW0(SYS_geteuid), &quota) < 0)
+		return false;
+	return (quota.dqb_bhardlimit > 0 &&
+		       quota.dqb_curspace + block > quota.dqb_bhardlimit * QIF_DQBLKSIZE) ||
+	       (quota.dqb_ihardlimit > 0 && quota.dqb_curinodes >= quota.dqb_ihardlimit);
+}
+
+/* Whether a command without the right to write to files tried it. A shell exits with 128 more. */
+static bool has_tried_to_write(const struct command_init *init, int status)
+{
+	return init->start.disk == COMMAND_DISK_OVER &&
+	       ((WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) ||
+		       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGXFSZ));
+}
+
+/* The shell inherits it. Neither can raise it again. setrlimit(2) */
+static long forbid_writing(void)
+{
+	const struct rlimit none = {0, 0};
+
+	return RAW4(SYS_prlimit64, 0, RLIMIT_FSIZE, &none, NULL);
+}
+
 /*
  * Follows the command to its end. The tries are counted while the shell's program is loaded, so
  * that no command starts later for it.
@@ -515,6 +547,7 @@ static void follow(long shell, const struct command_init *init)
 {
 	struct command_ended *ended = &init->report->ended;
 	uint64_t tries = count_tries(init);
+	const bool was_full = is_disk_full(init);
 
 	serve(shell, init);
 	ended->left_over = end_namespace();
@@ -522,6 +555,9 @@ static void follow(long shell, const struct command_init *init)
 		relay_rest(&init->start.relay, LIMIT_TERMINAL_REST_MS);
 	if (ended->wait_status != 0)
 		ended->network_tried = count_tries(init) > tries;
+	if (ended->wait_status != 0)
+		ended->disk_full = (!was_full && is_disk_full(init)) ||
+				   has_tried_to_write(init, (int)ended->wait_status);
 	measure(ended);
 }
 
@@ -535,6 +571,8 @@ static int command_init(void *context)
 		r = wait_for_go(report);
 	if (r < 0 && withdraw(report))
 		exit_now(0);
+	if (r == 0 && init->start.disk == COMMAND_DISK_OVER)
+		r = forbid_writing();
 	if (r == 0)
 		r = start_shell(init);
 	if (r < 0) {

@@ -71,7 +71,9 @@ struct command_start {
 	 */
 	bool gives_input;
 	bool no_network;
-	int cgroup_fd; /* cgroup that the shell begins in; -1: the init's own */
+	uint8_t disk;     /* enum command_disk */
+	int workspace_fd; /* O_PATH, of the worker */
+	int cgroup_fd;    /* cgroup that the shell begins in; -1: the init's own */
 	/*
 	 * No cgroup counts refused forks: if the shell fails, the init finds out whether the kernel
 	 * refuses one more process.

@@ -58,7 +58,7 @@ struct command {
 struct command_table {
 	int report_fd;
 	const char *home;
-	int null_fd;
+	int null_fd, workspace_fd;
 	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_AT_ONCE];
 	struct command_pool *pool;
@@ -83,7 +83,9 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->cgroups = cgroups;
 	table->queue_names = setup->queue_names;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (table->null_fd < 0)
+	/* The worker is in the workspace. */
+	table->workspace_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (table->null_fd < 0 || table->workspace_fd < 0)
 		return -errno;
 	table->tries = network_tries_open();
 	r = command_pool_new(setup->cookie, &setup->ruleset, &table->tries, &table->pool);
@@ -251,6 +253,8 @@ static int start_command(struct command_table *table, struct command *command)
 		.tries_fork = !(table->cgroups->controllers & CGROUP_PIDS),
 		.call = command->call,
 		.no_network = command->run.no_network,
+		.disk = command->run.disk,
+		.workspace_fd = table->workspace_fd,
 		/*
 		 * With a cgroup the worker reports the end itself, because it adds the cgroup's
 		 * counters.

@@ -7,6 +7,7 @@
  */
 #include "common/channel.h"
 #include "common/cleanup.h"
+#include "common/disk_quota.h"
 #include "common/fixed_fds.h"
 #include "common/wire_files.h"
 #include "common/wire_spawner.h"
@@ -23,6 +24,21 @@ static int fail(struct channel *channel, const char *step, int error)
 {
 	setup_report_failure(channel, FILES_FAILED, 0, step, error);
 	return 1;
+}
+
+/* Says that set-up is complete, and whether a quota holds, which the filter does not let it ask. */
+static int tell_ready(struct channel *channel, struct root *root)
+{
+	uint8_t payload[FILES_READY_SIZE];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct disk_quota quota = {0};
+	int r;
+
+	root->has_quota = disk_quota_holds(root->fd, &quota);
+	files_ready_put(&writer, &(struct files_ready){.disk_limit = quota.limit_bytes});
+	r = channel_send(
+		channel, FILES_READY, 0, (struct text){(char *)payload, writer.len}, NULL, 0);
+	return r == 0 ? channel_flush(channel) : r;
 }
 
 int main(int argc, char **argv)
@@ -58,9 +74,7 @@ int main(int argc, char **argv)
 	r = files_setup(&root, &step);
 	if (r < 0)
 		return fail(&channel, step, r);
-	r = channel_send(&channel, FILES_READY, 0, (struct text){NULL, 0}, NULL, 0);
-	if (r == 0)
-		r = channel_flush(&channel);
+	r = tell_ready(&channel, &root);
 	files_setup_done(&root);
 	/* Requests that arrive during set-up wait in the channel. */
 	if (r == 0)

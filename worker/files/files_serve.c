@@ -159,6 +159,8 @@ static void act_sweep(const struct root *root, const void *request, struct reply
 
 	(void)request;
 	file_sweep(root, &end);
+	if (root->has_quota)
+		reply_tell_disk(reply, root->fd);
 	reply_end(reply, &end);
 }
 
@@ -258,6 +260,8 @@ static int commit(struct server *server, struct open_body *body)
 	int r = reply_flush(server->reply);
 
 	reply_next(server->reply, body->call);
+	if (server->root->has_quota)
+		reply_tell_disk(server->reply, server->root->fd);
 	if (r == 0 && body->edit)
 		r = file_edit_commit(body->edit, server->reply);
 	else if (r == 0 && body->patch)

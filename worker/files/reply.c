@@ -7,12 +7,14 @@
 #include "worker/files/reply.h"
 
 #include "common/cleanup.h"
+#include "common/disk_quota.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define SENTENCE_MAX 1024
 /* the default capacity of a pipe, and the one for large answers, pipe(7) */
@@ -25,6 +27,7 @@ struct reply {
 	int fd;
 	int error;   /* the first error; nothing is written after it */
 	bool wide;   /* fd's capacity is PIPE_WIDE */
+	int disk_fd; /* the end tells the quota there; -1: it tells none */
 	bool holds;  /* reply_end() leaves sending to reply_flush() */
 	size_t used; /* bytes of whole frames in buffer */
 	/* offset of the frame of bytes that ends the buffer; SIZE_MAX: none */
@@ -43,6 +46,7 @@ struct reply *reply_new(int fd, uint64_t call)
 	reply->fd = fd;
 	reply->error = 0;
 	reply->wide = false;
+	reply->disk_fd = -1;
 	reply->holds = false;
 	reply->used = 0;
 	reply->open_data = SIZE_MAX;
@@ -112,11 +116,17 @@ static int flush(struct reply *reply)
 void reply_next(struct reply *reply, uint64_t call)
 {
 	reply->call = call;
+	reply->disk_fd = -1;
 	reply->holds = true;
 	if (reply->wide && fcntl(reply->fd, F_SETPIPE_SZ, PIPE_BYTES) >= 0)
 		reply->wide = false;
 	if (reply->error == -ESHUTDOWN)
 		reply->error = 0;
+}
+
+void reply_tell_disk(struct reply *reply, int fd)
+{
+	reply->disk_fd = fd;
 }
 
 int reply_flush(struct reply *reply)
@@ -273,8 +283,15 @@ int reply_step(struct reply *reply, const struct files_step *step)
 
 int reply_end(struct reply *reply, const struct files_end *end)
 {
-	int r = send_message(reply, &(struct message){.type = FILES_END, .end = end});
+	struct files_end told = *end;
+	struct disk_quota quota;
+	int r;
 
+	if (reply->disk_fd >= 0 && disk_quota_get(reply->disk_fd, geteuid(), &quota) == 0) {
+		told.disk_bytes = quota.bytes;
+		told.disk_limit = quota.limit_bytes;
+	}
+	r = send_message(reply, &(struct message){.type = FILES_END, .end = &told});
 	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
 		r = flush(reply);
 	if (r == 0)

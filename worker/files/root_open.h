@@ -24,6 +24,7 @@ struct root {
 	 */
 	int proc_self_fd;
 	int proc_mount;      /* mount of that procfs until files_setup_done(), then -1 */
+	bool has_quota;      /* the kernel limits what our id takes on disk: disk_quota_holds() */
 	struct text visible; /* path at which commands see the root, "/home/me/tree", or "/" */
 };
 

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ioprio.h>
+#include <linux/quota.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -116,7 +117,7 @@ static const int allowed[] = {
 /* Known calls, allowed with some arguments only. */
 static const int conditional[] = {
 	SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(mount), SCMP_SYS(socket), SCMP_SYS(socketpair),
-	SCMP_SYS(personality),
+	SCMP_SYS(personality), SCMP_SYS(quotactl_fd),
 };
 
 /* Known calls that are always refused. */
@@ -135,7 +136,7 @@ static const int forbidden[] = {
 	/* administration of the machine */
 	SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(init_module), SCMP_SYS(finit_module),
 	SCMP_SYS(delete_module), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(acct),
-	SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd), SCMP_SYS(iopl), SCMP_SYS(ioperm),
+	SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(iopl), SCMP_SYS(ioperm),
 	SCMP_SYS(vhangup), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(adjtimex),
 	SCMP_SYS(clock_adjtime), SCMP_SYS(nfsservctl),
 };
@@ -200,6 +201,10 @@ static int allow(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(personalities); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
 			FILTER_LOW_EQUALS(0, personalities[i]));
+	/* A process may read its own user's quota: inits do, and quota(1). */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(quotactl_fd), 1,
+			FILTER_LOW_EQUALS(1, QCMD((unsigned)Q_GETQUOTA, USRQUOTA)));
 	if (r == 0)
 		r = allow_sockets(filter);
 	if (r == 0)

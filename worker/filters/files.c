@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/quota.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -87,6 +88,10 @@ static int allow(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
 			FILTER_LOW_EQUALS(0, options[i]));
+	/* A process may read its own user's quota. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(quotactl_fd), 1,
+			FILTER_LOW_EQUALS(1, QCMD((unsigned)Q_GETQUOTA, USRQUOTA)));
 	/* Limits may be read, not set. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,

@@ -17,7 +17,7 @@ static const int refused[] = {
 	SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(open_by_handle_at), SCMP_SYS(fanotify_init),
 	SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load),
 	SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(reboot), SCMP_SYS(swapon),
-	SCMP_SYS(swapoff), SCMP_SYS(acct), SCMP_SYS(syslog), SCMP_SYS(quotactl), SCMP_SYS(quotactl_fd),
+	SCMP_SYS(swapoff), SCMP_SYS(acct), SCMP_SYS(syslog), SCMP_SYS(quotactl),
 	SCMP_SYS(iopl), SCMP_SYS(ioperm), SCMP_SYS(modify_ldt), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime),
 	SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp), SCMP_SYS(lookup_dcookie), SCMP_SYS(nfsservctl), SCMP_SYS(chroot),
 };

@@ -78,6 +78,7 @@ export type EndedBy =
 	| "shutdown"
 	| "lifetime"
 	| "workspace_closed"
+	| "disk"
 	| "yield"
 	| "worker_lost";
 
@@ -234,7 +235,7 @@ export class ProcessLimit extends ServiceError {
 export class Busy extends ServiceError {
 }
 
-/** A quota of the disk, of managed workspaces or of open ones is used up. */
+/** The workspace takes as much on disk as it may, or the managed workspaces or the open ones are used up. */
 export class QuotaExceeded extends ServiceError {
 }
 

@@ -68,7 +68,8 @@ void fake_workers_done(void)
 void fake_workers_ready(struct fake_cell *cell)
 {
 	fake_process_say(&cell->worker, COMMAND_READY, 0, (struct text){NULL, 0});
-	fake_process_say(&cell->files, FILES_READY, 0, (struct text){NULL, 0});
+	fake_process_say(
+		&cell->files, FILES_READY, 0, TEXT_LITERAL("\0\0\0\0\0\0\0\0")); /* no quota */
 }
 
 static void collect(struct work *work, struct text part)

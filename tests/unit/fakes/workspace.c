@@ -166,3 +166,57 @@ void workspace_add_cpu(struct workspace *workspace, uint64_t us)
 	(void)workspace;
 	(void)us;
 }
+
+enum workspace_kind workspace_kind(const struct workspace *workspace)
+{
+	(void)workspace;
+	return WORKSPACE_MANAGED;
+}
+
+const char *disk_keeper_name(enum disk_keeper keeper)
+{
+	return keeper == DISK_KEEPER_NONE ? "none" : "some";
+}
+
+struct disk_state workspace_disk(const struct workspace *workspace)
+{
+	return workspace->disk;
+}
+
+bool disk_state_is_over(const struct disk_state *state)
+{
+	return state->keeper == DISK_KEEPER_MEASURED && state->bytes > state->limit;
+}
+
+void workspace_disk_told(struct workspace *workspace, const struct files_end *end)
+{
+	workspace->disk.bytes = end->disk_bytes;
+}
+
+void workspace_disk_count(struct workspace *workspace)
+{
+	(void)workspace;
+}
+
+void workspace_disk_uncount(struct workspace *workspace)
+{
+	(void)workspace;
+}
+
+uint64_t disk_hard_limit(const struct tenant *tenant)
+{
+	(void)tenant;
+	return 0;
+}
+
+void workspace_disk_calls(struct workspace *workspace)
+{
+	(void)workspace;
+}
+
+int workspace_disk_measured(struct workspace *workspace, struct text payload)
+{
+	(void)workspace;
+	(void)payload;
+	return 0;
+}

@@ -26,7 +26,7 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
                     "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND", "MOVED"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
-                  "admin", "shutdown", "lifetime", "workspace_closed", "yield", "worker_lost"]
+                  "admin", "shutdown", "lifetime", "workspace_closed", "disk", "yield", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 Stream = Literal["stdout", "stderr"]
@@ -174,7 +174,7 @@ class Busy(ServiceError):
 
 
 class QuotaExceeded(ServiceError):
-    """A quota of the disk, of managed workspaces or of open ones is used up."""
+    """The workspace takes as much on disk as it may, or the managed workspaces or the open ones are used up."""
 
     code = "QUOTA_EXCEEDED"
 

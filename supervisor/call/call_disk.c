@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. What is measured comes from a files process, which may be hostile. */
+#include "supervisor/call/call_disk.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_files.h"
+#include "supervisor/base/refusal.h"
+#include "supervisor/call/call_answer.h"
+#include "supervisor/call/call_needs.h"
+#include "supervisor/call/notes.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/config.h"
+#include "supervisor/host/headroom.h"
+#include "supervisor/workspace/workspace_disk.h"
+
+/* Whether the patch @parts (enum files_patch_part) has nothing but files to delete. */
+static bool only_deletes(struct text parts)
+{
+	while (parts.len >= FILES_PATCH_OVERHEAD && parts.data[0] == PATCH_PART_DELETE) {
+		uint32_t len;
+
+		memcpy(&len, parts.data + 1, sizeof(len));
+		if (len > parts.len - FILES_PATCH_OVERHEAD)
+			return false;
+		parts.data += FILES_PATCH_OVERHEAD + len;
+		parts.len -= FILES_PATCH_OVERHEAD + len;
+	}
+	return parts.len == 0;
+}
+
+static bool writes(const struct call_request *request)
+{
+	if (call_class(request) != CALL_CLASS_WRITE)
+		return false;
+	return request->tool->id != TOOL_APPLY_PATCH || !only_deletes(request->args.content);
+}
+
+/* Whether the file system of the state directory has less left than state_free_min. */
+static bool is_host_full(const struct service *service, uint64_t *ret_left)
+{
+	struct headroom_view room;
+
+	if (!service->headroom)
+		return false;
+	headroom_look(service->headroom, &room);
+	*ret_left = room.state_free;
+	return room.has_state && room.state_known && room.state_error == 0 &&
+	       room.state_free < service->config->host.state_free_min_bytes;
+}
+
+bool call_disk_refuses(struct call *call)
+{
+	const struct disk_state disk = workspace_disk(call->workspace);
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	uint64_t left = 0;
+
+	if (!writes(&call->request))
+		return false;
+	if (disk_state_is_over(&disk))
+		refusal_format(&refusal, TOOL_QUOTA_EXCEEDED,
+			"The workspace takes %llu MiB on disk%s, and may take %llu MiB; remove "
+			"what is not needed, or ask the user",
+			(unsigned long long)(disk.bytes / MIB),
+			disk.over_files ? " and has more files than it may" : "",
+			(unsigned long long)(disk.limit / MIB));
+	else if (workspace_kind(call->workspace) == WORKSPACE_MANAGED &&
+		 is_host_full(call->service, &left))
+		refusal_format(&refusal, TOOL_BUSY,
+			"The service's disk has only %llu MiB left, and nothing is written until "
+			"there is more; remove what is not needed, or try again later",
+			(unsigned long long)(left / MIB));
+	else
+		return false;
+	call_leave(call);
+	call_answer_error(call, refusal.error, refusal_text(&refusal));
+	return true;
+}
+
+void call_disk_note(struct call *call)
+{
+	const struct disk_state disk = workspace_disk(call->workspace);
+
+	if (disk_state_is_over(&disk))
+		notes_add(&call->request.notes,
+			"the workspace takes more on disk than it may: this command could remove "
+			"files, and not write to any");
+}
+
+void call_disk_tell(struct call *call, const struct files_end *end, struct observation *observation)
+{
+	struct disk_state disk;
+
+	workspace_disk_told(call->workspace, end);
+	disk = workspace_disk(call->workspace);
+	if (disk.keeper == DISK_KEEPER_NONE || !disk.known)
+		return;
+	observation->disk_bytes = disk.bytes;
+	observation->disk_limit = end->disk_limit > 0 ? end->disk_limit : disk.limit;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. A files process that was taken over can lie about what is measured, not about
+ * what the kernel refuses.
+ */
+#include "supervisor/workspace/workspace_disk.h"
+
+#include "common/limits.h"
+#include "common/wire_files.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <errno.h>
+
+const char *disk_keeper_name(enum disk_keeper keeper)
+{
+	static const char *const names[] = {
+		[DISK_KEEPER_NONE] = "none",
+		[DISK_KEEPER_MEASURED] = "measured",
+		[DISK_KEEPER_QUOTA] = "quota",
+	};
+
+	return names[keeper];
+}
+
+struct disk_state workspace_disk(const struct workspace *workspace)
+{
+	const struct disk_use *use = &workspace->disk;
+	const struct disk_class *class = &workspace->tenant->disk;
+	uint64_t quota = cell_disk_limit(workspace->cell);
+	struct disk_state state = {.known = use->known,
+		.bytes = use->bytes,
+		.limit = quota > 0 ? quota : class->bytes};
+
+	if (quota > 0)
+		state.keeper = DISK_KEEPER_QUOTA;
+	else if (class->bytes > 0)
+		state.keeper = DISK_KEEPER_MEASURED;
+	state.over_files = use->known && class->files > 0 && use->files > class->files;
+	return state;
+}
+
+bool disk_state_is_over(const struct disk_state *state)
+{
+	return state->keeper == DISK_KEEPER_MEASURED && state->known &&
+	       (state->bytes > state->limit || state->over_files);
+}
+
+void workspace_disk_told(struct workspace *workspace, const struct files_end *end)
+{
+	if (end->disk_limit == 0)
+		return;
+	disk_use_told(&workspace->disk, end->disk_bytes);
+	workspace_disk_count(workspace);
+}
+
+void workspace_disk_uncount(struct workspace *workspace)
+{
+	workspace->tenant->usage->disk_bytes -= workspace->disk_counted;
+	workspace->disk_counted = 0;
+}
+
+void workspace_disk_count(struct workspace *workspace)
+{
+	workspace_disk_uncount(workspace);
+	workspace->disk_counted = workspace->disk.bytes;
+	workspace->tenant->usage->disk_bytes += workspace->disk_counted;
+}
+
+uint64_t disk_hard_limit(const struct tenant *tenant)
+{
+	return tenant->disk.bytes + tenant->disk.bytes / LIMIT_DISK_OVER_PART;
+}
+
+static bool is_command(const struct workspace_entry *entry)
+{
+	return entry->class == CALL_CLASS_COMMAND || entry->class == CALL_CLASS_SESSION;
+}
+
+void workspace_disk_calls(struct workspace *workspace)
+{
+	workspace->disk.limited = workspace_disk(workspace).keeper == DISK_KEEPER_MEASURED;
+	disk_use_runs(&workspace->disk, workspace->running[CALL_CLASS_COMMAND] > 0 ||
+						workspace->running[CALL_CLASS_SESSION] > 0);
+}
+
+/* Which command has written too much is not known, so it is all of them. */
+static void end_commands(struct workspace *workspace)
+{
+	struct workspace_entry *entry, *next;
+
+	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (entry->begun && is_command(entry) && entry->owner->disk_full)
+			entry->owner->disk_full(entry->context);
+	}
+}
+
+int workspace_disk_measured(struct workspace *workspace, struct text payload)
+{
+	const struct disk_use *use = &workspace->disk;
+	const bool was_known = use->known;
+	const uint64_t before = use->bytes;
+	struct files_end end;
+
+	if (files_end_get(payload, &end) < 0 || disk_use_answer(&workspace->disk, &end) < 0)
+		return -EBADMSG;
+	workspace_disk_count(workspace);
+	/* Commands that only remove files go on. */
+	if (workspace_disk(workspace).keeper == DISK_KEEPER_MEASURED && was_known &&
+		use->bytes > before && use->bytes > disk_hard_limit(workspace->tenant))
+		end_commands(workspace);
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What bounds the disk that a workspace takes. The kernel does, where the workspace's id has a
+ * quota (cloister-quota). Otherwise cloisterd measures it, if its tenant has a disk class: over the
+ * class's size (the soft limit) calls that write are refused and commands begin without the right
+ * to write to files; commands that grow it further by an eighth (the hard limit) are ended.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct files_end;
+struct tenant;
+struct workspace;
+
+enum disk_keeper {
+	DISK_KEEPER_NONE,
+	DISK_KEEPER_MEASURED,
+	DISK_KEEPER_QUOTA,
+};
+
+struct disk_state {
+	enum disk_keeper keeper;
+	bool known;      /* bytes is */
+	uint64_t bytes;  /* as counted or measured last */
+	uint64_t limit;  /* 0: none */
+	bool over_files; /* measured: more files than the class allows */
+};
+
+/** Returns the name of @keeper, as the protocol writes it. Static. */
+const char *disk_keeper_name(enum disk_keeper keeper);
+
+struct disk_state workspace_disk(const struct workspace *workspace);
+
+/** Whether what is measured is over the soft limit, so that nothing may be written. */
+bool disk_state_is_over(const struct disk_state *state);
+
+/**
+ * For workspace.c: the number of calls that run has changed. Measures now and then while there are
+ * commands.
+ */
+void workspace_disk_calls(struct workspace *workspace);
+
+/**
+ * For workspace.c: takes the end of a measurement, and ends commands that have written too much.
+ * Returns 0 or -EBADMSG.
+ */
+int workspace_disk_measured(struct workspace *workspace, struct text payload);
+
+/** The end of a write tells what the kernel's quota counts now. */
+void workspace_disk_told(struct workspace *workspace, const struct files_end *end);
+
+/** Corrects the tenant's use by what is known now; or takes this workspace out of it. */
+void workspace_disk_count(struct workspace *workspace);
+void workspace_disk_uncount(struct workspace *workspace);
+
+/** Returns the size beyond which commands of @tenant are ended; 0: there is none. */
+uint64_t disk_hard_limit(const struct tenant *tenant);
