@@ -44,6 +44,10 @@ def grows_beyond(daemon, mib):
     assert procfs.eventually(lambda: (size(daemon)["disk_bytes"] or 0) > mib * MIB, 60), size(daemon)
 
 
+def is_measured(daemon):
+    assert procfs.eventually(lambda: size(daemon)["disk_bytes"] is not None, 60), size(daemon)
+
+
 def shrinks_below(daemon, mib):
     assert procfs.eventually(lambda: size(daemon)["disk_bytes"] < mib * MIB, 60), size(daemon)
 
@@ -116,7 +120,7 @@ def test_mistakes_are_named_with_their_line(area, host, tenant, said):
 def test_writes_say_what_is_taken(start):
     daemon = start()
     client = opened(daemon)
-    grows_beyond(daemon, -1)
+    is_measured(daemon)
     usage = client.observe("write_file", {"path": "f", "content": "x"})["usage"]
     assert usage["disk"]["limit"] == 4 * MIB and usage["disk"]["bytes"] < MIB
     assert "disk" not in client.observe("read_file", {"path": "f"})["usage"]
@@ -160,7 +164,7 @@ def test_too_many_files(start):
 def test_a_command_that_goes_on_beyond_is_ended(start):
     daemon = start()
     client = opened(daemon)
-    grows_beyond(daemon, -1)
+    is_measured(daemon)
     seen = client.observe("run_command", {
         "command": "i=0; while [ $i -lt 400 ]; do i=$((i+1)); head -c 512K /dev/zero >f$i; sleep .5; done", "timeout_ms": 300000})
     assert not seen["success"] and seen["error"]["code"] == "QUOTA_EXCEEDED", seen

@@ -16,6 +16,7 @@ UNITS = BUILD / "packaging" / "systemd"
 SOURCE = ROOT / "packaging" / "systemd"
 SOCKETS = ("cloister.socket", "cloister-control.socket")
 EGRESS = ("cloister-egress.service", "cloister-egress.socket")
+QUOTA = "cloister-quota.service"
 GATE = "cloister-gate@.service"
 HEALTH = ("cloister-health.socket", "cloister-health@.service")
 TIMED = ("cloister-audit-anchor.service", "cloister-audit-anchor.timer", "cloister-metrics.service", "cloister-metrics.timer")
@@ -50,12 +51,12 @@ def unit_files(request, tmp_path):
         re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
     names = ["cloister.service", *SOCKETS]
     if request.param == "system":
-        others = [*TIMED, *EGRESS, *HEALTH, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
+        others = [*TIMED, *EGRESS, *HEALTH, QUOTA, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
         names += others
         for name in others:
             shutil.copy((UNITS if name.endswith(".service") else SOURCE) / name, tmp_path)
-        egress = tmp_path / EGRESS[0]
-        egress.write_text(re.sub(r"(?m)^(ExecStart=)\S*/(cloister-egress)\b", rf"\1{BUILD}/bin/\2", egress.read_text()))
+        for unit in (tmp_path / EGRESS[0], tmp_path / QUOTA):
+            unit.write_text(re.sub(r"(?m)^(ExecStart=)\S*/(cloister-egress|cloister-quota)\b", rf"\1{BUILD}/bin/\2", unit.read_text()))
     return request.param, [str(tmp_path / name) for name in names]
 
 
@@ -69,7 +70,7 @@ def test_systemd_finds_nothing_wrong(unit_files):
 
 @needs_systemd
 @pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service", "cloister-gate@.service",
-                                  "cloister-health@.service"])
+                                  "cloister-health@.service", "cloister-quota.service"])
 def test_it_is_no_more_exposed_than_is_said(name, tmp_path):
     shutil.copy(UNITS / name, tmp_path)
     said = run("systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / name))
@@ -136,6 +137,13 @@ def test_the_second_wall_lets_the_public_internet_pass(address):
     assert not [wall for wall in denied_ranges() if ipaddress.ip_address(address) in wall]
 
 
+def test_quotas_are_set_before_by_the_only_unit_of_roots():
+    unit, service = settings(UNITS / "cloister-quota.service"), settings(UNITS / "cloister.service")
+    assert unit["Type"] == ["oneshot"] and unit["Before"] == ["cloister.service"] and "User" not in unit
+    assert unit["CapabilityBoundingSet"] == ["CAP_SYS_ADMIN CAP_DAC_READ_SEARCH"]
+    assert "cloister-quota.service" in service["Wants"][0].split() and "cloister-quota.service" in service["After"][0].split()
+
+
 def test_cloister_egress_has_a_user_and_a_socket_of_its_own():
     """Only its user can connect. Nothing starts it that an administrator has not enabled, and stopping cloisterd stops it:
     otherwise its connection would start cloisterd again."""
@@ -180,7 +188,7 @@ def test_where_they_are_installed(tmp_path):
     done = run("cmake", "--install", str(BUILD), "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*") if path.is_file()}
-    assert {"usr/sbin/cloisterd", "usr/bin/cloister", "usr/bin/cloisterctl",
+    assert {"usr/sbin/cloisterd", "usr/sbin/cloister-quota", "usr/lib/systemd/system/cloister-quota.service", "usr/bin/cloister", "usr/bin/cloisterctl",
             "usr/lib/systemd/system/cloister.service", "usr/lib/systemd/system/cloister.socket",
             "usr/lib/systemd/system/cloister-control.socket", "usr/lib/systemd/user/cloister.service",
             "usr/lib/systemd/system/cloister-audit-anchor.service", "usr/lib/systemd/system/cloister-audit-anchor.timer",
