@@ -602,6 +602,12 @@ export interface ErrorObject {
 	data?: Record<string, unknown> | undefined;
 }
 
+/** What a workspace takes on disk, and what it may take. */
+export interface DiskUse {
+	bytes: number;
+	limit: number;
+}
+
 /** What a call used. */
 export interface Usage {
 	wall_us: number;
@@ -613,6 +619,8 @@ export interface Usage {
 	peak_memory_bytes?: number | undefined;
 	io_read_bytes?: number | undefined;
 	io_write_bytes?: number | undefined;
+	/** Of the workspace, after a write, if its disk is limited. */
+	disk?: DiskUse | undefined;
 }
 
 /** Connections that were refused for one reason. */

@@ -627,6 +627,13 @@ class ErrorObject(_ErrorObject, total=False):
     data: Dict[str, Any]
 
 
+class DiskUse(TypedDict):
+    """What a workspace takes on disk, and what it may take."""
+
+    bytes: int
+    limit: int
+
+
 class _Usage(TypedDict):
     wall_us: int
 
@@ -642,6 +649,8 @@ class Usage(_Usage, total=False):
     peak_memory_bytes: int
     io_read_bytes: int
     io_write_bytes: int
+    #: Of the workspace, after a write, if its disk is limited.
+    disk: DiskUse
 
 
 class NetworkDenied(TypedDict):
@@ -949,7 +958,7 @@ class CallOptions(TypedDict, total=False):
 
 
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
-           "Cancelled", "Checkpoint", "CheckpointList", "Checkpointed", "CommandBlocked", "Durability",
+           "Cancelled", "Checkpoint", "CheckpointList", "Checkpointed", "CommandBlocked", "DiskUse", "Durability",
            "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
            "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home", "InputResult",
            "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput",
