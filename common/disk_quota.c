@@ -52,7 +52,7 @@ bool disk_quota_is_counted(int fd)
 
 bool disk_quota_holds(int fd, struct disk_quota *ret)
 {
-	struct disk_quota quota;
+	struct disk_quota quota = {0};
 
 	if (disk_quota_get(fd, geteuid(), &quota) < 0 || quota.limit_bytes == 0 ||
 		!disk_quota_is_enforced(fd))

@@ -52,7 +52,7 @@ def note(value):
 
 
 def be_ready():
-    send(frame(READY))
+    send(frame(READY, 0, files_ready() if name == "files" else b""))
 
 
 def wait():

@@ -48,9 +48,9 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,
-                has_gate=0, rows=0, cols=0, tells_cgroup=0):
-    return struct.pack("=IIBBQIIBBIIB", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
-                       rows, cols, tells_cgroup)
+                has_gate=0, rows=0, cols=0, disk=0, tells_cgroup=0):
+    return struct.pack("=IIBBQIIBBIIBB", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
+                       rows, cols, disk, tells_cgroup)
 
 
 def command_held(cgroup=1):
@@ -58,7 +58,11 @@ def command_held(cgroup=1):
 
 
 def command_ended(end=END_EXIT, status=0, error=0, number=0, flag=0):
-    return struct.pack("=BIIQQQBBQQQQQIB", end, status, error, *[number] * 3, flag, flag, *[number] * 5, number % 2**32, flag)
+    return struct.pack("=BIIQQQBBQQQQQIBB", end, status, error, *[number] * 3, flag, flag, *[number] * 5, number % 2**32, flag, flag)
+
+
+def files_ready(disk_limit=0):
+    return struct.pack("=Q", disk_limit)
 
 
 def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
@@ -121,7 +125,7 @@ def files_step(index=0, state=FILES_BEGUN):
 
 def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind="", version=""):
     return (struct.pack("=I", error) + text(message) + text(path) + struct.pack("=BBB", *flags) +
-            struct.pack("=QQQQQQ", *[number] * 6) + text(kind) + text(version) + struct.pack("=Q", number))
+            struct.pack("=QQQQQQ", *[number] * 6) + text(kind) + text(version) + struct.pack("=QQQ", *[number] * 3))
 
 
 def end_of(payload):

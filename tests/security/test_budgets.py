@@ -391,7 +391,9 @@ def test_everything_at_once(area, tenants, mode):
 def test_one_tenant_fills_the_disk(area, tenants):
     """Both tenants have their workspaces on that disk. Calls that need no room go on; the others are told the reason."""
     with area.disk("64m") as place:
-        daemon = Daemon(area, config=config_for(tenants, "user"), state=place / "state")
+        # Until the disk is full: the guard of state_free_min has tests of its own.
+        config = config_for(tenants, "user").replace("[cloister]\n", "[cloister]\nstate_free_min = 0\n")
+        daemon = Daemon(area, config=config, state=place / "state")
         try:
             attacker, served = Tenant(daemon, tenants[0]), Tenant(daemon, tenants[1])
             neighbour, filling = served.open(), attacker.open()

@@ -99,6 +99,7 @@ FIRST_WORDS = {
     "another type": "send(frame(COMMAND_ENDED, 0, command_ended())); wait()",
     "a request's type": "send(frame(COMMAND_RUN, 0, command_run(0))); wait()",
     "ready with a payload": "send(frame(READY, 0, b'x')); wait()",
+    "ready with half of a limit": "send(frame(READY, 0, files_ready()[:4])); wait()",
     "another version": "send(frame(READY, version=2)); wait()",
     "a length beyond every frame": "send(frame(READY, length=PAYLOAD_MAX + 1)); wait()",
     "the largest length": "send(frame(READY, length=2**32 - 1)); wait()",
