@@ -100,6 +100,12 @@ NOT_HERE(iopl)
 NOT_HERE(modify_ldt)
 #endif
 
+/* quotas, by the commands of linux/quota.h and linux/dqblk_xfs.h for users */
+CALL(quota_set, 443, 0, 0x80000800, 1000, 0, 0, 0)      /* Q_SETQUOTA */
+CALL(quota_off, 443, 0, 0x80000300, 0, 0, 0, 0)         /* Q_QUOTAOFF */
+CALL(quota_set_limits, 443, 0, 0x00580400, 1000, 0, 0, 0) /* Q_XSETQLIM */
+CALL(quota_next, 443, 0, 0x80000900, 0, 0, 0, 0)        /* Q_GETNEXTQUOTA */
+
 /* set-user-ID and set-group-ID bits; the file "set-id" exists */
 CALL(set_user_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISUID | 0755, 0, 0, 0)
 CALL(set_group_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISGID | 0755, 0, 0, 0)
@@ -198,6 +204,10 @@ const struct probe probes_of_calls[] = {
 	{"unknown-call", call_unknown_call},
 	{"iopl", call_iopl},
 	{"modify-ldt", call_modify_ldt},
+	{"quota-set", call_quota_set},
+	{"quota-off", call_quota_off},
+	{"quota-set-limits", call_quota_set_limits},
+	{"quota-next", call_quota_next},
 	{"set-user-id-chmod", call_set_user_id},
 	{"set-group-id-chmod", call_set_group_id},
 	{"set-user-id-chmod-flags", call_set_id_flags},

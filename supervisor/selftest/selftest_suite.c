@@ -291,6 +291,11 @@ const struct selftest_probe selftest_suite[] = {
 	{"exhaustion", "file-size-limit", PROBE_PROGRAM, NULL, "finite"},
 	{"exhaustion", "locked-memory-limit", PROBE_PROGRAM, NULL, "finite"},
 
+	{"disk-quota", "quota-set", PROBE_PROGRAM, NULL, "EPERM"},
+	{"disk-quota", "quota-off", PROBE_PROGRAM, NULL, "EPERM"},
+	{"disk-quota", "quota-set-limits", PROBE_PROGRAM, NULL, "EPERM"},
+	{"disk-quota", "quota-next", PROBE_PROGRAM, NULL, "EPERM"},
+
 	{"shared-budgets", "inotify-instances", PROBE_PROGRAM, NULL, "16"},
 	{"shared-budgets", "inotify-instances-write", PROBE_PROGRAM, NULL, "EACCES|EROFS"},
 	{"shared-budgets", "inotify-watches", PROBE_PROGRAM, NULL, "8192"},

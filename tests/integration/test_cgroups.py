@@ -28,7 +28,7 @@ def check_without(daemon, reason):
     assert isolation["cgroup"] is False
     assert reason in isolation["cgroup_missing"]
     assert isolation["limits"] == {
-        "memory": "none", "processes": "rlimit", "cpu": "none", "io": "none"}
+        "memory": "none", "processes": "rlimit", "cpu": "none", "io": "none", "disk": "none"}
     observation = client.observe("run_command", {"command": "cat /proc/self/cgroup"})
     assert observation["success"]
     # Even so, a command sees no path of the host's cgroups.
