@@ -46,10 +46,12 @@ def test_a_group_that_is_not_delegated(own_daemon):
 
 def test_a_group_with_other_processes(delegation, start_daemon):
     with subprocess.Popen([*delegation.launcher(), "sleep", "600"]) as other:
-        assert procfs.eventually(lambda: processes(delegation.path) == [other.pid])
-        check_without(start_daemon(launcher=delegation.launcher()), "contains other processes")
-        assert delegation.groups() == []
-        other.kill()
+        try:
+            assert procfs.eventually(lambda: processes(delegation.path) == [other.pid])
+            check_without(start_daemon(launcher=delegation.launcher()), "contains other processes")
+            assert delegation.groups() == []
+        finally:
+            other.kill()
 
 
 @needs_root
