@@ -68,6 +68,10 @@ def use_everything(daemon, path):
     client.call("tools.list", {"format": "mcp"})
     client.call("workspace.open", {"workspace": "managed-one"})
     client.use("write_file", path="inside-file", content="x")
+    client.call("workspace.checkpoint", {"label": "before"})
+    client.use("write_file", path="inside-file", content="y")
+    client.call("workspace.checkpoints")
+    client.call("workspace.rollback", {"to": 1})
     client.call("workspace.close", {"workspace": "managed-one"})
     assert procfs.eventually(lambda: len(daemon.cells()) == 1)
     client.call("workspace.list")
@@ -114,13 +118,16 @@ def is_known(name, rest, area, daemon):
     """The state, the configuration and a tenant's root below their own directories, sockets that are removed, and handles of directories
     that a client names, which others have looked up."""
     config, state = re.escape(str(daemon.path)), re.escape(str(daemon.state))
+    # A tenant's workspaces, and the layers of one: not what is in a workspace or in a layer.
+    place = rf'\d+<{state}/workspaces/[^/>]*(/\.layers-[^/>]*(/[^/>]*)?)?>'
     known = [
         ("openat", rf'AT_FDCWD(<[^>]*>)?, "(/|{re.escape(str(area.path))})", O_RDONLY\|[A-Z_|]*O_PATH[A-Z_|]*\b'),
         ("openat", rf'\d+<{config}>, "cloister\.conf(\.d)?", '),
         ("openat", rf'\d+<{config}/cloister\.conf\.d>, '),
         ("openat", r'\d+</etc>, "(passwd|group)", O_RDONLY'),
         ("openat|mkdirat|unlinkat|newfstatat", rf'\d+<{state}/workspaces>, "[^"/]*"'),
-        ("openat|mkdirat|unlinkat|newfstatat|statx", rf'\d+<{state}/workspaces/[^/>]*>, "[^"/]*"'),
+        ("openat|mkdirat|unlinkat|newfstatat|statx", rf'{place}, "[^"/]*"'),
+        ("renameat2?", rf'{place}, "[^"/]*", {place}, "[^"/]*"'),
         ("newfstatat", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
         ("statx", r'\d+<[^>]*>, "", .*AT_EMPTY_PATH'),
         ("readlink", r'"/proc/self/fd/\d+"'),
