@@ -16,7 +16,6 @@ import subprocess
 import termios
 import time
 
-import delegation
 import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
@@ -610,27 +609,6 @@ def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
     os.kill(spawner, signal.SIGCONT)
     assert "result" in other.wait(late)
     assert frozen.process.poll() is None
-
-
-@pytest.mark.skipif(not AM_ROOT or not delegation.cpu_controller(), reason="needs root and the cgroup controller cpu")
-def test_a_spawner_that_gets_no_cpu_is_waited_for(own_daemon):
-    """A host that is too busy costs the openings of that time, and no running call."""
-    client, other = own_daemon.connect(), own_daemon.connect()
-    own_daemon.new_workspace(client)
-    path = own_daemon.area.new_directory()
-    if own_daemon.system:
-        own_daemon.account.give_away(path)
-    with acting_as(os.getuid()), delegation.starved(own_daemon.spawner()):
-        opening = other.request("workspace.open", {"root": str(path)})
-        said = f"cloister-spawner has not answered for {SPAWNER_SILENT} seconds because it gets too little CPU time"
-        assert procfs.eventually(lambda: said in own_daemon.log() or own_daemon.process.poll() is not None, SPAWNER_SILENT + 60)
-        assert own_daemon.process.poll() is None, own_daemon.log()
-        assert client.run("echo well")["stdout"] == "well\n"
-        time.sleep(2)  # two more looks
-    answer = other.wait(opening)
-    assert "result" in answer or answer["error"]["data"]["code"] in ("BUSY", "TIMEOUT", "EXECUTION_ERROR"), answer
-    other.call("workspace.open", {"root": str(path)})
-    assert own_daemon.process.poll() is None
 
 
 def test_a_cell_that_comes_too_late_is_discarded(own_daemon):

@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import subprocess
 
 import procfs
 
@@ -90,49 +89,3 @@ class Delegation:
             return not self.path.exists()
 
         assert procfs.eventually(gone), "the delegated group cannot be removed"
-
-
-def cpu_controller():
-    """Returns where groups with a CPU quota can be made, and how one is written there: v1 or v2. None: nowhere."""
-    for line in procfs.mounts():
-        left, right = line.split(" - ", 1)
-        place, kind, options = pathlib.Path(left.split()[4]), right.split()[0], right.split()[2].split(",")
-        if kind == "cgroup" and "cpu" in options:
-            return place, {"cpu.cfs_period_us": "{period}", "cpu.cfs_quota_us": "{quota}"}
-        if kind == "cgroup2" and "cpu" in (place / "cgroup.subtree_control").read_text().split():
-            return place, {"cpu.max": "{quota} {period}"}
-    return None
-
-
-@contextlib.contextmanager
-def starved(pid):
-    """The process would run, and gets no CPU: its group has a thousandth of one, and others there have nearly all of it."""
-    place, files = cpu_controller()
-    group, greedy = place / f"cloister-test-{pid}", []
-    group.mkdir()
-    try:
-        for file, form in files.items():
-            (group / file).write_text(form.format(period=1000000, quota=1000))
-        before = group_in(place, pid)
-        (group / "cgroup.procs").write_text(str(pid))
-        for _ in range(4):
-            greedy.append(subprocess.Popen(["nice", "-n", "-20", "sh", "-c", "while :; do :; done"]))
-            (group / "cgroup.procs").write_text(str(greedy[-1].pid))
-        yield
-    finally:
-        for process in greedy:
-            process.kill()
-            process.wait()
-        with contextlib.suppress(OSError):  # it may have ended
-            (before / "cgroup.procs").write_text(str(pid))
-        assert procfs.eventually(lambda: not processes(group))
-        group.rmdir()
-
-
-def group_in(place, pid):
-    """Returns the directory of the process's group in the hierarchy that is mounted at the place."""
-    for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if "cpu" in controllers.split(",") or (not controllers and not (place / "cpu.cfs_quota_us").exists()):
-            return place / path[1:]
-    return place
