@@ -289,7 +289,14 @@ class Daemon:
         self.clients = []
         ready = procfs.eventually(
             lambda: "listening" in self.log() or self.process.poll() is not None, 60)
+        if self.process.poll() is not None:
+            self.remove_roots_own()
         assert ready and self.process.poll() is None, self.log()
+
+    def remove_roots_own(self):
+        if self.roots_own:
+            with acting_as(os.getuid()):
+                shutil.rmtree(self.roots_own, ignore_errors=True)
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -434,8 +441,6 @@ class Daemon:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-            if self.roots_own:
-                with acting_as(os.getuid()):
-                    shutil.rmtree(self.roots_own, ignore_errors=True)
+            self.remove_roots_own()
         self.check_log()
         return returncode
