@@ -19,8 +19,12 @@ import cloister  # noqa: E402  (it is only now on the path)
 LOST = {"OUTCOME_UNKNOWN", "WORKER_LOST"}  # the call may have had effects
 LATER = {"BUSY", "SHUTTING_DOWN"}  # nothing was begun
 GIT = "git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 -c init.defaultBranch=main"
-# What a git that was killed leaves.
-UNLOCK = "find .git -name '*.lock' -delete; find .git/objects -name 'tmp_obj_*' -delete; "
+# What a git that was killed leaves. It writes the reflogs before it renames the ref: the last line may be of a commit that
+# no ref ever had.
+UNLOCK = ("find .git -name '*.lock' -delete; find .git/objects -name 'tmp_obj_*' -delete; "
+          "for log in .git/logs/HEAD .git/logs/refs/heads/main; do "
+          "[ ! -s $log ] || tail -n 1 $log | grep -q \"^[0-9a-f]* $(git rev-parse -q --verify HEAD) \" || sed -i '$d' $log; "
+          "done; ")
 
 
 class Agent:

@@ -87,7 +87,8 @@ class Run:
         files = {str(path.relative_to(self.root)): hashlib.sha256(path.read_bytes()).hexdigest()
                  for path in self.root.rglob("*") if path.is_file() and ".git" not in path.relative_to(self.root).parts}
         return {"files": files, "refs": self.git("show-ref", "--head"), "index": self.git("ls-files", "--stage"),
-                "reflog": (self.root / ".git" / "logs" / "HEAD").read_text(), "status": self.git("status", "--porcelain"),
+                "reflogs": [(self.root / ".git" / "logs" / name).read_text() for name in ("HEAD", "refs/heads/main")],
+                "status": self.git("status", "--porcelain"),
                 "objects": sorted(self.git("rev-list", "--objects", "--all").splitlines())}
 
     def commands(self):
