@@ -45,6 +45,26 @@ def test_standard_input(writer):
         assert writer.run("cat", {"stdin": text})["stdout"] == text
 
 
+def test_a_session_above(writer):
+    """Its input, its output, and the text that a read waits for."""
+    session = writer.call("session.start", {"command": "cat", "stdin": True, "output_bytes": 1 << 23})["session"]
+    seen = 0
+    for text in chunks():
+        left, got = text, ""
+        while left:
+            taken = writer.call("session.write", {"session": session, "data": left})["taken"]
+            assert taken % 4 == 0  # whole characters
+            left = left[taken // 4:]
+        while len(got) < len(text):
+            answer = writer.call("session.read", {"session": session, "after": seen, "wait_ms": 60000,
+                                                  "until": [{"contains": text[-1]}]})
+            assert answer["lost_bytes"] == 0 and answer["state"] == "running"
+            got += "".join(chunk["data"] for chunk in answer["chunks"])
+            seen = answer["next"]
+        assert got == text
+    writer.call("session.end", {"session": session})
+
+
 def test_commands_and_environment_above(writer):
     for i in range(0, len(ABOVE), 7000):  # 28,000 bytes: the environment of a call has at most 32 KiB
         text = "".join(map(chr, ABOVE[i:i + 7000]))
