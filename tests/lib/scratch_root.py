@@ -94,13 +94,14 @@ def base(packages):
 
 
 class ScratchRoot:
-    """A running system over a base directory, which it does not change. @path shows its root from outside."""
+    """A running system over a base directory, which it does not change. @path shows its root from outside. With @network it
+    has the host's."""
 
-    def __init__(self, lower, place):
+    def __init__(self, lower, place, network=False):
         place.mkdir()
         self.init = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--propagation",
-             "private", "sh", "-c", INIT, "init", str(lower), str(place)],
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", *([] if network else ["--net"]),
+             "--propagation", "private", "sh", "-c", INIT, "init", str(lower), str(place)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         assert self.init.stdout.readline() == b"ready\n", "the scratch root did not start"
         (self.pid,) = procfs.children(self.init.pid)
