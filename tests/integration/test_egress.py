@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -897,6 +898,22 @@ def test_real_refusals(real, web, host, reason):
         client.call("workspace.open", {"workspace": "one"})
         for ask, via in ((f"curl -sS http://{host}:{web.port}/ | grep -q 'from the host'", "http"),
                          (f"curl -sSp http://{host}:{web.port}/", "connect"),
+def test_real_client_that_wants_a_password(real):
+    """A client of SOCKS5 that goes on with a user and a password only is refused as the standard says, and the model is told why."""
+    ask = "p=${http_proxy#http://}; exec 3<>/dev/tcp/${p%:*}/${p#*:}; printf '\\5\\1\\2' >&3; cat <&3 | od -An -tx1; exit 3"
+    with real.connect() as client, real.control() as control:
+        client.call("workspace.open", {"workspace": "one"})
+        observation = observe(client, "exec bash -c " + shlex.quote(ask))
+        assert (observation["output"]["stdout"].split(), observation["output"]["exit_code"]) == (["05", "ff"], 3)
+        refused = {"host": "", "port": 0, "reason": "bad_request", "via": "socks"}
+        assert observation["network"]["denied"] == [{**refused, "count": 1}]
+        assert observation["notes"] == ["A request to the proxy was not connected: of SOCKS5 only CONNECT is served, to a name in "
+                                        "ASCII or an address, and without a user and a password"]
+        (denial,) = control.call("denials")["denials"]
+        assert {**refused, "host": None}.items() <= denial.items()
+    assert network_metrics(real)['denied_total{tenant="net",reason="bad_request"}'] == 1
+
+
                          (f"curl -sS --proxy \"socks5h://${{ALL_PROXY#*://}}\" http://{host}:{web.port}/", "socks")):
             observation = observe(client, ask)
             assert observation["output"]["exit_code"] != 0

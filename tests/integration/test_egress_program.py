@@ -234,6 +234,41 @@ def test_socks_names_are_bytes(shared, name):
     assert running.link.denied()["reason"] == "bad_request"
 
 
+@pytest.mark.parametrize("greeting", [b"\5\1\2", b"\5\1\1", b"\5\2\1\2", b"\5\0", b"\5\xff" + bytes(range(1, 256))])
+def test_socks_with_authentication(shared, greeting):
+    """A client that goes on with a user and a password only, or with GSSAPI, is told so: RFC 1928, 3."""
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(greeting + b"\1\4user\4word")
+        assert egress.read_all(connection) == b"\5\xff"
+    denied = running.link.denied()
+    assert "take the user and the password out of the proxy's address" in denied.pop("rule")
+    assert denied == {"call": 0, "host": "", "port": 0, "reason": "bad_request", "via": "socks"}
+
+
+def test_socks_without_an_end_of_its_greeting(shared):
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(b"\5\2\2")
+        assert egress.read_all(connection) == b"\5\xff"
+    assert (denied := running.link.denied())["reason"] == "limit" and denied["via"] == "socks"
+
+
+@pytest.mark.parametrize(("request_", "code", "why"), [
+    (b"\5\2\0\1\1\1\1\1\0\x50", 7, "only CONNECT"), (b"\5\3\0\3\1a\0\x50", 7, "only CONNECT"),
+    (b"\5\1\0\2\1a\0\x50", 8, "no address of the type"), (b"\5\1\0\0\1a\0\x50", 8, "no address of the type"),
+    (b"\5\1\1\1\1\1\1\1\0\x50", 1, "no request"), (b"\1\4user\4word", 1, "no request"), (b"GET / HTTP/1.1\r\n\r\n", 1, "no request"),
+    (b"\4\1\0\x50\1\1\1\1\0", 1, "no request")])
+def test_socks_requests_that_are_none(shared, request_, code, why):
+    """Each is refused with a reply and told; none is only closed."""
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(b"\5\1\0" + request_)
+        assert egress.read_all(connection) == b"\5\0" + bytes([5, code, 0, 1]) + bytes(6)
+    denied = running.link.denied()
+    assert (denied["reason"], denied["via"]) == ("bad_request", "socks") and why in denied["rule"]
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00:ec2::254"])
 def test_socks_addresses(shared, address):
     running, port = shared

@@ -314,7 +314,7 @@ static void test_socks_request(void **state)
 	check_socks(BYTES("\5\1\0\3\1a\0\0"), NULL, 0);
 	assert_int_equal(socks_request_parse(BYTES("\5\2\0\3\1a\0\120"), &request), 1);
 	assert_false(request.is_connect);
-	assert_int_equal(socks_request_parse(BYTES("\5\1\0\2\1a\0\120"), &request), -EBADMSG);
+	assert_int_equal(socks_request_parse(BYTES("\5\1\0\2\1a\0\120"), &request), -EAFNOSUPPORT);
 	assert_int_equal(socks_request_parse(BYTES("\5\1\1\1\1\1\1\1\1\1"), &request), -EBADMSG);
 	assert_int_equal(socks_request_parse(BYTES("\4\1\0\1\1\1\1\1\1\1"), &request), -EBADMSG);
 }
