@@ -234,12 +234,18 @@ void conn_read_socks(struct conn *conn)
 		take_socks_request(conn, &request);
 }
 
-/* The name in the hello that has come; a hello whose headers make it longer than any is refused. */
-static int hello_name(const struct conn *conn, struct host *ret)
+/*
+ * The name in the hello that has come. It is looked for when it can be there, and not at each byte.
+ * A hello whose headers make it longer than any is refused.
+ */
+static int hello_name(struct conn *conn, struct host *ret)
 {
-	int r = client_hello_name(received(conn), ret);
+	int r;
 
-	return r == 0 && received(conn).len >= HELLO_BYTES ? -E2BIG : r;
+	if (received(conn).len < conn->needed)
+		return 0;
+	r = client_hello_name(received(conn), &conn->needed, ret);
+	return r == 0 && conn->needed > HELLO_BYTES ? -E2BIG : r;
 }
 
 void conn_read_hello(struct conn *conn)

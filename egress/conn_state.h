@@ -77,7 +77,8 @@ struct conn {
 	bool is_inside; /* a tunnel to host, which is the name of a secret: a head comes in it */
 	uint16_t port;
 	struct host host;
-	size_t seen; /* bytes of the head that were looked at */
+	size_t seen;   /* bytes of the head, or of the upstream's answer, that were looked at */
+	size_t needed; /* bytes that a ClientHello must have before it is looked at again */
 	int fds[2]; /* index: the direction that is read from it; remote is -1 until connected to */
 	struct event client, remote, timer;
 	uint64_t active_ms;
