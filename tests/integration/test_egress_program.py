@@ -1252,6 +1252,24 @@ def test_what_an_ended_call_has_left_is_not_another_calls(running):
 def test_more_calls_than_a_tenant_has_by_default(running):
     port = running.open()
     for number in range(1, 2000):
+def test_clients_that_had_to_wait_are_served(start, host):
+    """A door at which nobody is accepted for want of room is opened again when there is room, and so is one of another
+    workspace that waited for the tenant's."""
+    running = start("egress_connections = 2\n").ready()
+    ports, there = (running.open(), running.open(cell=2)), host()
+    before, room = descriptors(running), 33  # half of LIMIT_EGRESS_EXTRA and the two
+    silent = [egress.client(port) for port in ports for _ in range(room)]
+    assert procfs.eventually(lambda: descriptors(running) >= before + 2 * room)
+    waiting = [egress.client(port) for port in ports for _ in range(3)]
+    for connection in waiting:
+        connection.sendall(f"CONNECT no.test:{there.port} HTTP/1.1\r\n\r\n".encode())
+    for connection in silent:
+        connection.close()
+    for connection in waiting:
+        assert egress.read_all(connection).startswith(b"HTTP/1.1 403 ")
+        connection.close()
+
+
         running.call(number, address=number)
     egress.connect(port, "no.test:1", "127.64.7.207")[0].close()
     assert running.link.denied()["call"] == 1999
