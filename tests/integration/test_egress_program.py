@@ -679,37 +679,17 @@ def descriptors(running):
     return len(os.listdir(f"/proc/{running.process.pid}/fd"))
 
 
+@pytest.mark.parametrize("workspaces", [1, 2])
 @pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
-def test_bytes(start, host, key, way):
+def test_bytes(start, host, key, way, workspaces):
+    """A tenant's only workspace may have all of them. Where the tenant has two open, one may have half of what the tenant may,
+    and the other gets its own half."""
     def give(connection):
         connection.sendall(bytes(200000))
         egress.read_all(connection)
 
     running = start(f"{key} = 100000\n").ready()
-    port, there = running.open(), host(give if way == "in" else egress.read_all)
-    connection, _ = egress.connect(port, f"open.test:{there.port}")
-    with contextlib.suppress(ConnectionError):
-        if way == "out":
-            connection.sendall(bytes(200000))
-        egress.read_all(connection)
-    connection.close()
-    closed = running.link.expect(egress.CLOSED)
-    assert (closed[way], closed["reason"]) == (100000, "limit")
-    connection, head = egress.connect(port, f"open.test:{there.port}")
-    connection.close()
-    assert head.startswith(b"HTTP/1.1 503 ")
-    assert running.link.denied()["rule"] == key
-
-
-@pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
-def test_a_workspaces_half_of_the_bytes(start, host, key, way):
-    """Where a tenant has two workspaces open, one may have half of what the tenant may, and the other gets its own half."""
-    def give(connection):
-        connection.sendall(bytes(200000))
-        egress.read_all(connection)
-
-    running = start(f"{key} = 100000\n").ready()
-    ports, there = [running.open(), running.open(cell=2)], host(give if way == "in" else egress.read_all)
+    ports, there = [running.open(cell=number + 1) for number in range(workspaces)], host(give if way == "in" else egress.read_all)
     for port in ports:
         connection, head = egress.connect(port, f"open.test:{there.port}")
         assert head.startswith(b"HTTP/1.1 200 ")
@@ -719,7 +699,7 @@ def test_a_workspaces_half_of_the_bytes(start, host, key, way):
             egress.read_all(connection)
         connection.close()
         closed = running.link.expect(egress.CLOSED)
-        assert (closed[way], closed["reason"]) == (50000, "limit")
+        assert (closed[way], closed["reason"]) == (100000 // workspaces, "limit")
         connection, head = egress.connect(port, f"open.test:{there.port}")
         connection.close()
         assert head.startswith(b"HTTP/1.1 503 ")
@@ -1252,24 +1232,6 @@ def test_what_an_ended_call_has_left_is_not_another_calls(running):
 def test_more_calls_than_a_tenant_has_by_default(running):
     port = running.open()
     for number in range(1, 2000):
-def test_clients_that_had_to_wait_are_served(start, host):
-    """A door at which nobody is accepted for want of room is opened again when there is room, and so is one of another
-    workspace that waited for the tenant's."""
-    running = start("egress_connections = 2\n").ready()
-    ports, there = (running.open(), running.open(cell=2)), host()
-    before, room = descriptors(running), 33  # half of LIMIT_EGRESS_EXTRA and the two
-    silent = [egress.client(port) for port in ports for _ in range(room)]
-    assert procfs.eventually(lambda: descriptors(running) >= before + 2 * room)
-    waiting = [egress.client(port) for port in ports for _ in range(3)]
-    for connection in waiting:
-        connection.sendall(f"CONNECT no.test:{there.port} HTTP/1.1\r\n\r\n".encode())
-    for connection in silent:
-        connection.close()
-    for connection in waiting:
-        assert egress.read_all(connection).startswith(b"HTTP/1.1 403 ")
-        connection.close()
-
-
         running.call(number, address=number)
     egress.connect(port, "no.test:1", "127.64.7.207")[0].close()
     assert running.link.denied()["call"] == 1999
@@ -1288,6 +1250,24 @@ def test_silent_clients_of_a_workspace_keep_out_no_other(start, host):
     running.link.expect(egress.CLOSED)  # and not EGRESS_DENIED: none of the silent ones had to end first
     for each in held:
         each.close()
+
+
+def test_clients_that_had_to_wait_are_served(start, host):
+    """A door at which nobody is accepted for want of room is opened again when there is room, and so is one of another
+    workspace that waited for the tenant's."""
+    running = start("egress_connections = 2\n").ready()
+    ports, there = (running.open(), running.open(cell=2)), host()
+    before, room = descriptors(running), 33  # half of LIMIT_EGRESS_EXTRA and the two
+    silent = [egress.client(port) for port in ports for _ in range(room)]
+    assert procfs.eventually(lambda: descriptors(running) >= before + 2 * room)
+    waiting = [egress.client(port) for port in ports for _ in range(3)]
+    for connection in waiting:
+        connection.sendall(f"CONNECT no.test:{there.port} HTTP/1.1\r\n\r\n".encode())
+    for connection in silent:
+        connection.close()
+    for connection in waiting:
+        assert egress.read_all(connection).startswith(b"HTTP/1.1 403 ")
+        connection.close()
 
 
 def test_attempts_beyond_a_workspaces_share_count_against_it_alone(start):
