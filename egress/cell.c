@@ -99,8 +99,18 @@ static bool has_room(const struct cell *cell)
 
 static void pause_accepting(struct door *door)
 {
-	door->is_paused = true;
 	event_del(&door->accept);
+	if (door->is_paused)
+		return;
+	door->is_paused = true;
+	TAILQ_INSERT_TAIL(&door->cell->egress->paused, door, paused);
+}
+
+static void pause_no_more(struct door *door)
+{
+	if (door->is_paused)
+		TAILQ_REMOVE(&door->cell->egress->paused, door, paused);
+	door->is_paused = false;
 }
 
 /* The kernel is short of descriptors, memory or watches, for now. */
@@ -114,34 +124,51 @@ static void try_later(struct door *door)
 
 static void accept_again(struct door *door)
 {
-	door->is_paused = false;
+	pause_no_more(door);
 	if (event_add(&door->accept, NULL) < 0)
 		try_later(door);
 }
 
 void cell_pause_dns(struct cell *cell)
 {
+	cell->egress->n_dns_paused += !cell->is_dns_paused;
 	cell->is_dns_paused = true;
 	event_del(&cell->questions);
 }
 
-static void resume(struct cell *cell)
+static void dns_pause_no_more(struct cell *cell)
 {
-	for (unsigned i = 0; i < CELL_DOORS && has_room(cell); i++)
-		if (cell->doors[i].is_paused)
-			accept_again(&cell->doors[i]);
-	if (cell->is_dns_paused && !egress_is_behind(cell->egress)) {
-		cell->is_dns_paused = false;
+	cell->egress->n_dns_paused -= cell->is_dns_paused;
+	cell->is_dns_paused = false;
+}
+
+static void resume_dns(struct egress *egress)
+{
+	struct cell *cell;
+
+	LIST_FOREACH (cell, &egress->cells, entry) {
+		if (!cell->is_dns_paused)
+			continue;
+		dns_pause_no_more(cell);
 		event_add(&cell->questions, NULL);
 	}
 }
 
 void cells_resume(struct egress *egress)
 {
-	struct cell *cell;
+	struct door_queue paused = TAILQ_HEAD_INITIALIZER(paused);
+	struct door *door;
 
-	LIST_FOREACH (cell, &egress->cells, entry)
-		resume(cell);
+	/* Apart, because one that is paused again comes behind them. */
+	TAILQ_CONCAT(&paused, &egress->paused, paused);
+	while ((door = TAILQ_FIRST(&paused))) {
+		TAILQ_REMOVE(&paused, door, paused);
+		TAILQ_INSERT_TAIL(&egress->paused, door, paused);
+		if (has_room(door->cell))
+			accept_again(door);
+	}
+	if (egress->n_dns_paused > 0 && !egress_is_behind(egress))
+		resume_dns(egress);
 }
 
 static void on_accept(evutil_socket_t fd, short what, void *context)
@@ -422,12 +449,12 @@ void cell_close(struct cell *cell)
 	/* Before what is said of its connections: whoever hears that may use the ports again. */
 	for (unsigned i = 0; i < CELL_DOORS && cell->doors[i].fd >= 0; i++) {
 		event_del(&cell->doors[i].accept);
-		cell->doors[i].is_paused = false;
+		pause_no_more(&cell->doors[i]);
 		close_fd(&cell->doors[i].fd);
 	}
 	if (cell->dns >= 0)
 		event_del(&cell->questions);
-	cell->is_dns_paused = false;
+	dns_pause_no_more(cell);
 	end_conns(cell, 0);
 	LIST_REMOVE(cell, entry);
 	egress->n_cells--;

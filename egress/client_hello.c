@@ -110,58 +110,87 @@ static int read_hello(struct input hello, struct host *ret)
 	return read_extensions(extensions, ret);
 }
 
+/* The length of the message whose first @len bytes are in @message; of its header, as long as that
+ * is not known. */
+static size_t message_length(const uint8_t *message, size_t len)
+{
+	if (len < HANDSHAKE_HEADER)
+		return HANDSHAKE_HEADER;
+	return HANDSHAKE_HEADER + ((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
+}
+
+/* Returns 1 if the message of @len bytes is whole, 0 if not, or -errno. */
+static int check_message(const uint8_t *message, size_t len)
+{
+	size_t need = message_length(message, len);
+
+	if (len < HANDSHAKE_HEADER)
+		return 0;
+	if (message[0] != HANDSHAKE_CLIENT_HELLO)
+		return -EBADMSG;
+	if (need > LIMIT_EGRESS_HELLO_BYTES)
+		return -E2BIG;
+	/* The rest of a record is nobody's. */
+	return len < need ? 0 : len == need ? 1 : -EBADMSG;
+}
+
+/* Reads the header of a record whose first bytes are there. Returns 1, 0, or -errno. */
+static int read_record_header(struct input *input, size_t *ret_length)
+{
+	size_t type, version, length;
+
+	if (input->left > 0 && input->data[0] != RECORD_HANDSHAKE)
+		return -EBADMSG;
+	if (input->left < RECORD_HEADER)
+		return 0;
+	type = number(input, 1);
+	version = number(input, 2);
+	length = number(input, 2);
+	if (type != RECORD_HANDSHAKE || version >> 8 != 3 || length == 0 || length > RECORD_MAX)
+		return -EBADMSG;
+	*ret_length = length;
+	return 1;
+}
+
 /*
  * Puts together the handshake message from the records that carry it. Returns 1 when the whole
  * message is in @message, which has *@len bytes of it; 0 or -errno as client_hello_name().
  */
-static int join_records(struct input input, uint8_t *message, size_t *len)
+static int join_records(struct text bytes, uint8_t *message, size_t *len, size_t *ret_needed)
 {
-	for (;;) {
-		size_t type, version, length;
-		struct input body;
+	struct input input = {(const uint8_t *)bytes.data, bytes.len, false}, body;
+	int r;
 
-		if (*len >= HANDSHAKE_HEADER) {
-			size_t need =
-				HANDSHAKE_HEADER +
-				((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
+	while ((r = check_message(message, *len)) == 0) {
+		size_t missing = message_length(message, *len) - *len, length;
+		size_t read = bytes.len - input.left;
 
-			if (message[0] != HANDSHAKE_CLIENT_HELLO)
-				return -EBADMSG;
-			if (need > LIMIT_EGRESS_HELLO_BYTES)
-				return -E2BIG;
-			if (*len >= need) {
-				bool exact = *len == need;
-
-				*len = need;
-				return exact ? 1 : -EBADMSG;
-			}
-		}
-		if (input.left > 0 && input.data[0] != RECORD_HANDSHAKE)
-			return -EBADMSG;
-		if (input.left < RECORD_HEADER)
+		r = read_record_header(&input, &length);
+		if (r < 0)
+			return r;
+		if (r == 0) {
+			*ret_needed = read + RECORD_HEADER + missing;
 			return 0;
-		type = number(&input, 1);
-		version = number(&input, 2);
-		length = number(&input, 2);
-		if (type != RECORD_HANDSHAKE || version >> 8 != 3 || length == 0 ||
-			length > RECORD_MAX)
-			return -EBADMSG;
+		}
 		if (*len + length > LIMIT_EGRESS_HELLO_BYTES)
 			return -E2BIG;
 		body = take(&input, length);
-		if (!body.data)
+		if (!body.data) {
+			*ret_needed = read + RECORD_HEADER + length +
+				      (missing > length ? RECORD_HEADER + missing - length : 0);
 			return 0;
+		}
 		memcpy(message + *len, body.data, length);
 		*len += length;
 	}
+	return r;
 }
 
-int client_hello_name(struct text bytes, struct host *ret)
+int client_hello_name(struct text bytes, size_t *ret_needed, struct host *ret)
 {
-	struct input input = {(const uint8_t *)bytes.data, bytes.len, false};
 	uint8_t message[LIMIT_EGRESS_HELLO_BYTES];
 	size_t len = 0;
-	int r = join_records(input, message, &len);
+	int r = join_records(bytes, message, &len, ret_needed);
 
 	if (r <= 0)
 		return r;

@@ -155,17 +155,24 @@ void conn_read_head(struct conn *conn)
 		look_at_head(conn);
 }
 
+static void refuse_socks(
+	struct conn *conn, enum socks_reply reply, const char *why, struct text named)
+{
+	conn->socks_reply = (uint8_t)reply;
+	conn->limit = why;
+	conn_refuse(conn, EGRESS_BAD_REQUEST, why, named);
+}
+
 static void take_socks_request(struct conn *conn, const struct socks_request *request)
 {
-	struct text named = request->named;
-
 	conn->port = request->port;
 	if (!request->is_connect || !request->has_host) {
-		conn->limit = request->is_connect
-				      ? "the request names no host: a name in ASCII or an address, "
-					"and a port"
-				      : "of SOCKS5 only CONNECT is served";
-		conn_refuse(conn, EGRESS_BAD_REQUEST, conn->limit, named);
+		refuse_socks(conn, request->is_connect ? SOCKS_FAILED : SOCKS_NO_SUCH_COMMAND,
+			request->is_connect
+				? "the request names no host: a name in ASCII or an address, "
+				  "and a port"
+				: "of SOCKS5 only CONNECT is served",
+			request->named);
 		return;
 	}
 	conn->host = request->host;
@@ -180,21 +187,26 @@ static void take_socks_request(struct conn *conn, const struct socks_request *re
 /* The greeting, in CONN_HEAD; returns whether the request comes next. */
 static bool take_greeting(struct conn *conn)
 {
-	static const uint8_t no_authentication[] = {SOCKS_VERSION, 0},
-			     none[] = {SOCKS_VERSION, 0xff};
+	static const uint8_t no_authentication[] = {SOCKS_VERSION, SOCKS_NO_AUTHENTICATION};
 	bool accepts;
 	size_t len;
 	int r = socks_greeting_parse(received(conn), &len, &accepts);
 
 	if (r == 0)
 		return false;
-	if (r < 0 || !accepts || !conn_answer(conn, no_authentication, sizeof(no_authentication))) {
-		if (r > 0 && !accepts)
-			conn_answer(conn, none, sizeof(none));
+	if (r > 0 && !accepts) {
+		refuse_socks(conn, SOCKS_FAILED,
+			"the client wants SOCKS5 with authentication, and here is none: "
+			"take the user and the password out of the proxy's address",
+			(struct text){0});
+		return false;
+	}
+	if (r < 0 || !conn_answer(conn, no_authentication, sizeof(no_authentication))) {
 		conn_end(conn);
 		return false;
 	}
 	byte_queue_consume(&conn->ways[CONN_OUT].pending, len);
+	conn->is_greeted = true;
 	/* The time of the head goes on. */
 	conn->state = CONN_SOCKS;
 	return true;
@@ -213,17 +225,27 @@ void conn_read_socks(struct conn *conn)
 	}
 	r = socks_request_parse(received(conn), &request);
 	if (r < 0)
-		conn_end(conn);
+		refuse_socks(conn, r == -EAFNOSUPPORT ? SOCKS_NO_SUCH_ADDRESS : SOCKS_FAILED,
+			r == -EAFNOSUPPORT
+				? "SOCKS5 has no address of the type that the request has"
+				: "what follows the greeting is no request of SOCKS5",
+			(struct text){0});
 	else if (r > 0)
 		take_socks_request(conn, &request);
 }
 
-/* The name in the hello that has come; a hello whose headers make it longer than any is refused. */
-static int hello_name(const struct conn *conn, struct host *ret)
+/*
+ * The name in the hello that has come. It is looked for when it can be there, and not at each byte.
+ * A hello whose headers make it longer than any is refused.
+ */
+static int hello_name(struct conn *conn, struct host *ret)
 {
-	int r = client_hello_name(received(conn), ret);
+	int r;
 
-	return r == 0 && received(conn).len >= HELLO_BYTES ? -E2BIG : r;
+	if (received(conn).len < conn->needed)
+		return 0;
+	r = client_hello_name(received(conn), &conn->needed, ret);
+	return r == 0 && conn->needed > HELLO_BYTES ? -E2BIG : r;
 }
 
 void conn_read_hello(struct conn *conn)

@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/monotonic.h"
 #include "egress/conn_state.h"
+#include "egress/http_head.h"
 #include "egress/socks.h"
 
 #include <errno.h>
@@ -321,6 +322,7 @@ void conn_be_connected(struct conn *conn)
 	} else if (!conn->by_upstream) {
 		begin(conn);
 	} else {
+		conn->seen = 0;
 		conn_enter(conn, CONN_UPSTREAM, LIMIT_EGRESS_CONNECT_MS);
 		conn_watch_remote(conn, EV_READ);
 	}
@@ -337,8 +339,8 @@ void conn_read_upstream(struct conn *conn)
 {
 	struct byte_queue *pending = &conn->ways[CONN_IN].pending;
 	struct text bytes;
-	const char *end;
 	char *space;
+	size_t end;
 	ssize_t n;
 
 	if (pending->len >= LIMIT_EGRESS_HEAD_BYTES ||
@@ -351,12 +353,13 @@ void conn_read_upstream(struct conn *conn)
 		return;
 	byte_queue_commit(pending, n > 0 ? (size_t)n : 0);
 	bytes = byte_queue_peek(pending);
-	end = bytes.len > 0 ? (const char *)memmem(bytes.data, bytes.len, "\r\n\r\n", 4) : NULL;
-	if (n <= 0 || (end && !is_success(bytes))) {
+	end = http_head_end(bytes, conn->seen);
+	conn->seen = bytes.len;
+	if (n <= 0 || (end > 0 && !is_success(bytes))) {
 		byte_queue_free(pending);
 		conn_refuse(conn, EGRESS_UPSTREAM_FAILED, "egress_upstream", none);
-	} else if (end) {
-		byte_queue_consume(pending, (size_t)(end - bytes.data) + 4);
+	} else if (end > 0) {
+		byte_queue_consume(pending, end);
 		begin(conn);
 	}
 }

@@ -68,14 +68,17 @@ struct conn {
 	uint64_t call;   /* 0: none, or not known yet */
 	uint64_t cgroup; /* attribution_cgroup() */
 	uint8_t state, via, reason;
+	uint8_t socks_reply; /* of a refusal; 0: that of the reason */
 	bool is_waiting, is_admitted, is_connected,
 		is_told;    /* is_told: the client has its answer */
 	bool is_attributed; /* call is known */
+	bool is_greeted; /* a client of SOCKS5 knows the method: a reply to its request is next */
 	bool any_protocol, by_upstream;
 	bool is_inside; /* a tunnel to host, which is the name of a secret: a head comes in it */
 	uint16_t port;
 	struct host host;
-	size_t seen; /* bytes of the head that were looked at */
+	size_t seen;   /* bytes of the head, or of the upstream's answer, that were looked at */
+	size_t needed; /* bytes that a ClientHello must have before it is looked at again */
 	int fds[2]; /* index: the direction that is read from it; remote is -1 until connected to */
 	struct event client, remote, timer;
 	uint64_t active_ms;

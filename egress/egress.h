@@ -42,7 +42,9 @@ struct door {
 	int fd;       /* -1: there is none */
 	struct event accept;
 	bool is_paused;
+	TAILQ_ENTRY(door) paused; /* of those in egress.paused, while is_paused */
 };
+TAILQ_HEAD(door_queue, door);
 #define CELL_DOORS 4
 
 struct cell {
@@ -83,6 +85,9 @@ struct egress {
 	struct event readable, writable;
 	struct conn_queue waiting; /* for cloisterd to take their events */
 	LIST_HEAD(, cell) cells;
+	/* What waits for room. The end of a connection looks at this, and not at all cells. */
+	struct door_queue paused;
+	unsigned n_dns_paused; /* cells whose questions wait */
 	LIST_HEAD(, tenant) tenants;
 	unsigned n_cells, n_tenants; /* n_tenants: of these with a cell */
 	uint64_t n_sockets;          /* of all cells */

@@ -266,6 +266,7 @@ int egress_begin(struct egress *egress, int channel_fd)
 	LIST_INIT(&egress->cells);
 	LIST_INIT(&egress->tenants);
 	TAILQ_INIT(&egress->waiting);
+	TAILQ_INIT(&egress->paused);
 	event_assign(&egress->readable, egress->base, channel_fd, EV_READ | EV_PERSIST, on_readable,
 		egress);
 	/* What cloisterd has said of a call comes before the connections of its command. */

@@ -153,11 +153,15 @@ static bool answer_http(struct conn *conn)
 	return conn_answer(conn, head, (size_t)n) && conn_answer(conn, body, len);
 }
 
+/* Before its greeting is answered, a client waits for a method and not for a reply. RFC 1928, 3. */
 static bool answer_socks(struct conn *conn)
 {
+	static const uint8_t no_method[] = {SOCKS_VERSION, SOCKS_NO_METHOD};
 	uint8_t reply[SOCKS_REPLY_BYTES];
 
-	socks_reply_put(answers[conn->reason].reply, reply);
+	if (!conn->is_greeted)
+		return conn_answer(conn, no_method, sizeof(no_method));
+	socks_reply_put(conn->socks_reply ? conn->socks_reply : answers[conn->reason].reply, reply);
 	return conn_answer(conn, reply, sizeof(reply));
 }
 

@@ -27,12 +27,12 @@ int socks_greeting_parse(struct text bytes, size_t *ret_len, bool *ret_accepts)
 	n = byte_at(bytes, 1);
 	if (bytes.len < 2 + n)
 		return 0;
-	*ret_accepts = n > 0 && memchr(bytes.data + 2, 0, n);
+	*ret_accepts = n > 0 && memchr(bytes.data + 2, SOCKS_NO_AUTHENTICATION, n);
 	*ret_len = 2 + n;
 	return 1;
 }
 
-/* Returns the length of the address, or -EBADMSG. */
+/* Returns the length of the address, or -EAFNOSUPPORT. */
 static int address_length(struct text bytes)
 {
 	switch (byte_at(bytes, 3)) {
@@ -43,7 +43,7 @@ static int address_length(struct text bytes)
 	case ADDRESS_NAME:
 		return 1 + byte_at(bytes, 4);
 	default:
-		return -EBADMSG;
+		return -EAFNOSUPPORT;
 	}
 }
 

@@ -7,6 +7,12 @@
 
 #define SOCKS_VERSION 5
 
+/* Methods of authentication: RFC 1928, 3. */
+enum socks_method {
+	SOCKS_NO_AUTHENTICATION = 0,
+	SOCKS_NO_METHOD = 0xff, /* none that the client offers is served */
+};
+
 /* Replies: RFC 1928, 6. */
 enum socks_reply {
 	SOCKS_OK = 0,
@@ -35,7 +41,10 @@ struct socks_request {
  */
 int socks_greeting_parse(struct text bytes, size_t *ret_len, bool *ret_accepts);
 
-/** Parses the request. Returns 1, 0 if it is incomplete, or -EBADMSG. */
+/**
+ * Parses the request. Returns 1; 0 if it is incomplete; -EAFNOSUPPORT if its type of address is
+ * unknown, so that its length is too; or -EBADMSG.
+ */
 int socks_request_parse(struct text bytes, struct socks_request *ret);
 
 /** Writes the reply to a request; the address in it is 0.0.0.0:0. */

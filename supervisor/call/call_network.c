@@ -196,9 +196,12 @@ static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_UNKNOWN_SECRET] = "stands for no secret of this workspace",
 };
 
-/* The same where the program knew no proxy, if that needs other words. */
-static const char *sentence_without_proxy(const struct network_denial *denial)
+/* The same where the way on which the program asked needs other words, or NULL. */
+static const char *sentence_of_way(const struct network_denial *denial)
 {
+	if (denial->via == EGRESS_VIA_SOCKS && denial->reason == EGRESS_BAD_REQUEST)
+		return "was not connected: of SOCKS5 only CONNECT is served, to a name in ASCII or "
+		       "an address, and without a user and a password";
 	if (denial->via == EGRESS_VIA_DNS && denial->reason == EGRESS_PORT)
 		return "is allowed in this workspace, but not at port 80 or 443, and other ports "
 		       "are reached over the proxy only (HTTP_PROXY, ALL_PROXY)";
@@ -214,7 +217,9 @@ static const char *sentence_without_proxy(const struct network_denial *denial)
 /* A look-up has no port, and what names no host none. */
 static void name_host(const struct network_denial *denial, char name[static NAME_BYTES])
 {
-	if (*denial->host == '\0')
+	if (*denial->host == '\0' && denial->port == 0)
+		snprintf(name, NAME_BYTES, "A request to the proxy");
+	else if (*denial->host == '\0')
 		snprintf(name, NAME_BYTES, "A connection to port %u", (unsigned)denial->port);
 	else if (denial->via == EGRESS_VIA_DNS)
 		snprintf(name, NAME_BYTES, "%s", denial->host);
@@ -239,7 +244,7 @@ void call_network_note(
 		snprintf(others, sizeof(others), " (and %zu more kinds of refusals)",
 			use->n_denials - 1);
 	name_host(first, name);
-	sentence = sentence_without_proxy(first);
+	sentence = sentence_of_way(first);
 	if (!sentence)
 		sentence = sentences[first->reason];
 	if (first->reason == EGRESS_UNKNOWN_SECRET)

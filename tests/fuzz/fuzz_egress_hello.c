@@ -27,18 +27,24 @@ static void check_socks(struct text text)
 	CHECK(socks_request_parse((struct text){text.data, request.len - 1}, &shorter) == 0);
 }
 
-/* It comes in pieces: none of them may be refused if the whole is not, or name another host. */
+/*
+ * It comes in pieces: none of them may be refused if the whole is not, or name another host, or
+ * want more bytes than there need be.
+ */
 static void check_hello(struct text text)
 {
 	struct host host, of_piece;
+	size_t needed, whole = text.len;
 
-	if (client_hello_name(text, &host) != 1)
+	if (client_hello_name(text, &needed, &host) != 1)
 		return;
 	CHECK(host.len > 0 && host.len == strlen(host.text));
-	for (size_t len = 0; len < text.len; len++) {
-		int r = client_hello_name((struct text){text.data, len}, &of_piece);
+	for (size_t len = text.len; len-- > 0;) {
+		int r = client_hello_name((struct text){text.data, len}, &needed, &of_piece);
 
 		CHECK(r == 0 || (r == 1 && host_equal(&of_piece, &host)));
+		whole = r == 1 ? len : whole;
+		CHECK(r == 1 || (needed > len && needed <= whole));
 	}
 }
 

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -813,23 +814,13 @@ def test_mistakes_have_a_file_and_a_line(area, line, message):
 
 # From here on cloister-egress is the real one. Names and hosts are the test's.
 
-REAL = """[cloister]
-{host}
-egress_resolver = {resolver}
-admin_group = {user}
-[tenant net]
-users = {user}
-managed = yes
-roots = {path}
-network = egress
-egress_allow = open.test:* @npm
+RULES = """egress_allow = open.test:* @npm
 egress_deny = closed.open.test
-egress_private = 127.0.0.0/8
-"""
+egress_private = 127.0.0.0/8"""
 
 
-def real_config(area, names):
-    return REAL.format(host="{host}", resolver=names.address, user=area.account.name, path=area.path)
+def real_config(area, names, host=""):
+    return egress.service_config(area, names, RULES, host=host)
 
 
 def serve_http(content):
@@ -866,9 +857,9 @@ def egress_users():
 def real(start_daemon, area, names, mode, request):
     """A cloisterd and what it has started, or what has connected to it."""
     if mode == "user":
-        yield start_daemon(config=real_config(area, names).replace("{host}", ""), system=False)
+        yield start_daemon(config=real_config(area, names), system=False)
         return
-    system = egress.Service(start_daemon, area, real_config(area, names), request.getfixturevalue("egress_users"))
+    system = egress.Service(start_daemon, area, real_config(area, names, "{host}"), request.getfixturevalue("egress_users"))
     yield system.daemon
     system.stop()
 
@@ -907,6 +898,22 @@ def test_real_refusals(real, web, host, reason):
     assert web.connections == before
 
 
+def test_real_client_that_wants_a_password(real):
+    """A client of SOCKS5 that goes on with a user and a password only is refused as the standard says, and the model is told why."""
+    ask = "p=${http_proxy#http://}; exec 3<>/dev/tcp/${p%:*}/${p#*:}; printf '\\5\\1\\2' >&3; cat <&3 | od -An -tx1; exit 3"
+    with real.connect() as client, real.control() as control:
+        client.call("workspace.open", {"workspace": "one"})
+        observation = observe(client, "exec bash -c " + shlex.quote(ask))
+        assert (observation["output"]["stdout"].split(), observation["output"]["exit_code"]) == (["05", "ff"], 3)
+        refused = {"host": "", "port": 0, "reason": "bad_request", "via": "socks"}
+        assert observation["network"]["denied"] == [{**refused, "count": 1}]
+        assert observation["notes"] == ["A request to the proxy was not connected: of SOCKS5 only CONNECT is served, to a name in "
+                                        "ASCII or an address, and without a user and a password"]
+        (denial,) = control.call("denials")["denials"]
+        assert {**refused, "host": None}.items() <= denial.items()
+    assert network_metrics(real)['denied_total{tenant="net",reason="bad_request"}'] == 1
+
+
 def test_real_self_test(real):
     """What the canary may not reach is refused, and nothing of it is told as anybody's."""
     with real.control() as control:
@@ -935,7 +942,7 @@ def test_real_directory_with_a_long_path(real, web):
 @pytest.mark.parametrize("way", ["by address", "by cgroup"])
 def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way):
     """Each observation has its own refusal, and no other's."""
-    config = real_config(area, names).replace("{host}", "").replace("@npm", "@npm\ncalls = 1024\nqueue_length = 1024\nqueue_time = 600s\negress_connect_rate = 0")
+    config = real_config(area, names).replace("@npm", "@npm\ncalls = 1024\nqueue_length = 1024\nqueue_time = 600s\negress_connect_rate = 0")
     keywords = {"launcher": request.getfixturevalue("delegation").launcher()} if way == "by cgroup" else {}
     daemon = start_daemon(config=config, system=False, **keywords)
     with contextlib.ExitStack() as stack:
@@ -976,7 +983,7 @@ def test_every_reason(start_daemon, area, names, web):
     waiting = egress.Host(egress.read_all)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         ports = {"@waiting": waiting.port, "@web": web.port, "@": unused.getsockname()[1]}
-    config = real_config(area, names).replace("{host}", "audit = on").replace("@npm", "one.test ten.test nowhere.test\negress_bytes_out = 60")
+    config = real_config(area, names, "audit = on").replace("@npm", "one.test ten.test nowhere.test\negress_bytes_out = 60")
     names.answers["ten.test"] = ["10.1.2.3"]
     daemon = start_daemon(config=config, system=False)
     with daemon.connect() as client, daemon.control() as control:
@@ -1015,7 +1022,7 @@ def test_every_reason(start_daemon, area, names, web):
 
 def test_programs_that_are_blocked_where_there_is_no_network(start_daemon, area, names, web):
     """curl, wget and nc are what the rules are about; without a network they are refused before they run."""
-    config = real_config(area, names).replace("{host}", "") + f"[tenant plain]\nusers = {area.account.name}\nmanaged = yes\n"
+    config = real_config(area, names) + f"[tenant plain]\nusers = {area.account.name}\nmanaged = yes\n"
     daemon = start_daemon(config=config, system=False)
     with daemon.connect() as client:
         for program, words in (("curl", "-sS"), ("wget", "-qO-"), ("nc", "-z"), ("netcat", "-z")):
@@ -1071,7 +1078,7 @@ CLIENTS = {  # what must succeed for the client to be there; the command; the ho
 
 def test_real_clients_find_the_proxy(start_daemon, area, names):
     """By their own variables: what they ask for does not come by DNS. The names of those that were tried are printed."""
-    config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+    config = real_config(area, names)
     daemon = start_daemon(config=config, system=False)
     with daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
@@ -1132,7 +1139,7 @@ def test_real_clone_and_download(real, site):
 def test_real_reload(start_daemon, area, names):
     """A host that a reload removes is not reached any more, also by those who were connected."""
     waiting = egress.Host(egress.read_all)
-    config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+    config = real_config(area, names)
     daemon = start_daemon(config=config, system=False)
     with daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
@@ -1170,7 +1177,7 @@ def test_real_clone_over_ssh(start_daemon, area, names):
                                    "-o", "UsePAM=no", "-o", "PidFile=none"], **area.account.as_user())
     try:
         assert procfs.eventually(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
-        config = REAL.format(host="", resolver=names.address, user=area.account.name, path=area.path)
+        config = real_config(area, names)
         daemon = start_daemon(config=config.replace("open.test:*", "open.test:* tcp:git.test:22"), system=False)
         with daemon.connect() as client:
             client.call("workspace.open", {"root": str(place)})
@@ -1191,7 +1198,7 @@ def test_real_clone_over_ssh(start_daemon, area, names):
 def test_real_restart(start_daemon, area, names, egress_users):
     """Tunnels end with cloister-egress; listeners do not."""
     waiting = egress.Host(egress.read_all)
-    system = egress.Service(start_daemon, area, real_config(area, names), egress_users)
+    system = egress.Service(start_daemon, area, real_config(area, names, "{host}"), egress_users)
     with system.daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one"})
         number = client.begin("run_command", {

@@ -234,6 +234,41 @@ def test_socks_names_are_bytes(shared, name):
     assert running.link.denied()["reason"] == "bad_request"
 
 
+@pytest.mark.parametrize("greeting", [b"\5\1\2", b"\5\1\1", b"\5\2\1\2", b"\5\0", b"\5\xff" + bytes(range(1, 256))])
+def test_socks_with_authentication(shared, greeting):
+    """A client that goes on with a user and a password only, or with GSSAPI, is told so: RFC 1928, 3."""
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(greeting + b"\1\4user\4word")
+        assert egress.read_all(connection) == b"\5\xff"
+    denied = running.link.denied()
+    assert "take the user and the password out of the proxy's address" in denied.pop("rule")
+    assert denied == {"call": 0, "host": "", "port": 0, "reason": "bad_request", "via": "socks"}
+
+
+def test_socks_without_an_end_of_its_greeting(shared):
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(b"\5\2\2")
+        assert egress.read_all(connection) == b"\5\xff"
+    assert (denied := running.link.denied())["reason"] == "limit" and denied["via"] == "socks"
+
+
+@pytest.mark.parametrize(("request_", "code", "why"), [
+    (b"\5\2\0\1\1\1\1\1\0\x50", 7, "only CONNECT"), (b"\5\3\0\3\1a\0\x50", 7, "only CONNECT"),
+    (b"\5\1\0\2\1a\0\x50", 8, "no address of the type"), (b"\5\1\0\0\1a\0\x50", 8, "no address of the type"),
+    (b"\5\1\1\1\1\1\1\1\0\x50", 1, "no request"), (b"\1\4user\4word", 1, "no request"), (b"GET / HTTP/1.1\r\n\r\n", 1, "no request"),
+    (b"\4\1\0\x50\1\1\1\1\0", 1, "no request")])
+def test_socks_requests_that_are_none(shared, request_, code, why):
+    """Each is refused with a reply and told; none is only closed."""
+    running, port = shared
+    with egress.client(port) as connection:
+        connection.sendall(b"\5\1\0" + request_)
+        assert egress.read_all(connection) == b"\5\0" + bytes([5, code, 0, 1]) + bytes(6)
+    denied = running.link.denied()
+    assert (denied["reason"], denied["via"]) == ("bad_request", "socks") and why in denied["rule"]
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00:ec2::254"])
 def test_socks_addresses(shared, address):
     running, port = shared
@@ -644,37 +679,17 @@ def descriptors(running):
     return len(os.listdir(f"/proc/{running.process.pid}/fd"))
 
 
+@pytest.mark.parametrize("workspaces", [1, 2])
 @pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
-def test_bytes(start, host, key, way):
+def test_bytes(start, host, key, way, workspaces):
+    """A tenant's only workspace may have all of them. Where the tenant has two open, one may have half of what the tenant may,
+    and the other gets its own half."""
     def give(connection):
         connection.sendall(bytes(200000))
         egress.read_all(connection)
 
     running = start(f"{key} = 100000\n").ready()
-    port, there = running.open(), host(give if way == "in" else egress.read_all)
-    connection, _ = egress.connect(port, f"open.test:{there.port}")
-    with contextlib.suppress(ConnectionError):
-        if way == "out":
-            connection.sendall(bytes(200000))
-        egress.read_all(connection)
-    connection.close()
-    closed = running.link.expect(egress.CLOSED)
-    assert (closed[way], closed["reason"]) == (100000, "limit")
-    connection, head = egress.connect(port, f"open.test:{there.port}")
-    connection.close()
-    assert head.startswith(b"HTTP/1.1 503 ")
-    assert running.link.denied()["rule"] == key
-
-
-@pytest.mark.parametrize(("key", "way"), [("egress_bytes_out", "out"), ("egress_bytes_in", "in")])
-def test_a_workspaces_half_of_the_bytes(start, host, key, way):
-    """Where a tenant has two workspaces open, one may have half of what the tenant may, and the other gets its own half."""
-    def give(connection):
-        connection.sendall(bytes(200000))
-        egress.read_all(connection)
-
-    running = start(f"{key} = 100000\n").ready()
-    ports, there = [running.open(), running.open(cell=2)], host(give if way == "in" else egress.read_all)
+    ports, there = [running.open(cell=number + 1) for number in range(workspaces)], host(give if way == "in" else egress.read_all)
     for port in ports:
         connection, head = egress.connect(port, f"open.test:{there.port}")
         assert head.startswith(b"HTTP/1.1 200 ")
@@ -684,7 +699,7 @@ def test_a_workspaces_half_of_the_bytes(start, host, key, way):
             egress.read_all(connection)
         connection.close()
         closed = running.link.expect(egress.CLOSED)
-        assert (closed[way], closed["reason"]) == (50000, "limit")
+        assert (closed[way], closed["reason"]) == (100000 // workspaces, "limit")
         connection, head = egress.connect(port, f"open.test:{there.port}")
         connection.close()
         assert head.startswith(b"HTTP/1.1 503 ")
@@ -1235,6 +1250,24 @@ def test_silent_clients_of_a_workspace_keep_out_no_other(start, host):
     running.link.expect(egress.CLOSED)  # and not EGRESS_DENIED: none of the silent ones had to end first
     for each in held:
         each.close()
+
+
+def test_clients_that_had_to_wait_are_served(start, host):
+    """A door at which nobody is accepted for want of room is opened again when there is room, and so is one of another
+    workspace that waited for the tenant's."""
+    running = start("egress_connections = 2\n").ready()
+    ports, there = (running.open(), running.open(cell=2)), host()
+    before, room = descriptors(running), 33  # half of LIMIT_EGRESS_EXTRA and the two
+    silent = [egress.client(port) for port in ports for _ in range(room)]
+    assert procfs.eventually(lambda: descriptors(running) >= before + 2 * room)
+    waiting = [egress.client(port) for port in ports for _ in range(3)]
+    for connection in waiting:
+        connection.sendall(f"CONNECT no.test:{there.port} HTTP/1.1\r\n\r\n".encode())
+    for connection in silent:
+        connection.close()
+    for connection in waiting:
+        assert egress.read_all(connection).startswith(b"HTTP/1.1 403 ")
+        connection.close()
 
 
 def test_attempts_beyond_a_workspaces_share_count_against_it_alone(start):

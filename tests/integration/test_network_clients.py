@@ -4,27 +4,24 @@ without them. Each reaches what is allowed over HTTP and over TLS; its refusal i
 not here is skipped. Those that are large, and no part of a usual run: tests/network/README.md."""
 
 import os
+import pathlib
+import shutil
+import tempfile
 
+import egress
+import npm
 import package_site
 import pytest
+from cloister_client import acting_as
 from daemon import AM_ROOT, Daemon
 
 pytestmark = pytest.mark.skipif(not AM_ROOT, reason="needs root to serve ports 80 and 443")
 
+# Clients of the npm registry, which are installed when the first of them is tried.
+PINNED = {"yarn": "1.22.22", "@yarnpkg/cli-dist": "4.9.2"}
 # A directory whose bin/ has more clients. Commands see it at the same path, and read-only.
 TOOLS = os.environ.get("CLOISTER_TEST_TOOLS")
 RULES = "open.test a.open.test"
-CONFIG = """[cloister]
-egress_resolver = {resolver}
-[tenant net]
-users = {user}
-managed = yes
-network = egress
-egress_allow = {rules}
-egress_private = 127.0.0.0/8
-{tools}
-"""
-
 FETCH = """import java.net.*; import java.net.http.*;
 class Fetch { public static void main(String[] urls) throws Exception { for (String url : urls)
   System.out.println(HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create(url + "/page")).build(),
@@ -58,6 +55,18 @@ def python(library, get):
             each(f"SSL_CERT_FILE=ca.pem REQUESTS_CA_BUNDLE=ca.pem /usr/bin/python3 -c 'import sys, {library}; print({get})' $at/page"))
 
 
+NODE_24 = '$NODE -e "process.exit(parseInt(process.versions.node) < 24 ? 1 : 0)"'
+FETCHES = "NODE_EXTRA_CA_CERTS=ca.pem $NODE -e \"fetch('$at/page').then(got => got.text()).then(console.log)\""
+
+
+def yarn(program, words, **variables):
+    """Installs what package.json says, without a lock file, so that it asks the registry."""
+    settings = " ".join(f"{name}={value}" for name, value in variables.items())
+    return NODE_24, each(
+        f"rm -rf y && mkdir y && cd y && cp ../package.json . && touch yarn.lock && NODE_EXTRA_CA_CERTS=$PWD/../ca.pem {settings} "
+        f"$NODE $NPM/{program} install {words} >&2 && cat node_modules/thing/page && echo && rm -rf ../y")
+
+
 CLIENTS = {  # what must succeed for it to be there; the command
     "curl": ("curl --version", each("curl -sS --cacert ca.pem $at/page && echo")),
     "wget": ("wget --version", each("wget -q -O- --tries=1 --ca-certificate=ca.pem $at/page && echo")),
@@ -76,6 +85,12 @@ CLIENTS = {  # what must succeed for it to be there; the command
         "mkdir n && cd n && cp ../package.json . && sed s,@,$at, ../package-lock.json >package-lock.json && npm ci --registry $at/npm/ "
         "--cache $PWD/cache --cafile ../ca.pem --no-audit --no-fund --fetch-retries 0 --loglevel=error >&2 && "
         "cat node_modules/thing/page && echo && rm -rf ../n")),
+    # Below, Node and its programs are those of the npm registry.
+    "Node 24": (NODE_24, each(FETCHES)),
+    "yarn 1": yarn("yarn/bin/yarn.js", "--registry $at/npm --cache-folder $PWD/cache --no-lockfile --non-interactive --silent"),
+    "yarn 4": yarn("@yarnpkg/cli-dist/bin/yarn.js", "", YARN_NPM_REGISTRY_SERVER="$at/npm", YARN_UNSAFE_HTTP_WHITELIST="open.test",
+                   YARN_ENABLE_TELEMETRY="0", YARN_NODE_LINKER="node-modules", YARN_ENABLE_GLOBAL_CACHE="0", YARN_HTTP_RETRY="0",
+                   YARN_ENABLE_IMMUTABLE_INSTALLS="0"),
     "java": ("javac --version", f"{MAKE_TRUST}; java -XX:TieredStopAtLevel=1 {TRUST} Fetch.java $PLACES"),
     "apt": ("apt-get --version", each(
         "d=$(mktemp -d); mkdir -p $d/etc $d/lib/lists/partial $d/cache/archives/partial; echo \"deb [trusted=yes] $at/ ./\" >$d/etc/sources.list; "
@@ -105,10 +120,27 @@ def site(area):
 
 
 @pytest.fixture(scope="module")
-def clients(area, site):
+def npm_directory():
+    """Below /srv, because every workspace has a /tmp of its own."""
+    with acting_as(os.getuid()):
+        path = pathlib.Path(tempfile.mkdtemp(prefix="cloister-test.", dir="/srv"))
+        path.chmod(0o755)
+    yield path
+    with acting_as(os.getuid()):
+        shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def npm_packages(npm_directory):
+    with acting_as(os.getuid()):
+        return npm.Packages(npm_directory, PINNED, least=24)
+
+
+@pytest.fixture(scope="module")
+def clients(area, site, npm_directory):
     """A connection to a cloisterd for each way, with a workspace in which all files are."""
     tools = f"readonly_paths = {TOOLS}\nenvironment = PATH={TOOLS}/bin:/usr/local/bin:/usr/bin:/bin" if TOOLS else ""
-    config = CONFIG.format(resolver=site.names.address, user=area.account.name, rules=RULES, tools=tools)
+    config = egress.service_config(area, site.names, f"egress_allow = {RULES}\negress_private = 127.0.0.0/8\nreadonly_paths = {npm_directory}\n{tools}")
     files = {"ca.pem": site.certificate.read_text(), "Fetch.java": FETCH, "ws.py": WEB_SOCKET, "pom.xml": POM, "settings.xml": SETTINGS,
              **package_site.npm_project("@", site.npm_package)}
     daemon = Daemon(area, config=config, system=False)
@@ -129,20 +161,26 @@ WAYS = {"proxy": ("exec ", {"host": "no.test", "port": 443, "reason": "not_allow
         "bare": ('exec env -i PATH="$PATH" HOME="$HOME" ', {"host": "no.test", "port": 0, "reason": "not_allowed", "via": "dns"}, "no.test")}
 
 
-def begin(client, way, command, places=""):
-    quoted = f"PLACES='{places}'; {command}".replace("'", "'\\''")
+def begin(client, way, command, **variables):
+    given = " ".join(f"{name}='{value}';" for name, value in variables.items())
+    quoted = f"{given} {command}".replace("'", "'\\''")
     return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'"}, options={"timeout_ms": 600000})
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_client(clients, site, name):
+def test_client(clients, site, name, request):
     probe, command = CLIENTS[name]
-    asked = {way: begin(client, way, probe) for way, client in clients.items()}
+    given = {}
+    if "$NODE" in probe:
+        packages = request.getfixturevalue("npm_packages")
+        given = {"NODE": packages.node, "NPM": packages.path / "node_modules"}
+    asked = {way: begin(client, way, probe, **given) for way, client in clients.items()}
     there = [way for way, number in asked.items() if clients[way].result(number)["output"]["exit_code"] == 0]
-    if not there:
+    if not there and not given:
         pytest.skip(f"{name} is not here")
+    assert not given or len(there) == len(WAYS)
     places = "http://open.test https://a.open.test https://no.test"
-    asked = {way: begin(clients[way], way, command, places) for way in there}
+    asked = {way: begin(clients[way], way, command, PLACES=places, **given) for way in there}
     for way, number in asked.items():
         observation = clients[way].result(number)
         _, refusal, host = WAYS[way]

@@ -21,22 +21,12 @@ from daemon import AM_ROOT, Account
 
 pytestmark = pytest.mark.skipif(not AM_ROOT, reason="needs root to serve ports 80 and 443")
 
-CONFIG = """[cloister]
-spare_cells = {spares}
-admin_group = {user}
-egress_resolver = {resolver}
-{{host}}
-[tenant net]
-users = {user}
-managed = yes
-network = egress
-egress_allow = **.open.test web.test:8080 ssh.test:22
+RULES = """egress_allow = **.open.test web.test:8080 ssh.test:22
 egress_deny = closed.open.test
 egress_private = 127.0.0.0/8
 [tenant plain]
 users = {user}
-managed = yes
-"""
+managed = yes"""
 
 BARE = 'env -i PATH="$PATH" HOME="$HOME" '  # without the variables that name the proxy
 
@@ -84,18 +74,18 @@ def egress_user():
     made.remove()
 
 
-def config_of(area, hosts, spares=0):
-    return CONFIG.format(resolver=hosts.names.address, user=area.account.name, spares=spares)
+def config_of(area, hosts, host="spare_cells = 0"):
+    return egress.service_config(area, hosts.names, RULES.format(user=area.account.name), host=host)
 
 
 @pytest.fixture
 def daemon(start_daemon, area, hosts):
-    return start_daemon(config=config_of(area, hosts).replace("{host}", ""), system=False)
+    return start_daemon(config=config_of(area, hosts), system=False)
 
 
 @pytest.fixture
 def service(start_daemon, area, hosts, egress_user):
-    made = egress.Service(start_daemon, area, config_of(area, hosts), egress_user)
+    made = egress.Service(start_daemon, area, config_of(area, hosts, "spare_cells = 0\n{host}"), egress_user)
     yield made
     made.stop()
 
@@ -240,7 +230,7 @@ def test_nothing_else_leads_out(daemon):
 
 def test_what_answers_look_ups(start_daemon, area, hosts):
     """cloister-egress, for tenants with a network. For others nothing does, also if they get a spare cell."""
-    daemon = start_daemon(config=config_of(area, hosts, spares=1).replace("{host}", ""), system=False)
+    daemon = start_daemon(config=config_of(area, hosts, "spare_cells = 1"), system=False)
     expected = {"net": ("nameserver 127.0.0.1", "hosts: files dns"), "plain": ("nameserver 192.0.2.1", "hosts: files dns files")}
     with daemon.connect() as client:
         for turn, tenant in enumerate(("net", "net", "plain", "plain", "net", "net")):
@@ -269,7 +259,7 @@ def test_a_workspaces_names_are_its_own(daemon):
 
 def test_commands_at_once_where_cgroups_are_delegated(delegation, start_daemon, area, hosts):
     """Each has its own connections and refusals, in its answer and in the audit log, though the programs know no proxy."""
-    daemon = start_daemon(config=config_of(area, hosts).replace("{host}", "audit = on"), system=False,
+    daemon = start_daemon(config=config_of(area, hosts, "spare_cells = 0\naudit = on"), system=False,
                           launcher=delegation.launcher())
     together = "touch {me}; until [ -e {other} ]; do sleep 0.02; done; curl -sS http://{host}.test/page; " \
         "curl -sS http://{no}.test/; curl -sS -f -H 'Host: {me}.test' http://{host}.test/page; " \

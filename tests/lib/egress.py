@@ -171,6 +171,24 @@ class Egress:
         return self.process.wait(WAIT_S)
 
 
+SERVICE = """[cloister]
+{host}
+egress_resolver = {resolver}
+admin_group = {user}
+[tenant {tenant}]
+users = {user}
+managed = yes
+roots = {path}
+network = egress
+{rules}
+"""
+
+
+def service_config(area, names, rules, tenant="net", host=""):
+    """A cloisterd's configuration with one tenant of the area's user, who has these rules. @host: lines of the first section."""
+    return SERVICE.format(host=host, resolver=names.address, user=area.account.name, path=area.path, tenant=tenant, rules=rules)
+
+
 class Service:
     """A cloisterd in system mode and the cloister-egress that connects to it, each with a user of its own.
     @config has a place {host} for lines of the first section."""

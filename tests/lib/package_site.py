@@ -133,8 +133,23 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/ws":
             self.echo_frame()
+        elif self.path == "/npm/thing":
+            self.describe_npm_package()
         else:
             super().do_GET()
+
+    def describe_npm_package(self):
+        """What a registry says of a package: https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md"""
+        at = f"http{'s' * (self.server.server_port == 443)}://{self.headers['Host']}"
+        archive = (pathlib.Path(self.directory) / "npm" / "thing-1.0.0.tgz").read_bytes()
+        version = {"name": "thing", "version": "1.0.0", "dist": {
+            "tarball": f"{at}/npm/thing-1.0.0.tgz", "shasum": hashlib.sha1(archive).hexdigest()}}
+        said = json.dumps({"name": "thing", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
 
     def echo_frame(self):
         self.close_connection = True

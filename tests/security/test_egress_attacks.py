@@ -19,25 +19,12 @@ from cloister_client import acting_as
 from daemon import AM_ROOT, Account, Area, Daemon
 from forbidden_hosts import ADDRESSES, FORBIDDEN, RULES
 
-CONFIG = """[cloister]
-{host}
-egress_resolver = {resolver}
-admin_group = {user}
-[tenant dev]
-users = {user}
-managed = yes
-roots = {path}
-calls = 4096
-network = egress
-{rules}
-{more}
-"""
 ALERT = "15 03 03 00 02 02 31"  # access_denied
 PROXY = "p=${http_proxy#http://}; exec 3<>/dev/tcp/${p%:*}/${p#*:}"
 
 
-def config_of(area, names, more="", host=""):
-    return CONFIG.format(host=host, resolver=names.address, user=area.account.name, path=area.path, rules=RULES, more=more)
+def config_of(area, names):
+    return egress.service_config(area, names, f"calls = 4096\n{RULES}", tenant="dev")
 
 
 @pytest.fixture(scope="module")

@@ -314,7 +314,7 @@ static void test_socks_request(void **state)
 	check_socks(BYTES("\5\1\0\3\1a\0\0"), NULL, 0);
 	assert_int_equal(socks_request_parse(BYTES("\5\2\0\3\1a\0\120"), &request), 1);
 	assert_false(request.is_connect);
-	assert_int_equal(socks_request_parse(BYTES("\5\1\0\2\1a\0\120"), &request), -EBADMSG);
+	assert_int_equal(socks_request_parse(BYTES("\5\1\0\2\1a\0\120"), &request), -EAFNOSUPPORT);
 	assert_int_equal(socks_request_parse(BYTES("\5\1\1\1\1\1\1\1\1\1"), &request), -EBADMSG);
 	assert_int_equal(socks_request_parse(BYTES("\4\1\0\1\1\1\1\1\1\1"), &request), -EBADMSG);
 }
@@ -360,7 +360,10 @@ static struct hello made_hello(struct text extensions)
 
 static int hello_name(const struct hello *hello, struct host *ret)
 {
-	return client_hello_name((struct text){(const char *)hello->bytes, hello->len}, ret);
+	size_t needed;
+
+	return client_hello_name(
+		(struct text){(const char *)hello->bytes, hello->len}, &needed, ret);
 }
 
 static void check_extensions(struct text extensions, int expected)
@@ -375,11 +378,15 @@ static void test_client_hello(void **state)
 {
 	struct hello hello = made_hello(BYTES("\0\53\0\3\2\3\4" NAME_A));
 	struct host host;
+	size_t needed;
 
 	(void)state;
-	for (size_t n = 0; n < hello.len; n++)
-		assert_int_equal(
-			client_hello_name((struct text){(char *)hello.bytes, n}, &host), 0);
+	for (size_t n = 0; n < hello.len; n++) {
+		struct text part = {(char *)hello.bytes, n};
+
+		assert_int_equal(client_hello_name(part, &needed, &host), 0);
+		assert_int_equal(needed, n < 5 ? 9 : hello.len);
+	}
 	assert_int_equal(hello_name(&hello, &host), 1);
 	assert_string_equal(host.text, "a.example");
 	check_extensions((struct text){NULL, 0}, -ENOENT);
@@ -392,10 +399,10 @@ static void test_client_hello(void **state)
 	check_extensions(BYTES("\0\0\0\16\0\14\0\0\11A.exa\0ple"), -EINVAL);
 	check_extensions(BYTES("\0\0\0\16\0\14\0\0\12A.example"), -EBADMSG);
 	check_extensions(BYTES("\0\0\0\0"), -EBADMSG);
-	assert_int_equal(client_hello_name(BYTES("GET / HTTP/1.1\r\n"), &host), -EBADMSG);
-	assert_int_equal(client_hello_name(BYTES("S"), &host), -EBADMSG);
-	assert_int_equal(client_hello_name(BYTES("\26\3\1\0\0"), &host), -EBADMSG);
-	assert_int_equal(client_hello_name(BYTES("\26\3\1\100\1"), &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("GET / HTTP/1.1\r\n"), &needed, &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("S"), &needed, &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("\26\3\1\0\0"), &needed, &host), -EBADMSG);
+	assert_int_equal(client_hello_name(BYTES("\26\3\1\100\1"), &needed, &host), -EBADMSG);
 }
 
 /* A ClientHello may come in several records; so it may not hide its name behind their borders. */
@@ -418,17 +425,49 @@ static void test_split_hello(void **state)
 	assert_string_equal(host.text, "a.example");
 }
 
+/* Byte by byte, in the smallest records, a hello is read a few times, and not at each byte. */
+static void test_hello_in_crumbs(void **state)
+{
+	static char bytes[6 * LIMIT_EGRESS_HELLO_BYTES];
+	const size_t length = 4000;
+	struct host host;
+	size_t len = 0, needed = 0, n_read = 0;
+	int r = 0;
+
+	(void)state;
+	for (size_t at = 0; at < length; at++) {
+		char byte = (char)(at == 0   ? 1
+				   : at == 2 ? (length - 4) >> 8
+				   : at == 3 ? length - 4
+					     : 0);
+
+		memcpy(bytes + 6 * at, "\26\3\1\0\1", 5);
+		bytes[6 * at + 5] = byte;
+	}
+	for (; r == 0 && len <= 6 * length; len++) {
+		if (len < needed)
+			continue;
+		r = client_hello_name((struct text){bytes, len}, &needed, &host);
+		n_read++;
+	}
+	/* All of it has been read, and its version is none. */
+	assert_int_equal(r, -EBADMSG);
+	assert_int_equal(len - 1, 6 * length);
+	assert_in_range(n_read, 10, 100);
+}
+
 static void test_long_hello(void **state)
 {
 	static char bytes[LIMIT_EGRESS_HELLO_BYTES + 100] = "\26\3\1\0\4\1\1\0\0";
 	struct host host;
+	size_t needed;
 
 	(void)state;
-	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), -E2BIG);
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), -E2BIG);
 	memcpy(bytes, "\26\3\1\0\4\1\0\77\374", 9); /* 16380 and its header: the most */
-	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), 0);
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), 0);
 	memcpy(bytes, "\26\3\1\0\4\1\0\77\375", 9);
-	assert_int_equal(client_hello_name((struct text){bytes, 9}, &host), -E2BIG);
+	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), -E2BIG);
 }
 
 int main(void)
@@ -446,6 +485,7 @@ int main(void)
 		cmocka_unit_test(test_socks_request),
 		cmocka_unit_test(test_client_hello),
 		cmocka_unit_test(test_split_hello),
+		cmocka_unit_test(test_hello_in_crumbs),
 		cmocka_unit_test(test_long_hello),
 	};
 
