@@ -37,6 +37,7 @@ struct interactive {
 	char *session; /* its id */
 	int signal_fd;
 	int64_t next; /* cursor of the output */
+	int64_t lost; /* bytes of it that were not kept until the terminal had taken those before */
 	char *output; /* that is still to be written; NULL: none */
 	size_t output_len, written;
 	char input[INPUT_BYTES];
@@ -175,6 +176,7 @@ static void on_output(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
 	struct interactive *run = userdata;
+	int64_t lost = 0;
 	int r = error;
 	size_t count;
 
@@ -191,6 +193,8 @@ static void on_output(struct cloister *cloister, int64_t id, int error,
 		r = take_output(run, reply);
 	if (r == 0)
 		r = cloister_get_int64(reply, "/next", &run->next);
+	if (r == 0 && cloister_get_int64(reply, "/lost_bytes", &lost) == 0)
+		run->lost += lost;
 	if (r < 0)
 		lose(run, r);
 	else if (run->output_len == 0 && cloister_get_count(reply, "/end", &count) == 0)
@@ -472,6 +476,10 @@ int interactive_run(struct cloister *cloister, const char *command, struct json_
 	while (!run.over && !run.abandoned && turn(&run))
 		;
 	raw_terminal_leave(run.broken || run.is_lost || !run.over);
+	if (run.lost > 0)
+		complain("%lld bytes of the output were lost: this terminal took them slower than "
+			 "the program wrote",
+			(long long)run.lost);
 	if (run.is_lost && !run.signalled)
 		connection_complain(run.error);
 	free(run.output);

@@ -9,6 +9,8 @@
 #include "common/limits.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
+#include "supervisor/agent/mcp_task.h"
+#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
@@ -52,6 +54,10 @@ static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL
 	{"server/discover", mcp_discover, .own_params = true, .errors = &error_form_mcp},          \
 	{"tools/list", mcp_tools_list, .own_params = true, .errors = &error_form_mcp},             \
 	{"tools/call", mcp_tools_call, .own_params = true, .errors = &error_form_mcp},             \
+	{"tasks/get", mcp_tasks_get, .own_params = true, .errors = &error_form_mcp},               \
+	{"tasks/result", mcp_tasks_result, .own_params = true, .errors = &error_form_mcp},         \
+	{"tasks/list", mcp_tasks_list, .own_params = true, .errors = &error_form_mcp},             \
+	{"tasks/cancel", mcp_tasks_cancel, .own_params = true, .errors = &error_form_mcp},         \
 	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
 	{"notifications/initialized", mcp_initialized, .own_params = true, .errors = &error_form_mcp}
 /* clang-format on */
@@ -95,6 +101,7 @@ const struct endpoint agent_endpoint = {
 	.admits = admits,
 	.refuses = refuses,
 	.authorize = session_authorize,
+	.leave = mcp_tasks_leave,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
@@ -108,6 +115,7 @@ const struct endpoint mcp_endpoint = {
 	.admits = admits,
 	.refuses = refuses,
 	.authorize = session_authorize,
+	.leave = mcp_tasks_leave,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),
 	.connections = offsetof(struct service, connections),

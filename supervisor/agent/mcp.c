@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "supervisor/agent/conditions.h"
+#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/rpc/session_state.h"
@@ -20,7 +21,7 @@
 #define TTL_MS 3600000 /* the lists change only with the program */
 
 static const char instructions[] =
-	"The five tools act in one confined workspace. Paths are relative to its root, commands "
+	"The tools act in one confined workspace. Paths are relative to its root, commands "
 	"run there, and nothing outside it can be reached. Read a file before you change it.";
 
 static const char *const names[MCP_REVISIONS] = {
@@ -78,13 +79,15 @@ static void put_server_info(struct json_text *json, const char *key)
 	json_text_object_end(json);
 }
 
-static void put_capabilities(struct json_text *json)
+static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 {
 	json_text_key(json, "capabilities");
 	json_text_object_begin(json);
 	json_text_key(json, "tools");
 	json_text_object_begin(json);
 	json_text_object_end(json);
+	if (revision == MCP_2025_11_25)
+		mcp_tasks_put_capability(json);
 	json_text_object_end(json);
 }
 
@@ -232,7 +235,7 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 	session_answer_begin(session, &json, request->id_text);
 	json_text_object_begin(&json);
 	put(&json, "protocolVersion", names[session->mcp_agreed]);
-	put_capabilities(&json);
+	put_capabilities(&json, session->mcp_agreed);
 	put_server_info(&json, "serverInfo");
 	put_instructions(&json, session);
 	json_text_object_end(&json);
@@ -279,7 +282,7 @@ void mcp_discover(struct session *session, struct jsonrpc_request *request)
 	json_text_object_begin(&json);
 	mcp_put_result_members(&json, revision);
 	put_supported(&json, "supportedVersions");
-	put_capabilities(&json);
+	put_capabilities(&json, revision);
 	put_instructions(&json, session);
 	put_caching(&json, revision);
 	json_text_object_end(&json);
@@ -302,6 +305,8 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 	}
 	definitions = tool_definitions(
 		session_tools(session, (struct text){NULL, 0}), TOOL_FORMAT_MCP, NULL);
+	if (definitions && revision == MCP_2025_11_25 && !mcp_tasks_mark(definitions))
+		json_object_put(TAKE_PTR(definitions));
 	text = definitions ? json_object_to_json_string_ext(definitions,
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;

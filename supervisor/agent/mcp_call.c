@@ -6,6 +6,8 @@
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/mcp_task.h"
+#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
@@ -44,6 +46,8 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 
 	json_text_object_begin(json);
 	mcp_put_result_members(json, (enum mcp_revision)reply->revision);
+	if (reply->task)
+		mcp_task_put_related(json, reply->task);
 	if (buffer)
 		observation_write(&structured, observation);
 	if (!buffer || json_text_flush(&structured) < 0) {
@@ -191,7 +195,20 @@ static void output(struct session_call *call, enum command_stream stream, struct
 static void done(struct session_reply *reply)
 {
 	mcp_progress_free(reply->progress);
+	if (reply->task)
+		mcp_task_release(reply->task);
 }
+
+static const struct reply_form task_reply_form = {
+	.write = write_result,
+	.begin = begin,
+	.begun = mcp_task_begun,
+	.take = mcp_task_keep,
+	.output = output,
+	.no_workspace = no_workspace,
+	.done = done,
+	.reader = READER_MODEL_IMAGES,
+};
 
 const struct reply_form mcp_reply_form = {
 	.write = write_result,
@@ -217,6 +234,10 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 		refuse(session, request, sentence);
 		return;
 	}
+	if (!mcp_task_wanted(session, request, &reply))
+		return;
+	if (reply.task)
+		reply.form = &task_reply_form;
 	params = native_params(request);
 	if (params && json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token))
 		reply.progress = mcp_progress_new(jsonrpc_id_text(token));

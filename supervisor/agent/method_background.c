@@ -449,11 +449,12 @@ static void ending_leave(struct session_pending *pending)
 	free(ending);
 }
 
-static void ending_output(void *context, unsigned stream, struct text data)
+static void ending_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	(void)context;
 	(void)stream;
 	(void)data;
+	(void)searched;
 }
 
 static void ending_ended(void *context, bool forgotten)

@@ -176,10 +176,11 @@ static void on_finish(void *context)
 	finish(attachment, attachment->ended && is_allowed(attachment));
 }
 
-static void on_output(void *context, unsigned stream, struct text data)
+static void on_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	(void)stream;
 	(void)data;
+	(void)searched;
 	send_soon(context);
 }
 

@@ -8,7 +8,7 @@
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/conditions.h"
-#include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/mcp_task.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/tool_background.h"
 #include "supervisor/agent/tool_definitions.h"
@@ -166,6 +166,10 @@ static void answer_observation(struct session *session, const char *id_text,
 {
 	struct json_text json;
 
+	if (reply->form->take) {
+		reply->form->take(session, id_text, reply, observation);
+		return;
+	}
 	session_answer_begin(session, &json, id_text);
 	reply->form->write(&json, reply, observation);
 	session_answer_end(session, &json);
@@ -193,6 +197,14 @@ static size_t string_length(struct evbuffer *buffer)
 	return len;
 }
 
+/* Returns how many bytes the answer to @call may take. */
+static uint64_t room_for(const struct session_call *call)
+{
+	const uint64_t room = unread_tenant_room(session_unread(call->session));
+
+	return call->reply.task ? mcp_task_room(call->reply.task, room) : room;
+}
+
 /* Returns how long the answer with another call's result may become. */
 static size_t kept_length(const struct session_call *call, const struct key_result *kept)
 {
@@ -208,7 +220,7 @@ static size_t kept_length(const struct session_call *call, const struct key_resu
  */
 static bool has_room(const struct session_call *call, const struct observation *observation)
 {
-	uint64_t room = unread_tenant_room(session_unread(call->session));
+	uint64_t room = room_for(call);
 	struct evbuffer *copied = observation->text ? observation->text : observation->items;
 
 	if (observation->kept)
@@ -226,7 +238,7 @@ static bool has_room(const struct session_call *call, const struct observation *
 static void make_room(const struct session_call *call, struct command_io *io)
 {
 	bool copied = call->reply.form->reader != READER_PROGRAM;
-	uint64_t room = unread_tenant_room(session_unread(call->session));
+	uint64_t room = room_for(call);
 
 	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
 }
@@ -260,7 +272,7 @@ static void on_done(void *context, const struct observation *observation)
 
 	if (call->reply.form->output_over)
 		call->reply.form->output_over(call);
-	if (call->id_text && !call->silent)
+	if ((call->id_text || call->reply.form->take) && !call->silent)
 		answer_call(call, observation);
 	else /* a notification has no answer, but its end leaves room for more requests */
 		call->session->connection.wrote(call->session->connection.context);
@@ -444,6 +456,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	tool_yield_keep(later, call->call);
 	if (session->paused)
 		call_pause_output(call->call);
+	if (call->reply.form->begun)
+		call->reply.form->begun(call);
 }
 
 /* Whether the call, which is fine in itself, is refused now. */

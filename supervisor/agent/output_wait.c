@@ -175,34 +175,20 @@ static void set_quiet(struct output_wait *wait)
 		timer_set(&wait->quiet, wait->silence->quiet_ms);
 }
 
-/*
- * Whether @wait searches the output up to @end as it comes. One of those who wait for a session
- * does: all of them together would hold up the other clients, so each of the others has slices of
- * its own.
- */
-static bool searches_at_once(const struct output_wait *wait, uint64_t end)
-{
-	static const struct background *last;
-	static uint64_t last_end;
-	const bool is_first = last != wait->background || last_end != end;
-
-	last = wait->background;
-	last_end = end;
-	return is_first;
-}
-
-static void on_output(void *context, unsigned stream, struct text data)
+/* One of those who wait searches output as it comes; each of the others has slices of its own. */
+static void on_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	struct output_wait *wait = context;
 	const uint64_t end = background_output(wait->background)->end;
 
 	/* Otherwise the search has not come as far yet. */
 	if (wait->searched + data.len == end) {
-		if (!is_for_bytes(wait) || searches_at_once(wait, end)) {
+		if (is_for_bytes(wait) && *searched) {
+			search_later(wait);
+		} else {
+			*searched |= is_for_bytes(wait);
 			feed(wait, stream, data);
 			wait->searched = end;
-		} else {
-			search_later(wait);
 		}
 	}
 	if (wait->met != OUTPUT_NOT_MET || (wait->n_conditions == 0 && has_something(wait)))

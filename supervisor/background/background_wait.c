@@ -37,10 +37,11 @@ void background_stop_waiting(struct background_waiter *waiter)
 void background_tell_output(struct background *background, unsigned stream, struct text data)
 {
 	struct background_waiter *waiter;
+	bool searched = false;
 
 	for (waiter = LIST_FIRST(&background->waiting); waiter; waiter = cursor) {
 		cursor = LIST_NEXT(waiter, link);
-		waiter->output(waiter->context, stream, data);
+		waiter->output(waiter->context, stream, data, &searched);
 	}
 	cursor = NULL;
 }

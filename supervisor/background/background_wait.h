@@ -17,8 +17,11 @@ struct background;
 struct background_waiter {
 	LIST_ENTRY(background_waiter) link;
 	struct background *background; /* NULL: it does not wait */
-	/* @data is in the ring already. */
-	void (*output)(void *context, unsigned stream, struct text data);
+	/*
+	 * @data is in the ring already. @searched: another one has searched it at once, which all
+	 * of them together may not: they would hold up the other clients. One that does sets it.
+	 */
+	void (*output)(void *context, unsigned stream, struct text data, bool *searched);
 	/* It has ended. With @forgotten it is not there any more after this. */
 	void (*ended)(void *context, bool forgotten);
 	void *context;

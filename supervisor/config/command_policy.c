@@ -57,8 +57,8 @@ static const struct rule {
 	{.why = "netcat is blocked: there is no network; only a port of localhost may be tried, "
 		"with plain arguments: netcat -z localhost 8080",
 		.harmless = is_loopback_request},
-	{.why = "Python's http.server is blocked: only commands here could reach it; read the "
-		"files themselves"},
+	{.why = "Python's http.server is blocked: it gives all files to whoever reaches its port; "
+		"read them here, or ask the user to serve them"},
 	{.why = "node --inspect is blocked: its port lets others control the process; print "
 		"what you want to see"},
 };

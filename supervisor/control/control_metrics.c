@@ -231,6 +231,11 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 		{"tenant_session_output_bytes",
 			"Bytes of output that the tenant's sessions may keep, running and ended.",
 			offsetof(struct tenant_usage, session_bytes)},
+		{"tenant_tasks", "Tasks of MCP, running or kept, by tenant.",
+			offsetof(struct tenant_usage, tasks)},
+		{"tenant_task_bytes",
+			"Bytes of the results of the tenant's tasks, kept or reserved for them.",
+			offsetof(struct tenant_usage, task_bytes)},
 		{"tenant_unread_bytes", "Bytes of answers that the tenant's clients have not read.",
 			offsetof(struct tenant_usage, unread_bytes)},
 	};

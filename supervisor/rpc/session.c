@@ -162,6 +162,7 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
+	TAILQ_INIT(&session->tasks);
 	if (endpoint->authorize(session) < 0) {
 		session_free(session);
 		return NULL;

@@ -18,6 +18,7 @@ struct call_request;
 struct json_object;
 struct observation;
 struct mcp_progress;
+struct mcp_task;
 struct tenant;
 
 /* A workspace that the client has opened. */
@@ -68,6 +69,14 @@ struct reply_form {
 		const struct observation *observation);
 	/* The call is about to begin. May be NULL. */
 	void (*begin)(struct session_call *call, struct call_request *request);
+	/* It has begun. May be NULL. */
+	void (*begun)(struct session_call *call);
+	/*
+	 * Takes the observation, in place of an answer; called also if @id_text is NULL. NULL: it
+	 * is answered, as write writes it.
+	 */
+	void (*take)(struct session *session, const char *id_text,
+		const struct session_reply *reply, const struct observation *observation);
 	/* The command of a call with options.stream wrote something; its output has ended. */
 	void (*output)(struct session_call *call, enum command_stream stream, struct text data);
 	void (*output_over)(struct session_call *call); /* may be NULL */
@@ -84,6 +93,7 @@ struct session_reply {
 	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
 	uint8_t revision;              /* enum mcp_revision */
 	struct mcp_progress *progress; /* NULL: no progress was asked for */
+	struct mcp_task *task;         /* that takes the answer; NULL: the client gets it */
 };
 
 struct session_call {
@@ -120,7 +130,9 @@ struct session {
 	LIST_HEAD(, session_workspace) workspaces;
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
-	size_t n_calls, n_pending, n_workspaces;
+	TAILQ_HEAD(, mcp_task) tasks; /* the oldest first */
+	uint64_t last_task;           /* number of the latest */
+	size_t n_calls, n_pending, n_workspaces, n_tasks;
 	size_t n_watching; /* of n_pending: they wait for what a session writes */
 	size_t bytes;      /* memory that the requests of calls take */
 	/* the part of it from the memory that every connection has */

@@ -38,6 +38,9 @@ static const struct {
 	[ADMISSION_SESSION_OUTPUT] = {"session_output",
 		"The output of running sessions takes all the memory that it may take; end one "
 		"with session.end, or give a smaller output_bytes"},
+	[ADMISSION_TASKS] = {"tasks",
+		"This connection or its tenant has as many tasks as may be kept; fetch results "
+		"with tasks/result, or wait until the ttl of a task is over"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 

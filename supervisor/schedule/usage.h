@@ -42,6 +42,8 @@ struct tenant_usage {
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	uint64_t unread_bytes;  /* see unread.h */
+	size_t tasks;           /* of MCP, running and kept */
+	size_t task_bytes;      /* of their results, or reserved for them */
 	struct queue_flow flows[SCHED_CLASSES];
 	struct loop_share_flow share;
 	/* Mean duration of recent calls and connections; 0: none yet. */

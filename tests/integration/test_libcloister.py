@@ -68,6 +68,16 @@ def test_a_blocking_program(installed, area, daemon):
     assert lines == ["opened directory", "opened directory", *FILES, *COMMANDS]
 
 
+def test_a_session(installed, area, daemon):
+    """What may come in one read or in two is joined: the streams are told apart by their lines."""
+    program = installed.build("sessions.c")
+    lines = installed.run(area, program, daemon.socket, area.new_directory())
+    assert lines[:3] == ["started reader", "input 5", "input 5"]
+    assert lines[-2:] == ["ended by cancel", "SESSION_NOT_FOUND 1"]
+    assert [line for line in lines[3:-2] if not line.startswith("lost")] == ["stdout got line", "stderr more"]
+    assert lines.count("lost 0") == 2
+
+
 def test_a_program_in_an_event_loop(installed, area, daemon):
     program = installed.build("event_loop.c", "-levent_core")
     lines = installed.run(area, program, daemon.socket, area.new_directory(), area.new_directory())
@@ -165,9 +175,9 @@ def test_the_manual_has_the_headers_functions():
 
 def test_the_manuals_examples(installed, area, daemon):
     """The first example of libcloister(3) runs as printed except for its directory and socket. The second one
-    compiles."""
+    compiles, and the third one follows a session."""
     text = PAGE.read_text().split(".Sh EXAMPLES")[1]
-    program, loop = (part.split(".Ed")[0].replace(r"\e", "\\") for part in text.split(".Bd -literal\n")[1:])
+    program, loop, follow = (part.split(".Ed")[0].replace(r"\e", "\\") for part in text.split(".Bd -literal\n")[1:])
     workspace = area.new_directory()
     source = installed.programs / "example.c"
     source.write_text(program.replace("/srv/work", str(workspace)).replace("cloister_open(NULL", f'cloister_open("{daemon.socket}"'))
@@ -180,3 +190,30 @@ def test_the_manuals_examples(installed, area, daemon):
     source = installed.programs / "loop.c"
     source.write_text(f"#include <cloister.h>\n#include <poll.h>\n{loop}\nint main(void)\n{{\n\treturn !until_it_ends;\n}}\n")
     installed.compile(source, *installed.pkg_config("--libs", "libcloister"), "-Wall", "-Wno-address", "-Werror")
+    source = installed.programs / "follow.c"
+    source.write_text(f"""#include <cloister.h>
+#include <stdio.h>
+#include <string.h>
+
+{follow}
+int main(int argc, char **argv)
+{{
+	struct cloister_message *reply;
+	struct cloister *cloister;
+	int64_t after = 0;
+
+	if (argc != 3 || cloister_open(argv[1], &cloister) < 0 || cloister_workspace(cloister, argv[2], &reply) < 0)
+		return 1;
+	cloister_message_free(reply);
+	if (cloister_request(cloister, "session.start", "{{\\"command\\":\\"echo one; sleep 0.2; echo two\\"}}", &reply) < 0)
+		return 2;
+	if (follow(cloister, cloister_get_string(reply, "/session", NULL), &after) < 0)
+		return 3;
+	printf("cursor %d\\n", (int)after);
+	cloister_message_free(reply);
+	cloister_close(cloister);
+	return 0;
+}}
+""")
+    built = installed.compile(source, *installed.pkg_config("--libs", "libcloister"), "-Wall", "-Werror")
+    assert installed.run(area, built, daemon.socket, workspace) == ["one", "two", "cursor 8"]

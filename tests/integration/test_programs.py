@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for people, driven by a script of keys: once on a terminal as it is, and once by `cloister run`. Both are recorded,
-and show the same screen; test_shell.py has tmux. CLOISTER_RECORDINGS names a directory for the recordings, which
-asciinema(1) plays."""
+and show the same screen. CLOISTER_RECORDINGS names a directory for the recordings, which asciinema(1) plays."""
 
 import os
 import pathlib
@@ -48,6 +47,11 @@ def what_it_answers(text):
     return [line for line in text.splitlines() if re.match(r"\$|\d+(sum|return)|Breakpoint 1,", line)]
 
 
+def beside(text, line):
+    """Of tmux with two windows of a half each: a line of the right one."""
+    return (text.split("\n")[line] + " " * 80)[41:].rstrip()
+
+
 PROGRAMS = {
     # Asked as an xterm it asks back, and goes on without waiting for answers.
     "vim": Program("vim -u NONE -N file", (has("line 1 of"), "Gothe last\x1b"), (has("the last"), ":2\rdd"),
@@ -60,6 +64,13 @@ PROGRAMS = {
                    (lambda text: "sum += 2" in text and text.rstrip().endswith("(gdb)"), "print sum\r"),
                    (has("$1 = 40"), "next\r"), (has("return sum"), "print sum\r"), (has("$2 = 42"), "kill\r"),
                    (has("killed]"), "quit\r"), needs=["gcc"], keeps=what_it_answers),
+    # Two shells side by side, each on a terminal of the workspace's own devpts.
+    "tmux": Program("tmux -S socket -f /dev/null new-session 'exec sh' \\; set -g status off",
+                    (ends_with("$"), "PS1='% '; clear; echo left-$((40+2))\r"),
+                    (has("left-42\n%"), "tmux split-window -h \"PS1='% ' exec sh\"\r"),
+                    (lambda text: beside(text, 0).startswith("%"), "echo right-$((6*7))\r"),
+                    (lambda text: beside(text, 1) == "right-42" and beside(text, 2) == "%", "tmux kill-server\r"),
+                    status=(0, 1), env={"SHELL": "/bin/sh"}),
     "python": Program("/usr/bin/python3 -q", (ends_with(">>>"), "print('six times', 6*7)\r"),
                       (has("\nsix times 42\n>>>"), "for n in range(3): n*n\r\r"), (has("\n4\n>>>"), "1/0\r"),
                       (has("ZeroDivisionError: division by zero\n>>>"), "\x04")),

@@ -179,6 +179,37 @@ def test_a_call_as_a_model_made_it(client):
     assert wrong["content"].startswith("UNKNOWN_TOOL: ")
 
 
+def test_a_session_outlives_its_client(daemon, connect, place):
+    """One client starts it and goes; another reads on from its cursor, writes each byte once, and ends it."""
+    first = connect(daemon.socket)
+    first.workspace(str(place))
+    started = first.session_start("while read -r line; do echo got $line; done", name="reader", stdin=True, key="k")
+    again = first.session_start("while read -r line; do echo got $line; done", name="reader", stdin=True, key="k")
+    assert again["session"] == started["session"] and again["replayed"]
+    session = started["session"]
+    assert first.session_write(session, at=0, data="one\n")["next"] == 4
+    begun = first.session_read(session, after=0, wait_ms=60000, until=[{"contains": "got one"}])
+    assert begun["met"] == 0
+    first.close()
+    second = connect(daemon.socket)
+    second.workspace(str(place))
+    assert session in [entry["session"] for entry in second.session_list()["sessions"]]
+    # The first four bytes were taken from the client that is gone.
+    assert second.session_write(session, at=0, data="one\ntwo\n")["next"] == 8
+    rest = second.session_read(session, after=begun["next"], wait_ms=60000, until=[{"contains": "got two"}])
+    both = begun["chunks"] + rest["chunks"]
+    assert "".join(chunk["data"] for chunk in both) == "got one\ngot two\n" and rest["lost_bytes"] == 0
+    assert second.session_signal(session, "INT")["sent"]
+    end = second.session_read(session, after=rest["next"], wait_ms=60000, until=[{"exit": True}])["end"]
+    assert end["output"]["signal"] == "SIGINT"
+    terminal = second.session_start("stty size; cat", pty={"rows": 10, "cols": 40})["session"]
+    second.session_read(terminal, after=0, wait_ms=60000, until=[{"contains": "10 40"}])
+    second.session_resize(terminal, 20, 50)
+    assert second.session_end(terminal)["output"]["ended_by"] == "cancel"
+    with pytest.raises(cloister.SessionNotFound):
+        second.session_read("guessed")
+
+
 def test_any_request(client):
     assert client.request("tools.list", {"format": "openai"})["tools"]
     assert client.start("workspace.list").wait()["workspaces"]

@@ -2,6 +2,7 @@
 """cloister shell and cloister run: programs on the caller's terminal, driven by keys, read from the screen."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -256,3 +257,22 @@ def test_terminals_in_a_terminal(terminal):
     many.type("\r")
     assert many.wait() in (0, 1)
     assert many.modes() == many.before
+
+
+def test_what_a_slow_terminal_loses_is_told(terminal, workspace):
+    """The program does not wait for the terminal. What it was too slow for is counted, to the byte, when all is over."""
+    size = 4 << 20
+    slow = terminal("run", "--", f"head -c {size} /dev/zero | tr '\\0' x; touch written; exit 3")
+    assert procfs.eventually((workspace / "written").exists, PATIENCE)
+    assert slow.wait() == 3
+    lost = re.search(rb"(?:\x1b\[[0-9;]*m)?cloister:(?:\x1b\[0m)? (\d+) bytes of the output were lost", slow.raw)
+    assert lost, slow.raw[-200:]
+    assert int(lost[1]) > 0
+    assert slow.raw[:lost.start()].count(b"x") + int(lost[1]) == size
+    assert slow.modes() == slow.before
+
+
+def test_a_terminal_that_reads_is_told_of_no_loss(terminal):
+    fast = terminal("run", "--", "head -c 100000 /dev/zero | tr '\\0' x")
+    assert fast.wait() == 0
+    assert fast.raw.count(b"x") == 100000 and b"lost" not in fast.raw

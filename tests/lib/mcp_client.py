@@ -14,7 +14,10 @@ DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "mcp"
 MODERN, LEGACY, OLDEST = "2026-07-28", "2025-11-25", "2025-06-18"
 META = "io.modelcontextprotocol/"
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "server/discover": "DiscoverResult",
-           "tools/list": "ListToolsResult", "tools/call": "CallToolResult"}
+           "tools/list": "ListToolsResult", "tools/call": "CallToolResult", "a task": "CreateTaskResult",
+           "tasks/get": "GetTaskResult", "tasks/list": "ListTasksResult", "tasks/cancel": "CancelTaskResult",
+           "tasks/result": "CallToolResult"}
+NOTIFICATIONS = {"notifications/progress": "ProgressNotification", "notifications/tasks/status": "TaskStatusNotification"}
 
 _validators = {}
 
@@ -93,6 +96,7 @@ class Mcp:
         self.methods = {}  # of requests in flight, by id
         self.messages = []  # all messages received
         self.progress = []
+        self.statuses = []  # of tasks, as the server told them
         self.output_schemas = None
 
     def send(self, message):
@@ -107,7 +111,7 @@ class Mcp:
         whole = meta(self.revision, **more)
         if whole or method == "initialize":
             params.setdefault("_meta", whole)
-        self.methods[number] = method
+        self.methods[number] = "a task" if "task" in params and self.revision == LEGACY else method
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
@@ -129,8 +133,7 @@ class Mcp:
         if "method" in message:
             assert "id" not in message, "a server sends no requests"
             validator(self.revision, "ServerNotification").validate(message)
-            assert message["method"] == "notifications/progress"
-            validator(self.revision, "ProgressNotification").validate(message)
+            validator(self.revision, NOTIFICATIONS[message["method"]]).validate(message)
         elif "error" in message:
             validator(self.revision, "JSONRPCErrorResponse").validate(message)
             code = message["error"]["code"]
@@ -141,8 +144,10 @@ class Mcp:
             validator(self.revision, "JSONRPCResultResponse").validate(message)
             method = self.methods.pop(message["id"])
             validator(self.revision, RESULTS[method]).validate(message["result"])
-            if method == "tools/call" and self.output_schemas:
+            if RESULTS[method] == "CallToolResult" and self.output_schemas:
                 self.check_structured(message["result"])
+            if method == "tasks/result":
+                validator(self.revision, "RelatedTaskMetadata").validate(message["result"]["_meta"][META + "related-task"])
 
     def check_structured(self, result):
         import jsonschema
@@ -162,7 +167,9 @@ class Mcp:
         while True:
             message = self.receive(deadline - time.monotonic())
             assert message is not None, "the server ended"
-            if "method" in message:
+            if message.get("method") == "notifications/tasks/status":
+                self.statuses.append(message["params"])
+            elif "method" in message:
                 self.progress.append(message["params"])
             elif "id" not in message or message["id"] == number:
                 return message

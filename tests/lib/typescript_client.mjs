@@ -86,6 +86,32 @@ async function fails(promise, kind, pattern = /./) {
 	assert.fail(`no ${kind.name}`);
 }
 
+/** One client starts a session and goes; another reads on from its cursor, and writes each byte once. */
+cases.sessions = async () => {
+	const { client, place } = await open();
+	const command = "while read -r line; do echo got $line; done";
+	const { session } = await client.sessionStart({ command, name: "reader", stdin: true });
+	assert.equal((await client.sessionWrite({ session, at: 0, data: "one\n" })).next, 4);
+	const begun = await client.sessionRead({ session, after: 0, wait_ms: 60000, until: [{ contains: "got one" }] });
+	assert.equal(begun.met, 0);
+	client.close();
+	const other = connect();
+	await other.workspace(place);
+	assert.deepEqual((await other.sessionList()).sessions.map((entry) => entry.session), [session]);
+	assert.equal((await other.sessionWrite({ session, at: 0, data: "one\ntwo\n" })).next, 8);
+	const rest = await other.sessionRead({ session, after: begun.next, wait_ms: 60000, until: [{ contains: "got two" }] });
+	assert.equal([...begun.chunks, ...rest.chunks].map((chunk) => chunk.data).join(""), "got one\ngot two\n");
+	assert.equal(rest.lost_bytes, 0);
+	await other.sessionSignal({ session, signal: "INT" });
+	const { end } = await other.sessionRead({ session, after: rest.next, wait_ms: 60000, until: [{ exit: true }] });
+	assert.equal(end.output.signal, "SIGINT");
+	const terminal = await other.sessionStart({ command: "stty size; cat", pty: { rows: 10, cols: 40 } });
+	await other.sessionRead({ session: terminal.session, after: 0, wait_ms: 60000, until: [{ contains: "10 40" }] });
+	await other.sessionResize({ session: terminal.session, rows: 20, cols: 50 });
+	assert.equal((await other.sessionEnd({ session: terminal.session })).output.ended_by, "cancel");
+	await assert.rejects(other.sessionRead({ session: "guessed" }), cloister.SessionNotFound);
+};
+
 cases.places = () => {
 	const text = fs.readFileSync(new URL("places.h", import.meta.url), "utf8");
 	const rows = [...text.matchAll(/^\{"(.*)", "(.*)", "(.*)", "(.*)"\},$/gm)];

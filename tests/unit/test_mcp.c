@@ -39,7 +39,7 @@ static int tear_down(void **state)
 	REQUEST("1", "initialize", "{\"protocolVersion\":\"" version "\",\"capabilities\":{}," \
 		"\"clientInfo\":{\"name\":\"test\",\"version\":\"1\"}}")
 #define AGREED(version) \
-	RESULT("1", "{\"protocolVersion\":\"" version "\",\"capabilities\":{\"tools\":{}}," \
+	RESULT("1", "{\"protocolVersion\":\"" version "\",\"capabilities\":{\"tools\":{}*}," \
 		"\"serverInfo\":{\"name\":\"cloister\",*},\"instructions\":\"*\"}")
 #define OF_LATEST "\"resultType\":\"complete\",\"_meta\":{" \
 	"\"io.modelcontextprotocol/serverInfo\":{\"name\":\"cloister\",\"title\":\"cloister\"," \
@@ -121,6 +121,12 @@ static void test_a_request_of_each_revision(void **state)
 				"\"public\"}")},
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
 		{REQUEST("1", "tools/list", "{}"), RESULT("1", "{\"tools\":[*]}")},
+		{REQUEST("1", "tasks/list", "{}"), RESULT("1", "{\"tasks\":[]}")},
+		{LATEST("tasks/list", ""), NO_METHOD},
+		{VERSION("tasks/list",
+			 "{\"io.modelcontextprotocol/protocolVersion\":\"2025-06-18\"}"),
+			NO_METHOD},
+		{NOTIFICATION("tasks/list", "{}"), NULL},
 		{REQUEST("1", "server/discover", "{}"), NO_METHOD},
 		{NOTIFICATION("tools/list", "{}"), NULL},
 	};
