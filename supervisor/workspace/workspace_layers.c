@@ -38,7 +38,7 @@ static void tell_dropped(void *context, const char *tenant, const char *name)
 {
 	struct workspace *workspace = context;
 
-	spawner_link_dropped(workspace->all->spawner, tenant, name);
+	spawner_link_dropped(workspace->all->spawner, false, tenant, name);
 }
 
 static struct layers_place place_of(struct workspace *workspace)
