@@ -29,7 +29,14 @@
 #define SESSION_ID_LENGTH 32
 
 /* The meaning of the operand. */
-enum operand { OPERAND_NONE, OPERAND_TARGET, OPERAND_SCREEN, OPERAND_FILES, OPERAND_COMMAND };
+enum operand {
+	OPERAND_NONE,
+	OPERAND_TARGET,
+	OPERAND_SCREEN,
+	OPERAND_FILES,
+	OPERAND_COMMAND,
+	OPERAND_TEMPLATE,
+};
 
 static const struct option_row target_options[] = {
 	{"tenant", "NAME", 't', "the tenant of WORKSPACE; the operand is then always a WORKSPACE"},
@@ -39,6 +46,16 @@ static const struct option_row target_options[] = {
 static const struct option_row denials_options[] = {
 	{"follow", NULL, 'f', "print new refusals, a line each, as they come; also -f"},
 	{"tenant", "NAME", 't', "only refusals of this tenant"},
+	{0},
+};
+
+static const struct option_row template_options[] = {
+	{"tenant", "NAME", 't', "the tenant of the template"},
+	{0},
+};
+
+static const struct option_row templates_options[] = {
+	{"tenant", "NAME", 't', "only templates of this tenant"},
 	{0},
 };
 
@@ -105,6 +122,11 @@ static const struct subcommand {
 		"cloisterctl metrics --format=prometheus", metrics_options}, print_metrics, OPERAND_NONE},
 	{{"denials", NULL, "Show the connections that commands were refused last.",
 		"cloisterctl denials", denials_options}, print_denials, OPERAND_NONE},
+	{{"templates", NULL, "Show the templates of managed workspaces, and how many forks use each.",
+		"cloisterctl templates", templates_options}, print_templates, OPERAND_NONE},
+	{{"template", "remove TEMPLATE", "Delete a template that no fork uses.",
+		"cloisterctl template remove ready", template_options}, print_template_removed,
+		OPERAND_TEMPLATE},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
 	{{"top", NULL, "Show live the calls, and what workspaces and tenants use; sort, filter, end.",
@@ -230,6 +252,12 @@ static struct json_object *params_of(const struct wish *wish)
 		json_put(params, "tenant", json_object_new_string(wish->tenant));
 	if (!wish->target)
 		return params;
+	if (wish->subcommand->operand == OPERAND_TEMPLATE) {
+		json_put(params, "template", json_object_new_string(wish->target));
+		if (wish->tenant)
+			json_put(params, "tenant", json_object_new_string(wish->tenant));
+		return params;
+	}
 	json_put(params,
 		is_session(wish)                         ? "session"
 		: !wish->tenant && is_call(wish->target) ? "call"
@@ -327,6 +355,8 @@ static const char *method_of(const struct wish *wish)
 {
 	if (wish->follow)
 		return "events";
+	if (wish->subcommand->operand == OPERAND_TEMPLATE)
+		return "template.remove";
 	/* The current content of the screen. */
 	return wish->subcommand->operand == OPERAND_SCREEN ? "commands"
 							   : wish->subcommand->help.name;
@@ -461,8 +491,10 @@ static bool has_strange_option(const struct wish *wish)
 		const char *complaint;
 	} rows[] = {
 		{wish->contains, audit_options, "only audit verify takes --contains"},
-		{wish->tenant && own != denials_options, target_options,
-			"only show, kill and denials take --tenant"},
+		{wish->tenant && own != denials_options && own != template_options &&
+				own != templates_options,
+			target_options,
+			"only show, kill, denials, templates and template take --tenant"},
 		{wish->follow, denials_options, "only denials takes --follow"},
 		{wish->verbose, selftest_options, "only selftest takes --verbose"},
 		{wish->format, metrics_options, "only metrics takes --format"},
@@ -483,15 +515,19 @@ static bool has_strange_option(const struct wish *wish)
 /* Checks the words of a command that asks the service. Returns 0, or -EINVAL after a complaint. */
 static int read_operands(int argc, char **argv, struct wish *wish)
 {
+	bool is_template = wish->subcommand->operand == OPERAND_TEMPLATE;
 	bool takes_target = wish->subcommand->operand == OPERAND_TARGET;
 
 	if (takes_target && argc > 1)
 		wish->target = argv[1];
+	/* "template remove TEMPLATE": the one thing to do with one. */
+	if (is_template && argc == 3 && strcmp(argv[1], "remove") == 0)
+		wish->target = argv[2];
 	if (has_strange_option(wish)) {
 		help_refer(&program, &wish->subcommand->help);
 		return -EINVAL;
 	}
-	if (argc == (takes_target ? 2 : 1))
+	if (is_template ? wish->target != NULL : argc == (takes_target ? 2 : 1))
 		return 0;
 	operands_complain(&program, &wish->subcommand->help);
 	return -EINVAL;
@@ -529,7 +565,8 @@ int main(int argc, char **argv)
 {
 	static const struct option_set options = {.program = &program,
 		.more = {target_options, denials_options, audit_options, selftest_options,
-			health_options, metrics_options, drain_options},
+			health_options, metrics_options, drain_options, template_options,
+			templates_options},
 		.short_options = "vf"};
 	struct wish wish = {0};
 	int status, r;

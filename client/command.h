@@ -85,3 +85,5 @@ extern const struct command command_workspace;
 extern const struct command command_checkpoint;
 extern const struct command command_checkpoints;
 extern const struct command command_rollback;
+extern const struct command command_freeze;
+extern const struct command command_fork;

@@ -285,6 +285,25 @@ void print_tenants(struct json_object *result)
 	table(result, "tenants", columns);
 }
 
+void print_templates(struct json_object *result)
+{
+	static const struct ctl_column columns[] = {
+		{"forks", "FORKS", CTL_NUMBER},
+		{"created", "CREATED", CTL_TEXT},
+		{"tenant", "TENANT", CTL_TEXT},
+		{"template", "TEMPLATE", CTL_TEXT},
+		{NULL, NULL, CTL_TEXT},
+	};
+
+	table(result, "templates", columns);
+}
+
+void print_template_removed(struct json_object *result)
+{
+	puts("The template is removed.");
+	(void)result;
+}
+
 void print_shown(struct json_object *result)
 {
 	if (member(result, "workspaces")) {

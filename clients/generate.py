@@ -4,6 +4,7 @@
 agent socket. usage: clients/generate.py [--check]; --check writes nothing, and fails if a file is not up to date."""
 
 import json
+import keyword
 import pathlib
 import sys
 import textwrap
@@ -27,6 +28,7 @@ class Field:
     def __init__(self, name, row):
         self.name, self.type, self.says = name, row[0].rstrip("?"), row[1] if len(row) > 1 else ""
         self.optional = row[0].endswith("?")
+        self.parameter = f"{name}_" if keyword.iskeyword(name) else name  # in Python, where some names are taken
 
 
 def fields(table):
@@ -126,7 +128,7 @@ def python_types(description):
 
 def python_parameter(field):
     kind = python_type(field.type)
-    return f"{field.name}: Optional[{kind}] = None" if field.optional else f"{field.name}: {kind}"
+    return f"{field.parameter}: Optional[{kind}] = None" if field.optional else f"{field.parameter}: {kind}"
 
 
 def python_method(name, says, parameters, keywords, result, call, is_async):
@@ -134,7 +136,7 @@ def python_method(name, says, parameters, keywords, result, call, is_async):
     head = ["self", *map(python_parameter, parameters), *(["*", *keywords] if keywords else [])]
     start, wait = ("async def", "await ") if is_async else ("def", "")
     lines = packed(f"{start} {name}(", head, f") -> {result}:")
-    notes = [f"{field.name}: {field.says}" for field in parameters if field.says]
+    notes = [f"{field.parameter}: {field.says}" for field in parameters if field.says]
     lines += [f'    """{says}' + ("" if notes else '"""')]
     if notes:
         lines += ["", *(f"    {note}" for note in notes), '    """']
@@ -147,7 +149,7 @@ def python_method(name, says, parameters, keywords, result, call, is_async):
 
 def python_members(table):
     """The items of a dict display, for packed()."""
-    items = [f'"{field.name}": {field.name}' for field in signature_order(fields(table))] or [""]
+    items = [f'"{field.name}": {field.parameter}' for field in signature_order(fields(table))] or [""]
     items[0], items[-1] = "{" + items[0], items[-1] + "}"
     if len(items) == 1:
         return ["{" + items[0].strip("{}") + "}"]

@@ -10,6 +10,7 @@
  */
 
 #include "common/limits.h"
+#include "common/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,16 +19,39 @@
 struct layer_stack {
 	uint32_t count; /* 0: the workspace has no checkpoint */
 	uint32_t numbers[LIMIT_LAYERS];
+	/* Of a fork: the template below layer 0, which is empty. "": none. */
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
 /* The directory, beside that of a managed workspace, in which its layers are. */
 #define LAYERS_PREFIX ".layers-"
 /* Begins the names of layers that are to be cleared. */
 #define LAYERS_DROPPED ".dropped-"
+/* Begins the names of whole trees, of workspaces or templates, that are copied or cleared. */
+#define TREE_UNFINISHED ".unfinished-"
+/* The directory, beside that of the managed workspaces, in which each tenant's templates are. */
+#define TEMPLATES "templates"
+
+/** Whether @name may be that of a managed workspace or template. */
+static inline bool is_managed_name(struct text name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	if (name.len == 0 || name.len > LIMIT_TEMPLATE_NAME_BYTES || name.data[0] == '.')
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (name.data[i] == '\0' || !strchr(allowed, name.data[i]))
+			return false;
+	return true;
+}
 
 /** Whether @stack is empty, or has layer 0 at the bottom and higher numbers above lower ones. */
 static inline bool layer_stack_is_valid(const struct layer_stack *stack)
 {
+	if (stack->template[0] &&
+		(stack->count == 0 || !is_managed_name(text_from(stack->template))))
+		return false;
 	if (stack->count == 0)
 		return true;
 	if (stack->count == 1 || stack->count > LIMIT_LAYERS || stack->numbers[0] != 0)

@@ -100,10 +100,20 @@
 #define LIMIT_LAYERS                 64
 #define LIMIT_LAYER_NUMBER           999999999 /* of which each checkpoint and rollback takes one */
 #define LIMIT_CHECKPOINT_LABEL_BYTES 80
-#define LIMIT_SPARE_CELLS_MAX        64
-#define LIMIT_INPUT_WAIT_PROCESSES   256 /* in a workspace whose commands are looked at */
-#define LIMIT_INPUT_WAIT_MAX_MS      3600000
-#define LIMIT_INITS_AHEAD            2 /* inits that a worker makes ahead of commands */
+/* templates of managed workspaces, and copies of trees (worker/spawner/tree_copy.h) */
+#define LIMIT_TEMPLATE_NAME_BYTES  64   /* as a managed workspace's */
+#define LIMIT_TEMPLATES_MAX        1024 /* of a tenant */
+#define LIMIT_FORKS_AT_ONCE        256  /* that one request makes */
+#define LIMIT_COPIES               16   /* copies of trees that run at once, */
+#define LIMIT_COPIES_OF_TENANT     2    /* requests for them of one tenant */
+#define LIMIT_COPY_MS              600000
+#define LIMIT_COPY_BYTES           (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
+#define LIMIT_COPY_FILES           4000000
+#define LIMIT_COPY_ATTRIBUTES      (64 * KIB) /* names, or a value, of extended attributes */
+#define LIMIT_SPARE_CELLS_MAX      64
+#define LIMIT_INPUT_WAIT_PROCESSES 256 /* in a workspace whose commands are looked at */
+#define LIMIT_INPUT_WAIT_MAX_MS    3600000
+#define LIMIT_INITS_AHEAD          2 /* inits that a worker makes ahead of commands */
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS    8
 #define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */

@@ -54,6 +54,7 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u8(writer, (uint8_t)message->layers.count);
 	for (size_t i = 0; i < message->layers.count; i++)
 		wire_put_u32(writer, message->layers.numbers[i]);
+	wire_put_text(writer, text_from(message->layers.template));
 	wire_put_text(writer, text_from(message->tenant));
 }
 
@@ -74,12 +75,17 @@ static bool is_room(uint64_t bytes)
 
 static bool get_layers(struct wire_reader *reader, struct layer_stack *ret)
 {
+	struct text template;
+
 	ret->count = wire_get_u8(reader);
 	if (ret->count > LIMIT_LAYERS)
 		return false;
 	for (size_t i = 0; i < ret->count; i++)
 		ret->numbers[i] = wire_get_u32(reader);
-	return layer_stack_is_valid(ret);
+	template = wire_get_text(reader, LIMIT_TEMPLATE_NAME_BYTES);
+	if (template.len > 0 && !text_has_nul(template))
+		memcpy(ret->template, template.data, template.len);
+	return !text_has_nul(template) && layer_stack_is_valid(ret);
 }
 
 int spawner_open_get(struct text payload, struct spawner_open *ret)
@@ -133,6 +139,46 @@ int spawner_look_up_get(struct text payload, struct spawner_look_up *ret)
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES - 1);
 	if (wire_reader_end(&reader) < 0 || text_has_nul(message.tenant) ||
 		text_has_nul(message.path))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void spawner_copy_put(struct wire_writer *writer, const struct spawner_copy *message)
+{
+	wire_put_text(writer, message->tenant);
+	wire_put_text(writer, message->template);
+	wire_put_text(writer, message->target);
+	wire_put_u64(writer, message->max_bytes);
+	wire_put_u64(writer, message->max_files);
+}
+
+/* Whether the directory of a tenant can have the name; "." without tenants. */
+static bool is_tenant_directory(struct text name)
+{
+	return name.len > 0 && !text_has_nul(name) && !memchr(name.data, '/', name.len) &&
+	       !text_equal(name, TEXT_LITERAL(".."));
+}
+
+static bool is_unfinished(struct text name)
+{
+	return name.len > strlen(TREE_UNFINISHED) && !text_has_nul(name) &&
+	       !memchr(name.data, '/', name.len) &&
+	       memcmp(name.data, TREE_UNFINISHED, strlen(TREE_UNFINISHED)) == 0;
+}
+
+int spawner_copy_get(struct text payload, struct spawner_copy *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct spawner_copy message;
+
+	message.tenant = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.template = wire_get_text(&reader, LIMIT_TEMPLATE_NAME_BYTES);
+	message.target = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.max_bytes = wire_get_u64(&reader);
+	message.max_files = wire_get_u64(&reader);
+	if (wire_reader_end(&reader) < 0 || !is_tenant_directory(message.tenant) ||
+		!is_managed_name(message.template) || !is_unfinished(message.target))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

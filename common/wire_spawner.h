@@ -34,10 +34,13 @@ enum spawner_message {
 	/* down: struct spawner_look_up: the managed workspace "path" of "tenant" was removed */
 	SPAWNER_REMOVED,
 	/*
-	 * down: struct spawner_look_up: the layer "path" in the directory "tenant" of managed
-	 * workspaces was dropped, and is to be cleared; no answer
+	 * down: struct spawner_look_up: the layer or tree "path" in the directory "tenant" of
+	 * managed workspaces ("below": of templates) was dropped, and is to be cleared; no answer
 	 */
 	SPAWNER_DROPPED,
+	/* down: struct spawner_copy: make a template of a workspace; SPAWNER_FREEZE_FDS */
+	SPAWNER_FREEZE,
+	SPAWNER_FORK,         /* down: struct spawner_copy: make a workspace of a template; none */
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -46,6 +49,7 @@ enum spawner_message {
 	SPAWNER_FILES_OPENED, /* up: no payload, one pidfd: the new files process */
 	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
+	SPAWNER_COPIED,       /* up: struct setup_failure; error 0: the tree is there */
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */
@@ -82,6 +86,13 @@ enum {
 	SPAWNER_ASSIGN_ROOT,   /* as SPAWNER_OPEN_ROOT */
 	SPAWNER_ASSIGN_WORKER, /* pidfd of the spare cell's worker */
 	SPAWNER_ASSIGN_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_FREEZE. */
+enum {
+	SPAWNER_FREEZE_ROOT,   /* as SPAWNER_OPEN_ROOT */
+	SPAWNER_FREEZE_WORKER, /* pidfd of the worker of its cell, which is open */
+	SPAWNER_FREEZE_FDS,
 };
 
 /*
@@ -170,6 +181,17 @@ struct spawner_looked_up {
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
 };
 
+/*
+ * Asks for a tree to be copied. SPAWNER_FREEZE: from a workspace to @target in the templates of
+ * @tenant; SPAWNER_FORK: from the template @template to @target in its managed workspaces. The
+ * target is an empty directory of cloisterd's, whose name begins with TREE_UNFINISHED.
+ */
+struct spawner_copy {
+	struct text tenant; /* the name of its directory */
+	struct text template, target;
+	uint64_t max_bytes, max_files;
+};
+
 /* A set-up step that failed in the spawner, worker or files process. */
 struct setup_failure {
 	struct text step;
@@ -177,7 +199,9 @@ struct setup_failure {
 };
 
 /* More than the longest struct spawner_open takes on the wire. */
-#define SPAWNER_OPEN_BYTES (128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_LAYERS * sizeof(uint32_t))
+#define SPAWNER_OPEN_BYTES                                           \
+	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES + \
+		LIMIT_LAYERS * sizeof(uint32_t))
 
 void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
 int spawner_open_get(struct text payload, struct spawner_open *ret);
@@ -185,6 +209,8 @@ void spawner_look_up_put(struct wire_writer *writer, const struct spawner_look_u
 int spawner_look_up_get(struct text payload, struct spawner_look_up *ret);
 void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_looked_up *message);
 int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
+void spawner_copy_put(struct wire_writer *writer, const struct spawner_copy *message);
+int spawner_copy_get(struct text payload, struct spawner_copy *ret);
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
 int setup_failure_get(struct text payload, struct setup_failure *ret);
 

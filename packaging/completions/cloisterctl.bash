@@ -77,13 +77,20 @@ _cloisterctl()
 	case $command in
 	"" | help)
 		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status health doctor tenants workspaces commands \
-			sessions show kill drain resume selftest reload metrics denials events top audit help)
+			sessions show kill drain resume selftest reload metrics denials templates template events top audit help)
 		;;
 	show | kill)
 		((operands == 0)) && _cloisterctl_offer < <(
 			_cloisterctl_ask workspaces workspace
 			_cloisterctl_ask commands call
 		)
+		;;
+	template)
+		if ((operands == 0)); then
+			_cloisterctl_offer < <(echo remove)
+		elif ((operands == 1)); then
+			_cloisterctl_offer < <(_cloisterctl_ask templates template)
+		fi
 		;;
 	audit)
 		if ((operands == 0)); then

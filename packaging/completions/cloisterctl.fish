@@ -69,6 +69,8 @@ complete -c cloisterctl -n __cloisterctl_wants_command -a selftest -d 'Run the s
 complete -c cloisterctl -n __cloisterctl_wants_command -a reload -d 'Reload the configuration'
 complete -c cloisterctl -n __cloisterctl_wants_command -a metrics -d 'Print the metrics'
 complete -c cloisterctl -n __cloisterctl_wants_command -a denials -d 'Show the connections that commands were refused last'
+complete -c cloisterctl -n __cloisterctl_wants_command -a templates -d 'Show the templates of managed workspaces'
+complete -c cloisterctl -n __cloisterctl_wants_command -a template -d 'Delete a template'
 complete -c cloisterctl -n __cloisterctl_wants_command -a events -d 'Print events as they happen'
 complete -c cloisterctl -n __cloisterctl_wants_command -a top -d 'Show the calls in flight live'
 complete -c cloisterctl -n __cloisterctl_wants_command -a audit -d 'Verify an audit log'
@@ -77,5 +79,7 @@ complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kil
     -a '(__cloisterctl_ask workspaces workspace)' -d Workspace
 complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \
     -a '(__cloisterctl_ask commands call)' -d Call
+complete -c cloisterctl -n '__cloisterctl_after template' -a remove
+complete -c cloisterctl -n '__cloisterctl_after template remove' -a '(__cloisterctl_ask templates template)' -d Template
 complete -c cloisterctl -n '__cloisterctl_after audit' -a verify
 complete -c cloisterctl -n 'string match -q "audit verify*" -- "$(__cloisterctl_words | string join " ")"' -F

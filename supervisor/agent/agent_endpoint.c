@@ -18,6 +18,7 @@
 #include "supervisor/agent/method_checkpoint.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
+#include "supervisor/agent/method_template.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/config/config.h"
@@ -90,6 +91,8 @@ static const struct endpoint_method methods[] = {
 	{"workspace.checkpoint", method_workspace_checkpoint, .params = {"workspace", "label"}},
 	{"workspace.checkpoints", method_workspace_checkpoints, .params = {"workspace"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
+	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
+	{"workspace.fork", method_workspace_fork, .params = {"from", "count", "prefix", "tenant"}},
 	MCP_METHODS,
 };
 

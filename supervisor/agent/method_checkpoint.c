@@ -32,15 +32,14 @@ struct change {
 	uint32_t number;
 };
 
-static void refuse(struct session *session, const struct jsonrpc_request *request,
+void checkpoint_refuse(struct session *session, const struct jsonrpc_request *request,
 	const char *method, struct text name, const struct refusal *refusal)
 {
 	agent_workspace_refused(session, method, name, refusal);
 	answer_refusal(session, request->id_text, refusal);
 }
 
-/* Returns the workspace, held, or NULL after the answer. */
-static struct workspace *find(
+struct workspace *checkpoint_workspace(
 	struct session *session, const struct jsonrpc_request *request, const char *method)
 {
 	struct workspace *workspace;
@@ -54,7 +53,7 @@ static struct workspace *find(
 	}
 	workspace = agent_hold_workspace(session, name);
 	if (!workspace)
-		refuse(session, request, method, name,
+		checkpoint_refuse(session, request, method, name,
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
 				.sentence = name.data ? NULL
 						      : "No workspace is open on this connection; "
@@ -103,7 +102,7 @@ static enum tool_error check_sessions(
 		names.text);
 }
 
-static enum tool_error check(
+enum tool_error checkpoint_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret)
 {
 	const char *unheard = audit_forbids(session->service->audit);
@@ -157,7 +156,7 @@ static void begin(struct session *session, struct jsonrpc_request *request,
 	const char *method = wanted->is_rollback ? "workspace.rollback" : "workspace.checkpoint";
 	struct change *change = calloc(1, sizeof(*change));
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error = change ? check(session, workspace, &refusal)
+	enum tool_error error = change ? checkpoint_refusal(session, workspace, &refusal)
 				       : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 
 	if (error == TOOL_OK) {
@@ -168,7 +167,8 @@ static void begin(struct session *session, struct jsonrpc_request *request,
 						      change, &change->number, &refusal);
 	}
 	if (error != TOOL_OK) {
-		refuse(session, request, method, text_from(workspace_name(workspace)), &refusal);
+		checkpoint_refuse(
+			session, request, method, text_from(workspace_name(workspace)), &refusal);
 		workspace_release(workspace);
 		free(change);
 		return;
@@ -207,7 +207,7 @@ void method_workspace_checkpoint(struct session *session, struct jsonrpc_request
 		answer_wrong_label(session, request);
 		return;
 	}
-	workspace = find(session, request, "workspace.checkpoint");
+	workspace = checkpoint_workspace(session, request, "workspace.checkpoint");
 	if (workspace)
 		begin(session, request, workspace, &wanted, label);
 }
@@ -227,7 +227,7 @@ void method_workspace_rollback(struct session *session, struct jsonrpc_request *
 		return;
 	}
 	wanted.number = (uint32_t)to;
-	workspace = find(session, request, "workspace.rollback");
+	workspace = checkpoint_workspace(session, request, "workspace.rollback");
 	if (workspace)
 		begin(session, request, workspace, &wanted, (struct text){NULL, 0});
 }
@@ -254,7 +254,8 @@ static void put_checkpoint(void *context, const struct checkpoint_info *checkpoi
 
 void method_workspace_checkpoints(struct session *session, struct jsonrpc_request *request)
 {
-	struct workspace *workspace = find(session, request, "workspace.checkpoints");
+	struct workspace *workspace =
+		checkpoint_workspace(session, request, "workspace.checkpoints");
 	struct json_text json;
 
 	if (workspace && request->id_text) {

@@ -3,8 +3,27 @@
 
 /* workspace.checkpoint, .checkpoints and .rollback. */
 
+#include "common/errors.h"
+#include "common/text.h"
+
 struct jsonrpc_request;
+struct refusal;
 struct session;
+struct workspace;
+
+/* For methods that, like these, take the workspace "workspace" of @request for themselves. */
+
+/** Returns it, held, or NULL after the answer. */
+struct workspace *checkpoint_workspace(
+	struct session *session, const struct jsonrpc_request *request, const char *method);
+
+/** Whether it can be taken now: no session runs in it. TOOL_OK, or a code with @ret filled in. */
+enum tool_error checkpoint_refusal(
+	const struct session *session, struct workspace *workspace, struct refusal *ret);
+
+/** Answers a refusal of @method for @name, and tells of it. */
+void checkpoint_refuse(struct session *session, const struct jsonrpc_request *request,
+	const char *method, struct text name, const struct refusal *refusal);
 
 /* Each answers @request, now or later. */
 void method_workspace_checkpoint(struct session *session, struct jsonrpc_request *request);

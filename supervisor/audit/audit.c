@@ -20,6 +20,7 @@
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/startup.h"
+#include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -414,6 +415,40 @@ void audit_checkpoint(struct audit *audit, const char *event, const struct peer_
 		put_who(&json, peer);
 	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put_number(&json, "checkpoint", number);
+	end(audit, &json);
+}
+
+void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *template)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "workspace.frozen");
+	if (peer)
+		put_who(&json, peer);
+	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	json_text_put(&json, "template", template);
+	end(audit, &json);
+}
+
+void audit_forked(
+	struct audit *audit, const struct peer_credentials *peer, const struct forking *forking)
+{
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "workspace.forked");
+	if (peer)
+		put_who(&json, peer);
+	json_text_put(&json, "tenant", forking_tenant(forking)->name);
+	json_text_put(&json, "template", forking_template(forking));
+	forking_name(forking, 0, name);
+	json_text_put(&json, "first", name);
+	json_text_put_number(&json, "count", forking_count(forking));
 	end(audit, &json);
 }
 

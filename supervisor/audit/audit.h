@@ -19,6 +19,7 @@ struct audit_rotation;
 struct call;
 struct observation;
 struct peer_credentials;
+struct forking;
 struct workspace;
 
 /* Values of the key `audit`. */
@@ -101,13 +102,22 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint32_t number);
 
+/** Records that a client made the template @template of @workspace. */
+void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
+	const struct workspace *workspace, const char *template);
+
+/** Records that a client made @forking's workspaces. */
+void audit_forked(
+	struct audit *audit, const struct peer_credentials *peer, const struct forking *forking);
+
 /** Records that a client's connection becomes one to @port of @workspace. */
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint16_t port);
 
 /**
  * Records that @event, "workspace.open", "workspace.remove", "workspace.checkpoint",
- * "workspace.checkpoints" or "workspace.rollback", was refused for @name.
+ * "workspace.checkpoints", "workspace.rollback", "workspace.freeze" or "workspace.fork", was
+ * refused for @name.
  */
 void audit_workspace_refused(struct audit *audit, const char *event,
 	const struct peer_credentials *peer, struct text name, enum tool_error error);

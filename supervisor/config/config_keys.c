@@ -93,6 +93,7 @@ const struct config_key config_keys[] = {
 	{"calls_per_connection", LIMIT(calls_per_connection), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CALLS_PER_CONNECTION, .fallback = LIMIT_CALLS_PER_CONNECTION},
 	{"workspaces", LIMIT(workspaces), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_WORKSPACES, .fallback = 1024},
 	{"workspaces_existing", LIMIT(workspaces_existing), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_EXISTING_MAX, .fallback = DEFAULT_WORKSPACES_EXISTING},
+	{"templates", LIMIT(templates), .type = CONFIG_NUMBER, .max = LIMIT_TEMPLATES_MAX, .fallback = 16},
 	{"commands", LIMIT(commands), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_COMMANDS_MAX, .fallback = 64},
 	{"commands_per_workspace", LIMIT(commands_per_workspace), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_COMMANDS_PER_WORKSPACE, .fallback = LIMIT_COMMANDS_PER_WORKSPACE},
 	{"queue_length", LIMIT(queue_length), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_QUEUE_MAX, .fallback = 256},

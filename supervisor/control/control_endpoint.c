@@ -21,6 +21,7 @@
 #include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/control/control_sessions.h"
+#include "supervisor/control/control_templates.h"
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
@@ -67,8 +68,11 @@ static const struct endpoint_method methods[] = {
 	{"doctor", control_doctor, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"metrics", control_metrics, {"format"}, .role = CONTROL_ROLE_OBSERVER},
 	{"denials", control_denials, {"tenant"}, .role = CONTROL_ROLE_OBSERVER},
+	{"templates", control_templates, {"tenant"}, .role = CONTROL_ROLE_OBSERVER},
 	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"kill", control_kill, {"call", "session", "workspace", "tenant"},
+		.role = CONTROL_ROLE_ADMIN},
+	{"template.remove", control_template_remove, {"template", "tenant"},
 		.role = CONTROL_ROLE_ADMIN},
 	{"drain", control_drain, {"moved_to"}, .role = CONTROL_ROLE_ADMIN},
 	{"resume", control_resume, {NULL}, .role = CONTROL_ROLE_ADMIN},

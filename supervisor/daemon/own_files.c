@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/landlock.h"
+#include "common/layer_stack.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/log.h"
@@ -64,7 +65,8 @@ static void lock_state(const char *directory)
 void own_files_state(struct daemon *daemon)
 {
 	_cleanup_close_ int state = -1;
-	_cleanup_free_ char *managed = NULL;
+	_cleanup_close_ int templates_fd = -1;
+	_cleanup_free_ char *managed = NULL, *templates = NULL;
 	int r;
 
 	daemon->managed_fd = -1;
@@ -79,6 +81,11 @@ void own_files_state(struct daemon *daemon)
 	r = startup_make_directory(managed, &daemon->managed_fd);
 	if (r < 0)
 		die(managed, r);
+	if (asprintf(&templates, "%s/" TEMPLATES, daemon->options.state_dir) < 0)
+		die_with("out of memory");
+	r = startup_make_directory(templates, &templates_fd);
+	if (r < 0)
+		die(templates, r);
 	daemon_own_path(daemon, daemon->options.state_dir);
 }
 

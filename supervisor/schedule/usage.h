@@ -41,6 +41,8 @@ struct tenant_usage {
 	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
+	size_t templates;       /* that were there when they were counted */
+	size_t copies;          /* requests that have trees copied */
 	uint64_t unread_bytes;  /* see unread.h */
 	size_t tasks;           /* of MCP, running and kept */
 	size_t task_bytes;      /* of their results, or reserved for them */
@@ -54,6 +56,7 @@ struct tenant_usage {
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 	uint64_t forwards_begun;
 	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
+	uint64_t freezes, forks;         /* templates and workspaces of them, that were made */
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];
 	struct denials denials; /* the recent ones of these */

@@ -21,7 +21,9 @@
 #include "supervisor/selftest/selftest_program.h"
 #include "supervisor/selftest/selftest_results.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
 
@@ -332,6 +334,52 @@ static void try_make(struct selftest *selftest, const char *name)
 	step_soon(selftest);
 }
 
+static void take_first(void *context, const struct template_info *info)
+{
+	char *name = context;
+
+	if (!name[0])
+		snprintf(name, LIMIT_TEMPLATE_NAME_BYTES + 1, "%s", info->name);
+}
+
+/* Stores the name of a template that a tenant of the configuration has, if one has any. */
+static void find_template(struct selftest *selftest, char ret[LIMIT_TEMPLATE_NAME_BYTES + 1])
+{
+	const struct config *config = selftest->service->config;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < config->n_tenants; i++)
+		(void)templates_each(
+			selftest->service->workspaces, config->tenants[i], take_first, ret);
+	if (!ret[0])
+		snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "template");
+}
+
+static void never_made(void *context, enum tool_error error, const char *why)
+{
+	(void)context;
+	(void)error;
+	(void)why;
+}
+
+static void try_fork(struct selftest *selftest, const char *how)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	struct forking *forking = NULL;
+	enum tool_error error;
+
+	find_template(selftest, template);
+	if (strcmp(how, "*") != 0)
+		snprintf(template, sizeof(template), "%s", how);
+	error = forks_begin(selftest->service->workspaces, selftest->canaries[CANARY_PLAIN].tenant,
+		text_from(template), (struct text){NULL, 0}, 1, never_made, NULL, &forking,
+		&refusal);
+	forking_free(forking);
+	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
+	step_soon(selftest);
+}
+
 /* Reads the params of a row of the suite. Returns NULL if memory is out. */
 static struct json_object *read_params(const char *text)
 {
@@ -418,6 +466,9 @@ static void try_probe(struct selftest *selftest)
 		break;
 	case PROBE_MAKE:
 		try_make(selftest, probe->how);
+		break;
+	case PROBE_FORK:
+		try_fork(selftest, probe->how);
 		break;
 	}
 }

@@ -317,6 +317,9 @@ const struct selftest_probe selftest_suite[] = {
 
 	{"id-exhaustion", "make-second", PROBE_MAKE, "second", "QUOTA_EXCEEDED"},
 
+	{"template-of-another", "fork-other", PROBE_FORK, "*", "NOT_FOUND"},
+	{"template-of-another", "fork-climb", PROBE_FORK, "../x", "INVALID_ARGUMENTS"},
+
 	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
 
 	{"file-system-server", "mount-fuse", PROBE_PROGRAM, NULL, "EPERM"},

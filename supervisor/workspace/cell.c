@@ -466,6 +466,11 @@ uint64_t cell_group(const struct cell *cell)
 	return cell->state >= STATE_OPEN && cell->state <= STATE_FILES_OPENING ? cell->group : 0;
 }
 
+int cell_worker_pidfd(const struct cell *cell)
+{
+	return process_link_pidfd(cell->processes[CELL_WORKER].link);
+}
+
 bool cell_serves(const struct cell *cell, enum cell_process process)
 {
 	const struct process *wanted = &cell->processes[process];

@@ -110,6 +110,9 @@ void cell_free(struct cell *cell);
 /** Returns the quota of its id that the kernel enforced when it was opened; 0: none. */
 uint64_t cell_disk_limit(const struct cell *cell);
 
+/** Returns the pidfd of its worker, borrowed; it must be open. */
+int cell_worker_pidfd(const struct cell *cell);
+
 /** Returns the number that names its cgroup; 0 if it is not open. */
 uint64_t cell_group(const struct cell *cell);
 

@@ -28,9 +28,10 @@ _Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAM
 
 /* What the name of a directory means. */
 struct entry {
-	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_LABEL } kind;
+	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_LABEL, ENTRY_FROM } kind;
 	uint32_t number, below;
 	const char *label; /* encoded */
+	const char *template;
 };
 
 /* All that is known of a workspace's layers. */
@@ -40,6 +41,7 @@ struct known {
 	struct layer {
 		uint32_t number, below;
 	} layers[2 * LIMIT_LAYERS];
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
 /* Names. */
@@ -67,6 +69,11 @@ static struct entry entry_of(const char *name)
 		rest = read_number(name + strlen(AT), &entry.number);
 		if (rest && !*rest)
 			entry.kind = ENTRY_AT;
+		return entry;
+	}
+	if (strncmp(name, LAYERS_FROM, strlen(LAYERS_FROM)) == 0) {
+		entry.kind = ENTRY_FROM;
+		entry.template = name + strlen(LAYERS_FROM);
 		return entry;
 	}
 	rest = read_number(*name == 'c' ? name + 1 : name, &entry.number);
@@ -199,6 +206,10 @@ static int learn(void *context, int layers, const char *name)
 		return -EBADMSG;
 	if (entry.kind == ENTRY_AT)
 		known->at = entry.number;
+	/* Two, or one that is no name, make the stack invalid. */
+	if (entry.kind == ENTRY_FROM)
+		snprintf(known->template, sizeof(known->template), "%s",
+			known->template[0] || !entry.template[0] ? "/" : entry.template);
 	if (entry.kind != ENTRY_LAYER)
 		return 0;
 	if (known->n == ARRAY_SIZE(known->layers))
@@ -220,6 +231,7 @@ static int follow(const struct known *known, struct layer_stack *ret)
 {
 	struct layer_stack stack = {.count = 1};
 
+	memcpy(stack.template, known->template, sizeof(stack.template));
 	for (uint32_t number = known->at; number != 0; stack.count++) {
 		const struct layer *layer = find(known, number);
 
@@ -347,6 +359,29 @@ void layers_tidy(const struct layers_place *place, const struct layer_stack *sta
 
 	if (layers >= 0)
 		(void)each_name(layers, tidy, &(struct tidying){place, stack});
+}
+
+int layers_fork(const struct layers_place *place, const char *template)
+{
+	static const struct layer first = {1, 0};
+	char from[NAME_MAX + 1], name[NAME_MAX + 1], label[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
+	_cleanup_close_ int layers = -1;
+	/* Of a workspace that an administrator has removed. */
+	int r = layers_remove(place);
+
+	layers = r < 0 ? r : open_layers(place, true);
+	if (layers < 0)
+		return layers;
+	snprintf(from, sizeof(from), LAYERS_FROM "%s", template);
+	snprintf(label, sizeof(label), "%s", template);
+	layer_name(&first, name);
+	if (mkdirat(layers, from, MODE) < 0 || mkdirat(layers, name, MODE) < 0)
+		return -errno;
+	label_name(0, text_from(label), name);
+	if (mkdirat(layers, name, MODE) < 0)
+		return -errno;
+	at_name(first.number, name);
+	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
 int layers_remove(const struct layers_place *place)

@@ -9,6 +9,7 @@
  *   3-1         layer 3, whose lower one is layer 1
  *   at-3        empty: layer 3 takes changes now. One rename puts another stack in force.
  *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
+ *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it
  *   .dropped-X  a layer that the spawner clears
  *
  * A layer that does not lead to the one that takes changes belongs to a change that was not
@@ -21,6 +22,8 @@
 #include <stdint.h>
 
 struct tenant;
+
+#define LAYERS_FROM "from="
 
 /* Where the layers of one workspace are. */
 struct layers_place {
@@ -49,6 +52,12 @@ int layers_commit(const struct layers_place *place, const struct layer_stack *st
 
 /** Drops the layers that @stack does not have, and forgets their labels. */
 void layers_tidy(const struct layers_place *place, const struct layer_stack *stack);
+
+/**
+ * Makes the layers of a workspace that is a fork of @template, before its own directory is there:
+ * layer 1, above an empty layer 0, which is the checkpoint 1. Returns 0 or -errno.
+ */
+int layers_fork(const struct layers_place *place, const char *template);
 
 /** Drops all layers of a workspace that was removed. Returns 0 or -errno. */
 int layers_remove(const struct layers_place *place);

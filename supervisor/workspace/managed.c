@@ -14,22 +14,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define NAME_BYTES_MAX 64
+#define NAME_BYTES_MAX LIMIT_TEMPLATE_NAME_BYTES
 #define MARK           ".removing-" /* no name of a workspace begins with '.' */
 #define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
-
-static bool is_name(struct text name)
-{
-	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-	if (name.len == 0 || name.len > NAME_BYTES_MAX || name.data[0] == '.')
-		return false;
-	for (size_t i = 0; i < name.len; i++)
-		if (name.data[i] == '\0' || !strchr(allowed, name.data[i]))
-			return false;
-	return true;
-}
 
 /* Opens the directory that holds the tenant's workspaces. */
 static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
@@ -109,7 +96,7 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	char name_string[NAME_BYTES_MAX + 1];
 	int r;
 
-	if (!is_name(name))
+	if (!is_managed_name(name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
 			"does not begin with '.'");
@@ -162,9 +149,21 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 	}
 	while ((entry = readdir(directory)))
 		if (strncmp(entry->d_name, MARK, skip) == 0 &&
-			is_name(text_from(entry->d_name + skip)))
+			is_managed_name(text_from(entry->d_name + skip)))
 			each(context, entry->d_name + skip);
 	closedir(directory);
+	return 0;
+}
+
+int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+
+	if (directory < 0)
+		return directory;
+	if (mkdirat(directory, name, 0700) < 0)
+		return -errno;
+	managed_quota_add(tenant);
 	return 0;
 }
 

@@ -23,6 +23,9 @@ struct tenant;
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
 	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
 
+/** Makes the directory of the tenant's workspace @name, which is not there. Returns 0 or -errno. */
+int managed_add(int managed_fd, const struct tenant *tenant, const char *name);
+
 /** Opens the directory that holds the tenant's workspaces (O_PATH). Returns it or -errno. */
 int managed_directory(int managed_fd, const struct tenant *tenant);
 

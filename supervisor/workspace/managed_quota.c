@@ -10,6 +10,7 @@
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/templates.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static int count(int managed_fd, const struct tenant *tenant)
 	if (r < 0)
 		return r;
 	usage->existing = existing;
+	usage->templates = templates_count(managed_fd, tenant);
 	usage->existing_ms = monotonic_ms();
 	return 0;
 }
@@ -69,7 +71,7 @@ static bool shares_ids(const struct tenant *a, const struct tenant *b)
 }
 
 /* Whether the tenant would take more than its share of the ids that are left. */
-static bool exceeds_share(const struct tenant *tenant)
+static bool exceeds_share(const struct tenant *tenant, size_t more)
 {
 	size_t total = 0, tenants = 0, share, n = ids(tenant);
 
@@ -79,17 +81,17 @@ static bool exceeds_share(const struct tenant *tenant)
 		total += current->tenants[i]->usage->existing;
 		tenants += current->tenants[i]->managed;
 	}
-	if (tenants < 2 || total < n / 2)
+	if (tenants < 2 || total + more <= n / 2)
 		return false;
 	share = n / 2 / tenants;
-	return tenant->usage->existing >= (share > 0 ? share : 1);
+	return tenant->usage->existing + more > (share > 0 ? share : 1);
 }
 
-static const char *excess(const struct tenant *tenant)
+static const char *excess(const struct tenant *tenant, size_t more)
 {
-	if (tenant->usage->existing >= tenant->limits.workspaces_existing)
-		return "which is its limit";
-	if (exceeds_share(tenant))
+	if (tenant->usage->existing + more > tenant->limits.workspaces_existing)
+		return more == 1 ? "which is its limit" : "and would have more than its limit";
+	if (exceeds_share(tenant, more))
 		return "which is its share of the ids that are left, because half of the host's "
 		       "ids for managed workspaces are in use";
 	return NULL;
@@ -98,9 +100,15 @@ static const char *excess(const struct tenant *tenant)
 enum tool_error managed_quota_check(
 	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal)
 {
+	return managed_quota_check_many(managed_fd, tenant, 1, ret_refusal);
+}
+
+enum tool_error managed_quota_check_many(
+	int managed_fd, const struct tenant *tenant, size_t more, struct refusal *ret_refusal)
+{
 	const struct tenant_usage *usage = tenant->usage;
 	bool counted = usage->existing_ms != 0;
-	const char *why = counted ? excess(tenant) : NULL;
+	const char *why = counted ? excess(tenant, more) : NULL;
 
 	/*
 	 * An administrator may have removed workspaces by hand, so count again, but not too often.
@@ -108,7 +116,7 @@ enum tool_error managed_quota_check(
 	if (!counted || (why && monotonic_ms() - usage->existing_ms >= EXISTING_COUNT_MS)) {
 		if (count(managed_fd, tenant) < 0)
 			return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-		why = excess(tenant);
+		why = excess(tenant, more);
 	}
 	if (!why)
 		return TOOL_OK;

@@ -28,6 +28,10 @@ void managed_quota_follow(int managed_fd, const struct config *config);
 enum tool_error managed_quota_check(
 	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal);
 
+/** The same for @more of them at once. */
+enum tool_error managed_quota_check_many(
+	int managed_fd, const struct tenant *tenant, size_t more, struct refusal *ret_refusal);
+
 /** Counts a new workspace; removes one from the count. */
 void managed_quota_add(const struct tenant *tenant);
 void managed_quota_drop(const struct tenant *tenant);

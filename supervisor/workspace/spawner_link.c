@@ -47,7 +47,8 @@ struct pending_cell {
 	bool sockets;      /* the cell's sockets come with it, */
 	bool network;      /* also those for cloister-egress */
 	spawner_answer answer;
-	spawner_looked looked; /* used in place of answer for a look-up */
+	spawner_looked looked; /* used in place of answer for a look-up, */
+	spawner_copied copied; /* and this one for a copy */
 	void *context;
 };
 
@@ -206,10 +207,11 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 		loop_turn_defer(&link->flush);
 }
 
-void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path)
+void spawner_link_dropped(
+	struct spawner_link *link, bool template, const char *tenant, const char *path)
 {
 	const struct spawner_look_up message = {
-		.tenant = text_from(tenant), .path = text_from(path)};
+		.below = template, .tenant = text_from(tenant), .path = text_from(path)};
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + 2 * LIMIT_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
@@ -293,6 +295,23 @@ static int tell_looked(struct pending_cell *pending, struct channel_frame *frame
 	return 0;
 }
 
+/* A copy may take minutes, so that its answer says nothing about whether the spawner hangs. */
+static int take_copied(struct spawner_link *link, struct channel_frame *frame)
+{
+	struct pending_cell *pending = find_pending(link, frame->call);
+	struct setup_failure failure;
+
+	if (frame->n_fds > 0 || setup_failure_get(frame->payload, &failure) < 0 ||
+		(pending && !pending->copied))
+		return -EBADMSG;
+	if (!pending)
+		return 0;
+	LIST_REMOVE(pending, entry);
+	pending->copied(pending->context, -(int)failure.error, failure.step);
+	free(pending);
+	return 0;
+}
+
 /* Returns 0, or -EBADMSG for a message that the spawner never sends. */
 static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
@@ -302,6 +321,8 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	bool opened = is_opened(frame);
 	int r = 0;
 
+	if (frame->type == SPAWNER_COPIED)
+		return take_copied(link, frame);
 	memset(fds, -1, sizeof(fds));
 	silence_end(&link->silence);
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
@@ -314,7 +335,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 			drop_pidfds(frame);
 		return 0;
 	}
-	if (opened && !is_answer(pending, frame))
+	if (pending->copied || (opened && !is_answer(pending, frame)))
 		return -EBADMSG;
 	LIST_REMOVE(pending, entry);
 	if (pending->looked) {
@@ -339,7 +360,10 @@ static void answer_all(struct spawner_link *link)
 
 		memset(none, -1, sizeof(none));
 		LIST_REMOVE(pending, entry);
-		if (pending->looked)
+		if (pending->copied)
+			pending->copied(pending->context, -ECONNRESET,
+				TEXT_LITERAL("ask cloister-spawner, which has ended"));
+		else if (pending->looked)
 			pending->looked(pending->context, -ECONNRESET, -1, NULL);
 		else
 			pending->answer(pending->context, -ECONNRESET,
@@ -510,10 +534,11 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 	}
 	*pending = *who;
 	/*
-	 * Numbers of cells name their cgroups and count up; look-ups count down from the other end.
+	 * Numbers of cells name their cgroups and count up; others count down from the other end.
 	 */
-	pending->cell =
-		frame->type == SPAWNER_LOOK_UP ? UINT64_MAX - link->last_look++ : ++link->last_cell;
+	pending->cell = frame->type == SPAWNER_LOOK_UP || who->copied
+				? UINT64_MAX - link->last_look++
+				: ++link->last_cell;
 	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
 		frame->n_fds);
 	if (r < 0) {
@@ -521,7 +546,8 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 		return r;
 	}
 	LIST_INSERT_HEAD(&link->pending, pending, entry);
-	await_answer(link);
+	if (!pending->copied)
+		await_answer(link);
 	loop_turn_defer(&link->flush);
 	*ret_number = pending->cell;
 	return 0;
@@ -573,6 +599,28 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	if (frame.fds[0] < 0)
 		return -errno;
 	frame.n_fds = 1;
+	return ask(link, &frame, &who, ret_number);
+}
+
+int spawner_link_copy(struct spawner_link *link, const struct spawner_copy *request, const int *fds,
+	spawner_copied copied, void *context, uint64_t *ret_number)
+{
+	const struct pending_cell who = {.copied = copied, .context = context};
+	struct channel_frame frame = {.type = fds ? SPAWNER_FREEZE : SPAWNER_FORK};
+	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_copy_put(&writer, request);
+	frame.payload = (struct text){(char *)payload, writer.len};
+	for (; fds && frame.n_fds < SPAWNER_FREEZE_FDS; frame.n_fds++) {
+		frame.fds[frame.n_fds] = fcntl(fds[frame.n_fds], F_DUPFD_CLOEXEC, 0);
+		if (frame.fds[frame.n_fds] < 0) {
+			int r = -errno;
+
+			channel_frame_done(&frame);
+			return r;
+		}
+	}
 	return ask(link, &frame, &who, ret_number);
 }
 

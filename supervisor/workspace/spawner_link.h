@@ -41,10 +41,12 @@ void spawner_link_reload(struct spawner_link *link);
 void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name);
 
 /**
- * Layers were dropped as @path in the directory @tenant of the managed workspaces: the spawner
- * clears them. If that message cannot be sent, the next start of the spawner does it.
+ * Layers or a tree were dropped as @path in the directory @tenant of the managed workspaces, or
+ * with @template of the templates: the spawner clears them. If that message cannot be sent, the
+ * next start of the spawner does it.
  */
-void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path);
+void spawner_link_dropped(
+	struct spawner_link *link, bool template, const char *tenant, const char *path);
 
 /**
  * Serves the link from @base. Calls @lost once if the spawner is gone, or was killed because it
@@ -84,6 +86,18 @@ typedef void (*spawner_looked)(
  */
 int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
 	spawner_looked looked, void *context, uint64_t *ret_number);
+
+/* @error is 0, or -errno with the failed step (borrowed), which is a reason if it is
+ * -SPAWNER_REFUSAL. */
+typedef void (*spawner_copied)(void *context, int error, struct text step);
+
+/**
+ * Asks for a tree to be copied: with @fds, SPAWNER_FREEZE_FDS of them (borrowed), SPAWNER_FREEZE;
+ * with NULL SPAWNER_FORK. It may take up to LIMIT_COPY_MS. @copied is called like the answer of
+ * spawner_link_open(). Returns 0 and a number for spawner_link_forget() in @ret_number, or -errno.
+ */
+int spawner_link_copy(struct spawner_link *link, const struct spawner_copy *request, const int *fds,
+	spawner_copied copied, void *context, uint64_t *ret_number);
 
 /** Drops the request @cell: when its answer comes, its processes are killed. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);

@@ -26,6 +26,7 @@
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_disk.h"
+#include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -46,9 +47,15 @@ static const struct {
 	[CALL_CLASS_SESSION] = {LIMIT_SESSIONS_PER_WORKSPACE, CELL_WORKER, SCHED_NONE},
 };
 
+/* Calls are held back. */
+static bool is_held(const struct workspace *workspace)
+{
+	return workspace->swap || workspace->freeze;
+}
+
 static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
-	return !workspace->swap && cell_serves(workspace->cell, classes[class].process) &&
+	return !is_held(workspace) && cell_serves(workspace->cell, classes[class].process) &&
 	       workspace->running[class] < classes[class].limit;
 }
 
@@ -56,7 +63,7 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
-	bool held = workspace->swap;
+	bool held = is_held(workspace);
 	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
 	const size_t limits[SCHED_CLASSES] = {
 		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
@@ -81,7 +88,7 @@ static void on_scheduled(struct sched_entry *sched)
 		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
 	struct workspace *workspace = sched->context;
 
-	if (!workspace->swap && cell_serves(workspace->cell, classes[entry->class].process)) {
+	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process)) {
 		begin(workspace, entry);
 		return;
 	}
@@ -93,6 +100,7 @@ static void on_scheduled(struct sched_entry *sched)
 void workspace_free(struct workspace *workspace)
 {
 	workspace_swap_free(workspace);
+	workspace_freeze_free(workspace);
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
@@ -120,6 +128,8 @@ static enum cell_need need(void *context)
 
 	if (workspace->swap)
 		return workspace_swap_need(workspace);
+	if (workspace->freeze)
+		return CELL_CALLED;
 	if (!TAILQ_EMPTY(&workspace->entries))
 		return CELL_CALLED;
 	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
@@ -236,6 +246,8 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 	workspace->unknown_call_frames = 0;
 	if (workspace->swap && workspace_swap_lost(workspace, loss, losses[loss].error, why))
 		return;
+	if (workspace->freeze)
+		workspace_freeze_lost(workspace, losses[loss].error, why);
 	lose_entries(workspace, &losses[loss], why);
 }
 
@@ -264,6 +276,8 @@ static void on_settled(void *context)
 		disk_use_lost(&workspace->disk);
 	if (workspace->swap)
 		workspace_swap_advance(workspace);
+	else if (workspace->freeze)
+		workspace_freeze_advance(workspace);
 	update_limits(workspace);
 	begin_waiting(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)

@@ -38,7 +38,7 @@ static void tell_dropped(void *context, const char *tenant, const char *name)
 {
 	struct workspace *workspace = context;
 
-	spawner_link_dropped(workspace->all->spawner, tenant, name);
+	spawner_link_dropped(workspace->all->spawner, false, tenant, name);
 }
 
 static struct layers_place place_of(struct workspace *workspace)
@@ -247,7 +247,7 @@ static enum tool_error check(const struct workspace *workspace, struct refusal *
 			"Only a managed workspace, which is opened by its name, has checkpoints");
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
-	if (workspace->swap)
+	if (workspace->swap || workspace->freeze)
 		return refusal_set(ret_refusal, TOOL_BUSY,
 			"Another checkpoint or rollback of the workspace is on its way");
 	return TOOL_OK;
@@ -322,7 +322,7 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
 	void *context, struct refusal *ret_refusal)
 {
-	if (workspace->swap)
+	if (workspace->swap || workspace->freeze)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	return begin(workspace, &workspace->layers, false, swapped, context, ret_refusal);
 }

@@ -26,6 +26,7 @@ struct workspace {
 	struct cell *cell;
 	struct layer_stack layers;             /* that its cell shows; empty: its directory alone */
 	struct workspace_swap *swap;           /* its cell is being exchanged; NULL: it is not */
+	struct workspace_freeze *freeze;       /* a template is made of it; NULL: none is */
 	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
@@ -61,4 +62,5 @@ struct workspaces {
 	int64_t looks_second; /* of clock_now() */
 	unsigned looks;       /* in this second */
 	LIST_HEAD(, workspace) list;
+	LIST_HEAD(, forking) forking; /* forks that are being made */
 };

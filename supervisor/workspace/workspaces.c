@@ -38,6 +38,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	workspaces->own_directories = own_directories;
 	workspaces->managed_fd = managed_fd;
 	LIST_INIT(&workspaces->list);
+	LIST_INIT(&workspaces->forking);
 	return workspaces;
 }
 

@@ -130,8 +130,9 @@ def test_descriptors_of_the_spawner(cell):
     has_kinds(cell.spawner, {
         0: "/dev/null", 1: "/dev/null", 2: "pipe", 3: "socket",
         4: str(cell.daemon.state / "workspaces"),
-        5: str(directory / "cloister-worker"), 6: str(directory / "cloister-files"),
-        7: "anon_inode:[signalfd]", 9: "socket"})
+        5: str(cell.daemon.state / "templates"),
+        6: str(directory / "cloister-worker"), 7: str(directory / "cloister-files"),
+        8: "anon_inode:[signalfd]", 10: "socket"})
 
 
 @needs_root

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED = range(1, 10)
-READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED = range(32, 39)
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK = range(1, 12)
+READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
@@ -33,7 +33,7 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
 
 def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIBI", kind, *{**LIMITS, **limits}.values(), len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIBII", kind, *{**LIMITS, **limits}.values(), 0, len(tenant)) + tenant
 
 
 class Spawner:

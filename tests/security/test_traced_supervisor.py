@@ -72,6 +72,9 @@ def use_everything(daemon, path):
     client.use("write_file", path="inside-file", content="y")
     client.call("workspace.checkpoints")
     client.call("workspace.rollback", {"to": 1})
+    client.call("workspace.freeze", {"template": "template-one"})
+    for name in client.call("workspace.fork", {"from": "template-one", "count": 2})["workspaces"]:
+        client.call("workspace.remove", {"workspace": name})
     client.call("workspace.close", {"workspace": "managed-one"})
     assert procfs.eventually(lambda: len(daemon.cells()) == 1)
     client.call("workspace.list")
@@ -79,9 +82,11 @@ def use_everything(daemon, path):
     for root in (f"{path}/inside-link", f"{path}/no-such", "/", str(daemon.state)):
         with pytest.raises(RpcError):
             client.call("workspace.open", {"root": root, "kind": "directory"})
-    for method in ("status", "doctor", "workspaces", "commands", "tenants"):
+    for method in ("status", "doctor", "workspaces", "commands", "tenants", "templates"):
         with daemon.control() as control:
             control.call(method)
+    with daemon.control() as control:
+        control.call("template.remove", {"template": "template-one"})
     client.close()
 
 
@@ -120,7 +125,12 @@ def is_known(name, rest, area, daemon):
     config, state = re.escape(str(daemon.path)), re.escape(str(daemon.state))
     # A tenant's workspaces, and the layers of one: not what is in a workspace or in a layer.
     place = rf'\d+<{state}/workspaces/[^/>]*(/\.layers-[^/>]*(/[^/>]*)?)?>'
+    # A tenant's templates, and not what is in one.
+    templates = rf'\d+<{state}/templates(/[^/>]*)?>'
     known = [
+        ("openat", rf'\d+<{state}/workspaces>, "\.\./templates"'),
+        ("openat|mkdirat|newfstatat|statx", rf'{templates}, "[^"/]*"'),
+        ("renameat2?", rf'{templates}, "[^"/]*", {templates}, "[^"/]*"'),
         ("openat", rf'AT_FDCWD(<[^>]*>)?, "(/|{re.escape(str(area.path))})", O_RDONLY\|[A-Z_|]*O_PATH[A-Z_|]*\b'),
         ("openat", rf'\d+<{config}>, "cloister\.conf(\.d)?", '),
         ("openat", rf'\d+<{config}/cloister\.conf\.d>, '),

@@ -168,6 +168,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "calls_per_connection", "3", "3", "257"},
 	{CONFIG_SECTION_TENANT, "workspaces", "4096", "4096", "0x10"},
 	{CONFIG_SECTION_TENANT, "workspaces_existing", "1000000", "1000000", "0"},
+	{CONFIG_SECTION_TENANT, "templates", "0", "0", "1025"},
 	{CONFIG_SECTION_TENANT, "commands", "9", "9", "9.0"},
 	{CONFIG_SECTION_TENANT, "commands_per_workspace", "1", "1", "65"},
 	{CONFIG_SECTION_TENANT, "queue_length", "1", "1", " "},

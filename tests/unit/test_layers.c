@@ -78,6 +78,7 @@ static void expect(const struct fixture *f, const struct layer_stack *expected)
 	assert_int_equal(layers_read(&f->place, &stack), 0);
 	assert_int_equal(stack.count, expected->count);
 	assert_memory_equal(stack.numbers, expected->numbers, stack.count * sizeof(uint32_t));
+	assert_string_equal(stack.template, expected->template);
 }
 
 static void put(struct fixture *f, const struct layer_stack *stack)
@@ -86,8 +87,8 @@ static void put(struct fixture *f, const struct layer_stack *stack)
 	assert_int_equal(layers_commit(&f->place, stack), 0);
 }
 
-static const struct layer_stack none = {0}, one = {2, {0, 1}}, two = {3, {0, 1, 2}},
-				after = {3, {0, 1, 3}};
+static const struct layer_stack none = {0}, one = {2, {0, 1}, ""}, two = {3, {0, 1, 2}, ""},
+				after = {3, {0, 1, 3}, ""};
 
 static void test_a_stack_is_in_force_when_it_is_committed(void **state)
 {
@@ -197,6 +198,23 @@ static void test_all_layers_are_removed_at_once(void **state)
 	expect(f, &none);
 }
 
+/* The template stays below whatever is put on top, and goes with the layers. */
+static void test_a_fork_says_what_is_below(void **state)
+{
+	static const struct layer_stack first = {2, {0, 1}, "repo"},
+					second = {3, {0, 1, 2}, "repo"};
+	struct fixture *f = *state;
+
+	put(f, &one);
+	assert_int_equal(layers_fork(&f->place, "repo"), 0); /* what an older one had is dropped */
+	expect(f, &first);
+	put(f, &second);
+	layers_tidy(&f->place, &second);
+	expect(f, &second);
+	assert_int_equal(layers_remove(&f->place), 0);
+	expect(f, &none);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_all_layers_are_removed_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_fork_says_what_is_below, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

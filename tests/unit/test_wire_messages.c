@@ -311,15 +311,19 @@ static void check_layers(void)
 		bool accepted;
 	} rows[] = {
 		{WORKSPACE_MANAGED, {0}, true},
-		{WORKSPACE_MANAGED, {2, {0, 1}}, true},
-		{WORKSPACE_MANAGED, {4, {0, 3, 7, LIMIT_LAYER_NUMBER}}, true},
-		{WORKSPACE_MANAGED, {2, {0, LIMIT_LAYER_NUMBER + 1}}, false},
-		{WORKSPACE_MANAGED, {1, {0}}, false},
-		{WORKSPACE_MANAGED, {2, {1, 2}}, false},
-		{WORKSPACE_MANAGED, {3, {0, 2, 2}}, false},
-		{WORKSPACE_MANAGED, {3, {0, 2, 1}}, false},
-		{WORKSPACE_DIRECTORY, {2, {0, 1}}, false},
-		{WORKSPACE_ROOTFS, {2, {0, 1}}, false},
+		{WORKSPACE_MANAGED, {2, {0, 1}, ""}, true},
+		{WORKSPACE_MANAGED, {4, {0, 3, 7, LIMIT_LAYER_NUMBER}, ""}, true},
+		{WORKSPACE_MANAGED, {2, {0, LIMIT_LAYER_NUMBER + 1}, ""}, false},
+		{WORKSPACE_MANAGED, {1, {0}, ""}, false},
+		{WORKSPACE_MANAGED, {2, {1, 2}, ""}, false},
+		{WORKSPACE_MANAGED, {3, {0, 2, 2}, ""}, false},
+		{WORKSPACE_MANAGED, {3, {0, 2, 1}, ""}, false},
+		{WORKSPACE_DIRECTORY, {2, {0, 1}, ""}, false},
+		{WORKSPACE_ROOTFS, {2, {0, 1}, ""}, false},
+		{WORKSPACE_MANAGED, {2, {0, 1}, "repo"}, true},
+		{WORKSPACE_MANAGED, {0, {0}, "repo"}, false},
+		{WORKSPACE_MANAGED, {2, {0, 1}, "../repo"}, false},
+		{WORKSPACE_MANAGED, {2, {0, 1}, ".repo"}, false},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -333,6 +337,41 @@ static void check_layers(void)
 			rows[i].accepted ? 0 : -EBADMSG);
 		if (rows[i].accepted)
 			assert_memory_equal(&opened.layers, &open.layers, sizeof(open.layers));
+	}
+}
+
+/* What is to be copied is a tenant's own, and goes to a place that nothing else has. */
+static void check_copies(void)
+{
+	static const struct {
+		const char *tenant, *template, *target;
+		bool accepted;
+	} rows[] = {
+		{"one", "repo", ".unfinished-1", true},
+		{".", "repo", ".unfinished-1", true},
+		{"", "repo", ".unfinished-1", false},
+		{"..", "repo", ".unfinished-1", false},
+		{"one/..", "repo", ".unfinished-1", false},
+		{"one", "", ".unfinished-1", false},
+		{"one", "..", ".unfinished-1", false},
+		{"one", "re/po", ".unfinished-1", false},
+		{"one", "repo", ".unfinished-", false},
+		{"one", "repo", "workspace", false},
+		{"one", "repo", ".unfinished-/../../two/w", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		const struct spawner_copy copy = {text_from(rows[i].tenant),
+			text_from(rows[i].template), text_from(rows[i].target), 7, 8};
+		struct spawner_copy got;
+
+		spawner_copy_put(&writer, &copy);
+		assert_int_equal(
+			spawner_copy_get(written(&writer), &got), rows[i].accepted ? 0 : -EBADMSG);
+		if (rows[i].accepted)
+			assert_true(text_equal(got.target, copy.target) && got.max_bytes == 7 &&
+				    got.max_files == 8);
 	}
 }
 
@@ -385,6 +424,7 @@ static void test_spawner(void **state)
 	check_limits_refused();
 	check_proxy_ports();
 	check_layers();
+	check_copies();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {

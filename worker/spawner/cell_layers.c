@@ -91,10 +91,10 @@ static int make_top(struct cell *cell, int layer, const struct stat *below)
 }
 
 /* Checks the layers, and makes the highest if it is new. */
-static int prepare(struct cell *cell, int layers)
+static int prepare(struct cell *cell, int layers, const struct stat *base)
 {
 	const struct layer_stack *stack = &cell->request->layers;
-	struct stat stat_buf = cell->place->stat;
+	struct stat stat_buf = *base;
 	int r = 0;
 
 	for (size_t i = 1; r == 0 && i < stack->count; i++) {
@@ -114,16 +114,45 @@ static int prepare(struct cell *cell, int layers)
 	return r;
 }
 
+/*
+ * Opens the template below the layers, and clones its mount. It is one of the tenant's whose
+ * directory has the workspace, and belongs to the workspace's id: only in user mode can it do so.
+ */
+static int open_base(struct cell *cell, int *ret_tree, struct stat *ret_stat)
+{
+	const char *path = cell->place->path, *end = strrchr(path, '/');
+	const char *begin = end ? memrchr(path, '/', (size_t)(end - path)) : NULL;
+	_cleanup_close_ int template = -1;
+	char tenant[NAME_MAX + 1] = ".";
+
+	if (!begin)
+		return -ENOENT;
+	/* Without tenants, workspaces lie in the directory of all. */
+	if (cell->maker->policy)
+		snprintf(tenant, sizeof(tenant), "%.*s", (int)(end - begin - 1), begin + 1);
+	template = template_open(cell->maker->ids->managed, tenant, cell->request->layers.template);
+	if (template <0)
+		return template;
+	if (fstat(template, ret_stat) < 0)
+		return -errno;
+	if (ret_stat->st_uid != cell->id.uid) {
+		cell->reason = "the workspace's template does not belong to the workspace's id";
+		return -SPAWNER_REFUSAL;
+	}
+	return mount_clone(template, "", 0, ret_tree);
+}
+
 static int map_ids(void *context, pid_t pid)
 {
 	return cell_write_maps(context, pid);
 }
 
-static int start_keeper(struct cell *cell, int layers, struct layer_keeper *ret)
+static int start_keeper(struct cell *cell, int layers, int template, struct layer_keeper *ret)
 {
 	static char step[LAYER_KEEPER_STEP_BYTES];
 	struct layer_keeper_start start = {.stack = &cell->request->layers,
 		.base = cell->trees[0],
+		.template = template,
 		.layers = -1,
 		.drops_groups = cell->maker->ids->count > 0,
 		.map = map_ids,
@@ -151,20 +180,25 @@ static int take_clones(struct cell *cell, const struct layer_keeper *keeper)
 
 int cell_layers_mount(struct cell *cell)
 {
-	_cleanup_close_ int layers = -1;
+	_cleanup_close_ int layers = -1, template = -1;
+	struct stat base = cell->place->stat;
 	struct live_layers *live;
 	int r;
 
 	if (cell->request->layers.count == 0)
 		return 0;
 	layers = open_layers(cell->place->path);
-	r = layers < 0 ? layers : prepare(cell, layers);
+	r = layers < 0 ? layers : 0;
+	if (r == 0 && cell->request->layers.template[0])
+		r = open_base(cell, &template, &base);
+	if (r == 0)
+		r = prepare(cell, layers, &base);
 	if (r < 0)
 		return r;
 	live = calloc(1, sizeof(*live));
 	if (!live)
 		return -ENOMEM;
-	r = start_keeper(cell, layers, &live->keeper);
+	r = start_keeper(cell, layers, template, &live->keeper);
 	if (r < 0) {
 		free(live);
 		return r;
@@ -174,13 +208,27 @@ int cell_layers_mount(struct cell *cell)
 	return take_clones(cell, &live->keeper);
 }
 
-int cell_layers_mount_again(struct cell *cell)
+static struct live_layers *find(const struct cell_layers *layers, pid_t worker)
 {
 	struct live_layers *live;
 
-	LIST_FOREACH (live, &cell->maker->layers->live, entry)
-		if (live->pids[SPAWNER_OPENED_WORKER] == cell->pids[SPAWNER_OPENED_WORKER])
-			break;
+	LIST_FOREACH (live, &layers->live, entry)
+		if (live->pids[SPAWNER_OPENED_WORKER] == worker)
+			return live;
+	return NULL;
+}
+
+int cell_layers_of(const struct cell_layers *layers, pid_t worker, int *ret_tree)
+{
+	const struct live_layers *live = find(layers, worker);
+
+	return live ? layer_keeper_clone(&live->keeper, ret_tree) : -ENOENT;
+}
+
+int cell_layers_mount_again(struct cell *cell)
+{
+	struct live_layers *live = find(cell->maker->layers, cell->pids[SPAWNER_OPENED_WORKER]);
+
 	cell->reason = "the layers are not those of the workspace's worker";
 	if (!live != (cell->request->layers.count == 0))
 		return -SPAWNER_REFUSAL;

@@ -31,6 +31,12 @@ int cell_layers_mount(struct cell *cell);
 /** Replaces the mount for the new files process of @cell by a clone of its worker's. As above. */
 int cell_layers_mount_again(struct cell *cell);
 
+/**
+ * Gives a clone of the mount of the cell of @worker. Returns 0; -ENOENT if that has no layers; or
+ * -errno.
+ */
+int cell_layers_of(const struct cell_layers *layers, pid_t worker, int *ret_tree);
+
 /** Notes the cell's processes, 0 for none. When all are reaped, the mount is given up. */
 void cell_layers_holds(struct live_layers *live, const pid_t pids[2]);
 /** The process @by takes the place of @pid in its cell. */

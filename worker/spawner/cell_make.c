@@ -117,7 +117,7 @@ static int check_policy(struct cell *cell)
 	}
 	cell->readonly = cell_readonly_paths(maker, cell->request->tenant);
 	return policy_check(maker->policy, cell->place,
-		is_managed ? &(struct policy_managed){tenant, maker->ids->managed} : NULL,
+		is_managed ? &(struct policy_place){tenant, maker->ids->managed} : NULL,
 		cell->request, &cell->reason);
 }
 
@@ -387,6 +387,26 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 	}
 	if (r == 0)
 		*ret_start = cell.start;
+	return r;
+}
+
+int cell_shown(const struct cell_maker *maker, struct place *place, int worker, int *ret_tree,
+	const char **ret_reason)
+{
+	pid_t pid;
+	int r = living_child(worker, &pid);
+
+	if (r < 0)
+		return r;
+	if (!cell_ids_find(maker->ids, pid, &place->stat)) {
+		*ret_reason = "the directory is not that of the workspace's worker";
+		return -SPAWNER_REFUSAL;
+	}
+	r = cell_layers_of(maker->layers, pid, ret_tree);
+	if (r == -ENOENT) {
+		*ret_tree = TAKE_FD(place->trees[0]);
+		r = 0;
+	}
 	return r;
 }
 

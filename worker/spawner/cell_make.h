@@ -14,6 +14,7 @@
 #include "worker/spawner/cell_layers.h"
 #include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_starts.h"
+#include "worker/spawner/copies.h"
 #include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
 
@@ -26,6 +27,7 @@ struct cell_maker {
 	struct cell_ids *ids;
 	struct cell_homes *homes;
 	struct cell_layers *layers;
+	struct copies *copies;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;
 	struct cell_starts *starts;
@@ -61,6 +63,13 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
  */
 int cell_make_files(const struct cell_maker *maker, const struct spawner_open *request,
 	const int *fds, struct place *place, struct cell_start **ret_start, const char **ret_step);
+
+/**
+ * Finds the cell of the workspace at @place by the pidfd of its @worker. Gives a detached mount of
+ * what it shows, its layers if it has any. Returns 0; -SPAWNER_REFUSAL with the reason; or -errno.
+ */
+int cell_shown(const struct cell_maker *maker, struct place *place, int worker, int *ret_tree,
+	const char **ret_reason);
 
 /**
  * Makes cell @number as a spare: its processes wait for cell_assign(), and in system mode their ids

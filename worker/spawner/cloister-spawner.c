@@ -43,7 +43,8 @@ struct spawner {
 	struct cell_ids ids;
 	struct cell_homes homes;
 	struct cell_layers layers;
-	struct layer_drops drops;
+	struct layer_drops drops, template_drops;
+	struct copies copies;
 	struct cell_spares spares;
 	struct cell_starts starts;
 	struct lookers lookers;
@@ -73,10 +74,11 @@ static const struct request {
 	[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
 	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
 	[SPAWNER_LOOK_UP] = {1, 1, SPAWNER_LOOKED_UP},
+	[SPAWNER_FREEZE] = {SPAWNER_FREEZE_FDS, 0, SPAWNER_COPIED},
 };
 
 _Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 &&
-		       (int)SPAWNER_ASSIGN_ROOT == 0,
+		       (int)SPAWNER_ASSIGN_ROOT == 0 && (int)SPAWNER_FREEZE_ROOT == 0,
 	"look_for looks at the first");
 
 /* A request whose directory is being looked up. */
@@ -85,6 +87,8 @@ struct job {
 	uint8_t type;
 	uint64_t number;
 	struct spawner_open request;
+	struct spawner_copy copy; /* of SPAWNER_FREEZE; its texts are in payload */
+	char *payload;
 	int fds[CHANNEL_FDS_MAX];
 	unsigned n_fds;
 };
@@ -142,7 +146,20 @@ static void answer_failure(const struct job *job, const char *step, int r)
 {
 	if (r == -SPAWNER_REFUSAL)
 		log_refusal(job->number, step);
-	setup_report_failure(&job->spawner->channel, SPAWNER_OPEN_FAILED, job->number, step, r);
+	setup_report_failure(&job->spawner->channel,
+		job->type == SPAWNER_FREEZE ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number,
+		step, r);
+}
+
+/* The answer follows when the copier has ended. */
+static void freeze(const struct job *job, struct place *place)
+{
+	const char *step;
+	int r = copies_freeze(&job->spawner->maker, job->number, &job->copy, place,
+		job->fds[SPAWNER_FREEZE_WORKER], &step);
+
+	if (r < 0)
+		answer_failure(job, step, r);
 }
 
 static void perform(const struct job *job, struct place *place)
@@ -190,6 +207,7 @@ static void job_free(struct job *job)
 {
 	for (unsigned i = 0; i < job->n_fds; i++)
 		close(job->fds[i]);
+	free(job->payload);
 	free(job);
 }
 
@@ -201,6 +219,8 @@ static void on_looked(void *context, int error, struct place *place)
 		answer_failure(job, "look at the workspace's directory", error);
 	else if (job->type == SPAWNER_LOOK_UP)
 		tell_place(job, place);
+	else if (job->type == SPAWNER_FREEZE)
+		freeze(job, place);
 	else
 		perform(job, place);
 	job_free(job);
@@ -235,10 +255,27 @@ static int look_for(struct job *job, struct text payload)
 		wanted.kind = LOOK_AGAIN;
 		wanted.tenant = job->request.tenant;
 		/* Only a worker shows read-only paths. */
-		if (job->type != SPAWNER_OPEN_FILES)
+		if (job->type != SPAWNER_OPEN_FILES && job->type != SPAWNER_FREEZE)
 			wanted.readonly = cell_readonly_paths(&spawner->maker, job->request.tenant);
 	}
 	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
+}
+
+/* Decodes the payload of a request about a cell, or of SPAWNER_FREEZE. Returns 0 or -EBADMSG. */
+static int read_request(struct job *job, const struct channel_frame *frame)
+{
+	struct text kept = {NULL, frame->payload.len};
+
+	if (frame->type == SPAWNER_LOOK_UP)
+		return 0;
+	if (frame->type != SPAWNER_FREEZE)
+		return spawner_open_get(frame->payload, &job->request);
+	kept.data = job->payload = malloc(kept.len + 1);
+	if (!job->payload)
+		die("request", ENOMEM);
+	if (kept.len > 0)
+		memcpy(job->payload, frame->payload.data, kept.len);
+	return spawner_copy_get(kept, &job->copy);
 }
 
 static void handle(struct spawner *spawner, struct channel_frame *frame)
@@ -251,8 +288,7 @@ static void handle(struct spawner *spawner, struct channel_frame *frame)
 	if (!job)
 		die("request", ENOMEM);
 	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
-		(frame->type != SPAWNER_LOOK_UP &&
-			spawner_open_get(frame->payload, &job->request) < 0))
+		read_request(job, frame) < 0)
 		die("request", EBADMSG);
 	job->spawner = spawner;
 	job->type = frame->type;
@@ -315,7 +351,22 @@ static void clear_layer(struct spawner *spawner, const struct channel_frame *fra
 	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &dropped) < 0)
 		die("request", EBADMSG);
 	take_texts(&dropped, tenant, name);
-	layer_drops_add(&spawner->drops, tenant, name);
+	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, tenant, name);
+}
+
+static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
+{
+	struct spawner_copy request;
+	const char *step;
+	int r;
+
+	if (frame->n_fds != 0 || spawner_copy_get(frame->payload, &request) < 0)
+		die("request", EBADMSG);
+	r = copies_fork(&spawner->maker, frame->call, &request, &step);
+	if (r == -SPAWNER_REFUSAL)
+		log_refusal(frame->call, step);
+	if (r < 0)
+		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
 
 static void serve_requests(struct spawner *spawner)
@@ -338,6 +389,8 @@ static void serve_requests(struct spawner *spawner)
 			forget_home(spawner, &frame);
 		else if (frame.type == SPAWNER_DROPPED)
 			clear_layer(spawner, &frame);
+		else if (frame.type == SPAWNER_FORK)
+			fork_template(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -356,7 +409,14 @@ static void reap(int signal_fd, struct spawner *spawner)
 	(void)!read(signal_fd, &info, sizeof(info));
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		pid_t files = 0;
+		uint64_t copy;
+		int result;
 
+		if (copies_reaped(&spawner->copies, pid, status, &copy, &result)) {
+			setup_report_failure(
+				&spawner->channel, SPAWNER_COPIED, copy, "copy the files", result);
+			continue;
+		}
 		if (cell_starts_reaped(&spawner->starts, pid, &files) && files > 0) {
 			cell_cgroups_replace(&spawner->cgroups, pid, files);
 			cell_ids_replace(&spawner->ids, pid, files);
@@ -367,6 +427,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_layers_reaped(&spawner->layers, pid);
 		layer_drops_reaped(&spawner->drops, pid);
+		layer_drops_reaped(&spawner->template_drops, pid);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
 		lookers_reaped(&spawner->lookers, pid);
@@ -566,6 +627,11 @@ int main(int argc, char **argv)
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
 	layer_drops_init(&spawner.drops, spawner.ids.managed);
+	layer_drops_init(&spawner.template_drops,
+		spawner.ids.managed < 0 ? -1
+					: openat(spawner.ids.managed, "../" TEMPLATES,
+						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();
 	be_as_others();
@@ -585,6 +651,7 @@ int main(int argc, char **argv)
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;
+	spawner.maker.copies = &spawner.copies;
 	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;
 	LIST_INIT(&spawner.spares);
@@ -594,6 +661,7 @@ int main(int argc, char **argv)
 	spawner.maker.starts = &spawner.starts;
 	cell_homes_sweep(&spawner.homes, &spawner.lookers);
 	layer_drops_find(&spawner.drops, spawner.policy != NULL);
+	layer_drops_find(&spawner.template_drops, spawner.policy != NULL);
 	lookers_serve(&spawner.lookers);
 	serve(&spawner, signal_fd);
 }

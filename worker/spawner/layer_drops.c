@@ -42,11 +42,13 @@ static bool begins(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Whether @path is ".dropped-X" or ".layers-NAME/.dropped-X". */
+/* Whether @path is ".unfinished-X", ".dropped-X" or ".layers-NAME/.dropped-X". */
 static bool is_dropped(const char *path)
 {
 	const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : path;
 
+	if (!slash && begins(path, TREE_UNFINISHED))
+		return true;
 	return begins(name, LAYERS_DROPPED) && !strchr(name, '/') &&
 	       (!slash || begins(path, LAYERS_PREFIX));
 }
@@ -113,7 +115,7 @@ static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsign
 
 	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
-	if (strcmp(name, "u") == 0 || strcmp(name, "w") == 0)
+	if (strcmp(name, "u") == 0 || strcmp(name, "w") == 0 || begins(name, TREE_UNFINISHED))
 		return sweep_part(drop, parent, name);
 	directory = levels > 0 ? read_directory(parent, name) : NULL;
 	if (!directory)
@@ -207,7 +209,7 @@ static void find_in_tenant(struct layer_drops *drops, const char *tenant)
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (begins(entry->d_name, LAYERS_DROPPED))
+		if (begins(entry->d_name, LAYERS_DROPPED) || begins(entry->d_name, TREE_UNFINISHED))
 			layer_drops_add(drops, tenant, entry->d_name);
 		else if (begins(entry->d_name, LAYERS_PREFIX))
 			find_in_layers(drops, dirfd(directory), tenant, entry->d_name);

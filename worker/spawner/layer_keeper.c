@@ -43,7 +43,7 @@ struct answer {
 
 struct keeper {
 	const struct layer_keeper_start *start;
-	int socket, base, layers;
+	int socket, base, layers, template;
 	int mount; /* the overlay, attached in the keeper's mount namespace */
 	pid_t parent;
 };
@@ -78,14 +78,14 @@ static int send_answer(int socket, const struct answer *answer, int fd)
  */
 static int close_others(const struct keeper *keeper)
 {
-	const int kept[] = {keeper->socket, keeper->base, keeper->layers};
+	const int kept[] = {keeper->socket, keeper->base, keeper->layers, keeper->template};
 	unsigned from = FIRST_CLOSED;
 
-	for (size_t done = 0; done < ARRAY_SIZE(kept); done++) {
+	for (size_t done = keeper->template <0; done < ARRAY_SIZE(kept); done++) {
 		unsigned next = ~0U;
 
 		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-			if ((unsigned)kept[i] >= from && (unsigned)kept[i] < next)
+			if (kept[i] >= 0 && (unsigned)kept[i] >= from && (unsigned)kept[i] < next)
 				next = (unsigned)kept[i];
 		if (next > from && close_range(from, next - 1, 0) < 0)
 			return -errno;
@@ -148,13 +148,15 @@ static int make_room(void *context)
 		r = attach(keeper->base, room, "b");
 	if (r == 0)
 		r = attach(keeper->layers, room, "l");
+	if (r == 0 && keeper->template >= 0)
+		r = attach(keeper->template, room, "t");
 	if (r == 0)
 		r = mount_make_directory(room, "o", 0700, &point);
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
 /* The upper directory and the work directory must be in one mount. */
-static void write_options(const struct layer_stack *stack, char *ret)
+static void write_options(const struct layer_stack *stack, bool has_template, char *ret)
 {
 	const uint32_t *numbers = stack->numbers;
 	size_t top = stack->count - 1;
@@ -166,7 +168,7 @@ static void write_options(const struct layer_stack *stack, char *ret)
 	for (size_t i = top; i-- > 1;)
 		n += snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "l/%u-%u/u:", numbers[i],
 			numbers[i - 1]);
-	snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "b");
+	snprintf(ret + n, OPTIONS_BYTES - (size_t)n, has_template ? "b:t" : "b");
 }
 
 static int mount_layers(void *context)
@@ -174,7 +176,7 @@ static int mount_layers(void *context)
 	struct keeper *keeper = context;
 	char options[OPTIONS_BYTES];
 
-	write_options(keeper->start->stack, options);
+	write_options(keeper->start->stack, keeper->template >= 0, options);
 	if (mount("cloister", "o", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	keeper->mount = open("o", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -188,6 +190,9 @@ static int leave_layers(void *context)
 
 	close_fd(&keeper->base);
 	close_fd(&keeper->layers);
+	if (keeper->template >= 0 && umount2("t", MNT_DETACH) < 0)
+		return -errno;
+	close_fd(&keeper->template);
 	return umount2("b", MNT_DETACH) < 0 || umount2("l", MNT_DETACH) < 0 ? -errno : 0;
 }
 
@@ -316,8 +321,11 @@ int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keep
 	char ret_step[LAYER_KEEPER_STEP_BYTES])
 {
 	struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
-	struct keeper child = {
-		.start = start, .base = start->base, .layers = start->layers, .mount = -1};
+	struct keeper child = {.start = start,
+		.base = start->base,
+		.layers = start->layers,
+		.template = start->template,
+		.mount = -1};
 	struct layer_keeper keeper;
 	int pair[2], r;
 	long pid;

@@ -23,8 +23,9 @@ struct layer_keeper {
 
 struct layer_keeper_start {
 	const struct layer_stack *stack;
-	int base;   /* detached mount of layer 0 */
-	int layers; /* detached mount of the directory that has the others */
+	int base;     /* detached mount of layer 0 */
+	int layers;   /* detached mount of the directory that has the others */
+	int template; /* detached mount of the template below layer 0; -1: none */
 	/* System mode: the supplementary groups are dropped. */
 	bool drops_groups;
 	/* Maps the workspace's id to AGENT_ID in the user namespace of @pid; returns 0 or -errno.

@@ -331,7 +331,7 @@ static bool is_below_root(
 }
 
 static bool may_have(const struct policy_tenant *tenant, const struct place *place,
-	const struct policy_managed *managed)
+	const struct policy_place *managed)
 {
 	if (managed)
 		return tenant->managed && strcmp(tenant->name, managed->tenant) == 0;
@@ -344,7 +344,7 @@ static bool may_have(const struct policy_tenant *tenant, const struct place *pla
  * local or network_roots allows it. Returns NULL if it is trusted, otherwise the reason.
  */
 static const char *disbelieves_owner(const struct policy_tenant *tenant, const struct place *place,
-	const struct policy_managed *managed)
+	const struct policy_place *managed)
 {
 	struct stat top;
 
@@ -378,7 +378,7 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 }
 
 int policy_check(const struct policy *policy, const struct place *place,
-	const struct policy_managed *managed, const struct spawner_open *request,
+	const struct policy_place *managed, const struct spawner_open *request,
 	const char **ret_reason)
 {
 	if (!policy)
@@ -415,6 +415,13 @@ const char *policy_readonly_paths(const struct policy *policy, const char *name)
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
 	return tenant && tenant->readonly ? tenant->readonly : "";
+}
+
+bool policy_managed(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return !policy || (tenant && tenant->managed);
 }
 
 bool policy_network(const struct policy *policy, const char *name)

@@ -28,7 +28,7 @@ int policy_open(const char *path, struct policy **ret);
 int policy_read(struct policy *policy, bool only_roots);
 
 /* A managed workspace, identified by its place. */
-struct policy_managed {
+struct policy_place {
 	const char *tenant; /* its tenant */
 	int directory;      /* directory of the managed workspaces */
 };
@@ -41,7 +41,7 @@ struct policy_managed {
  * without a policy (NULL), or -SPAWNER_REFUSAL with the reason in @ret_reason (static storage).
  */
 int policy_check(const struct policy *policy, const struct place *place,
-	const struct policy_managed *managed, const struct spawner_open *request,
+	const struct policy_place *managed, const struct spawner_open *request,
 	const char **ret_reason);
 
 /**
@@ -49,6 +49,9 @@ int policy_check(const struct policy *policy, const struct place *place,
  * policy. Valid until the next policy_read().
  */
 const char *policy_readonly_paths(const struct policy *policy, const char *name);
+
+/** Whether the tenant @name may have managed workspaces. Without a policy (NULL) all may. */
+bool policy_managed(const struct policy *policy, const char *name);
 
 /** Whether the tenant @name has network = egress. */
 bool policy_network(const struct policy *policy, const char *name);

@@ -15,7 +15,7 @@ export const CONNECT_MS = 10000;
 export const CALL_MS = 3600000;
 export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.remove", "workspace.rollback"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -129,6 +129,10 @@ export type Kind =
 export type Home =
 	| "kept"
 	| "temporary";
+
+export type ForkedBy =
+	| "overlay"
+	| "copy";
 
 export type Format =
 	| "ollama"
@@ -732,6 +736,21 @@ export interface CheckpointList {
 	checkpoints: Array<Checkpoint>;
 }
 
+/** A template that was made. */
+export interface Frozen {
+	workspace: string;
+	template: string;
+}
+
+/** Workspaces that were made of a template. */
+export interface Forked {
+	template: string;
+	/** overlay: what is not changed is the template's; copy: each has its own. */
+	forked_by: ForkedBy;
+	/** Their names. */
+	workspaces: Array<string>;
+}
+
 /** The result of workspace.list. */
 export interface WorkspaceList {
 	workspaces: Array<ListedWorkspace>;
@@ -1058,6 +1077,25 @@ export abstract class Methods {
 	 */
 	async workspaceRollback(params: { to: number; workspace?: string | undefined }): Promise<Checkpointed> {
 		return (await this.native("workspace.rollback", params)) as Checkpointed;
+	}
+
+	/**
+	 * Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
+	 * @param params.template The name that it gets.
+	 */
+	async workspaceFreeze(params: { template: string; workspace?: string | undefined }): Promise<Frozen> {
+		return (await this.native("workspace.freeze", params)) as Frozen;
+	}
+
+	/**
+	 * Makes managed workspaces that begin with a template's files.
+	 * @param params.from The name of the template.
+	 * @param params.count How many, from 1 to 256; default 1.
+	 * @param params.prefix Their names are it, "-" and a number; default: the template's name.
+	 * @param params.tenant The tenant to act for, if there are several.
+	 */
+	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; tenant?: string | undefined }): Promise<Forked> {
+		return (await this.native("workspace.fork", params)) as Forked;
 	}
 
 	/**

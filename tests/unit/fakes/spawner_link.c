@@ -22,6 +22,7 @@ struct spawner_link {
 	unsigned reloads;
 	bool tells_ports;
 	char removed[256], dropped[640];
+	bool dropped_template;
 };
 
 struct spawner_link *fake_spawner_new(void)
@@ -37,6 +38,8 @@ static void asked_free(struct fake_asked *asked)
 	for (unsigned i = 0; i < asked->n_fds; i++)
 		close_fd(&asked->fds[i]);
 	free(asked->path);
+	free(asked->template);
+	free(asked->target);
 	free(asked);
 }
 
@@ -166,6 +169,10 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	}
 	take_out(link, asked);
 	switch (asked->type) {
+	case SPAWNER_FREEZE:
+	case SPAWNER_FORK:
+		asked->copied(asked->context, 0, (struct text){NULL, 0});
+		break;
 	case SPAWNER_LOOK_UP:
 		r = answer_look_up(asked);
 		if (r < 0)
@@ -195,7 +202,9 @@ void fake_spawner_fail(
 
 	memset(none, -1, sizeof(none));
 	take_out(link, asked);
-	if (asked->looked)
+	if (asked->copied)
+		asked->copied(asked->context, error, step);
+	else if (asked->looked)
 		asked->looked(asked->context, error, -1, NULL);
 	else
 		asked->answer(asked->context, error, step, none);
@@ -261,6 +270,23 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	return 0;
 }
 
+int spawner_link_copy(struct spawner_link *link, const struct spawner_copy *request, const int *fds,
+	spawner_copied copied, void *context, uint64_t *ret_number)
+{
+	struct fake_asked *asked;
+
+	if (link->broken)
+		return link->broken;
+	asked = ask(link, fds ? SPAWNER_FREEZE : SPAWNER_FORK);
+	asked->path = strndup(request->tenant.data, request->tenant.len);
+	asked->template = strndup(request->template.data, request->template.len);
+	asked->target = strndup(request->target.data, request->target.len);
+	asked->copied = copied;
+	asked->context = context;
+	*ret_number = asked->number;
+	return 0;
+}
+
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 {
 	struct fake_asked *asked = link->asked;
@@ -278,9 +304,16 @@ void spawner_link_reload(struct spawner_link *link)
 	link->reloads++;
 }
 
-void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path)
+void spawner_link_dropped(
+	struct spawner_link *link, bool template, const char *tenant, const char *path)
 {
+	link->dropped_template = template;
 	snprintf(link->dropped, sizeof(link->dropped), "%s/%s", tenant, path);
+}
+
+bool fake_spawner_dropped_template(const struct spawner_link *link)
+{
+	return link->dropped_template;
 }
 
 const char *fake_spawner_dropped(const struct spawner_link *link)

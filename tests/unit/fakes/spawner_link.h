@@ -20,6 +20,8 @@ struct fake_asked {
 	bool below;
 	spawner_answer answer;
 	spawner_looked looked;
+	spawner_copied copied;
+	char *template, *target; /* of a copy, whose tenant is in path */
 	void *context;
 	struct fake_asked *next;
 };
@@ -62,6 +64,9 @@ void fake_spawner_tell_ports(struct spawner_link *link);
 
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
+
+/** Whether the last spawner_link_dropped() was about a template. */
+bool fake_spawner_dropped_template(const struct spawner_link *link);
 
 /** Returns TENANT/PATH of the last spawner_link_dropped(), or "". */
 const char *fake_spawner_dropped(const struct spawner_link *link);

@@ -3,11 +3,11 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, EditFileOutput, Encoding, Format,
-                     Kind, ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput,
-                     RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput,
-                     SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput,
-                     ToolList, Workspace, WorkspaceList, WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, EditFileOutput, Encoding, Forked,
+                     Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput,
+                     ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput,
+                     SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo,
+                     StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -191,6 +191,26 @@ class Methods:
         to: The number of the checkpoint.
         """
         result: Checkpointed = self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
+
+    def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:
+        """Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
+
+        template: The name that it gets.
+        """
+        result: Frozen = self._native("workspace.freeze", {"template": template, "workspace": workspace})
+        return result
+
+    def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
+                       tenant: Optional[str] = None) -> Forked:
+        """Makes managed workspaces that begin with a template's files.
+
+        from_: The name of the template.
+        count: How many, from 1 to 256; default 1.
+        prefix: Their names are it, "-" and a number; default: the template's name.
+        tenant: The tenant to act for, if there are several.
+        """
+        result: Forked = self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix, "tenant": tenant})
         return result
 
     def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
@@ -454,6 +474,27 @@ class AsyncMethods:
         to: The number of the checkpoint.
         """
         result: Checkpointed = await self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
+
+    async def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:
+        """Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
+
+        template: The name that it gets.
+        """
+        result: Frozen = await self._native("workspace.freeze", {"template": template, "workspace": workspace})
+        return result
+
+    async def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
+                             tenant: Optional[str] = None) -> Forked:
+        """Makes managed workspaces that begin with a template's files.
+
+        from_: The name of the template.
+        count: How many, from 1 to 256; default 1.
+        prefix: Their names are it, "-" and a number; default: the template's name.
+        tenant: The tenant to act for, if there are several.
+        """
+        result: Forked = await self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix,
+                                            "tenant": tenant})
         return result
 
     async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,

@@ -13,7 +13,7 @@ CALL_MS = 3600000  # The longest deadline of a call.
 
 READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.remove', 'workspace.rollback'])
+LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -35,6 +35,7 @@ SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
 SessionTo = Literal["all", "foreground"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
+ForkedBy = Literal["overlay", "copy"]
 Format = Literal["ollama", "openai", "mcp"]
 Encoding = Literal["utf-8", "base64"]
 Durability = Literal["durable", "fast"]
@@ -783,6 +784,23 @@ class CheckpointList(TypedDict):
     checkpoints: List[Checkpoint]
 
 
+class Frozen(TypedDict):
+    """A template that was made."""
+
+    workspace: str
+    template: str
+
+
+class Forked(TypedDict):
+    """Workspaces that were made of a template."""
+
+    template: str
+    #: overlay: what is not changed is the template's; copy: each has its own.
+    forked_by: ForkedBy
+    #: Their names.
+    workspaces: List[str]
+
+
 class WorkspaceList(TypedDict):
     """The result of workspace.list."""
 
@@ -960,13 +978,13 @@ class CallOptions(TypedDict, total=False):
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
            "Cancelled", "Checkpoint", "CheckpointList", "Checkpointed", "CommandBlocked", "DiskUse", "Durability",
            "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
-           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Format", "Home", "InputResult",
-           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput",
-           "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "Moved",
-           "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile",
-           "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile",
-           "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit", "QuotaExceeded",
-           "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
+           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen",
+           "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind",
+           "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit",
+           "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
+           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
+           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
+           "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
            "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
            "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
            "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister freeze and fork: a template of a managed workspace's files, and workspaces that begin
+ * with it.
+ */
+#include "client/arguments.h"
+#include "client/command.h"
+#include "client/reply.h"
+#include "client/session.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void put_line(struct json_object *value)
+{
+	_cleanup_free_ char *text = terminal_text(value ? json_object_get_string(value) : "");
+
+	puts(text ? text : "");
+}
+
+static void print_template(struct json_object *result)
+{
+	put_line(json_object_object_get(result, "template"));
+}
+
+static void print_forks(struct json_object *result)
+{
+	struct json_object *names = NULL;
+
+	(void)json_object_object_get_ex(result, "workspaces", &names);
+	for (size_t i = 0;
+		json_object_is_type(names, json_type_array) && i < json_object_array_length(names);
+		i++)
+		put_line(json_object_array_get_idx(names, i));
+}
+
+/* Takes @params. */
+static int ask(const struct invocation *invocation, struct session *session, const char *method,
+	struct json_object *params, void (*print)(struct json_object *result))
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	struct json_object *result;
+	int r = request(session->cloister, method, params, &reply);
+
+	if (r < 0) {
+		connection_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	if (!cloister_succeeded(reply))
+		return reply_complain(reply);
+	result = reply_result(reply);
+	if (invocation->json)
+		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else
+		print(result);
+	json_object_put(result);
+	return STATUS_OK;
+}
+
+static int run_freeze(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params;
+
+	if (session_open(invocation, true, &session) < 0)
+		return STATUS_NO_SERVICE;
+	params = json_object_new_object();
+	json_put(params, "template", json_object_new_string(invocation->argv[0]));
+	return ask(invocation, &session, "workspace.freeze", params, print_template);
+}
+
+static int run_fork(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params;
+	char *end = NULL;
+	long count = invocation->argc > 1 ? strtol(invocation->argv[1], &end, 10) : 1;
+
+	if (count <= 0 || (end && *end)) {
+		complain_code("USAGE", "fork takes how many workspaces to make, not '%s'",
+			invocation->argv[1]);
+		return STATUS_USAGE;
+	}
+	if (session_open(invocation, false, &session) < 0)
+		return STATUS_NO_SERVICE;
+	if (session.instance) {
+		complain_code("NO_SERVICE",
+			"no service answers, and a private instance has no managed workspaces: "
+			"start one with `systemctl start cloister`, or as yourself with "
+			"`cloisterd`");
+		return STATUS_NO_SERVICE;
+	}
+	params = json_object_new_object();
+	json_put(params, "from", json_object_new_string(invocation->argv[0]));
+	json_put(params, "count", json_object_new_int64(count));
+	return ask(invocation, &session, "workspace.fork", params, print_forks);
+}
+
+const struct command command_freeze = {
+	.help = {"freeze", "TEMPLATE", "Keep a managed workspace's files as a template for forks.",
+		"cloister --workspace demo freeze ready", NULL},
+	.least = 1,
+	.most = 1,
+	.usage_status = STATUS_USAGE,
+	.run = run_freeze,
+};
+
+const struct command command_fork = {
+	.help = {"fork", "TEMPLATE [COUNT]",
+		"Make managed workspaces that begin with a template's files; print their names.",
+		"cloister fork ready 8", NULL},
+	.least = 1,
+	.most = 2,
+	.usage_status = STATUS_USAGE,
+	.run = run_fork,
+};

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: workspace.freeze and workspace.fork. The client is authenticated and hostile.
+ */
+#include "supervisor/agent/method_template.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/agent/agent_moved.h"
+#include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_checkpoint.h"
+#include "supervisor/agent/workspace_pending.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/service.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/forks.h"
+#include "supervisor/workspace/workspace_freeze.h"
+#include "supervisor/workspace/workspaces.h"
+
+/* A template on its way. */
+struct freezing {
+	struct session_pending pending; /* first: it is freed as such */
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+};
+
+static void on_frozen(void *context, enum tool_error error, const char *why)
+{
+	struct freezing *freezing = context;
+	struct session_pending *pending = &freezing->pending;
+	struct workspace *workspace = pending->workspace;
+	struct json_text json;
+
+	if (error == TOOL_OK)
+		audit_frozen(pending->audit, pending->session ? &pending->session->peer : NULL,
+			workspace, freezing->template);
+	if (pending->session && error != TOOL_OK) {
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = why});
+	} else if (pending->session && pending->id_text) {
+		session_answer_begin(pending->session, &json, pending->id_text);
+		json_text_object_begin(&json);
+		json_text_put(&json, "workspace", workspace_name(workspace));
+		json_text_put(&json, "template", freezing->template);
+		json_text_object_end(&json);
+		session_answer_end(pending->session, &json);
+	}
+	pending_free(pending);
+}
+
+void method_workspace_freeze(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct workspace *workspace;
+	struct freezing *freezing;
+	struct text template;
+	enum tool_error error;
+
+	if (!session_string_param(request->params, "template", &template) || !template.data) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "template must be the name that the template gets"});
+		return;
+	}
+	workspace = checkpoint_workspace(session, request, "workspace.freeze");
+	if (!workspace)
+		return;
+	freezing = calloc(1, sizeof(*freezing));
+	error = freezing ? checkpoint_refusal(session, workspace, &refusal)
+			 : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+	if (error == TOOL_OK)
+		error = workspace_freeze(workspace, template, on_frozen, freezing, &refusal);
+	if (error != TOOL_OK) {
+		checkpoint_refuse(session, request, "workspace.freeze",
+			text_from(workspace_name(workspace)), &refusal);
+		workspace_release(workspace);
+		free(freezing);
+		return;
+	}
+	memcpy(freezing->template, template.data, template.len);
+	freezing->pending.workspace = workspace;
+	pending_begin(&freezing->pending, session, request);
+}
+
+/* Forks on their way. They are made also if the client leaves. */
+struct fork_request {
+	struct session_pending pending; /* first: it is freed as such */
+	struct forking *forking;
+};
+
+/* The client is gone: there is nobody to answer. */
+static void leave_forks(struct session_pending *pending)
+{
+	LIST_UNLINK(pending, link);
+	pending->session->n_pending--;
+	pending->session = NULL;
+}
+
+static void answer_forks(struct fork_request *wish)
+{
+	struct session_pending *pending = &wish->pending;
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	struct json_text json;
+
+	session_answer_begin(pending->session, &json, pending->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "template", forking_template(wish->forking));
+	json_text_put(&json, "forked_by", forked_by());
+	json_text_key(&json, "workspaces");
+	json_text_array_begin(&json);
+	for (uint32_t i = 0; i < forking_count(wish->forking); i++) {
+		forking_name(wish->forking, i, name);
+		json_text_string(&json, text_from(name));
+	}
+	json_text_array_end(&json);
+	json_text_object_end(&json);
+	session_answer_end(pending->session, &json);
+}
+
+static void on_forked(void *context, enum tool_error error, const char *why)
+{
+	struct fork_request *wish = context;
+	struct session_pending *pending = &wish->pending;
+
+	if (error == TOOL_OK)
+		audit_forked(pending->audit, pending->session ? &pending->session->peer : NULL,
+			wish->forking);
+	if (pending->session && error != TOOL_OK)
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = why});
+	else if (pending->session && pending->id_text)
+		answer_forks(wish);
+	forking_free(wish->forking);
+	pending_free(pending);
+}
+
+/* What the client wants. */
+struct fork_wish {
+	struct text from, prefix;
+	int64_t count;
+	struct tenant *tenant;
+};
+
+static enum tool_error read_wish(struct session *session, struct json_object *params,
+	struct fork_wish *ret, struct refusal *ret_refusal)
+{
+	struct text tenant;
+
+	ret->count = 1;
+	if (!session_string_param(params, "from", &ret->from) || !ret->from.data ||
+		!session_string_param(params, "prefix", &ret->prefix) ||
+		!session_string_param(params, "tenant", &tenant))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"from must be the name of a template; prefix and tenant must be strings");
+	if (!number_param(params, "count", 1, LIMIT_FORKS_AT_ONCE, &ret->count))
+		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"count must be a number from 1 to %d", LIMIT_FORKS_AT_ONCE);
+	ret->tenant = session_tenant(session, tenant);
+	if (!ret->tenant)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
+	if (!ret->tenant->managed)
+		return refusal_set(
+			ret_refusal, TOOL_FORBIDDEN, "This tenant may not have managed workspaces");
+	return TOOL_OK;
+}
+
+static enum tool_error check(const struct session *session, struct refusal *ret)
+{
+	const char *unheard = audit_forbids(session->service->audit);
+	enum tool_error error = agent_refusal(session, NULL, ret);
+
+	if (error == TOOL_OK && unheard)
+		error = refusal_set(ret, TOOL_BUSY, unheard);
+	if (error == TOOL_OK && session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+		error = refusal_format(ret, TOOL_BUSY,
+			"%d requests of this connection wait for their answers, which is the "
+			"limit; wait for one of them",
+			LIMIT_CALLS_PER_CONNECTION);
+	return error;
+}
+
+void method_workspace_fork(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	_cleanup_free_ struct fork_request *fork = calloc(1, sizeof(*fork));
+	struct fork_wish wish = {0};
+	enum tool_error error =
+		fork ? check(session, &refusal) : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+
+	if (error == TOOL_OK)
+		error = read_wish(session, request->params, &wish, &refusal);
+	if (error == TOOL_OK)
+		error = forks_begin(session->service->workspaces, wish.tenant, wish.from,
+			wish.prefix, (uint32_t)wish.count, on_forked, fork, &fork->forking,
+			&refusal);
+	if (error != TOOL_OK) {
+		checkpoint_refuse(session, request, "workspace.fork", wish.from, &refusal);
+		return;
+	}
+	pending_begin(&fork->pending, session, request);
+	TAKE_PTR(fork)->pending.leave = leave_forks;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: templates, for observers and administrators, who see their names and nothing
+ * of what is in them.
+ */
+#include "supervisor/control/control_templates.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/control/control.h"
+#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/workspaces.h"
+
+#include <time.h>
+
+struct listing {
+	struct json_text json;
+	const struct tenant *tenant;
+	size_t size; /* approximate, in bytes */
+	int64_t omitted;
+};
+
+static void put_made(struct json_text *json, int64_t made_ms)
+{
+	char text[sizeof("2026-01-01T00:00:00Z") + 16];
+	time_t seconds = (time_t)(made_ms / 1000);
+	struct tm tm;
+
+	json_text_key(json, "created");
+	if (made_ms > 0 && gmtime_r(&seconds, &tm) &&
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		json_text_string(json, text_from(text));
+	else
+		json_text_null(json);
+}
+
+static void put_template(void *context, const struct template_info *info)
+{
+	struct listing *listing = context;
+	struct json_text *json = &listing->json;
+
+	listing->size += LIMIT_CONTROL_ENTRY_BYTES;
+	if (listing->size > LIMIT_CONTROL_LIST_BYTES) {
+		listing->omitted++;
+		return;
+	}
+	json_text_object_begin(json);
+	json_text_put(json, "tenant", listing->tenant->name);
+	json_text_put(json, "template", info->name);
+	put_made(json, info->made_ms);
+	json_text_put_number(json, "forks", (int64_t)info->forks);
+	json_text_object_end(json);
+}
+
+/* Returns the tenant of the request, NULL if it names none; false after an answer. */
+static bool read_tenant(
+	struct session *session, const struct jsonrpc_request *request, struct tenant **ret)
+{
+	_cleanup_free_ char *string = NULL;
+	struct text name;
+
+	*ret = NULL;
+	if (!session_string_param(request->params, "tenant", &name)) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"tenant must be the name of a tenant");
+		return false;
+	}
+	if (!name.data)
+		return true;
+	string = text_has_nul(name) ? NULL : strndup(name.data, name.len);
+	*ret = string ? config_find_tenant(session->service->config, string) : NULL;
+	if (!*ret)
+		control_refuse(session, request, TOOL_NOT_FOUND,
+			"there is no such tenant: cloisterctl tenants lists them");
+	return *ret;
+}
+
+void control_templates(struct session *session, struct jsonrpc_request *request)
+{
+	const struct config *config = session->service->config;
+	struct listing listing = {0};
+	struct tenant *only;
+
+	if (!read_tenant(session, request, &only) || request->notification)
+		return;
+	session_answer_begin(session, &listing.json, request->id_text);
+	json_text_object_begin(&listing.json);
+	json_text_key(&listing.json, "templates");
+	json_text_array_begin(&listing.json);
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		listing.tenant = config->tenants[i];
+		/* Those that cannot be read are missing; the rest is listed. */
+		if (!only || only == listing.tenant)
+			(void)templates_each(session->service->workspaces, listing.tenant,
+				put_template, &listing);
+	}
+	json_text_array_end(&listing.json);
+	if (listing.omitted > 0)
+		json_text_put_number(&listing.json, "templates_omitted", listing.omitted);
+	json_text_object_end(&listing.json);
+	session_answer_end(session, &listing.json);
+}
+
+/* Without the name of a tenant there must be one tenant alone. */
+static struct tenant *read_owner(struct session *session, const struct jsonrpc_request *request)
+{
+	const struct config *config = session->service->config;
+	struct tenant *tenant;
+
+	if (!read_tenant(session, request, &tenant))
+		return NULL;
+	if (!tenant && config->n_tenants == 1)
+		return config->tenants[0];
+	if (!tenant)
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"there are several tenants: name the template's tenant");
+	return tenant;
+}
+
+void control_template_remove(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct json_text json;
+	struct tenant *tenant;
+	struct text name;
+	enum tool_error error;
+
+	if (!session_string_param(request->params, "template", &name) || !name.data) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"template must be the name of a template");
+		return;
+	}
+	tenant = read_owner(session, request);
+	if (!tenant)
+		return;
+	error = template_remove(session->service->workspaces, tenant, name, &refusal);
+	audit_act(session->service->audit, &session->peer, "template.remove", name,
+		error == TOOL_OK ? "done" : tool_error_name(error));
+	if (error != TOOL_OK) {
+		control_refuse(session, request, error, refusal_text(&refusal));
+		return;
+	}
+	if (request->notification)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "tenant", tenant->name);
+	json_text_key(&json, "removed");
+	json_text_string(&json, name);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}

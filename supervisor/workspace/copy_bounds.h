@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What bounds the copies of trees that the spawner makes for a tenant. */
+
+#include "common/text.h"
+#include "supervisor/base/refusal.h"
+
+#include <stdint.h>
+
+struct tenant;
+
+/** How much one copy may take on disk: as much as a workspace of the tenant. */
+uint64_t copy_max_bytes(const struct tenant *tenant);
+uint64_t copy_max_files(const struct tenant *tenant);
+
+/** Whether one more request of the tenant may have trees copied. TOOL_OK or TOOL_BUSY. */
+enum tool_error copy_check_room(const struct tenant *tenant, struct refusal *ret_refusal);
+
+/** Fills in @ret with why a copy failed, from the spawner's -errno and step. */
+void copy_failed(int error, struct text step, struct refusal *ret);

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. Looks at nothing in a template or fork; the spawner's copier does, and is
+ * bound in bytes, files and time.
+ */
+#include "supervisor/workspace/forks.h"
+
+#include "common/cleanup.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/host/id_range.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/copy_bounds.h"
+#include "supervisor/workspace/layers.h"
+#include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define DIGITS 9 /* of a fork's number */
+
+struct forking {
+	LIST_ENTRY(forking) entry;
+	struct workspaces *all;
+	struct tenant *tenant; /* held */
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1], prefix[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	uint32_t first, count, done; /* forks that are there, or copied */
+	struct unfinished *copies;   /* system mode: without their names; NULL: none are copied */
+	bool copying;                /* the one after those that are done */
+	uint64_t asked;              /* its number with the spawner */
+	struct loop_turn_task tell;  /* the end */
+	enum tool_error error;
+	char *why;
+	forks_made made;
+	void *context;
+};
+
+const char *forked_by(void)
+{
+	return id_range() ? "copy" : "overlay";
+}
+
+void forking_name(const struct forking *forking, uint32_t i, char *ret)
+{
+	snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "%.*s-%u",
+		LIMIT_TEMPLATE_NAME_BYTES - DIGITS - 1, forking->prefix, forking->first + i);
+}
+
+struct tenant *forking_tenant(const struct forking *forking)
+{
+	return forking->tenant;
+}
+
+const char *forking_template(const struct forking *forking)
+{
+	return forking->template;
+}
+
+uint32_t forking_count(const struct forking *forking)
+{
+	return forking->count;
+}
+
+bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template)
+{
+	const struct forking *forking;
+
+	LIST_FOREACH (forking, &all->forking, entry)
+		if (forking->copies && strcmp(forking->tenant->name, tenant->name) == 0 &&
+			strcmp(forking->template, template) == 0)
+			return true;
+	return false;
+}
+
+static void fail(struct forking *forking, enum tool_error error, const char *why)
+{
+	forking->error = error;
+	free(forking->why);
+	forking->why = why ? strdup(why) : NULL;
+}
+
+/* The number after the highest that a workspace of the prefix has, so that no name comes again. */
+static void note_number(void *context, const char *name)
+{
+	struct forking *forking = context;
+	size_t len = strlen(forking->prefix), digits;
+	uint32_t number = 0;
+
+	if (strncmp(name, forking->prefix, len) != 0 || name[len] != '-')
+		return;
+	name += len + 1;
+	digits = strspn(name, "0123456789");
+	if (digits == 0 || digits > DIGITS || name[digits] || *name == '0')
+		return;
+	for (; *name; name++)
+		number = number * 10 + (uint32_t)(*name - '0');
+	if (number >= forking->first)
+		forking->first = number + 1;
+}
+
+static int choose_names(struct forking *forking)
+{
+	int r = managed_each(forking->all->managed_fd, forking->tenant, note_number, forking);
+
+	if (r == 0)
+		r = managed_each_marked(
+			forking->all->managed_fd, forking->tenant, note_number, forking);
+	return r == 0 && forking->first + forking->count > 1000000000 ? -EOVERFLOW : r;
+}
+
+static void tell_dropped(void *context, const char *tenant, const char *name)
+{
+	const struct forking *forking = context;
+
+	spawner_link_dropped(forking->all->spawner, false, tenant, name);
+}
+
+static struct layers_place place_of(struct forking *forking, const char *name)
+{
+	return (struct layers_place){.managed_fd = forking->all->managed_fd,
+		.tenant = forking->tenant,
+		.name = name,
+		.dropped = tell_dropped,
+		.context = forking};
+}
+
+/* Takes back those that are there, of which nobody has been told. */
+static void undo_layers(struct forking *forking)
+{
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+
+	while (forking->done > 0) {
+		forking_name(forking, --forking->done, name);
+		const struct layers_place place = place_of(forking, name);
+
+		if (managed_remove(forking->all->managed_fd, forking->tenant, name) == 0)
+			(void)layers_remove(&place);
+	}
+}
+
+/* Makes all of them at once: a few directories each. */
+static void make_layers(struct forking *forking)
+{
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	int r = 0;
+
+	for (; r == 0 && forking->done < forking->count; forking->done += r == 0) {
+		forking_name(forking, forking->done, name);
+		const struct layers_place place = place_of(forking, name);
+
+		r = layers_fork(&place, forking->template);
+		if (r == 0)
+			r = managed_add(forking->all->managed_fd, forking->tenant, name);
+		if (r < 0)
+			(void)layers_remove(&place);
+	}
+	if (r == 0)
+		return;
+	undo_layers(forking);
+	fail(forking, tool_error_from_errno(-r), NULL);
+}
+
+static void tell_end(void *context)
+{
+	struct forking *forking = context;
+
+	if (forking->error == TOOL_OK)
+		forking->tenant->usage->forks += forking->count;
+	forking->made(forking->context, forking->error, forking->why);
+}
+
+/* Gives all copies their names. Should one fail, those before it stay: they are whole. */
+static void name_copies(struct forking *forking)
+{
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < forking->count; i++) {
+		forking_name(forking, i, name);
+		r = unfinished_name(
+			forking->all, forking->tenant, false, &forking->copies[i], name);
+		if (r == 0)
+			managed_quota_add(forking->tenant);
+		if (r == 0)
+			forking->copies[i].name[0] = '\0';
+	}
+	if (r < 0)
+		fail(forking, tool_error_from_errno(-r), NULL);
+}
+
+static void copy_next(struct forking *forking);
+
+static void on_copied(void *context, int error, struct text step)
+{
+	struct forking *forking = context;
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	forking->copying = false;
+	forking->done++;
+	if (error < 0) {
+		copy_failed(error, step, &refusal);
+		fail(forking, refusal.error, refusal_text(&refusal));
+	} else if (forking->done < forking->count) {
+		copy_next(forking);
+		return;
+	} else {
+		name_copies(forking);
+	}
+	loop_turn_defer(&forking->tell);
+}
+
+static void copy_next(struct forking *forking)
+{
+	struct unfinished *target = &forking->copies[forking->done];
+	struct spawner_copy request = {.tenant = text_from(tenant_directory(forking->tenant)),
+		.template = text_from(forking->template),
+		.max_bytes = copy_max_bytes(forking->tenant),
+		.max_files = copy_max_files(forking->tenant)};
+	int r = unfinished_make(forking->all, forking->tenant, false, target);
+
+	if (r < 0)
+		target->name[0] = '\0';
+	request.target = text_from(target->name);
+	if (r == 0)
+		r = spawner_link_copy(
+			forking->all->spawner, &request, NULL, on_copied, forking, &forking->asked);
+	if (r == 0) {
+		forking->copying = true;
+		return;
+	}
+	forking->done++;
+	fail(forking, tool_error_from_errno(-r), NULL);
+	loop_turn_defer(&forking->tell);
+}
+
+static enum tool_error check(
+	struct workspaces *all, struct forking *forking, struct refusal *ret_refusal)
+{
+	struct tenant *tenant = forking->tenant;
+	enum tool_error error;
+
+	if (!template_exists(all, tenant, text_from(forking->template)))
+		return refusal_set(ret_refusal, TOOL_NOT_FOUND,
+			"The tenant has no such template: make one with workspace.freeze");
+	error = managed_quota_check_many(all->managed_fd, tenant, forking->count, ret_refusal);
+	if (error == TOOL_OK && id_range())
+		error = copy_check_room(tenant, ret_refusal);
+	if (error == TOOL_OK && choose_names(forking) < 0)
+		error = refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	return error;
+}
+
+/* Whether @prefix, with a number of any length, is a workspace's name. */
+static bool is_prefix(struct text prefix)
+{
+	return is_managed_name(prefix) && prefix.len + 1 + DIGITS <= LIMIT_TEMPLATE_NAME_BYTES;
+}
+
+static void copy_text(struct text text, char ret[LIMIT_TEMPLATE_NAME_BYTES + 1])
+{
+	snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "%.*s", (int)text.len, text.data);
+}
+
+enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant, struct text template,
+	struct text prefix, uint32_t count, forks_made made, void *context, struct forking **ret,
+	struct refusal *ret_refusal)
+{
+	struct forking *forking;
+	enum tool_error error;
+
+	if (!is_managed_name(template))
+		return refusal_set(
+			ret_refusal, TOOL_INVALID_ARGUMENTS, "from must be the name of a template");
+	if (!is_prefix(prefix.data ? prefix : template))
+		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"prefix must have 1 to %d letters, digits, '.', '_' or '-' and not begin "
+			"with '.'; without it, the template's name must be that short",
+			LIMIT_TEMPLATE_NAME_BYTES - DIGITS - 1);
+	forking = calloc(1, sizeof(*forking));
+	if (!forking)
+		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
+	*forking = (struct forking){.all = all,
+		.tenant = tenant_hold(tenant),
+		.first = 1,
+		.count = count,
+		.made = made,
+		.context = context,
+		.tell = {.act = tell_end, .context = forking},
+		.copies = id_range() ? calloc(count, sizeof(*forking->copies)) : NULL};
+	copy_text(template, forking->template);
+	copy_text(prefix.data ? prefix : template, forking->prefix);
+	LIST_INSERT_HEAD(&all->forking, forking, entry);
+	error = id_range() && !forking->copies
+			? refusal_set(ret_refusal, TOOL_BUSY, "Out of memory")
+			: check(all, forking, ret_refusal);
+	if (error != TOOL_OK) {
+		free(TAKE_PTR(forking->copies));
+		forking_free(forking);
+		return error;
+	}
+	*ret = forking;
+	if (forking->copies) {
+		tenant->usage->copies++;
+		copy_next(forking);
+	} else {
+		make_layers(forking);
+		loop_turn_defer(&forking->tell);
+	}
+	return TOOL_OK;
+}
+
+void forking_free(struct forking *forking)
+{
+	if (!forking)
+		return;
+	if (forking->copying)
+		spawner_link_forget(forking->all->spawner, forking->asked);
+	for (uint32_t i = 0; forking->copies && i < forking->count; i++)
+		if (forking->copies[i].name[0])
+			unfinished_drop(forking->all, forking->tenant, false, &forking->copies[i]);
+	if (forking->copies)
+		forking->tenant->usage->copies--;
+	loop_turn_cancel(&forking->tell);
+	LIST_REMOVE(forking, entry);
+	tenant_release(forking->tenant);
+	free(forking->copies);
+	free(forking->why);
+	free(forking);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Forks: managed workspaces that begin with a template's files. In user mode they all have one id,
+ * and a fork is an empty workspace whose layers lie above the template: it takes the same short
+ * time however large that is. In system mode each fork has an id of its own, to which the
+ * template's files must belong, so the spawner has them copied. In both, a fork gets its name when
+ * it is complete.
+ */
+
+#include "common/layer_stack.h"
+#include "supervisor/base/refusal.h"
+
+#include <stdint.h>
+
+struct forking;
+struct tenant;
+struct workspaces;
+
+/* The end of making forks: TOOL_OK, or a code with a sentence (borrowed; may be NULL). */
+typedef void (*forks_made)(void *context, enum tool_error error, const char *why);
+
+/** How forks are made here: "overlay" or "copy". */
+const char *forked_by(void);
+
+/**
+ * Begins to make @count forks of the tenant's template, whose names are @prefix, "-" and a number.
+ * Returns TOOL_OK: @made is called later, unless forking_free() is called before; or a code with
+ * @ret_refusal filled in. If one cannot be made, none stays.
+ */
+enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant, struct text template,
+	struct text prefix, uint32_t count, forks_made made, void *context, struct forking **ret,
+	struct refusal *ret_refusal);
+
+/** The names of the forks: the @i-th, in @ret (LIMIT_TEMPLATE_NAME_BYTES + 1 bytes). */
+void forking_name(const struct forking *forking, uint32_t i, char *ret);
+
+/** The tenant that the forks belong to, and what they are made of. */
+struct tenant *forking_tenant(const struct forking *forking);
+const char *forking_template(const struct forking *forking);
+uint32_t forking_count(const struct forking *forking);
+
+/** Ends it, and clears forks that have no name yet. NULL is allowed. */
+void forking_free(struct forking *forking);
+
+/** Whether a copy of the template is under way. */
+bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template);

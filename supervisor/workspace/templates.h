@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Templates: trees of files that managed workspaces are forked from, TENANT/NAME in "templates" of
+ * the state directory. All that is recorded is in names of directories: a template is there whole,
+ * because a copy gets its name when it is complete; and a fork that is mounted above it says so
+ * itself (layers.h). Only names in the state directory are looked up here.
+ */
+
+#include "common/layer_stack.h"
+#include "supervisor/base/refusal.h"
+
+#include <stdint.h>
+
+struct tenant;
+struct workspaces;
+
+/* The name of a tree that is being copied, or is to be cleared. */
+struct unfinished {
+	char name[96];
+};
+
+struct template_info {
+	const char *name;
+	int64_t made_ms; /* since the epoch; 0: not known */
+	size_t forks;    /* workspaces that show it below their own files */
+};
+
+/** Returns the name of the directory that has the tenant's templates and managed workspaces. */
+const char *tenant_directory(const struct tenant *tenant);
+
+/** Whether the tenant has the template @name, which may be any text. */
+bool template_exists(const struct workspaces *all, const struct tenant *tenant, struct text name);
+
+/** Gives each of the tenant's templates to @each. Returns 0 or -errno. */
+int templates_each(const struct workspaces *all, const struct tenant *tenant,
+	void (*each)(void *context, const struct template_info *info), void *context);
+
+/** Returns how many templates the tenant has, below @managed_fd. */
+size_t templates_count(int managed_fd, const struct tenant *tenant);
+
+/**
+ * Whether the tenant may have one more template, called @name. Returns TOOL_OK, or a code with
+ * @ret_refusal filled in.
+ */
+enum tool_error template_check_new(const struct workspaces *all, const struct tenant *tenant,
+	struct text name, struct refusal *ret_refusal);
+
+/**
+ * Makes an empty directory for a copy: of a workspace with @template, otherwise of a template, in
+ * the managed workspaces. Returns 0 or -errno.
+ */
+int unfinished_make(const struct workspaces *all, const struct tenant *tenant, bool template,
+	struct unfinished *ret);
+
+/** The copy is complete: gives it its name, which nothing has yet. Returns 0 or -errno. */
+int unfinished_name(const struct workspaces *all, const struct tenant *tenant, bool template,
+	const struct unfinished *unfinished, const char *name);
+
+/** Has the spawner clear what was copied. */
+void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,
+	const struct unfinished *unfinished);
+
+/** Removes the template @name. Returns TOOL_OK, or a code with @ret_refusal filled in. */
+enum tool_error template_remove(const struct workspaces *all, const struct tenant *tenant,
+	struct text name, struct refusal *ret_refusal);

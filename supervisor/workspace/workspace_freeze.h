@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Makes a template of a managed workspace. New calls are held back, those in flight are waited for,
+ * and the spawner has copied what the workspace's cell shows, which goes on as before.
+ */
+
+#include "common/errors.h"
+#include "common/text.h"
+#include "supervisor/base/refusal.h"
+#include "supervisor/workspace/cell.h"
+
+#include <stdbool.h>
+
+struct workspace;
+struct workspace_freeze;
+
+/* The end. @why is borrowed and may be NULL. */
+typedef void (*workspace_frozen)(void *context, enum tool_error error, const char *why);
+
+/**
+ * Begins to make the template @name. Returns TOOL_OK, and @frozen is called later; or a code with
+ * @ret_refusal filled in. The caller holds the workspace until then.
+ */
+enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
+	workspace_frozen frozen, void *context, struct refusal *ret_refusal);
+
+/* For workspace.c. */
+
+/** Something of the workspace or its cell has changed: the copy may begin. */
+void workspace_freeze_advance(struct workspace *workspace);
+
+/** The cell was lost, and what the copy reads with it. */
+void workspace_freeze_lost(struct workspace *workspace, enum tool_error error, const char *why);
+
+/** Frees one whose end nobody is told. */
+void workspace_freeze_free(struct workspace *workspace);

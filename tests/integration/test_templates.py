@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates and forks of managed workspaces: what they have, what is refused, and what a death leaves."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+from functools import partial
+
+import pytest
+
+import procfs
+from cloister_client import RpcError, acting_as
+from daemon import SYSTEM, Daemon, system_config
+from killer import Killer
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
+
+BY = "copy" if SYSTEM else "overlay"
+MAKE = ("mkdir -p src/deep .git; printf one > src/a; printf tool > run; chmod 750 run; ln -s src/a link; ln run hard; "
+        "mkfifo pipe; printf x > .git/x; chmod 400 .git/x; chmod 500 .git; truncate -s 8G sparse; printf end >> sparse; "
+        "printf é > 'a b'; touch -d 2001-01-01 src/a src/deep; touch -h -d 2002-02-02 link; mkdir shut; echo x > shut/x; "
+        "chmod 000 shut/x shut; chmod 755 .")
+
+
+def tree(client):
+    """All that can be seen of the workspace's files, as test_checkpoints has it, without the content of a huge file."""
+    script = (r"find . -printf '%P %y %m %l %s %T@\n' 2>/dev/null | sed 's/\(.* d .*\) [0-9]* \([0-9.]*\)$/\1 \2/' | sort; "
+              r"find . -type f -printf '%P %n\n' 2>/dev/null | sort; "
+              r"find . -type f -size -1G -print0 2>/dev/null | sort -z | xargs -0 -r sha256sum 2>/dev/null; tail -c 3 sparse")
+    return client.run(script)["stdout"]
+
+
+@pytest.fixture
+def own_daemon(start_daemon, area):
+    """One whose user may use cloisterctl in system mode, too."""
+    return start_one(start_daemon, area)
+
+
+def start_one(start, area, **more):
+    if SYSTEM:
+        more = {"config": system_config(area, f"admin_group = {area.account.gid}"), "system": True, **more}
+    return start(**more)
+
+
+def opened(daemon, name, account=None):
+    client = daemon.connect(account)
+    client.call("workspace.open", {"workspace": name})
+    return client
+
+
+def freeze(client, template):
+    return client.call("workspace.freeze", {"template": template})
+
+
+def fork(client, template, count=1, **more):
+    answer = client.call("workspace.fork", {"from": template, "count": count, **more})
+    assert (answer["template"], answer["forked_by"], len(answer["workspaces"])) == (template, BY, count)
+    return answer["workspaces"]
+
+
+def refused(client, method, params, name):
+    with pytest.raises(RpcError) as caught:
+        client.call(method, params)
+    assert (caught.value.name or caught.value.code) == name, caught.value
+    return str(caught.value)
+
+
+def in_state(daemon, *patterns):
+    with acting_as(os.getuid()):
+        return [path for top in ("workspaces", "templates") for pattern in patterns
+                for path in (daemon.state / top).rglob(pattern)]
+
+
+def templates(daemon):
+    return {row["template"]: row["forks"] for row in json.loads(daemon.ctl("templates", "--json").stdout)["templates"]}
+
+
+def test_forks_have_the_templates_files(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run(MAKE)
+    before = tree(client)
+    assert freeze(client, "ready") == {"workspace": "w", "template": "ready"}
+    assert tree(client) == before  # the workspace goes on, and has no checkpoint
+    assert client.call("workspace.checkpoints", {})["checkpoints"] == []
+    names = fork(client, "ready", 3)
+    assert names == ["ready-1", "ready-2", "ready-3"]
+    client.run("rm -rf src")
+    for name in names:
+        with opened(own_daemon, name) as one:
+            assert tree(one) == before
+            assert one.use("read_file", path="src/a", options={"line_numbers": False})["content"] == "one"
+            assert one.run("stat -c %u shut src; chmod 700 shut; cat shut/x 2>&1; du -m sparse | cut -f1")["stdout"].split()[:2] == ["1000"] * 2
+    assert fork(client, "ready", prefix="task") == ["task-1"]
+    assert fork(client, "ready", 2) == ["ready-4", "ready-5"]
+    assert templates(own_daemon) == {"ready": 0 if SYSTEM else 6}
+
+
+def test_a_hole_stays_a_hole(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("truncate -s 10G huge; echo x >> huge")
+    freeze(client, "t")
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        size, blocks = one.run("stat -c '%s %b' huge")["stdout"].split()
+        assert int(size) == 10 * 2**30 + 2 and int(blocks) < 1000
+
+
+def test_a_template_of_a_workspace_with_checkpoints(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("mkdir d; echo one > d/f; echo gone > gone")
+    client.call("workspace.checkpoint", {})
+    client.run("rm gone; echo two > d/f; rm -r d; mkdir d; echo three > d/g")
+    freeze(client, "t")
+    assert [row["checkpoint"] for row in client.call("workspace.checkpoints", {})["checkpoints"]] == [1]
+    client.call("workspace.rollback", {"to": 1})
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        assert one.run("find . -type f -exec cat {} +; find . | sort")["stdout"].split() == ["three", ".", "./d", "./d/g"]
+
+
+def test_a_fork_has_checkpoints_and_can_become_a_template(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo one > f; mkdir d; echo x > d/x")
+    freeze(client, "t")
+    one = opened(own_daemon, fork(client, "t")[0])
+    one.run("echo two > f; rm -r d")
+    if not SYSTEM:
+        # The template is the first checkpoint of a fork above it.
+        assert [(row["checkpoint"], row["label"]) for row in one.call("workspace.checkpoints", {})["checkpoints"]] == [(1, "t")]
+    freeze(one, "u")
+    two = opened(own_daemon, fork(one, "u")[0])
+    assert two.run("cat f; ls")["stdout"].split() == ["two", "f"]
+    number = one.call("workspace.checkpoint", {})["checkpoint"]
+    one.run("echo three > f")
+    one.call("workspace.rollback", {"to": number})
+    assert one.run("cat f")["stdout"] == "two\n"
+    if not SYSTEM:
+        one.call("workspace.rollback", {"to": 1})
+        assert one.run("cat f d/x")["stdout"] == "one\nx\n"
+    assert two.run("cat f")["stdout"] == "two\n"
+
+
+def test_a_template_in_use_stays(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo one > f")
+    freeze(client, "t")
+    names = fork(client, "t", 3)
+    for i, name in enumerate(names if not SYSTEM else []):
+        said = own_daemon.ctl("template", "remove", "t")
+        left = len(names) - i
+        assert said.returncode == 3 and f"{left} fork{'s use' if left > 1 else ' uses'} it".encode() in said.stderr, said
+        client.call("workspace.remove", {"workspace": name})
+    assert own_daemon.ctl("template", "remove", "t").returncode == 0
+    assert b"no such template" in own_daemon.ctl("template", "remove", "t").stderr
+    assert templates(own_daemon) == {}
+    assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))
+    refused(client, "workspace.fork", {"from": "t"}, "NOT_FOUND")
+    if SYSTEM:  # each has its own files
+        with opened(own_daemon, names[0]) as one:
+            assert one.run("cat f")["stdout"] == "one\n"
+
+
+def test_removed_forks_leave_nothing(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("mkdir d; echo x > d/x")
+    freeze(client, "t")
+    for name in fork(client, "t", 4):
+        with opened(own_daemon, name) as one:
+            one.run("echo y > d/y; rm d/x")
+        client.call("workspace.remove", {"workspace": name})
+    assert procfs.eventually(lambda: not in_state(own_daemon, "t-*", ".layers-t-*", ".dropped-*", ".unfinished-*"))
+    # A name is not given again while a higher one is there.
+    assert fork(client, "t") == ["t-1"]
+
+
+def test_refusals(own_daemon):
+    client = opened(own_daemon, "w")
+    for name in ("", ".", "..", ".x", "a/b", "a\0", "x" * 65, "é", 1, None):
+        refused(client, "workspace.freeze", {"template": name}, -32602)
+        refused(client, "workspace.fork", {"from": name}, -32602)
+    for count in (0, -1, 257, 2**70, "1", 1.5):
+        refused(client, "workspace.fork", {"from": "t", "count": count}, -32602)
+    for prefix in ("", ".x", "a/b", "x" * 55, 1):
+        refused(client, "workspace.fork", {"from": "t", "prefix": prefix}, -32602)
+    assert "workspace.freeze" in refused(client, "workspace.fork", {"from": "t"}, "NOT_FOUND")
+    refused(client, "workspace.freeze", {"template": "t", "workspace": "none"}, "WORKSPACE_NOT_FOUND")
+    freeze(client, "t")
+    assert "of this name" in refused(client, "workspace.freeze", {"template": "t"}, "FORBIDDEN")
+    with own_daemon.connect() as other:
+        own_daemon.new_workspace(other)
+        assert "managed workspace" in refused(other, "workspace.freeze", {"template": "u"}, "FORBIDDEN")
+    client.call("session.start", {"command": "sleep 1000"})
+    assert "session.end" in refused(client, "workspace.freeze", {"template": "u"}, "BUSY")
+
+
+def test_limits(start_daemon, area):
+    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]",
+             f"users = {area.account.name}", "managed = yes", "templates = 2", "workspaces_existing = 4", ""]
+    daemon = start_daemon(config="\n".join(lines), system=SYSTEM)
+    client = opened(daemon, "w")
+    freeze(client, "a")
+    freeze(client, "b")
+    assert "2 templates" in refused(client, "workspace.freeze", {"template": "c"}, "QUOTA_EXCEEDED")
+    refused(client, "workspace.fork", {"from": "a", "count": 4}, "QUOTA_EXCEEDED")
+    fork(client, "a", 3)
+    refused(client, "workspace.fork", {"from": "a"}, "QUOTA_EXCEEDED")
+    assert 'cloister_tenant_templates{tenant="one"} 2\n' in daemon.control().call("metrics")["text"]
+    assert 'cloister_tenant_forks_total{tenant="one"} 3\n' in daemon.control().call("metrics")["text"]
+    assert daemon.ctl("template", "remove", "b", "--tenant", "one").returncode == 0
+    freeze(client, "c")
+
+
+def test_calls_in_flight_are_waited_for(own_daemon):
+    client = opened(own_daemon, "w")
+    running = client.begin("run_command", {"command": "touch begun; sleep 1; echo done > f"})
+    assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
+    freeze(client, "t")
+    assert client.result(running)["success"]
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        assert one.run("cat f")["stdout"] == "done\n"
+
+
+def test_random_changes_of_forks(own_daemon):
+    """Against what each fork is expected to have: a change of one is seen in no other, and not in the template."""
+    rng = random.Random(20)
+    client = opened(own_daemon, "w")
+    client.run("for i in $(seq 12); do mkdir d$i; echo $i > d$i/f; done")
+    freeze(client, "t")
+    first = {f"d{i}/f": f"{i}\n" for i in range(1, 13)}
+    forks = {name: (opened(own_daemon, name), dict(first)) for name in fork(client, "t", 5)}
+
+    def seen(one):
+        output = one.run("find . -type f | sort | while read f; do printf '%s=' \"${f#./}\"; cat \"$f\"; done")["stdout"]
+        return dict(line.split("=", 1) for line in output.splitlines())
+
+    for step in range(80):
+        name = rng.choice(sorted(forks))
+        one, files = forks[name]
+        path = rng.choice(sorted(files) or ["d1/f"])
+        act = rng.randrange(5)
+        if act == 0:
+            one.run(f"echo {step} > {path}")
+            files[path] = f"{step}\n"
+        elif act == 1:
+            one.run(f"rm -f {path}")
+            files.pop(path, None)
+        elif act == 2:
+            one.use("write_file", path=f"new{step}", content=f"{step}\n")
+            files[f"new{step}"] = f"{step}\n"
+        elif act == 3:
+            one.run(f"mkdir -p moved; mv {path} moved/{step}")
+            if path in files:
+                files[f"moved/{step}"] = files.pop(path)
+        elif rng.randrange(4) == 0:
+            more = fork(client, "t")[0]
+            forks[more] = opened(own_daemon, more), dict(first)
+    for one, files in forks.values():
+        assert seen(one) == {path: content.rstrip("\n") for path, content in files.items()}
+    assert seen(client) == {path: content.rstrip("\n") for path, content in first.items()}
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        assert seen(one) == {path: content.rstrip("\n") for path, content in first.items()}
+
+
+def kill_all(daemon):
+    daemon.process.kill()
+    daemon.process.wait()
+    for client in daemon.clients:
+        client.close()
+
+
+@pytest.mark.parametrize("what", ["freeze", "fork"])
+@pytest.mark.parametrize("who", ["cloisterd", "spawner"])
+def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what):
+    """Kills the process at one of its system calls, later and later ones, until it lives through it."""
+    daemon = start_one(partial(Daemon, area), area)
+    state, count, deaths = daemon.state, 1, 0
+    client = opened(daemon, "w")
+    client.run("mkdir d; for i in $(seq 20); do echo $i > d/$i; done")
+    freeze(client, "t")
+    expected = tree(client)
+    while True:
+        killer = Killer(daemon.pid if who == "cloisterd" else daemon.spawner(), count)
+        with contextlib.suppress(RpcError, OSError, AssertionError, TypeError):  # the connection ends with cloisterd
+            if what == "freeze":
+                freeze(client, f"t{count}")
+            else:
+                fork(client, "t", 2, prefix=f"f{count}")
+        died = killer.end()
+        deaths += died
+        kill_all(daemon)
+        daemon = start_one(partial(Daemon, area), area, state=state)
+        client = opened(daemon, "w")
+        made = [row["workspace"] for row in client.call("workspace.list", {})["workspaces"] if row["workspace"] != "w"]
+        made += fork(client, f"t{count}") if f"t{count}" in templates(daemon) else []
+        for name in made:
+            with opened(daemon, name) as one:
+                assert tree(one) == expected
+            client.call("workspace.remove", {"workspace": name})
+        assert tree(client) == expected
+        assert procfs.eventually(lambda: not in_state(daemon, ".unfinished-*"))  # noqa: B023
+        if not died:
+            break
+        count += 3 + count // 4
+    # A fork above its template is cloisterd's work alone.
+    assert deaths > (3 if SYSTEM or (who, what) != ("spawner", "fork") else 0)
+    assert daemon.stop() == 0
+
+
+def test_deaths_of_the_copier(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("for i in $(seq 300); do head -c 100000 /dev/zero > f$i; done")
+    asked = client.request("workspace.freeze", {"template": "t"})
+
+    def kill():
+        for pid in procfs.children(own_daemon.spawner()):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if procfs.name(pid) == "cloister-copy":
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+        return False
+
+    with acting_as(os.getuid()):
+        killed = procfs.eventually(lambda: kill() or templates_now(own_daemon), 20, 0.001)
+    try:
+        client.result(asked)
+        assert templates(own_daemon) == {"t": 0}
+    except RpcError:
+        assert killed and templates(own_daemon) == {}
+        freeze(client, "t")
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        assert one.run("ls | wc -l; cat f* | wc -c")["stdout"].split() == ["300", "30000000"]
+    assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))
+
+
+def templates_now(daemon):
+    return [path for path in (daemon.state / "templates").rglob("t")]
+
+
+def test_the_command(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo one > f")
+    word = ["cloister", "--socket", str(own_daemon.socket)]
+    said = own_daemon.area.run(*word, "--workspace", "w", "freeze", "ready")
+    assert (said.returncode, said.stdout) == (0, b"ready\n"), said
+    said = own_daemon.area.run(*word, "fork", "ready", "2")
+    assert (said.returncode, said.stdout) == (0, b"ready-1\nready-2\n"), said
+    assert b"not '0'" in own_daemon.area.run(*word, "fork", "ready", "0").stderr
+    assert json.loads(own_daemon.area.run(*word, "--json", "fork", "ready").stdout)["workspaces"] == ["ready-3"]
+    assert b"ready" in own_daemon.ctl("templates").stdout
+    assert own_daemon.ctl("template").returncode == own_daemon.ctl("template", "list").returncode == 2

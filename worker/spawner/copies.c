@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner. It looks up names in cloister's own state directory only, in directories
+ * that no workspace can write, and nothing in a workspace or template, which are hostile: a copier
+ * reads those.
+ */
+#include "worker/spawner/copies.h"
+
+#include "common/cleanup.h"
+#include "common/fd_path.h"
+#include "worker/mounts.h"
+#include "worker/spawner/cell_children.h"
+#include "worker/spawner/tree_copier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+struct copy {
+	LIST_ENTRY(copy) entry;
+	pid_t pid;
+	uint64_t number;
+	struct live_cell *live; /* keeps a fork's id until its directory has its name */
+};
+
+/* A copy that is about to begin. */
+struct plan {
+	const struct cell_maker *maker;
+	char tenant[LIMIT_NAME_BYTES + 1], template[LIMIT_TEMPLATE_NAME_BYTES + 1],
+		target[LIMIT_NAME_BYTES + 1];
+	int target_fd; /* O_PATH */
+	struct stat target_stat;
+	struct tree_copier copier;
+	const char *step, *reason;
+};
+
+void copies_init(struct copies *copies)
+{
+	*copies = (struct copies){0};
+	LIST_INIT(&copies->list);
+}
+
+/* Only a descriptor of this mount namespace can be cloned, so it is opened by its path. */
+static int open_named(int managed, const char *beside, const char *tenant, const char *name)
+{
+	_cleanup_free_ char *path = managed < 0 ? NULL : fd_path(managed);
+	char *slash = path ? strrchr(path, '/') : NULL;
+	char full[PATH_MAX];
+	int fd;
+
+	if (!slash)
+		return -ENOENT;
+	if (beside)
+		*slash = '\0';
+	if (snprintf(full, sizeof(full), "%s%s%s/%s/%s", path, beside ? "/" : "",
+		    beside ? beside : "", tenant, name) >= (int)sizeof(full))
+		return -ENAMETOOLONG;
+	fd = mount_open_point(full, O_DIRECTORY);
+	return fd < 0 ? -errno : fd;
+}
+
+int template_open(int managed, const char *tenant, const char *name)
+{
+	return open_named(managed, TEMPLATES, tenant, name);
+}
+
+static int refuse(struct plan *plan, const char *reason)
+{
+	plan->reason = reason;
+	return -SPAWNER_REFUSAL;
+}
+
+static void take_text(struct text text, char *ret, size_t size)
+{
+	snprintf(ret, size, "%.*s", (int)text.len, text.data);
+}
+
+/* Opens the target, which must be new: still cloister's own. */
+static int open_target(struct plan *plan, bool template)
+{
+	const struct cell_ids *ids = plan->maker->ids;
+
+	plan->step = "open the place of the copy";
+	plan->target_fd =
+		open_named(ids->managed, template ? TEMPLATES : NULL, plan->tenant, plan->target);
+	if (plan->target_fd < 0)
+		return plan->target_fd;
+	if (fstat(plan->target_fd, &plan->target_stat) < 0)
+		return -errno;
+	return plan->target_stat.st_uid == ids->own.uid
+		       ? 0
+		       : refuse(plan, "the place of the copy is not cloister's own");
+}
+
+static int begin(
+	struct plan *plan, const struct cell_maker *maker, const struct spawner_copy *request)
+{
+	*plan = (struct plan){.maker = maker,
+		.target_fd = -1,
+		.copier = {.from = -1,
+			.to = -1,
+			.drops_groups = maker->ids->count > 0,
+			.max_bytes = request->max_bytes < LIMIT_COPY_BYTES ? request->max_bytes
+									   : LIMIT_COPY_BYTES,
+			.max_files = request->max_files < LIMIT_COPY_FILES ? request->max_files
+									   : LIMIT_COPY_FILES}};
+	take_text(request->tenant, plan->tenant, sizeof(plan->tenant));
+	take_text(request->template, plan->template, sizeof(plan->template));
+	take_text(request->target, plan->target, sizeof(plan->target));
+	plan->step = "start a copy";
+	if (maker->copies->n >= LIMIT_COPIES)
+		return -EBUSY;
+	if (!policy_managed(maker->policy, plan->tenant))
+		return refuse(plan, "the tenant has no managed workspaces");
+	return 0;
+}
+
+/* Starts the copier of a plan that has its source. */
+static int start(struct plan *plan, uint64_t number, struct live_cell *live)
+{
+	struct copies *copies = plan->maker->copies;
+	struct copy *copy = calloc(1, sizeof(*copy));
+	pid_t pid;
+	int r = copy ? 0 : -ENOMEM;
+
+	plan->step = "start a copy";
+	if (r == 0)
+		r = mount_clone(plan->target_fd, "", 0, &plan->copier.to);
+	pid = r == 0 ? tree_copier_start(&plan->copier) : r;
+	if (pid < 0) {
+		free(copy);
+		return pid;
+	}
+	*copy = (struct copy){.pid = pid, .number = number, .live = live};
+	LIST_INSERT_HEAD(&copies->list, copy, entry);
+	copies->n++;
+	return 0;
+}
+
+static int done(struct plan *plan, int r, const char **ret_step)
+{
+	close_fd(&plan->target_fd);
+	close_fd(&plan->copier.from);
+	close_fd(&plan->copier.to);
+	*ret_step = r == -SPAWNER_REFUSAL ? plan->reason : plan->step;
+	return r;
+}
+
+/* The workspace is one of the tenant's whose templates get the copy. */
+static int check_workspace(struct plan *plan, const struct place *place)
+{
+	char tenant[NAME_MAX + 1] = ".";
+
+	plan->step = place->step;
+	if (place->error < 0)
+		return place->error;
+	if (plan->maker->policy && (!cell_ids_managed_of(plan->maker->ids, place, tenant) ||
+					   strcmp(tenant, plan->tenant) != 0))
+		return refuse(plan, "it is no managed workspace of the tenant");
+	return 0;
+}
+
+int copies_freeze(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, int worker, const char **ret_step)
+{
+	struct plan plan;
+	int r = begin(&plan, maker, request);
+
+	if (r == 0)
+		r = check_workspace(&plan, place);
+	plan.step = "find the workspace's cell";
+	if (r == 0)
+		r = cell_shown(maker, place, worker, &plan.copier.from, &plan.reason);
+	if (r == 0)
+		r = open_target(&plan, true);
+	plan.copier.uid = maker->ids->own.uid;
+	plan.copier.gid = maker->ids->own.gid;
+	if (r == 0)
+		r = start(&plan, number, NULL);
+	return done(&plan, r, ret_step);
+}
+
+/* Gives the copy an id of its own, which no other workspace has. */
+static int choose_id(struct plan *plan, struct live_cell **ret)
+{
+	const struct cell_maker *maker = plan->maker;
+	struct id_span span = policy_ids(maker->policy, plan->tenant, maker->ids->count);
+	struct cell_id id;
+	int r;
+
+	plan->step = "choose the fork's id";
+	r = cell_ids_choose(
+		maker->ids, plan->target_fd, &plan->target_stat, true, span, &id, &plan->reason);
+	if (r == 0)
+		r = cell_ids_reserve(maker->ids, id, &plan->target_stat, ret);
+	plan->copier.uid = id.uid;
+	plan->copier.gid = id.gid;
+	return r;
+}
+
+static int open_template(struct plan *plan)
+{
+	const struct cell_ids *ids = plan->maker->ids;
+	_cleanup_close_ int template = -1;
+	struct stat stat_buf;
+
+	plan->step = "open the template";
+	template = template_open(ids->managed, plan->tenant, plan->template);
+	if (template <0)
+		return template;
+	if (fstat(template, &stat_buf) < 0)
+		return -errno;
+	if (stat_buf.st_uid != ids->own.uid)
+		return refuse(plan, "the template is not cloister's own");
+	return mount_clone(template, "", 0, &plan->copier.from);
+}
+
+int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
+	const char **ret_step)
+{
+	static const pid_t none[2];
+	struct live_cell *live = NULL;
+	struct plan plan;
+	int r = begin(&plan, maker, request);
+
+	if (r == 0)
+		r = open_template(&plan);
+	if (r == 0)
+		r = open_target(&plan, false);
+	if (r == 0)
+		r = choose_id(&plan, &live);
+	if (r == 0)
+		r = start(&plan, number, live);
+	if (r < 0)
+		cell_ids_holds(live, none);
+	return done(&plan, r, ret_step);
+}
+
+bool copies_reaped(
+	struct copies *copies, pid_t pid, int status, uint64_t *ret_number, int *ret_result)
+{
+	static const pid_t none[2];
+	struct copy *copy;
+
+	LIST_FOREACH (copy, &copies->list, entry)
+		if (copy->pid == pid)
+			break;
+	if (!copy)
+		return false;
+	*ret_number = copy->number;
+	*ret_result = tree_copier_result(status);
+	cell_ids_holds(copy->live, none);
+	LIST_REMOVE(copy, entry);
+	copies->n--;
+	free(copy);
+	return true;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in the spawner and in its child, the copier, which executes no program. mount(2). */
+#include "worker/spawner/tree_copier.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+#include "worker/setup.h"
+#include "worker/spawner/tree_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAILED_OTHERWISE 255
+
+struct child {
+	const struct tree_copier *copier;
+	pid_t parent;
+	int from, to; /* in the copier's own root */
+};
+
+#ifdef __SANITIZE_ADDRESS__
+#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
+#else
+#define FIRST_CLOSED 0
+#endif
+
+static int close_others(void *context)
+{
+	const struct tree_copier *copier = ((struct child *)context)->copier;
+	unsigned low = (unsigned)(copier->from < copier->to ? copier->from : copier->to);
+	unsigned high = (unsigned)(copier->from < copier->to ? copier->to : copier->from);
+
+	if ((low > FIRST_CLOSED && close_range(FIRST_CLOSED, low - 1, 0) < 0) ||
+		(high > low + 1 && close_range(low + 1, high - 1, 0) < 0) ||
+		close_range(high + 1, ~0U, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static int leave_mounts(void *context)
+{
+	(void)context;
+	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+static int attach(int mount_fd, int room, const char *name, int *ret)
+{
+	_cleanup_close_ int point = -1;
+	int r = mount_make_directory(room, name, 0700, &point);
+
+	if (r == 0)
+		r = mount_attach_over(mount_fd, point);
+	if (r < 0)
+		return r;
+	*ret = openat(room, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *ret < 0 ? -errno : 0;
+}
+
+static int make_room(void *context)
+{
+	static const uint64_t inert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	struct child *child = context;
+	_cleanup_close_ int room = -1;
+	int r = mount_set(child->copier->from, inert | MOUNT_ATTR_RDONLY);
+
+	if (r == 0)
+		r = mount_set(child->copier->to, inert);
+	if (r == 0)
+		r = mount_new_tmpfs(0755, 16 * KIB, 8, inert, &room);
+	if (r == 0)
+		r = mount_attach(room, AT_FDCWD, "/");
+	if (r == 0)
+		r = attach(child->copier->from, room, "from", &child->from);
+	if (r == 0)
+		r = attach(child->copier->to, room, "to", &child->to);
+	return r == 0 && fchdir(room) < 0 ? -errno : r;
+}
+
+static int leave_host(void *context)
+{
+	(void)context;
+	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+			       chdir("/") < 0
+		       ? -errno
+		       : 0;
+}
+
+static int become_owner(void *context)
+{
+	static const cap_value_t kept[] = {CAP_DAC_READ_SEARCH};
+	const struct tree_copier *copier = ((struct child *)context)->copier;
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
+		(copier->drops_groups && setgroups(0, NULL) < 0) ||
+		setresgid(copier->gid, copier->gid, copier->gid) < 0 ||
+		setresuid(copier->uid, copier->uid, copier->uid) < 0)
+		return -errno;
+	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
+}
+
+/* The change of user has cleared the signal. */
+static int die_with_spawner(void *context)
+{
+	int r = confine_die_with_parent();
+
+	return r == 0 && getppid() != ((struct child *)context)->parent ? -EPIPE : r;
+}
+
+static int bound_time(void *context)
+{
+	const struct itimerval bound = {.it_value.tv_sec = LIMIT_COPY_MS / 1000};
+	sigset_t set;
+
+	(void)context;
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	if (signal(SIGALRM, SIG_DFL) == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
+		return -errno;
+	return setitimer(ITIMER_REAL, &bound, NULL) < 0 ? -errno : 0;
+}
+
+static const struct setup_step steps[] = {
+	{"die with the spawner", die_with_spawner},
+	{"close what it does not need", close_others},
+	{"unshare its mount namespace", leave_mounts},
+	{"make mounts private", setup_private_mounts},
+	{"attach the two trees", make_room},
+	{"leave the host's root", leave_host},
+	{"become the owner of the copy", become_owner},
+	{"die with the spawner", die_with_spawner},
+	{"become non-dumpable", setup_non_dumpable},
+	{"bound its time", bound_time},
+};
+
+static _Noreturn void be_copier(struct child *child)
+{
+	const char *step;
+	int r;
+
+	(void)prctl(PR_SET_NAME, "cloister-copy");
+	(void)umask(0);
+	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
+	if (r == 0)
+		r = tree_copy(&(struct tree_copy){child->from, child->to, child->copier->max_bytes,
+			child->copier->max_files});
+	_exit(-r < FAILED_OTHERWISE ? -r : FAILED_OTHERWISE);
+}
+
+pid_t tree_copier_start(struct tree_copier *copier)
+{
+	struct child child = {.copier = copier, .parent = getpid(), .from = -1, .to = -1};
+	pid_t pid = fork();
+
+	if (pid == 0)
+		be_copier(&child);
+	if (pid < 0)
+		pid = -errno;
+	close_fd(&copier->from);
+	close_fd(&copier->to);
+	return pid;
+}
+
+int tree_copier_result(int status)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status) == FAILED_OTHERWISE ? -EIO : -WEXITSTATUS(status);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
+}

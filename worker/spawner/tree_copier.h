@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The copier: a child of the spawner that copies one tree to another, for a template or a fork. It
+ * reads with CAP_DAC_READ_SEARCH, because a workspace's owner may have taken permissions away, and
+ * writes as the id that the copy is to belong to. Its root has the two trees and nothing else, so
+ * that no name in them leads anywhere.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tree_copier {
+	int from, to; /* detached mounts of the directories; both are taken */
+	uid_t uid;    /* that the copy belongs to, as @to does */
+	gid_t gid;
+	bool drops_groups; /* system mode: the supplementary groups are dropped */
+	uint64_t max_bytes, max_files;
+};
+
+/** Starts a copier. Returns its pid, to be reaped by the caller, or -errno. */
+pid_t tree_copier_start(struct tree_copier *copier);
+
+/** What the exit @status of a copier says: 0, or the -errno with which it failed. */
+int tree_copier_result(int status);
