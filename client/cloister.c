@@ -21,8 +21,8 @@ static const struct command command_help;
 static const struct command *const commands[] = {&command_tools, &command_call, &command_edit,
 	&command_exec, &command_run, &command_shell, &command_put, &command_get, &command_export,
 	&command_import, &command_workspace, &command_checkpoint, &command_checkpoints,
-	&command_rollback, &command_freeze, &command_fork, &command_session, &command_forward,
-	&command_mcp, &command_harness, &command_help};
+	&command_diff, &command_rollback, &command_freeze, &command_fork, &command_session,
+	&command_forward, &command_mcp, &command_harness, &command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
@@ -249,6 +249,11 @@ static int take_option(int option, void *context)
 		return 0;
 	case 'u':
 		invocation->patch = optarg;
+		return 0;
+	case 'D':
+		return take_number("--since", (int64_t)LIMIT_LAYER_NUMBER + 1, &invocation->since);
+	case 'U':
+		invocation->as_patch = true;
 		return 0;
 	case HELP_LETTER:
 		invocation->help = true;

@@ -54,6 +54,8 @@ struct invocation {
 	bool all;             /* edit --all */
 	const char *expect;   /* edit --expect, or NULL */
 	const char *patch;    /* edit --patch, or NULL */
+	int64_t since;        /* diff --since, 0: not given */
+	bool as_patch;        /* diff --patch */
 	int argc;             /* operands, after the subcommand and its options */
 	char **argv;
 };
@@ -84,6 +86,7 @@ extern const struct command command_import;
 extern const struct command command_workspace;
 extern const struct command command_checkpoint;
 extern const struct command command_checkpoints;
+extern const struct command command_diff;
 extern const struct command command_rollback;
 extern const struct command command_freeze;
 extern const struct command command_fork;

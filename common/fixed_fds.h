@@ -23,6 +23,8 @@
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */
 #define FD_FILES_TREE 5 /* detached mount of the workspace, until set-up has attached it */
+/* Detached read-only mounts of the workspace's layers; /dev/null if it has none. */
+#define FD_FILES_LAYERS 6
 
 /* Stream socketpair with cloisterd, both ways, where cloisterd starts cloister-egress itself. */
 #define FD_EGRESS_CHANNEL 3

@@ -23,6 +23,14 @@ struct layer_stack {
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
+/*
+ * What a files process is given of the layers, in one read-only directory: for each layer but 0 the
+ * directory "u3", what it has; and for each but the one that takes changes "v3", an overlay of that
+ * layer and those below it, as a rollback to it would show.
+ */
+#define LAYERS_UPPER "u"
+#define LAYERS_VIEW  "v"
+
 /* The directory, beside that of a managed workspace, in which its layers are. */
 #define LAYERS_PREFIX ".layers-"
 /* Begins the names of layers that are to be cleared. */

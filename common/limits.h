@@ -166,6 +166,10 @@
 #define LIMIT_SHOWN_LINE_BYTES 2000      /* of one line of a file */
 #define LIMIT_IMAGE_BYTES      (1 * MIB) /* an image that is shown as one */
 #define LIMIT_STDIN_BYTES      (16 * MIB)
+/* workspace.diff */
+#define LIMIT_DIFF_CHANGES     10000      /* that are listed; further ones are counted */
+#define LIMIT_DIFF_FILE_BYTES  (1 * MIB)  /* of a file that has its place in a patch */
+#define LIMIT_DIFF_PATCH_BYTES (4 * MIB)  /* of one patch; further files are counted */
 #define LIMIT_INPUT_BYTES      (1 * MIB)  /* input that a running call has not read yet */
 #define LIMIT_INPUTS           64         /* unanswered tool.input requests of a call */
 #define LIMIT_INPUTS_BYTES     (16 * MIB) /* input that a connection's calls have not read yet */

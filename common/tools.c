@@ -458,6 +458,8 @@ const struct tool tools[TOOL_COUNT] = {
 };
 /* clang-format on */
 
+const struct tool tool_diff = {.id = TOOL_DIFF, .name = "workspace.diff"};
+
 const struct tool *tool_by_name(struct text name)
 {
 	for (size_t i = 0; i < TOOL_COUNT; i++)

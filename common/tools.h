@@ -30,6 +30,10 @@ enum tool_id {
 	TOOL_STOP_COMMAND,
 	TOOL_LIST_COMMANDS,
 	TOOL_COUNT,
+	/* workspace.diff: no tool, and in no list of them, but a call of a file process like theirs
+	 */
+	TOOL_DIFF = TOOL_COUNT,
+	TOOL_KINDS,
 };
 
 /* What the key tools adds to the five, as bits. */
@@ -71,6 +75,8 @@ struct tool_args {
 	int64_t end_line;
 	int64_t timeout_ms;
 	int64_t max_results;
+	int64_t since; /* of workspace.diff: the checkpoint */
+	bool as_patch; /* likewise */
 	bool create_dirs;
 	bool recursive;
 	bool background;
@@ -109,6 +115,15 @@ struct tool {
 
 /** The table, indexed by enum tool_id. */
 extern const struct tool tools[TOOL_COUNT];
+
+/** What stands for the tool of a TOOL_DIFF. */
+extern const struct tool tool_diff;
+
+/** Returns the name of a tool, or of the method, for metrics. */
+static inline const char *tool_kind_name(size_t kind)
+{
+	return kind == TOOL_DIFF ? tool_diff.name : tools[kind].name;
+}
 
 /** Returns the tool called @name, or NULL. Names are case-sensitive. */
 const struct tool *tool_by_name(struct text name);

@@ -165,6 +165,92 @@ int files_search_get(struct text payload, struct files_search *ret)
 	return 0;
 }
 
+void files_diff_put(struct wire_writer *writer, const struct files_diff *message)
+{
+	wire_put_u32(writer, message->since);
+	wire_put_u8(writer, message->patch);
+	wire_put_u32(writer, message->max_changes);
+}
+
+int files_diff_get(struct text payload, struct files_diff *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_diff message;
+
+	message.since = wire_get_u32(&reader);
+	message.patch = wire_get_bool(&reader);
+	message.max_changes = wire_get_u32(&reader);
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+static void put_state(struct wire_writer *writer, const struct files_state_of *state)
+{
+	wire_put_u8(writer, state->type);
+	wire_put_u64(writer, state->size);
+	wire_put_u32(writer, state->mode);
+}
+
+static struct files_state_of get_state(struct wire_reader *reader)
+{
+	struct files_state_of state;
+
+	state.type = wire_get_u8(reader);
+	state.size = wire_get_u64(reader);
+	state.mode = wire_get_u32(reader);
+	return state;
+}
+
+void files_change_put(struct wire_writer *writer, const struct files_change *message)
+{
+	wire_put_text(writer, message->path);
+	put_state(writer, &message->before);
+	put_state(writer, &message->after);
+}
+
+int files_change_get(struct text payload, struct files_change *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_change message;
+
+	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
+	message.before = get_state(&reader);
+	message.after = get_state(&reader);
+	if (wire_reader_end(&reader) < 0 || message.before.type > FILES_TYPE_UNKNOWN ||
+		message.after.type > FILES_TYPE_UNKNOWN || message.before.mode > 07777 ||
+		message.after.mode > 07777 || (message.before.type == 0 && message.after.type == 0))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_totals_put(struct wire_writer *writer, const struct files_totals *message)
+{
+	wire_put_u64(writer, message->added);
+	wire_put_u64(writer, message->changed);
+	wire_put_u64(writer, message->deleted);
+	wire_put_u64(writer, message->unread);
+	wire_put_u64(writer, message->unpatched);
+}
+
+int files_totals_get(struct text payload, struct files_totals *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_totals message;
+
+	message.added = wire_get_u64(&reader);
+	message.changed = wire_get_u64(&reader);
+	message.deleted = wire_get_u64(&reader);
+	message.unread = wire_get_u64(&reader);
+	message.unpatched = wire_get_u64(&reader);
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void files_entry_put(struct wire_writer *writer, const struct files_entry *message)
 {
 	wire_put_text(writer, message->path);

@@ -31,6 +31,7 @@ enum files_message {
 	FILES_EDIT,  /* struct files_edit; the edits follow in FILES_BODY frames */
 	FILES_GO,    /* no payload: make the change that FILES_HELD told of */
 	FILES_PATCH, /* struct files_patch; its parts follow in FILES_BODY frames */
+	FILES_DIFF,  /* struct files_diff */
 	/* up */
 	FILES_READY = 32, /* struct files_ready: set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -49,7 +50,10 @@ enum files_message {
 	/* struct files_patched for each file of a patch, before the first is changed */
 	FILES_PATCHED,
 	FILES_STEP, /* struct files_step */
-	FILES_END,  /* struct files_end */
+	/* struct files_change; with a patch, FILES_DATA with the part of this change follow */
+	FILES_CHANGE,
+	FILES_TOTALS, /* struct files_totals, before the end of a diff */
+	FILES_END,    /* struct files_end */
 };
 
 /* Paths are relative to the workspace's root, or absolute and inside the visible root. */
@@ -170,6 +174,13 @@ struct files_search {
 	uint32_t max_results;
 };
 
+/* What has changed in a workspace since a layer of it was frozen. */
+struct files_diff {
+	uint32_t since; /* the number of that layer */
+	bool patch;     /* tell the changes of text files as a patch */
+	uint32_t max_changes;
+};
+
 enum files_type {
 	FILES_TYPE_FILE = 1,
 	FILES_TYPE_DIRECTORY,
@@ -187,6 +198,25 @@ struct files_entry {
 	uint64_t size;
 	uint64_t mtime_ns;  /* since the epoch; 0 for an earlier time */
 	struct text target; /* target of a symbolic link, otherwise empty */
+};
+
+/* What a file, directory or other entry was or is. */
+struct files_state_of {
+	uint8_t type; /* enum files_type; 0: there is none */
+	uint64_t size;
+	uint32_t mode; /* permission bits */
+};
+
+struct files_change {
+	struct text path; /* relative to the workspace's root; "." is the root itself */
+	struct files_state_of before, after; /* not both without a type */
+};
+
+/* Of all changes, told one by one or not. */
+struct files_totals {
+	uint64_t added, changed, deleted;
+	uint64_t unread;    /* entries that could not be compared: their permissions forbid it */
+	uint64_t unpatched; /* changes of files that have no place in the patch: they are no text */
 };
 
 struct files_match {
@@ -268,6 +298,12 @@ void files_list_put(struct wire_writer *writer, const struct files_list *message
 int files_list_get(struct text payload, struct files_list *ret);
 void files_search_put(struct wire_writer *writer, const struct files_search *message);
 int files_search_get(struct text payload, struct files_search *ret);
+void files_diff_put(struct wire_writer *writer, const struct files_diff *message);
+int files_diff_get(struct text payload, struct files_diff *ret);
+void files_change_put(struct wire_writer *writer, const struct files_change *message);
+int files_change_get(struct text payload, struct files_change *ret);
+void files_totals_put(struct wire_writer *writer, const struct files_totals *message);
+int files_totals_get(struct text payload, struct files_totals *ret);
 void files_entry_put(struct wire_writer *writer, const struct files_entry *message);
 int files_entry_get(struct text payload, struct files_entry *ret);
 void files_match_put(struct wire_writer *writer, const struct files_match *message);

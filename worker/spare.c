@@ -18,7 +18,7 @@
 
 #define AGENT_ID 1000 /* as in worker/spawner/cell_children.c */
 
-#define ASSIGNED_FDS 2 /* the mounts of the workspace and of its kept home */
+#define ASSIGNED_FDS 2 /* the mounts of the workspace, and of its kept home or its layers */
 
 union control {
 	struct cmsghdr header;
@@ -39,10 +39,10 @@ static int set_paths(struct spare_assignment *assignment, const char *path, cons
 }
 
 int spare_assign(int socket, const struct spawner_open *request, const char *path,
-	const char *readonly, int tree, int home)
+	const char *readonly, int tree, int second)
 {
-	const int fds[ASSIGNED_FDS] = {tree, home};
-	size_t fds_size = (home >= 0 ? 2 : 1) * sizeof(int);
+	const int fds[ASSIGNED_FDS] = {tree, second};
+	size_t fds_size = (second >= 0 ? 2 : 1) * sizeof(int);
 	struct spare_assignment assignment = {.kind = request->kind,
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
@@ -108,13 +108,13 @@ static int become_agent(void)
 	return 0;
 }
 
-static int wait_for_assignment(int fd, int home_fd, struct spare_assignment *ret)
+static int wait_for_assignment(int fd, int second_fd, struct spare_assignment *ret)
 {
 	int fds[ASSIGNED_FDS] = {-1, -1};
 	int r = receive(fd, ret, fds);
 
 	if (r == 0 && (dup3(fds[0], fd, O_CLOEXEC) < 0 ||
-			      (fds[1] >= 0 && dup3(fds[1], home_fd, O_CLOEXEC) < 0)))
+			      (fds[1] >= 0 && dup3(fds[1], second_fd, O_CLOEXEC) < 0)))
 		r = -errno;
 	for (int i = 0; i < ASSIGNED_FDS; i++)
 		close_fd(&fds[i]);
@@ -158,7 +158,7 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 }
 
 int setup_for_workspace(
-	int argc, char **argv, int fd, int home_fd, const struct spare_assignment **ret)
+	int argc, char **argv, int fd, int second_fd, const struct spare_assignment **ret)
 {
 	static struct spare_assignment assignment;
 	enum spare_kind kind = spare_kind(argv);
@@ -166,7 +166,7 @@ int setup_for_workspace(
 
 	*ret = &assignment;
 	r = kind == SPARE_NONE ? read_arguments(argc, argv, &assignment)
-			       : wait_for_assignment(fd, home_fd, &assignment);
+			       : wait_for_assignment(fd, second_fd, &assignment);
 	if (r == 0 && kind == SPARE_WITHOUT_IDS)
 		r = become_agent();
 	if (r == 0)

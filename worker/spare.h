@@ -49,18 +49,19 @@ static inline const char *spare_readonly_paths(const struct spare_assignment *as
 
 /**
  * For the spawner: sends the limits and kind in @request, the workspace's @path, the @readonly
- * paths, the mount @tree and the mount of the kept home (-1: none). Returns 0 or -errno.
+ * paths, the mount @tree and the mount @second, of the kept home or of the layers (-1: none).
+ * Returns 0 or -errno.
  */
 int spare_assign(int socket, const struct spawner_open *request, const char *path,
-	const char *readonly, int tree, int home);
+	const char *readonly, int tree, int second);
 
 /**
  * Finds out which workspace the program serves. It reads the command line (kind, path and, for a
  * worker, the limits and the read-only paths); a spare reads the spawner's assignment from @fd,
- * and the mount then replaces the socket at that number; that of a kept home takes the number
- * @home_fd (-1: the program has no use for one). Becomes the only user of the namespace, if
+ * and the mount then replaces the socket at that number; the second one, a worker's kept home or a
+ * files process's layers, takes the number @second_fd. Becomes the only user of the namespace, if
  * it is not yet, and sets the process name. @ret is static. Returns 0 or -errno; -EPIPE if the
  * spare is not needed any more.
  */
 int setup_for_workspace(
-	int argc, char **argv, int fd, int home_fd, const struct spare_assignment **ret);
+	int argc, char **argv, int fd, int second_fd, const struct spare_assignment **ret);

@@ -181,6 +181,7 @@ _cloister()
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;
+	diff) options+=(--since= --patch) ;;
 	edit) options+=(--all --expect= --patch= --key=) ;;
 	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
 	run) options+=(--env= --) ;;
@@ -193,7 +194,7 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints rollback freeze fork session forward mcp harness help
+		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then

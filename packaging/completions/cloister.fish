@@ -117,7 +117,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints rollback freeze fork session forward mcp harness help'
+    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'
 complete -c cloister -n '__cloister_command session' -l name -x -d 'start: a name'
@@ -142,6 +142,8 @@ complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files 
 complete -c cloister -n '__cloister_command put' -F
 complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F
+complete -c cloister -n '__cloister_command diff' -l since -x -d 'Compare with this checkpoint'
+complete -c cloister -n '__cloister_command diff' -l patch -d 'Print a patch'
 complete -c cloister -n '__cloister_command edit' -l all -d 'Replace every occurrence'
 complete -c cloister -n '__cloister_command edit' -l expect -x -d 'The version that is changed'
 complete -c cloister -n '__cloister_command edit' -l patch -r -F -d 'Apply a patch'

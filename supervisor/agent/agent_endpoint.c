@@ -16,6 +16,7 @@
 #include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_checkpoint.h"
+#include "supervisor/agent/method_diff.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_template.h"
@@ -90,6 +91,7 @@ static const struct endpoint_method methods[] = {
 	{"workspace.remove", method_workspace_remove, .params = {"workspace", "tenant"}},
 	{"workspace.checkpoint", method_workspace_checkpoint, .params = {"workspace", "label"}},
 	{"workspace.checkpoints", method_workspace_checkpoints, .params = {"workspace"}},
+	{"workspace.diff", method_workspace_diff, .params = {"workspace", "since", "patch"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
 	{"workspace.fork", method_workspace_fork, .params = {"from", "count", "prefix", "tenant"}},

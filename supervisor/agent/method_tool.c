@@ -547,6 +547,30 @@ static bool take_key(struct session *session, const struct jsonrpc_request *requ
 	return answer == KEY_RUN || answer == KEY_JOIN;
 }
 
+bool tool_call_is_twice(struct session *session, const struct jsonrpc_request *request)
+{
+	if (!request->id_text || (!session_find_call(session, request->id_text) &&
+					 !session_find_waiting(session, request->id_text)))
+		return false;
+	agent_call_refused(session, NULL, NULL, "INVALID_REQUEST", NULL);
+	session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
+		"A call with this id is in flight on this connection", NULL);
+	return true;
+}
+
+void tool_call_admit(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply)
+{
+	struct call_refusal refusal = {0};
+
+	if (is_refused(session, workspace, call_request, &refusal)) {
+		call_request_done(call_request);
+		tool_call_refuse(session, request, workspace, reply, &refusal);
+	} else {
+		start(session, request, workspace, call_request, reply);
+	}
+}
+
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply)
 {
@@ -555,14 +579,8 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace = NULL;
 	bool refused;
 
-	if (request->id_text && (session_find_call(session, request->id_text) ||
-					session_find_waiting(session, request->id_text))) {
-		agent_call_refused(session, NULL, NULL, "INVALID_REQUEST", NULL);
-		session_answer_error(session, request->id_text, JSONRPC_INVALID_REQUEST,
-			"A call with this id is in flight on this connection", NULL);
-	} else {
+	if (!tool_call_is_twice(session, request))
 		workspace = find_workspace(session, request, reply, params);
-	}
 	if (!workspace)
 		goto out;
 	if (call_request_read(params, session->request_left, workspace_visible(workspace),

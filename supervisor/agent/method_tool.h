@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 struct call_refusal;
+struct call_request;
 struct json_object;
 struct jsonrpc_request;
 struct session;
@@ -31,6 +32,17 @@ bool session_call_param(struct session *session, const struct jsonrpc_request *r
  */
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply);
+
+/** Whether a call with the id of @request is in flight. If so, @request has been answered. */
+bool tool_call_is_twice(struct session *session, const struct jsonrpc_request *request);
+
+/**
+ * Begins @call_request (taken) in @workspace, unless that is refused now, for @request. It is
+ * answered in the form @reply, which the caller frees with session_reply_done().
+ */
+void tool_call_admit(struct session *session, struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request,
+	struct session_reply *reply);
 
 /** Answers @request, which becomes no call, in the form @reply. Takes what @refusal holds. */
 void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,

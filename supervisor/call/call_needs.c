@@ -34,6 +34,7 @@ enum call_class call_class(const struct call_request *request)
 	case TOOL_APPLY_PATCH:
 		return CALL_CLASS_WRITE;
 	case TOOL_SEARCH_FILES:
+	case TOOL_DIFF:
 		return CALL_CLASS_JOB;
 	case TOOL_LIST_DIRECTORY:
 		return request->args.recursive ? CALL_CLASS_JOB : CALL_CLASS_SHORT;

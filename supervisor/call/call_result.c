@@ -178,6 +178,52 @@ static int add_edit(struct call_result *result, const struct channel_frame *fram
 	return 0;
 }
 
+/* Closes the object of the last change. */
+static void end_change(struct call_result *result)
+{
+	if (result->in_patch)
+		json_text_string_end(&result->json);
+	if (result->in_change)
+		json_text_object_end(&result->json);
+	result->in_patch = result->in_change = false;
+}
+
+/* Takes a part of the patch of the last change. */
+static int add_change_patch(struct call_result *result, struct text part)
+{
+	if (!result->request->args.as_patch || part.len > LIMIT_DIFF_PATCH_BYTES - result->bytes)
+		return -EBADMSG;
+	result->bytes += part.len;
+	if (result->dropped || !result->in_change)
+		return 0;
+	if (!result->in_patch) {
+		json_text_key(&result->json, "patch");
+		json_text_string_begin(&result->json);
+	}
+	result->in_patch = true;
+	json_text_string_part(&result->json, part);
+	return 0;
+}
+
+static int add_change(struct call_result *result, const struct channel_frame *frame)
+{
+	struct files_change change;
+
+	if (frame->type == FILES_DATA)
+		return add_change_patch(result, frame->payload);
+	if (frame->type == FILES_TOTALS)
+		return files_totals_get(frame->payload, &result->totals);
+	if (frame->type != FILES_CHANGE || files_change_get(frame->payload, &change) < 0)
+		return -EBADMSG;
+	if (!result->dropped)
+		end_change(result);
+	if (!has_room(result, LIMIT_DIFF_CHANGES))
+		return 0;
+	observation_write_change(&result->json, &change);
+	result->in_change = true;
+	return 0;
+}
+
 static void begin_patch(struct call_result *result)
 {
 	result->patch = patch_result_new();
@@ -222,11 +268,18 @@ static void finish_array(struct call_result *result)
 	json_text_array_end(&result->json);
 }
 
+static void finish_changes(struct call_result *result)
+{
+	if (!result->dropped)
+		end_change(result);
+	json_text_array_end(&result->json);
+}
+
 static const struct {
 	void (*begin)(struct call_result *result);
 	int (*add)(struct call_result *result, const struct channel_frame *frame);
 	void (*finish)(struct call_result *result);
-} kinds[TOOL_COUNT] = {
+} kinds[TOOL_KINDS] = {
 	[TOOL_READ_FILE] = {begin_content, add_content, finish_content},
 	[TOOL_WRITE_FILE] = {begin_none, add_none, finish_none},
 	[TOOL_LIST_DIRECTORY] = {begin_array, add_entry, finish_array},
@@ -234,6 +287,7 @@ static const struct {
 	[TOOL_RUN_COMMAND] = {begin_none, add_none, finish_none},
 	[TOOL_EDIT_FILE] = {begin_content, add_edit, finish_edit},
 	[TOOL_APPLY_PATCH] = {begin_patch, add_patch, finish_patch},
+	[TOOL_DIFF] = {begin_array, add_change, finish_changes},
 };
 
 int call_result_begin(struct call_result *result, const struct call_request *request)
@@ -355,6 +409,7 @@ void call_result_tell(
 	observation->image = end->binary && image_type_is_shown(end->type) ? result->image : NULL;
 	observation->encoding = encoding_of(result);
 	observation->total = result->total;
+	observation->totals = result->tool == TOOL_DIFF ? &result->totals : NULL;
 	observation->more = end->truncated;
 	end->truncated |= result->cut;
 	if (result->tool == TOOL_READ_FILE)

@@ -10,6 +10,7 @@
 
 #include "common/channel.h"
 #include "common/tools.h"
+#include "common/wire_files.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/content_cut.h"
 
@@ -37,6 +38,10 @@ struct call_result {
 	struct json_text image_json;
 	struct evbuffer *data;      /* JSON: why an edit was not made, or NULL */
 	struct patch_result *patch; /* of apply_patch, or NULL */
+	/* of workspace.diff: the array's last object, and the string of its patch, are not closed
+	 */
+	bool in_change, in_patch;
+	struct files_totals totals;
 };
 
 /** Begins the result of @request. Returns 0 or -ENOMEM. */

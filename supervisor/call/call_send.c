@@ -112,6 +112,19 @@ static uint8_t put_search(struct wire_writer *writer, const struct call_request 
 	return FILES_SEARCH;
 }
 
+static uint8_t put_diff(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_diff message = {
+		/* the layer that the checkpoint froze: supervisor/workspace/layers.h */
+		.since = (uint32_t)request->args.since - 1,
+		.patch = request->args.as_patch,
+		.max_changes = LIMIT_DIFF_CHANGES,
+	};
+
+	files_diff_put(writer, &message);
+	return FILES_DIFF;
+}
+
 /* Takes the next frame's part of @body. */
 static struct text take_part(struct text *body)
 {
@@ -125,7 +138,7 @@ static struct text take_part(struct text *body)
 
 int call_send_files(struct workspace *workspace, uint64_t call, const struct call_request *request)
 {
-	static uint8_t (*const put[TOOL_COUNT])(
+	static uint8_t (*const put[TOOL_KINDS])(
 		struct wire_writer *, const struct call_request *) = {
 		[TOOL_READ_FILE] = put_read,
 		[TOOL_WRITE_FILE] = put_write,
@@ -133,6 +146,7 @@ int call_send_files(struct workspace *workspace, uint64_t call, const struct cal
 		[TOOL_SEARCH_FILES] = put_search,
 		[TOOL_EDIT_FILE] = put_edit,
 		[TOOL_APPLY_PATCH] = put_patch,
+		[TOOL_DIFF] = put_diff,
 	};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint8_t type = put[request->tool->id](&writer, request);

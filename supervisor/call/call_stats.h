@@ -17,9 +17,9 @@ struct tenant_usage;
 extern const uint64_t call_stats_bounds_us[CALL_STATS_BOUNDS];
 
 struct call_stats {
-	uint64_t calls[TOOL_COUNT][TOOL_ERROR_COUNT];
-	uint64_t buckets[TOOL_COUNT][CALL_STATS_BOUNDS + 1];
-	uint64_t sum_us[TOOL_COUNT];
+	uint64_t calls[TOOL_KINDS][TOOL_ERROR_COUNT];
+	uint64_t buckets[TOOL_KINDS][CALL_STATS_BOUNDS + 1];
+	uint64_t sum_us[TOOL_KINDS];
 	uint64_t commands[ENDED_BY_COUNT];  /* commands that have run, by the cause of their end */
 	uint64_t refused[TOOL_ERROR_COUNT]; /* requests that never became a call */
 };

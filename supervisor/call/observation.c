@@ -116,6 +116,36 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 	json_text_object_end(json);
 }
 
+static void put_state(struct json_text *json, const char *key, const struct files_state_of *state)
+{
+	char mode[sizeof("37777777777")];
+
+	json_text_key(json, key);
+	if (state->type == 0) {
+		json_text_null(json);
+		return;
+	}
+	snprintf(mode, sizeof(mode), "%04o", state->mode);
+	json_text_object_begin(json);
+	put_string(json, "type", text_from(type_name(state->type)));
+	put_number(json, "size", state->size);
+	put_string(json, "mode", text_from(mode));
+	json_text_object_end(json);
+}
+
+void observation_write_change(struct json_text *json, const struct files_change *change)
+{
+	const char *kind = change->before.type == 0  ? "added"
+			   : change->after.type == 0 ? "deleted"
+						     : "changed";
+
+	json_text_object_begin(json);
+	observation_write_path(json, change->path);
+	put_string(json, "change", text_from(kind));
+	put_state(json, "before", &change->before);
+	put_state(json, "after", &change->after);
+}
+
 void observation_write_match(struct json_text *json, const struct files_match *match)
 {
 	json_text_object_begin(json);

@@ -43,11 +43,12 @@ struct observation {
 	/* What the reader is shown of it; NULL: everything, and the next five members are not
 	 * set. */
 	const struct shown *shown;
-	struct evbuffer *text;  /* the items once more as plain text, see model_text.h; emptied */
-	uint64_t total;         /* entries or matches that came, shown or not */
-	bool cut;               /* there are lines that are not shown */
-	bool lines_cut;         /* of some lines only the beginning is shown */
-	bool more;              /* even more entries or matches exist */
+	struct evbuffer *text; /* the items once more as plain text, see model_text.h; emptied */
+	uint64_t total;        /* entries or matches that came, shown or not */
+	const struct files_totals *totals; /* of workspace.diff; otherwise NULL */
+	bool cut;                          /* there are lines that are not shown */
+	bool lines_cut;                    /* of some lines only the beginning is shown */
+	bool more;                         /* even more entries or matches exist */
 	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
 	struct evbuffer *data;  /* JSON: why an edit was not made; NULL: nothing; emptied */
 	/* For a command that has run. */
@@ -95,4 +96,6 @@ void observation_write_path(struct json_text *json, struct text path);
 
 /* Write one entry or match as JSON for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);
+/* The object of a change is left open: its patch follows. */
+void observation_write_change(struct json_text *json, const struct files_change *change);
 void observation_write_match(struct json_text *json, const struct files_match *match);

@@ -54,12 +54,13 @@ static void count_workspace(void *context, struct workspace *workspace)
 static void put_calls(const struct metrics_text *out, const struct call_stats *stats)
 {
 	metrics_family(out, "calls", "counter", "Tool calls that ended, by tool and error code.");
-	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+	for (size_t tool = 0; tool < TOOL_KINDS; tool++)
 		for (size_t error = 0; error < TOOL_ERROR_COUNT; error++)
 			if (stats->calls[tool][error] > 0)
 				metrics_add(out,
 					"cloister_calls_total{tool=\"%s\",code=\"%s\"} %llu\n",
-					tools[tool].name, tool_error_name((enum tool_error)error),
+					tool_kind_name(tool),
+					tool_error_name((enum tool_error)error),
 					(unsigned long long)stats->calls[tool][error]);
 	metrics_family(out, "calls_refused", "counter",
 		"Tool calls that were refused before they began, by error code.");
@@ -80,7 +81,7 @@ static void put_calls(const struct metrics_text *out, const struct call_stats *s
 static void put_histogram(
 	const struct metrics_text *out, const struct call_stats *stats, size_t tool)
 {
-	const char *name = tools[tool].name;
+	const char *name = tool_kind_name(tool);
 	unsigned long long sum = 0;
 
 	for (size_t i = 0; i < CALL_STATS_BOUNDS; i++) {
@@ -417,7 +418,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_calls(out, &service->stats);
 	metrics_family(out, "call_duration_seconds", "histogram",
 		"Time from a tool call's admission to its answer.");
-	for (size_t tool = 0; tool < TOOL_COUNT; tool++)
+	for (size_t tool = 0; tool < TOOL_KINDS; tool++)
 		put_histogram(out, &service->stats, tool);
 	put_gauges(out, service);
 	put_refused(out, service);

@@ -72,6 +72,21 @@ size_t workspace_checkpoints(const struct workspace *workspace)
 	return workspace->layers.count > 0 ? workspace->layers.count - 1 : 0;
 }
 
+bool workspace_has_checkpoint(const struct workspace *workspace, int64_t number)
+{
+	for (size_t i = 0; i + 1 < workspace->layers.count; i++)
+		if ((int64_t)workspace->layers.numbers[i] + 1 == number)
+			return true;
+	return false;
+}
+
+uint32_t workspace_newest_checkpoint(const struct workspace *workspace)
+{
+	size_t count = workspace->layers.count;
+
+	return count > 1 ? workspace->layers.numbers[count - 2] + 1 : 0;
+}
+
 int workspace_each_checkpoint(struct workspace *workspace,
 	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context)
 {

@@ -30,6 +30,12 @@ int workspace_layers_remove(struct workspace *workspace);
 /** How many checkpoints it has. */
 size_t workspace_checkpoints(const struct workspace *workspace);
 
+/** Whether it has the checkpoint @number. */
+bool workspace_has_checkpoint(const struct workspace *workspace, int64_t number);
+
+/** The number of its newest checkpoint; 0: it has none. */
+uint32_t workspace_newest_checkpoint(const struct workspace *workspace);
+
 /** Gives each of its checkpoints to @each, the oldest first. Returns 0 or -errno. */
 int workspace_each_checkpoint(struct workspace *workspace,
 	void (*each)(void *context, const struct checkpoint_info *checkpoint), void *context);

@@ -162,12 +162,13 @@ def test_descriptors_of_the_worker(cell):
 
 @needs_root
 def test_descriptors_of_the_files_process(cell):
-    assert procfs.eventually(lambda: set(kinds(cell.files)) == set(range(7))), kinds(cell.files)
+    assert procfs.eventually(lambda: len(kinds(cell.files)) == 7), kinds(cell.files)
     held = kinds(cell.files)
     assert {fd: held[fd] for fd in range(5)} == {
         **standard(), 3: "socket", 4: "pipe"}
     assert os.path.samefile(f"/proc/{cell.files}/fd/5", cell.path)
-    assert held[6].endswith("/fd")
+    assert 6 not in held, "a workspace without layers"
+    assert held[max(held)].endswith("/fd")
 
 
 @needs_root

@@ -43,7 +43,7 @@ static int tell_ready(struct channel *channel, struct root *root)
 
 int main(int argc, char **argv)
 {
-	struct root root = {.fd = -1, .proc_self_fd = -1, .proc_mount = -1};
+	struct root root = {.fd = -1, .proc_self_fd = -1, .proc_mount = -1, .layers = -1};
 	const struct spare_assignment *assignment;
 	struct channel channel;
 	const char *step = "start";
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 		return fail(&channel, step, r);
 	if (ahead)
 		files_setup_done(&root);
-	r = setup_for_workspace(argc, argv, FD_FILES_TREE, -1, &assignment);
+	r = setup_for_workspace(argc, argv, FD_FILES_TREE, FD_FILES_LAYERS, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/file_clear.h"
+#include "worker/files/file_diff.h"
 #include "worker/files/file_edit.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"
@@ -147,6 +148,11 @@ static void act_search(const struct root *root, const void *request, struct repl
 	file_search(root, request, reply);
 }
 
+static void act_diff(const struct root *root, const void *request, struct reply *reply)
+{
+	file_diff(root, request, reply);
+}
+
 static void act_clear(const struct root *root, const void *request, struct reply *reply)
 {
 	(void)request;
@@ -209,6 +215,14 @@ static int handle_search(struct server *server, const struct channel_frame *fram
 	int r = files_search_get(frame->payload, &request);
 
 	return r < 0 ? r : answer_in_job(server, frame->call, act_search, &request);
+}
+
+static int handle_diff(struct server *server, const struct channel_frame *frame)
+{
+	struct files_diff request;
+	int r = files_diff_get(frame->payload, &request);
+
+	return r < 0 ? r : answer_in_job(server, frame->call, act_diff, &request);
 }
 
 static int handle_clear(struct server *server, const struct channel_frame *frame)
@@ -416,6 +430,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_EDIT] = handle_edit,
 		[FILES_GO] = handle_go,
 		[FILES_PATCH] = handle_patch,
+		[FILES_DIFF] = handle_diff,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

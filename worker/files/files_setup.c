@@ -98,6 +98,21 @@ static int enter_root(void *context)
 	return root->fd < 0 ? -errno : 0;
 }
 
+/* They stay detached: nothing of them has a name here. */
+static int take_layers(void *context)
+{
+	struct root *root = context;
+	struct stat stat_buf;
+
+	if (fstat(FD_FILES_LAYERS, &stat_buf) < 0)
+		return -errno;
+	if (S_ISDIR(stat_buf.st_mode))
+		root->layers = FD_FILES_LAYERS;
+	else
+		close(FD_FILES_LAYERS);
+	return 0;
+}
+
 static int ask_for_short_timeslices(void *context)
 {
 	(void)context;
@@ -148,6 +163,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"mount the workspace as the root", mount_workspace_as_root},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
+		{"take the layers", take_layers},
 		{"drop all capabilities", drop_capabilities},
 		{"set no_new_privs", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},

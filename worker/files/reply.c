@@ -195,6 +195,8 @@ struct message {
 	union {
 		const struct files_entry *entry;
 		const struct files_match *match;
+		const struct files_change *change;
+		const struct files_totals *totals;
 		const struct files_trouble *trouble;
 		const struct files_held *held;
 		const struct files_patched *patched;
@@ -216,6 +218,10 @@ static bool append(struct reply *reply, const struct message *message)
 		files_entry_put(&writer, message->entry);
 	else if (message->type == FILES_MATCH)
 		files_match_put(&writer, message->match);
+	else if (message->type == FILES_CHANGE)
+		files_change_put(&writer, message->change);
+	else if (message->type == FILES_TOTALS)
+		files_totals_put(&writer, message->totals);
 	else if (message->type == FILES_TROUBLE)
 		files_trouble_put(&writer, message->trouble);
 	else if (message->type == FILES_HELD)
@@ -259,6 +265,16 @@ int reply_entry(struct reply *reply, const struct files_entry *entry)
 int reply_match(struct reply *reply, const struct files_match *match)
 {
 	return send_item(reply, &(struct message){.type = FILES_MATCH, .match = match});
+}
+
+int reply_change(struct reply *reply, const struct files_change *change)
+{
+	return send_item(reply, &(struct message){.type = FILES_CHANGE, .change = change});
+}
+
+int reply_totals(struct reply *reply, const struct files_totals *totals)
+{
+	return send_message(reply, &(struct message){.type = FILES_TOTALS, .totals = totals});
 }
 
 int reply_trouble(struct reply *reply, const struct files_trouble *trouble)

@@ -38,6 +38,8 @@ int reply_flush(struct reply *reply);
 int reply_data(struct reply *reply, const void *data, size_t len);
 int reply_image(struct reply *reply, const void *data, size_t len);
 int reply_entry(struct reply *reply, const struct files_entry *entry);
+int reply_change(struct reply *reply, const struct files_change *change);
+int reply_totals(struct reply *reply, const struct files_totals *totals);
 int reply_match(struct reply *reply, const struct files_match *match);
 int reply_patched(struct reply *reply, const struct files_patched *patched);
 int reply_step(struct reply *reply, const struct files_step *step);

@@ -23,7 +23,9 @@ struct root {
 	 * forked child opens its own or uses -1.
 	 */
 	int proc_self_fd;
-	int proc_mount;      /* mount of that procfs until files_setup_done(), then -1 */
+	int proc_mount; /* mount of that procfs until files_setup_done(), then -1 */
+	/* frozen layers and their views, common/layer_stack.h; -1: the workspace has none */
+	int layers;
 	bool has_quota;      /* the kernel limits what our id takes on disk: disk_quota_holds() */
 	struct text visible; /* path at which commands see the root, "/home/me/tree", or "/" */
 };

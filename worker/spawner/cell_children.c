@@ -203,8 +203,8 @@ static _Noreturn void worker_child(struct cell *cell, int report, int go, int go
  */
 static _Noreturn void files_child(struct cell *cell, int report, volatile pid_t *ret_files)
 {
-	const int fds[] = {
-		-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1]};
+	const int fds[] = {-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1],
+		cell->trees[1], cell->layers};
 	long pid;
 
 	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {

@@ -40,6 +40,7 @@ struct cell {
 	int home;             /* detached mount of its kept home; -1: the home is temporary */
 	struct live_home *live_home;
 	int trees[2]; /* detached clones for worker and files process */
+	int layers;   /* that of the layers, for the files process; -1: there are none */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_sockets network;

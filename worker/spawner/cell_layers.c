@@ -175,7 +175,7 @@ static int take_clones(struct cell *cell, const struct layer_keeper *keeper)
 		close_fd(&cell->trees[i]);
 		r = layer_keeper_clone(keeper, &cell->trees[i]);
 	}
-	return r;
+	return r < 0 ? r : layer_keeper_views(keeper, &cell->layers);
 }
 
 int cell_layers_mount(struct cell *cell)

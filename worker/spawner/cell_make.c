@@ -293,6 +293,7 @@ static int take_steps(
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);
 	close_fd(&cell->trees[1]);
+	close_fd(&cell->layers);
 	close_fd(&cell->home);
 	return r;
 }
@@ -335,6 +336,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
+		.layers = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -376,6 +378,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
+		.layers = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -452,6 +455,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
+		.layers = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none(),
 		.id = maker->ids->own,
@@ -512,7 +516,7 @@ static int tell_spare(struct cell *cell)
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
 			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i],
-			i == SPAWNER_OPENED_WORKER ? cell->home : -1);
+			i == SPAWNER_OPENED_WORKER ? cell->home : cell->layers);
 	/* The process has ended, and the spawner has not reaped it yet. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }
@@ -541,6 +545,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.root = -1,
 		.home = -1,
 		.trees = {-1, -1},
+		.layers = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r;

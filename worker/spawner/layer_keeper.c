@@ -24,6 +24,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,18 @@
 
 #define LAYER_BYTES   sizeof("l/999999999-999999999/u:")
 #define OPTIONS_BYTES (256 + LIMIT_LAYERS * LAYER_BYTES)
+/* The keeper's own directories: five, and two for each layer. */
+#define ROOM_BYTES  (256 * KIB)
+#define ROOM_INODES (8 + 2 * LIMIT_LAYERS)
+
+/* Nothing in a layer leads to another place. */
+#define OVERLAY_OPTIONS "userxattr,index=off,metacopy=off,redirect_dir=nofollow"
+
+#define VIEW_ATTRIBUTES \
+	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+/* What the spawner asks a keeper for, as one byte. */
+enum { GIVE_MOUNT = 'm', GIVE_VIEWS = 'v' };
 
 /* What the keeper sends: once when it waits for its maps, then for each mount that it gives. */
 struct answer {
@@ -44,7 +57,9 @@ struct answer {
 struct keeper {
 	const struct layer_keeper_start *start;
 	int socket, base, layers, template;
-	int mount; /* the overlay, attached in the keeper's mount namespace */
+	/* attached in the keeper's mount namespace: the overlay, and the directory with LAYERS_VIEW
+	 */
+	int mount, views;
 	pid_t parent;
 };
 
@@ -139,8 +154,8 @@ static int make_room(void *context)
 {
 	const struct keeper *keeper = context;
 	_cleanup_close_ int room = -1, point = -1;
-	int r = mount_new_tmpfs(
-		0700, 16 * KIB, 8, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &room);
+	int r = mount_new_tmpfs(0700, ROOM_BYTES, ROOM_INODES,
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &room);
 
 	if (r == 0)
 		r = mount_attach(room, AT_FDCWD, "/");
@@ -152,35 +167,97 @@ static int make_room(void *context)
 		r = attach(keeper->template, room, "t");
 	if (r == 0)
 		r = mount_make_directory(room, "o", 0700, &point);
+	close_fd(&point);
+	if (r == 0)
+		r = mount_make_directory(room, "e", 0700, &point);
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
-/* The upper directory and the work directory must be in one mount. */
-static void write_options(const struct layer_stack *stack, bool has_template, char *ret)
+/* Writes the options of the layers up to the one with the index @top, which is the last lower one.
+ */
+static int write_lower(const struct keeper *keeper, size_t top, char *ret)
 {
-	const uint32_t *numbers = stack->numbers;
-	size_t top = stack->count - 1;
-	int n = snprintf(ret, OPTIONS_BYTES,
-		"userxattr,index=off,metacopy=off,redirect_dir=nofollow,upperdir=l/%u-%u/u,"
-		"workdir=l/%u-%u/w,lowerdir=",
-		numbers[top], numbers[top - 1], numbers[top], numbers[top - 1]);
+	const uint32_t *numbers = keeper->start->stack->numbers;
+	int n = snprintf(ret, OPTIONS_BYTES, OVERLAY_OPTIONS ",lowerdir=");
 
-	for (size_t i = top; i-- > 1;)
+	for (size_t i = top; i > 0; i--)
 		n += snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "l/%u-%u/u:", numbers[i],
 			numbers[i - 1]);
-	snprintf(ret + n, OPTIONS_BYTES - (size_t)n, has_template ? "b:t" : "b");
+	return n + snprintf(ret + n, OPTIONS_BYTES - (size_t)n, keeper->template >= 0 ? "b:t" : "b");
 }
 
 static int mount_layers(void *context)
 {
 	struct keeper *keeper = context;
+	const struct layer_stack *stack = keeper->start->stack;
+	const uint32_t *top = &stack->numbers[stack->count - 1];
 	char options[OPTIONS_BYTES];
+	int n = write_lower(keeper, stack->count - 2, options);
 
-	write_options(keeper->start->stack, keeper->template >= 0, options);
+	/* The upper directory and the work directory must be in one mount. */
+	snprintf(options + n, OPTIONS_BYTES - (size_t)n, ",upperdir=l/%u-%u/u,workdir=l/%u-%u/w",
+		top[0], top[-1], top[0], top[-1]);
 	if (mount("cloister", "o", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	keeper->mount = open("o", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return keeper->mount < 0 ? -errno : 0;
+}
+
+/* What the layer with the index @i has, without those below it. */
+static int show_upper(const struct keeper *keeper, size_t i)
+{
+	const uint32_t *number = &keeper->start->stack->numbers[i];
+	char name[sizeof(LAYERS_UPPER "4294967295")], path[LAYER_BYTES];
+	_cleanup_close_ int tree = -1;
+	int r;
+
+	snprintf(name, sizeof(name), LAYERS_UPPER "%u", number[0]);
+	snprintf(path, sizeof(path), "l/%u-%u/u", number[0], number[-1]);
+	r = mount_clone(AT_FDCWD, path, 0, &tree);
+	return r < 0 ? r : attach(tree, keeper->views, name);
+}
+
+static int show_view(const struct keeper *keeper, size_t i)
+{
+	const struct layer_stack *stack = keeper->start->stack;
+	char name[sizeof("d/" LAYERS_VIEW "4294967295")], options[OPTIONS_BYTES];
+
+	/*
+	 * An overlay that cannot be written needs two layers. Layer 0 must be the lowest, as it is
+	 * in the workspace's own overlay, which takes no attribute of it for a whiteout.
+	 */
+	if (i == 0 && keeper->template < 0)
+		snprintf(options, sizeof(options), OVERLAY_OPTIONS ",lowerdir=e:b");
+	else
+		(void)write_lower(keeper, i, options);
+	snprintf(name, sizeof(name), "d/" LAYERS_VIEW "%u", stack->numbers[i]);
+	return mkdir(name, 0700) < 0 || mount("cloister", name, "overlay",
+						MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* A diff compares the present with what the kernel makes of the layers, and believes no layer. */
+static int show_views(void *context)
+{
+	struct keeper *keeper = context;
+	size_t top = keeper->start->stack->count - 1;
+	struct stat base;
+	int r;
+
+	/* "e" is the root of the lowest view. */
+	r = stat("b", &base) < 0 || chmod("e", base.st_mode & 07777) < 0 || mkdir("d", 0700) < 0
+		    ? -errno
+		    : 0;
+	if (r == 0)
+		keeper->views = open("d", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (r == 0 && keeper->views < 0)
+		r = -errno;
+	for (size_t i = 1; r == 0 && i <= top; i++)
+		r = show_upper(keeper, i);
+	for (size_t i = 0; r == 0 && i < top; i++)
+		r = show_view(keeper, i);
+	return r;
 }
 
 /* The overlay has mounts of its own of its layers. */
@@ -222,17 +299,19 @@ static const struct setup_step steps[] = {
 	{"make mounts private", setup_private_mounts},
 	{"attach the workspace's layers", make_room},
 	{"mount the workspace's layers", mount_layers},
+	{"mount the workspace's checkpoints", show_views},
 	{"leave the layers", leave_layers},
 	{"leave the host's root", leave_host},
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 };
 
-static void give_mount(const struct keeper *keeper)
+static void give(const struct keeper *keeper, char what)
 {
 	struct answer answer = {.step = "clone the workspace's mount"};
 	int tree = -1;
 
-	answer.error = mount_clone(keeper->mount, "", 0, &tree);
+	answer.error = what == GIVE_VIEWS ? mount_clone(keeper->views, "", VIEW_ATTRIBUTES, &tree)
+					  : mount_clone(keeper->mount, "", 0, &tree);
 	if (send_answer(keeper->socket, &answer, tree) < 0)
 		_exit(1);
 	close_fd(&tree);
@@ -255,7 +334,7 @@ static _Noreturn void be_keeper(struct keeper *keeper)
 	if (send_answer(keeper->socket, &answer, -1) < 0 || answer.error < 0)
 		_exit(1);
 	while (recv(keeper->socket, &byte, 1, 0) == 1)
-		give_mount(keeper);
+		give(keeper, byte);
 	_exit(0);
 }
 
@@ -325,7 +404,8 @@ int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keep
 		.base = start->base,
 		.layers = start->layers,
 		.template = start->template,
-		.mount = -1};
+		.mount = -1,
+		.views = -1};
 	struct layer_keeper keeper;
 	int pair[2], r;
 	long pid;
@@ -353,13 +433,23 @@ int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keep
 	return r;
 }
 
-int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree)
+static int ask(const struct layer_keeper *keeper, char what, int *ret_tree)
 {
 	struct answer answer = {0};
 
-	if (keeper->socket < 0 || send(keeper->socket, "m", 1, MSG_NOSIGNAL) < 0)
+	if (keeper->socket < 0 || send(keeper->socket, &what, 1, MSG_NOSIGNAL) < 0)
 		return -ESRCH;
 	return receive(keeper->socket, &answer, ret_tree);
+}
+
+int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree)
+{
+	return ask(keeper, GIVE_MOUNT, ret_tree);
+}
+
+int layer_keeper_views(const struct layer_keeper *keeper, int *ret_tree)
+{
+	return ask(keeper, GIVE_VIEWS, ret_tree);
 }
 
 void layer_keeper_end(struct layer_keeper *keeper)

@@ -44,5 +44,11 @@ int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keep
 /** Gives a detached clone of the mount. Returns 0 or -errno. */
 int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree);
 
+/**
+ * Gives a detached, read-only clone of the directory that shows the layers one by one, and the
+ * checkpoints (LAYERS_UPPER, LAYERS_VIEW). Returns 0 or -errno.
+ */
+int layer_keeper_views(const struct layer_keeper *keeper, int *ret_tree);
+
 /** Tells the keeper to end, without waiting: that may write what the disk has not yet. */
 void layer_keeper_end(struct layer_keeper *keeper);

@@ -13,9 +13,9 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -97,6 +97,11 @@ export type EntryType =
 	| "character_device"
 	| "block_device"
 	| "unknown";
+
+export type ChangeKind =
+	| "added"
+	| "changed"
+	| "deleted";
 
 export type Stream =
 	| "stdout"
@@ -751,6 +756,46 @@ export interface Forked {
 	workspaces: Array<string>;
 }
 
+/** What an entry of a workspace was or is. */
+export interface ChangedState {
+	type: EntryType;
+	/** 0 for a directory. */
+	size: number;
+	/** The permission bits, such as 0644. */
+	mode: string;
+}
+
+/** A change of one entry since a checkpoint. */
+export interface WorkspaceChange {
+	path: string;
+	path_base64?: string | undefined;
+	change: ChangeKind;
+	before: ChangedState | null;
+	after: ChangedState | null;
+	/** The change for git apply, if it was asked for and can be told. */
+	patch?: string | undefined;
+}
+
+/** The result of workspace.diff. */
+export interface WorkspaceDiff {
+	/** The number of the checkpoint. */
+	since: number;
+	/** In the order of their paths. */
+	changes: Array<WorkspaceChange>;
+	/** Changes that are listed. */
+	count: number;
+	/** Whether there are more. */
+	truncated: boolean;
+	/** Listed or not, like the next two. */
+	added: number;
+	changed: number;
+	deleted: number;
+	/** Entries that could not be compared. */
+	unread: number;
+	/** Changes of files that the patch does not have. */
+	unpatched?: number | undefined;
+}
+
 /** The result of workspace.list. */
 export interface WorkspaceList {
 	workspaces: Array<ListedWorkspace>;
@@ -1069,6 +1114,15 @@ export abstract class Methods {
 	/** Lists the checkpoints of a managed workspace, the oldest first. */
 	async workspaceCheckpoints(params: { workspace?: string | undefined } = {}): Promise<CheckpointList> {
 		return (await this.native("workspace.checkpoints", params)) as CheckpointList;
+	}
+
+	/**
+	 * Lists what has changed in a managed workspace since a checkpoint.
+	 * @param params.since The number of the checkpoint; default: the newest.
+	 * @param params.patch Also as a patch for git apply.
+	 */
+	async workspaceDiff(params: { since?: number | undefined; patch?: boolean | undefined; workspace?: string | undefined } = {}): Promise<WorkspaceDiff> {
+		return (await this.native("workspace.diff", params)) as WorkspaceDiff;
 	}
 
 	/**

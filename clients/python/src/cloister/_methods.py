@@ -7,7 +7,8 @@ from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed
                      Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput,
                      ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput,
                      SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo,
-                     StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceList, WriteFileOutput)
+                     StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceDiff, WorkspaceList,
+                     WriteFileOutput)
 
 
 class Methods:
@@ -183,6 +184,16 @@ class Methods:
     def workspace_checkpoints(self, workspace: Optional[str] = None) -> CheckpointList:
         """Lists the checkpoints of a managed workspace, the oldest first."""
         result: CheckpointList = self._native("workspace.checkpoints", {"workspace": workspace})
+        return result
+
+    def workspace_diff(self, since: Optional[int] = None, patch: Optional[bool] = None,
+                       workspace: Optional[str] = None) -> WorkspaceDiff:
+        """Lists what has changed in a managed workspace since a checkpoint.
+
+        since: The number of the checkpoint; default: the newest.
+        patch: Also as a patch for git apply.
+        """
+        result: WorkspaceDiff = self._native("workspace.diff", {"since": since, "patch": patch, "workspace": workspace})
         return result
 
     def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:
@@ -466,6 +477,17 @@ class AsyncMethods:
     async def workspace_checkpoints(self, workspace: Optional[str] = None) -> CheckpointList:
         """Lists the checkpoints of a managed workspace, the oldest first."""
         result: CheckpointList = await self._native("workspace.checkpoints", {"workspace": workspace})
+        return result
+
+    async def workspace_diff(self, since: Optional[int] = None, patch: Optional[bool] = None,
+                             workspace: Optional[str] = None) -> WorkspaceDiff:
+        """Lists what has changed in a managed workspace since a checkpoint.
+
+        since: The number of the checkpoint; default: the newest.
+        patch: Also as a patch for git apply.
+        """
+        result: WorkspaceDiff = await self._native("workspace.diff", {"since": since, "patch": patch,
+                                                   "workspace": workspace})
         return result
 
     async def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:

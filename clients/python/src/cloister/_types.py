@@ -11,9 +11,9 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.list'])
+READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
+LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -29,6 +29,7 @@ EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel"
                   "admin", "shutdown", "lifetime", "workspace_closed", "disk", "yield", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
+ChangeKind = Literal["added", "changed", "deleted"]
 Stream = Literal["stdout", "stderr"]
 SessionState = Literal["starting", "running", "ending", "ended"]
 SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
@@ -801,6 +802,55 @@ class Forked(TypedDict):
     workspaces: List[str]
 
 
+class ChangedState(TypedDict):
+    """What an entry of a workspace was or is."""
+
+    type: EntryType
+    #: 0 for a directory.
+    size: int
+    #: The permission bits, such as 0644.
+    mode: str
+
+
+class _WorkspaceChange(TypedDict):
+    path: str
+    change: ChangeKind
+    before: Optional[ChangedState]
+    after: Optional[ChangedState]
+
+
+class WorkspaceChange(_WorkspaceChange, total=False):
+    """A change of one entry since a checkpoint."""
+
+    path_base64: str
+    #: The change for git apply, if it was asked for and can be told.
+    patch: str
+
+
+class _WorkspaceDiff(TypedDict):
+    #: The number of the checkpoint.
+    since: int
+    #: In the order of their paths.
+    changes: List[WorkspaceChange]
+    #: Changes that are listed.
+    count: int
+    #: Whether there are more.
+    truncated: bool
+    #: Listed or not, like the next two.
+    added: int
+    changed: int
+    deleted: int
+    #: Entries that could not be compared.
+    unread: int
+
+
+class WorkspaceDiff(_WorkspaceDiff, total=False):
+    """The result of workspace.diff."""
+
+    #: Changes of files that the patch does not have.
+    unpatched: int
+
+
 class WorkspaceList(TypedDict):
     """The result of workspace.list."""
 
@@ -976,17 +1026,18 @@ class CallOptions(TypedDict, total=False):
 
 
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
-           "Cancelled", "Checkpoint", "CheckpointList", "Checkpointed", "CommandBlocked", "DiskUse", "Durability",
-           "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode",
-           "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen",
-           "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind",
-           "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit",
-           "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
-           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
-           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "ProcessLimit",
-           "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
-           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
-           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
-           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
-           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace",
+           "Cancelled", "ChangeKind", "ChangedState", "Checkpoint", "CheckpointList", "Checkpointed",
+           "CommandBlocked", "DiskUse", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy",
+           "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden",
+           "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult", "InvalidArguments", "InvalidPattern",
+           "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession",
+           "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse",
+           "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
+           "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex",
+           "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply",
+           "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
+           "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
+           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
+           "Stream", "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList",
+           "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff",
            "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

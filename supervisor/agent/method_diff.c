@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: workspace.diff. It is a call like that of a search: it takes a turn, has the
+ * deadline of the tenant's file calls, can be cancelled, and is in metrics and in the audit log.
+ * The client is authenticated and hostile, and so is the files process that looks.
+ */
+#include "supervisor/agent/method_diff.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_tool.h"
+#include "supervisor/agent/workspace_pending.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_layers.h"
+
+#include <json-c/json_object.h>
+#include <stdlib.h>
+
+static void put_count(struct json_text *json, const char *key, uint64_t value)
+{
+	json_text_key(json, key);
+	json_text_uint64(json, value);
+}
+
+static void answer_result(
+	struct session *session, const char *id_text, const struct observation *observation)
+{
+	const struct files_totals *totals = observation->totals;
+	struct json_text json;
+
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	put_count(&json, "since", (uint64_t)observation->args->since);
+	json_text_key(&json, "changes");
+	json_text_take(&json, observation->items);
+	put_count(&json, "count", observation->files->count);
+	json_text_put_bool(&json, "truncated", observation->files->truncated);
+	put_count(&json, "added", totals->added);
+	put_count(&json, "changed", totals->changed);
+	put_count(&json, "deleted", totals->deleted);
+	put_count(&json, "unread", totals->unread);
+	if (observation->args->as_patch)
+		put_count(&json, "unpatched", totals->unpatched);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+/* A diff that failed is an error of the request, as it is no tool. */
+static void answer(struct session *session, const char *id_text, const struct session_reply *reply,
+	const struct observation *observation)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct text message = observation_message(observation);
+
+	(void)reply;
+	if (!id_text)
+		return;
+	if (observation->error == TOOL_OK) {
+		answer_result(session, id_text, observation);
+		return;
+	}
+	(void)refusal_format(&refusal, observation->error, "%.*s", (int)message.len, message.data);
+	refusal.node = observation->node;
+	answer_refusal(session, id_text, &refusal);
+}
+
+static void no_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	(void)reply;
+	(void)params;
+	answer_refusal(session, request->id_text,
+		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
+			.sentence = named ? NULL
+					  : "No workspace is open on this connection; open one "
+					    "with workspace.open"});
+}
+
+/* It has no output while it runs. */
+static const struct reply_form diff_form = {
+	.take = answer,
+	.no_workspace = no_workspace,
+	.program_moves = true,
+};
+
+/* Returns TOOL_OK and what is wanted, or why it cannot be. */
+static enum tool_error read_params(
+	struct json_object *params, int64_t *ret_since, bool *ret_patch, struct refusal *ret)
+{
+	struct json_object *patch = NULL;
+
+	if (!number_param(params, "since", 1, (int64_t)LIMIT_LAYER_NUMBER + 1, ret_since))
+		return refusal_set(ret, TOOL_INVALID_ARGUMENTS,
+			"since must be the number of a checkpoint, as workspace.checkpoints lists "
+			"them");
+	json_object_object_get_ex(params, "patch", &patch);
+	if (patch && !json_object_is_type(patch, json_type_boolean))
+		return refusal_set(ret, TOOL_INVALID_ARGUMENTS, "patch must be true or false");
+	*ret_patch = json_object_get_boolean(patch);
+	return TOOL_OK;
+}
+
+/* What the checkpoint is that was asked for, or the newest. */
+static enum tool_error find_checkpoint(
+	const struct workspace *workspace, int64_t *since, struct refusal *ret)
+{
+	if (workspace_kind(workspace) != WORKSPACE_MANAGED)
+		return refusal_set(ret, TOOL_FORBIDDEN,
+			"Only a managed workspace, which is opened by its name, has checkpoints");
+	if (*since == 0)
+		*since = workspace_newest_checkpoint(workspace);
+	if (*since == 0)
+		return refusal_set(ret, TOOL_NOT_FOUND,
+			"The workspace has no checkpoint: workspace.checkpoint makes one");
+	if (!workspace_has_checkpoint(workspace, *since))
+		return refusal_set(ret, TOOL_NOT_FOUND,
+			"The workspace has no such checkpoint: workspace.checkpoints lists them");
+	return TOOL_OK;
+}
+
+/* Makes what stands for the request of a tool. Returns 0 or -ENOMEM. */
+static int make_request(struct json_object *params, struct tenant *tenant, int64_t since,
+	bool patch, struct call_request *ret)
+{
+	struct json_object *arguments = json_object_new_object();
+
+	*ret = (struct call_request){.tool = &tool_diff,
+		.args = {.since = since, .as_patch = patch},
+		.path = strdup("."),
+		.json = json_object_new_array(),
+		.tenant = tenant_hold(tenant)};
+	options_defaults(&ret->options);
+	if (!ret->json || !arguments || !ret->path) {
+		json_object_put(arguments);
+		call_request_done(ret);
+		return -ENOMEM;
+	}
+	json_object_object_add(arguments, "since", json_object_new_int64(since));
+	json_object_object_add(arguments, "patch", json_object_new_boolean(patch));
+	json_object_array_add(ret->json, json_object_get(params));
+	json_object_array_add(ret->json, arguments);
+	return 0;
+}
+
+void method_workspace_diff(struct session *session, struct jsonrpc_request *request)
+{
+	struct session_reply reply = {.form = &diff_form};
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct workspace *workspace;
+	struct call_request call;
+	struct text name;
+	int64_t since = 0;
+	bool patch = false;
+
+	if (tool_call_is_twice(session, request))
+		return;
+	if (!session_string_param(request->params, "workspace", &name)) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "workspace must be a string"});
+		return;
+	}
+	if (read_params(request->params, &since, &patch, &refusal) != TOOL_OK) {
+		answer_refusal(session, request->id_text, &refusal);
+		return;
+	}
+	workspace = agent_hold_workspace(session, name);
+	if (!workspace) {
+		no_workspace(session, request, &reply, request->params, name.data != NULL);
+		return;
+	}
+	if (find_checkpoint(workspace, &since, &refusal) != TOOL_OK) {
+		agent_workspace_refused(
+			session, "workspace.diff", text_from(workspace_name(workspace)), &refusal);
+		answer_refusal(session, request->id_text, &refusal);
+	} else if (make_request(request->params, workspace_tenant(workspace), since, patch, &call) <
+		   0) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+	} else {
+		tool_call_admit(session, request, workspace, &call, &reply);
+	}
+	workspace_release(workspace);
+	session_reply_done(&reply);
+}
