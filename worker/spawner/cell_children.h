@@ -40,6 +40,8 @@ struct cell {
 	int home;             /* detached mount of its kept home; -1: the home is temporary */
 	struct live_home *live_home;
 	int trees[2]; /* detached clones for worker and files process */
+	int private;  /* the spawner's end of FD_WORKER_PRIVATE */
+	int kept;     /* mount of the private tmpfs of an earlier cell; -1: it gets a new one */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_sockets network;

@@ -43,6 +43,7 @@ struct spawner {
 	struct cell_ids ids;
 	struct cell_homes homes;
 	struct cell_layers layers;
+	struct cell_privates privates;
 	struct layer_drops drops;
 	struct cell_spares spares;
 	struct cell_starts starts;
@@ -318,6 +319,15 @@ static void clear_layer(struct spawner *spawner, const struct channel_frame *fra
 	layer_drops_add(&spawner->drops, tenant, name);
 }
 
+static void let_go(struct spawner *spawner, const struct channel_frame *frame)
+{
+	if (frame->n_fds != 0 || frame->payload.len != 0)
+		die("request", EBADMSG);
+	/* A spare cell may be a workspace's already for cloisterd, whose request still waits. */
+	cell_spares_let_go(&spawner->spares, frame->call);
+	cell_privates_let_go(&spawner->privates, frame->call);
+}
+
 static void serve_requests(struct spawner *spawner)
 {
 	struct channel *channel = &spawner->channel;
@@ -338,6 +348,8 @@ static void serve_requests(struct spawner *spawner)
 			forget_home(spawner, &frame);
 		else if (frame.type == SPAWNER_DROPPED)
 			clear_layer(spawner, &frame);
+		else if (frame.type == SPAWNER_LET_GO)
+			let_go(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -368,6 +380,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_layers_reaped(&spawner->layers, pid);
 		layer_drops_reaped(&spawner->drops, pid);
 		cell_spares_reaped(&spawner->spares, pid);
+		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
 		lookers_reaped(&spawner->lookers, pid);
 	}
@@ -565,6 +578,7 @@ int main(int argc, char **argv)
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
+	cell_privates_init(&spawner.privates);
 	layer_drops_init(&spawner.drops, spawner.ids.managed);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();
@@ -585,6 +599,7 @@ int main(int argc, char **argv)
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;
+	spawner.maker.privates = &spawner.privates;
 	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;
 	LIST_INIT(&spawner.spares);

@@ -22,6 +22,7 @@ struct spawner_link {
 	unsigned reloads;
 	bool tells_ports;
 	char removed[256], dropped[640];
+	uint64_t let_go; /* one bit for each number below 64 */
 };
 
 struct spawner_link *fake_spawner_new(void)
@@ -281,6 +282,17 @@ void spawner_link_reload(struct spawner_link *link)
 void spawner_link_dropped(struct spawner_link *link, const char *tenant, const char *path)
 {
 	snprintf(link->dropped, sizeof(link->dropped), "%s/%s", tenant, path);
+}
+
+void spawner_link_let_go(struct spawner_link *link, uint64_t number)
+{
+	if (number < 64)
+		link->let_go |= 1ULL << number;
+}
+
+bool fake_spawner_has_let_go(const struct spawner_link *link, uint64_t number)
+{
+	return link->let_go >> number & 1;
 }
 
 const char *fake_spawner_dropped(const struct spawner_link *link)
