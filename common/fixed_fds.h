@@ -17,8 +17,13 @@
 #define FD_WORKER_TREE 5 /* detached mount of the workspace, until set-up has attached it */
 /* Detached mount of the workspace's kept home; /dev/null if the home is temporary. */
 #define FD_WORKER_HOME 6
+/*
+ * Socket with the spawner, until set-up has used it: down comes the workspace's private tmpfs, if
+ * an earlier cell has left one; up goes the one that this cell has.
+ */
+#define FD_WORKER_PRIVATE 7
 /* Detached mount of the workspace's cgroup, if cgroups are delegated. */
-#define FD_WORKER_CGROUP 7
+#define FD_WORKER_CGROUP 8
 
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */

@@ -60,7 +60,8 @@
 #define LIMIT_UNREAD_RESULT_BYTES (8 * KIB)
 /* of the result of a change, which is given also if there is no room: it has been made */
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
-#define LIMIT_WORKSPACES          4096
+#define LIMIT_WORKSPACES          12288
+#define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
 /* connections of clients that are not admitted, each kept until its first request is refused */
 #define LIMIT_UNAUTHORIZED_CLIENTS    16
 #define LIMIT_UNAUTHORIZED_LINE_BYTES (64 * KIB) /* the first request of such a client */

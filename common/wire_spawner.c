@@ -51,6 +51,7 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_u64(writer, message->limits.data_bytes);
 	wire_put_u32(writer, message->limits.open_files);
 	wire_put_u32(writer, message->proxy_port);
+	wire_put_u64(writer, message->kept);
 	wire_put_u8(writer, (uint8_t)message->layers.count);
 	for (size_t i = 0; i < message->layers.count; i++)
 		wire_put_u32(writer, message->layers.numbers[i]);
@@ -106,6 +107,7 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.limits.data_bytes = wire_get_u64(&reader);
 	message.limits.open_files = wire_get_u32(&reader);
 	message.proxy_port = wire_get_u32(&reader);
+	message.kept = wire_get_u64(&reader);
 	has_layers = get_layers(&reader, &message.layers);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || !has_layers || !workspace_kind_name(message.kind) ||

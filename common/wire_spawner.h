@@ -41,6 +41,11 @@ enum spawner_message {
 	/* down: struct spawner_copy: make a template of a workspace; SPAWNER_FREEZE_FDS */
 	SPAWNER_FREEZE,
 	SPAWNER_FORK,         /* down: struct spawner_copy: make a workspace of a template; none */
+	/*
+	 * down: the private tmpfs of the cell in the header's call is not needed any more; no
+	 * payload, no answer
+	 */
+	SPAWNER_LET_GO,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -151,6 +156,11 @@ struct spawner_open {
 	 * spare cell has the one that SPAWNER_PREPARE named.
 	 */
 	uint32_t proxy_port;
+	/*
+	 * An earlier cell of the workspace, whose private tmpfs this one gets, if the spawner has
+	 * it; 0: none.
+	 */
+	uint64_t kept;
 	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
 	struct layer_stack layers;
 	/*

@@ -127,6 +127,16 @@ int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd)
 	return r;
 }
 
+int mount_clone_alone(int fd, int *ret_fd)
+{
+	int clone = open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+
+	if (clone < 0)
+		return -errno;
+	*ret_fd = clone;
+	return 0;
+}
+
 int mount_confine_tree(int fd, uint64_t attributes)
 {
 	/*

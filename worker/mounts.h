@@ -38,6 +38,9 @@ int mount_new_devpts(uint64_t terminals, int *ret_fd);
  */
 int mount_clone(int dirfd, const char *path, uint64_t attributes, int *ret_fd);
 
+/** Makes a detached copy of the mount whose root is @fd, without the mounts below it. */
+int mount_clone_alone(int fd, int *ret_fd);
+
 /**
  * Sets MOUNT_ATTR_* @attributes on the mount whose root is @fd and on all mounts below it, and
  * makes them private: later mounts of the host in the original do not appear here.

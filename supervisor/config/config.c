@@ -56,7 +56,7 @@ struct config *config_user_mode(const char *name, uid_t uid)
 	tenant->limits.commands = config->host.commands;
 	tenant->limits.queue_length = LIMIT_TENANT_QUEUE_MAX;
 	tenant->limits.calls = tenant->limits.calls_per_connection * config->host.connections;
-	tenant->limits.workspaces = LIMIT_WORKSPACES;
+	tenant->limits.workspaces = LIMIT_WORKSPACES_ALONE;
 	tenant->users.ids = malloc(sizeof(*tenant->users.ids));
 	if (!tenant->users.ids || command_policy_new_default(false, &tenant->policy, &message) < 0)
 		goto fail;

@@ -26,7 +26,7 @@ struct config_key {
 	bool at_start;   /* a reload cannot change it */
 };
 
-#define CONFIG_KEYS_MAX 104
+#define CONFIG_KEYS_MAX 112
 
 extern const struct config_key config_keys[];
 extern const size_t config_keys_count;

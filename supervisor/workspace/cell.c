@@ -46,6 +46,13 @@ static void forget_request(struct cell *cell)
 	cell->asked = 0;
 }
 
+static void let_go(struct cell *cell, uint64_t *number)
+{
+	if (*number > 0)
+		spawner_link_let_go(cell->spawner, *number);
+	*number = 0;
+}
+
 static void on_opened(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
 {
 	struct cell *cell = context;
@@ -58,6 +65,9 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 						   : CELL_NOT_MADE;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
+	/* The private tmpfs is taken, or was not what hindered the cell; that is not told. */
+	else if (cell->state == STATE_OPENING)
+		let_go(cell, &cell->kept);
 	if (cell->not_made == CELL_REFUSED)
 		cell_process_fail(cell_worker(cell),
 			"The spawner refused to open the workspace: %.*s", (int)step.len,
@@ -139,6 +149,7 @@ static void open_both(struct cell *cell)
 	cell->failed = cell->idle = cell->died_ahead = false;
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
+	request.kept = cell->kept;
 	cell->was_ahead = cell->wasted < CELL_SPARE_TRIES &&
 			  spare_cells_take(cell->spares, &request, &cell->group, links);
 	if (cell->was_ahead)
@@ -171,6 +182,9 @@ static void end_both(struct cell *cell)
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
 	cell->counts->idle_ended += cell->idle && !cell->failed;
+	/* What a checkpoint or a rollback exchanges begins anew. */
+	cell->rests = cell->idle && !cell->failed && !cell->replaced && cell->had_opened &&
+		      cell->owner->need(cell->context) == CELL_KEPT;
 	/* a process that is being started is killed when the spawner names it */
 	forget_request(cell);
 	cell->owner->network(cell->context, NULL);
@@ -218,6 +232,11 @@ static void close_both(struct cell *cell)
 	}
 	cell_process_drop(cell_worker(cell));
 	cell_process_drop(cell_files(cell));
+	if (cell->rests)
+		cell->kept = cell->group;
+	else
+		let_go(cell, &cell->group);
+	cell->group = 0;
 	enter(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
 	if (rest > 0)
 		set_deadline(cell, rest);
@@ -410,6 +429,9 @@ static void on_settle(void *context)
 		if (act != cell_stay && holds(cell, event))
 			act(cell);
 	}
+	/* It is used again before it could end. */
+	if (cell->idle && holds(cell, EVENT_CALLED))
+		cell->idle = false;
 	cell->owner->settled(cell->context);
 }
 
@@ -449,6 +471,7 @@ void cell_free(struct cell *cell)
 	if (!cell)
 		return;
 	forget_request(cell);
+	let_go(cell, &cell->kept);
 	cell_process_drop(cell_worker(cell));
 	cell_process_drop(cell_files(cell));
 	timer_cancel(&cell->deadline);

@@ -75,8 +75,13 @@ struct cell {
 	void *context;
 	struct cell_counts *counts;
 	enum state state;
-	uint64_t asked;      /* number of the pending request to the spawner; 0: none */
-	uint64_t group;      /* number of the request that made it, which names its cgroup */
+	uint64_t asked; /* number of the pending request to the spawner; 0: none */
+	uint64_t group; /* number of the request that made it, which names its cgroup */
+	/*
+	 * The number of an earlier one that ended because nobody used it, and whose private tmpfs
+	 * the next one gets; 0: none.
+	 */
+	uint64_t kept;
 	uint64_t disk_limit; /* of its id, as its files process told when it was made; 0: none */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
@@ -84,6 +89,7 @@ struct cell {
 	bool overdue, idle, failed;
 	bool replaced;           /* it is to end, and another is made */
 	bool had_opened;         /* in ENDING: it had been OPEN */
+	bool rests;              /* in ENDING: nobody used it */
 	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
 	bool was_ahead;          /* in OPENING: it was a spare cell */
 	/* and its processes had died before or while they were assigned */

@@ -10,6 +10,7 @@
 #include "common/wire_commands.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -53,6 +54,7 @@ int workspace_forward(struct workspace *workspace, uint16_t port, bool ipv6, int
 	workspace->tenant->usage->forwards++;
 	workspace->tenant->usage->forwards_begun++;
 	command_forward_put(&writer, &message);
+	workspace_idle_follow(workspace);
 	workspace_send_worker(workspace, COMMAND_FORWARD, forward->number,
 		(struct text){(char *)payload, writer.len}, &fd, 1);
 	return 0;
@@ -77,6 +79,7 @@ int workspace_forward_ended(struct workspace *workspace, const struct channel_fr
 	if (!forward || frame->payload.len > 0)
 		return -EBADMSG;
 	forget(workspace, forward);
+	workspace_idle_follow(workspace);
 	return 0;
 }
 

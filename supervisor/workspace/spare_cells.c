@@ -208,6 +208,7 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 
 	spares->request = *request;
 	spares->request.layers = (struct layer_stack){0};
+	spares->request.kept = 0;
 	if (spares->limit > 0) {
 		timer_set(&spares->refill, PAUSE_MS);
 		timer_set(&spares->idle, LIMIT_SPARE_CELLS_MS);

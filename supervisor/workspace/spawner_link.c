@@ -224,6 +224,13 @@ void spawner_link_dropped(
 		loop_turn_defer(&link->flush);
 }
 
+void spawner_link_let_go(struct spawner_link *link, uint64_t number)
+{
+	if (!link->is_lost && channel_send(&link->channel, SPAWNER_LET_GO, number,
+				      (struct text){NULL, 0}, NULL, 0) == 0)
+		loop_turn_defer(&link->flush);
+}
+
 static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cell)
 {
 	struct pending_cell *pending;
@@ -333,6 +340,8 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	if (!pending) {
 		if (frame->type != SPAWNER_LOOKED_UP)
 			drop_pidfds(frame);
+		if (frame->type == SPAWNER_OPENED)
+			spawner_link_let_go(link, frame->call);
 		return 0;
 	}
 	if (pending->copied || (opened && !is_answer(pending, frame)))

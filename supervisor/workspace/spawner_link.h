@@ -49,6 +49,12 @@ void spawner_link_dropped(
 	struct spawner_link *link, bool template, const char *tenant, const char *path);
 
 /**
+ * The private tmpfs that the cell @number has or had is not needed for another cell. If that
+ * message cannot be sent, the spawner keeps it until it ends.
+ */
+void spawner_link_let_go(struct spawner_link *link, uint64_t number);
+
+/**
  * Serves the link from @base. Calls @lost once if the spawner is gone, or was killed because it
  * answered nothing for LIMIT_SPAWNER_SILENT_MS. Returns 0 or -errno.
  */

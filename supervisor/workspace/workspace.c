@@ -27,6 +27,7 @@
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_freeze.h"
+#include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -108,7 +109,7 @@ void workspace_free(struct workspace *workspace)
 	LIST_REMOVE(workspace, entry);
 	assert(workspace->all->count > 0);
 	workspace->all->count--;
-	timer_cancel(&workspace->idle);
+	workspace_idle_end(workspace);
 	disk_use_stop(&workspace->disk);
 	workspace_disk_uncount(workspace);
 	workspace_root_done(&workspace->root);
@@ -280,6 +281,7 @@ static void on_settled(void *context)
 		workspace_freeze_advance(workspace);
 	update_limits(workspace);
 	begin_waiting(workspace);
+	workspace_idle_follow(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
 		workspace_free(workspace);
 }
@@ -327,29 +329,6 @@ static void sweep(void *context)
 static const struct cell_owner cell_owner = {
 	need, describe, on_frame, on_lost, on_settled, share, network, sweep};
 
-static void await_idleness(struct workspace *workspace, int64_t ns)
-{
-	if (workspace->all->idle_ms > 0)
-		timer_set_ns(&workspace->idle, ns);
-	else
-		timer_cancel(&workspace->idle);
-}
-
-static int64_t idle_bound_ns(const struct workspaces *workspaces)
-{
-	return (int64_t)workspaces->idle_ms * CLOCK_NS_PER_MS;
-}
-
-static void on_idle(void *context)
-{
-	struct workspace *workspace = context;
-	int64_t left = workspace->last_used + idle_bound_ns(workspace->all) - clock_now();
-
-	if (left <= 0 && need(workspace) == CELL_KEPT)
-		cell_rest(workspace->cell);
-	await_idleness(workspace, left > 0 ? left : idle_bound_ns(workspace->all));
-}
-
 /* AT_STATX_DONT_SYNC asks no server, which may hang. */
 static int64_t birth_ms(int root)
 {
@@ -378,7 +357,6 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	workspace->name = strdup(name);
 	TAILQ_INIT(&workspace->entries);
 	scheduler_queues_init(workspaces->scheduler, &workspace->queues, tenant);
-	timer_init(&workspace->idle, on_idle, workspace);
 	disk_use_init(&workspace->disk, send_sweep, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
@@ -390,13 +368,13 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	}
 	workspace->last_used = workspace->unattended_since = clock_now();
 	workspace->made_ms = birth_ms(workspace->root.fd);
-	await_idleness(workspace, idle_bound_ns(workspaces));
+	workspace_idle_begin(workspace);
 	return workspace;
 }
 
 void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 {
-	await_idleness(workspace, idle_bound_ns(workspace->all));
+	workspace_idle_reload(workspace);
 	if (!tenant)
 		return;
 	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);

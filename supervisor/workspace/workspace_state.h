@@ -31,8 +31,10 @@ struct workspace {
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
 	struct timer idle;
-	int64_t last_used; /* as clock_now() */
-	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
+	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
+	bool is_idle, leaves;             /* leaves: its idle cell is to end for cells_kept */
+	int64_t last_used;                /* as clock_now() */
+	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
 	struct disk_use disk;
 	size_t disk_counted;          /* of disk's bytes, in its tenant's use */
@@ -56,7 +58,10 @@ struct workspaces {
 	int managed_fd;
 	struct egress_link *egress; /* NULL: no workspace has a network */
 	size_t count;
-	uint64_t idle_ms; /* 0: a cell stays while its workspace is used */
+	uint64_t idle_ms;             /* 0: a cell stays while its workspace is used */
+	uint64_t cells_kept;          /* cells that stay open without a call; 0: all */
+	TAILQ_HEAD(, workspace) idle; /* these, the longest unused first */
+	size_t n_idle;
 	struct cell_counts counts;
 	int cgroups;          /* the directory of the cells' cgroups; -1: none */
 	int64_t looks_second; /* of clock_now() */

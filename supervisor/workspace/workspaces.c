@@ -13,6 +13,7 @@
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -39,6 +40,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	workspaces->managed_fd = managed_fd;
 	LIST_INIT(&workspaces->list);
 	LIST_INIT(&workspaces->forking);
+	TAILQ_INIT(&workspaces->idle);
 	return workspaces;
 }
 
@@ -277,10 +279,12 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	struct workspace *workspace;
 
 	workspaces->idle_ms = config->host.workspace_idle_ms;
+	workspaces->cells_kept = config->host.cells_kept;
 	managed_quota_follow(workspaces->managed_fd, config);
 	spare_cells_limit(workspaces->spares, config->host.spare_cells);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));
+	workspaces_idle_trim(workspaces);
 }
 
 void workspaces_foreach(struct workspaces *workspaces,

@@ -427,7 +427,7 @@ def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, acc
         assert procfs.eventually(lambda: [(listed["workspace"], listed["open"]) for listed in client.call("workspace.list")[
             "workspaces"]] == [("w", False)])
         assert client.use("read_file", {"line_numbers": False}, path="last")["content"] == f"{i}"
-    assert client.run("ls /tmp")["stdout"] == ""
+    assert client.run("ls /tmp")["stdout"] == "kept\n"
     # A workspace with a running command is not idle.
     assert client.run("sleep 1; echo well")["stdout"] == "well\n"
 

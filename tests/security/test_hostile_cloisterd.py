@@ -21,19 +21,19 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK = range(1, 12)
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO = range(1, 13)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
-          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "layers": 0}
+          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
 def asked(kind=DIRECTORY, tenant=b"", **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIBII", kind, *{**LIMITS, **limits}.values(), 0, len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIQBII", kind, *{**LIMITS, **limits}.values(), 0, len(tenant)) + tenant
 
 
 class Spawner:
@@ -325,6 +325,53 @@ def test_a_files_process_goes_where_its_worker_is(place, spawner):
     spawner.send(RELOAD)
     error, reason = spawner.ask_files(own, worker)
     assert error == REFUSED and "no tenant" in reason
+
+
+def private_of(worker):
+    """A descriptor for the private tmpfs of the ready worker @worker; while it is open, no other gets its device number."""
+    return os.open(f"/proc/{worker}/root/tmp", os.O_PATH)
+
+
+def test_a_private_tmpfs_is_given_to_its_workspace_alone(place, spawner):
+    """By the number of a cell that has ended, once."""
+    own, other = (place.owned(place.roots["a"] / name) for name in ("own", "other"))
+    held = []
+
+    def open_and_end(path, kept=0, **more):
+        """Returns the device of the cell's private tmpfs and its number."""
+        worker = spawner.opens(path, kept=kept, **{**UNLIMITED, "tenant": b"a", **more})
+        spawner.wait_until_ready()
+        held.append(private_of(worker))
+        for pidfd in spawner.pidfds[:2]:
+            end(pidfd)
+        return os.fstat(held[-1]).st_dev, spawner.cell
+
+    device, cell = open_and_end(own)
+    # From cell to cell, as long as each names the one before.
+    for _ in range(3):
+        again, cell = open_and_end(own, cell)
+        assert again == device
+    # Not to another directory, nor another time when that has asked.
+    assert open_and_end(other, cell)[0] != device
+    assert open_and_end(own, cell)[0] != device
+    for more in ({"tenant": b""}, {"tmp": 8 * MIB}):
+        device, cell = open_and_end(own)
+        assert open_and_end(own, cell, **more)[0] != device
+    # Not that of a cell that lives, of one that was let go, or of one that never was.
+    device, cell = open_and_end(own)
+    spawner.send(LET_GO, cell)
+    assert open_and_end(own, cell)[0] != device
+    worker = spawner.opens(own, **UNLIMITED, tenant=b"a")
+    spawner.wait_until_ready()
+    held.append(private_of(worker))
+    assert open_and_end(own, spawner.cell)[0] != os.fstat(held[-2]).st_dev
+    for number in (1, 1 << 40, (1 << 64) - 1):
+        open_and_end(own, number)
+        spawner.send(LET_GO, number)
+    for fd in held:
+        os.close(fd)
+    spawner.send(LET_GO, 1, b"x")
+    assert spawner.ends()
 
 
 def test_a_waiting_cell_is_assigned_once(place, spawner):

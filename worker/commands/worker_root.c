@@ -13,6 +13,7 @@
 #include "worker/commands/worker_etc.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"
+#include "worker/pass_mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -360,9 +361,73 @@ int root_make_private(void *context)
 int root_bound_private(void *context)
 {
 	struct worker_setup *setup = context;
-	int r = setup->ahead ? mount_resize_tmpfs(setup->private, setup->tmp_bytes) : 0;
 
+	return setup->ahead ? mount_resize_tmpfs(setup->private, setup->tmp_bytes) : 0;
+}
+
+/*
+ * The content is hostile, because commands of earlier cells have written it; the top and its
+ * directories they could not reach. The new tmpfs stays below. Nothing is mounted below the kept
+ * one's own root while its parts are cloned: its place is /tmp, which the last part covers.
+ */
+static int attach_kept(struct worker_setup *setup, int kept)
+{
+	static const struct {
+		const char *name;
+		const char *path; /* NULL: the home */
+		mode_t mode;
+		bool in_rootfs; /* a rootfs keeps its own /var/tmp */
+	} parts[] = {
+		{"run", "/run", 0755, true},
+		{"var-tmp", "/var/tmp", 01777, false},
+		{"home", NULL, 0755, true},
+		{"shm", "/dev/shm", 01777, true},
+		{"tmp", "/tmp", 01777, true},
+	};
+	_cleanup_close_ int target = -1;
+	int r = mount_confine_tree(kept, PRIVATE_ATTRIBUTES);
+
+	if (r == 0)
+		r = open_directory(setup, "/tmp", &target);
+	if (r == 0)
+		r = mount_attach_over(kept, target);
+	if (r == 0 && is_rootfs(setup) && setup->keeps_home)
+		r = make_home_in_run(kept);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		if (parts[i].in_rootfs || !is_rootfs(setup))
+			r = attach_private(setup, kept, parts[i].name, parts[i].mode,
+				parts[i].path ? parts[i].path : setup->home);
+	return r;
+}
+
+int root_attach_kept(void *context)
+{
+	struct worker_setup *setup = context;
+	int r, kept = take_mount(FD_WORKER_PRIVATE);
+
+	if (kept < 0)
+		return kept == -EAGAIN ? 0 : kept;
+	r = attach_kept(setup, kept);
+	if (r == 0) {
+		close_fd(&setup->private);
+		setup->private = TAKE_FD(kept);
+	}
+	close_fd(&kept);
+	/* A rootfs without /tmp gets a new one for each cell. */
+	return r == -ENOENT && is_rootfs(setup) ? 0 : r;
+}
+
+/* Without this second mount the files go with the cell, as they would without a spawner. */
+int root_share_private(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int mount_fd = -1;
+	int r = mount_clone_alone(setup->private, &mount_fd);
+
+	if (r == 0)
+		(void)pass_mount(FD_WORKER_PRIVATE, mount_fd);
 	close_fd(&setup->private);
+	close(FD_WORKER_PRIVATE);
 	return r;
 }
 

@@ -17,6 +17,8 @@ int root_show_packages(void *context); /* dpkg(1)'s database, where the host has
 int root_make_private(void *context);  /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
 /* sets the real size of a tmpfs that was made before it was known */
 int root_bound_private(void *context);
+int root_attach_kept(void *context);   /* over it, if an earlier cell has left one */
+int root_share_private(void *context); /* gives the spawner a second mount of it */
 int root_attach_home(void *context);   /* over HOME, if the home is kept */
 int root_make_dev(void *context);      /* /dev with null zero full random urandom tty, pts */
 int root_bind_readonly(void *context); /* the readonly_paths of the tenant's configuration */

@@ -310,6 +310,8 @@ static const struct setup_step last_steps[] = {
 	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
 	{"bound the private tmpfs", root_bound_private},
+	{"attach the private tmpfs of an earlier cell", root_attach_kept},
+	{"share the private tmpfs with the spawner", root_share_private},
 	{"attach the kept home", root_attach_home},
 	{"show the tenant's readonly_paths", root_bind_readonly},
 	{"attach the workspace", root_attach_workspace},

@@ -21,7 +21,7 @@ struct worker_setup {
 	char failed[LIMIT_NAME_BYTES +
 		    1];  /* the failed step, when more can be said than its name */
 	int root;        /* mount of the new root while it is built, then -1 */
-	int private;     /* mount of the private tmpfs until its size is set */
+	int private;     /* mount of the private tmpfs until the spawner has another */
 	int queues;      /* mount of the message queues, until the Landlock rules take it */
 	int queue_names; /* root of that mount, open for reading; -1: the kernel has none */
 	bool begun;      /* worker_setup_ahead was called */

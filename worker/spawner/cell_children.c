@@ -158,11 +158,12 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 #define CHILD_STDERR (-1)
 #endif
 
-/* @network takes the cell's sockets. */
-static _Noreturn void worker_child(struct cell *cell, int report, int go, int go_write, int network)
+/* @network takes the cell's sockets; @private is the worker's end of cell->private. */
+static _Noreturn void worker_child(
+	struct cell *cell, int report, int go, int go_write, int network, int private)
 {
 	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
-		cell->home, -1};
+		cell->home, private, -1};
 	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
 	char byte;
 	int r = 0;
@@ -268,7 +269,7 @@ int cell_write_maps(const struct cell *cell, pid_t pid)
 static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *ret_report)
 {
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1, network = -1,
-			    network_child = -1;
+			    network_child = -1, private = -1;
 	struct child_report message = {0};
 	int pipe_fds[2], r;
 	long pid;
@@ -276,6 +277,10 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	r = report_pipe(&report, &report_write);
 	if (r == 0)
 		r = network_pair(&network, &network_child);
+	if (r == 0)
+		r = cell_private_pair(&cell->private, &private);
+	if (r == 0)
+		r = cell_private_give(cell);
 	if (r < 0)
 		return r;
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -287,7 +292,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		worker_child(cell, report_write, go, go_write, network_child);
+		worker_child(cell, report_write, go, go_write, network_child, private);
 	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	r = child_report_receive(report, deadline, &message);

@@ -295,6 +295,7 @@ static int take_steps(
 	close_fd(&cell->trees[1]);
 	close_fd(&cell->layers);
 	close_fd(&cell->home);
+	close_fd(&cell->kept);
 	return r;
 }
 
@@ -322,6 +323,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"choose the workspace's id", choose_id},
 		{"mount the workspace's layers", cell_layers_mount},
 		{"open the workspace's home", take_home},
+		{"find the workspace's private tmpfs", cell_private_take},
 		{"make the workspace's cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
 		{"give the sockets to the workspace's id", own_sockets},
@@ -337,6 +339,8 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.home = -1,
 		.trees = {-1, -1},
 		.layers = -1,
+		.private = -1,
+		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -345,6 +349,9 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	cell_ids_holds(cell.live, cell.pids);
 	cell_layers_holds(cell.live_layers, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
+	if (r == 0)
+		cell_private_hold(&cell);
+	close_fd(&cell.private);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
@@ -379,6 +386,8 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.home = -1,
 		.trees = {-1, -1},
 		.layers = -1,
+		.private = -1,
+		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -431,7 +440,7 @@ static int make_sockets(struct cell *cell)
 
 static int remember(struct cell *cell)
 {
-	return cell_spares_add(cell->maker->spares, cell->pids, cell->sockets, &cell->network);
+	return cell_spares_add(cell->maker->spares, cell);
 }
 
 int cell_prepare(const struct cell_maker *maker, uint64_t number,
@@ -456,6 +465,8 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.home = -1,
 		.trees = {-1, -1},
 		.layers = -1,
+		.private = -1,
+		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none(),
 		.id = maker->ids->own,
@@ -467,6 +478,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	close_fd(&cell.sockets[0]);
 	close_fd(&cell.sockets[1]);
+	close_fd(&cell.private);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
@@ -489,6 +501,8 @@ static int find_waiting(struct cell *cell)
 		return -ESRCH;
 	cell->pids[SPAWNER_OPENED_FILES] = cell->waiting->pids[SPAWNER_OPENED_FILES];
 	cell->network = cell_sockets_move(&cell->waiting->network);
+	cell->private = TAKE_FD(cell->waiting->private);
+	cell->number = cell->waiting->number;
 	if (cell_sockets_reach_egress(&cell->network) == (cell->request->proxy_port > 0))
 		return 0;
 	cell->reason = "the spare cell was made for another kind of network";
@@ -533,9 +547,11 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"choose the workspace's id", choose_id},
 		{"mount the workspace's layers", cell_layers_mount},
 		{"open the workspace's home", take_home},
+		{"find the workspace's private tmpfs", cell_private_take},
 		{"limit the workspace's cgroup", limit_cgroup},
 		{"map the workspace's ids", map_ids},
 		{"give the sockets to the workspace's id", own_sockets},
+		{"give the worker the private tmpfs", cell_private_give},
 		{"tell the waiting cell", tell_spare},
 	};
 	struct cell cell = {.maker = maker,
@@ -546,11 +562,16 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.home = -1,
 		.trees = {-1, -1},
 		.layers = -1,
+		.private = -1,
+		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r;
 
 	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	if (r == 0 && !cell.waiting->let_go)
+		cell_private_hold(&cell);
+	close_fd(&cell.private);
 	cell_spare_free(cell.waiting);
 	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);

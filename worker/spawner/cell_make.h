@@ -12,6 +12,7 @@
 #include "worker/spawner/cell_home.h"
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_layers.h"
+#include "worker/spawner/cell_private.h"
 #include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_starts.h"
 #include "worker/spawner/copies.h"
@@ -28,6 +29,7 @@ struct cell_maker {
 	struct cell_homes *homes;
 	struct cell_layers *layers;
 	struct copies *copies;
+	struct cell_privates *privates;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;
 	struct cell_starts *starts;

@@ -3,22 +3,25 @@
 #include "worker/spawner/cell_spares.h"
 
 #include "common/cleanup.h"
+#include "worker/spawner/cell_children.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-int cell_spares_add(struct cell_spares *spares, const pid_t pids[2], int sockets[2],
-	struct cell_sockets *network)
+int cell_spares_add(struct cell_spares *spares, struct cell *cell)
 {
 	struct cell_spare *spare = malloc(sizeof(*spare));
 
 	if (!spare)
 		return -ENOMEM;
 	for (int i = 0; i < 2; i++) {
-		spare->pids[i] = pids[i];
-		spare->sockets[i] = TAKE_FD(sockets[i]);
+		spare->pids[i] = cell->pids[i];
+		spare->sockets[i] = TAKE_FD(cell->sockets[i]);
 	}
-	spare->network = cell_sockets_move(network);
+	spare->network = cell_sockets_move(&cell->network);
+	spare->private = TAKE_FD(cell->private);
+	spare->number = cell->number;
+	spare->let_go = false;
 	LIST_INSERT_HEAD(spares, spare, entry);
 	return 0;
 }
@@ -42,7 +45,17 @@ void cell_spare_free(struct cell_spare *spare)
 	close_fd(&spare->sockets[0]);
 	close_fd(&spare->sockets[1]);
 	cell_sockets_close(&spare->network);
+	close_fd(&spare->private);
 	free(spare);
+}
+
+void cell_spares_let_go(struct cell_spares *spares, uint64_t number)
+{
+	struct cell_spare *spare;
+
+	LIST_FOREACH (spare, spares, entry)
+		if (spare->number == number)
+			spare->let_go = true;
 }
 
 void cell_spares_reaped(struct cell_spares *spares, pid_t pid)

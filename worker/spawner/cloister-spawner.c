@@ -45,6 +45,7 @@ struct spawner {
 	struct cell_layers layers;
 	struct layer_drops drops, template_drops;
 	struct copies copies;
+	struct cell_privates privates;
 	struct cell_spares spares;
 	struct cell_starts starts;
 	struct lookers lookers;
@@ -369,6 +370,15 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
 
+static void let_go(struct spawner *spawner, const struct channel_frame *frame)
+{
+	if (frame->n_fds != 0 || frame->payload.len != 0)
+		die("request", EBADMSG);
+	/* A spare cell may be a workspace's already for cloisterd, whose request still waits. */
+	cell_spares_let_go(&spawner->spares, frame->call);
+	cell_privates_let_go(&spawner->privates, frame->call);
+}
+
 static void serve_requests(struct spawner *spawner)
 {
 	struct channel *channel = &spawner->channel;
@@ -391,6 +401,8 @@ static void serve_requests(struct spawner *spawner)
 			clear_layer(spawner, &frame);
 		else if (frame.type == SPAWNER_FORK)
 			fork_template(spawner, &frame);
+		else if (frame.type == SPAWNER_LET_GO)
+			let_go(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -429,6 +441,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		layer_drops_reaped(&spawner->drops, pid);
 		layer_drops_reaped(&spawner->template_drops, pid);
 		cell_spares_reaped(&spawner->spares, pid);
+		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
 		lookers_reaped(&spawner->lookers, pid);
 	}
@@ -626,6 +639,7 @@ int main(int argc, char **argv)
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
+	cell_privates_init(&spawner.privates);
 	layer_drops_init(&spawner.drops, spawner.ids.managed);
 	layer_drops_init(&spawner.template_drops,
 		spawner.ids.managed < 0 ? -1
@@ -652,6 +666,7 @@ int main(int argc, char **argv)
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;
 	spawner.maker.copies = &spawner.copies;
+	spawner.maker.privates = &spawner.privates;
 	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;
 	LIST_INIT(&spawner.spares);

@@ -23,6 +23,7 @@ struct spawner_link {
 	bool tells_ports;
 	char removed[256], dropped[640];
 	bool dropped_template;
+	uint64_t let_go; /* one bit for each number below 64 */
 };
 
 struct spawner_link *fake_spawner_new(void)
@@ -314,6 +315,17 @@ void spawner_link_dropped(
 bool fake_spawner_dropped_template(const struct spawner_link *link)
 {
 	return link->dropped_template;
+}
+
+void spawner_link_let_go(struct spawner_link *link, uint64_t number)
+{
+	if (number < 64)
+		link->let_go |= 1ULL << number;
+}
+
+bool fake_spawner_has_let_go(const struct spawner_link *link, uint64_t number)
+{
+	return link->let_go >> number & 1;
 }
 
 const char *fake_spawner_dropped(const struct spawner_link *link)

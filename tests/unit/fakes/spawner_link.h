@@ -68,6 +68,8 @@ unsigned fake_spawner_reloads(const struct spawner_link *link);
 /** Whether the last spawner_link_dropped() was about a template. */
 bool fake_spawner_dropped_template(const struct spawner_link *link);
 
+/** Whether spawner_link_let_go() was called with @number, which is below 64. */
+bool fake_spawner_has_let_go(const struct spawner_link *link, uint64_t number);
 /** Returns TENANT/PATH of the last spawner_link_dropped(), or "". */
 const char *fake_spawner_dropped(const struct spawner_link *link);
 /** Returns TENANT/NAME of the last spawner_link_removed(), or "". */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How long the cell of an open workspace without calls is kept: until workspace_idle_time is over,
+ * or until more than cells_kept such cells are open and it is the one whose last call was longest
+ * ago. For workspace.c and workspaces.c.
+ */
+
+struct workspace;
+struct workspaces;
+
+/** The workspace is new. */
+void workspace_idle_begin(struct workspace *workspace);
+/** It is freed. */
+void workspace_idle_end(struct workspace *workspace);
+/** Its cell or its calls have changed. */
+void workspace_idle_follow(struct workspace *workspace);
+/** The configuration has changed: the time of @workspace begins anew. */
+void workspace_idle_reload(struct workspace *workspace);
+/** The configuration has changed: ends the cells that are too many now. */
+void workspaces_idle_trim(struct workspaces *workspaces);
