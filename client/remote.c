@@ -245,21 +245,8 @@ static void on_input_reply(struct cloister *cloister, int64_t id, int error,
 
 static int send_input(struct remote *remote, const void *data, size_t len)
 {
-	struct cloister_object *params = cloister_object_new();
-	const char *text = NULL;
-	int64_t id;
-	int r = -ENOMEM;
-
-	if (params && cloister_object_int64(params, "id", remote->id) == 0 &&
-		cloister_object_bytes(params, "data", data, len) == 0 &&
-		cloister_object_string(params, "encoding", "base64", 6) == 0 &&
-		cloister_object_bool(params, "eof", len == 0) == 0)
-		text = cloister_object_text(params);
-	if (text)
-		r = cloister_start(
-			remote->cloister, "tool.input", text, on_input_reply, remote, &id);
-	cloister_object_free(params);
-	return r;
+	return cloister_start_input(
+		remote->cloister, remote->id, data, len, len == 0, on_input_reply, remote, NULL);
 }
 
 static void take_input(struct remote *remote)
@@ -296,6 +283,7 @@ static int start(struct remote *remote)
 	/* The list advises models, and a person wrote this command. */
 	if (!call->blocked_list)
 		json_put(call->options, "blocked_list", json_object_new_boolean(0));
+	json_put(call->options, "stream_bytes", json_object_new_boolean(1));
 	if (call->input)
 		json_put(call->options, "stdin_stream", json_object_new_boolean(1));
 	r = cloister_start_call(remote->cloister,

@@ -195,7 +195,8 @@ struct cloister_tool_call {
 	/*
 	 * Receives a command's output while it runs; NULL: the output comes only with the reply.
 	 * With a handler, the output in the reply is base64 (cloister_get_bytes()), unless the
-	 * options have an "encoding".
+	 * options have an "encoding". With the option "stream_bytes", which needs a
+	 * handler, it is sent as it is.
 	 */
 	cloister_output_handler *on_output;
 	cloister_reply_handler *on_reply;
@@ -206,6 +207,15 @@ struct cloister_tool_call {
 /** Queues a tool call. Returns like cloister_start(), and -EINVAL for invalid fields. */
 int cloister_start_call(
 	struct cloister *cloister, const struct cloister_tool_call *call, int64_t *ret_id);
+
+/**
+ * Queues @len bytes, at most 1 MiB, as input of the call @id, which has the option "stdin_stream";
+ * with @eof the input ends after them. The answer comes when the command has read them, and says
+ * "taken" and "closed". Bytes are sent as they are to a service that takes them so, otherwise as
+ * base64. Returns like cloister_start(), and -EMSGSIZE for too many bytes.
+ */
+int cloister_start_input(struct cloister *cloister, int64_t id, const void *data, size_t len,
+	bool eof, cloister_reply_handler *on_reply, void *userdata, int64_t *ret_id);
 
 /**
  * Asks the service to end call @id. The call is then answered with the result so far. Returns

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -240,15 +241,35 @@ static bool may_deliver(const struct cloister *cloister)
 	return !cloister->closing && (!cloister->paused || cloister->waiting);
 }
 
-/* Calls the handlers of all complete lines. */
+/* Hands on what has come of the payload. Returns false if nothing has. */
+static bool deliver_payload(struct cloister *cloister)
+{
+	struct buffer *in = &cloister->in;
+	size_t len = MIN(cloister->payload.left, buffer_used(in));
+
+	if (len == 0)
+		return false;
+	incoming_payload(cloister, in->data + in->start, len);
+	buffer_consume(in, len);
+	return true;
+}
+
+/* Calls the handlers of all complete lines, and of the payloads behind them. */
 static int deliver(struct cloister *cloister)
 {
 	size_t len;
 	int r = incoming_refusal(cloister);
 
-	while (r == 0 && may_deliver(cloister) && find_line(cloister, &len)) {
+	while (r == 0 && may_deliver(cloister)) {
 		const char *line = cloister->in.data + cloister->in.start;
 
+		if (cloister->payload.left > 0) {
+			if (!deliver_payload(cloister))
+				return 0;
+			continue;
+		}
+		if (!find_line(cloister, &len))
+			break;
 		if (len > LIMIT_LINE_BYTES)
 			return -EMSGSIZE;
 		r = incoming_line(cloister, line, len);

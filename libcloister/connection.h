@@ -6,6 +6,7 @@
  * request.c keeps the requests in flight, message.c reads replies.
  */
 
+#include "common/text.h"
 #include "libcloister/buffer.h"
 #include "libcloister/cloister.h"
 
@@ -22,10 +23,27 @@ struct request {
 	int64_t id;
 	bool dropped; /* forgotten or answered: further messages are ignored */
 	bool base64;  /* its output comes in base64 */
+	bool bytes;   /* its output comes as it is, behind its notification */
 	cloister_output_handler *on_output;
 	cloister_reply_handler *on_reply; /* NULL: the reply is kept for cloister_wait() */
 	void *userdata;
 	struct cloister_message *reply;
+	struct text input; /* to send behind the request's line; borrowed until it is queued */
+};
+
+/* Whether the service takes bytes behind the line of a tool.input. */
+enum payloads {
+	PAYLOADS_UNKNOWN,
+	PAYLOADS_ASKED,
+	PAYLOADS_TAKEN,
+	PAYLOADS_REFUSED,
+};
+
+/* Output whose notification has come, and which comes behind it. */
+struct payload {
+	int64_t id; /* of the request */
+	enum cloister_stream stream;
+	size_t left;
 };
 
 struct cloister {
@@ -36,6 +54,8 @@ struct cloister {
 	int64_t last_id;
 	size_t scanned; /* bytes of in that are known to hold no newline */
 	struct buffer in, out;
+	struct payload payload;
+	enum payloads payloads;
 	struct request *requests;         /* oldest first */
 	struct cloister_message *refusal; /* an error without an id, for the next request to get */
 	/* requests up to this id may get two answers: the refusal and a real one */
@@ -68,6 +88,9 @@ void requests_lose(struct cloister *cloister);
  */
 int incoming_line(struct cloister *cloister, const char *line, size_t len);
 
+/** Hands on the next @len bytes of the payload, which has as many left. */
+void incoming_payload(struct cloister *cloister, const char *data, size_t len);
+
 /** Answers the requests in flight, if there are any, with a refusal that has come. */
 int incoming_refusal(struct cloister *cloister);
 
@@ -76,6 +99,11 @@ void requests_fail(struct cloister *cloister, int error);
 
 /** Returns the request with @id, or NULL. */
 struct request *request_find(const struct cloister *cloister, int64_t id);
+
+/** Queues a request with @params, borrowed; @how says how it is answered. Returns like
+ * cloister_start(). */
+int request_start(struct cloister *cloister, const char *method, struct json_object *params,
+	const struct request *how, int64_t *ret_id);
 
 /** Unlinks and frees @request. */
 void request_remove(struct cloister *cloister, struct request *request);
@@ -96,6 +124,9 @@ struct cloister_message *message_new(
  * -ENOMEM.
  */
 int object_read(const char *data, size_t len, struct json_object **ret_value);
+
+/** Adds @len bytes in base64 as @name to @object. Returns 0 or -ENOMEM. */
+int json_add_base64(struct json_object *object, const char *name, const void *data, size_t len);
 
 /** Adds @value, which it takes, as @name to @object. Returns 0 or -ENOMEM. */
 int json_add(struct json_object *object, const char *name, struct json_object *value);

@@ -5,6 +5,7 @@
  */
 #include "common/base64.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "libcloister/connection.h"
 
 #include <errno.h>
@@ -48,6 +49,28 @@ static int give_output(struct cloister *cloister, const struct request *request,
 	return r;
 }
 
+void incoming_payload(struct cloister *cloister, const char *data, size_t len)
+{
+	const struct request *request = request_find(cloister, cloister->payload.id);
+
+	cloister->payload.left -= len;
+	if (request && !request->dropped && !request->reply)
+		request->on_output(cloister, request->id, cloister->payload.stream, data, len,
+			request->userdata);
+}
+
+/* The bytes themselves follow the line. */
+static int await_payload(struct cloister *cloister, int64_t id, enum cloister_stream stream,
+	struct json_object *bytes)
+{
+	int64_t len = json_object_get_int64(bytes);
+
+	if (len < 1 || (uint64_t)len > LIMIT_LINE_BYTES)
+		return -EPROTO;
+	cloister->payload = (struct payload){id, stream, (size_t)len};
+	return 0;
+}
+
 static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
 {
 	const char *word =
@@ -65,18 +88,25 @@ static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
  */
 static int take_output(struct cloister *cloister, struct json_object *params)
 {
-	struct json_object *id = member(params, "id"), *data = member(params, "data");
+	struct json_object *id = member(params, "id"), *data = member(params, "data"),
+			   *bytes = member(params, "bytes"), *name = member(params, "stream");
 	const struct request *request;
 	enum cloister_stream stream;
 
-	if (!json_object_is_type(id, json_type_int) || !json_object_is_type(data, json_type_string))
+	if (!json_object_is_type(id, json_type_int) ||
+		!json_object_is_type(
+			bytes ? bytes : data, bytes ? json_type_int : json_type_string))
 		return -EPROTO;
 	request = request_find(cloister, json_object_get_int64(id));
+	if (bytes && (!request || !request->bytes || stream_of(name, &stream) < 0))
+		return -EPROTO;
+	if (bytes)
+		return await_payload(cloister, request->id, stream, bytes);
 	if (request && request->dropped)
 		return 0;
 	if (!request || !request->on_output || request->reply)
 		return 1;
-	if (stream_of(member(params, "stream"), &stream) < 0)
+	if (stream_of(name, &stream) < 0)
 		return -EPROTO;
 	return give_output(cloister, request, stream, data);
 }

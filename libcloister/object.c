@@ -95,22 +95,26 @@ static int write_base64(struct json_object *value, struct printbuf *to, int leve
 	return printbuf_memappend(to, "\"", 1);
 }
 
-int cloister_object_bytes(
-	struct cloister_object *object, const char *name, const void *data, size_t len)
+int json_add_base64(struct json_object *object, const char *name, const void *data, size_t len)
 {
-	_cleanup_free_ char *encoded = NULL;
+	_cleanup_free_ char *encoded = malloc(base64_encoded_size(len) + 1);
 	struct json_object *value;
 
-	if (len > LIMIT_LINE_BYTES)
-		return fail(object, -EINVAL);
-	encoded = malloc(base64_encoded_size(len) + 1);
 	if (!encoded)
-		return fail(object, -ENOMEM);
+		return -ENOMEM;
 	len = base64_encode((struct text){data, len}, encoded);
 	value = json_object_new_string_len(encoded, (int)len);
 	if (value)
 		json_object_set_serializer(value, write_base64, NULL, NULL);
-	return add(object, name, value);
+	return json_add(object, name, value);
+}
+
+int cloister_object_bytes(
+	struct cloister_object *object, const char *name, const void *data, size_t len)
+{
+	int r = len > LIMIT_LINE_BYTES ? -EINVAL : json_add_base64(object->json, name, data, len);
+
+	return r < 0 ? fail(object, r) : 0;
 }
 
 int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value)

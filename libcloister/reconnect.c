@@ -132,6 +132,8 @@ static int connect_again(struct cloister *cloister)
 	buffer_consume(&cloister->out, buffer_used(&cloister->out));
 	cloister_message_free(TAKE_PTR(cloister->refusal));
 	cloister->scanned = 0;
+	cloister->payload.left = 0;
+	cloister->payloads = PAYLOADS_UNKNOWN;
 	cloister->send_failed = false;
 	cloister->error = 0;
 	return 0;

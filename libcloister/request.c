@@ -112,7 +112,7 @@ static int read_object(const char *text, struct json_object **ret_object)
 	return 0;
 }
 
-static int queue_line(struct cloister *cloister, struct json_object *message)
+static int queue_line(struct cloister *cloister, struct json_object *message, struct text payload)
 {
 	const char *line;
 	size_t len;
@@ -126,16 +126,18 @@ static int queue_line(struct cloister *cloister, struct json_object *message)
 		return -ENOMEM;
 	if (len > LIMIT_LINE_BYTES)
 		return -EMSGSIZE;
-	r = buffer_reserve(&cloister->out, len + 1);
+	r = buffer_reserve(&cloister->out, len + 1 + payload.len);
 	if (r == 0)
 		r = buffer_append(&cloister->out, line, len);
 	if (r == 0)
 		r = buffer_append(&cloister->out, "\n", 1);
+	if (r == 0 && payload.len > 0)
+		r = buffer_append(&cloister->out, payload.data, payload.len);
 	return r;
 }
 
-static int queue_request(
-	struct cloister *cloister, int64_t id, const char *method, struct json_object *params)
+static int queue_request(struct cloister *cloister, int64_t id, const char *method,
+	struct json_object *params, struct text payload)
 {
 	_cleanup_json_ struct json_object *message = json_object_new_object();
 	int r;
@@ -149,11 +151,10 @@ static int queue_request(
 		r = json_add(message, "method", json_object_new_string(method));
 	if (r == 0)
 		r = json_add(message, "params", json_object_get(params));
-	return r < 0 ? r : queue_line(cloister, message);
+	return r < 0 ? r : queue_line(cloister, message, payload);
 }
 
-/* Queues a request with @params, borrowed; @how says how it is answered. */
-static int start(struct cloister *cloister, const char *method, struct json_object *params,
+int request_start(struct cloister *cloister, const char *method, struct json_object *params,
 	const struct request *how, int64_t *ret_id)
 {
 	_cleanup_free_ struct request *request = malloc(sizeof(*request));
@@ -166,7 +167,8 @@ static int start(struct cloister *cloister, const char *method, struct json_obje
 		return cloister->error;
 	*request = *how;
 	request->id = cloister->last_id + 1;
-	r = queue_request(cloister, request->id, method, params);
+	r = queue_request(cloister, request->id, method, params, how->input);
+	request->input = (struct text){NULL, 0};
 	if (r < 0)
 		return r;
 	cloister->last_id++;
@@ -193,7 +195,7 @@ int cloister_start(struct cloister *cloister, const char *method, const char *pa
 	if (params && !strchr(params, '\n'))
 		json_object_set_serializer(
 			object, json_object_userdata_to_json_string, (void *)params, NULL);
-	return start(cloister, method, object, &how, ret_id);
+	return request_start(cloister, method, object, &how, ret_id);
 }
 
 int cloister_start_workspace(struct cloister *cloister, const char *workspace,
@@ -210,15 +212,15 @@ int cloister_start_workspace(struct cloister *cloister, const char *workspace,
 		json_object_new_string(workspace));
 	if (r == 0 && workspace[0] == '/')
 		r = json_add(params, "kind", json_object_new_string("directory"));
-	return r < 0 ? r : start(cloister, "workspace.open", params, &how, ret_id);
+	return r < 0 ? r : request_start(cloister, "workspace.open", params, &how, ret_id);
 }
 
 /* Makes the call's options from the fields of cloister_tool_call. */
-static int call_options(
-	const struct cloister_tool_call *call, struct json_object **ret_options, bool *ret_base64)
+static int call_options(const struct cloister_tool_call *call, struct json_object **ret_options,
+	struct request *how)
 {
 	_cleanup_json_ struct json_object *options = NULL;
-	struct json_object *encoding = NULL;
+	struct json_object *encoding = NULL, *bytes = NULL;
 	int r = read_object(call->options, &options);
 
 	if (r == 0 && call->timeout_ms > 0)
@@ -227,10 +229,14 @@ static int call_options(
 		r = json_add(options, "stream", json_object_new_boolean(true));
 	if (r == 0 && call->on_output && !json_object_object_get_ex(options, "encoding", NULL))
 		r = json_add(options, "encoding", json_object_new_string("base64"));
+	json_object_object_get_ex(options, "stream_bytes", &bytes);
+	if (r == 0 && json_object_get_boolean(bytes) && !call->on_output)
+		r = -EINVAL; /* they would be taken for messages */
 	if (r < 0)
 		return r;
 	json_object_object_get_ex(options, "encoding", &encoding);
-	*ret_base64 = json_object_is_type(encoding, json_type_string) &&
+	how->bytes = json_object_get_boolean(bytes);
+	how->base64 = json_object_is_type(encoding, json_type_string) &&
 		      strcmp(json_object_get_string(encoding), "base64") == 0;
 	*ret_options = TAKE_PTR(options);
 	return 0;
@@ -280,10 +286,10 @@ int cloister_start_call(
 		return -ENOMEM;
 	r = call_params(call, params);
 	if (r == 0)
-		r = call_options(call, &options, &how.base64);
+		r = call_options(call, &options, &how);
 	if (r == 0)
 		r = json_add(params, "options", options);
-	return r < 0 ? r : start(cloister, "tool.call", params, &how, ret_id);
+	return r < 0 ? r : request_start(cloister, "tool.call", params, &how, ret_id);
 }
 
 int cloister_cancel(struct cloister *cloister, int64_t id)
@@ -298,8 +304,8 @@ int cloister_cancel(struct cloister *cloister, int64_t id)
 		return -ENOMEM;
 	r = json_add(params, "id", json_object_new_int64(id));
 	return r < 0 ? r
-		     : start(cloister, "tool.cancel", params, &(struct request){.dropped = true},
-			       NULL);
+		     : request_start(cloister, "tool.cancel", params,
+			       &(struct request){.dropped = true}, NULL);
 }
 
 int cloister_forget(struct cloister *cloister, int64_t id)

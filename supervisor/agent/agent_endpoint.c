@@ -67,7 +67,8 @@ static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL
 static const struct endpoint_method methods[] = {
 	{"tool.call", method_tool_call, .own_params = true},
 	{"tool.cancel", method_tool_cancel, .params = {"id"}},
-	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "eof"}},
+	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "bytes", "eof"},
+		.has_payload = true},
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"session.start", method_session_start,
 		.params = {"workspace", "command", "name", "env", "stdin", "lifetime_ms",

@@ -18,6 +18,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <json-c/json_object.h>
+#include <stdlib.h>
+#include <string.h>
 
 void tool_input_taken(void *context, const char *label, size_t taken, bool closed)
 {
@@ -84,60 +86,131 @@ static bool is_too_much(const struct session_call *call, size_t more)
 	return pending > LIMIT_INPUTS_BYTES || more > session_memory_left(session, 0);
 }
 
-static void refuse(struct session *session, const struct jsonrpc_request *request,
-	enum tool_error error, const char *message)
+static void refuse(
+	struct session *session, const char *id_text, enum tool_error error, const char *message)
 {
 	session_answer_error(
-		session, request->id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
+		session, id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
 }
 
-static void add(struct session *session, struct jsonrpc_request *request, struct session_call *call,
-	const struct input_data *input)
+static void refuse_params(struct session *session, const char *id_text, const char *wrong)
+{
+	session_answer_error(session, id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
+}
+
+static void add(struct session *session, char **id_text, struct session_call *call,
+	struct text data, bool eof)
 {
 	int r;
 
 	/* The call below may answer at once. */
 	call->n_inputs++;
-	r = call_add_input(call->call, input->data, input->eof, &request->id_text);
+	r = call_add_input(call->call, data, eof, id_text);
 	if (r == 0)
 		return;
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	if (r == -EINVAL)
-		refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		refuse(session, *id_text, TOOL_INVALID_ARGUMENTS,
 			"This call takes no input, because it was sent without "
 			"options.stdin_stream");
 	else if (r == -EPIPE)
-		refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		refuse(session, *id_text, TOOL_INVALID_ARGUMENTS,
 			"An earlier tool.input with eof has ended the input of this call");
 	else
+		session_answer_busy(session, *id_text, "Out of memory");
+}
+
+/* Answers the request @id_text, now or later; takes it if later. */
+static void take(struct session *session, char **id_text, struct session_call *call,
+	struct text data, bool eof)
+{
+	if (!call)
+		refuse(session, *id_text, TOOL_NOT_FOUND,
+			"No call with this id is in flight on this connection");
+	else if (is_too_much(call, data.len))
+		session_answer_busy(session, *id_text,
+			"Too much input waits for commands to read it; wait for the answers to the "
+			"earlier tool.input requests, then send this input again");
+	else
+		add(session, id_text, call, data, eof);
+}
+
+static void take_payload(struct session *session, struct session_payload *payload, struct text data)
+{
+	take(session, &payload->id_text, session_find_call(session, payload->call_id), data,
+		payload->eof);
+}
+
+/* Returns what is wrong with @params, but for bytes. */
+static const char *wrong_beside_bytes(struct json_object *params)
+{
+	struct json_object *eof = NULL, *id = NULL;
+
+	json_object_object_get_ex(params, "eof", &eof);
+	json_object_object_get_ex(params, "id", &id);
+	if (json_object_object_get_ex(params, "data", NULL) ||
+		json_object_object_get_ex(params, "encoding", NULL))
+		return "data and encoding cannot be used with bytes: the input follows the line";
+	if (eof && !json_object_is_type(eof, json_type_boolean))
+		return "eof must be true or false";
+	return jsonrpc_id_is_acceptable(id)
+		       ? NULL
+		       : "id must be the id of a call: a short string or a 64-bit integer";
+}
+
+/* The input comes behind the line. Whatever is wrong with the line, it is not read as lines. */
+static void expect_bytes(
+	struct session *session, struct jsonrpc_request *request, struct json_object *bytes)
+{
+	struct session_payload payload = {.act = take_payload};
+	int64_t len = json_object_is_type(bytes, json_type_int) ? json_object_get_int64(bytes) : -1;
+	const char *wrong = wrong_beside_bytes(request->params), *call_id = NULL;
+	struct json_object *eof = NULL, *id = NULL;
+
+	if (len < 0 || (uint64_t)len > LIMIT_INPUT_BYTES) {
+		refuse_params(session, request->id_text,
+			"bytes must be the number of bytes that follow the line, at most 1 MiB. "
+			"The connection ends, because it is not known where the next line begins");
+		session->connection.end(session->connection.context);
+		return;
+	}
+	json_object_object_get_ex(request->params, "eof", &eof);
+	json_object_object_get_ex(request->params, "id", &id);
+	payload.left = (size_t)len;
+	payload.eof = json_object_get_boolean(eof);
+	payload.dropped = wrong || request->notification;
+	call_id = payload.dropped ? NULL : jsonrpc_id_text(id);
+	payload.call_id = call_id ? strdup(call_id) : NULL;
+	if (wrong && !request->notification)
+		refuse_params(session, request->id_text, wrong);
+	if (!payload.dropped && !payload.call_id) {
 		session_answer_busy(session, request->id_text, "Out of memory");
+		payload.dropped = true;
+	}
+	payload.id_text = TAKE_PTR(request->id_text);
+	session_expect_payload(session, &payload);
+	if (len == 0)
+		session_payload(session, (struct text){"", 0});
 }
 
 void method_tool_input(struct session *session, struct jsonrpc_request *request)
 {
 	_cleanup_(input_data_done) struct input_data input = {0};
+	struct json_object *bytes = NULL;
 	struct session_call *call;
 	const char *wrong;
 
+	if (json_object_object_get_ex(request->params, "bytes", &bytes)) {
+		expect_bytes(session, request, bytes);
+		return;
+	}
 	/* Without an answer there is no flow control, so input must come in requests. */
 	if (request->notification)
 		return;
 	wrong = input_data_read(request->params, &input);
-	if (wrong) {
-		session_answer_error(
-			session, request->id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
-		return;
-	}
-	if (!session_call_param(session, request, &call))
-		return;
-	if (!call)
-		refuse(session, request, TOOL_NOT_FOUND,
-			"No call with this id is in flight on this connection");
-	else if (is_too_much(call, input.data.len))
-		session_answer_busy(session, request->id_text,
-			"Too much input waits for commands to read it; wait for the answers to the "
-			"earlier tool.input requests, then send this input again");
-	else
-		add(session, request, call, &input);
+	if (wrong)
+		refuse_params(session, request->id_text, wrong);
+	else if (session_call_param(session, request, &call))
+		take(session, &request->id_text, call, input.data, input.eof);
 }

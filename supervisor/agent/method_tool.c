@@ -440,6 +440,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call_request->pid = session->peer.pid;
 	call->session = session;
 	call->stream_base64 = call_request->options.base64;
+	call->stream_bytes = call_request->options.stream_bytes;
 	call->id_text = TAKE_PTR(request->id_text);
 	call->reply = *reply;
 	*reply = (struct session_reply){0};

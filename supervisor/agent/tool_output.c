@@ -7,6 +7,20 @@
 
 #include <assert.h>
 
+static void put_data(const struct session_call *call, struct json_text *json, struct text data)
+{
+	json_text_key(json, call->stream_bytes ? "bytes" : "data");
+	if (call->stream_bytes) {
+		json_text_uint64(json, data.len);
+	} else if (call->stream_base64) {
+		json_text_base64_begin(json);
+		json_text_base64_part(json, data);
+		json_text_base64_end(json);
+	} else {
+		json_text_string(json, data);
+	}
+}
+
 static void notify(struct session_call *call, enum command_stream stream, struct text data)
 {
 	struct json_text json = json_text(call->session->connection.output);
@@ -18,18 +32,12 @@ static void notify(struct session_call *call, enum command_stream stream, struct
 	json_text_key(&json, "stream");
 	json_text_string(&json,
 		stream == COMMAND_STREAM_STDOUT ? TEXT_LITERAL("stdout") : TEXT_LITERAL("stderr"));
-	json_text_key(&json, "data");
-	if (call->stream_base64) {
-		json_text_base64_begin(&json);
-		json_text_base64_part(&json, data);
-		json_text_base64_end(&json);
-	} else {
-		json_text_string(&json, data);
-	}
+	put_data(call, &json, data);
 	json_text_key(&json, "seq");
 	json_text_uint64(&json, call->seq++);
 	json_text_object_end(&json);
-	session_answer_end(call->session, &json);
+	session_answer_end_with(
+		call->session, &json, call->stream_bytes ? data : (struct text){NULL, 0});
 }
 
 void tool_output_send(struct session_call *call, enum command_stream stream, struct text data)
@@ -40,7 +48,7 @@ void tool_output_send(struct session_call *call, enum command_stream stream, str
 
 	if (!call->id_text)
 		return;
-	if (call->stream_base64) {
+	if (call->stream_base64 || call->stream_bytes) {
 		notify(call, stream, data);
 		return;
 	}

@@ -469,6 +469,7 @@ static const struct tool_param plain_options[] = {
 		.too_long = TOOL_INVALID_ARGUMENTS,
 		FIELD(path_base64)},
 	{.name = "stream", .type = PARAM_BOOLEAN, FIELD(stream)},
+	{.name = "stream_bytes", .type = PARAM_BOOLEAN, FIELD(stream_bytes)},
 	{.name = "stdin_stream", .type = PARAM_BOOLEAN, FIELD(stdin_stream)},
 	{.name = "keep_output", .type = PARAM_BOOLEAN, FIELD(keep_output)},
 	{.name = "line_numbers", .type = PARAM_BOOLEAN, FIELD(line_numbers)},
@@ -601,6 +602,11 @@ int options_decode(const struct tool *tool, struct json_object *options,
 			if (decode_option(&subject, name, value, &decoded) != TOOL_OK)
 				return -EINVAL;
 		}
+	}
+	if (decoded.stream_bytes && !decoded.stream) {
+		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "stream_bytes",
+			"says how output is streamed: give \"stream\" too");
+		return -EINVAL;
 	}
 	if (decoded.key.data && decoded.stdin_stream) {
 		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "key",

@@ -52,6 +52,7 @@ struct call_options {
 	struct json_object *env;
 	size_t env_count; /* members of env */
 	bool stream;
+	bool stream_bytes; /* the bytes of streamed output follow their notification */
 	bool stdin_stream; /* further input comes while the command runs: tool.input */
 	bool input_later;  /* not an option: input comes when it goes on as a session */
 	bool keep_output;  /* keep the output for the observation, not only stream it */

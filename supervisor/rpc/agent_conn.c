@@ -312,17 +312,38 @@ static void act_on_line(struct agent_conn *conn, size_t len)
 }
 
 /*
- * Takes the next complete line from the input and handles or skips it. Returns whether there was
- * one.
+ * Takes the payload of the last line, or waits for the rest of it. Returns whether it was complete.
+ */
+static bool take_payload(struct agent_conn *conn, size_t len)
+{
+	size_t have = conn->input.len < len ? conn->input.len : len;
+
+	if (have < len && session_may_keep_payload(conn->session)) {
+		conn->scanned = have;
+		return false;
+	}
+	conn->scanned = 0;
+	if (have == 0)
+		return false;
+	session_payload(conn->session, (struct text){byte_queue_peek(&conn->input).data, have});
+	byte_queue_consume(&conn->input, have);
+	return have == len;
+}
+
+/*
+ * Takes the next complete line, or its payload, from the input and handles or skips it. Returns
+ * whether there was one.
  */
 static bool take_line(struct agent_conn *conn)
 {
+	size_t payload = session_payload_left(conn->session), len;
 	struct text input = byte_queue_peek(&conn->input);
-	const char *newline = input.len > conn->scanned ? memchr(input.data + conn->scanned, '\n',
-								  input.len - conn->scanned)
-							: NULL;
-	size_t len;
+	const char *newline = NULL;
 
+	if (payload > 0)
+		return take_payload(conn, payload);
+	if (input.len > conn->scanned)
+		newline = memchr(input.data + conn->scanned, '\n', input.len - conn->scanned);
 	if (!newline) {
 		keep_part(conn);
 		return false;

@@ -272,8 +272,15 @@ void jsonrpc_notification_begin(struct json_text *json, const char *method)
 
 int jsonrpc_end(struct json_text *json)
 {
+	return jsonrpc_end_with(json, (struct text){NULL, 0});
+}
+
+int jsonrpc_end_with(struct json_text *json, struct text payload)
+{
 	json_text_object_end(json);
 	json_text_newline(json);
+	if (payload.len > 0)
+		json_text_raw(json, payload);
 	return json_text_flush(json);
 }
 

@@ -104,6 +104,9 @@ void jsonrpc_notification_begin(struct json_text *json, const char *method);
  */
 int jsonrpc_end(struct json_text *json);
 
+/** The same, and puts the bytes of @payload behind the line. */
+int jsonrpc_end_with(struct json_text *json, struct text payload);
+
 /**
  * Begins an error answer. The caller may add the member "data" to its object "error" before
  * jsonrpc_error_end(). @id_text NULL becomes null.

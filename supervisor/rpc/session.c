@@ -228,6 +228,7 @@ void session_free(struct session *session)
 	count_time(session);
 	unread_close(&session->unread);
 	count_for(session, NULL);
+	session_payload_done(&session->payload);
 	free(session->tenants);
 	config_release(session->config);
 	peer_credentials_done(&session->peer);
@@ -242,11 +243,16 @@ void session_answer_begin(struct session *session, struct json_text *ret_json, c
 
 void session_answer_end(struct session *session, struct json_text *json)
 {
+	session_answer_end_with(session, json, (struct text){NULL, 0});
+}
+
+void session_answer_end_with(struct session *session, struct json_text *json, struct text payload)
+{
 	/*
 	 * If memory is out the message is incomplete; the connection ends when it finds that in the
 	 * buffer.
 	 */
-	(void)jsonrpc_end(json);
+	(void)jsonrpc_end_with(json, payload);
 	session->connection.wrote(session->connection.context);
 }
 
@@ -412,17 +418,18 @@ static void refuse(struct session *session, const struct jsonrpc_request *reques
 		session_answer_error(session, request->id_text, code, message, data_code);
 }
 
-static void act(struct session *session, struct jsonrpc_request *request,
+/* Returns whether the method has seen the request. */
+static bool act(struct session *session, struct jsonrpc_request *request,
 	const struct endpoint_method *method)
 {
 	const char *unknown = NULL;
 	char message[128];
 
 	if (!is_admitted(session, request))
-		return;
+		return false;
 	if (!method) {
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
-		return;
+		return false;
 	}
 	if (session->role < method->role &&
 		!(method->own_user && peer_auth_is_own(&session->peer))) {
@@ -433,16 +440,17 @@ static void act(struct session *session, struct jsonrpc_request *request,
 				? "Only members of the admin and observer groups may do this"
 				: "Only a member of the admin group may do this",
 			tool_error_name(TOOL_FORBIDDEN));
-		return;
+		return false;
 	}
 	if (!method->own_params)
 		unknown = jsonrpc_unknown_param(request->params, method->params);
 	if (unknown) {
 		snprintf(message, sizeof(message), "Unknown parameter \"%.64s\"", unknown);
 		refuse(session, request, JSONRPC_INVALID_PARAMS, message, NULL);
-		return;
+		return false;
 	}
 	method->act(session, request);
+	return true;
 }
 
 /* The memory that the connection has whatever other connections use. */
@@ -514,7 +522,8 @@ void session_line(struct session *session, struct text line)
 		session->request_bytes = request.memory;
 		session->request_left = memory_for_more(session, memory, request.memory);
 		session->errors = method ? method->errors : NULL;
-		act(session, &request, method);
+		if (!act(session, &request, method) && method && method->has_payload)
+			session_lose_line(session);
 		session->errors = NULL;
 		jsonrpc_request_free(&request);
 	} else if (r == -EBADMSG) {
@@ -522,8 +531,10 @@ void session_line(struct session *session, struct text line)
 			session_answer_error(
 				session, fault.id_text, fault.code, fault.message, NULL);
 		jsonrpc_fault_free(&fault);
+		session_lose_line(session);
 	} else {
 		refuse_for_memory(session, line, r);
+		session_lose_line(session);
 	}
 }
 
@@ -535,6 +546,7 @@ void session_refuse_line(struct session *session, bool too_long, const char *id_
 		session_answer_busy(session, id_text,
 			"The requests in flight use all the memory that they may use; try again "
 			"when calls have been answered");
+		session_lose_line(session);
 		return;
 	}
 	snprintf(message, sizeof(message),
@@ -542,6 +554,7 @@ void session_refuse_line(struct session *session, bool too_long, const char *id_
 		"parts",
 		session->endpoint->line_bytes);
 	session_answer_error(session, id_text, JSONRPC_INVALID_REQUEST, message, NULL);
+	session_lose_line(session);
 }
 
 void session_shut_down(struct session *session)

@@ -105,10 +105,21 @@ struct session_call {
 	size_t bytes;    /* memory that the request takes until it is answered */
 	bool beyond;     /* it was admitted from the memory that every connection has */
 	size_t n_inputs; /* number of tool.input requests without an answer */
-	bool stream_base64;
+	bool stream_base64, stream_bytes;
 	bool silent; /* cancelled by MCP: no answer is sent */
 	struct session_reply reply;
 	struct session_carry carry[COMMAND_STREAMS];
+};
+
+/* What is to be done with the bytes behind a line. */
+struct session_payload {
+	size_t left;   /* 0: lines follow */
+	bool dropped;  /* its line has been refused */
+	char *id_text; /* of the line's request */
+	char *call_id; /* of the call that it is input of */
+	bool eof;
+	/* Acts on all of the payload. Takes what it needs of @payload. */
+	void (*act)(struct session *session, struct session_payload *payload, struct text data);
 };
 
 struct session {
@@ -139,6 +150,8 @@ struct session {
 	size_t beyond;
 	size_t request_bytes;            /* memory of the current request */
 	size_t request_left;             /* memory left for values made from parts of it */
+	struct session_payload payload;  /* of the last line */
+	bool sends_payloads;             /* the client has sent one, or asked whether it may */
 	size_t input_bytes;              /* memory of input that is not handled yet */
 	const struct error_form *errors; /* for the current request; NULL: the endpoint's */
 	bool paused;
@@ -151,6 +164,8 @@ void session_take_config(struct session *session);
 /* Write the answers to a request, each one complete line; nothing if @id_text is NULL. */
 void session_answer_begin(struct session *session, struct json_text *ret_json, const char *id_text);
 void session_answer_end(struct session *session, struct json_text *json);
+/* The same, with bytes that follow the line; the message says how many. */
+void session_answer_end_with(struct session *session, struct json_text *json, struct text payload);
 void session_answer_error(struct session *session, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code);
 /* Answers that memory or descriptors ran out for a moment. */
@@ -208,6 +223,16 @@ static inline bool session_string_param(
  */
 void session_add_call(struct session *session, struct session_call *call, size_t bytes);
 void session_free_call(struct session_call *call);
+
+/** The current line has a payload of @payload->left bytes. Takes @payload and its texts. */
+void session_expect_payload(struct session *session, const struct session_payload *payload);
+void session_payload_done(struct session_payload *payload);
+
+/**
+ * A line was refused before it was known whether it has a payload: ends the connection of a client
+ * that sends payloads.
+ */
+void session_lose_line(struct session *session);
 
 /** Returns the call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);

@@ -3,6 +3,7 @@
 
 import base64
 import hashlib
+import json
 import os
 import time
 
@@ -232,6 +233,137 @@ def test_a_client_that_leaves_with_input_under_way(own_daemon):
         own_daemon.new_workspace(client)
         assert client.run("echo served")["stdout"] == "served\n"
     assert own_daemon.process.poll() is None
+
+
+# Bytes behind the line
+
+# What a service that took them for lines would do.
+REQUESTS = b'\n{"jsonrpc":"2.0","id":"forged","method":"tool.call","params":{"tool":"run_command","arguments":{"command":"touch forged"}}}\n'
+
+
+def send(client, call, payload, number=None, **more):
+    """Sends input behind its line. Returns the request's id."""
+    client.last_id += 1
+    message = {"jsonrpc": "2.0", "id": number or client.last_id, "method": "tool.input",
+               "params": {"id": call, "bytes": len(payload), **more}}
+    client.send_raw(json.dumps(message).encode() + b"\n" + payload)
+    return message["id"]
+
+
+def test_bytes_behind_the_line(client, workspace):
+    data = os.urandom(2 * MIB) + 1000 * REQUESTS
+    call = begin(client, "sha256sum")
+    for start in range(0, len(data), PART):
+        part = data[start:start + PART]
+        assert client.result(send(client, call, part)) == {"taken": len(part), "closed": False}
+    assert client.result(send(client, call, b"")) == {"taken": 0, "closed": False}
+    assert client.result(send(client, call, b"", eof=True)) == {"taken": 0, "closed": False}
+    assert client.result(call)["output"]["stdout"].split()[0] == hashlib.sha256(data).hexdigest()
+    assert not (workspace / "forged").exists()
+
+
+def test_bytes_in_pieces_between_other_messages(daemon, client, workspace):
+    call = begin(client, "cat")
+    line = b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%d,"eof":true}}\n' % (call, len(REQUESTS))
+    following = b'{"jsonrpc":"2.0","id":"after","method":"workspace.list"}\n'
+    for byte in line + REQUESTS + following:
+        client.send_raw(bytes([byte]))
+    assert client.result("in") == {"taken": len(REQUESTS), "closed": False}
+    assert client.result(call)["output"]["stdout"] == REQUESTS.decode()
+    assert client.result("after")["workspaces"] and not client.answers
+
+
+@pytest.mark.parametrize("params,code", [
+    ({"id": 999}, -32000), ({"id": None}, -32602), ({"id": [1]}, -32602), ({"data": ""}, -32602),
+    ({"encoding": "base64"}, -32602), ({"eof": 1}, -32602)])
+def test_bytes_of_a_line_that_is_refused_are_no_lines(client, workspace, params, code):
+    call = begin(client, "cat")
+    with pytest.raises(RpcError) as error:
+        client.result(send(client, params.pop("id", call), REQUESTS, **params))
+    assert error.value.code == code
+    assert client.result(send(client, call, b"whole", eof=True))["taken"] == 5
+    assert client.result(call)["output"]["stdout"] == "whole"
+    assert not client.answers and not (workspace / "forged").exists()
+
+
+def test_bytes_of_a_notification_are_no_lines(client, workspace):
+    call = begin(client, "cat")
+    client.send_raw(b'{"jsonrpc":"2.0","method":"tool.input","params":{"id":%d,"bytes":%d}}\n' % (call, len(REQUESTS)) + REQUESTS)
+    feed(client, call, "heard", eof=True)
+    assert client.result(call)["output"]["stdout"] == "heard"
+    assert not client.answers and not (workspace / "forged").exists()
+
+
+@pytest.mark.parametrize("bytes_", ["-1", "1.5", '"3"', "null", str(MIB + 1), "9" * 30, "true"])
+def test_a_wrong_number_of_bytes_ends_the_connection(daemon, workspace, bytes_):
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(workspace)})
+        call = begin(client, "cat")
+        client.send_raw(b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%s}}\n'
+                        % (call, bytes_.encode()) + REQUESTS)
+        error = next(answer for answer in iter(client.receive, None) if answer["id"] == "in")["error"]
+        assert error["code"] == -32602 and "1 MiB" in error["message"]
+    assert not (workspace / "forged").exists()
+
+
+@pytest.mark.parametrize("line", [
+    b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d,"offset":0}}',
+    b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d}', b'"%d"'])
+def test_a_line_that_is_not_understood_ends_a_connection_that_sends_bytes(daemon, workspace, line):
+    with daemon.connect() as client:
+        client.call("workspace.open", {"root": str(workspace)})
+        call = begin(client, "cat")
+        assert client.result(send(client, call, b""))["taken"] == 0
+        client.send_raw(line % len(REQUESTS) + b"\n" + REQUESTS)
+        answers = list(iter(client.receive, None))
+        assert [answer["error"]["code"] < 0 for answer in answers if answer["id"] != call] == [True]
+    assert not (workspace / "forged").exists()
+
+
+def test_bytes_beyond_the_bounds_are_refused_and_not_kept(own_daemon):
+    with own_daemon.connect() as client:
+        own_daemon.new_workspace(client)
+        call = begin(client, "sleep 600", timeout_ms=600000)
+        client.run("true")
+        before = memory(own_daemon.pid)
+        numbers = [send(client, call, bytes(MIB // 2), f"f{i}") for i in range(2)]
+        for i in range(100):
+            with pytest.raises(RpcError) as error:
+                client.result(send(client, call, bytes(MIB // 2), f"g{i}"))
+            assert error.value.name == "BUSY"
+        if not is_sanitized():
+            assert memory(own_daemon.pid) - before < 24 * 1024
+        assert client.run("echo served")["stdout"] == "served\n"
+        assert client.cancel(call)
+        assert all(client.result(number)["closed"] for number in numbers)
+
+
+def test_clients_that_leave_in_the_middle_of_bytes(own_daemon):
+    for _ in range(20):
+        with own_daemon.connect() as client:
+            own_daemon.new_workspace(client)
+            call = begin(client, "sleep 600", timeout_ms=600000)
+            client.send_raw(b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%d}}\n' % (call, MIB))
+            client.send_raw(bytes(MIB // 2))
+    with own_daemon.connect() as client:
+        own_daemon.new_workspace(client)
+        assert client.run("echo served")["stdout"] == "served\n"
+    assert own_daemon.process.poll() is None
+
+
+def test_output_behind_the_line(client, workspace):
+    data = os.urandom(MIB) + REQUESTS
+    (workspace / "data").write_bytes(data)
+    call = client.begin("run_command", {"command": "cat data; printf 'error\\377' >&2"},
+                        {"stream": True, "stream_bytes": True, "keep_output": False})
+    assert client.result(call)["output"]["stdout_bytes"] == len(data)
+    got = {"stdout": b"", "stderr": b""}
+    for number, message in enumerate(client.notifications):
+        assert message["params"]["seq"] == number and "data" not in message["params"]
+        got[message["params"]["stream"]] += message["payload"]
+    assert got == {"stdout": data, "stderr": b"error\377"}
+    with pytest.raises(RpcError, match='"stream"'):
+        client.observe("run_command", {"command": "true"}, {"stream_bytes": True})
 
 
 def test_gigabytes_pass_in_bounded_memory(own_daemon):

@@ -83,16 +83,20 @@ class Client:
     def notify(self, method, params):
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
+    def fill(self, deadline):
+        """Receives once. Returns whether something came, and not the end of the connection."""
+        self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+        data = self.socket.recv(1 << 20)
+        assert data or not self.buffer, "the connection ended in the middle of a message"
+        self.buffer += data
+        return bool(data)
+
     def receive_line(self, timeout=PATIENCE):
         """Returns the next line without its newline; None at the end of the connection."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self.buffer:
-            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
-            data = self.socket.recv(1 << 20)
-            if not data:
-                assert not self.buffer, "the connection ended in the middle of a line"
+            if not self.fill(deadline):
                 return None
-            self.buffer += data
         line, self.buffer = self.buffer.split(b"\n", 1)
         return line
 
@@ -102,6 +106,12 @@ class Client:
             return None
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
+        length = message.get("params", {}).get("bytes", 0)  # of output behind the line
+        deadline = time.monotonic() + timeout
+        while len(self.buffer) < length:
+            assert self.fill(deadline), "the connection ended in the middle of a message"
+        if length:
+            message["payload"], self.buffer = self.buffer[:length], self.buffer[length:]
         return message
 
     def receive_any(self, timeout=PATIENCE):

@@ -74,6 +74,9 @@ class Service:
         if method == "workspace.open":
             self.send(id=number, result={"workspace": "w"})
         elif method == "tool.input":
+            if "bytes" in params:  # the client asks whether it may send input as it is
+                self.send(id=number, error={"code": -32602, "message": "Unknown parameter"})
+                return True
             self.wanted += base64.b64decode(params["data"])
             self.send(id=number, result={"taken": 1, "closed": False})
             if params["eof"]:

@@ -26,7 +26,7 @@ COMMANDS = ["true", "echo hi", "sleep 0.2", "sleep 30", "cat", "yes", "head -c 3
 CALLS = [("write_file", {"path": "f", "content": "z" * 100000}), ("write_file", {"path": "../x", "content": ""}),
          ("read_file", {"path": "f"}), ("list_directory", {"path": "."}), ("search_files", {"pattern": "z+", "path": "."}),
          ("search_files", {"pattern": "(", "path": "."}), ("nothing", {}), ("read_file", {"path": 5}), ("read_file", None)]
-OPTIONS = {"stream": [True], "encoding": ["base64", "x"], "reply": ["message"], "idle_timeout_ms": [1, 100],
+OPTIONS = {"stream": [True], "stream_bytes": [True], "encoding": ["base64", "x"], "reply": ["message"], "idle_timeout_ms": [1, 100],
            "stdin_stream": [True], "stdin": ["eA=="], "keep_output": [False], "path_base64": ["Zg=="]}
 METHODS = ["workspace.open"] * 6 + ["tool.call"] * 12 + ["tool.input"] * 3 + ["tool.cancel"] * 3 + [
     "workspace.close", "workspace.list", "workspace.remove", "tools.list", "initialize", "tools/list", "tools/call",

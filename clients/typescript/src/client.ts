@@ -434,6 +434,8 @@ function callParams(call: ToolCall, more: CallOptions = {}): Json {
 	if ((call.tool === undefined) === (call.tool_call === undefined) || (call.tool_call && call.arguments))
 		throw new BadRequest("A call has either tool and arguments or tool_call");
 	const options: CallOptions = { ...call.options, ...more };
+	if (options.stream_bytes)
+		throw new BadRequest("This client takes output as JSON: leave the option stream_bytes out");
 	if (call.timeout_ms !== undefined)
 		options.timeout_ms = call.timeout_ms;
 	return {

@@ -916,6 +916,8 @@ export interface CallOptions {
 	idle_timeout_ms?: number | undefined;
 	/** Output comes as it is written; start_call sets it. */
 	stream?: boolean | undefined;
+	/** For clients that read output behind its notification; this one does not. */
+	stream_bytes?: boolean | undefined;
 	/** What the command reads. */
 	stdin?: string | undefined;
 	/** More input comes by tool.input while the command runs. */

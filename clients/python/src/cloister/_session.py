@@ -376,6 +376,8 @@ def call_params(tool: Optional[str], arguments: Optional[Mapping[str, Any]], too
     if (tool is None) == (tool_call is None) or (tool_call is not None and arguments is not None):
         raise BadRequest("A call has either tool and arguments or tool_call")
     all_options: Dict[str, Any] = dict(options or {})
+    if all_options.get("stream_bytes"):
+        raise BadRequest("This client takes output as JSON: leave the option stream_bytes out")
     if timeout_ms is not None:
         all_options["timeout_ms"] = timeout_ms
     if stream:

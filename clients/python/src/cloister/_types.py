@@ -991,6 +991,8 @@ class CallOptions(TypedDict, total=False):
     idle_timeout_ms: int
     #: Output comes as it is written; start_call sets it.
     stream: bool
+    #: For clients that read output behind its notification; this one does not.
+    stream_bytes: bool
     #: What the command reads.
     stdin: str
     #: More input comes by tool.input while the command runs.
