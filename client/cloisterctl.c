@@ -124,9 +124,9 @@ static const struct subcommand {
 		"cloisterctl denials", denials_options}, print_denials, OPERAND_NONE},
 	{{"templates", NULL, "Show the templates of managed workspaces, and how many forks use each.",
 		"cloisterctl templates", templates_options}, print_templates, OPERAND_NONE},
-	{{"template", "remove TEMPLATE", "Delete a template that no fork uses.",
-		"cloisterctl template remove ready", template_options}, print_template_removed,
-		OPERAND_TEMPLATE},
+	{{"template", "remove TEMPLATE | import TEMPLATE DIR",
+		"Delete a template that no fork uses, or make one of a directory.",
+		"cloisterctl template remove ready", template_options}, print_template, OPERAND_TEMPLATE},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
 	{{"top", NULL, "Show live the calls, and what workspaces and tenants use; sort, filter, end.",
@@ -150,6 +150,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format, *moved_to;
+	char *directory; /* of template import, canonical; NULL: another command */
 	bool json, help, verbose, follow, agent_check, ignore_full;
 };
 
@@ -254,6 +255,8 @@ static struct json_object *params_of(const struct wish *wish)
 		return params;
 	if (wish->subcommand->operand == OPERAND_TEMPLATE) {
 		json_put(params, "template", json_object_new_string(wish->target));
+		if (wish->directory)
+			json_put(params, "path", json_object_new_string(wish->directory));
 		if (wish->tenant)
 			json_put(params, "tenant", json_object_new_string(wish->tenant));
 		return params;
@@ -356,7 +359,7 @@ static const char *method_of(const struct wish *wish)
 	if (wish->follow)
 		return "events";
 	if (wish->subcommand->operand == OPERAND_TEMPLATE)
-		return "template.remove";
+		return wish->directory ? "template.import" : "template.remove";
 	/* The current content of the screen. */
 	return wish->subcommand->operand == OPERAND_SCREEN ? "commands"
 							   : wish->subcommand->help.name;
@@ -512,6 +515,23 @@ static bool has_strange_option(const struct wish *wish)
 	return false;
 }
 
+/* Reads "template remove TEMPLATE" or "template import TEMPLATE DIR". Returns whether it is one. */
+static bool read_template(int argc, char **argv, struct wish *wish)
+{
+	bool is_import = argc == 4 && strcmp(argv[1], "import") == 0;
+
+	if (!is_import && (argc != 3 || strcmp(argv[1], "remove") != 0))
+		return false;
+	wish->target = argv[2];
+	/* The service looks it up with rights of its own; a name that this user cannot see stays.
+	 */
+	if (is_import)
+		wish->directory = realpath(argv[3], NULL);
+	if (is_import && !wish->directory)
+		wish->directory = strdup(argv[3]);
+	return true;
+}
+
 /* Checks the words of a command that asks the service. Returns 0, or -EINVAL after a complaint. */
 static int read_operands(int argc, char **argv, struct wish *wish)
 {
@@ -520,14 +540,11 @@ static int read_operands(int argc, char **argv, struct wish *wish)
 
 	if (takes_target && argc > 1)
 		wish->target = argv[1];
-	/* "template remove TEMPLATE": the one thing to do with one. */
-	if (is_template && argc == 3 && strcmp(argv[1], "remove") == 0)
-		wish->target = argv[2];
 	if (has_strange_option(wish)) {
 		help_refer(&program, &wish->subcommand->help);
 		return -EINVAL;
 	}
-	if (is_template ? wish->target != NULL : argc == (takes_target ? 2 : 1))
+	if (is_template ? read_template(argc, argv, wish) : argc == (takes_target ? 2 : 1))
 		return 0;
 	operands_complain(&program, &wish->subcommand->help);
 	return -EINVAL;
@@ -577,6 +594,7 @@ int main(int argc, char **argv)
 	if (r == -EINVAL)
 		return STATUS_USAGE;
 	status = r < 0 ? STATUS_OK : run(argc - optind, argv + optind, &wish);
+	free(wish.directory);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));
 		return STATUS_OWN_FAILURE;

@@ -298,10 +298,9 @@ void print_templates(struct json_object *result)
 	table(result, "templates", columns);
 }
 
-void print_template_removed(struct json_object *result)
+void print_template(struct json_object *result)
 {
-	puts("The template is removed.");
-	(void)result;
+	puts(member(result, "removed") ? "The template is removed." : "The template is made.");
 }
 
 void print_shown(struct json_object *result)

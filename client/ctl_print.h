@@ -13,7 +13,7 @@ void print_sessions(struct json_object *result);
 void print_calls(struct json_object *result);
 void print_tenants(struct json_object *result);
 void print_templates(struct json_object *result);
-void print_template_removed(struct json_object *result);
+void print_template(struct json_object *result);
 void print_shown(struct json_object *result);
 void print_doctor(struct json_object *result);
 void print_metrics(struct json_object *result);

@@ -40,12 +40,14 @@ enum spawner_message {
 	SPAWNER_DROPPED,
 	/* down: struct spawner_copy: make a template of a workspace; SPAWNER_FREEZE_FDS */
 	SPAWNER_FREEZE,
-	SPAWNER_FORK,         /* down: struct spawner_copy: make a workspace of a template; none */
+	SPAWNER_FORK, /* down: struct spawner_copy: make a workspace of a template; none */
 	/*
 	 * down: the private tmpfs of the cell in the header's call is not needed any more; no
 	 * payload, no answer
 	 */
 	SPAWNER_LET_GO,
+	/* down: struct spawner_copy: make a template of a directory, which comes with it */
+	SPAWNER_IMPORT,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -193,8 +195,9 @@ struct spawner_looked_up {
 
 /*
  * Asks for a tree to be copied. SPAWNER_FREEZE: from a workspace to @target in the templates of
- * @tenant; SPAWNER_FORK: from the template @template to @target in its managed workspaces. The
- * target is an empty directory of cloisterd's, whose name begins with TREE_UNFINISHED.
+ * @tenant; SPAWNER_IMPORT: from a directory of the host to there; SPAWNER_FORK: from the template
+ * @template to @target in its managed workspaces. The target is an empty directory of cloisterd's,
+ * whose name begins with TREE_UNFINISHED.
  */
 struct spawner_copy {
 	struct text tenant; /* the name of its directory */

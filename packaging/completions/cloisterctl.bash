@@ -87,9 +87,11 @@ _cloisterctl()
 		;;
 	template)
 		if ((operands == 0)); then
-			_cloisterctl_offer < <(echo remove)
+			_cloisterctl_offer < <(printf '%s\n' remove import)
 		elif ((operands == 1)); then
 			_cloisterctl_offer < <(_cloisterctl_ask templates template)
+		else
+			_cloisterctl_offer < <(_cloisterctl_files)
 		fi
 		;;
 	audit)

@@ -79,7 +79,8 @@ complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kil
     -a '(__cloisterctl_ask workspaces workspace)' -d Workspace
 complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kill' \
     -a '(__cloisterctl_ask commands call)' -d Call
-complete -c cloisterctl -n '__cloisterctl_after template' -a remove
+complete -c cloisterctl -n '__cloisterctl_after template' -a 'remove import'
+complete -c cloisterctl -n 'string match -q "template import *" -- "$(__cloisterctl_words | string join " ")"' -F
 complete -c cloisterctl -n '__cloisterctl_after template remove' -a '(__cloisterctl_ask templates template)' -d Template
 complete -c cloisterctl -n '__cloisterctl_after audit' -a verify
 complete -c cloisterctl -n 'string match -q "audit verify*" -- "$(__cloisterctl_words | string join " ")"' -F

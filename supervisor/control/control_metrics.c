@@ -276,6 +276,8 @@ static void put_tenant_totals(const struct metrics_text *out, const struct confi
 			offsetof(struct tenant_usage, rollbacks), 1},
 		{"tenant_freezes", "Templates that were made of managed workspaces.",
 			offsetof(struct tenant_usage, freezes), 1},
+		{"tenant_imports", "Templates that were made of directories of the host.",
+			offsetof(struct tenant_usage, imports), 1},
 		{"tenant_forks", "Managed workspaces that were made of a template.",
 			offsetof(struct tenant_usage, forks), 1},
 		{"tenant_command_cpu_seconds", "CPU time of the tenant's commands.",

@@ -7,10 +7,13 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/control/control.h"
+#include "supervisor/workspace/template_import.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -152,4 +155,78 @@ void control_template_remove(struct session *session, struct jsonrpc_request *re
 	json_text_string(&json, name);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
+}
+
+/* A template on its way. */
+struct importing {
+	struct session_pending pending; /* first: it is freed as such */
+	struct tenant *tenant;          /* held */
+	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+};
+
+/* The client is gone: there is nobody to answer. */
+static void leave_import(struct session_pending *pending)
+{
+	LIST_UNLINK(pending, link);
+	pending->session->n_pending--;
+	pending->session = NULL;
+}
+
+static void on_imported(void *context, enum tool_error error, const char *why)
+{
+	struct importing *importing = context;
+	struct session_pending *pending = &importing->pending;
+	struct session *session = pending->session;
+	struct json_text json;
+
+	audit_act(pending->audit, session ? &session->peer : NULL, "template.import",
+		text_from(importing->template), error == TOOL_OK ? "done" : tool_error_name(error));
+	if (session && error != TOOL_OK) {
+		answer_refusal(session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = why});
+	} else if (session && pending->id_text) {
+		session_answer_begin(session, &json, pending->id_text);
+		json_text_object_begin(&json);
+		json_text_put(&json, "tenant", importing->tenant->name);
+		json_text_put(&json, "template", importing->template);
+		json_text_object_end(&json);
+		session_answer_end(session, &json);
+	}
+	tenant_release(importing->tenant);
+	pending_free(pending);
+}
+
+void control_template_import(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct importing *importing;
+	struct tenant *tenant;
+	struct text name, path;
+	enum tool_error error;
+
+	if (!session_string_param(request->params, "template", &name) || !name.data ||
+		!session_string_param(request->params, "path", &path) || !path.data) {
+		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+			"template must be the name that the template gets, and path that of a "
+			"directory");
+		return;
+	}
+	tenant = read_owner(session, request);
+	if (!tenant)
+		return;
+	importing = calloc(1, sizeof(*importing));
+	error = importing ? template_import(session->service->workspaces, tenant, name, path,
+				    on_imported, importing, &refusal)
+			  : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+	if (error != TOOL_OK) {
+		audit_act(session->service->audit, &session->peer, "template.import", name,
+			tool_error_name(error));
+		control_refuse(session, request, error, refusal_text(&refusal));
+		free(importing);
+		return;
+	}
+	importing->tenant = tenant_hold(tenant);
+	memcpy(importing->template, name.data, name.len);
+	pending_begin(&importing->pending, session, request);
+	importing->pending.leave = leave_import;
 }

@@ -104,8 +104,11 @@ static void note_number(void *context, const char *name)
 
 static int choose_names(struct forking *forking)
 {
-	int r = managed_each(forking->all->managed_fd, forking->tenant, note_number, forking);
+	/* The tenant may have an imported template, and no workspace yet. */
+	int r = managed_directory_make(forking->all->managed_fd, forking->tenant);
 
+	if (r == 0)
+		r = managed_each(forking->all->managed_fd, forking->tenant, note_number, forking);
 	if (r == 0)
 		r = managed_each_marked(
 			forking->all->managed_fd, forking->tenant, note_number, forking);
@@ -226,8 +229,8 @@ static void copy_next(struct forking *forking)
 		target->name[0] = '\0';
 	request.target = text_from(target->name);
 	if (r == 0)
-		r = spawner_link_copy(
-			forking->all->spawner, &request, NULL, on_copied, forking, &forking->asked);
+		r = spawner_link_copy(forking->all->spawner, SPAWNER_FORK, &request, NULL,
+			on_copied, forking, &forking->asked);
 	if (r == 0) {
 		forking->copying = true;
 		return;

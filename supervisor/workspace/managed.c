@@ -155,6 +155,16 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 	return 0;
 }
 
+int managed_directory_make(int managed_fd, const struct tenant *tenant)
+{
+	int fd = open_directory(managed_fd, tenant, true);
+
+	if (fd < 0)
+		return fd;
+	close_fd(&fd);
+	return 0;
+}
+
 int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 {
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);

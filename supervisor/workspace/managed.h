@@ -23,6 +23,10 @@ struct tenant;
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
 	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
 
+/** Makes the directory that holds the tenant's workspaces, if it is not there. Returns 0 or -errno.
+ */
+int managed_directory_make(int managed_fd, const struct tenant *tenant);
+
 /** Makes the directory of the tenant's workspace @name, which is not there. Returns 0 or -errno. */
 int managed_add(int managed_fd, const struct tenant *tenant, const char *name);
 

@@ -98,12 +98,13 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 typedef void (*spawner_copied)(void *context, int error, struct text step);
 
 /**
- * Asks for a tree to be copied: with @fds, SPAWNER_FREEZE_FDS of them (borrowed), SPAWNER_FREEZE;
- * with NULL SPAWNER_FORK. It may take up to LIMIT_COPY_MS. @copied is called like the answer of
- * spawner_link_open(). Returns 0 and a number for spawner_link_forget() in @ret_number, or -errno.
+ * Asks for a tree to be copied, by SPAWNER_FREEZE with SPAWNER_FREEZE_FDS @fds, SPAWNER_IMPORT with
+ * one, or SPAWNER_FORK with none (borrowed). It may take up to LIMIT_COPY_MS. @copied is called
+ * like the answer of spawner_link_open(). Returns 0 and a number for spawner_link_forget() in
+ * @ret_number, or -errno.
  */
-int spawner_link_copy(struct spawner_link *link, const struct spawner_copy *request, const int *fds,
-	spawner_copied copied, void *context, uint64_t *ret_number);
+int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
+	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number);
 
 /** Drops the request @cell: when its answer comes, its processes are killed. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);

@@ -93,8 +93,8 @@ static int copy(struct workspace *workspace)
 	if (r < 0)
 		return r;
 	request.target = text_from(freeze->target.name);
-	r = spawner_link_copy(
-		workspace->all->spawner, &request, fds, on_copied, freeze, &freeze->asked);
+	r = spawner_link_copy(workspace->all->spawner, SPAWNER_FREEZE, &request, fds, on_copied,
+		freeze, &freeze->asked);
 	if (r < 0)
 		unfinished_drop(workspace->all, freeze->tenant, true, &freeze->target);
 	return r;

@@ -79,6 +79,7 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     daemon = start_daemon()
     client = daemon.connect()
     client.call("workspace.open", {"workspace": "build"})
+    client.call("workspace.freeze", {"template": "ready"})
     for command in manual.program_commands(area, "cloisterctl"):
         if command in ("reload", "top", "events", "audit"):  # checked below
             continue
@@ -126,7 +127,7 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl tpo", 2, "there is no command 'tpo'; did you mean 'top'?", "cloisterctl help"),
     ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL|SESSION", "cloisterctl help kill"),
     ("cloisterctl status now", 2, "status takes no operands", "cloisterctl help status"),
-    ("cloisterctl --tenant=x status", 2, "only show, kill and denials take --tenant", "cloisterctl help status"),
+    ("cloisterctl --tenant=x status", 2, "only show, kill, denials, templates and template take --tenant", "cloisterctl help status"),
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
     ("cloisterctl -v status", 2, "only selftest takes --verbose", "cloisterctl help status"),
     ("cloisterctl -f status", 2, "only denials takes --follow", "cloisterctl help status"),

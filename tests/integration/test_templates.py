@@ -348,3 +348,45 @@ def test_the_command(own_daemon):
     assert json.loads(own_daemon.area.run(*word, "--json", "fork", "ready").stdout)["workspaces"] == ["ready-3"]
     assert b"ready" in own_daemon.ctl("templates").stdout
     assert own_daemon.ctl("template").returncode == own_daemon.ctl("template", "list").returncode == 2
+
+
+def test_import_of_a_directory(own_daemon, area):
+    source = area.new_directory("source")
+    with acting_as(os.getuid()):
+        (source / "bin").mkdir()
+        (source / "bin" / "tool").write_text("tool\n")
+        (source / "bin" / "tool").chmod(0o4755)
+        (source / "out").symlink_to("/etc/passwd")
+        os.link(source / "bin" / "tool", source / "same")
+        (source / "dev").mkdir()
+        os.mknod(source / "dev" / "null", 0o20666, os.makedev(1, 3))
+        os.chmod(source, 0o755)
+    said = own_daemon.ctl("template", "import", "base", str(source))
+    assert (said.returncode, said.stdout) == (0, b"The template is made.\n"), said
+    assert templates(own_daemon) == {"base": 0}
+    client = own_daemon.connect()
+    with opened(own_daemon, fork(client, "base")[0]) as one:
+        assert one.run("cat same; stat -c '%a %h' bin/tool; readlink out; ls -A dev; find . | sort")["stdout"].split() == \
+            ["tool", "755", "2", "/etc/passwd", ".", "./bin", "./bin/tool", "./dev", "./out", "./same"]
+    with acting_as(os.getuid()):
+        (source / "secret").write_text("x")
+        (source / "secret").chmod(0o600)
+        os.chown(source / "secret", 12345, 12345)
+    for path, words in ((str(source), b"chmod -R go+rX"), (str(own_daemon.state), b"own state"), ("/", b"own state"),
+                        (f"{own_daemon.state}/templates", b"own state"), (f"{source}/none", b"NOT_FOUND"),
+                        (f"{source}/same", b"NOT_A_DIRECTORY"), (f"{source}/dev/null", b"NOT_A_DIRECTORY")):
+        said = own_daemon.ctl("template", "import", "other", path)
+        assert said.returncode in (1, 3) and words in said.stderr, (path, said)
+    if SYSTEM:  # the spawner could read all files of the range's ids; the copier must not
+        path = own_daemon.new_directory()
+        with acting_as(os.getuid()):
+            (path / "f").write_text("x")
+            os.chown(path / "f", path.stat().st_uid, path.stat().st_gid)
+            (path / "f").chmod(0o600)
+        assert b"chmod -R go+rX" in own_daemon.ctl("template", "import", "other", str(path)).stderr
+    assert b"of this name" in own_daemon.ctl("template", "import", "base", str(source)).stderr
+    for name in ("", "../x", ".x"):
+        assert own_daemon.ctl("template", "import", name, str(source)).returncode in (2, 3)
+    assert own_daemon.ctl("template", "import", "x").returncode == 2
+    assert templates(own_daemon) == {"base": 1 if not SYSTEM else 0}
+    assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))

@@ -61,29 +61,6 @@ static int check_channels(struct cell *cell)
 	return r < 0 ? r : check_files_channel(cell);
 }
 
-static bool is_same_directory(const void *context, const struct stat *directory)
-{
-	const struct stat *as = context;
-
-	return as->st_dev == directory->st_dev && as->st_ino == directory->st_ino;
-}
-
-/*
- * The directory may not lie in the state directory, which has the managed workspaces and the kept
- * homes, nor contain it. A managed workspace is checked in another way.
- */
-static bool is_apart_from_state(const struct cell *cell)
-{
-	int managed = cell->maker->ids->managed;
-	struct stat state;
-
-	if (managed < 0)
-		return true;
-	return fstatat(managed, "..", &state, 0) == 0 &&
-	       !place_is_in(cell->place, (struct directory_id){state.st_dev, state.st_ino}) &&
-	       !directory_parents_any(managed, is_same_directory, &cell->place->stat);
-}
-
 /* A command may have removed the owner's permissions from a managed workspace's directory. */
 static int open_up(const struct cell *cell, const struct stat *root)
 {
@@ -110,7 +87,7 @@ static int check_policy(struct cell *cell)
 	char tenant[NAME_MAX + 1];
 
 	if (maker->policy && (is_managed ? !cell_ids_managed_of(maker->ids, cell->place, tenant)
-					 : !is_apart_from_state(cell))) {
+					 : !place_is_apart(cell->place, maker->ids->managed))) {
 		cell->reason = is_managed ? "it is not where managed workspaces lie"
 					  : "the directory is part of cloister's own state";
 		return -SPAWNER_REFUSAL;

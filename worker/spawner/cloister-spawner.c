@@ -76,6 +76,7 @@ static const struct request {
 	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
 	[SPAWNER_LOOK_UP] = {1, 1, SPAWNER_LOOKED_UP},
 	[SPAWNER_FREEZE] = {SPAWNER_FREEZE_FDS, 0, SPAWNER_COPIED},
+	[SPAWNER_IMPORT] = {1, 0, SPAWNER_COPIED},
 };
 
 _Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 &&
@@ -88,7 +89,7 @@ struct job {
 	uint8_t type;
 	uint64_t number;
 	struct spawner_open request;
-	struct spawner_copy copy; /* of SPAWNER_FREEZE; its texts are in payload */
+	struct spawner_copy copy; /* of a request for a copy; its texts are in payload */
 	char *payload;
 	int fds[CHANNEL_FDS_MAX];
 	unsigned n_fds;
@@ -143,21 +144,28 @@ static void answer(struct channel *channel, uint8_t type, uint64_t number, struc
 	flush(channel);
 }
 
+static bool is_copy(uint8_t type)
+{
+	return type == SPAWNER_FREEZE || type == SPAWNER_IMPORT;
+}
+
 static void answer_failure(const struct job *job, const char *step, int r)
 {
 	if (r == -SPAWNER_REFUSAL)
 		log_refusal(job->number, step);
 	setup_report_failure(&job->spawner->channel,
-		job->type == SPAWNER_FREEZE ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number,
-		step, r);
+		is_copy(job->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number, step, r);
 }
 
 /* The answer follows when the copier has ended. */
-static void freeze(const struct job *job, struct place *place)
+static void copy(const struct job *job, struct place *place)
 {
+	const struct cell_maker *maker = &job->spawner->maker;
 	const char *step;
-	int r = copies_freeze(&job->spawner->maker, job->number, &job->copy, place,
-		job->fds[SPAWNER_FREEZE_WORKER], &step);
+	int r = job->type == SPAWNER_IMPORT
+			? copies_import(maker, job->number, &job->copy, place, &step)
+			: copies_freeze(maker, job->number, &job->copy, place,
+				  job->fds[SPAWNER_FREEZE_WORKER], &step);
 
 	if (r < 0)
 		answer_failure(job, step, r);
@@ -220,8 +228,8 @@ static void on_looked(void *context, int error, struct place *place)
 		answer_failure(job, "look at the workspace's directory", error);
 	else if (job->type == SPAWNER_LOOK_UP)
 		tell_place(job, place);
-	else if (job->type == SPAWNER_FREEZE)
-		freeze(job, place);
+	else if (is_copy(job->type))
+		copy(job, place);
 	else
 		perform(job, place);
 	job_free(job);
@@ -256,20 +264,20 @@ static int look_for(struct job *job, struct text payload)
 		wanted.kind = LOOK_AGAIN;
 		wanted.tenant = job->request.tenant;
 		/* Only a worker shows read-only paths. */
-		if (job->type != SPAWNER_OPEN_FILES && job->type != SPAWNER_FREEZE)
+		if (job->type != SPAWNER_OPEN_FILES && !is_copy(job->type))
 			wanted.readonly = cell_readonly_paths(&spawner->maker, job->request.tenant);
 	}
 	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
 }
 
-/* Decodes the payload of a request about a cell, or of SPAWNER_FREEZE. Returns 0 or -EBADMSG. */
+/* Decodes the payload of a request about a cell, or for a copy. Returns 0 or -EBADMSG. */
 static int read_request(struct job *job, const struct channel_frame *frame)
 {
 	struct text kept = {NULL, frame->payload.len};
 
 	if (frame->type == SPAWNER_LOOK_UP)
 		return 0;
-	if (frame->type != SPAWNER_FREEZE)
+	if (!is_copy(frame->type))
 		return spawner_open_get(frame->payload, &job->request);
 	kept.data = job->payload = malloc(kept.len + 1);
 	if (!job->payload)

@@ -181,6 +181,37 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	return done(&plan, r, ret_step);
 }
 
+/* Neither a workspace of any tenant's, nor anything else of cloister's. */
+static int check_directory(struct plan *plan, const struct place *place)
+{
+	plan->step = place->step;
+	if (place->error < 0)
+		return place->error;
+	return place_is_apart(place, plan->maker->ids->managed)
+		       ? 0
+		       : refuse(plan, "the directory is part of cloister's own state");
+}
+
+int copies_import(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, const char **ret_step)
+{
+	struct plan plan;
+	int r = begin(&plan, maker, request);
+
+	if (r == 0)
+		r = check_directory(&plan, place);
+	if (r == 0)
+		r = open_target(&plan, true);
+	plan.copier.uid = maker->ids->own.uid;
+	plan.copier.gid = maker->ids->own.gid;
+	plan.copier.unprivileged = true;
+	if (r == 0) {
+		plan.copier.from = TAKE_FD(place->trees[0]);
+		r = start(&plan, number, NULL);
+	}
+	return done(&plan, r, ret_step);
+}
+
 /* Gives the copy an id of its own, which no other workspace has. */
 static int choose_id(struct plan *plan, struct live_cell **ret)
 {

@@ -38,6 +38,10 @@ int template_open(int managed, const char *tenant, const char *name);
 int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, int worker, const char **ret_step);
 
+/** Begins to carry out SPAWNER_IMPORT of the directory at @place. As above. */
+int copies_import(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, const char **ret_step);
+
 /** Begins to carry out SPAWNER_FORK. As above. */
 int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
 	const char **ret_step);

@@ -41,6 +41,24 @@ bool place_is_in(const struct place *place, struct directory_id id)
 	return false;
 }
 
+static bool is_same_directory(const void *context, const struct stat *directory)
+{
+	const struct stat *as = context;
+
+	return as->st_dev == directory->st_dev && as->st_ino == directory->st_ino;
+}
+
+bool place_is_apart(const struct place *place, int managed)
+{
+	struct stat state;
+
+	if (managed < 0)
+		return true;
+	return fstatat(managed, "..", &state, 0) == 0 &&
+	       !place_is_in(place, (struct directory_id){state.st_dev, state.st_ino}) &&
+	       !directory_parents_any(managed, is_same_directory, &place->stat);
+}
+
 static void fail(struct place *place, int error, const char *step)
 {
 	place->error = error;

@@ -40,6 +40,12 @@ void place_done(struct place *place);
 bool place_is_in(const struct place *place, struct directory_id id);
 
 /**
+ * Whether @place neither lies in the state directory, which has the managed workspaces at @managed
+ * (-1: there is none), templates and kept homes, nor contains it.
+ */
+bool place_is_apart(const struct place *place, int managed);
+
+/**
  * Opens @path from the directory @base without using this process's capabilities: if @below,
  * through nothing that leads out of @base; otherwise as if @base were "/". Fills in root and
  * parents, or error.

@@ -107,7 +107,7 @@ static int become_owner(void *context)
 		setresgid(copier->gid, copier->gid, copier->gid) < 0 ||
 		setresuid(copier->uid, copier->uid, copier->uid) < 0)
 		return -errno;
-	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
+	return confine_keep_capabilities(kept, copier->unprivileged ? 0 : ARRAY_SIZE(kept));
 }
 
 /* The change of user has cleared the signal. */

@@ -17,6 +17,7 @@ struct tree_copier {
 	uid_t uid;    /* that the copy belongs to, as @to does */
 	gid_t gid;
 	bool drops_groups; /* system mode: the supplementary groups are dropped */
+	bool unprivileged; /* it reads with the rights of that id alone */
 	uint64_t max_bytes, max_files;
 };
 

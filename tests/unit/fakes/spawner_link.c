@@ -172,6 +172,7 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	switch (asked->type) {
 	case SPAWNER_FREEZE:
 	case SPAWNER_FORK:
+	case SPAWNER_IMPORT:
 		asked->copied(asked->context, 0, (struct text){NULL, 0});
 		break;
 	case SPAWNER_LOOK_UP:
@@ -271,14 +272,15 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	return 0;
 }
 
-int spawner_link_copy(struct spawner_link *link, const struct spawner_copy *request, const int *fds,
-	spawner_copied copied, void *context, uint64_t *ret_number)
+int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
+	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number)
 {
 	struct fake_asked *asked;
 
 	if (link->broken)
 		return link->broken;
-	asked = ask(link, fds ? SPAWNER_FREEZE : SPAWNER_FORK);
+	(void)fds;
+	asked = ask(link, type);
 	asked->path = strndup(request->tenant.data, request->tenant.len);
 	asked->template = strndup(request->template.data, request->template.len);
 	asked->target = strndup(request->target.data, request->target.len);

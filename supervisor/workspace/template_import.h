@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Makes a template of a directory of the host that an administrator names. A looker looks it up
+ * and a copier reads it, both with the rights of cloister's own user and no more, and nothing of
+ * cloister's own state can be imported.
+ */
+
+#include "common/text.h"
+#include "supervisor/base/refusal.h"
+
+struct template_import;
+struct tenant;
+struct workspaces;
+
+/* The end: TOOL_OK, or a code with a sentence (borrowed; may be NULL). */
+typedef void (*template_imported)(void *context, enum tool_error error, const char *why);
+
+/**
+ * Begins to make the template @name of @tenant from the directory @path. Returns TOOL_OK:
+ * @imported is called later; or a code with @ret_refusal filled in.
+ */
+enum tool_error template_import(struct workspaces *all, struct tenant *tenant, struct text name,
+	struct text path, template_imported imported, void *context, struct refusal *ret_refusal);
