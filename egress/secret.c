@@ -136,7 +136,9 @@ static const char *read_file(struct secret_value *value, const char *path)
 
 	if (fd < 0 && errno == EACCES)
 		return "cloister-egress may not read the file; one that it did not know when it "
-		       "started, outside of the configuration's directory, needs a restart of it";
+		       "started, outside of the configuration's directory, needs a restart of it, "
+		       "and where AppArmor confines it a rule in "
+		       "/etc/apparmor.d/local/cloister-egress";
 	if (fd < 0 || fstat(fd, &attributes) < 0)
 		return strerrordesc_np(errno);
 	wrong = secret_file_wrong(&attributes);

@@ -50,8 +50,9 @@ def newer(debs, tmp_path):
             with open(unpacked / "etc/cloister/cloister.conf", "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
         if profile:
-            with open(unpacked / "usr/share/cloister/apparmor/cloister", "a", encoding="utf-8") as file:
-                file.write(f"{profile}\n")
+            for path in (unpacked / "usr/share/cloister/apparmor").iterdir():
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(f"{profile}\n")
         made = tmp_path / f"cloister_{version}.deb"
         run("dpkg-deb", "--build", "-Znone", unpacked, made)
         return made

@@ -122,10 +122,27 @@ def test_apparmor_profiles(profiles, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+def test_the_profile_of_cloister_egress(profiles):
+    """Every AppArmor since 3.0 takes it. It confines, so it permits no execution, no capability and no tracing, and writes to
+    nothing but /dev/null and cloisterd's socket; it has no path, so that private instances do not get it."""
+    profile = profiles.with_name("cloister-egress")
+    done = parse(profile)
+    assert done.returncode == 0, done.stdout
+    ((head, rules),) = re.findall(r"^(profile .*?)\{\n(.*?)^\}", profile.read_text(), re.M | re.S)
+    assert head == "profile cloister-egress "
+    given = [line.strip().rstrip(",") for line in rules.splitlines() if line.strip() and line.strip()[0] != "#"]
+    files = dict(rule.rsplit(" ", 1) for rule in given if rule[0] in "/@")
+    assert set(files.values()) == {"r", "mr", "rw"}
+    assert [path for path, modes in files.items() if "w" in modes] == ["/dev/null", "@{run}/cloister/*.sock"]
+    assert not [rule for rule in given if re.match("capability|ptrace|mount|pivot_root|userns|change_profile|network (?!inet|netlink dgram)", rule)]
+    dumped = run(tool("apparmor_parser"), "--skip-kernel-load", "--skip-cache", "--preprocess", profile).stdout
+    assert "/usr/libexec/cloister/cloister-egress mr" in dumped and "@CLOISTER" not in dumped
+
+
 def test_user_namespaces_are_the_spawners_alone(profiles):
     blocks = dict(re.findall(r"^profile \S+ (\S+) [^{]*\{(.*?)^\}", profiles.read_text(), re.M | re.S))
     libexec = "/usr/libexec/cloister/cloister-"
-    assert set(blocks) == {f"{libexec}{name}" for name in ("spawner", "worker", "files", "egress")}
+    assert set(blocks) == {f"{libexec}{name}" for name in ("spawner", "worker", "files")}
     assert [path for path, rules in blocks.items() if "userns" in rules] == [f"{libexec}spawner"]
 
 
@@ -139,7 +156,7 @@ __attribute__((constructor)) static void borrow(void) { puts("borrowed"); fflush
 def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
     """From an unconfined process AppArmor attaches a profile and leaves the environment as it is. The programs that
     have profiles take no library from whoever starts them; one that is linked dynamically does. So does cloister-egress,
-    whose profile grants nothing."""
+    whose profile attaches to no path."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"
     source.write_text(PRELOADED)
     run(tool("gcc"), "-shared", "-fPIC", "-o", library, source)

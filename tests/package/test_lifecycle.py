@@ -277,36 +277,48 @@ def test_purge_goes_no_further_than_the_tree(root, debs):
     assert "cloister" not in root.read("etc/subuid") + root.read("etc/passwd") + root.read("etc/group")
 
 
-@pytest.mark.parametrize("understood", [True, False])
-def test_apparmor_profiles_where_they_are_understood(root, debs, understood):
-    """The profiles are loaded as soon as AppArmor's parser takes them, and removed with the package."""
-    place = root.path / "etc/apparmor.d/cloister"
+@pytest.mark.parametrize("version", [4, 3, 2])
+def test_apparmor_profiles_where_they_are_understood(root, debs, version):
+    """Each file is loaded as soon as AppArmor's parser takes it, and removed with the package. That of cloister-egress needs
+    an older one than the others."""
+    places = {name: root.path / "etc/apparmor.d" / name for name in ("cloister", "cloister-egress")}
     parser = root.path / "usr/local/bin/apparmor_parser"
-    parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {0 if understood else 1}\n')
+
+    def be(version):
+        parser.write_text('#!/bin/sh\necho "$@" >>/apparmor-calls\nfor file; do :; done\n'
+                          f'[ {version} -ge 4 ] || {{ [ {version} = 3 ] && [ "${{file##*/}}" = cloister-egress ]; }}\n')
+
+    def expected(version):
+        return {"cloister": version >= 4, "cloister-egress": version >= 3}
+
+    def installed():
+        return {name: place.exists() for name, place in places.items()}
+
+    be(version)
     (root.path / "usr/local/bin/aa-enabled").write_text("#!/bin/sh\n")
     (root.path / "etc/apparmor.d").mkdir()
     for path in (parser, parser.with_name("aa-enabled")):
         path.chmod(0o755)
     root.install(debs["cloister"])
-    assert place.exists() == understood
+    assert installed() == expected(version)
     calls = root.lines("apparmor-calls")
-    assert ("-r -T -W /etc/apparmor.d/cloister" in calls) == understood
-    # AppArmor is upgraded, then downgraded.
-    for code in (0, 1):
-        parser.write_text(f'#!/bin/sh\necho "$@" >>/apparmor-calls\nexit {code}\n')
+    assert {name: f"-r -T -W /etc/apparmor.d/{name}" in calls for name in places} == expected(version)
+    # AppArmor is upgraded, then downgraded, then upgraded.
+    for version in (4, 3, 2, 4):
+        be(version)
         root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
-        assert place.exists() == (code == 0)
-    parser.write_text('#!/bin/sh\necho "$@" >>/apparmor-calls\n')
-    root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
+        assert installed() == expected(version)
     root.run("dpkg", "--remove", "cloister")
-    assert not place.exists() and root.lines("apparmor-calls")[-1] == "-R /etc/apparmor.d/cloister"
+    assert not any(installed().values())
+    assert root.lines("apparmor-calls")[-2:] == [f"-R /etc/apparmor.d/{name}" for name in places]
     root.run("dpkg", "--purge", "cloister")
     assert list((root.path / "etc/apparmor.d").iterdir()) == []
 
 
-def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer):
+@pytest.mark.parametrize("name", ["cloister", "cloister-egress"])
+def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer, name):
     """Unchanged profiles follow the package. Changed or disabled ones stay until the package is purged."""
-    place, disabled = root.path / "etc/apparmor.d/cloister", root.path / "etc/apparmor.d/disable/cloister"
+    place, disabled = root.path / "etc/apparmor.d" / name, root.path / "etc/apparmor.d/disable" / name
     disabled.parent.mkdir(parents=True)
     for name in ("apparmor_parser", "aa-enabled"):
         path = root.path / "usr/local/bin" / name
@@ -317,7 +329,7 @@ def test_apparmor_profiles_of_an_administrator_stay(root, debs, newer):
     root.install(newer("0.1.0+1", profile="# of the newer version"))
     assert place.read_text() == f"{shipped}# of the newer version\n"
     place.write_text(f"{shipped}# of the administrator\n")
-    disabled.symlink_to("/etc/apparmor.d/cloister")
+    disabled.symlink_to(f"/etc/apparmor.d/{name}")
     root.install(newer("0.1.0+2", profile="# of the newest version"))
     root.shell("dpkg-trigger --no-await /etc/apparmor.d/abi; dpkg --triggers-only --pending")
     root.run("dpkg", "--remove", "cloister")

@@ -36,6 +36,7 @@ DEBS = sorted(path for path in (ROOT / "build/deb").glob("*.deb")
               if re.match(r"cloister_|cloister-client_|libcloister\d+_", path.name))
 FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}
 EGRESS = "cloister-egress.service"
+EGRESS_PROGRAM = "/usr/libexec/cloister/cloister-egress"
 EGRESS_DROP_IN = pathlib.Path(f"/etc/systemd/system/{EGRESS}.d/private.conf")
 PUBLIC, PRIVATE = "8.8.8.8", "10.9.9.9"
 CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb")
@@ -364,6 +365,11 @@ def network(web):
     configure("network", None)
 
 
+def profile_of(pid):
+    """The AppArmor profile of a process, and its mode: /proc/PID/attr/current."""
+    return pathlib.Path(f"/proc/{pid}/attr/current").read_text().strip()
+
+
 def fetch(client, address):
     """Returns what was printed, and the observation."""
     command = f"python3 -c 'import urllib.request; print(urllib.request.urlopen(\"http://{address}/\").read())'; true"
@@ -380,6 +386,7 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
     status = procfs.status(pid())
     assert set(procfs.uids(pid())) == {pwd.getpwnam("cloister-egress").pw_uid}
     assert all(int(status[name], 16) == 0 for name in CAPABILITY_SETS) and status["NoNewPrivs"] == "1"
+    assert profile_of(pid()) == "cloister-egress (enforce)"
     intruder = as_user("mallory", "python3", "-c", "import socket; "
                        "socket.socket(socket.AF_UNIX).connect('/run/cloister/egress.sock')", check=False)
     assert "PermissionError" in intruder.stdout
@@ -405,6 +412,9 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
         os.kill(before, signal.SIGKILL)
         assert procfs.eventually(lambda: pid() not in (0, before), PATIENCE)
         assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)[0], PATIENCE), journal()
+        assert profile_of(pid()) == "cloister-egress (enforce)"
+    # Nothing that it does by itself is refused by its profile.
+    assert [line for line in run("dmesg").stdout.splitlines() if 'apparmor="DENIED"' in line and 'profile="cloister-egress"' in line] == []
     # It stops with the service and does not start it again.
     run("systemctl", "stop", UNIT)
     assert (prop("ActiveState", EGRESS), main_pid()) == ("inactive", 0)
@@ -482,7 +492,8 @@ def test_each_wall_before_an_address_stands_without_the_other(walled):
     """With the unit's IP filter, a cloister-egress that was taken over reaches no address that is not of the Internet; one
     that was not does not either without that filter. Without both all are reached."""
     everywhere, outside = list(NAMES), list(NAMES)[:2]
-    taken_over = [f"ExecStart={line}" for line in (
+    # Its profile would not let it execute this one.
+    taken_over = ["AppArmorProfile="] + [f"ExecStart={line}" for line in (
         "", f"{ROOT}/build/release/tests/egress_any_address system {CONFIG}/cloister.conf /run/cloister/egress.sock")]
     with client_of("nora") as client:
         client.call("workspace.open", {"workspace": "walled"})
@@ -504,6 +515,23 @@ def test_each_wall_before_an_address_stands_without_the_other(walled):
         assert reach() == (everywhere, {})
         egress_with("IPAddressDeny=")
         assert reach() == (outside, dict.fromkeys(walled_names, "private_address"))
+
+
+def test_apparmor_is_a_wall_by_itself():
+    """A program in the place of cloister-egress, as root and with nothing else around it, can do in its profile what
+    cloister-egress does, and nothing more. Without the profile it can do all of it."""
+    def tried(*properties):
+        done = run("systemd-run", "--quiet", "--wait", "--pipe", "--property=PrivateMounts=yes",
+                   f"--property=BindReadOnlyPaths={ROOT}/build/release/tests/egress_tries:{EGRESS_PROGRAM}", *properties, EGRESS_PROGRAM)
+        return dict(line.split() for line in done.stdout.splitlines())
+
+    free = tried()
+    assert len(free) == 21 and set(free.values()) == {"done"}, free
+    confined = tried("--property=AppArmorProfile=cloister-egress")
+    may = {"read-hosts", "read-configuration", "tcp", "tcp6", "udp", "sock-diag"}
+    assert {name for name, result in confined.items() if result == "done"} == may, confined
+    assert {result for name, result in confined.items() if name not in may} <= {"EACCES", "EPERM"}, confined
+    assert set(confined) == set(free)
 
 
 def test_a_wrong_configuration_fails_the_reload_with_its_line():
