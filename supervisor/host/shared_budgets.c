@@ -14,10 +14,13 @@
 /*
  * Of an open workspace with one command: worker, files process, the command's init and its shell,
  * and the init that is made ahead of the next command; namespaces of the two processes and of the
- * two inits. A workspace that runs more takes more.
+ * two inits, and the one of the mount that keeps its private tmpfs. User namespaces: the cell's,
+ * that of the cell that made the tmpfs and, while a new cell takes it over, the last cell's. A
+ * workspace that runs more takes more.
  */
-#define OPEN_PROCESSES  5
-#define OPEN_NAMESPACES 4
+#define OPEN_PROCESSES       5
+#define OPEN_NAMESPACES      4
+#define OPEN_USER_NAMESPACES 3
 
 /* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
@@ -38,13 +41,13 @@ static const struct budget {
 	{"threads", OPEN_PROCESSES, .file = "kernel/threads-max",
 		.setting = "sysctl -w kernel.threads-max="},
 	{"tasks", OPEN_PROCESSES, .tasks = true, .setting = "TasksMax="},
-	{"user_namespaces", 1, .file = "user/max_user_namespaces",
+	{"user_namespaces", OPEN_USER_NAMESPACES, .file = "user/max_user_namespaces",
 		.setting = "sysctl -w user.max_user_namespaces="},
 	{"network_namespaces", 1, .file = "user/max_net_namespaces",
 		.setting = "sysctl -w user.max_net_namespaces="},
 	{"pid_namespaces", OPEN_NAMESPACES, .file = "user/max_pid_namespaces",
 		.setting = "sysctl -w user.max_pid_namespaces="},
-	{"mount_namespaces", OPEN_NAMESPACES, .file = "user/max_mnt_namespaces",
+	{"mount_namespaces", OPEN_NAMESPACES + 1, .file = "user/max_mnt_namespaces",
 		.setting = "sysctl -w user.max_mnt_namespaces="},
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
 		.setting = "sysctl -w user.max_inotify_instances="},

@@ -4,7 +4,10 @@
  * calls in one workspace slow down with the number of others. Openings are interleaved with the
  * bare cells of bare_cell.h.
  *
- * usage: bench_scale [-u UID] [-g GID] [-n WORKSPACES] AGENT_SOCKET DIRECTORY
+ * usage: bench_scale [-u UID] [-g GID] [-n WORKSPACES] [-k CELLS_KEPT] AGENT_SOCKET DIRECTORY
+ *
+ * With -k, cloisterd keeps so many cells without a call. Then it measures the memory of an open
+ * workspace without a cell, and a call in one, and no bare cells.
  *
  * DIRECTORY is empty and belongs to the user that cloisterd runs as. Run the benchmark as that
  * user, or as root with -u and -g: it then becomes that user, and a process that stays root sums up
@@ -22,7 +25,7 @@
 #define WARM           200
 
 static const char *socket_path, *directory;
-static int n_workspaces = 1000;
+static int n_workspaces = 1000, n_kept;
 static struct bench_server *connections;
 static double *cold, *bare, *times;
 static int program = -1;
@@ -341,6 +344,70 @@ static void open_with_pauses(double reference)
 	row_of("workspace.open, after a pause", cold, 0, WARM, reference);
 }
 
+/* Opens the workspaces from @from on, and waits until no more cells live than are kept. */
+static struct memory open_from(int from, int to)
+{
+	struct memory memory;
+
+	for (int i = from; i < to; i++)
+		open_us(connection_of(i), i);
+	do {
+		sleep(1);
+		memory = look_at_memory();
+	} while (memory.n_workers > n_kept);
+	return memory;
+}
+
+/* Calls in workspaces that have no cell, the longest unused first, with a spare cell for each. */
+static void measure_without_cells(void)
+{
+	for (int i = 0; i < WARM; i++) {
+		usleep(PAUSE_US);
+		times[i] = read_us(connection_of(1 + i), 1 + i);
+	}
+	bench_sort(times, WARM);
+	bench_row("read_file, first without a cell", times, WARM, times[WARM / 2]);
+}
+
+static void print_kept(const struct memory *live, const struct memory *all)
+{
+	int n = n_workspaces - n_kept - 1;
+	long kernel = 0;
+
+	printf("\n%d open, %ld with a cell. KiB of each of %d more workspaces, whose cells have "
+	       "ended: in cloisterd %.1f; kernel:",
+		n_workspaces, all->n_workers, n, (double)(all->daemon - live->daemon) / n);
+	for (size_t i = 0; i < MEMINFO; i++) {
+		printf(" %s %.1f", meminfo_names[i], (double)(all->kib[i] - live->kib[i]) / n);
+		if (i < 4)
+			kernel += all->kib[i] - live->kib[i];
+	}
+	printf("; all told %.1f\n", (double)(all->daemon - live->daemon + kernel) / n);
+}
+
+/* @reference is the time of a read with one workspace open. */
+static void measure_kept(double reference)
+{
+	struct memory before = look_at_memory(), live, all, closed;
+
+	live = open_from(1, n_kept + 1);
+	print_memory(&before, &live);
+	all = open_from(n_kept + 1, n_workspaces);
+	print_kept(&live, &all);
+	bench_row_head("us");
+	measure_without_cells();
+	measure_reads("read_file, all of them open", &reference);
+	measure_reads("read_file, all of them open", &reference);
+	for (int i = 1; i < n_workspaces; i++)
+		close_workspace(connection_of(i), i);
+	while (look_at_memory().n_workers > before.n_workers)
+		usleep(10000);
+	sleep(5);
+	closed = look_at_memory();
+	printf("\nSlab, KiB: %ld before, %ld with all of them open, %ld after they were closed\n",
+		before.kib[0], all.kib[0], closed.kib[0]);
+}
+
 static void measure(void)
 {
 	int n_connections = n_workspaces / PER_CONNECTION + 1;
@@ -359,6 +426,11 @@ static void measure(void)
 	open_us(&connections[0], 0);
 	read_us(&connections[0], 0);
 	bench_row_head("us");
+	if (n_kept > 0) {
+		measure_reads("read_file, 1 workspace open", &reference);
+		measure_kept(reference);
+		return;
+	}
 	open_with_pauses(0);
 	printf("\n");
 	sleep(1);
@@ -389,16 +461,20 @@ int main(int argc, char **argv)
 	/* Here this program runs inside a bare cell. */
 	if (argc == 1)
 		return write(BARE_READY_FD, "r", 1) == 1 ? pause() : 1;
-	while ((option = getopt(argc, argv, "u:g:n:")) != -1) {
+	while ((option = getopt(argc, argv, "u:g:n:k:")) != -1) {
 		if (option == 'u')
 			uid = (uid_t)atoi(optarg);
 		else if (option == 'g')
 			gid = (gid_t)atoi(optarg);
 		else if (option == 'n')
 			n_workspaces = atoi(optarg);
+		else if (option == 'k')
+			n_kept = atoi(optarg);
 		else
 			return 2;
 	}
+	if (n_kept < 0 || (n_kept > 0 && n_workspaces <= n_kept + WARM))
+		return 2;
 	if (argc - optind != 2 || n_workspaces <= WARM)
 		return 2;
 	socket_path = argv[optind];

@@ -302,8 +302,8 @@ def test_descriptors_where_cgroups_are_delegated(delegation, start_daemon):
     ((worker, files),) = daemon.cells()
     assert procfs.fds(daemon.spawner())[5] == str(delegation.path)
     # The worker's descriptor is the root of a mount of its own, the workspace's group, so ".." leads to no other group.
-    assert procfs.fds(worker)[7] == "/"  # FD_WORKER_CGROUP
-    up = f"/proc/{worker}/fd/7"
+    assert procfs.fds(worker)[8] == "/"  # FD_WORKER_CGROUP
+    up = f"/proc/{worker}/fd/8"
     assert os.stat(up + "/..").st_ino == os.stat(up).st_ino
     assert os.stat(up).st_ino == (delegation.path / "ws-1").stat().st_ino
     assert not any("cgroup" in target or target == str(delegation.path)

@@ -318,10 +318,10 @@ static void test_shared_budgets(void **state)
 		{"terminals", "/proc/sys/kernel/pty/max", "1000\n", false, 0, 0},
 		{"processes", "/proc/sys/kernel/pid_max", "32768\n", false, 32768, 6553},
 		{"threads", "/proc/sys/kernel/threads-max", "99\n", true, 99, 19},
-		{"user_namespaces", "/proc/sys/user/max_user_namespaces", "7\n", false, 7, 7},
+		{"user_namespaces", "/proc/sys/user/max_user_namespaces", "7\n", false, 7, 2},
 		{"network_namespaces", "/proc/sys/user/max_net_namespaces", "0\n", false, 0, 0},
 		{"pid_namespaces", "/proc/sys/user/max_pid_namespaces", "83\n", false, 83, 20},
-		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 20},
+		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 16},
 	};
 
 	(void)state;

@@ -47,6 +47,8 @@ static const cap_value_t files_capabilities[] = {
 
 #define SPARE_CAPABILITIES 2 /* the last of them */
 
+_Static_assert(FD_WORKER_CGROUP < PROGRAM_FDS_MAX, "the descriptors of a worker");
+
 /* @cgroup is where it begins; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
 {
