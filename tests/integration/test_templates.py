@@ -140,6 +140,18 @@ def test_a_fork_has_checkpoints_and_can_become_a_template(own_daemon):
     assert two.run("cat f")["stdout"] == "two\n"
 
 
+@pytest.mark.skipif(SYSTEM, reason="a fork that is a copy has no checkpoint of its template")
+def test_what_a_fork_has_changed(own_daemon):
+    client = opened(own_daemon, "w")
+    client.run("echo one > a; echo two > b; mkdir d; echo three > d/c; echo four > d/same; chmod 751 .")
+    freeze(client, "t")
+    with opened(own_daemon, fork(client, "t")[0]) as one:
+        assert one.call("workspace.diff", {})["changes"] == []
+        one.run("echo changed > a; rm b; mv d/c d/e; touch d/same; echo new > n")
+        found = {row["path"]: row["change"] for row in one.call("workspace.diff", {"since": 1})["changes"]}
+        assert found == {"a": "changed", "b": "deleted", "d/c": "deleted", "d/e": "added", "n": "added"}
+
+
 def test_a_template_in_use_stays(own_daemon):
     client = opened(own_daemon, "w")
     client.run("echo one > f")

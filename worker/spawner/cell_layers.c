@@ -114,6 +114,18 @@ static int prepare(struct cell *cell, int layers, const struct stat *base)
 	return r;
 }
 
+/* The fork's own directory, layer 0, is empty and shows the template's root: with its mode. */
+static int shape_own(const struct cell *cell, const struct stat *template)
+{
+	mode_t mode = (template->st_mode & 07777) | S_IRWXU;
+	char link[64];
+
+	if ((cell->place->stat.st_mode & 07777) == mode)
+		return 0;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", cell->root);
+	return chmod(link, mode) < 0 ? -errno : 0;
+}
+
 /*
  * Opens the template below the layers, and clones its mount. It is one of the tenant's whose
  * directory has the workspace, and belongs to the workspace's id: only in user mode can it do so.
@@ -124,6 +136,7 @@ static int open_base(struct cell *cell, int *ret_tree, struct stat *ret_stat)
 	const char *begin = end ? memrchr(path, '/', (size_t)(end - path)) : NULL;
 	_cleanup_close_ int template = -1;
 	char tenant[NAME_MAX + 1] = ".";
+	int r;
 
 	if (!begin)
 		return -ENOENT;
@@ -139,7 +152,8 @@ static int open_base(struct cell *cell, int *ret_tree, struct stat *ret_stat)
 		cell->reason = "the workspace's template does not belong to the workspace's id";
 		return -SPAWNER_REFUSAL;
 	}
-	return mount_clone(template, "", 0, ret_tree);
+	r = shape_own(cell, ret_stat);
+	return r < 0 ? r : mount_clone(template, "", 0, ret_tree);
 }
 
 static int map_ids(void *context, pid_t pid)
