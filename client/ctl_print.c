@@ -26,6 +26,7 @@ static const struct ctl_column workspace_columns[] = {
 	{"waiting", "WAITING", CTL_NUMBER},
 	{"age_ms", "AGE", CTL_DURATION},
 	{"idle_ms", "IDLE", CTL_DURATION},
+	{"checkpoints", "CHECKPOINTS", CTL_NUMBER},
 	{"disk_bytes", "SIZE", CTL_SIZE},
 	{"workspace", "WORKSPACE", CTL_TEXT},
 	{NULL, NULL, CTL_TEXT},

@@ -24,6 +24,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_disk.h"
+#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
@@ -414,6 +415,7 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put_number(json, "waiting", (int64_t)info.waiting);
 	put_known(json, "age_ms", info.made_ms > 0 ? clock_unix_ms() - info.made_ms : -1);
 	json_text_put_number(json, "idle_ms", info.idle_ms);
+	json_text_put_number(json, "checkpoints", (int64_t)workspace_checkpoints(workspace));
 	workspace_look_at_disk(workspace);
 	put_known(json, "disk_bytes", info.disk_bytes);
 	put_known(json, "disk_files", info.disk_files);

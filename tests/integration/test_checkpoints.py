@@ -209,6 +209,17 @@ def test_the_number_of_checkpoints_is_bound(client):
     assert checkpoint(client) == CHECKPOINTS + 2
 
 
+def test_administrators_see_how_many_there_are(own_daemon):
+    client = opened(own_daemon, "w")
+    for count in range(3):
+        with own_daemon.control() as control:
+            (row,) = control.call("workspaces")["workspaces"]
+        assert row["checkpoints"] == count
+        checkpoint(client)
+    said = own_daemon.ctl("workspaces").stdout.decode().splitlines()
+    assert said[1].split()[said[0].split().index("CHECKPOINTS")] == "3"
+
+
 def test_tmp_and_home_begin_anew(client):
     client.run("echo x > /tmp/file; echo x > ~/file")
     checkpoint(client)
