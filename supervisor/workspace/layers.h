@@ -41,7 +41,10 @@ struct layers_place {
  */
 int layers_read(const struct layers_place *place, struct layer_stack *ret);
 
-/** Makes the directory of the new highest layer of @stack. Returns 0 or -errno. */
+/**
+ * Makes the directory of the new highest layer of @stack, and drops all other layers of its number.
+ * Returns 0 or -errno.
+ */
 int layers_make(const struct layers_place *place, const struct layer_stack *stack);
 
 /** Notes the label of the checkpoint that freezes the layer @number. Returns 0 or -errno. */

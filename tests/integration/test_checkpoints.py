@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import random
 import signal
 
@@ -64,9 +65,11 @@ def refused(client, method, params, name):
 
 
 def in_state(daemon, *patterns):
-    """The paths below the managed workspaces that match."""
+    """The paths below the managed workspaces that match. What a sweeper removes meanwhile is passed over."""
     with acting_as(os.getuid()):
-        return [path for pattern in patterns for path in (daemon.state / "workspaces").rglob(pattern)]
+        paths = [pathlib.Path(directory, name) for directory, directories, files in os.walk(daemon.state / "workspaces")
+                 for name in directories + files]
+    return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
 
 
 def keepers(daemon):
@@ -169,6 +172,30 @@ def test_a_call_that_goes_on_makes_it_busy_and_nothing_has_changed(client):
     client.cancel(running)
     assert not client.result(running)["success"]
     assert checkpoint(client) == 1
+
+
+def test_a_rollback_that_was_given_up_changes_nothing_later(start_daemon):
+    """Its layer lies on another one than that of the next checkpoint, which has the same number."""
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    for number in (1, 2, 3):
+        client.use("write_file", path="file", content=f"{number}\n")
+        checkpoint(client)
+    running = client.begin("run_command", {"command": "echo x > begun; sleep 600", "timeout_ms": 700000})
+    assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
+    refused(client, "workspace.rollback", {"to": 1}, "BUSY")
+    client.cancel(running)
+    assert not client.result(running)["success"]
+    client.use("write_file", path="file", content="4\n")
+    assert checkpoint(client) == 4
+    client.use("write_file", path="file", content="5\n")
+    before = tree(client)
+    kill_all(daemon)
+    client = opened(start_daemon(state=daemon.state), "w")
+    assert tree(client) == before
+    assert [number for number, _ in listed(client)] == [1, 2, 3, 4]
+    roll_back(client, 4)
+    assert client.run("cat file")["stdout"] == "4\n"
 
 
 def test_sessions_make_it_busy_and_are_named(client):

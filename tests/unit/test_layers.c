@@ -127,6 +127,32 @@ static void test_what_is_not_in_the_stack_is_dropped(void **state)
 	assert_true(is_there(f, "1-0") && is_there(f, "c0=kept"));
 }
 
+/*
+ * A change that was given up, such as a rollback for which no call came to an end, leaves its
+ * layer. The next change has a layer of the same number, which may lie on another one.
+ */
+static void test_a_layer_that_was_given_up_never_shows(void **state)
+{
+	static const struct layer_stack given_up = {3, {0, 1, 4}, ""},
+					wanted = {4, {0, 1, 2, 3}, ""},
+					last = {5, {0, 1, 2, 3, 4}, ""};
+	struct fixture *f = *state;
+
+	put(f, &one);
+	put(f, &two);
+	put(f, &wanted);
+	assert_int_equal(layers_make(&f->place, &given_up), 0);
+	assert_int_equal(layers_make(&f->place, &last), 0);
+	assert_false(is_there(f, "4-1"));
+	assert_int_equal(layers_commit(&f->place, &last), 0);
+	expect(f, &last);
+	/* Also if a record has both. */
+	make(f, "4-1");
+	layers_tidy(&f->place, &last);
+	assert_false(is_there(f, "4-1"));
+	assert_true(is_there(f, "4-3"));
+}
+
 struct seen {
 	size_t n;
 	uint32_t numbers[4];
@@ -222,6 +248,8 @@ int main(void)
 			test_a_stack_is_in_force_when_it_is_committed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_not_in_the_stack_is_dropped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_layer_that_was_given_up_never_shows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
