@@ -4,6 +4,7 @@ back. tests/vm/test_disk_quota.py has the kernel's quota."""
 
 import json
 import os
+import signal
 
 import pytest
 
@@ -254,6 +255,24 @@ class TestIds:
         clients[0].call("workspace.remove", {"workspace": "w1"})
         assert procfs.eventually(lambda: self.opens(clients[0], "more"), 60)
         assert self.owner(daemon, "a", "more") == half + 1
+
+    def test_an_id_is_not_given_again_before_its_layers_are_cleared(self, area, start_daemon, users):
+        """A quota would charge the new workspace, which may be another tenant's, for what they take."""
+        area.account.give_ids()
+        daemon = start_daemon(config=self.config(users, "small:64M:100k:1 large:64M:2k:100"), system=True)
+        client = daemon.connect(users[0])
+        client.call("workspace.open", {"workspace": "old"})
+        client.call("workspace.checkpoint", {})
+        client.run("mkdir many && cd many && seq 40000 | xargs touch")
+        asked = client.request("workspace.remove", {"workspace": "old"})
+        held = procfs.hold_child(daemon.spawner(), "cloister-sweep")
+        client.result(asked)
+        assert list((daemon.state / "workspaces" / "a").glob(".dropped-*"))
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"workspace": "new"})
+        assert caught.value.name == "FORBIDDEN", caught.value
+        os.kill(held, signal.SIGCONT)
+        assert procfs.eventually(lambda: self.opens(client, "new"), 60)
 
     def opens(self, client, name):
         try:
