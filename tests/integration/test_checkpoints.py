@@ -292,6 +292,49 @@ def test_dropped_layers_are_cleared_in_the_background_or_at_the_next_start(start
     assert procfs.eventually(lambda: not in_state(again, ".dropped-*"))
 
 
+MANY = "mkdir many && cd many && seq 20000 | xargs touch"
+
+
+def held_sweeper(daemon):
+    """Stops the sweeper that works now, and returns its pid."""
+    def sweepers():
+        return [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-sweep"]
+    assert procfs.eventually(sweepers)
+    (pid,) = sweepers()
+    with acting_as(os.getuid()):
+        os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def go_on(pid):
+    with acting_as(os.getuid()):
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_daemon):
+    user = area.account.name
+    daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
+    clients = {name: daemon.connect() for name in ("a1", "a2", "a3", "b1")}
+    for name, client in clients.items():
+        client.call("workspace.open", {"workspace": name, "tenant": name[0]})
+        checkpoint(client)
+        client.run(MANY if name[0] == "a" else "echo x > file")
+    roll_back(clients["a1"], 1)
+    held = held_sweeper(daemon)
+    for name in ("a2", "a3", "b1"):
+        roll_back(clients[name], 1)
+    def dropped(name):
+        with acting_as(os.getuid()):
+            names = os.listdir(daemon.state / "workspaces" / name[0] / f".layers-{name}")
+        return [name for name in names if name.startswith(".dropped-")]
+
+    assert dropped("a3") and dropped("b1")
+    go_on(held)
+    assert procfs.eventually(lambda: not dropped("b1"))
+    assert dropped("a3")
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+
+
 def kill_all(daemon):
     daemon.process.kill()
     daemon.process.wait()
