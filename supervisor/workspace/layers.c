@@ -287,15 +287,41 @@ static int give_up(void *context, int layers, const char *name)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int count_dropped(void *context, int directory, const char *name)
+{
+	size_t *left = context;
+
+	(void)directory;
+	*left -= strncmp(name, LAYERS_DROPPED, strlen(LAYERS_DROPPED)) == 0;
+	return *left == 0 ? -EBUSY : 0;
+}
+
+/*
+ * What was dropped takes disk until it is cleared. Whoever drops faster than that waits: of a
+ * workspace's layers; or of those of removed workspaces, before another one gets layers.
+ */
+static int check_dropped(const struct layers_place *place)
+{
+	_cleanup_close_ int layers = open_layers(place, false), tenant = -1;
+	size_t left = layers == -ENOENT ? LIMIT_LAYERS_REMOVED : LIMIT_LAYERS_DROPPED;
+
+	if (layers != -ENOENT)
+		return layers < 0 ? layers : each_name(layers, count_dropped, &left);
+	tenant = managed_directory(place->managed_fd, place->tenant);
+	return tenant < 0 ? tenant : each_name(tenant, count_dropped, &left);
+}
+
 int layers_make(const struct layers_place *place, const struct layer_stack *stack)
 {
-	_cleanup_close_ int layers = open_layers(place, true);
 	const struct layer top = top_of(stack);
+	_cleanup_close_ int layers = -1;
 	char name[NAME_MAX + 1];
-	int r;
+	int r = check_dropped(place);
 
-	if (layers < 0)
-		return layers;
+	if (r == 0)
+		r = layers = open_layers(place, true);
+	if (r < 0)
+		return r;
 	r = each_name(layers, give_up, &(struct giving_up){place, top.number});
 	if (r < 0)
 		return r;
@@ -391,9 +417,11 @@ int layers_fork(const struct layers_place *place, const char *template)
 	static const struct layer first = {1, 0};
 	char from[NAME_MAX + 1], name[NAME_MAX + 1], label[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
 	_cleanup_close_ int layers = -1;
-	/* Of a workspace that an administrator has removed. */
-	int r = layers_remove(place);
+	int r = check_dropped(place);
 
+	/* Of a workspace that an administrator has removed. */
+	if (r == 0)
+		r = layers_remove(place);
 	layers = r < 0 ? r : open_layers(place, true);
 	if (layers < 0)
 		return layers;

@@ -17,6 +17,7 @@ from killer import Killer
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
 CHECKPOINTS = 63  # LIMIT_LAYERS - 1
+DROPPED = 64  # LIMIT_LAYERS_DROPPED
 
 
 def tree(client):
@@ -292,18 +293,16 @@ def test_dropped_layers_are_cleared_in_the_background_or_at_the_next_start(start
     assert procfs.eventually(lambda: not in_state(again, ".dropped-*"))
 
 
-MANY = "mkdir many && cd many && seq 20000 | xargs touch"
+MANY = "mkdir many && cd many && seq 40000 | xargs touch"
 
 
-def held_sweeper(daemon):
-    """Stops the sweeper that works now, and returns its pid."""
-    def sweepers():
-        return [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-sweep"]
-    assert procfs.eventually(sweepers)
-    (pid,) = sweepers()
+def roll_back_and_hold(daemon, client):
+    """Rolls back to the first checkpoint, and stops the sweeper that clears what was dropped. Returns its pid."""
+    asked = client.request("workspace.rollback", {"to": 1})
     with acting_as(os.getuid()):
-        os.kill(pid, signal.SIGSTOP)
-    return pid
+        held = procfs.hold_child(daemon.spawner(), "cloister-sweep")
+    client.result(asked)
+    return held
 
 
 def go_on(pid):
@@ -319,8 +318,7 @@ def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_d
         client.call("workspace.open", {"workspace": name, "tenant": name[0]})
         checkpoint(client)
         client.run(MANY if name[0] == "a" else "echo x > file")
-    roll_back(clients["a1"], 1)
-    held = held_sweeper(daemon)
+    held = roll_back_and_hold(daemon, clients["a1"])
     for name in ("a2", "a3", "b1"):
         roll_back(clients[name], 1)
     def dropped(name):
@@ -333,6 +331,24 @@ def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_d
     assert procfs.eventually(lambda: not dropped("b1"))
     assert dropped("a3")
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+
+
+def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    checkpoint(client)
+    client.run(MANY)
+    held = roll_back_and_hold(daemon, client)
+    for _ in range(DROPPED - 1):
+        roll_back(client, 1)
+    assert len(in_state(daemon, ".dropped-*")) == DROPPED
+    client.run("echo kept > file")
+    for method, params in (("workspace.rollback", {"to": 1}), ("workspace.checkpoint", {})):
+        assert "are still being cleared" in refused(client, method, params, "BUSY")
+    assert client.run("cat file")["stdout"] == "kept\n" and len(in_state(daemon, ".dropped-*")) == DROPPED
+    go_on(held)
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+    assert checkpoint(client) > 1
 
 
 def kill_all(daemon):
