@@ -183,6 +183,15 @@ def test_one_file_is_never_larger_than_all_may_be(start):
     assert int(seen["stdout"]) == 4 * MIB + 4 * MIB // 8
 
 
+def test_nothing_is_reserved_beyond_the_size_of_a_file(start):
+    """One system call would take all the disk that the host has left, before anything could be measured."""
+    daemon = start()
+    client = opened(daemon)
+    seen = client.use("run_command", command=": >f; fallocate -n -l 1G f; fallocate -l 1M g && stat -c %s g; du -sk . | cut -f1")
+    size, taken = map(int, seen["stdout"].split())
+    assert size == MIB and taken < 2048 and "unsupported" in seen["stderr"], seen
+
+
 def test_what_takes_no_blocks_does_not_count(start):
     """Sparse files, and several names of one file."""
     daemon = start()
