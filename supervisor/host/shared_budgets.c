@@ -12,12 +12,14 @@
 #include <sys/resource.h>
 
 /*
- * Of an open workspace with one command: worker, files process, the command's init and its shell,
- * and the init that is made ahead of the next command; namespaces of the two processes and of the
- * two inits. A workspace that runs more takes more.
+ * Of an open workspace with checkpoints and one command: worker, files process, the command's init
+ * and its shell, the init that is made ahead of the next command, and the keeper of its layers;
+ * namespaces of these but of the shell. A workspace that runs more takes more.
  */
-#define OPEN_PROCESSES  5
-#define OPEN_NAMESPACES 4
+#define OPEN_PROCESSES        6
+#define OPEN_USER_NAMESPACES  2 /* of the cell, and the keeper's */
+#define OPEN_PID_NAMESPACES   4
+#define OPEN_MOUNT_NAMESPACES 5
 
 /* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
@@ -38,13 +40,13 @@ static const struct budget {
 	{"threads", OPEN_PROCESSES, .file = "kernel/threads-max",
 		.setting = "sysctl -w kernel.threads-max="},
 	{"tasks", OPEN_PROCESSES, .tasks = true, .setting = "TasksMax="},
-	{"user_namespaces", 1, .file = "user/max_user_namespaces",
+	{"user_namespaces", OPEN_USER_NAMESPACES, .file = "user/max_user_namespaces",
 		.setting = "sysctl -w user.max_user_namespaces="},
 	{"network_namespaces", 1, .file = "user/max_net_namespaces",
 		.setting = "sysctl -w user.max_net_namespaces="},
-	{"pid_namespaces", OPEN_NAMESPACES, .file = "user/max_pid_namespaces",
+	{"pid_namespaces", OPEN_PID_NAMESPACES, .file = "user/max_pid_namespaces",
 		.setting = "sysctl -w user.max_pid_namespaces="},
-	{"mount_namespaces", OPEN_NAMESPACES, .file = "user/max_mnt_namespaces",
+	{"mount_namespaces", OPEN_MOUNT_NAMESPACES, .file = "user/max_mnt_namespaces",
 		.setting = "sysctl -w user.max_mnt_namespaces="},
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
 		.setting = "sysctl -w user.max_inotify_instances="},

@@ -152,6 +152,33 @@ def test_a_plain_workspace_has_no_layers_and_no_keeper(own_daemon):
     assert len(keepers(own_daemon)) == 1
 
 
+def test_what_the_kernel_counts_of_it_is_told(start_daemon, area):
+    daemon = start_daemon(config=f"[cloister]\nadmin_group = {area.account.gid}\nspare_cells = 0\n"
+                                 f"[tenant t]\nusers = {area.account.name}\nmanaged = yes\n", system=False)
+    with daemon.control() as control:
+        told = {row["budget"]: row["of_each"] for row in control.call("status")["shared_budgets"]}
+    client = opened(daemon, "w")
+    checkpoint(client)
+    running = client.begin("run_command", {"command": "sleep 600", "timeout_ms": 700000})
+
+    def counted():
+        """The cell's processes, and the namespaces that they have and the spawner does not."""
+        kinds, seen = ("user", "mnt", "pid"), []
+        with acting_as(os.getuid()):
+            for pid in (daemon.spawner(), *procfs.descendants(daemon.spawner())):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    seen.append(tuple(os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds))
+        ours, *theirs = seen
+        theirs = [spaces for spaces in theirs if spaces[0] != ours[0]]
+        return len(theirs), *(len({spaces[i] for spaces in theirs} - {ours[i]}) for i in range(len(kinds)))
+
+    # An init that waits for the next command is not always there.
+    most = tuple(told[name] for name in ("processes", "user_namespaces", "mount_namespaces", "pid_namespaces"))
+    least = (most[0] - 1, most[1], most[2] - 1, most[3] - 1)
+    assert procfs.eventually(lambda: counted() in (least, most)), (counted(), most)
+    client.cancel(running)
+
+
 def test_a_checkpoint_waits_for_calls_and_others_wait_for_it(client):
     client.run("echo 1 > file")
     running = client.begin("run_command", {"command": "sleep 1; echo 2 > file"})
