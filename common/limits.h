@@ -98,8 +98,11 @@
 /* commands that one worker has at once, those of sessions among them */
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */
-#define LIMIT_LAYERS                 64
-#define LIMIT_LAYER_NUMBER           999999999 /* of which each checkpoint and rollback takes one */
+#define LIMIT_LAYERS       64
+#define LIMIT_LAYER_NUMBER 999999999 /* of which each checkpoint and rollback takes one */
+/* dropped layers of a workspace, and removed workspaces of a tenant, that are not cleared yet */
+#define LIMIT_LAYERS_DROPPED         64
+#define LIMIT_LAYERS_REMOVED         1024
 #define LIMIT_CHECKPOINT_LABEL_BYTES 80
 /* templates of managed workspaces, and copies of trees (worker/spawner/tree_copy.h) */
 #define LIMIT_TEMPLATE_NAME_BYTES  64   /* as a managed workspace's */

@@ -12,15 +12,16 @@
 #include <sys/resource.h>
 
 /*
- * Of an open workspace with one command: worker, files process, the command's init and its shell,
- * and the init that is made ahead of the next command; namespaces of the two processes and of the
- * two inits, and the one of the mount that keeps its private tmpfs. User namespaces: the cell's,
- * that of the cell that made the tmpfs and, while a new cell takes it over, the last cell's. A
- * workspace that runs more takes more.
+ * Of an open workspace with checkpoints and one command: worker, files process, the command's init
+ * and its shell, the init that is made ahead of the next command, and the keeper of its layers;
+ * namespaces of these but of the shell, and the mount namespace that keeps its private tmpfs. User
+ * namespaces: the cell's, the keeper's, that of the cell that made the tmpfs and, while a new cell
+ * takes it over, the last cell's. A workspace that runs more takes more.
  */
-#define OPEN_PROCESSES       5
-#define OPEN_NAMESPACES      4
-#define OPEN_USER_NAMESPACES 3
+#define OPEN_PROCESSES        6
+#define OPEN_USER_NAMESPACES  4
+#define OPEN_PID_NAMESPACES   4
+#define OPEN_MOUNT_NAMESPACES 6
 
 /* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
@@ -45,9 +46,9 @@ static const struct budget {
 		.setting = "sysctl -w user.max_user_namespaces="},
 	{"network_namespaces", 1, .file = "user/max_net_namespaces",
 		.setting = "sysctl -w user.max_net_namespaces="},
-	{"pid_namespaces", OPEN_NAMESPACES, .file = "user/max_pid_namespaces",
+	{"pid_namespaces", OPEN_PID_NAMESPACES, .file = "user/max_pid_namespaces",
 		.setting = "sysctl -w user.max_pid_namespaces="},
-	{"mount_namespaces", OPEN_NAMESPACES + 1, .file = "user/max_mnt_namespaces",
+	{"mount_namespaces", OPEN_MOUNT_NAMESPACES, .file = "user/max_mnt_namespaces",
 		.setting = "sysctl -w user.max_mnt_namespaces="},
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
 		.setting = "sysctl -w user.max_inotify_instances="},

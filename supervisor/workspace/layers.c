@@ -196,6 +196,14 @@ static int drop(const struct layers_place *place, int directory, const char *nam
 
 /* The stack. */
 
+static const struct layer *find(const struct known *known, uint32_t number)
+{
+	for (size_t i = 0; i < known->n; i++)
+		if (known->layers[i].number == number)
+			return &known->layers[i];
+	return NULL;
+}
+
 static int learn(void *context, int layers, const char *name)
 {
 	const struct entry entry = entry_of(name);
@@ -212,18 +220,11 @@ static int learn(void *context, int layers, const char *name)
 			known->template[0] || !entry.template[0] ? "/" : entry.template);
 	if (entry.kind != ENTRY_LAYER)
 		return 0;
-	if (known->n == ARRAY_SIZE(known->layers))
+	/* Which of two layers of one number is meant cannot be told. */
+	if (known->n == ARRAY_SIZE(known->layers) || find(known, entry.number))
 		return -EBADMSG;
 	known->layers[known->n++] = (struct layer){entry.number, entry.below};
 	return 0;
-}
-
-static const struct layer *find(const struct known *known, uint32_t number)
-{
-	for (size_t i = 0; i < known->n; i++)
-		if (known->layers[i].number == number)
-			return &known->layers[i];
-	return NULL;
 }
 
 /* Follows the layers from the one that takes changes down to layer 0. */
@@ -269,20 +270,62 @@ static struct layer top_of(const struct layer_stack *stack)
 	return (struct layer){stack->numbers[stack->count - 1], stack->numbers[stack->count - 2]};
 }
 
+/* Drops what was made for a change that did not come about, on whatever layer that was. */
+struct giving_up {
+	const struct layers_place *place;
+	uint32_t number;
+};
+
+static int give_up(void *context, int layers, const char *name)
+{
+	const struct giving_up *giving_up = context;
+	const struct entry entry = entry_of(name);
+	int r = entry.kind == ENTRY_LAYER && entry.number == giving_up->number
+			? drop(giving_up->place, layers, name, true)
+			: 0;
+
+	return r == -ENOENT ? 0 : r;
+}
+
+static int count_dropped(void *context, int directory, const char *name)
+{
+	size_t *left = context;
+
+	(void)directory;
+	*left -= strncmp(name, LAYERS_DROPPED, strlen(LAYERS_DROPPED)) == 0;
+	return *left == 0 ? -EBUSY : 0;
+}
+
+/*
+ * What was dropped takes disk until it is cleared. Whoever drops faster than that waits: of a
+ * workspace's layers; or of those of removed workspaces, before another one gets layers.
+ */
+static int check_dropped(const struct layers_place *place)
+{
+	_cleanup_close_ int layers = open_layers(place, false), tenant = -1;
+	size_t left = layers == -ENOENT ? LIMIT_LAYERS_REMOVED : LIMIT_LAYERS_DROPPED;
+
+	if (layers != -ENOENT)
+		return layers < 0 ? layers : each_name(layers, count_dropped, &left);
+	tenant = managed_directory(place->managed_fd, place->tenant);
+	return tenant < 0 ? tenant : each_name(tenant, count_dropped, &left);
+}
+
 int layers_make(const struct layers_place *place, const struct layer_stack *stack)
 {
-	_cleanup_close_ int layers = open_layers(place, true);
 	const struct layer top = top_of(stack);
+	_cleanup_close_ int layers = -1;
 	char name[NAME_MAX + 1];
-	int r;
+	int r = check_dropped(place);
 
-	if (layers < 0)
-		return layers;
-	layer_name(&top, name);
-	/* Left by a change that was not finished. */
-	r = drop(place, layers, name, true);
-	if (r < 0 && r != -ENOENT)
+	if (r == 0)
+		r = layers = open_layers(place, true);
+	if (r < 0)
 		return r;
+	r = each_name(layers, give_up, &(struct giving_up){place, top.number});
+	if (r < 0)
+		return r;
+	layer_name(&top, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
@@ -332,10 +375,18 @@ struct tidying {
 	const struct layer_stack *stack;
 };
 
-/* Whether the stack has the layer @number, under another one if it must be @frozen. */
-static bool is_in(const struct layer_stack *stack, uint32_t number, bool frozen)
+static bool has_layer(const struct layer_stack *stack, const struct entry *layer)
 {
-	for (size_t i = 0; i + frozen < stack->count; i++)
+	for (size_t i = 1; i < stack->count; i++)
+		if (stack->numbers[i] == layer->number)
+			return stack->numbers[i - 1] == layer->below;
+	return false;
+}
+
+/* Whether the stack has the layer @number under another one. */
+static bool has_frozen(const struct layer_stack *stack, uint32_t number)
+{
+	for (size_t i = 0; i + 1 < stack->count; i++)
 		if (stack->numbers[i] == number)
 			return true;
 	return false;
@@ -346,9 +397,9 @@ static int tidy(void *context, int layers, const char *name)
 	const struct tidying *tidying = context;
 	const struct entry entry = entry_of(name);
 
-	if (entry.kind == ENTRY_LAYER && !is_in(tidying->stack, entry.number, false))
+	if (entry.kind == ENTRY_LAYER && !has_layer(tidying->stack, &entry))
 		(void)drop(tidying->place, layers, name, true);
-	if (entry.kind == ENTRY_LABEL && !is_in(tidying->stack, entry.number, true))
+	if (entry.kind == ENTRY_LABEL && !has_frozen(tidying->stack, entry.number))
 		(void)!unlinkat(layers, name, AT_REMOVEDIR);
 	return 0;
 }
@@ -366,9 +417,11 @@ int layers_fork(const struct layers_place *place, const char *template)
 	static const struct layer first = {1, 0};
 	char from[NAME_MAX + 1], name[NAME_MAX + 1], label[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
 	_cleanup_close_ int layers = -1;
-	/* Of a workspace that an administrator has removed. */
-	int r = layers_remove(place);
+	int r = check_dropped(place);
 
+	/* Of a workspace that an administrator has removed. */
+	if (r == 0)
+		r = layers_remove(place);
 	layers = r < 0 ? r : open_layers(place, true);
 	if (layers < 0)
 		return layers;

@@ -41,7 +41,10 @@ struct layers_place {
  */
 int layers_read(const struct layers_place *place, struct layer_stack *ret);
 
-/** Makes the directory of the new highest layer of @stack. Returns 0 or -errno. */
+/**
+ * Makes the directory of the new highest layer of @stack, and drops all other layers of its number.
+ * Returns 0, -EBUSY while too many wait to be cleared (LIMIT_LAYERS_DROPPED), or another -errno.
+ */
 int layers_make(const struct layers_place *place, const struct layer_stack *stack);
 
 /** Notes the label of the checkpoint that freezes the layer @number. Returns 0 or -errno. */
@@ -55,7 +58,8 @@ void layers_tidy(const struct layers_place *place, const struct layer_stack *sta
 
 /**
  * Makes the layers of a workspace that is a fork of @template, before its own directory is there:
- * layer 1, above an empty layer 0, which is the checkpoint 1. Returns 0 or -errno.
+ * layer 1, above an empty layer 0, which is the checkpoint 1. Returns 0 or -errno, as
+ * layers_make().
  */
 int layers_fork(const struct layers_place *place, const char *template);
 

@@ -282,6 +282,10 @@ static enum tool_error add_layer(
 			"The workspace has used up its checkpoints: copy its files to a new one");
 	stack->numbers[stack->count++] = last + 1;
 	r = layers_make(&place, stack);
+	if (r == -EBUSY)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"Many dropped layers are still being cleared, and no more are made until "
+			"then; try again later");
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pathlib
 import random
 import signal
 
@@ -16,6 +17,7 @@ from killer import Killer
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
 CHECKPOINTS = 63  # LIMIT_LAYERS - 1
+DROPPED = 64  # LIMIT_LAYERS_DROPPED
 
 
 def tree(client):
@@ -64,9 +66,11 @@ def refused(client, method, params, name):
 
 
 def in_state(daemon, *patterns):
-    """The paths below the managed workspaces that match."""
+    """The paths below the managed workspaces that match. What a sweeper removes meanwhile is passed over."""
     with acting_as(os.getuid()):
-        return [path for pattern in patterns for path in (daemon.state / "workspaces").rglob(pattern)]
+        paths = [pathlib.Path(directory, name) for directory, directories, files in os.walk(daemon.state / "workspaces")
+                 for name in directories + files]
+    return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
 
 
 def keepers(daemon):
@@ -148,6 +152,33 @@ def test_a_plain_workspace_has_no_layers_and_no_keeper(own_daemon):
     assert len(keepers(own_daemon)) == 1
 
 
+def test_what_the_kernel_counts_of_it_is_told(start_daemon, area):
+    daemon = start_daemon(config=f"[cloister]\nadmin_group = {area.account.gid}\nspare_cells = 0\n"
+                                 f"[tenant t]\nusers = {area.account.name}\nmanaged = yes\n", system=False)
+    with daemon.control() as control:
+        told = {row["budget"]: row["of_each"] for row in control.call("status")["shared_budgets"]}
+    client = opened(daemon, "w")
+    checkpoint(client)
+    running = client.begin("run_command", {"command": "sleep 600", "timeout_ms": 700000})
+
+    def counted():
+        """The cell's processes, and the namespaces that they have and the spawner does not."""
+        kinds, seen = ("user", "mnt", "pid"), []
+        with acting_as(os.getuid()):
+            for pid in (daemon.spawner(), *procfs.descendants(daemon.spawner())):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    seen.append(tuple(os.readlink(f"/proc/{pid}/ns/{kind}") for kind in kinds))
+        ours, *theirs = seen
+        theirs = [spaces for spaces in theirs if spaces[0] != ours[0]]
+        return len(theirs), *(len({spaces[i] for spaces in theirs} - {ours[i]}) for i in range(len(kinds)))
+
+    # An init that waits for the next command is not always there.
+    most = tuple(told[name] for name in ("processes", "user_namespaces", "mount_namespaces", "pid_namespaces"))
+    least = (most[0] - 1, most[1], most[2] - 1, most[3] - 1)
+    assert procfs.eventually(lambda: counted() in (least, most)), (counted(), most)
+    client.cancel(running)
+
+
 def test_a_checkpoint_waits_for_calls_and_others_wait_for_it(client):
     client.run("echo 1 > file")
     running = client.begin("run_command", {"command": "sleep 1; echo 2 > file"})
@@ -169,6 +200,30 @@ def test_a_call_that_goes_on_makes_it_busy_and_nothing_has_changed(client):
     client.cancel(running)
     assert not client.result(running)["success"]
     assert checkpoint(client) == 1
+
+
+def test_a_rollback_that_was_given_up_changes_nothing_later(start_daemon):
+    """Its layer lies on another one than that of the next checkpoint, which has the same number."""
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    for number in (1, 2, 3):
+        client.use("write_file", path="file", content=f"{number}\n")
+        checkpoint(client)
+    running = client.begin("run_command", {"command": "echo x > begun; sleep 600", "timeout_ms": 700000})
+    assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
+    refused(client, "workspace.rollback", {"to": 1}, "BUSY")
+    client.cancel(running)
+    assert not client.result(running)["success"]
+    client.use("write_file", path="file", content="4\n")
+    assert checkpoint(client) == 4
+    client.use("write_file", path="file", content="5\n")
+    before = tree(client)
+    kill_all(daemon)
+    client = opened(start_daemon(state=daemon.state), "w")
+    assert tree(client) == before
+    assert [number for number, _ in listed(client)] == [1, 2, 3, 4]
+    roll_back(client, 4)
+    assert client.run("cat file")["stdout"] == "4\n"
 
 
 def test_sessions_make_it_busy_and_are_named(client):
@@ -274,6 +329,64 @@ def test_dropped_layers_are_cleared_in_the_background_or_at_the_next_start(start
         layer.rename(layers / ".dropped-left")
     again = start_daemon(state=daemon.state)
     assert procfs.eventually(lambda: not in_state(again, ".dropped-*"))
+
+
+MANY = "mkdir many && cd many && seq 40000 | xargs touch"
+
+
+def roll_back_and_hold(daemon, client):
+    """Rolls back to the first checkpoint, and stops the sweeper that clears what was dropped. Returns its pid."""
+    asked = client.request("workspace.rollback", {"to": 1})
+    with acting_as(os.getuid()):
+        held = procfs.hold_child(daemon.spawner(), "cloister-sweep")
+    client.result(asked)
+    return held
+
+
+def go_on(pid):
+    with acting_as(os.getuid()):
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_daemon):
+    user = area.account.name
+    daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
+    clients = {name: daemon.connect() for name in ("a1", "a2", "a3", "b1")}
+    for name, client in clients.items():
+        client.call("workspace.open", {"workspace": name, "tenant": name[0]})
+        checkpoint(client)
+        client.run(MANY if name[0] == "a" else "echo x > file")
+    held = roll_back_and_hold(daemon, clients["a1"])
+    for name in ("a2", "a3", "b1"):
+        roll_back(clients[name], 1)
+    def dropped(name):
+        with acting_as(os.getuid()):
+            names = os.listdir(daemon.state / "workspaces" / name[0] / f".layers-{name}")
+        return [name for name in names if name.startswith(".dropped-")]
+
+    assert dropped("a3") and dropped("b1")
+    go_on(held)
+    assert procfs.eventually(lambda: not dropped("b1"))
+    assert dropped("a3")
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+
+
+def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    checkpoint(client)
+    client.run(MANY)
+    held = roll_back_and_hold(daemon, client)
+    for _ in range(DROPPED - 1):
+        roll_back(client, 1)
+    assert len(in_state(daemon, ".dropped-*")) == DROPPED
+    client.run("echo kept > file")
+    for method, params in (("workspace.rollback", {"to": 1}), ("workspace.checkpoint", {})):
+        assert "are still being cleared" in refused(client, method, params, "BUSY")
+    assert client.run("cat file")["stdout"] == "kept\n" and len(in_state(daemon, ".dropped-*")) == DROPPED
+    go_on(held)
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+    assert checkpoint(client) > 1
 
 
 def kill_all(daemon):

@@ -4,6 +4,7 @@ back. tests/vm/test_disk_quota.py has the kernel's quota."""
 
 import json
 import os
+import signal
 
 import pytest
 
@@ -182,6 +183,15 @@ def test_one_file_is_never_larger_than_all_may_be(start):
     assert int(seen["stdout"]) == 4 * MIB + 4 * MIB // 8
 
 
+def test_nothing_is_reserved_beyond_the_size_of_a_file(start):
+    """One system call would take all the disk that the host has left, before anything could be measured."""
+    daemon = start()
+    client = opened(daemon)
+    seen = client.use("run_command", command=": >f; fallocate -n -l 1G f; fallocate -l 1M g && stat -c %s g; du -sk . | cut -f1")
+    size, taken = map(int, seen["stdout"].split())
+    assert size == MIB and taken < 2048 and "unsupported" in seen["stderr"], seen
+
+
 def test_what_takes_no_blocks_does_not_count(start):
     """Sparse files, and several names of one file."""
     daemon = start()
@@ -254,6 +264,24 @@ class TestIds:
         clients[0].call("workspace.remove", {"workspace": "w1"})
         assert procfs.eventually(lambda: self.opens(clients[0], "more"), 60)
         assert self.owner(daemon, "a", "more") == half + 1
+
+    def test_an_id_is_not_given_again_before_its_layers_are_cleared(self, area, start_daemon, users):
+        """A quota would charge the new workspace, which may be another tenant's, for what they take."""
+        area.account.give_ids()
+        daemon = start_daemon(config=self.config(users, "small:64M:100k:1 large:64M:2k:100"), system=True)
+        client = daemon.connect(users[0])
+        client.call("workspace.open", {"workspace": "old"})
+        client.call("workspace.checkpoint", {})
+        client.run("mkdir many && cd many && seq 40000 | xargs touch")
+        asked = client.request("workspace.remove", {"workspace": "old"})
+        held = procfs.hold_child(daemon.spawner(), "cloister-sweep")
+        client.result(asked)
+        assert list((daemon.state / "workspaces" / "a").glob(".dropped-*"))
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"workspace": "new"})
+        assert caught.value.name == "FORBIDDEN", caught.value
+        os.kill(held, signal.SIGCONT)
+        assert procfs.eventually(lambda: self.opens(client, "new"), 60)
 
     def opens(self, client, name):
         try:

@@ -216,6 +216,20 @@ def stop(pid):
     assert eventually(lambda: status(pid)["State"][0] in "Tt"), status(pid)
 
 
+def hold_child(parent, wanted):
+    """Waits for a child of @parent with this name, stops it, and returns its pid."""
+    found = []
+
+    def holds():
+        found[:] = [pid for pid in children(parent) if name(pid) == wanted]
+        for pid in found:
+            os.kill(pid, signal.SIGSTOP)
+        return found
+    assert eventually(holds, interval=0.001)
+    assert eventually(lambda: status(found[0])["State"][0] in "Tt"), status(found[0])
+    return found[0]
+
+
 def free_seconds():
     """A clock that stands still while any process on this host waits for a CPU, so that a bound measures cloister and not
     the host. Without proc_pressure(5) it is the monotonic clock."""

@@ -214,6 +214,25 @@ for high in (0, 1 << 32):
 """) == ["EPERM"] * 2
 
 
+def test_no_file_takes_more_disk_than_its_size(cell):
+    """RLIMIT_FSIZE counts a file's size. What reserves disk beyond that does not exist; what gives it back does."""
+    ioctl, fallocate = (16, 285) if X86 else (29, 47)
+    assert probe(cell, f"""
+import struct, tempfile
+kept = tempfile.TemporaryFile(dir='.')
+kept.write(bytes(1 << 16))
+kept.flush()
+before = os.fstat(kept.fileno()).st_blocks
+for high in (0, 1 << 32):
+    print(*(call({fallocate}, kept.fileno(), mode | high, 0, 1 << 28) for mode in (1, 0x11, 0x41)))
+    space = ctypes.create_string_buffer(struct.pack('hxxxxxxqq24x', 0, 0, 1 << 28))
+    print(*(call({ioctl}, kept.fileno(), number | high, ctypes.addressof(space))
+            for number in (0x40305828, 0x4030582a, 0x40305839)))
+print(os.fstat(kept.fileno()).st_blocks == before, call({fallocate}, kept.fileno(), 3, 0, 1 << 16),
+      os.fstat(kept.fileno()).st_blocks < before, call({fallocate}, kept.fileno(), 0, 0, 1 << 20), os.fstat(kept.fileno()).st_size)
+""") == ["ENOTSUP ENOTSUP ENOTSUP"] * 4 + [f"True 0 True 0 {1 << 20}"]
+
+
 def test_its_init_is_left_alone(cell):
     """A command may change the limits, scheduling and I/O priority of its own processes, but not of its init."""
     x86_or = lambda x86, other: x86 if X86 else other  # noqa: E731

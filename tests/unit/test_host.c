@@ -316,12 +316,12 @@ static void test_shared_budgets(void **state)
 		{"terminals", "/proc/sys/kernel/pty/max", "1344\n", false, 320,
 			5}, /* reserved: 1024 */
 		{"terminals", "/proc/sys/kernel/pty/max", "1000\n", false, 0, 0},
-		{"processes", "/proc/sys/kernel/pid_max", "32768\n", false, 32768, 6553},
-		{"threads", "/proc/sys/kernel/threads-max", "99\n", true, 99, 19},
-		{"user_namespaces", "/proc/sys/user/max_user_namespaces", "7\n", false, 7, 2},
+		{"processes", "/proc/sys/kernel/pid_max", "32768\n", false, 32768, 5461},
+		{"threads", "/proc/sys/kernel/threads-max", "99\n", true, 99, 16},
+		{"user_namespaces", "/proc/sys/user/max_user_namespaces", "7\n", false, 7, 1},
 		{"network_namespaces", "/proc/sys/user/max_net_namespaces", "0\n", false, 0, 0},
 		{"pid_namespaces", "/proc/sys/user/max_pid_namespaces", "83\n", false, 83, 20},
-		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 16},
+		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 13},
 	};
 
 	(void)state;
@@ -372,11 +372,11 @@ static void test_tasks_of_the_cgroup(void **state)
 		const char *unit, *above, *own; /* pids.max; NULL: no such file */
 		uint64_t of_all, enough_for;
 	} rows[] = {
-		{"100\n", "max\n", "0::/above/unit\n", 100, 20},
-		{"max\n", "54\n", "0::/above/unit\n", 54, 10},
-		{"100\n", "54\n", "0::/above/unit\n", 54, 10},
-		{NULL, "54\n", "0::/above/unit\n", 54, 10},
-		{"100\n", "54000\n", "0::/above\n", 54000, 10800},
+		{"100\n", "max\n", "0::/above/unit\n", 100, 16},
+		{"max\n", "54\n", "0::/above/unit\n", 54, 9},
+		{"100\n", "54\n", "0::/above/unit\n", 54, 9},
+		{NULL, "54\n", "0::/above/unit\n", 54, 9},
+		{"100\n", "54000\n", "0::/above\n", 54000, 9000},
 		{"max\n", "max\n", "0::/above/unit\n", SHARED_BUDGET_UNLIMITED,
 			SHARED_BUDGET_UNLIMITED},
 		{"100\n", "54\n", "1:pids:/above/unit\n", SHARED_BUDGET_UNLIMITED,
@@ -405,7 +405,7 @@ static void test_tasks_of_the_cgroup(void **state)
 				(unsigned long long)seen.view.of_all,
 				(unsigned long long)seen.view.enough_for);
 		assert_int_equal(
-			strstr(shared_budgets_remedy(), " TasksMax=55 in cloisterd's unit") != NULL,
+			strstr(shared_budgets_remedy(), " TasksMax=66 in cloisterd's unit") != NULL,
 			rows[i].enough_for < 11);
 	}
 	fake_path_set(NULL, NULL);

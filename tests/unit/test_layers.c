@@ -127,6 +127,64 @@ static void test_what_is_not_in_the_stack_is_dropped(void **state)
 	assert_true(is_there(f, "1-0") && is_there(f, "c0=kept"));
 }
 
+/*
+ * A change that was given up, such as a rollback for which no call came to an end, leaves its
+ * layer. The next change has a layer of the same number, which may lie on another one.
+ */
+static void test_a_layer_that_was_given_up_never_shows(void **state)
+{
+	static const struct layer_stack given_up = {3, {0, 1, 4}, ""},
+					wanted = {4, {0, 1, 2, 3}, ""},
+					last = {5, {0, 1, 2, 3, 4}, ""};
+	struct fixture *f = *state;
+
+	put(f, &one);
+	put(f, &two);
+	put(f, &wanted);
+	assert_int_equal(layers_make(&f->place, &given_up), 0);
+	assert_int_equal(layers_make(&f->place, &last), 0);
+	assert_false(is_there(f, "4-1"));
+	assert_int_equal(layers_commit(&f->place, &last), 0);
+	expect(f, &last);
+	/* Also if a record has both. */
+	make(f, "4-1");
+	layers_tidy(&f->place, &last);
+	assert_false(is_there(f, "4-1"));
+	assert_true(is_there(f, "4-3"));
+}
+
+static void drop_many(const struct fixture *f, const char *directory, bool present)
+{
+	const int n = *directory ? LIMIT_LAYERS_DROPPED : LIMIT_LAYERS_REMOVED;
+	char path[512];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "one/%s.dropped-%d", directory, i);
+		assert_int_equal(present ? mkdirat(f->scratch.fd, path, 0700)
+					 : unlinkat(f->scratch.fd, path, AT_REMOVEDIR),
+			0);
+	}
+}
+
+/* Whoever drops layers faster than they are cleared would fill the disk. */
+static void test_no_layer_is_made_while_many_wait_to_be_cleared(void **state)
+{
+	struct fixture *f = *state;
+
+	drop_many(f, "", true);
+	assert_int_equal(layers_make(&f->place, &one), -EBUSY);
+	assert_int_equal(layers_fork(&f->place, "template"), -EBUSY);
+	drop_many(f, "", false);
+	put(f, &one);
+	drop_many(f, ".layers-w/", true);
+	assert_int_equal(layers_make(&f->place, &two), -EBUSY);
+	expect(f, &one);
+	drop_many(f, ".layers-w/", false);
+	/* Those of removed workspaces do not hold up one that has layers. */
+	drop_many(f, "", true);
+	put(f, &two);
+}
+
 struct seen {
 	size_t n;
 	uint32_t numbers[4];
@@ -222,6 +280,10 @@ int main(void)
 			test_a_stack_is_in_force_when_it_is_committed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_not_in_the_stack_is_dropped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_layer_that_was_given_up_never_shows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_no_layer_is_made_while_many_wait_to_be_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

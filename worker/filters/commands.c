@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/ioprio.h>
 #include <linux/quota.h>
 #include <netinet/in.h>
@@ -351,6 +352,27 @@ static int keep_host_lots(scmp_filter_ctx filter)
 	return r;
 }
 
+/*
+ * RLIMIT_FSIZE bounds the size of a file, and neither these calls nor the older ioctl(2)s for them
+ * change that: one of them could reserve all the disk that the host has left, in an empty file.
+ * Punching a hole has the flag too, and gives disk back. The answer is that of a file system that
+ * cannot do it, so programs go on without. fallocate(2), setrlimit(2)
+ */
+static int keep_file_size(scmp_filter_ctx filter)
+{
+	/* FS_IOC_RESVSP, FS_IOC_RESVSP64 and FS_IOC_ZERO_RANGE, which no header for programs has */
+	static const unsigned requests[] = {
+		_IOW('X', 40, char[48]), _IOW('X', 42, char[48]), _IOW('X', 57, char[48])};
+	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EOPNOTSUPP), SCMP_SYS(fallocate), 1,
+		SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
+			FALLOC_FL_KEEP_SIZE));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EOPNOTSUPP), SCMP_SYS(ioctl), 1,
+			FILTER_LOW_EQUALS(1, requests[i]));
+	return r;
+}
+
 static int refuse(scmp_filter_ctx filter)
 {
 	/*
@@ -362,6 +384,8 @@ static int refuse(scmp_filter_ctx filter)
 
 	if (r == 0)
 		r = keep_host_lots(filter);
+	if (r == 0)
+		r = keep_file_size(filter);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));

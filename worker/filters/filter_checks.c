@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/ioprio.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -30,10 +31,10 @@
 #define CONSTANT(name) {#name, (unsigned long long)(name)}
 /* clang-format on */
 
-static const char *const headers[] = {"errno.h", "fcntl.h", "linux/ioprio.h", "netinet/in.h",
-	"netinet/tcp.h", "sched.h", "sys/ioctl.h", "sys/mman.h", "sys/mount.h", "sys/personality.h",
-	"sys/prctl.h", "sys/resource.h", "sys/shm.h", "sys/socket.h", "sys/stat.h",
-	"sys/syscall.h"};
+static const char *const headers[] = {"errno.h", "fcntl.h", "linux/falloc.h", "linux/ioprio.h",
+	"netinet/in.h", "netinet/tcp.h", "sched.h", "sys/ioctl.h", "sys/mman.h", "sys/mount.h",
+	"sys/personality.h", "sys/prctl.h", "sys/resource.h", "sys/shm.h", "sys/socket.h",
+	"sys/stat.h", "sys/syscall.h"};
 
 /* Every constant in a rule; tests/once/test_build.py finds one that is missing. */
 static const struct {
@@ -53,7 +54,10 @@ static const struct {
 	CONSTANT(CLONE_NEWUTS),
 	CONSTANT(ENOMEM),
 	CONSTANT(ENOSYS),
+	CONSTANT(EOPNOTSUPP),
 	CONSTANT(EPERM),
+	CONSTANT(FALLOC_FL_KEEP_SIZE),
+	CONSTANT(FALLOC_FL_PUNCH_HOLE),
 	CONSTANT(IOPRIO_WHO_PROCESS),
 	CONSTANT(IOPRIO_WHO_USER),
 	CONSTANT(IPPROTO_TCP),

@@ -6,6 +6,7 @@
 #include "worker/spawner/cell_id.h"
 
 #include "common/cleanup.h"
+#include "common/layer_stack.h"
 #include "common/limits.h"
 #include "common/wire_spawner.h"
 
@@ -84,6 +85,33 @@ static bool is_dots(const char *name)
 	return name[strspn(name, ".")] == '\0';
 }
 
+/*
+ * Collects the owners of the layers in @name, which a removed workspace had and which are not
+ * cleared yet: another workspace with that id would be charged for them.
+ */
+static int take_of_dropped(struct cell_ids *ids, int tenant, const char *name)
+{
+	DIR *dropped = open_directory(tenant, name);
+	const struct dirent *entry;
+	struct stat stat_buf;
+	int r;
+
+	if (!dropped)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	while ((errno = 0, entry = readdir(dropped))) {
+		char part[NAME_MAX + sizeof("/u")];
+
+		for (const char *at = "uw"; *at; at++) {
+			snprintf(part, sizeof(part), "%s/%c", entry->d_name, *at);
+			if (fstatat(dirfd(dropped), part, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+				take(ids, stat_buf.st_uid);
+		}
+	}
+	r = -errno;
+	closedir(dropped);
+	return r;
+}
+
 /* Collects the owners of one tenant's managed workspaces. */
 static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 {
@@ -91,12 +119,18 @@ static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 	struct stat stat_buf;
 
 	while ((errno = 0, entry = readdir(tenant))) {
+		int r = 0;
+
 		if (is_dots(entry->d_name))
 			continue;
-		if (fstatat(dirfd(tenant), entry->d_name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		if (strncmp(entry->d_name, LAYERS_DROPPED, strlen(LAYERS_DROPPED)) == 0)
+			r = take_of_dropped(ids, dirfd(tenant), entry->d_name);
+		else if (fstatat(dirfd(tenant), entry->d_name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 			take(ids, stat_buf.st_uid);
 		else if (errno != ENOENT)
-			return -errno;
+			r = -errno;
+		if (r < 0)
+			return r;
 	}
 	return -errno;
 }

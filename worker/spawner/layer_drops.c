@@ -20,6 +20,7 @@
 
 struct layer_drop {
 	TAILQ_ENTRY(layer_drop) entry;
+	uint64_t turn;             /* when a layer of its tenant was worked on last; 0: never */
 	struct directory_id swept; /* the part that a sweeper has worked on last */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
@@ -140,16 +141,49 @@ static void log_kept(const struct layer_drop *drop)
 			drop->tenant, drop->path);
 }
 
-/* Works on the first of the list until a sweeper runs. */
+/* The tenant that has waited longest is next: one with many layers does not hold up the others. */
+static struct layer_drop *next_of(const struct layer_drops *drops)
+{
+	struct layer_drop *drop, *next = TAILQ_FIRST(&drops->list);
+
+	TAILQ_FOREACH (drop, &drops->list, entry)
+		if (drop->turn < next->turn)
+			next = drop;
+	return next;
+}
+
+/* Returns when a layer of @tenant was worked on last. */
+static uint64_t turn_of(const struct layer_drops *drops, const char *tenant)
+{
+	const struct layer_drop *drop;
+
+	TAILQ_FOREACH (drop, &drops->list, entry)
+		if (strcmp(drop->tenant, tenant) == 0)
+			return drop->turn;
+	return 0;
+}
+
+static void take_turn(struct layer_drops *drops, const char *tenant)
+{
+	struct layer_drop *drop;
+
+	drops->turns++;
+	TAILQ_FOREACH (drop, &drops->list, entry)
+		if (strcmp(drop->tenant, tenant) == 0)
+			drop->turn = drops->turns;
+}
+
+/* Works on the list until a sweeper runs. */
 static void go_on(struct layer_drops *drops)
 {
 	struct layer_drop *drop;
 
-	while (drops->sweeper == 0 && (drop = TAILQ_FIRST(&drops->list))) {
+	while (drops->sweeper == 0 && (drop = next_of(drops))) {
 		const char *name;
 		_cleanup_close_ int parent = open_parent(drops, drop, &name);
 		pid_t r = parent < 0 ? 0 : clear(drop, parent, name, 2);
 
+		take_turn(drops, drop->tenant);
 		if (r > 0) {
 			drops->sweeper = r;
 			return;
@@ -172,6 +206,7 @@ void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *
 	drop = calloc(1, sizeof(*drop));
 	if (!drop)
 		return;
+	drop->turn = turn_of(drops, tenant);
 	snprintf(drop->tenant, sizeof(drop->tenant), "%s", tenant);
 	snprintf(drop->path, sizeof(drop->path), "%s", path);
 	TAILQ_INSERT_TAIL(&drops->list, drop, entry);

@@ -10,6 +10,7 @@
 #include "common/directory_parents.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -17,8 +18,9 @@ struct layer_drop;
 
 struct layer_drops {
 	int managed;                   /* directory of the managed workspaces, or -1 */
-	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on the first, unless it is 0 */
+	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on one of them, unless it is 0 */
 	pid_t sweeper;
+	uint64_t turns; /* counts the parts that were worked on */
 };
 
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
