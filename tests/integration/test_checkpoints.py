@@ -174,6 +174,7 @@ def test_what_the_kernel_counts_of_it_is_told(start_daemon, area):
 
     # An init that waits for the next command is not always there.
     most = tuple(told[name] for name in ("processes", "user_namespaces", "mount_namespaces", "pid_namespaces"))
+    most = (most[0], most[1] - 2, most[2] - 1, most[3])  # no process is in those of a private tmpfs that goes on
     least = (most[0] - 1, most[1], most[2] - 1, most[3] - 1)
     assert procfs.eventually(lambda: counted() in (least, most)), (counted(), most)
     client.cancel(running)
