@@ -71,30 +71,30 @@ static struct scripted with_call(const char *options, struct told *told)
 
 static void test_output_in_pieces(void **state)
 {
-	static const char bytes[] =
-		OUTPUT("\"id\":1,\"stream\":\"stdout\",\"bytes\":9,\"seq\":0") "\n{\"id\":1}"
-									       "\n" OUTPUT("\"id\":"
-											   "1,"
-											   "\"strea"
-											   "m\":"
-											   "\"stder"
-											   "r\","
-											   "\"bytes"
-											   "\":1,"
-											   "\"seq\""
-											   ":1") "\n\n" OUTPUT(
-										       "\"id\":1,"
-										       "\"stream\":"
-										       "\"stdout\","
-										       "\"bytes\":"
-										       "2,\"seq\":"
-										       "2") "\n\0"
-											    "\377"
-											    "{\"id"
-											    "\":1,"
-											    "\"resu"
-											    "lt\":{"
-											    "}}\n";
+	static const char bytes[] = OUTPUT(
+		"\"id\":1,\"stream\":\"stdout\",\"bytes\":9,\"seq\":0") "\n{\"id\":1}"
+									"\n" OUTPUT(
+										"\"id\":"
+										"1,"
+										"\"strea"
+										"m\":"
+										"\"stder"
+										"r\","
+										"\"bytes"
+										"\":1,"
+										"\"seq\""
+										":1") "\n\n" OUTPUT("\"id\":1,"
+												    "\"stream\":"
+												    "\"stdout\","
+												    "\"bytes\":"
+												    "2,\"seq\":"
+												    "2") "\n\0"
+													 "\377"
+													 "{\"id"
+													 "\":1,"
+													 "\"resu"
+													 "lt\":{"
+													 "}}\n";
 	struct told told = {0};
 	struct scripted s = with_call("{\"stream_bytes\":true}", &told);
 

@@ -183,7 +183,8 @@ static int write_lower(const struct keeper *keeper, size_t top, char *ret)
 	for (size_t i = top; i > 0; i--)
 		n += snprintf(ret + n, OPTIONS_BYTES - (size_t)n, "l/%u-%u/u:", numbers[i],
 			numbers[i - 1]);
-	return n + snprintf(ret + n, OPTIONS_BYTES - (size_t)n, keeper->template >= 0 ? "b:t" : "b");
+	return n +
+	       snprintf(ret + n, OPTIONS_BYTES - (size_t)n, keeper->template >= 0 ? "b:t" : "b");
 }
 
 static int mount_layers(void *context)
@@ -226,7 +227,7 @@ static int show_view(const struct keeper *keeper, size_t i)
 	 * An overlay that cannot be written needs two layers. Layer 0 must be the lowest, as it is
 	 * in the workspace's own overlay, which takes no attribute of it for a whiteout.
 	 */
-	if (i == 0 && keeper->template < 0)
+	if (i == 0 && keeper->template <0)
 		snprintf(options, sizeof(options), OVERLAY_OPTIONS ",lowerdir=e:b");
 	else
 		(void)write_lower(keeper, i, options);
