@@ -14,7 +14,7 @@ import struct
 import termios
 import time
 
-SEQUENCE = re.compile(rb"\x1b\[([?>!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()][0-9A-B]|\x1b[=>78cMDE]|\x1b\][^\x07]*\x07"
+SEQUENCE = re.compile(rb"\x1b\[([?>!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()][0-9A-B]|\x1b[=>78cMDE]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
                       rb"|\x1bP[^\x1b]*\x1b\\")
 
 

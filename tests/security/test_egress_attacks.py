@@ -328,7 +328,8 @@ LIES = {
     "records that are not there": (lambda q: [answer(q, [], 65535)], FAILED),
     "another number": (lambda q: [bytes([q[0] ^ 1]) + answer(q, [record(A, HERE)])[1:]], FAILED),
     "a short address": (lambda q: [answer(q, [record(A, HERE[:3])])], FAILED),
-    "a long address": (lambda q: [answer(q, [record(A, HERE + HERE)])], FAILED),
+    # c-ares 1.34 takes the first four bytes.
+    "a long address": (lambda q: [answer(q, [record(A, TEN + HERE)])], {FAILED, PRIVATE}),
     "a name without an end": (lambda q: [answer(q, [record(A, HERE, b"\xc0" + bytes([len(q)]))])], FAILED),
     "a name that leads on for ever": (lambda q: [answer(q, [record(A, HERE, b"\1a\xc0" + bytes([len(q)]))])], FAILED),
     "truncated": (lambda q: [answer(q, [], flags=0x8380)], FAILED),
