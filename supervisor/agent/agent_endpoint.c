@@ -22,6 +22,7 @@
 #include "supervisor/agent/method_template.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
+#include "supervisor/agent/method_workspace_list.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/session_state.h"

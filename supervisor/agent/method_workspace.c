@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd: workspace.open, .close, .list and .remove. */
+/* Runs in cloisterd: workspace.open, .close and .remove. */
 #include "supervisor/agent/method_workspace.h"
 
 #include "common/cleanup.h"
@@ -21,18 +21,11 @@
 #include <errno.h>
 #include <json-c/json_object.h>
 #include <stdio.h>
-#include <time.h>
 
-static void put(struct json_text *json, const char *key, const char *value)
+void method_workspace_put(struct json_text *json, const struct workspace *workspace)
 {
-	json_text_key(json, key);
-	json_text_string(json, text_from(value));
-}
-
-static void put_workspace(struct json_text *json, const struct workspace *workspace)
-{
-	put(json, "workspace", workspace_name(workspace));
-	put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
+	json_text_put(json, "workspace", workspace_name(workspace));
+	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	json_text_key(json, "root");
 	json_text_string(json, workspace_visible(workspace));
 }
@@ -122,9 +115,10 @@ static void on_opened(void *context)
 	else if (session && pending->id_text) {
 		session_answer_begin(session, &json, pending->id_text);
 		json_text_object_begin(&json);
-		put_workspace(&json, pending->workspace);
-		put(&json, "tenant", workspace_tenant(pending->workspace)->name);
-		put(&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
+		method_workspace_put(&json, pending->workspace);
+		json_text_put(&json, "tenant", workspace_tenant(pending->workspace)->name);
+		json_text_put(
+			&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
 		put_key_horizon(&json, session->service, workspace_tenant(pending->workspace));
 		isolation_write(&json, session->service->cgroup, pending->workspace);
 		json_text_object_end(&json);
@@ -454,114 +448,6 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 	/* Calls in flight hold the workspace until they end. */
 	session_drop_workspace(session, workspace);
 	answer_empty(session, request->id_text);
-}
-
-struct listing {
-	struct json_text json;
-	struct workspaces *workspaces;
-	const struct tenant *tenant;
-};
-
-/* Writes when the managed workspace @name was made; null if that is not known. */
-static void put_created(struct listing *listing, const char *name)
-{
-	char text[sizeof("2026-01-01T00:00:00Z") + 16];
-	struct tm tm;
-	time_t created;
-
-	json_text_key(&listing->json, "created");
-	if (name && workspaces_created(listing->workspaces, listing->tenant, name, &created) == 0 &&
-		gmtime_r(&created, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		json_text_string(&listing->json, text_from(text));
-	else
-		json_text_null(&listing->json);
-}
-
-/* Writes what was measured last; null if nothing was. */
-static void put_size(struct json_text *json, int64_t bytes, int64_t files)
-{
-	if (bytes < 0) {
-		json_text_key(json, "bytes");
-		json_text_null(json);
-		json_text_key(json, "files");
-		json_text_null(json);
-		return;
-	}
-	json_text_put_number(json, "bytes", bytes);
-	json_text_put_number(json, "files", files);
-}
-
-static void list_used(void *context, struct workspace *workspace)
-{
-	struct listing *listing = context;
-	struct workspace_info info;
-
-	json_text_object_begin(&listing->json);
-	put_workspace(&listing->json, workspace);
-	put(&listing->json, "tenant", listing->tenant->name);
-	json_text_key(&listing->json, "open");
-	json_text_bool(&listing->json, workspace_is_open(workspace));
-	put_created(listing,
-		workspace_kind(workspace) == WORKSPACE_MANAGED ? workspace_name(workspace) : NULL);
-	workspace_look_at_disk(workspace);
-	workspace_get_info(workspace, &info);
-	put_size(&listing->json, info.disk_bytes, info.disk_files);
-	json_text_object_end(&listing->json);
-}
-
-struct name_search {
-	const char *name;
-	bool found;
-};
-
-static void match_name(void *context, struct workspace *workspace)
-{
-	struct name_search *search = context;
-
-	search->found |= workspace_kind(workspace) == WORKSPACE_MANAGED &&
-			 strcmp(workspace_name(workspace), search->name) == 0;
-}
-
-/* Adds managed workspaces that exist and that no client uses now. */
-static void list_managed(void *context, const char *name)
-{
-	struct listing *listing = context;
-	struct name_search search = {.name = name};
-
-	workspaces_each(listing->workspaces, listing->tenant, match_name, &search);
-	if (search.found)
-		return;
-	json_text_object_begin(&listing->json);
-	put(&listing->json, "workspace", name);
-	put(&listing->json, "kind", "managed");
-	put(&listing->json, "root", "/workspace");
-	put(&listing->json, "tenant", listing->tenant->name);
-	json_text_key(&listing->json, "open");
-	json_text_bool(&listing->json, false);
-	put_created(listing, name);
-	put_size(&listing->json, -1, -1);
-	json_text_object_end(&listing->json);
-}
-
-void method_workspace_list(struct session *session, struct jsonrpc_request *request)
-{
-	struct listing listing = {.workspaces = session->service->workspaces};
-
-	if (!request->id_text)
-		return;
-	session_answer_begin(session, &listing.json, request->id_text);
-	json_text_object_begin(&listing.json);
-	json_text_key(&listing.json, "workspaces");
-	json_text_array_begin(&listing.json);
-	for (size_t i = 0; i < session->n_tenants; i++) {
-		listing.tenant = session->tenants[i];
-		workspaces_each(listing.workspaces, listing.tenant, list_used, &listing);
-		(void)workspaces_each_managed(
-			listing.workspaces, listing.tenant, list_managed, &listing);
-	}
-	json_text_array_end(&listing.json);
-	json_text_object_end(&listing.json);
-	session_answer_end(session, &listing.json);
 }
 
 /*

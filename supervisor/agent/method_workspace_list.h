@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The method workspace.list. */
+
+struct jsonrpc_request;
+struct session;
+
+/** Answers @request at once. */
+void method_workspace_list(struct session *session, struct jsonrpc_request *request);
