@@ -17,6 +17,7 @@
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session.h"
+#include "supervisor/rpc/session_payload.h"
 #include "supervisor/schedule/loop_share.h"
 
 #include <assert.h>

@@ -57,23 +57,6 @@ void session_free(struct session *session);
  */
 void session_line(struct session *session, struct text line);
 
-/*
- * A payload: bytes behind a line that says how many they are. Whatever becomes of the line, they
- * are never read as lines: a client sends bytes there that others may have chosen.
- */
-
-/** Returns the number of bytes of the last line's payload that are still to come. */
-size_t session_payload_left(const struct session *session);
-
-/** Whether what has come of the payload is to be kept until the rest is there. */
-bool session_may_keep_payload(const struct session *session);
-
-/**
- * Takes @part of the payload: all of it, or a part of one that must not be kept, and then refuses
- * its line and drops it.
- */
-void session_payload(struct session *session, struct text part);
-
 /**
  * Refuses a line that cannot be kept, because it is too long or there is no memory for it. @id_text
  * NULL: it has no id.

@@ -3,6 +3,8 @@
  * Runs in cloisterd. A payload may be of anybody's making, a file of a hostile project for one, and
  * its client is hostile too: nothing of it is ever read as a request.
  */
+#include "supervisor/rpc/session_payload.h"
+
 #include "supervisor/rpc/session_state.h"
 
 #include <stdlib.h>

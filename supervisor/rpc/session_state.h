@@ -8,6 +8,7 @@
 #include "supervisor/call/shown.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/session.h"
+#include "supervisor/rpc/session_payload.h"
 #include "supervisor/workspace/workspace.h"
 
 struct audit;
@@ -111,17 +112,6 @@ struct session_call {
 	struct session_carry carry[COMMAND_STREAMS];
 };
 
-/* What is to be done with the bytes behind a line. */
-struct session_payload {
-	size_t left;   /* 0: lines follow */
-	bool dropped;  /* its line has been refused */
-	char *id_text; /* of the line's request */
-	char *call_id; /* of the call that it is input of */
-	bool eof;
-	/* Acts on all of the payload. Takes what it needs of @payload. */
-	void (*act)(struct session *session, struct session_payload *payload, struct text data);
-};
-
 struct session {
 	struct service *service;
 	const struct endpoint *endpoint;
@@ -223,16 +213,6 @@ static inline bool session_string_param(
  */
 void session_add_call(struct session *session, struct session_call *call, size_t bytes);
 void session_free_call(struct session_call *call);
-
-/** The current line has a payload of @payload->left bytes. Takes @payload and its texts. */
-void session_expect_payload(struct session *session, const struct session_payload *payload);
-void session_payload_done(struct session_payload *payload);
-
-/**
- * A line was refused before it was known whether it has a payload: ends the connection of a client
- * that sends payloads.
- */
-void session_lose_line(struct session *session);
 
 /** Returns the call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A payload: bytes behind a line that says how many they are. Whatever becomes of the line, they
+ * are never read as lines: a client sends bytes there that others may have chosen.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct session;
+
+/* What is to be done with the bytes behind a line. */
+struct session_payload {
+	size_t left;   /* 0: lines follow */
+	bool dropped;  /* its line has been refused */
+	char *id_text; /* of the line's request */
+	char *call_id; /* of the call that it is input of */
+	bool eof;
+	/* Acts on all of the payload. Takes what it needs of @payload. */
+	void (*act)(struct session *session, struct session_payload *payload, struct text data);
+};
+
+/** Returns the number of bytes of the last line's payload that are still to come. */
+size_t session_payload_left(const struct session *session);
+
+/** Whether what has come of the payload is to be kept until the rest is there. */
+bool session_may_keep_payload(const struct session *session);
+
+/**
+ * Takes @part of the payload: all of it, or a part of one that must not be kept, and then refuses
+ * its line and drops it.
+ */
+void session_payload(struct session *session, struct text part);
+
+/** The current line has a payload of @payload->left bytes. Takes @payload and its texts. */
+void session_expect_payload(struct session *session, const struct session_payload *payload);
+void session_payload_done(struct session_payload *payload);
+
+/**
+ * A line was refused before it was known whether it has a payload: ends the connection of a client
+ * that sends payloads.
+ */
+void session_lose_line(struct session *session);
