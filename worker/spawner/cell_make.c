@@ -382,7 +382,7 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 int cell_shown(const struct cell_maker *maker, struct place *place, int worker, int *ret_tree,
 	const char **ret_reason)
 {
-	pid_t pid;
+	pid_t pid = -1;
 	int r = living_child(worker, &pid);
 
 	if (r < 0)
