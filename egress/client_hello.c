@@ -188,7 +188,7 @@ static int join_records(struct text bytes, uint8_t *message, size_t *len, size_t
 
 int client_hello_name(struct text bytes, size_t *ret_needed, struct host *ret)
 {
-	uint8_t message[LIMIT_EGRESS_HELLO_BYTES];
+	uint8_t message[LIMIT_EGRESS_HELLO_BYTES] = {0};
 	size_t len = 0;
 	int r = join_records(bytes, message, &len, ret_needed);
 

@@ -261,8 +261,6 @@ static int deliver(struct cloister *cloister)
 	int r = incoming_refusal(cloister);
 
 	while (r == 0 && may_deliver(cloister)) {
-		const char *line = cloister->in.data + cloister->in.start;
-
 		if (cloister->payload.left > 0) {
 			if (!deliver_payload(cloister))
 				return 0;
@@ -272,7 +270,7 @@ static int deliver(struct cloister *cloister)
 			break;
 		if (len > LIMIT_LINE_BYTES)
 			return -EMSGSIZE;
-		r = incoming_line(cloister, line, len);
+		r = incoming_line(cloister, cloister->in.data + cloister->in.start, len);
 		cloister->scanned = 0;
 		buffer_consume(&cloister->in, len + 1);
 	}
