@@ -206,7 +206,7 @@ def test_another_workspace(daemon, client, workspace):
         assert refusal(other, 4012).name == "NOT_FOUND"
         serve(other, "speak", 4012)
         other.call("workspace.forward", {"port": 4012})
-        assert other.socket.recv(100) == b"first"
+        assert (other.buffer or other.socket.recv(100)) == b"first"  # it may have come with the answer
 
 
 def test_nothing_listens(daemon, client, workspace):

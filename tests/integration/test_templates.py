@@ -179,6 +179,7 @@ def test_removed_forks_leave_nothing(own_daemon):
     for name in fork(client, "t", 4):
         with opened(own_daemon, name) as one:
             one.run("echo y > d/y; rm d/x")
+            one.call("workspace.close")  # a removal does not wait for a hang-up
         client.call("workspace.remove", {"workspace": name})
     assert procfs.eventually(lambda: not in_state(own_daemon, "t-*", ".layers-t-*", ".dropped-*", ".unfinished-*"))
     # A name is not given again while a higher one is there.
