@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import random
 import signal
 from functools import partial
@@ -68,9 +69,11 @@ def refused(client, method, params, name):
 
 
 def in_state(daemon, *patterns):
+    """The paths of workspaces and templates that match. What a sweeper removes meanwhile is passed over."""
     with acting_as(os.getuid()):
-        return [path for top in ("workspaces", "templates") for pattern in patterns
-                for path in (daemon.state / top).rglob(pattern)]
+        paths = [pathlib.Path(directory, name) for top in ("workspaces", "templates")
+                 for directory, directories, files in os.walk(daemon.state / top) for name in directories + files]
+    return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
 
 
 def templates(daemon):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads /proc, as proc(5) describes it."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -217,17 +218,22 @@ def stop(pid):
 
 
 def hold_child(parent, wanted):
-    """Waits for a child of @parent with this name, stops it, and returns its pid."""
-    found = []
+    """Waits for a child of @parent with this name, stops it, and returns its pid. One that ends first is passed over."""
+    def state(pid):
+        return status(pid).get("State", "X")[0]
 
-    def holds():
-        found[:] = [pid for pid in children(parent) if name(pid) == wanted]
-        for pid in found:
-            os.kill(pid, signal.SIGSTOP)
-        return found
-    assert eventually(holds, interval=0.001)
-    assert eventually(lambda: status(found[0])["State"][0] in "Tt"), status(found[0])
-    return found[0]
+    def held():
+        for pid in children(parent):
+            if name(pid) == wanted:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                assert eventually(lambda: state(pid) in "TtZX"), status(pid)
+                if state(pid) in "Tt":
+                    return pid
+        return None
+    pid = eventually(held, interval=0.001)
+    assert pid
+    return pid
 
 
 def free_seconds():
