@@ -311,14 +311,15 @@ def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what):
         for name in made:
             with opened(daemon, name) as one:
                 assert tree(one) == expected
+                one.call("workspace.close")
             client.call("workspace.remove", {"workspace": name})
         assert tree(client) == expected
         assert procfs.eventually(lambda: not in_state(daemon, ".unfinished-*"))  # noqa: B023
         if not died:
             break
         count += 3 + count // 4
-    # A fork above its template is cloisterd's work alone.
-    assert deaths > (3 if SYSTEM or (who, what) != ("spawner", "fork") else 0)
+    # A fork above its template is cloisterd's work alone, and the spawner may have nothing to do.
+    assert deaths > 3 or (who, what, SYSTEM) == ("spawner", "fork", False)
     assert daemon.stop() == 0
 
 
