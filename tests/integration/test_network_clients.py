@@ -89,7 +89,7 @@ CLIENTS = {  # what must succeed for it to be there; the command
     "Node 24": (NODE_24, each(FETCHES)),
     "yarn 1": yarn("yarn/bin/yarn.js", "--registry $at/npm --cache-folder $PWD/cache --no-lockfile --non-interactive --silent"),
     "yarn 4": yarn("@yarnpkg/cli-dist/bin/yarn.js", "", YARN_NPM_REGISTRY_SERVER="$at/npm", YARN_UNSAFE_HTTP_WHITELIST="open.test",
-                   YARN_ENABLE_TELEMETRY="0", YARN_NODE_LINKER="node-modules", YARN_ENABLE_GLOBAL_CACHE="0", YARN_HTTP_RETRY="0",
+                   YARN_ENABLE_TELEMETRY="0", YARN_NODE_LINKER="node-modules", YARN_ENABLE_GLOBAL_CACHE="0",
                    YARN_ENABLE_IMMUTABLE_INSTALLS="0"),
     "java": ("javac --version", f"{MAKE_TRUST}; java -XX:TieredStopAtLevel=1 {TRUST} Fetch.java $PLACES"),
     "apt": ("apt-get --version", each(
