@@ -8,6 +8,7 @@
 #include "common/monotonic.h"
 #include "egress/conn.h"
 #include "egress/egress.h"
+#include "egress/resolver.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -64,8 +65,9 @@ static void leave_tenant(struct egress *egress, struct tenant *tenant)
 		egress->n_tenants--;
 }
 
-static void forget_tenant(struct tenant *tenant)
+static void forget_tenant(struct egress *egress, struct tenant *tenant)
 {
+	resolver_forget(egress->resolver, &tenant->usage.left);
 	LIST_REMOVE(tenant, entry);
 	free(tenant);
 }
@@ -456,6 +458,7 @@ void cell_close(struct cell *cell)
 		event_del(&cell->questions);
 	dns_pause_no_more(cell);
 	end_conns(cell, 0);
+	resolver_forget(egress->resolver, &cell->usage.left);
 	LIST_REMOVE(cell, entry);
 	egress->n_cells--;
 	egress->n_sockets -= cell->n_sockets;
@@ -485,7 +488,7 @@ void cells_renew(struct egress *egress)
 		if (tenant->policy && !tenant->policy->has_network)
 			tenant->policy = NULL;
 		if (!tenant->policy && tenant->n_cells == 0)
-			forget_tenant(tenant);
+			forget_tenant(egress, tenant);
 	}
 	LIST_FOREACH (cell, &egress->cells, entry)
 		renew_conns(cell);

@@ -260,7 +260,7 @@ void conn_end(struct conn *conn)
 	struct cell *cell = conn->cell;
 
 	stop_watching(conn);
-	resolver_cancel(conn->query);
+	conn_leave_query(conn);
 	if (conn->is_connected)
 		tell_closed(conn);
 	close_fd(&conn->fds[CONN_OUT]);

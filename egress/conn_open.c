@@ -23,6 +23,7 @@ static const char *reached_limit(struct conn *conn, const struct egress_tenant *
 {
 	struct usage *tenant = &conn->cell->tenant->usage, *cell = &conn->cell->usage;
 	uint64_t now = monotonic_ms(), connections = policy->connections;
+	uint64_t lookups = connections > 0 ? connections : conn->cell->egress->max_open;
 
 	/* What is beyond the workspace's share takes nothing from the tenant's other workspaces. */
 	if (!usage_attempt(cell, cell_share(conn->cell, policy->connect_rate), now) ||
@@ -30,6 +31,9 @@ static const char *reached_limit(struct conn *conn, const struct egress_tenant *
 		return "egress_connect_rate";
 	if (connections > 0 && (tenant->tunnels >= connections ||
 				       cell->tunnels >= cell_share(conn->cell, connections)))
+		return "egress_connections";
+	/* Those that ended before their look-up: its memory is in use until the look-up ends. */
+	if (tenant->left >= lookups || cell->left >= cell_share(conn->cell, lookups))
 		return "egress_connections";
 	if (usage_left_in(tenant, policy->bytes_in, now) == 0 ||
 		usage_left_in(cell, cell_share(conn->cell, policy->bytes_in), now) == 0)
@@ -132,6 +136,13 @@ static void on_addresses(void *context, const struct sockaddr_storage *addresses
 	memcpy(conn->attempt->addresses, addresses, n * sizeof(*addresses));
 	conn->attempt->n = n;
 	conn_be_resolved(conn);
+}
+
+void conn_leave_query(struct conn *conn)
+{
+	struct cell *cell = conn->cell;
+
+	resolver_leave(TAKE_PTR(conn->query), &cell->tenant->usage.left, &cell->usage.left);
 }
 
 void conn_be_resolved(struct conn *conn)

@@ -119,6 +119,8 @@ void conn_open(struct conn *conn);
 /** Tells a client that asked for a tunnel that it has one. Returns false if it takes no bytes. */
 bool conn_answer_tunnel(struct conn *conn);
 void conn_be_resolved(struct conn *conn);
+/** Waits for no answer of the resolver any more. */
+void conn_leave_query(struct conn *conn);
 void conn_be_connected(struct conn *conn);
 void conn_try_next(struct conn *conn);
 void conn_read_upstream(struct conn *conn);

@@ -80,7 +80,7 @@ void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule,
 	/* A host that has got nothing is not one that was reached. */
 	conn->is_connected &= conn->ways[CONN_OUT].bytes > 0;
 	told = conn_tell_refusal(conn, rule, named);
-	resolver_cancel(TAKE_PTR(conn->query));
+	conn_leave_query(conn);
 	conn_watch_remote(conn, 0);
 	close_fd(&conn->fds[CONN_IN]);
 	conn_watch_client(conn, 0);

@@ -27,19 +27,23 @@ struct resolver {
 	ares_channel channel;
 	struct event timer;
 	LIST_HEAD(, resolver_socket) sockets;
+	LIST_HEAD(, resolver_query) left;
 };
 
-/* A query lives until its answer has been passed on, also when it was cancelled. */
+/* A query lives until its answer has been passed on, also when nobody waits for it any more. */
 struct resolver_query {
 	struct resolver *resolver;
 	struct host host;
 	uint16_t port;
-	resolver_answer answer; /* NULL: cancelled */
+	resolver_answer answer; /* NULL: it was left */
 	void *context;
 	struct sockaddr_storage addresses[LIMIT_EGRESS_ADDRESSES];
 	size_t n;
 	struct event told;
 	bool is_done; /* c-ares has answered */
+	/* Of one that was left: where it is counted. */
+	LIST_ENTRY(resolver_query) entry;
+	uint64_t *counts[2];
 };
 
 /* Has c-ares look at its queries when the next of them is due. */
@@ -150,6 +154,7 @@ int resolver_new(struct event_base *base, const char *servers, struct resolver *
 	if (r == 0) {
 		resolver->base = base;
 		LIST_INIT(&resolver->sockets);
+		LIST_INIT(&resolver->left);
 		evtimer_assign(&resolver->timer, base, on_time, resolver);
 		r = start(resolver, servers);
 	}
@@ -186,6 +191,15 @@ static void on_told(evutil_socket_t fd, short what, void *context)
 
 static void send_query(struct resolver_query *query);
 
+static void end_left(struct resolver_query *query)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(query->counts); i++)
+		if (query->counts[i])
+			--*query->counts[i];
+	LIST_REMOVE(query, entry);
+	free(query);
+}
+
 static void on_answer(void *context, int status, int timeouts, struct ares_addrinfo *result)
 {
 	struct resolver_query *query = context;
@@ -204,7 +218,7 @@ static void on_answer(void *context, int status, int timeouts, struct ares_addri
 		ares_freeaddrinfo(result);
 	query->is_done = true;
 	if (!query->answer) {
-		free(query);
+		end_left(query);
 		return;
 	}
 	/* c-ares may answer within resolver_ask(), or from ares_process_fd(), which must return. */
@@ -244,13 +258,29 @@ struct resolver_query *resolver_ask(struct resolver *resolver, const struct host
 	return query;
 }
 
-void resolver_cancel(struct resolver_query *query)
+void resolver_leave(struct resolver_query *query, uint64_t *of_tenant, uint64_t *of_cell)
 {
 	if (!query)
 		return;
-	query->answer = NULL;
 	if (query->is_done) {
 		event_del(&query->told);
 		free(query);
+		return;
 	}
+	query->answer = NULL;
+	query->counts[0] = of_tenant;
+	query->counts[1] = of_cell;
+	++*of_tenant;
+	++*of_cell;
+	LIST_INSERT_HEAD(&query->resolver->left, query, entry);
+}
+
+void resolver_forget(struct resolver *resolver, const uint64_t *count)
+{
+	struct resolver_query *query;
+
+	LIST_FOREACH (query, &resolver->left, entry)
+		for (size_t i = 0; i < ARRAY_SIZE(query->counts); i++)
+			if (query->counts[i] == count)
+				query->counts[i] = NULL;
 }

@@ -33,5 +33,12 @@ int resolver_renew(struct resolver *resolver, const char *servers);
 struct resolver_query *resolver_ask(struct resolver *resolver, const struct host *host,
 	uint16_t port, resolver_answer answer, void *context);
 
-/** Forgets a query that is not answered yet. Does nothing with NULL. */
-void resolver_cancel(struct resolver_query *query);
+/**
+ * Forgets a query that is not answered yet. c-ares ends no single query, so this one goes on there
+ * for up to 14 seconds and is counted in *@of_tenant and *@of_cell until then. Does nothing with
+ * NULL.
+ */
+void resolver_leave(struct resolver_query *query, uint64_t *of_tenant, uint64_t *of_cell);
+
+/** Counts no more in *@count, which goes away. */
+void resolver_forget(struct resolver *resolver, const uint64_t *count);

@@ -660,6 +660,68 @@ def test_connect_rate(start):
         ("dns_failed", ""), ("limit", "egress_connect_rate")}
 
 
+class HeldNames(egress.Names):
+    """A DNS server that answers nothing until release(): no name exists."""
+
+    def __init__(self):
+        self.release_now = threading.Event()
+        super().__init__({})
+
+    def _serve(self):
+        held = []
+        self.socket.settimeout(0.05)
+        while not self.release_now.is_set():
+            with contextlib.suppress(TimeoutError):
+                held.append(self.socket.recvfrom(2048))
+                self._answer(held[-1][0])
+        self.socket.settimeout(None)
+        for question, client in held:
+            self.socket.sendto(self._answer(question), client)
+        super()._serve()
+
+
+def test_look_ups_that_nobody_waits_for_are_counted(start):
+    """c-ares ends no look-up before its time, so commands that end and leave theirs could pile them up."""
+    held = HeldNames()
+    more = "egress_connections = 8\n[tenant other]\nnetwork = egress\negress_allow = *.open.test:*\n"
+    running = start(config=CONFIG.replace("{resolver}", held.address), more=more).ready()
+    port, other = running.open(), running.open(cell=2, tenant="other")
+
+    def ask(name, at=port):
+        connection = egress.client(at)
+        connection.sendall(f"CONNECT {name}.open.test:1 HTTP/1.1\r\n\r\n".encode())
+        return connection
+
+    def is_asked(names):
+        return {f"{name}.open.test" for name in names} <= {name for name, _ in held.asked}
+
+    for command in range(1, 3):
+        names = [f"n{command}-{i}" for i in range(4)]
+        running.call(command)
+        connections = [ask(name) for name in names]
+        assert procfs.eventually(lambda: is_asked(names))
+        running.call_end(command)
+        running.link.expect(egress.CALL_ENDED)
+        for connection in connections:
+            connection.close()
+    running.call(3)
+    refused = ask("n3")
+    assert (lambda denied: (denied["reason"], denied["rule"]))(running.link.denied()) == ("limit", "egress_connections")
+    assert egress.read_all(refused).startswith(b"HTTP/1.1 503 ")
+    waits = ask("n4", other)
+    assert procfs.eventually(lambda: is_asked(["n4"])) and not is_asked(["n3"])
+    running.link.send(egress.CLOSE, 1)
+    held.release_now.set()
+    assert egress.read_all(waits).startswith(b"HTTP/1.1 5") and running.link.denied()["reason"] == "dns_failed"
+    # Its cell is another, but the tenant's look-ups have ended.
+    port = running.open(cell=3)
+    ends = ask("n5", port)
+    assert running.link.denied()["reason"] == "dns_failed"
+    for connection in (refused, waits, ends):
+        connection.close()
+    held.close()
+
+
 def test_tenants_have_their_share(start, names):
     """One tenant that takes all connections it can get leaves some to the other."""
     config = CONFIG.format(resolver=names.address, more="egress_connections = 0") + \
