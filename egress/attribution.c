@@ -167,12 +167,13 @@ static uint64_t only(const struct cell *cell)
 
 uint64_t attribution_of(const struct cell *cell, int client, uint64_t cgroup)
 {
-	struct sockaddr_in ours = {0}, theirs = {0};
+	struct sockaddr_in ours = {0};
+	socklen_t len = sizeof(ours);
 	uint64_t call;
 
 	if (cell->diag >= 0)
 		return by_cgroup(cell, cgroup);
-	if (!names_of(client, &ours, &theirs))
+	if (getsockname(client, (struct sockaddr *)&ours, &len) < 0 || ours.sin_family != AF_INET)
 		return 0;
 	call = by_address(cell, ntohl(ours.sin_addr.s_addr));
 	/* An address of a command that has ended: what it left must not look like another's. */

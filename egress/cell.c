@@ -12,13 +12,13 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define ACCEPTS_AT_ONCE 16 /* of one cell in a turn of the loop */
-#define RESUME_US       100000
-#define DNS_BYTES       (104 * KIB) /* of questions that wait; twice it is the usual default */
+#define RESUME_US 100000
+#define DNS_BYTES (104 * KIB) /* of questions that wait; twice it is the usual default */
 
 struct cell *cell_find(struct egress *egress, uint64_t number)
 {
@@ -173,28 +173,22 @@ void cells_resume(struct egress *egress)
 		resume_dns(egress);
 }
 
+/* One client in a turn of the loop, which comes back at once if there are more. */
 static void on_accept(evutil_socket_t fd, short what, void *context)
 {
 	struct door *door = context;
+	int client;
 
 	(void)what;
-	for (unsigned n = 0; n < ACCEPTS_AT_ONCE; n++) {
-		int client;
-
-		if (!has_room(door->cell)) {
-			pause_accepting(door);
-			return;
-		}
-		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (client >= 0) {
-			conn_begin(door, client);
-			continue;
-		}
-		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
-			return;
-		try_later(door);
+	if (!has_room(door->cell)) {
+		pause_accepting(door);
 		return;
 	}
+	client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (client >= 0)
+		conn_begin(door, client);
+	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		try_later(door);
 }
 
 static bool option_is(int fd, int option, int expected)
@@ -345,11 +339,14 @@ void socket_bound_buffers(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-/* Begins to serve one socket, which it takes. What is accepted there has its bounds. */
+/* Begins to serve one socket, which it takes. What is accepted there has its options. tcp(7) */
 static void take_door(struct cell *cell, struct door *door, uint8_t kind, int fd)
 {
+	const int one = 1;
+
 	*door = (struct door){.cell = cell, .kind = kind, .fd = fd};
 	evutil_make_socket_nonblocking(fd);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	socket_bound_buffers(fd);
 	event_assign(&door->accept, cell->egress->base, fd, EV_READ | EV_PERSIST, on_accept, door);
 	accept_again(door);

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 static void refuse_slow(struct conn *conn);
@@ -75,20 +74,33 @@ static void happen(struct conn *conn, enum conn_event event)
 		return;
 	if (act)
 		act(conn);
+	else if (event == CONN_ON_CLIENT)
+		conn_watch_client(conn, 0); /* until a state that reads it watches it again */
+}
+
+static unsigned ready_if(short what, short condition, enum conn_direction way)
+{
+	return what & condition ? 1U << way : 0;
 }
 
 static void on_client(evutil_socket_t fd, short what, void *context)
 {
+	struct conn *conn = context;
+
 	(void)fd;
-	(void)what;
-	happen(context, CONN_ON_CLIENT);
+	conn->ready =
+		(uint8_t)(ready_if(what, EV_READ, CONN_OUT) | ready_if(what, EV_WRITE, CONN_IN));
+	happen(conn, CONN_ON_CLIENT);
 }
 
 static void on_remote(evutil_socket_t fd, short what, void *context)
 {
+	struct conn *conn = context;
+
 	(void)fd;
-	(void)what;
-	happen(context, CONN_ON_REMOTE);
+	conn->ready =
+		(uint8_t)(ready_if(what, EV_READ, CONN_IN) | ready_if(what, EV_WRITE, CONN_OUT));
+	happen(conn, CONN_ON_REMOTE);
 }
 
 static void on_time(evutil_socket_t fd, short what, void *context)
@@ -202,7 +214,6 @@ void conn_begin(const struct door *door, int client)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
 	struct cell *cell = door->cell;
-	int one = 1;
 
 	if (!conn) {
 		close(client);
@@ -212,7 +223,6 @@ void conn_begin(const struct door *door, int client)
 	conn->fds[CONN_OUT] = client;
 	conn->fds[CONN_IN] = -1;
 	conn->cgroup = attribution_cgroup(cell, client);
-	setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	evtimer_assign(&conn->timer, cell->egress->base, on_time, conn);
 	LIST_INSERT_HEAD(&cell->conns, conn, entry);
 	cell->egress->open++;

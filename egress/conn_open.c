@@ -91,7 +91,6 @@ void conn_open(struct conn *conn)
 {
 	const struct egress_tenant *policy = conn->cell->tenant->policy;
 
-	conn_watch_client(conn, 0);
 	if (!policy) {
 		conn_refuse(conn, EGRESS_NOT_ALLOWED, NULL, none);
 		return;
@@ -379,5 +378,9 @@ void conn_begin_relay(struct conn *conn)
 {
 	conn->active_ms = monotonic_ms();
 	conn_enter(conn, CONN_RELAYING, LIMIT_EGRESS_IDLE_MS);
+	/* The host may have spoken first. */
+	conn->ready = 1U << CONN_IN;
+	if (conn->ways[CONN_OUT].pending.len > 0)
+		conn->ready |= 1U << CONN_OUT;
 	conn_relay(conn);
 }

@@ -72,6 +72,7 @@ struct conn {
 	bool is_waiting, is_admitted, is_connected,
 		is_told;    /* is_told: the client has its answer */
 	bool is_attributed; /* call is known */
+	uint8_t ready;      /* bits 1 << enum conn_direction: the relay may go on that way */
 	bool is_greeted; /* a client of SOCKS5 knows the method: a reply to its request is next */
 	bool any_protocol, by_upstream;
 	bool is_inside; /* a tunnel to host, which is the name of a secret: a head comes in it */

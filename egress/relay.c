@@ -140,7 +140,8 @@ static short wanted(const struct conn *conn, enum conn_direction reads)
 
 void conn_relay(struct conn *conn)
 {
-	int out = carry(conn, CONN_OUT), in = out < 0 ? 0 : carry(conn, CONN_IN);
+	int out = conn->ready & 1U << CONN_OUT ? carry(conn, CONN_OUT) : 0;
+	int in = out == 0 && conn->ready & 1U << CONN_IN ? carry(conn, CONN_IN) : 0;
 
 	if (out == -EDQUOT || in == -EDQUOT) {
 		conn->reason = EGRESS_LIMIT;
