@@ -4,10 +4,13 @@
  * bubblewrap, interleaved in one run. Then measures read_file while commands of another workspace
  * flood cloisterd with output. Only the ratios are meaningful.
  *
- * usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N]
+ * usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N [SHELL]]
+ *
+ * SHELL is the path of the shell that cloisterd is configured to run commands by (/bin/bash).
  *
  * The socket is that of a running cloisterd; run it as the user that cloisterd runs as.
  */
+#include "common/cleanup.h"
 #include "tests/bench/bench.h"
 
 #include <fcntl.h>
@@ -60,13 +63,20 @@ static void await(pid_t pid)
 		bench_die("wait");
 }
 
-static char *const shell[] = {(char *)"/bin/sh", (char *)"-c", (char *)"true", NULL};
-static char *const bubblewrap[] = {(char *)"/usr/bin/bwrap", (char *)"--unshare-all",
+/* The first word is SHELL. */
+static char *shell[] = {(char *)"/bin/bash", (char *)"-c", (char *)"true", NULL};
+static char *bubblewrap[] = {(char *)"/usr/bin/bwrap", (char *)"--unshare-all",
 	(char *)"--ro-bind", (char *)"/usr", (char *)"/usr", (char *)"--symlink", (char *)"usr/bin",
 	(char *)"/bin", (char *)"--symlink", (char *)"usr/lib", (char *)"/lib", (char *)"--symlink",
 	(char *)"usr/lib64", (char *)"/lib64", (char *)"--proc", (char *)"/proc", (char *)"--dev",
-	(char *)"/dev", (char *)"--tmpfs", (char *)"/tmp", (char *)"/bin/sh", (char *)"-c",
+	(char *)"/dev", (char *)"--tmpfs", (char *)"/tmp", (char *)"/bin/bash", (char *)"-c",
 	(char *)"true", NULL};
+
+static void use_shell(char *path)
+{
+	shell[0] = path;
+	bubblewrap[ARRAY_SIZE(bubblewrap) - 4] = path;
+}
 
 static void run_bare(void)
 {
@@ -120,12 +130,12 @@ static void measure_one_in_flight(size_t n)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		struct candidate with_bare[2] = {
-			{"posix_spawn /bin/sh -c true", run_bare, NULL},
+			{"posix_spawn SHELL -c true", run_bare, NULL},
 			{"cloister run_command true", run_cloister, NULL},
 		};
 		struct candidate with_bubblewrap[2] = {
 			{"cloister run_command true", run_cloister, NULL},
-			{"bwrap --unshare-all sh -c true", run_bubblewrap, NULL},
+			{"bwrap --unshare-all SHELL -c true", run_bubblewrap, NULL},
 		};
 
 		bench_row_head("one in flight, us");
@@ -267,9 +277,12 @@ int main(int argc, char **argv)
 	if (argc < 4 || n < 100) {
 		fprintf(stderr,
 			"usage: bench_commands AGENT_SOCKET WORKSPACE OTHER_WORKSPACE [N, at least "
-			"100]\n");
+			"100 [SHELL]]\n");
 		return 2;
 	}
+	if (argc > 5)
+		use_shell(argv[5]);
+	printf("SHELL is %s\n", shell[0]);
 	make_file(argv[2]);
 	cloister = bench_connect(argv[1], argv[2]);
 	measure_one_in_flight(n);
