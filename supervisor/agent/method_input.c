@@ -43,9 +43,20 @@ void input_data_done(struct input_data *input)
 	free(input->decoded);
 }
 
-const char *input_data_read(struct json_object *params, struct input_data *ret)
+/* Returns what is wrong with the member eof, or NULL. */
+static const char *read_eof(struct json_object *params, bool *ret)
 {
 	struct json_object *eof = NULL;
+
+	json_object_object_get_ex(params, "eof", &eof);
+	*ret = json_object_get_boolean(eof);
+	return eof && !json_object_is_type(eof, json_type_boolean) ? "eof must be true or false"
+								   : NULL;
+}
+
+const char *input_data_read(struct json_object *params, struct input_data *ret)
+{
+	const char *wrong;
 	struct text encoding;
 	bool base64;
 
@@ -56,10 +67,9 @@ const char *input_data_read(struct json_object *params, struct input_data *ret)
 	base64 = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
 	if (encoding.data && !base64 && !text_equal(encoding, TEXT_LITERAL("utf-8")))
 		return "encoding must be \"utf-8\" or \"base64\"";
-	json_object_object_get_ex(params, "eof", &eof);
-	if (eof && !json_object_is_type(eof, json_type_boolean))
-		return "eof must be true or false";
-	ret->eof = json_object_get_boolean(eof);
+	wrong = read_eof(params, &ret->eof);
+	if (wrong)
+		return wrong;
 	if (base64 && ret->data.len > 0) {
 		ret->decoded = malloc(base64_decoded_size(ret->data.len) + 1);
 		if (!ret->decoded || base64_decode(ret->data, ret->decoded, &ret->data.len) < 0)
@@ -142,21 +152,19 @@ static void take_payload(struct session *session, struct session_payload *payloa
 		payload->eof);
 }
 
-/* Returns what is wrong with @params, but for bytes. */
-static const char *wrong_beside_bytes(struct json_object *params)
+/* Reads what stands beside bytes. Returns what is wrong with it, or NULL with *@ret_id in @params.
+ */
+static const char *read_beside_bytes(
+	struct json_object *params, bool *ret_eof, struct json_object **ret_id)
 {
-	struct json_object *eof = NULL, *id = NULL;
-
-	json_object_object_get_ex(params, "eof", &eof);
-	json_object_object_get_ex(params, "id", &id);
+	*ret_id = NULL;
+	json_object_object_get_ex(params, "id", ret_id);
 	if (json_object_object_get_ex(params, "data", NULL) ||
 		json_object_object_get_ex(params, "encoding", NULL))
 		return "data and encoding cannot be used with bytes: the input follows the line";
-	if (eof && !json_object_is_type(eof, json_type_boolean))
-		return "eof must be true or false";
-	return jsonrpc_id_is_acceptable(id)
-		       ? NULL
-		       : "id must be the id of a call: a short string or a 64-bit integer";
+	if (!jsonrpc_id_is_acceptable(*ret_id))
+		return "id must be the id of a call: a short string or a 64-bit integer";
+	return read_eof(params, ret_eof);
 }
 
 /* The input comes behind the line. Whatever is wrong with the line, it is not read as lines. */
@@ -165,8 +173,8 @@ static void expect_bytes(
 {
 	struct session_payload payload = {.act = take_payload};
 	int64_t len = json_object_is_type(bytes, json_type_int) ? json_object_get_int64(bytes) : -1;
-	const char *wrong = wrong_beside_bytes(request->params), *call_id = NULL;
-	struct json_object *eof = NULL, *id = NULL;
+	struct json_object *id;
+	const char *wrong = read_beside_bytes(request->params, &payload.eof, &id), *call_id;
 
 	if (len < 0 || (uint64_t)len > LIMIT_INPUT_BYTES) {
 		refuse_params(session, request->id_text,
@@ -175,10 +183,7 @@ static void expect_bytes(
 		session->connection.end(session->connection.context);
 		return;
 	}
-	json_object_object_get_ex(request->params, "eof", &eof);
-	json_object_object_get_ex(request->params, "id", &id);
 	payload.left = (size_t)len;
-	payload.eof = json_object_get_boolean(eof);
 	payload.dropped = wrong || request->notification;
 	call_id = payload.dropped ? NULL : jsonrpc_id_text(id);
 	payload.call_id = call_id ? strdup(call_id) : NULL;
