@@ -209,6 +209,7 @@
 #define LIMIT_TASK_TTL_MS          3600000    /* the longest time that a task is kept */
 #define LIMIT_TASK_TTL_DEFAULT_MS  600000     /* where its client gives none */
 #define LIMIT_TASK_FETCH_MS        60000      /* from its end, whatever its client gives */
+#define LIMIT_TASK_OFFER_MS        2000       /* how long a call takes before it becomes one */
 
 /* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
 #define LIMIT_TAR_EXTENDED_BYTES (64 * KIB)  /* of one extended header */

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/agent/mcp_ext_task.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background.h"
 #include "supervisor/base/clock.h"
@@ -367,6 +368,7 @@ static void stop(struct daemon *daemon)
 	selftest_free(daemon->service.selftest);
 	workspaces_free(daemon->service.workspaces);
 	background_free_all();
+	mcp_ext_tasks_free_all();
 	removal_free(daemon->removal);
 	scheduler_free(daemon->service.admission.scheduler);
 	spawner_link_free(daemon->spawner);

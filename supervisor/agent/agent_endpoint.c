@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
+#include "supervisor/agent/mcp_ext_task_methods.h"
 #include "supervisor/agent/mcp_task.h"
 #include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/method_background.h"
@@ -61,6 +62,7 @@ static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL
 	{"tasks/result", mcp_tasks_result, .own_params = true, .errors = &error_form_mcp},         \
 	{"tasks/list", mcp_tasks_list, .own_params = true, .errors = &error_form_mcp},             \
 	{"tasks/cancel", mcp_tasks_cancel, .own_params = true, .errors = &error_form_mcp},         \
+	{"tasks/update", mcp_tasks_update, .own_params = true, .errors = &error_form_mcp},         \
 	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
 	{"notifications/initialized", mcp_initialized, .own_params = true, .errors = &error_form_mcp}
 /* clang-format on */

@@ -16,6 +16,9 @@
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define META_SERVER_INFO  "io.modelcontextprotocol/serverInfo"
 
+#define EXTENSION_TASKS "io.modelcontextprotocol/tasks"
+
+#define MISSING_CLIENT_CAPABILITY    (-32021)
 #define UNSUPPORTED_PROTOCOL_VERSION (-32022)
 
 #define TTL_MS 3600000 /* the lists change only with the program */
@@ -79,6 +82,13 @@ static void put_server_info(struct json_text *json, const char *key)
 	json_text_object_end(json);
 }
 
+/* What the server has, and what a client must have for it. */
+static void put_extensions(struct json_text *json)
+{
+	json_text_key(json, "extensions");
+	json_text_raw(json, TEXT_LITERAL("{\"" EXTENSION_TASKS "\":{}}"));
+}
+
 static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 {
 	json_text_key(json, "capabilities");
@@ -88,18 +98,29 @@ static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 	json_text_object_end(json);
 	if (revision == MCP_2025_11_25)
 		mcp_tasks_put_capability(json);
+	if (revision == MCP_2026_07_28)
+		put_extensions(json);
+	json_text_object_end(json);
+}
+
+static void put_result_members(struct json_text *json, const char *type)
+{
+	put(json, "resultType", type);
+	json_text_key(json, "_meta");
+	json_text_object_begin(json);
+	put_server_info(json, META_SERVER_INFO);
 	json_text_object_end(json);
 }
 
 void mcp_put_result_members(struct json_text *json, enum mcp_revision revision)
 {
-	if (revision != MCP_2026_07_28)
-		return;
-	put(json, "resultType", "complete");
-	json_text_key(json, "_meta");
-	json_text_object_begin(json);
-	put_server_info(json, META_SERVER_INFO);
-	json_text_object_end(json);
+	if (revision == MCP_2026_07_28)
+		put_result_members(json, "complete");
+}
+
+void mcp_put_task_members(struct json_text *json)
+{
+	put_result_members(json, "task");
 }
 
 /* The answer is the same for every client, so any cache may keep it. */
@@ -140,6 +161,37 @@ struct json_object *mcp_meta(const struct jsonrpc_request *request)
 	struct json_object *meta;
 
 	return json_object_object_get_ex(request->params, "_meta", &meta) ? meta : NULL;
+}
+
+bool mcp_takes_tasks(const struct jsonrpc_request *request)
+{
+	struct json_object *meta = mcp_meta(request), *capabilities, *extensions, *tasks;
+
+	return json_object_object_get_ex(meta, META_CAPABILITIES, &capabilities) &&
+	       json_object_is_type(capabilities, json_type_object) &&
+	       json_object_object_get_ex(capabilities, "extensions", &extensions) &&
+	       json_object_is_type(extensions, json_type_object) &&
+	       json_object_object_get_ex(extensions, EXTENSION_TASKS, &tasks) &&
+	       json_object_is_type(tasks, json_type_object);
+}
+
+void mcp_refuse_untaking(struct session *session, const struct jsonrpc_request *request)
+{
+	struct json_text json = json_text(session->connection.output);
+
+	jsonrpc_error_begin(&json, request->id_text, (enum jsonrpc_code)MISSING_CLIENT_CAPABILITY,
+		"Missing required client capability: tasks are for clients that have the "
+		"extension " EXTENSION_TASKS " in _meta[\"" META_CAPABILITIES
+		"\"].extensions of each request");
+	json_text_key(&json, "data");
+	json_text_object_begin(&json);
+	json_text_key(&json, "requiredCapabilities");
+	json_text_object_begin(&json);
+	put_extensions(&json);
+	json_text_object_end(&json);
+	json_text_object_end(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
 }
 
 /* Returns the revision that @meta names, if it names one. */

@@ -45,3 +45,12 @@ struct json_object *mcp_meta(const struct jsonrpc_request *request);
 
 /** Writes the members that @revision requires in every result, inside its object. */
 void mcp_put_result_members(struct json_text *json, enum mcp_revision revision);
+
+/** The same, in a result of 2026-07-28 that is a task of the extension. */
+void mcp_put_task_members(struct json_text *json);
+
+/** Whether the client says in @request that it takes tasks of the extension. */
+bool mcp_takes_tasks(const struct jsonrpc_request *request);
+
+/** Answers that @request is for clients that say so. */
+void mcp_refuse_untaking(struct session *session, const struct jsonrpc_request *request);

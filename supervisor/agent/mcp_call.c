@@ -5,6 +5,8 @@
 #include "common/cleanup.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/mcp.h"
+#include "supervisor/agent/mcp_ext_task.h"
+#include "supervisor/agent/mcp_ext_task_methods.h"
 #include "supervisor/agent/mcp_progress.h"
 #include "supervisor/agent/mcp_task.h"
 #include "supervisor/agent/mcp_task_methods.h"
@@ -180,9 +182,17 @@ static void no_workspace(struct session *session, const struct jsonrpc_request *
 /* Uses output for progress notifications, without streaming it. */
 static void begin(struct session_call *call, struct call_request *request)
 {
+	if (call->reply.offer && !mcp_ext_offer_fits(request))
+		mcp_ext_offer_free(TAKE_PTR(call->reply.offer));
 	request->options.stream = call->reply.progress != NULL;
 	if (call->reply.progress)
 		mcp_progress_start(call->reply.progress, call);
+}
+
+static void begun(struct session_call *call)
+{
+	if (call->reply.offer)
+		mcp_ext_offer_begin(call->reply.offer, call);
 }
 
 static void output(struct session_call *call, enum command_stream stream, struct text data)
@@ -195,6 +205,7 @@ static void output(struct session_call *call, enum command_stream stream, struct
 static void done(struct session_reply *reply)
 {
 	mcp_progress_free(reply->progress);
+	mcp_ext_offer_free(reply->offer);
 	if (reply->task)
 		mcp_task_release(reply->task);
 }
@@ -213,6 +224,7 @@ static const struct reply_form task_reply_form = {
 const struct reply_form mcp_reply_form = {
 	.write = write_result,
 	.begin = begin,
+	.begun = begun,
 	.output = output,
 	.no_workspace = no_workspace,
 	.done = done,
@@ -238,6 +250,8 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 		return;
 	if (reply.task)
 		reply.form = &task_reply_form;
+	if (reply.revision == MCP_2026_07_28 && mcp_takes_tasks(request))
+		reply.offer = mcp_ext_offer_new(mcp_ext_task_become);
 	params = native_params(request);
 	if (params && json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token))
 		reply.progress = mcp_progress_new(jsonrpc_id_text(token));

@@ -5,13 +5,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/agent/mcp_result.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/config/tenant.h"
 #include "supervisor/schedule/admission.h"
-#include "supervisor/schedule/usage.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,16 +22,14 @@
 
 #define META_RELATED "io.modelcontextprotocol/related-task"
 
-#define ID_BYTES      16  /* random, and so not to be guessed */
-#define MESSAGE_BYTES 256 /* of the sentence that says why one failed */
-#define POLL_MS       1000
+#define ID_BYTES      (MCP_TASK_ID_SIZE / 2) /* random, and so not to be guessed */
+#define MESSAGE_BYTES 256                    /* of the sentence that says why one failed */
 
 struct mcp_task {
 	TAILQ_ENTRY(mcp_task) link;
-	char id[2 * ID_BYTES + 1];
+	char id[MCP_TASK_ID_SIZE];
 	uint64_t number; /* later ones of the connection have higher ones */
 	struct session *session;
-	struct tenant *tenant;     /* held: it counts for this one */
 	struct session_call *call; /* NULL: it has not begun, or it is over */
 	enum mcp_task_status status;
 	bool begun;
@@ -42,9 +39,7 @@ struct mcp_task {
 	int64_t began;                  /* as clock_now() */
 	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
 	char message[MESSAGE_BYTES + 1];
-	char *result; /* JSON; NULL with over: memory was out */
-	size_t len;
-	size_t counted; /* bytes counted for it */
+	struct mcp_result result;
 	LIST_HEAD(, mcp_task_waiter) waiting;
 	struct timer expiry; /* when it is over: until it is forgotten */
 };
@@ -61,23 +56,13 @@ const char *mcp_task_status_name(enum mcp_task_status status)
 	return status_names[status];
 }
 
-/* What tasks hold counts as answers that are not read. */
-static void count(struct mcp_task *task, size_t bytes)
-{
-	task->tenant->usage->task_bytes += bytes - task->counted;
-	unread_recount(session_unread(task->session), &task->counted, bytes);
-}
-
 static void forget(struct mcp_task *task)
 {
 	assert(!task->call && LIST_EMPTY(&task->waiting));
 	timer_cancel(&task->expiry);
-	count(task, 0);
-	task->tenant->usage->tasks--;
-	tenant_release(task->tenant);
+	mcp_result_done(&task->result);
 	TAILQ_REMOVE(&task->session->tasks, task, link);
 	task->session->n_tasks--;
-	free(task->result);
 	free(task);
 }
 
@@ -88,10 +73,8 @@ static void on_expiry(void *context)
 
 static bool has_room(struct session *session)
 {
-	const struct tenant_usage *usage = session->counted->usage;
-
-	return session->n_tasks < LIMIT_TASKS_PER_CONNECTION && usage->tasks < LIMIT_TASKS_TENANT &&
-	       usage->task_bytes + LIMIT_TASK_RESULT_BYTES <= LIMIT_TASKS_TENANT_BYTES;
+	return session->n_tasks < LIMIT_TASKS_PER_CONNECTION &&
+	       mcp_result_has_room(session->counted);
 }
 
 /* Forgets the oldest task whose result the client has. Returns whether there was one. */
@@ -107,7 +90,7 @@ static bool forget_fetched(struct session *session)
 	return false;
 }
 
-static int make_id(char *id)
+int mcp_task_make_id(char id[static MCP_TASK_ID_SIZE])
 {
 	uint8_t bytes[ID_BYTES];
 
@@ -133,7 +116,7 @@ struct mcp_task *mcp_task_new(struct session *session, int64_t ttl_ms, struct re
 		return NULL;
 	}
 	task = calloc(1, sizeof(*task));
-	if (!task || make_id(task->id) < 0) {
+	if (!task || mcp_task_make_id(task->id) < 0) {
 		free(task);
 		refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 		ret_refusal->retry_after_ms = admission_shortage(admission, session->counted);
@@ -146,11 +129,9 @@ struct mcp_task *mcp_task_new(struct session *session, int64_t ttl_ms, struct re
 	task->ttl_ms = ttl_ms;
 	task->began = clock_now();
 	task->created_ms = task->changed_ms = clock_unix_ms();
-	task->tenant = tenant_hold(session->counted);
-	task->tenant->usage->tasks++;
 	TAILQ_INSERT_TAIL(&session->tasks, task, link);
 	session->n_tasks++;
-	count(task, LIMIT_TASK_RESULT_BYTES);
+	mcp_result_open(&task->result, session->counted, session_unread(session));
 	return task;
 }
 
@@ -169,12 +150,7 @@ void mcp_task_release(struct mcp_task *task)
 
 uint64_t mcp_task_room(const struct mcp_task *task, uint64_t room)
 {
-	const uint64_t others = task->tenant->usage->task_bytes - task->counted;
-	const uint64_t left =
-		others < LIMIT_TASKS_TENANT_BYTES ? LIMIT_TASKS_TENANT_BYTES - others : 0;
-
-	room += task->counted;
-	return room < left ? room : left;
+	return mcp_result_room(&task->result, room);
 }
 
 static void set_status(struct mcp_task *task, enum mcp_task_status status, struct text message)
@@ -197,19 +173,13 @@ static void set_expiry(struct mcp_task *task)
 
 int mcp_task_finish(struct mcp_task *task, struct evbuffer *buffer, struct text error)
 {
-	const size_t len = buffer ? evbuffer_get_length(buffer) : 0;
 	const bool changes = task->status == MCP_TASK_WORKING;
+	int r;
 
 	assert(!task->over);
-	if (sizeof(*task) + len >
-		mcp_task_room(task, unread_tenant_room(session_unread(task->session))))
-		return -ENOBUFS;
-	task->result = len > 0 ? malloc(len) : NULL;
-	if (task->result) {
-		task->len = len;
-		evbuffer_remove(buffer, task->result, len);
-	}
-	count(task, sizeof(*task) + task->len);
+	r = mcp_result_keep(&task->result, buffer, sizeof(*task));
+	if (r < 0)
+		return r;
 	task->begun = task->over = true;
 	if (changes)
 		set_status(task, error.len > 0 ? MCP_TASK_FAILED : MCP_TASK_COMPLETED, error);
@@ -270,7 +240,7 @@ bool mcp_task_is_over(const struct mcp_task *task)
 
 struct text mcp_task_peek(const struct mcp_task *task)
 {
-	return (struct text){task->result, task->len};
+	return mcp_result_peek(&task->result);
 }
 
 void mcp_task_set_fetched(struct mcp_task *task)
@@ -283,8 +253,7 @@ void mcp_task_wait(struct mcp_task *task, struct mcp_task_waiter *waiter)
 	LIST_LINK_HEAD(&task->waiting, waiter, link);
 }
 
-/* By RFC 3339, in UTC. */
-static void put_time(struct json_text *json, const char *key, int64_t unix_ms)
+void mcp_task_put_time(struct json_text *json, const char *key, int64_t unix_ms)
 {
 	const time_t seconds = (time_t)(unix_ms / 1000);
 	char buffer[40];
@@ -301,10 +270,10 @@ void mcp_task_put(struct json_text *json, const struct mcp_task *task)
 	json_text_put(json, "status", status_names[task->status]);
 	if (task->message[0])
 		json_text_put(json, "statusMessage", task->message);
-	put_time(json, "createdAt", task->created_ms);
-	put_time(json, "lastUpdatedAt", task->changed_ms);
+	mcp_task_put_time(json, "createdAt", task->created_ms);
+	mcp_task_put_time(json, "lastUpdatedAt", task->changed_ms);
 	json_text_put_number(json, "ttl", task->ttl_ms);
-	json_text_put_number(json, "pollInterval", POLL_MS);
+	json_text_put_number(json, "pollInterval", MCP_TASK_POLL_MS);
 }
 
 void mcp_task_put_related(struct json_text *json, const struct mcp_task *task)

@@ -20,6 +20,8 @@ enum mcp_task_status {
 	MCP_TASK_CANCELLED,
 };
 
+#define MCP_TASK_POLL_MS 1000 /* how often a client is to ask */
+
 /* Somebody waits for the result. */
 struct mcp_task_waiter {
 	LIST_ENTRY(mcp_task_waiter) link;
@@ -78,6 +80,13 @@ void mcp_task_set_fetched(struct mcp_task *task);
 
 /** Its result is not there yet: @waiter gets it. */
 void mcp_task_wait(struct mcp_task *task, struct mcp_task_waiter *waiter);
+
+#define MCP_TASK_ID_SIZE 33 /* 128 random bits in hexadecimal digits, and a NUL */
+/** Makes an id that cannot be guessed. Returns 0 or -errno. */
+int mcp_task_make_id(char id[static MCP_TASK_ID_SIZE]);
+
+/** Writes a time as MCP does, by RFC 3339 in UTC. */
+void mcp_task_put_time(struct json_text *json, const char *key, int64_t unix_ms);
 
 /** Writes the members of MCP's Task, inside its object. */
 void mcp_task_put(struct json_text *json, const struct mcp_task *task);

@@ -6,6 +6,8 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/agent/mcp.h"
+#include "supervisor/agent/mcp_ext_task_methods.h"
+#include "supervisor/agent/mcp_result.h"
 #include "supervisor/agent/mcp_task.h"
 #include "supervisor/base/json_build.h"
 #include "supervisor/base/json_text.h"
@@ -39,15 +41,31 @@ static void answer_refusal(
 	session->connection.wrote(session->connection.context);
 }
 
-/* Whether @request is one of the revision that has tasks; otherwise it has been answered. */
-static bool has_tasks(struct session *session, const struct jsonrpc_request *request)
+/* Whether @revision is the one that has tasks in its core; otherwise @request has been answered. */
+static bool is_of_core(
+	struct session *session, const struct jsonrpc_request *request, enum mcp_revision revision)
 {
-	const enum mcp_revision revision = mcp_revision_of(session, request);
-
 	if (revision != MCP_NONE && revision != MCP_2025_11_25)
 		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
 			"This method exists only in MCP 2025-11-25");
 	return revision == MCP_2025_11_25;
+}
+
+/*
+ * Returns whether @request is one of the revision that has tasks in its core. Otherwise it has been
+ * answered, by @extension if it is one of the revision that has tasks in an extension (NULL: not
+ * this method).
+ */
+static bool has_tasks(struct session *session, struct jsonrpc_request *request,
+	void (*extension)(struct session *session, struct jsonrpc_request *request))
+{
+	const enum mcp_revision revision = mcp_revision_of(session, request);
+
+	if (extension && revision == MCP_2026_07_28) {
+		extension(session, request);
+		return false;
+	}
+	return is_of_core(session, request, revision);
 }
 
 /* Returns the task that @request names, or NULL after answering. */
@@ -56,8 +74,6 @@ static struct mcp_task *named(struct session *session, const struct jsonrpc_requ
 	struct mcp_task *task;
 	struct text id;
 
-	if (!has_tasks(session, request))
-		return NULL;
 	if (!session_string_param(request->params, "taskId", &id) || !id.data) {
 		refuse(session, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: taskId must be a string: the id of a task");
@@ -85,17 +101,23 @@ static void answer_task(
 
 void mcp_tasks_get(struct session *session, struct jsonrpc_request *request)
 {
-	const struct mcp_task *task = named(session, request);
+	const struct mcp_task *task;
 
+	if (!has_tasks(session, request, mcp_ext_tasks_get))
+		return;
+	task = named(session, request);
 	if (task)
 		answer_task(session, request, task);
 }
 
 void mcp_tasks_cancel(struct session *session, struct jsonrpc_request *request)
 {
-	struct mcp_task *task = named(session, request);
+	struct mcp_task *task;
 	char message[96];
 
+	if (!has_tasks(session, request, mcp_ext_tasks_cancel))
+		return;
+	task = named(session, request);
 	if (!task)
 		return;
 	if (mcp_task_status(task) != MCP_TASK_WORKING) {
@@ -135,7 +157,7 @@ void mcp_tasks_list(struct session *session, struct jsonrpc_request *request)
 	uint64_t after, number;
 	char cursor[24];
 
-	if (!has_tasks(session, request))
+	if (!has_tasks(session, request, NULL))
 		return;
 	if (!read_cursor(request, &after) || after > session->last_task) {
 		refuse(session, request, JSONRPC_INVALID_PARAMS,
@@ -232,9 +254,12 @@ static void cancel(struct session_pending *pending, bool silent)
 
 void mcp_tasks_result(struct session *session, struct jsonrpc_request *request)
 {
-	struct mcp_task *task = named(session, request);
+	struct mcp_task *task;
 	struct result_wait *wait;
 
+	if (!has_tasks(session, request, NULL))
+		return;
+	task = named(session, request);
 	if (!task)
 		return;
 	if (mcp_task_is_over(task)) {
@@ -353,20 +378,10 @@ static void tell_status(struct session *session, const struct mcp_task *task)
 static int finish(struct mcp_task *task, const struct session_reply *reply,
 	const struct observation *observation)
 {
-	char error[512] = "";
-	const struct text message = observation_message(observation);
-	struct evbuffer *buffer = evbuffer_new();
-	struct json_text json = json_text(buffer);
-	int r;
+	char error[MCP_RESULT_ERROR_SIZE];
+	struct evbuffer *buffer = mcp_result_write(reply, observation);
+	int r = mcp_task_finish(task, buffer, text_from(mcp_result_error(observation, error)));
 
-	if (buffer)
-		reply->form->write(&json, reply, observation);
-	if (observation->error != TOOL_OK)
-		snprintf(error, sizeof(error), "%s: %.*s", tool_error_name(observation->error),
-			(int)message.len, message.data);
-	if (buffer && json_text_flush(&json) < 0)
-		evbuffer_drain(buffer, evbuffer_get_length(buffer));
-	r = mcp_task_finish(task, buffer, text_from(error));
 	if (buffer)
 		evbuffer_free(buffer);
 	return r;
@@ -376,14 +391,7 @@ void mcp_task_keep(struct session *session, const char *id_text, const struct se
 	const struct observation *observation)
 {
 	struct mcp_task *task = reply->task;
-	const struct observation untold = {
-		.tool = observation->tool,
-		.error = TOOL_EXECUTION_ERROR,
-		.message = TEXT_LITERAL("The command has ended, but there is no room to keep its "
-					"result"),
-		.wall_us = observation->wall_us,
-	};
-
+	const struct observation untold = mcp_result_untold(observation);
 	int r;
 
 	/* A task is working when the client first hears of it. */

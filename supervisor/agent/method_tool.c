@@ -7,6 +7,7 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/answer_room.h"
 #include "supervisor/agent/conditions.h"
 #include "supervisor/agent/mcp_task.h"
 #include "supervisor/agent/method_input.h"
@@ -175,28 +176,6 @@ static void answer_observation(struct session *session, const char *id_text,
 	session_answer_end(session, &json);
 }
 
-/* Returns the length of @buffer's bytes when they are written as a string of JSON, or more. */
-static size_t string_length(struct evbuffer *buffer)
-{
-	size_t len = evbuffer_get_length(buffer);
-	struct evbuffer_iovec *parts;
-	int n = evbuffer_peek(buffer, -1, NULL, NULL, 0);
-
-	parts = calloc((size_t)n + 1, sizeof(*parts));
-	if (!parts)
-		return 6 * len;
-	n = evbuffer_peek(buffer, -1, NULL, parts, n);
-	for (int i = 0; i < n; i++)
-		for (size_t at = 0; at < parts[i].iov_len; at++) {
-			unsigned char c = ((const unsigned char *)parts[i].iov_base)[at];
-
-			len += c < 0x20 ? 5 : c == '"' || c == '\\';
-			len += c >= 0x80 ? 2 : 0;
-		}
-	free(parts);
-	return len;
-}
-
 /* Returns how many bytes the answer to @call may take. */
 static uint64_t room_for(const struct session_call *call)
 {
@@ -205,59 +184,24 @@ static uint64_t room_for(const struct session_call *call)
 	return call->reply.task ? mcp_task_room(call->reply.task, room) : room;
 }
 
-/* Returns how long the answer with another call's result may become. */
-static size_t kept_length(const struct session_call *call, const struct key_result *kept)
-{
-	if (call->reply.form->reader == READER_PROGRAM)
-		return kept->json.len;
-	return kept->json.len + (kept->model.len > 0 ? kept->model.len : 6 * kept->json.len);
-}
-
-/*
- * The JSON of a file call is moved into the answer; the text for a model, or a copy of the JSON, is
- * a string in it and needs more room. The result of another call is copied for each call that has
- * joined it, and nothing was counted for it before. Returns whether there is room.
- */
-static bool has_room(const struct session_call *call, const struct observation *observation)
-{
-	uint64_t room = room_for(call);
-	struct evbuffer *copied = observation->text ? observation->text : observation->items;
-
-	if (observation->kept)
-		return kept_length(call, observation->kept) <= room;
-	if (copied && observation->made)
-		room = room < LIMIT_UNREAD_CHANGE_BYTES ? LIMIT_UNREAD_CHANGE_BYTES : room;
-	return call->reply.form->reader == READER_PROGRAM || !copied ||
-	       6 * evbuffer_get_length(copied) <= room || string_length(copied) <= room;
-}
-
-/*
- * Keeps only as much of a command's output as there is room for: as JSON it may take six times its
- * size, and for a model twice that once more.
- */
-static void make_room(const struct session_call *call, struct command_io *io)
-{
-	bool copied = call->reply.form->reader != READER_PROGRAM;
-	uint64_t room = room_for(call);
-
-	command_io_shrink(io, (size_t)(room / (copied ? 18 : 6) / COMMAND_STREAMS));
-}
-
 static void answer_call(struct session_call *call, const struct observation *observation)
 {
 	struct session *session = call->session;
 	struct observation busy = {
 		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
+	const enum reader reader = call->reply.form->reader;
+	bool fits;
 
 	if (observation->io)
-		make_room(call, observation->io);
-	if (!has_room(call, observation) && observation->made) {
+		answer_room_cut(observation->io, reader, room_for(call));
+	fits = answer_room_fits(observation, reader, room_for(call));
+	if (!fits && observation->made) {
 		/* BUSY would say that nothing was done. */
 		busy.error = TOOL_EXECUTION_ERROR;
 		busy.message = TEXT_LITERAL(OBSERVATION_UNTOLD);
 		observation = &busy;
-	} else if (!has_room(call, observation)) {
+	} else if (!fits) {
 		admission_answers_unread(&session->service->admission, session->counted, &refusal);
 		busy.message = text_from(refusal_text(&refusal));
 		busy.retry_after_ms = refusal.retry_after_ms;

@@ -42,6 +42,9 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 			after);
 		return buffer;
 	case ENDED_BY_WORKSPACE_CLOSED:
+		if (!request->session.id)
+			return "The command was ended because no connection had its workspace open "
+			       "any more; output has what it wrote until then";
 		return "The session was ended because its workspace was closed: no connection had "
 		       "it open, or it was removed, or the tenant may not use it any more";
 	case ENDED_BY_IDLE_TIMEOUT:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. Calls with a key: those that join another one, and those that go on when their
+ * Runs in cloisterd. Calls with a key: those that join another one; and calls that go on when their
  * client is gone.
  */
 #include "supervisor/call/call_keyed.h"
@@ -39,25 +39,38 @@ static void wait_for_client(struct call *call)
 {
 	int64_t wait_ms = call->request.options.key_wait_ms;
 
-	if (wait_ms > 0 && call->left_behind && call->state != CALL_OVER &&
+	if (wait_ms > 0 && call->left_behind && !call->owner.done && call->state != CALL_OVER &&
 		TAILQ_EMPTY(&call->joined))
 		timer_set(&call->left_timer, wait_ms);
 }
 
-/* The call goes on without its client; what it keeps counts for its tenant. */
-static void leave_behind(struct call *call)
+/* What the call keeps counts for its tenant, and for no connection. */
+static void leave_connection(struct call *call)
 {
+	call_resume_output(call);
 	if (call->left_behind)
 		return;
-	call->owner = (struct call_owner){0};
-	call_resume_output(call);
 	unread_open(&call->own, &call->service->unread);
 	unread_move(&call->own, call->request.tenant->usage);
 	call->left_behind = true;
 	if (call->io)
 		command_io_move(call->io, &call->own);
 	move_account(call, &call->own);
+}
+
+/* The call goes on without its client. */
+static void leave_behind(struct call *call)
+{
+	call->owner = (struct call_owner){0};
+	leave_connection(call);
 	wait_for_client(call);
+}
+
+void call_hand_over(struct call *call, const struct call_owner *owner)
+{
+	/* It may have room now, begin, and be over. */
+	call->owner = *owner;
+	leave_connection(call);
 }
 
 void call_cancel_by_owner(struct call *call)

@@ -31,6 +31,12 @@ void call_cancel_by_owner(struct call *call);
  */
 void call_lose_client(struct call *call);
 
+/**
+ * Makes @owner, which is no connection and has no account, the owner of @call. It may be told the
+ * end from in here. The call goes on when the client is gone.
+ */
+void call_hand_over(struct call *call, const struct call_owner *owner);
+
 /** Cancels the calls that go on without a client. */
 void call_cancel_left_behind(enum ended_by cause);
 

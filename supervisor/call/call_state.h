@@ -87,7 +87,7 @@ struct call {
 	struct call *leader;       /* the call that it has joined */
 	TAILQ_ENTRY(call) with;    /* in the leader's list */
 	TAILQ_HEAD(, call) joined; /* calls that wait for this one's result */
-	struct unread_account own; /* for the result of a call whose client has left */
+	struct unread_account own; /* for the result of a call that is no connection's */
 	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;

@@ -18,6 +18,7 @@ struct json_text;
 struct call_request;
 struct json_object;
 struct observation;
+struct mcp_ext_offer;
 struct mcp_progress;
 struct mcp_task;
 struct tenant;
@@ -95,6 +96,7 @@ struct session_reply {
 	uint8_t revision;              /* enum mcp_revision */
 	struct mcp_progress *progress; /* NULL: no progress was asked for */
 	struct mcp_task *task;         /* that takes the answer; NULL: the client gets it */
+	struct mcp_ext_offer *offer;   /* to become a task; NULL: none */
 };
 
 struct session_call {

@@ -402,6 +402,29 @@ def test_the_command_with_node(client, workspace, forwarder):
             assert page.read() == b"from node"
 
 
+@pytest.mark.skipif(not (shutil.which("npm") and shutil.which("curl")), reason="needs npm and curl")
+def test_a_development_server(daemon, workspace, forwarder):
+    """What doc/tutorial.md shows, with npm: all by commands, and each waits for what it needs."""
+    server = f"server-{os.getpid()}.js"
+    made = {"package.json": json.dumps({"scripts": {"dev": f"node {server}"}}),
+            server: 'require("http").createServer((_, to) => to.end("from npm")).listen(3000)'}
+    for name, content in made.items():
+        (workspace / name).write_text(content)
+        daemon.area.account.own(workspace / name)
+
+    def session(*words):
+        return subprocess.run([daemon.area.bin / "cloister", "--socket", daemon.socket, "--workspace", workspace, "session", *words],
+                              stdout=subprocess.PIPE, text=True, check=True, timeout=600, **daemon.area.account.as_user()).stdout
+    session("start", "--name", "dev", "npm run dev")
+    session("wait", "dev", "--port", "3000")
+    process, port = forwarder(workspace, "3000")
+    page = subprocess.run(["curl", "-sSf", "--noproxy", "*", f"http://127.0.0.1:{port}/"], stdout=subprocess.PIPE, check=True)
+    assert page.stdout == b"from npm"
+    assert f"node {server}" in session("read", "dev")
+    session("end", "dev")
+    assert not procfs.having(server), "npm, its shell and node are gone"
+
+
 def test_the_command(client, workspace, forwarder):
     serve(client, "count", 4101)
     for _ in range(10):

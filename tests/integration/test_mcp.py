@@ -11,7 +11,7 @@ import pytest
 
 import procfs
 from cloister_client import PATIENCE
-from mcp_client import LEGACY, META, MODERN, OLDEST, Mcp, Pipes, meta
+from mcp_client import LEGACY, META, MODERN, OLDEST, TASKS, Mcp, Pipes, meta
 
 TOOLS = ["read_file", "write_file", "list_directory", "run_command", "search_files"]
 
@@ -397,7 +397,7 @@ def initialize_cannot_be_cancelled(place, revision):
 def discover_tells_what_there_is(place, revision):
     result = place.start(revision).result("server/discover")
     assert result["supportedVersions"] == [MODERN, LEGACY, OLDEST]
-    assert result["capabilities"] == {"tools": {}}
+    assert result["capabilities"] == {"tools": {}, "extensions": {TASKS: {}}}
     assert result["resultType"] == "complete" and result["ttlMs"] > 0 and result["cacheScope"] == "public"
 
 

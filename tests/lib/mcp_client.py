@@ -3,6 +3,7 @@
 
 import copy
 import json
+import os
 import pathlib
 import queue
 import threading
@@ -13,13 +14,30 @@ from cloister_client import PATIENCE
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "mcp"
 MODERN, LEGACY, OLDEST = "2026-07-28", "2025-11-25", "2025-06-18"
 META = "io.modelcontextprotocol/"
+TASKS = META + "tasks"
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "server/discover": "DiscoverResult",
            "tools/list": "ListToolsResult", "tools/call": "CallToolResult", "a task": "CreateTaskResult",
            "tasks/get": "GetTaskResult", "tasks/list": "ListTasksResult", "tasks/cancel": "CancelTaskResult",
            "tasks/result": "CallToolResult"}
 NOTIFICATIONS = {"notifications/progress": "ProgressNotification", "notifications/tasks/status": "TaskStatusNotification"}
 
+EXTENSION = {"tools/call": "CreateTaskResult", "tasks/get": "GetTaskResult", "tasks/cancel": "CancelTaskResult",
+             "tasks/update": "UpdateTaskResult"}  # results of the extension for tasks, in 2026-07-28
+
 _validators = {}
+
+
+def extension_validator(name):
+    """Returns a validator for the definition @name of the extension for tasks. CLOISTER_MCP_TASKS_SCHEMA may name the
+    official schema; the tests' own says the same (data/mcp/README.md)."""
+    import jsonschema
+
+    path = os.environ.get("CLOISTER_MCP_TASKS_SCHEMA") or DATA / "tasks-2026-07-28.json"
+    if ("extension", name) not in _validators:
+        schema = json.loads(pathlib.Path(path).read_text())
+        schema["$ref"] = f"#/$defs/{name}"
+        _validators["extension", name] = jsonschema.Draft202012Validator(schema)
+    return _validators["extension", name]
 
 
 def validator(revision, name):
@@ -92,6 +110,7 @@ class Mcp:
 
     def __init__(self, pipes, revision=MODERN):
         self.pipes, self.revision = pipes, revision
+        self.capabilities = {}  # that requests of 2026-07-28 have
         self.last_id = 0
         self.methods = {}  # of requests in flight, by id
         self.messages = []  # all messages received
@@ -109,6 +128,8 @@ class Mcp:
             number = self.last_id
         params = dict(params or {})
         whole = meta(self.revision, **more)
+        if self.revision == MODERN:
+            whole = {**whole, META + "clientCapabilities": self.capabilities, **more}
         if whole or method == "initialize":
             params.setdefault("_meta", whole)
         self.methods[number] = "a task" if "task" in params and self.revision == LEGACY else method
@@ -137,17 +158,31 @@ class Mcp:
         elif "error" in message:
             validator(self.revision, "JSONRPCErrorResponse").validate(message)
             code = message["error"]["code"]
-            assert code in (-32700, -32600, -32601, -32602, -32603, -32022), "no other code is defined"
+            assert code in (-32700, -32600, -32601, -32602, -32603, -32021, -32022), "no other code is defined"
+            if code == -32021:
+                validator(MODERN, "MissingRequiredClientCapabilityError").validate(message)
             if code == -32022:
                 validator(MODERN, "UnsupportedProtocolVersionError").validate(message)
         else:
             validator(self.revision, "JSONRPCResultResponse").validate(message)
             method = self.methods.pop(message["id"])
+            if self.revision == MODERN and (method in EXTENSION and method != "tools/call"
+                                            or message["result"]["resultType"] == "task"):
+                self.check_task(method, message["result"])
+                return
             validator(self.revision, RESULTS[method]).validate(message["result"])
             if RESULTS[method] == "CallToolResult" and self.output_schemas:
                 self.check_structured(message["result"])
             if method == "tasks/result":
                 validator(self.revision, "RelatedTaskMetadata").validate(message["result"]["_meta"][META + "related-task"])
+
+    def check_task(self, method, result):
+        extension_validator(EXTENSION[method]).validate(result)
+        assert result["_meta"][META + "serverInfo"]["name"] == "cloister"
+        if result.get("status") == "completed":
+            validator(MODERN, "CallToolResult").validate(result["result"])
+            if self.output_schemas:
+                self.check_structured(result["result"])
 
     def check_structured(self, result):
         import jsonschema

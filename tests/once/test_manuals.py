@@ -290,7 +290,7 @@ def test_error_codes(tables):
 
 def test_jsonrpc_codes():
     code = source("supervisor/rpc/jsonrpc.h", "supervisor/agent/mcp.c")
-    real = re.findall(r"JSONRPC_\w+ = (-\d+)", code) + re.findall(r"UNSUPPORTED_PROTOCOL_VERSION \((-\d+)\)", code)
+    real = re.findall(r"JSONRPC_\w+ = (-\d+)", code) + re.findall(r"#define (?:UNSUPPORTED|MISSING)_\w+\s+\((-\d+)\)", code)
     page = re.findall(r"^\.It (-\d+)", manual.part(PROTOCOL, "ERROR CODES", "JSON-RPC errors"), re.M)
     agree(page, real, f"man/{PROTOCOL}, JSON-RPC errors,", "codes")
 

@@ -12,9 +12,10 @@ import procfs
 from daemon import environment
 from npm import Packages
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "lib" / "mcp_sdk.mjs"
-# The test is bound to these two versions. A newer one is chosen by hand.
-PINNED = {"@modelcontextprotocol/sdk": "1.32.2", "@modelcontextprotocol/client": "2.4.0"}
+LIB = pathlib.Path(__file__).resolve().parents[1] / "lib"
+SCRIPT = LIB / "mcp_sdk.mjs"
+# The tests are bound to these versions. A newer one is chosen by hand.
+PINNED = {"@modelcontextprotocol/sdk": "1.32.2", "@modelcontextprotocol/client": "2.4.0", "@modelcontextprotocol/ext-tasks": "0.2.2"}
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +68,19 @@ def test_an_official_client(packages, area, daemon, sdk, mode, version):
     assert told[told.count("running")] == "begun"  # a command that begins late is reported as running first
     assert [entry["progress"] for entry in progress] == sorted({entry["progress"] for entry in progress})
     assert all_of("running") and "enough" in all_of("aborted")[0]
+
+
+def test_the_official_client_of_tasks(packages, area, daemon):
+    """It sees the command that takes long as a task, cancels one, and finds one again after its death."""
+    workspace = area.new_directory()
+    number = f"5602.{os.getpid()}s"
+    command = [area.bin / "cloister", "--socket", daemon.socket, "--workspace", workspace, "mcp"]
+    done = subprocess.run(
+        packages.command(LIB / "mcp_ext_tasks.mjs", *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        cwd=packages.path, env={**environment(area.home), "SLEEP": number}, timeout=300, check=True, **area.account.as_user())
+    said = {}
+    for line in done.stdout.splitlines():
+        said.update(json.loads(line))
+    assert "cancelled" in said.pop("cancelled")
+    assert said == {"quick": ["immediate", "quick\n"], "slow": "task", "doomed": "task", "resumed": "slow\n"}
+    assert not procfs.having(f"sleep {number}")

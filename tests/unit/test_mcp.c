@@ -114,11 +114,11 @@ static void test_a_request_of_each_revision(void **state)
 			RESULT("1", "{\"tools\":[*]}")},
 		{LATEST("tools/list", ",\"cursor\":\"2\""), WRONG("*one answer lists all tools*")},
 		{LATEST("server/discover", ""),
-			RESULT("1",
-				"{" OF_LATEST "\"supportedVersions\":[\"2026-07-28\","
-				"\"2025-11-25\",\"2025-06-18\"],\"capabilities\":{\"tools\":{}},"
-				"\"instructions\":\"*\",\"ttlMs\":3600000,\"cacheScope\":"
-				"\"public\"}")},
+			RESULT("1", "{" OF_LATEST "\"supportedVersions\":[\"2026-07-28\","
+				    "\"2025-11-25\",\"2025-06-18\"],\"capabilities\":{\"tools\":{},"
+				    "\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}},"
+				    "\"instructions\":\"*\",\"ttlMs\":3600000,\"cacheScope\":"
+				    "\"public\"}")},
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
 		{REQUEST("1", "tools/list", "{}"), RESULT("1", "{\"tools\":[*]}")},
 		{REQUEST("1", "tasks/list", "{}"), RESULT("1", "{\"tasks\":[]}")},
