@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT = range(1, 14)
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK = range(1, 15)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
@@ -618,7 +618,7 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     assert spawner.refuses(homes / "v", tenant=b"a", **UNLIMITED) == "the directory is part of cloister's own state"
 
     def removed(tenant, name):
-        spawner.send(REMOVED, payload=struct.pack("<BI", 0, len(tenant)) + tenant
+        spawner.send(REMOVED, payload=struct.pack("<BBI", 0, 0, len(tenant)) + tenant
                      + struct.pack("<I", len(name)) + name)
 
     for tenant, name in [(b"m", b"w"), (b"m", b"."), (b"m", b".."), (b"m", b"../m/w"), (b"..", b"workspaces"),
