@@ -257,11 +257,16 @@ static int network_pair(int *ret_ours, int *ret_childs)
 	return 0;
 }
 
+int child_write_maps(pid_t pid, struct cell_id id)
+{
+	int r = write_map(pid, "uid_map", id.uid);
+
+	return r < 0 ? r : write_map(pid, "gid_map", id.gid);
+}
+
 int cell_write_maps(const struct cell *cell, pid_t pid)
 {
-	int r = write_map(pid, "uid_map", cell->id.uid);
-
-	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
+	return child_write_maps(pid, cell->id);
 }
 
 /*
