@@ -174,6 +174,7 @@ struct spawner_open {
 	uint64_t kept;
 	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
 	struct layer_stack layers;
+	bool as_root; /* of a managed workspace: it is a whole root, and seen as / */
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.
@@ -252,6 +253,12 @@ int setup_failure_get(struct text payload, struct setup_failure *ret);
  * -1: it does not have it. Returns false, with @ret untouched, if no cell has so many.
  */
 bool cell_sockets_place(const int *fds, unsigned n, int ret[CELL_SOCKETS]);
+
+/** Returns the kind by which the processes of the cell show the workspace. */
+static inline enum workspace_kind spawner_open_shown(const struct spawner_open *message)
+{
+	return message->as_root ? WORKSPACE_ROOTFS : (enum workspace_kind)message->kind;
+}
 
 /** Returns "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);

@@ -31,9 +31,9 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
-def asked(kind=DIRECTORY, tenant=b"", **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIQBII", kind, *{**LIMITS, **limits}.values(), 0, len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIQBIBI", kind, *{**LIMITS, **limits}.values(), 0, as_root, len(tenant)) + tenant
 
 
 class Spawner:
@@ -517,6 +517,7 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 
 @pytest.mark.parametrize("frame", [
     {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": asked()},
+    {"kind": OPEN, "payload": asked(as_root=1)}, {"kind": OPEN, "payload": asked(MANAGED, as_root=2)},
     {"kind": OPEN, "payload": asked(9)},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)

@@ -341,6 +341,22 @@ static void check_layers(void)
 	}
 }
 
+/* Only a managed workspace may be a whole root besides. */
+static void check_roots(void)
+{
+	for (unsigned kind = WORKSPACE_MANAGED; kind < WORKSPACE_KIND_END; kind++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {.kind = (uint8_t)kind, .limits = good, .as_root = true};
+		struct spawner_open opened = {0};
+		int r;
+
+		spawner_open_put(&writer, &open);
+		r = spawner_open_get(written(&writer), &opened);
+		assert_int_equal(r, kind == WORKSPACE_MANAGED ? 0 : -EBADMSG);
+		assert_true(r < 0 || spawner_open_shown(&opened) == WORKSPACE_ROOTFS);
+	}
+}
+
 /* What is to be copied is a tenant's own, and goes to a place that nothing else has. */
 static void check_copies(void)
 {
@@ -426,6 +442,7 @@ static void test_spawner(void **state)
 	check_proxy_ports();
 	check_layers();
 	check_copies();
+	check_roots();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {
