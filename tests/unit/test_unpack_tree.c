@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define ROUNDS  3000
+#define ROUNDS  1000
 #define ENTRIES 24
 #define BYTES   (64 * MIB)
 
