@@ -124,8 +124,8 @@ static const struct subcommand {
 		"cloisterctl denials", denials_options}, print_denials, OPERAND_NONE},
 	{{"templates", NULL, "Show the templates of managed workspaces, and how many forks use each.",
 		"cloisterctl templates", templates_options}, print_templates, OPERAND_NONE},
-	{{"template", "remove TEMPLATE | import TEMPLATE DIR",
-		"Delete a template that no fork uses, or make one of a directory.",
+	{{"template", "remove TEMPLATE | import TEMPLATE PATH",
+		"Delete a template that no fork uses, or make one of a directory, tar or OCI layout.",
 		"cloisterctl template remove ready", template_options}, print_template, OPERAND_TEMPLATE},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
@@ -150,7 +150,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format, *moved_to;
-	char *directory; /* of template import, canonical; NULL: another command */
+	char *source; /* of template import, canonical; NULL: another command */
 	bool json, help, verbose, follow, agent_check, ignore_full;
 };
 
@@ -255,8 +255,8 @@ static struct json_object *params_of(const struct wish *wish)
 		return params;
 	if (wish->subcommand->operand == OPERAND_TEMPLATE) {
 		json_put(params, "template", json_object_new_string(wish->target));
-		if (wish->directory)
-			json_put(params, "path", json_object_new_string(wish->directory));
+		if (wish->source)
+			json_put(params, "path", json_object_new_string(wish->source));
 		if (wish->tenant)
 			json_put(params, "tenant", json_object_new_string(wish->tenant));
 		return params;
@@ -359,7 +359,7 @@ static const char *method_of(const struct wish *wish)
 	if (wish->follow)
 		return "events";
 	if (wish->subcommand->operand == OPERAND_TEMPLATE)
-		return wish->directory ? "template.import" : "template.remove";
+		return wish->source ? "template.import" : "template.remove";
 	/* The current content of the screen. */
 	return wish->subcommand->operand == OPERAND_SCREEN ? "commands"
 							   : wish->subcommand->help.name;
@@ -515,7 +515,8 @@ static bool has_strange_option(const struct wish *wish)
 	return false;
 }
 
-/* Reads "template remove TEMPLATE" or "template import TEMPLATE DIR". Returns whether it is one. */
+/* Reads "template remove TEMPLATE" or "template import TEMPLATE PATH". Returns whether it is one.
+ */
 static bool read_template(int argc, char **argv, struct wish *wish)
 {
 	bool is_import = argc == 4 && strcmp(argv[1], "import") == 0;
@@ -526,9 +527,9 @@ static bool read_template(int argc, char **argv, struct wish *wish)
 	/* The service looks it up with rights of its own; a name that this user cannot see stays.
 	 */
 	if (is_import)
-		wish->directory = realpath(argv[3], NULL);
-	if (is_import && !wish->directory)
-		wish->directory = strdup(argv[3]);
+		wish->source = realpath(argv[3], NULL);
+	if (is_import && !wish->source)
+		wish->source = strdup(argv[3]);
 	return true;
 }
 
@@ -594,7 +595,7 @@ int main(int argc, char **argv)
 	if (r == -EINVAL)
 		return STATUS_USAGE;
 	status = r < 0 ? STATUS_OK : run(argc - optind, argv + optind, &wish);
-	free(wish.directory);
+	free(wish.source);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));
 		return STATUS_OWN_FAILURE;

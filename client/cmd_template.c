@@ -96,6 +96,8 @@ static int run_fork(const struct invocation *invocation)
 	params = json_object_new_object();
 	json_put(params, "from", json_object_new_string(invocation->argv[0]));
 	json_put(params, "count", json_object_new_int64(count));
+	if (invocation->rootfs)
+		json_put(params, "kind", json_object_new_string("rootfs"));
 	return ask(invocation, &session, "workspace.fork", params, print_forks);
 }
 

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/doctor.h"
 
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
@@ -299,9 +300,30 @@ void print_templates(struct json_object *result)
 	table(result, "templates", columns);
 }
 
+/* What an archive has and a template does not keep. */
+static void print_left_out(struct json_object *left_out)
+{
+	static const struct {
+		const char *name, *words;
+	} rows[] = {{"special_files", "devices, FIFOs or sockets"},
+		{"set_id_bits", "set-user-ID or set-group-ID bits, on files that it has without"},
+		{"attributes", "extended attributes, on files that it has without"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t n = json_object_get_int64(member(left_out, rows[i].name));
+
+		if (n > 0)
+			printf("Left out: %" PRId64 " %s.\n", n, rows[i].words);
+	}
+}
+
 void print_template(struct json_object *result)
 {
+	struct json_object *left_out = member(result, "left_out");
+
 	puts(member(result, "removed") ? "The template is removed." : "The template is made.");
+	if (left_out)
+		print_left_out(left_out);
 }
 
 void print_shown(struct json_object *result)

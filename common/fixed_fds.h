@@ -31,6 +31,11 @@
 /* Detached read-only mounts of the workspace's layers; /dev/null if it has none. */
 #define FD_FILES_LAYERS 6
 
+/* Detached mount of the archive, a file, or of the image's directory. */
+#define FD_UNPACK_SOURCE 3
+#define FD_UNPACK_TARGET 4 /* detached mount of the empty directory that becomes the template */
+#define FD_UNPACK_REPORT 5 /* pipe: one struct unpack_report to cloisterd */
+
 /* Stream socketpair with cloisterd, both ways, where cloisterd starts cloister-egress itself. */
 #define FD_EGRESS_CHANNEL 3
 

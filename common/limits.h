@@ -105,15 +105,28 @@
 #define LIMIT_LAYERS_REMOVED         1024
 #define LIMIT_CHECKPOINT_LABEL_BYTES 80
 /* templates of managed workspaces, and copies of trees (worker/spawner/tree_copy.h) */
-#define LIMIT_TEMPLATE_NAME_BYTES  64   /* as a managed workspace's */
-#define LIMIT_TEMPLATES_MAX        1024 /* of a tenant */
-#define LIMIT_FORKS_AT_ONCE        256  /* that one request makes */
-#define LIMIT_COPIES               16   /* copies of trees that run at once, */
-#define LIMIT_COPIES_OF_TENANT     2    /* requests for them of one tenant */
-#define LIMIT_COPY_MS              600000
-#define LIMIT_COPY_BYTES           (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
-#define LIMIT_COPY_FILES           4000000
-#define LIMIT_COPY_ATTRIBUTES      (64 * KIB) /* names, or a value, of extended attributes */
+#define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
+#define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
+#define LIMIT_FORKS_AT_ONCE       256  /* that one request makes */
+#define LIMIT_COPIES              16   /* copies of trees that run at once, */
+#define LIMIT_COPIES_OF_TENANT    2    /* requests for them of one tenant */
+#define LIMIT_COPY_MS             600000
+#define LIMIT_COPY_BYTES          (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
+#define LIMIT_COPY_FILES          4000000
+#define LIMIT_COPY_ATTRIBUTES     (64 * KIB) /* names, or a value, of extended attributes */
+/* archives and images that become templates (worker/unpack) */
+#define LIMIT_UNPACKERS           2            /* that run at once */
+#define LIMIT_UNPACK_MEMORY_BYTES (512 * MIB)  /* address space of one */
+#define LIMIT_UNPACK_FILE_BYTES   (1024 * GIB) /* length of a file, its holes among it */
+#define LIMIT_UNPACK_FILES        2000000      /* entries, where nothing smaller bounds them */
+#define LIMIT_UNPACK_PATHS_BYTES  (64 * MIB)   /* paths of directories that are kept */
+/* what is read may be this many times what the archive has, when it is more than the other */
+#define LIMIT_UNPACK_RATIO         200
+#define LIMIT_UNPACK_SMALL_BYTES   (1 * GIB)
+#define LIMIT_UNPACK_JSON_BYTES    (4 * MIB) /* an index or a manifest of an image */
+#define LIMIT_UNPACK_MANIFESTS     256       /* of an index */
+#define LIMIT_UNPACK_LAYERS        128       /* of an image */
+#define LIMIT_UNPACK_NAME_BYTES    1024      /* of the name in a refusal */
 #define LIMIT_SPARE_CELLS_MAX      64
 #define LIMIT_INPUT_WAIT_PROCESSES 256 /* in a workspace whose commands are looked at */
 #define LIMIT_INPUT_WAIT_MAX_MS    3600000

@@ -56,6 +56,7 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	for (size_t i = 0; i < message->layers.count; i++)
 		wire_put_u32(writer, message->layers.numbers[i]);
 	wire_put_text(writer, text_from(message->layers.template));
+	wire_put_u8(writer, message->as_root);
 	wire_put_text(writer, text_from(message->tenant));
 }
 
@@ -109,9 +110,11 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.proxy_port = wire_get_u32(&reader);
 	message.kept = wire_get_u64(&reader);
 	has_layers = get_layers(&reader, &message.layers);
+	message.as_root = wire_get_bool(&reader);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || !has_layers || !workspace_kind_name(message.kind) ||
-		(message.layers.count > 0 && message.kind != WORKSPACE_MANAGED) ||
+		((message.layers.count > 0 || message.as_root) &&
+			message.kind != WORKSPACE_MANAGED) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
 		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||
@@ -127,6 +130,7 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 void spawner_look_up_put(struct wire_writer *writer, const struct spawner_look_up *message)
 {
 	wire_put_u8(writer, message->below);
+	wire_put_u8(writer, message->file);
 	wire_put_text(writer, message->tenant);
 	wire_put_text(writer, message->path);
 }
@@ -137,6 +141,7 @@ int spawner_look_up_get(struct text payload, struct spawner_look_up *ret)
 	struct spawner_look_up message;
 
 	message.below = wire_get_bool(&reader);
+	message.file = wire_get_bool(&reader);
 	message.tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES - 1);
 	if (wire_reader_end(&reader) < 0 || text_has_nul(message.tenant) ||
@@ -188,6 +193,7 @@ int spawner_copy_get(struct text payload, struct spawner_copy *ret)
 
 void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_looked_up *message)
 {
+	wire_put_u8(writer, message->kind);
 	wire_put_u8(writer, message->may_enter);
 	wire_put_u32(writer, (uint32_t)message->n_parents);
 	for (size_t i = 0; i < message->n_parents; i++) {
@@ -199,11 +205,13 @@ void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_look
 int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	uint8_t kind = wire_get_u8(&reader);
 	bool may_enter = wire_get_bool(&reader);
 	size_t n = wire_get_u32(&reader);
 
-	if (n > LIMIT_ROOT_PARENTS)
+	if (n > LIMIT_ROOT_PARENTS || kind >= LOOKED_UP_END)
 		return -EBADMSG;
+	ret->kind = kind;
 	ret->may_enter = may_enter;
 	ret->n_parents = n;
 	for (size_t i = 0; i < n; i++) {

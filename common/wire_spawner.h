@@ -48,6 +48,8 @@ enum spawner_message {
 	SPAWNER_LET_GO,
 	/* down: struct spawner_copy: make a template of a directory, which comes with it */
 	SPAWNER_IMPORT,
+	/* down: struct spawner_copy: make a template of an archive or image; SPAWNER_UNPACK_FDS */
+	SPAWNER_UNPACK,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -100,6 +102,13 @@ enum {
 	SPAWNER_FREEZE_ROOT,   /* as SPAWNER_OPEN_ROOT */
 	SPAWNER_FREEZE_WORKER, /* pidfd of the worker of its cell, which is open */
 	SPAWNER_FREEZE_FDS,
+};
+
+/* The order of the descriptors in SPAWNER_UNPACK. */
+enum {
+	SPAWNER_UNPACK_SOURCE, /* O_PATH: the archive, or the directory with the image */
+	SPAWNER_UNPACK_REPORT, /* the pipe to which cloister-unpack writes (unpack_report.h) */
+	SPAWNER_UNPACK_FDS,
 };
 
 /*
@@ -165,6 +174,7 @@ struct spawner_open {
 	uint64_t kept;
 	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
 	struct layer_stack layers;
+	bool as_root; /* of a managed workspace: it is a whole root, and seen as / */
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.
@@ -182,12 +192,22 @@ struct spawner_open {
 struct spawner_look_up {
 	/* stay below the directory that came with the request; otherwise that directory is "/" */
 	bool below;
+	bool file;          /* a regular file will do as well */
 	struct text tenant; /* the tenant that asks */
 	struct text path;   /* relative to that directory */
 };
 
+/* What was looked up. */
+enum looked_up_kind {
+	LOOKED_UP_DIRECTORY,
+	LOOKED_UP_IMAGE, /* a directory with the file "oci-layout"; told only with "file" */
+	LOOKED_UP_FILE,  /* a regular file, whose parents are not told */
+	LOOKED_UP_END,
+};
+
 /* The result: whether cloisterd's user may enter the directory, and its parents. */
 struct spawner_looked_up {
+	uint8_t kind;   /* enum looked_up_kind */
 	bool may_enter; /* cloisterd's own user may search it */
 	size_t n_parents;
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
@@ -195,7 +215,8 @@ struct spawner_looked_up {
 
 /*
  * Asks for a tree to be copied. SPAWNER_FREEZE: from a workspace to @target in the templates of
- * @tenant; SPAWNER_IMPORT: from a directory of the host to there; SPAWNER_FORK: from the template
+ * @tenant; SPAWNER_IMPORT and SPAWNER_UNPACK: from the host to there; SPAWNER_FORK: from the
+ * template
  * @template to @target in its managed workspaces. The target is an empty directory of cloisterd's,
  * whose name begins with TREE_UNFINISHED.
  */
@@ -232,6 +253,12 @@ int setup_failure_get(struct text payload, struct setup_failure *ret);
  * -1: it does not have it. Returns false, with @ret untouched, if no cell has so many.
  */
 bool cell_sockets_place(const int *fds, unsigned n, int ret[CELL_SOCKETS]);
+
+/** Returns the kind by which the processes of the cell show the workspace. */
+static inline enum workspace_kind spawner_open_shown(const struct spawner_open *message)
+{
+	return message->as_root ? WORKSPACE_ROOTFS : (enum workspace_kind)message->kind;
+}
 
 /** Returns "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);

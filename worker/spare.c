@@ -43,7 +43,7 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 {
 	const int fds[ASSIGNED_FDS] = {tree, second};
 	size_t fds_size = (second >= 0 ? 2 : 1) * sizeof(int);
-	struct spare_assignment assignment = {.kind = request->kind,
+	struct spare_assignment assignment = {.kind = (uint8_t)spawner_open_shown(request),
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
 		.data_bytes = request->limits.data_bytes,

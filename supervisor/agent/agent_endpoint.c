@@ -98,7 +98,8 @@ static const struct endpoint_method methods[] = {
 	{"workspace.diff", method_workspace_diff, .params = {"workspace", "since", "patch"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
-	{"workspace.fork", method_workspace_fork, .params = {"from", "count", "prefix", "tenant"}},
+	{"workspace.fork", method_workspace_fork,
+		.params = {"from", "count", "prefix", "kind", "tenant"}},
 	MCP_METHODS,
 };
 

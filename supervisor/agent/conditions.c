@@ -34,7 +34,7 @@ static const char *network(const struct tenant *tenant)
 /* In a whole root the system belongs to the workspace. */
 static const char *root(const struct workspace *workspace)
 {
-	return workspace && workspace_kind(workspace) == WORKSPACE_ROOTFS
+	return workspace && workspace_is_root(workspace)
 		       ? "no root or sudo"
 		       : "no root or sudo, and the system is read-only";
 }

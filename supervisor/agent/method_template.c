@@ -141,8 +141,24 @@ static void on_forked(void *context, enum tool_error error, const char *why)
 struct fork_wish {
 	struct text from, prefix;
 	int64_t count;
+	bool as_root;
 	struct tenant *tenant;
 };
+
+static bool read_kind(struct json_object *params, bool *ret_root)
+{
+	struct text name;
+	enum workspace_kind kind;
+
+	*ret_root = false;
+	if (!session_string_param(params, "kind", &name))
+		return false;
+	if (!name.data)
+		return true;
+	kind = workspace_kind_by_name(name);
+	*ret_root = kind == WORKSPACE_ROOTFS;
+	return kind == WORKSPACE_MANAGED || *ret_root;
+}
 
 static enum tool_error read_wish(struct session *session, struct json_object *params,
 	struct fork_wish *ret, struct refusal *ret_refusal)
@@ -155,6 +171,10 @@ static enum tool_error read_wish(struct session *session, struct json_object *pa
 		!session_string_param(params, "tenant", &tenant))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"from must be the name of a template; prefix and tenant must be strings");
+	if (!read_kind(params, &ret->as_root))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"kind must be \"managed\", or \"rootfs\" for a template that is a whole "
+			"root");
 	if (!number_param(params, "count", 1, LIMIT_FORKS_AT_ONCE, &ret->count))
 		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"count must be a number from 1 to %d", LIMIT_FORKS_AT_ONCE);
@@ -193,9 +213,10 @@ void method_workspace_fork(struct session *session, struct jsonrpc_request *requ
 	if (error == TOOL_OK)
 		error = read_wish(session, request->params, &wish, &refusal);
 	if (error == TOOL_OK)
-		error = forks_begin(session->service->workspaces, wish.tenant, wish.from,
-			wish.prefix, (uint32_t)wish.count, on_forked, fork, &fork->forking,
-			&refusal);
+		error = forks_begin(session->service->workspaces, wish.tenant,
+			&(struct forks_wanted){
+				wish.from, wish.prefix, (uint32_t)wish.count, wish.as_root},
+			on_forked, fork, &fork->forking, &refusal);
 	if (error != TOOL_OK) {
 		checkpoint_refuse(session, request, "workspace.fork", wish.from, &refusal);
 		return;

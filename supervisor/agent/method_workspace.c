@@ -495,7 +495,7 @@ static int on_remove_frame(void *context, const struct channel_frame *frame)
 static const struct workspace_entry_owner remove_owner = {
 	on_remove_begin, on_remove_frame, on_lost, NULL};
 
-/* Its cell shows no layers any more, so that its own directory can be cleared. */
+/* Its cell shows its own directory alone any more, which can be cleared so. */
 static void on_base_shown(void *context, enum tool_error error, const char *why)
 {
 	struct session_pending *pending = context;
@@ -513,7 +513,9 @@ static void on_emptied(void *context)
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	enum tool_error error;
 
-	if (workspace_checkpoints(pending->workspace) == 0) {
+	/* In a whole root, mounts cover directories of it. */
+	if (workspace_checkpoints(pending->workspace) == 0 &&
+		!workspace_is_root(pending->workspace)) {
 		enter(pending, pending->workspace, CALL_CLASS_WRITE, &remove_owner);
 		return;
 	}

@@ -89,7 +89,9 @@ static void list_managed(void *context, const char *name)
 	json_text_object_begin(&listing->json);
 	json_text_put(&listing->json, "workspace", name);
 	json_text_put(&listing->json, "kind", "managed");
-	json_text_put(&listing->json, "root", "/workspace");
+	json_text_put(&listing->json, "root",
+		workspaces_is_root(listing->workspaces, listing->tenant, name) ? "/"
+									       : "/workspace");
 	json_text_put(&listing->json, "tenant", listing->tenant->name);
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);

@@ -172,7 +172,18 @@ static void leave_import(struct session_pending *pending)
 	pending->session = NULL;
 }
 
-static void on_imported(void *context, enum tool_error error, const char *why)
+static void put_left_out(struct json_text *json, const struct unpack_report *report)
+{
+	json_text_key(json, "left_out");
+	json_text_object_begin(json);
+	json_text_put_number(json, "special_files", (int64_t)report->special);
+	json_text_put_number(json, "set_id_bits", (int64_t)report->set_ids);
+	json_text_put_number(json, "attributes", (int64_t)report->attributes);
+	json_text_object_end(json);
+}
+
+static void on_imported(
+	void *context, enum tool_error error, const char *why, const struct unpack_report *left_out)
 {
 	struct importing *importing = context;
 	struct session_pending *pending = &importing->pending;
@@ -189,6 +200,8 @@ static void on_imported(void *context, enum tool_error error, const char *why)
 		json_text_object_begin(&json);
 		json_text_put(&json, "tenant", importing->tenant->name);
 		json_text_put(&json, "template", importing->template);
+		if (left_out)
+			put_left_out(&json, left_out);
 		json_text_object_end(&json);
 		session_answer_end(session, &json);
 	}
@@ -208,7 +221,7 @@ void control_template_import(struct session *session, struct jsonrpc_request *re
 		!session_string_param(request->params, "path", &path) || !path.data) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
 			"template must be the name that the template gets, and path that of a "
-			"directory");
+			"directory, an archive or an image layout");
 		return;
 	}
 	tenant = read_owner(session, request);

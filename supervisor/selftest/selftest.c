@@ -373,8 +373,8 @@ static void try_fork(struct selftest *selftest, const char *how)
 	if (strcmp(how, "*") != 0)
 		snprintf(template, sizeof(template), "%s", how);
 	error = forks_begin(selftest->service->workspaces, selftest->canaries[CANARY_PLAIN].tenant,
-		text_from(template), (struct text){NULL, 0}, 1, never_made, NULL, &forking,
-		&refusal);
+		&(struct forks_wanted){.template = text_from(template), .count = 1}, never_made,
+		NULL, &forking, &refusal);
 	forking_free(forking);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
 	step_soon(selftest);

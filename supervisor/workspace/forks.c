@@ -28,6 +28,7 @@ struct forking {
 	struct workspaces *all;
 	struct tenant *tenant; /* held */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1], prefix[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	bool as_root;
 	uint32_t first, count, done; /* forks that are there, or copied */
 	struct unfinished *copies;   /* system mode: without their names; NULL: none are copied */
 	bool copying;                /* the one after those that are done */
@@ -157,6 +158,9 @@ static void make_layers(struct forking *forking)
 
 		r = layers_fork(&place, forking->template);
 		if (r == 0)
+			r = managed_set_root(
+				forking->all->managed_fd, forking->tenant, name, forking->as_root);
+		if (r == 0)
 			r = managed_add(forking->all->managed_fd, forking->tenant, name);
 		if (r < 0)
 			(void)layers_remove(&place);
@@ -184,6 +188,10 @@ static void name_copies(struct forking *forking)
 
 	for (uint32_t i = 0; r == 0 && i < forking->count; i++) {
 		forking_name(forking, i, name);
+		r = managed_set_root(
+			forking->all->managed_fd, forking->tenant, name, forking->as_root);
+		if (r < 0)
+			break;
 		r = unfinished_name(
 			forking->all, forking->tenant, false, &forking->copies[i], name);
 		if (r == 0)
@@ -268,10 +276,11 @@ static void copy_text(struct text text, char ret[LIMIT_TEMPLATE_NAME_BYTES + 1])
 	snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "%.*s", (int)text.len, text.data);
 }
 
-enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant, struct text template,
-	struct text prefix, uint32_t count, forks_made made, void *context, struct forking **ret,
+enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
+	const struct forks_wanted *wanted, forks_made made, void *context, struct forking **ret,
 	struct refusal *ret_refusal)
 {
+	struct text template = wanted->template, prefix = wanted->prefix;
 	struct forking *forking;
 	enum tool_error error;
 
@@ -288,12 +297,13 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant, struc
 		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	*forking = (struct forking){.all = all,
 		.tenant = tenant_hold(tenant),
+		.as_root = wanted->as_root,
 		.first = 1,
-		.count = count,
+		.count = wanted->count,
 		.made = made,
 		.context = context,
 		.tell = {.act = tell_end, .context = forking},
-		.copies = id_range() ? calloc(count, sizeof(*forking->copies)) : NULL};
+		.copies = id_range() ? calloc(wanted->count, sizeof(*forking->copies)) : NULL};
 	copy_text(template, forking->template);
 	copy_text(prefix.data ? prefix : template, forking->prefix);
 	LIST_INSERT_HEAD(&all->forking, forking, entry);

@@ -24,13 +24,19 @@ typedef void (*forks_made)(void *context, enum tool_error error, const char *why
 /** How forks are made here: "overlay" or "copy". */
 const char *forked_by(void);
 
+struct forks_wanted {
+	struct text template, prefix; /* without a prefix, the template's name is it */
+	uint32_t count;
+	bool as_root; /* each is a whole root, which commands see as "/" */
+};
+
 /**
- * Begins to make @count forks of the tenant's template, whose names are @prefix, "-" and a number.
- * Returns TOOL_OK: @made is called later, unless forking_free() is called before; or a code with
- * @ret_refusal filled in. If one cannot be made, none stays.
+ * Begins to make the forks @wanted of a template of the tenant's, whose names are the prefix, "-"
+ * and a number. Returns TOOL_OK: @made is called later, unless forking_free() is called before; or
+ * a code with @ret_refusal filled in. If one cannot be made, none stays.
  */
-enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant, struct text template,
-	struct text prefix, uint32_t count, forks_made made, void *context, struct forking **ret,
+enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
+	const struct forks_wanted *wanted, forks_made made, void *context, struct forking **ret,
 	struct refusal *ret_refusal);
 
 /** The names of the forks: the @i-th, in @ret (LIMIT_TEMPLATE_NAME_BYTES + 1 bytes). */

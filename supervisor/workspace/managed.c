@@ -16,6 +16,7 @@
 
 #define NAME_BYTES_MAX LIMIT_TEMPLATE_NAME_BYTES
 #define MARK           ".removing-" /* no name of a workspace begins with '.' */
+#define ROOT_MARK      ".rootfs-"   /* nor with that of one that is a whole root */
 #define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
 
 /* Opens the directory that holds the tenant's workspaces. */
@@ -49,6 +50,16 @@ static int put_layers_aside(int directory, const char *name)
 	return r < 0 && errno == ENOENT ? 0 : r;
 }
 
+static int set_root(int directory, const char *name, bool is_root)
+{
+	char mark[MARK_BYTES];
+	int r;
+
+	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
+	r = is_root ? mkdirat(directory, mark, 0700) : unlinkat(directory, mark, AT_REMOVEDIR);
+	return r < 0 && errno != (is_root ? EEXIST : ENOENT) ? -errno : 0;
+}
+
 /* Makes the workspace's own directory if there is none. */
 static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
 	const char *name, struct refusal *ret_refusal)
@@ -62,7 +73,8 @@ static enum tool_error make_root(int managed_fd, const struct tenant *tenant, in
 				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	if (error != TOOL_OK)
 		return error;
-	if (put_layers_aside(directory, name) < 0 || mkdirat(directory, name, 0700) < 0)
+	if (put_layers_aside(directory, name) < 0 || set_root(directory, name, false) < 0 ||
+		mkdirat(directory, name, 0700) < 0)
 		return refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	managed_quota_add(tenant);
 	return TOOL_OK;
@@ -177,6 +189,23 @@ int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 	return 0;
 }
 
+int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+
+	return directory < 0 ? directory : set_root(directory, name, is_root);
+}
+
+bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char mark[MARK_BYTES];
+	struct stat stat_buf;
+
+	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
+	return directory >= 0 && fstatat(directory, mark, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int managed_directory(int managed_fd, const struct tenant *tenant)
 {
 	return open_directory(managed_fd, tenant, false);
@@ -218,6 +247,8 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 	if (unlinkat(directory, name, AT_REMOVEDIR) < 0)
 		return -errno;
 	managed_quota_drop(tenant);
+	/* What a death leaves of it goes when a workspace of that name is made. */
+	(void)set_root(directory, name, false);
 	return 0;
 }
 

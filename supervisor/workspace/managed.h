@@ -30,6 +30,13 @@ int managed_directory_make(int managed_fd, const struct tenant *tenant);
 /** Makes the directory of the tenant's workspace @name, which is not there. Returns 0 or -errno. */
 int managed_add(int managed_fd, const struct tenant *tenant, const char *name);
 
+/**
+ * Notes whether the workspace @name, which is not there yet, is a whole root, which commands see as
+ * "/". A mark beside it says so until it is removed. Returns 0 or -errno.
+ */
+int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root);
+bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name);
+
 /** Opens the directory that holds the tenant's workspaces (O_PATH). Returns it or -errno. */
 int managed_directory(int managed_fd, const struct tenant *tenant);
 

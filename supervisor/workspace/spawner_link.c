@@ -615,16 +615,17 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number)
 {
 	const struct pending_cell who = {.copied = copied, .context = context};
-	const unsigned n_fds = type == SPAWNER_FREEZE   ? SPAWNER_FREEZE_FDS
-			       : type == SPAWNER_IMPORT ? 1
-							: 0;
+	static const unsigned n_fds[] = {[SPAWNER_FREEZE] = SPAWNER_FREEZE_FDS,
+		[SPAWNER_FORK] = 0,
+		[SPAWNER_IMPORT] = 1,
+		[SPAWNER_UNPACK] = SPAWNER_UNPACK_FDS};
 	struct channel_frame frame = {.type = type};
 	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	spawner_copy_put(&writer, request);
 	frame.payload = (struct text){(char *)payload, writer.len};
-	for (; frame.n_fds < n_fds; frame.n_fds++) {
+	for (; frame.n_fds < n_fds[type]; frame.n_fds++) {
 		frame.fds[frame.n_fds] = fcntl(fds[frame.n_fds], F_DUPFD_CLOEXEC, 0);
 		if (frame.fds[frame.n_fds] < 0) {
 			int r = -errno;

@@ -98,10 +98,10 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 typedef void (*spawner_copied)(void *context, int error, struct text step);
 
 /**
- * Asks for a tree to be copied, by SPAWNER_FREEZE with SPAWNER_FREEZE_FDS @fds, SPAWNER_IMPORT with
- * one, or SPAWNER_FORK with none (borrowed). It may take up to LIMIT_COPY_MS. @copied is called
- * like the answer of spawner_link_open(). Returns 0 and a number for spawner_link_forget() in
- * @ret_number, or -errno.
+ * Asks for a tree to be copied, by SPAWNER_FREEZE with SPAWNER_FREEZE_FDS @fds, SPAWNER_UNPACK with
+ * SPAWNER_UNPACK_FDS, SPAWNER_IMPORT with one, or SPAWNER_FORK with none (borrowed). It may take up
+ * to LIMIT_COPY_MS. @copied is called like the answer of spawner_link_open(). Returns 0 and a
+ * number for spawner_link_forget() in @ret_number, or -errno.
  */
 int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
 	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number);

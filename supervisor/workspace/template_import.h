@@ -2,23 +2,28 @@
 #pragma once
 
 /*
- * Makes a template of a directory of the host that an administrator names. A looker looks it up
- * and a copier reads it, both with the rights of cloister's own user and no more, and nothing of
- * cloister's own state can be imported.
+ * Makes a template of a directory, an archive or an image layout of the host that an administrator
+ * names. A looker looks it up; a copier reads the directory, cloister-unpack the others. They have
+ * the rights of cloister's own user and no more, and nothing of cloister's own state can be
+ * imported.
  */
 
-#include "common/text.h"
+#include "common/unpack_report.h"
 #include "supervisor/base/refusal.h"
 
 struct template_import;
 struct tenant;
 struct workspaces;
 
-/* The end: TOOL_OK, or a code with a sentence (borrowed; may be NULL). */
-typedef void (*template_imported)(void *context, enum tool_error error, const char *why);
+/*
+ * The end: TOOL_OK, with what cloister-unpack says that it has left out, or NULL (borrowed); or a
+ * code with a sentence (borrowed; may be NULL).
+ */
+typedef void (*template_imported)(void *context, enum tool_error error, const char *why,
+	const struct unpack_report *left_out);
 
 /**
- * Begins to make the template @name of @tenant from the directory @path. Returns TOOL_OK:
+ * Begins to make the template @name of @tenant from what is at @path. Returns TOOL_OK:
  * @imported is called later; or a code with @ret_refusal filled in.
  */
 enum tool_error template_import(struct workspaces *all, struct tenant *tenant, struct text name,

@@ -159,8 +159,10 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 		!workspace->removing)
 		ret->proxy_port = (uint32_t)workspace->tenant->egress_port;
 	/* What is removed shows its own directory alone, which is cleared. */
-	if (!workspace->removing)
+	if (!workspace->removing) {
 		ret->layers = workspace->layers;
+		ret->as_root = workspace->as_root;
+	}
 	*ret_root = workspace->root.fd;
 }
 
@@ -500,7 +502,14 @@ enum workspace_kind workspace_kind(const struct workspace *workspace)
 
 struct text workspace_visible(const struct workspace *workspace)
 {
-	return text_from(workspace_visible_root(workspace->kind, workspace->root.path));
+	return text_from(workspace_is_root(workspace)
+				 ? "/"
+				 : workspace_visible_root(workspace->kind, workspace->root.path));
+}
+
+bool workspace_is_root(const struct workspace *workspace)
+{
+	return workspace->as_root || workspace->kind == WORKSPACE_ROOTFS;
 }
 
 size_t workspace_users(const struct workspace *workspace)

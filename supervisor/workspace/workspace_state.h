@@ -18,6 +18,7 @@ struct workspace {
 	struct workspaces *all;
 	struct workspace_root root;
 	enum workspace_kind kind;
+	bool as_root;          /* a managed one that is a whole root */
 	struct tenant *tenant; /* held */
 	char *name;
 	size_t users;

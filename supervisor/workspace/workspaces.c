@@ -126,6 +126,8 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	workspace = workspace_new(workspaces, tenant, root, kind, name);
 	if (!workspace)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	workspace->as_root =
+		kind == WORKSPACE_MANAGED && managed_is_root(workspaces->managed_fd, tenant, name);
 	if (kind == WORKSPACE_MANAGED && workspace_layers_read(workspace) < 0) {
 		workspace_free(workspace);
 		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR,
@@ -250,6 +252,12 @@ int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *t
 	void (*each)(void *context, const char *name), void *context)
 {
 	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
+}
+
+bool workspaces_is_root(
+	const struct workspaces *workspaces, const struct tenant *tenant, const char *name)
+{
+	return managed_is_root(workspaces->managed_fd, tenant, name);
 }
 
 int workspaces_created(const struct workspaces *workspaces, const struct tenant *tenant,

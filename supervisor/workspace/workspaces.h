@@ -79,6 +79,10 @@ enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tena
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
 
+/** Whether the managed workspace @name is a whole root, and seen as "/". */
+bool workspaces_is_root(
+	const struct workspaces *workspaces, const struct tenant *tenant, const char *name);
+
 /** When the tenant's managed workspace @name was made. Returns like managed_created(). */
 int workspaces_created(const struct workspaces *workspaces, const struct tenant *tenant,
 	const char *name, time_t *ret);

@@ -5,6 +5,7 @@
  * a payload, its encoder must write the same bytes: each message has one form, and no byte of a
  * payload is ignored.
  */
+#include "common/unpack_report.h"
 #include "common/wire_commands.h"
 #include "common/wire_egress.h"
 #include "common/wire_files.h"
@@ -51,6 +52,7 @@ ROUND_TRIP(egress_call)
 ROUND_TRIP(egress_denied)
 ROUND_TRIP(egress_closed)
 ROUND_TRIP(egress_call_ended)
+ROUND_TRIP(unpack_report)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -79,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		files_step_again,
 		command_held_again,
 		command_signal_again,
+		unpack_report_again,
 	};
 	struct text rest = fuzz_text(data, size);
 	uint8_t type = fuzz_byte(&rest);

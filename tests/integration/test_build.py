@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("CLOISTER_BUILD", "release")
 BIN = ROOT / "build" / BUILD / "bin"
-PROGRAMS = ["cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister",
+PROGRAMS = ["cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-unpack", "cloister",
             "cloisterctl"]
 TOUCH_WORKSPACES = ["cloister-spawner", "cloister-worker", "cloister-files"]
 

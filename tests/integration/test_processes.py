@@ -134,7 +134,7 @@ def test_descriptors_of_the_spawner(cell):
         4: str(cell.daemon.state / "workspaces"),
         5: str(cell.daemon.state / "templates"),
         6: str(directory / "cloister-worker"), 7: str(directory / "cloister-files"),
-        8: "anon_inode:[signalfd]", 10: "socket"}, ["socket"])), kinds(cell.spawner)
+        8: str(directory / "cloister-unpack"), 9: "anon_inode:[signalfd]", 11: "socket"}, ["socket"])), kinds(cell.spawner)
 
 
 @needs_root

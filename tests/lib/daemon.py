@@ -17,7 +17,7 @@ from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / os.environ.get("CLOISTER_BUILD", "release")
-PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-egress", "cloister",
+PROGRAMS = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-unpack", "cloister-egress", "cloister",
             "cloisterctl")
 AM_ROOT = os.getuid() == 0
 # Each cloisterd gets a cgroup of its own, if the machine allows that.

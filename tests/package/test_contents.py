@@ -11,7 +11,7 @@ import pytest
 from scratch_root import ROOT, run
 
 OURS = ("cloister", "cloister-client", "libcloister0", "libcloister-dev")
-PROGRAMS = {"cloister": 7, "cloister-client": 1, "libcloister0": 1}
+PROGRAMS = {"cloister": 8, "cloister-client": 1, "libcloister0": 1}
 FILES = pathlib.Path(__file__).with_name("files.txt")
 CONTROL = ROOT / "packaging" / "debian" / "control"
 LINTIAN_FIELDS = pathlib.Path("/usr/share/lintian/data/fields/binary-fields")
@@ -156,7 +156,7 @@ __attribute__((constructor)) static void borrow(void) { puts("borrowed"); fflush
 def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
     """From an unconfined process AppArmor attaches a profile and leaves the environment as it is. The programs that
     have profiles take no library from whoever starts them; one that is linked dynamically does. So does cloister-egress,
-    whose profile attaches to no path."""
+    whose profile attaches to no path, and cloister-unpack, which has none."""
     source, library = tmp_path / "library.c", tmp_path / "library.so"
     source.write_text(PRELOADED)
     run(tool("gcc"), "-shared", "-fPIC", "-o", library, source)
@@ -164,7 +164,7 @@ def test_nobody_borrows_a_profile_by_a_library(profiles, tmp_path):
     unpacked = profiles.parents[4]
     assert run(unpacked / "usr/bin/cloisterctl", "--help", env=environment).stdout == "borrowed\n"
     programs = sorted(set((unpacked / "usr/libexec/cloister").glob("cloister-*"))
-                      - {unpacked / "usr/libexec/cloister/cloister-egress"})
+                      - {unpacked / "usr/libexec/cloister" / name for name in ("cloister-egress", "cloister-unpack")})
     assert len(programs) == 3
     for program in programs:
         done = run(program, env=environment, check=False)

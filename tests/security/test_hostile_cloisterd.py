@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT = range(1, 14)
+OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK = range(1, 15)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
@@ -31,9 +31,9 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
-def asked(kind=DIRECTORY, tenant=b"", **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIQBII", kind, *{**LIMITS, **limits}.values(), 0, len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIQBIBI", kind, *{**LIMITS, **limits}.values(), 0, as_root, len(tenant)) + tenant
 
 
 class Spawner:
@@ -517,6 +517,7 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 
 @pytest.mark.parametrize("frame", [
     {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": asked()},
+    {"kind": OPEN, "payload": asked(as_root=1)}, {"kind": OPEN, "payload": asked(MANAGED, as_root=2)},
     {"kind": OPEN, "payload": asked(9)},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
@@ -618,7 +619,7 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     assert spawner.refuses(homes / "v", tenant=b"a", **UNLIMITED) == "the directory is part of cloister's own state"
 
     def removed(tenant, name):
-        spawner.send(REMOVED, payload=struct.pack("<BI", 0, len(tenant)) + tenant
+        spawner.send(REMOVED, payload=struct.pack("<BBI", 0, 0, len(tenant)) + tenant
                      + struct.pack("<I", len(name)) + name)
 
     for tenant, name in [(b"m", b"w"), (b"m", b"."), (b"m", b".."), (b"m", b"../m/w"), (b"..", b"workspaces"),

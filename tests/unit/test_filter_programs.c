@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -27,17 +28,21 @@
 #define commands_known   x86_commands_known
 #define files_allowed    x86_files_allowed
 #define spawner_refused  x86_spawner_refused
+#define unpack_allowed   x86_unpack_allowed
 #include "x86_64/commands_filters.h"
 #include "x86_64/files_filters.h"
 #include "x86_64/spawner_filters.h"
+#include "x86_64/unpack_filters.h"
 #undef commands_allowed
 #undef commands_refused
 #undef commands_known
 #undef files_allowed
 #undef spawner_refused
+#undef unpack_allowed
 #include "aarch64/commands_filters.h"
 #include "aarch64/files_filters.h"
 #include "aarch64/spawner_filters.h"
+#include "aarch64/unpack_filters.h"
 
 #define CALLS       512
 #define VECTORS     3000 /* how many sets of arguments each call is tried with */
@@ -56,7 +61,7 @@ struct program {
 	}
 
 enum { X86, ARM, PROCESSORS };
-enum { COMMANDS, FILES, SPAWNER, PROCESSES };
+enum { COMMANDS, FILES, SPAWNER, UNPACK, PROCESSES };
 
 static const uint32_t processors[] = {[X86] = SCMP_ARCH_X86_64, [ARM] = SCMP_ARCH_AARCH64};
 
@@ -65,11 +70,13 @@ static const struct program programs[PROCESSORS][PROCESSES][3] = {
 	[X86] = {[COMMANDS] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
 			 PROGRAM(x86_commands_allowed)},
 		[FILES] = {PROGRAM(x86_files_allowed)},
-		[SPAWNER] = {PROGRAM(x86_spawner_refused)}},
+		[SPAWNER] = {PROGRAM(x86_spawner_refused)},
+		[UNPACK] = {PROGRAM(x86_unpack_allowed)}},
 	[ARM] = {[COMMANDS] = {PROGRAM(commands_known), PROGRAM(commands_refused),
 			 PROGRAM(commands_allowed)},
 		[FILES] = {PROGRAM(files_allowed)},
-		[SPAWNER] = {PROGRAM(spawner_refused)}},
+		[SPAWNER] = {PROGRAM(spawner_refused)},
+		[UNPACK] = {PROGRAM(unpack_allowed)}},
 };
 
 static uint32_t load(const struct seccomp_data *data, uint32_t offset)
@@ -151,37 +158,46 @@ static const struct row {
 	const char *name;
 	int numbers[PROCESSORS];
 	uint64_t args[6];
-	uint32_t commands, files;
+	uint32_t commands, files, unpack;
 } rows[] = {
-	{"read", {0, 63}, {0}, ALLOW, ALLOW},
-	{"open", {2, -1}, {0}, ALLOW, KILL},
-	{"stat", {4, -1}, {0}, ALLOW, KILL},
-	{"fork", {57, -1}, {0}, ALLOW, KILL},
-	{"epoll_wait", {232, -1}, {0}, ALLOW, KILL},
-	{"epoll_pwait", {281, 22}, {0}, ALLOW, KILL},
-	{"openat", {257, 56}, {0}, ALLOW, ALLOW},
-	{"openat with set-user-id", {257, 56}, {0, 0, O_CREAT, S_ISUID}, FAIL(EPERM), KILL},
-	{"newfstatat", {262, 79}, {0}, ALLOW, ALLOW},
-	{"renameat2", {316, 276}, {0}, ALLOW, ALLOW},
-	{"execve", {59, 221}, {0}, ALLOW, KILL},
-	{"clone", {56, 220}, {SIGCHLD}, ALLOW, ALLOW},
-	{"clone of a user namespace", {56, 220}, {CLONE_NEWUSER}, FAIL(EPERM), KILL},
-	{"clone3", {435, 435}, {0}, FAIL(ENOSYS), FAIL(ENOSYS)},
-	{"socket", {41, 198}, {AF_UNIX, SOCK_STREAM}, ALLOW, KILL},
-	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW}, FAIL(EPERM), KILL},
-	{"mount", {165, 40}, {0}, FAIL(EPERM), KILL},
-	{"umount2", {166, 39}, {0}, FAIL(EPERM), KILL},
-	{"bpf", {321, 280}, {0}, FAIL(EPERM), KILL},
-	{"io_uring_setup", {425, 425}, {0}, FAIL(EPERM), KILL},
-	{"openat2", {437, 437}, {0}, FAIL(ENOSYS), ALLOW},
-	{"cachestat", {451, 451}, {0}, ALLOW, KILL},
-	{"fchmodat2", {452, 452}, {0, 0, 0644}, ALLOW, ALLOW},
-	{"fchmodat2 with set-group-id", {452, 452}, {0, 0, S_ISGID | 0755}, FAIL(EPERM), KILL},
-	{"removexattrat", {466, 466}, {0}, ALLOW, KILL},
-	{"a call that is not there yet", {467, 467}, {0}, FAIL(ENOSYS), KILL},
-	{"io_setup", {206, 0}, {0}, FAIL(ENOSYS), KILL},
-	{"arch_prctl", {158, -1}, {0}, ALLOW, KILL},
-	{"x32's read", {0x40000000, -1}, {0}, KILL, KILL},
+	{"read", {0, 63}, {0}, ALLOW, ALLOW, ALLOW},
+	{"open", {2, -1}, {0}, ALLOW, KILL, KILL},
+	{"stat", {4, -1}, {0}, ALLOW, KILL, KILL},
+	{"fork", {57, -1}, {0}, ALLOW, KILL, KILL},
+	{"epoll_wait", {232, -1}, {0}, ALLOW, KILL, KILL},
+	{"epoll_pwait", {281, 22}, {0}, ALLOW, KILL, KILL},
+	{"openat", {257, 56}, {0}, ALLOW, ALLOW, ALLOW},
+	{"openat with set-user-id", {257, 56}, {0, 0, O_CREAT, S_ISUID}, FAIL(EPERM), KILL, KILL},
+	{"newfstatat", {262, 79}, {0}, ALLOW, ALLOW, ALLOW},
+	{"renameat2", {316, 276}, {0}, ALLOW, ALLOW, ALLOW},
+	{"execve", {59, 221}, {0}, ALLOW, KILL, KILL},
+	{"clone", {56, 220}, {SIGCHLD}, ALLOW, ALLOW, KILL},
+	{"clone of a user namespace", {56, 220}, {CLONE_NEWUSER}, FAIL(EPERM), KILL, KILL},
+	{"clone3", {435, 435}, {0}, FAIL(ENOSYS), FAIL(ENOSYS), KILL},
+	{"socket", {41, 198}, {AF_UNIX, SOCK_STREAM}, ALLOW, KILL, KILL},
+	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW}, FAIL(EPERM), KILL, KILL},
+	{"mount", {165, 40}, {0}, FAIL(EPERM), KILL, KILL},
+	{"umount2", {166, 39}, {0}, FAIL(EPERM), KILL, KILL},
+	{"bpf", {321, 280}, {0}, FAIL(EPERM), KILL, KILL},
+	{"io_uring_setup", {425, 425}, {0}, FAIL(EPERM), KILL, KILL},
+	{"openat2", {437, 437}, {0}, FAIL(ENOSYS), ALLOW, ALLOW},
+	{"cachestat", {451, 451}, {0}, ALLOW, KILL, KILL},
+	{"fchmodat2", {452, 452}, {0, 0, 0644}, ALLOW, ALLOW, KILL},
+	{"fchmodat2 with set-group-id", {452, 452}, {0, 0, S_ISGID | 0755}, FAIL(EPERM), KILL,
+		KILL},
+	{"removexattrat", {466, 466}, {0}, ALLOW, KILL, KILL},
+	{"a call that is not there yet", {467, 467}, {0}, FAIL(ENOSYS), KILL, KILL},
+	{"io_setup", {206, 0}, {0}, FAIL(ENOSYS), KILL, KILL},
+	{"arch_prctl", {158, -1}, {0}, ALLOW, KILL, KILL},
+	{"x32's read", {0x40000000, -1}, {0}, KILL, KILL, KILL},
+	{"mmap", {9, 222}, {0, 0, PROT_WRITE}, ALLOW, ALLOW, ALLOW},
+	{"mmap of what can be executed", {9, 222}, {0, 0, PROT_EXEC}, ALLOW, ALLOW, KILL},
+	{"fchown", {93, 55}, {0}, ALLOW, ALLOW, KILL},
+	{"fsetxattr", {190, 7}, {0}, ALLOW, ALLOW, KILL},
+	{"fchmod", {91, 52}, {0, 0755}, ALLOW, ALLOW, ALLOW},
+	{"fchmod with set-user-id", {91, 52}, {0, 04755}, FAIL(EPERM), KILL, KILL},
+	{"kill", {62, 129}, {0}, ALLOW, ALLOW, KILL},
+	{"mknodat", {259, 33}, {0, 0, S_IFCHR}, ALLOW, KILL, KILL},
 };
 
 static void test_numbers(void **state)
@@ -202,6 +218,8 @@ static void test_numbers(void **state)
 				fail_msg("commands, processor %d: %s", processor, row->name);
 			if (verdict(processor, FILES, &data) != row->files)
 				fail_msg("files, processor %d: %s", processor, row->name);
+			if (verdict(processor, UNPACK, &data) != row->unpack)
+				fail_msg("unpack, processor %d: %s", processor, row->name);
 		}
 	}
 }

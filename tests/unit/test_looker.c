@@ -25,7 +25,7 @@ static void test_none_is_left(void **state)
 {
 	struct lookers lookers;
 	int answered = 0, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct look_request request = {LOOK_UP, false, root, "default", "tmp", ""};
+	struct look_request request = {LOOK_UP, false, false, root, "default", "tmp", ""};
 
 	(void)state;
 	lookers_init(&lookers);

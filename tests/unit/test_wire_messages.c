@@ -5,6 +5,7 @@
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/unpack_report.h"
 #include "common/wire_commands.h"
 #include "common/wire_spawner.h"
 
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-static uint8_t bytes[512];
+static uint8_t bytes[2048];
 
 static struct text written(const struct wire_writer *writer)
 {
@@ -340,6 +341,22 @@ static void check_layers(void)
 	}
 }
 
+/* Only a managed workspace may be a whole root besides. */
+static void check_roots(void)
+{
+	for (unsigned kind = WORKSPACE_MANAGED; kind < WORKSPACE_KIND_END; kind++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {.kind = (uint8_t)kind, .limits = good, .as_root = true};
+		struct spawner_open opened = {0};
+		int r;
+
+		spawner_open_put(&writer, &open);
+		r = spawner_open_get(written(&writer), &opened);
+		assert_int_equal(r, kind == WORKSPACE_MANAGED ? 0 : -EBADMSG);
+		assert_true(r < 0 || spawner_open_shown(&opened) == WORKSPACE_ROOTFS);
+	}
+}
+
 /* What is to be copied is a tenant's own, and goes to a place that nothing else has. */
 static void check_copies(void)
 {
@@ -425,6 +442,7 @@ static void test_spawner(void **state)
 	check_proxy_ports();
 	check_layers();
 	check_copies();
+	check_roots();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);
 	for (unsigned kind = 0; kind < 256; kind++) {
@@ -459,14 +477,14 @@ static void test_look_up(void **state)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_look_up in = {
-		.below = true, .tenant = TEXT_LITERAL("someone"), .path = TEXT_LITERAL("a/b")};
+		.file = true, .tenant = TEXT_LITERAL("someone"), .path = TEXT_LITERAL("a/b")};
 	struct spawner_look_up out;
 
 	(void)state;
 	spawner_look_up_put(&writer, &in);
 	assert_int_equal(spawner_look_up_get(written(&writer), &out), 0);
-	assert_true(
-		out.below && text_equal(out.tenant, in.tenant) && text_equal(out.path, in.path));
+	assert_true(out.file && !out.below && text_equal(out.tenant, in.tenant) &&
+		    text_equal(out.path, in.path));
 	check_exact(written(&writer), get_look_up);
 	in.path = (struct text){"a\0b", 3};
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
@@ -476,7 +494,8 @@ static void test_look_up(void **state)
 
 static void test_looked_up(void **state)
 {
-	static struct spawner_looked_up in = {.may_enter = true,
+	static struct spawner_looked_up in = {.kind = LOOKED_UP_IMAGE,
+						.may_enter = true,
 						.n_parents = 2,
 						.parents = {{1, 2}, {3, 4}}},
 					out;
@@ -486,14 +505,58 @@ static void test_looked_up(void **state)
 	spawner_looked_up_put(&writer, &in);
 	assert_int_equal(spawner_looked_up_get(written(&writer), &out), 0);
 	assert_true(out.may_enter);
+	assert_int_equal(out.kind, LOOKED_UP_IMAGE);
 	assert_int_equal(out.n_parents, 2);
 	assert_int_equal(out.parents[1].dev, 3);
 	assert_int_equal(out.parents[1].ino, 4);
 	check_exact(written(&writer), get_looked_up);
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	wire_put_u8(&writer, LOOKED_UP_FILE);
 	wire_put_u8(&writer, 1);
 	wire_put_u32(&writer, LIMIT_ROOT_PARENTS + 1);
 	assert_int_equal(get_looked_up(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	wire_put_u8(&writer, LOOKED_UP_END);
+	wire_put_u8(&writer, 1);
+	wire_put_u32(&writer, 0);
+	assert_int_equal(get_looked_up(written(&writer)), -EBADMSG);
+}
+
+static int get_report(struct text payload)
+{
+	struct unpack_report report;
+
+	return unpack_report_get(payload, &report);
+}
+
+/* What it says comes from a process that has read an archive. */
+static void test_unpack_report(void **state)
+{
+	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+	char name[LIMIT_UNPACK_NAME_BYTES + 1];
+	struct unpack_report in = {.fault = UNPACK_CLIMBS,
+		.error = 1,
+		.entries = 2,
+		.special = 3,
+		.set_ids = 4,
+		.attributes = 5,
+		.name = {name, sizeof(name)}};
+	struct unpack_report out;
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	unpack_report_put(&writer, &in);
+	assert_true(wire_writer_ok(&writer) && writer.len <= UNPACK_REPORT_BYTES);
+	assert_int_equal(unpack_report_get(written(&writer), &out), 0);
+	assert_int_equal(out.fault, UNPACK_CLIMBS);
+	assert_int_equal(out.error + out.entries + out.special + out.set_ids + out.attributes, 15);
+	/* A name that is longer was cut. */
+	assert_int_equal(out.name.len, LIMIT_UNPACK_NAME_BYTES);
+	check_exact(written(&writer), get_report);
+	in.fault = UNPACK_FAULT_END;
+	writer = wire_writer(bytes, sizeof(bytes) - 1);
+	unpack_report_put(&writer, &in);
+	assert_int_equal(get_report(written(&writer)), -EBADMSG);
 }
 
 /* A cell's sockets come without those that it does not have: their number says which those are. */
@@ -547,6 +610,7 @@ int main(void)
 		cmocka_unit_test(test_spawner),
 		cmocka_unit_test(test_look_up),
 		cmocka_unit_test(test_looked_up),
+		cmocka_unit_test(test_unpack_report),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_kinds),
 	};

@@ -64,7 +64,7 @@ struct filter_set {
 	size_t n_sources;
 };
 
-extern const struct filter_set commands_filters, files_filters, spawner_filters;
+extern const struct filter_set commands_filters, files_filters, spawner_filters, unpack_filters;
 
 /**
  * Adds @action for each of the @n system calls at @numbers. Skips those that this architecture does

@@ -23,7 +23,7 @@
 #define API_LEVEL 3
 
 static const struct filter_set *const sets[] = {
-	&commands_filters, &files_filters, &spawner_filters};
+	&commands_filters, &files_filters, &spawner_filters, &unpack_filters};
 
 int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size_t n)
 {

@@ -131,8 +131,9 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 {
 	const struct workspace_limits *limits = &cell->request->limits;
 	bool worker = program == cell->maker->worker_program;
-	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
-						     : workspace_kind_name(cell->request->kind);
+	const char *kind = cell->spare != SPARE_NONE
+				   ? spare_kind_name(cell->spare)
+				   : workspace_kind_name(spawner_open_shown(cell->request));
 	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),
@@ -257,11 +258,16 @@ static int network_pair(int *ret_ours, int *ret_childs)
 	return 0;
 }
 
+int child_write_maps(pid_t pid, struct cell_id id)
+{
+	int r = write_map(pid, "uid_map", id.uid);
+
+	return r < 0 ? r : write_map(pid, "gid_map", id.gid);
+}
+
 int cell_write_maps(const struct cell *cell, pid_t pid)
 {
-	int r = write_map(pid, "uid_map", cell->id.uid);
-
-	return r < 0 ? r : write_map(pid, "gid_map", cell->id.gid);
+	return child_write_maps(pid, cell->id);
 }
 
 /*

@@ -73,5 +73,8 @@ int cell_start_files(struct cell *cell);
  * Maps the agent's ids in the user namespace of the worker @pid to the cell's. Returns 0 or -errno.
  */
 int cell_write_maps(const struct cell *cell, pid_t pid);
+
+/** Maps @id to the agent's in the new user namespace of the child @pid. Returns 0 or -errno. */
+int child_write_maps(pid_t pid, struct cell_id id);
 /** Kills the processes of a cell that failed, and closes its pidfds and its sockets. */
 void cell_abandon(struct cell *cell);

@@ -25,6 +25,7 @@
 struct cell_maker {
 	int worker_program; /* O_PATH */
 	int files_program;
+	int unpack_program;
 	struct cell_ids *ids;
 	struct cell_homes *homes;
 	struct cell_layers *layers;

@@ -77,10 +77,12 @@ static const struct request {
 	[SPAWNER_LOOK_UP] = {1, 1, SPAWNER_LOOKED_UP},
 	[SPAWNER_FREEZE] = {SPAWNER_FREEZE_FDS, 0, SPAWNER_COPIED},
 	[SPAWNER_IMPORT] = {1, 0, SPAWNER_COPIED},
+	[SPAWNER_UNPACK] = {SPAWNER_UNPACK_FDS, 0, SPAWNER_COPIED},
 };
 
 _Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 &&
-		       (int)SPAWNER_ASSIGN_ROOT == 0 && (int)SPAWNER_FREEZE_ROOT == 0,
+		       (int)SPAWNER_ASSIGN_ROOT == 0 && (int)SPAWNER_FREEZE_ROOT == 0 &&
+		       (int)SPAWNER_UNPACK_SOURCE == 0,
 	"look_for looks at the first");
 
 /* A request whose directory is being looked up. */
@@ -146,7 +148,7 @@ static void answer(struct channel *channel, uint8_t type, uint64_t number, struc
 
 static bool is_copy(uint8_t type)
 {
-	return type == SPAWNER_FREEZE || type == SPAWNER_IMPORT;
+	return type == SPAWNER_FREEZE || type == SPAWNER_IMPORT || type == SPAWNER_UNPACK;
 }
 
 static void answer_failure(const struct job *job, const char *step, int r)
@@ -162,10 +164,16 @@ static void copy(const struct job *job, struct place *place)
 {
 	const struct cell_maker *maker = &job->spawner->maker;
 	const char *step;
-	int r = job->type == SPAWNER_IMPORT
-			? copies_import(maker, job->number, &job->copy, place, &step)
-			: copies_freeze(maker, job->number, &job->copy, place,
-				  job->fds[SPAWNER_FREEZE_WORKER], &step);
+	int r;
+
+	if (job->type == SPAWNER_IMPORT)
+		r = copies_import(maker, job->number, &job->copy, place, &step);
+	else if (job->type == SPAWNER_UNPACK)
+		r = copies_unpack(maker, job->number, &job->copy, place,
+			job->fds[SPAWNER_UNPACK_REPORT], &step);
+	else
+		r = copies_freeze(maker, job->number, &job->copy, place,
+			job->fds[SPAWNER_FREEZE_WORKER], &step);
 
 	if (r < 0)
 		answer_failure(job, step, r);
@@ -204,6 +212,7 @@ static void tell_place(const struct job *job, struct place *place)
 		answer_failure(job, place->step, place->error);
 		return;
 	}
+	message.kind = place->kind;
 	message.may_enter = place->may_enter;
 	message.n_parents = place->n_parents;
 	memcpy(message.parents, place->parents, place->n_parents * sizeof(place->parents[0]));
@@ -258,10 +267,12 @@ static int look_for(struct job *job, struct text payload)
 		take_texts(&look_up, tenant, path);
 		wanted.kind = LOOK_UP;
 		wanted.below = look_up.below;
+		wanted.file = look_up.file;
 		wanted.tenant = tenant;
 		wanted.path = path;
 	} else {
 		wanted.kind = LOOK_AGAIN;
+		wanted.file = job->type == SPAWNER_UNPACK;
 		wanted.tenant = job->request.tenant;
 		/* Only a worker shows read-only paths. */
 		if (job->type != SPAWNER_OPEN_FILES && !is_copy(job->type))
@@ -576,7 +587,7 @@ static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
-	int look_ms;
+	int look_ms, copy_ms = copies_bound(&spawner->copies);
 	nfds_t n = 2;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
@@ -596,6 +607,8 @@ static nfds_t watch(
 	n += lookers_poll(&spawner->lookers, &poll_fds[n], &look_ms);
 	if (look_ms >= 0 && (*ret_timeout_ms < 0 || look_ms < *ret_timeout_ms))
 		*ret_timeout_ms = look_ms;
+	if (copy_ms >= 0 && (*ret_timeout_ms < 0 || copy_ms < *ret_timeout_ms))
+		*ret_timeout_ms = copy_ms;
 	return n;
 }
 
@@ -662,8 +675,11 @@ int main(int argc, char **argv)
 		.channel = &spawner.channel, .uid = geteuid(), .gid = getegid()};
 	read_arguments(&spawner, argc, argv);
 	if (program_open("cloister-worker", &spawner.maker.worker_program) < 0 ||
-		program_open("cloister-files", &spawner.maker.files_program) < 0)
-		die("cannot find cloister-worker and cloister-files beside the executable", ENOENT);
+		program_open("cloister-files", &spawner.maker.files_program) < 0 ||
+		program_open("cloister-unpack", &spawner.maker.unpack_program) < 0)
+		die("cannot find cloister-worker, cloister-files and cloister-unpack beside the "
+		    "executable",
+			ENOENT);
 	if (cell_starts_init(&spawner.starts) < 0)
 		die("cell_starts_init", errno);
 	lookers_init(&spawner.lookers);

@@ -8,12 +8,15 @@
 
 #include "common/cleanup.h"
 #include "common/fd_path.h"
+#include "common/monotonic.h"
 #include "worker/mounts.h"
 #include "worker/spawner/cell_children.h"
 #include "worker/spawner/tree_copier.h"
+#include "worker/spawner/unpacker.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -22,6 +25,10 @@ struct copy {
 	pid_t pid;
 	uint64_t number;
 	struct live_cell *live; /* keeps a fork's id until its directory has its name */
+	bool unpacks;
+	uint64_t deadline; /* of one that unpacks, which may have been taken over; a copier has its
+			      own */
+	bool late;
 };
 
 /* A copy that is about to begin. */
@@ -116,8 +123,26 @@ static int begin(
 	return 0;
 }
 
-/* Starts the copier of a plan that has its source. */
-static int start(struct plan *plan, uint64_t number, struct live_cell *live)
+/* Starts cloister-unpack with the bounds and trees of a copier. */
+static pid_t start_unpacker(struct plan *plan, int report)
+{
+	struct unpacker unpacker = {.program = plan->maker->unpack_program,
+		.source = TAKE_FD(plan->copier.from),
+		.target = TAKE_FD(plan->copier.to),
+		.report = report,
+		.id = plan->maker->ids->own,
+		.drops_groups = plan->copier.drops_groups,
+		.max_bytes = plan->copier.max_bytes,
+		.max_files = plan->copier.max_files};
+
+	return unpacker_start(&unpacker);
+}
+
+/*
+ * Starts the copier of a plan that has its source; with the pipe @report cloister-unpack, otherwise
+ * that is -1.
+ */
+static int start(struct plan *plan, uint64_t number, struct live_cell *live, int report)
 {
 	struct copies *copies = plan->maker->copies;
 	struct copy *copy = calloc(1, sizeof(*copy));
@@ -127,14 +152,22 @@ static int start(struct plan *plan, uint64_t number, struct live_cell *live)
 	plan->step = "start a copy";
 	if (r == 0)
 		r = mount_clone(plan->target_fd, "", 0, &plan->copier.to);
-	pid = r == 0 ? tree_copier_start(&plan->copier) : r;
+	if (r == 0)
+		pid = report >= 0 ? start_unpacker(plan, report) : tree_copier_start(&plan->copier);
+	else
+		pid = r;
 	if (pid < 0) {
 		free(copy);
 		return pid;
 	}
-	*copy = (struct copy){.pid = pid, .number = number, .live = live};
+	*copy = (struct copy){.pid = pid,
+		.number = number,
+		.live = live,
+		.unpacks = report >= 0,
+		.deadline = monotonic_ms() + LIMIT_COPY_MS};
 	LIST_INSERT_HEAD(&copies->list, copy, entry);
 	copies->n++;
+	copies->n_unpackers += copy->unpacks;
 	return 0;
 }
 
@@ -177,29 +210,34 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	plan.copier.uid = maker->ids->own.uid;
 	plan.copier.gid = maker->ids->own.gid;
 	if (r == 0)
-		r = start(&plan, number, NULL);
+		r = start(&plan, number, NULL, -1);
 	return done(&plan, r, ret_step);
 }
 
 /* Neither a workspace of any tenant's, nor anything else of cloister's. */
-static int check_directory(struct plan *plan, const struct place *place)
+static int check_source(struct plan *plan, const struct place *place)
 {
 	plan->step = place->step;
 	if (place->error < 0)
 		return place->error;
-	return place_is_apart(place, plan->maker->ids->managed)
+	if (!S_ISDIR(place->stat.st_mode) && !S_ISREG(place->stat.st_mode))
+		return refuse(plan, "it is neither a directory nor a regular file any more");
+	return place->n_parents > 0 && place_is_apart(place, plan->maker->ids->managed)
 		       ? 0
-		       : refuse(plan, "the directory is part of cloister's own state");
+		       : refuse(plan, "it is part of cloister's own state");
 }
 
-int copies_import(const struct cell_maker *maker, uint64_t number,
-	const struct spawner_copy *request, struct place *place, const char **ret_step)
+/* With a pipe @report, cloister-unpack reads the source; otherwise a copier does. */
+static int take_in(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, int report, const char **ret_step)
 {
 	struct plan plan;
 	int r = begin(&plan, maker, request);
 
+	if (r == 0 && report >= 0 && maker->copies->n_unpackers >= LIMIT_UNPACKERS)
+		r = -EBUSY;
 	if (r == 0)
-		r = check_directory(&plan, place);
+		r = check_source(&plan, place);
 	if (r == 0)
 		r = open_target(&plan, true);
 	plan.copier.uid = maker->ids->own.uid;
@@ -207,9 +245,21 @@ int copies_import(const struct cell_maker *maker, uint64_t number,
 	plan.copier.unprivileged = true;
 	if (r == 0) {
 		plan.copier.from = TAKE_FD(place->trees[0]);
-		r = start(&plan, number, NULL);
+		r = start(&plan, number, NULL, report);
 	}
 	return done(&plan, r, ret_step);
+}
+
+int copies_import(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, const char **ret_step)
+{
+	return take_in(maker, number, request, place, -1, ret_step);
+}
+
+int copies_unpack(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, int report, const char **ret_step)
+{
+	return take_in(maker, number, request, place, report, ret_step);
 }
 
 /* Gives the copy an id of its own, which no other workspace has. */
@@ -262,10 +312,29 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 	if (r == 0)
 		r = choose_id(&plan, &live);
 	if (r == 0)
-		r = start(&plan, number, live);
+		r = start(&plan, number, live, -1);
 	if (r < 0)
 		cell_ids_holds(live, none);
 	return done(&plan, r, ret_step);
+}
+
+/* A process that is pid 1 of its namespace is not ended by a timer of its own. */
+int copies_bound(const struct copies *copies)
+{
+	struct copy *copy;
+	int next = -1;
+
+	LIST_FOREACH (copy, &copies->list, entry) {
+		int left = copy->unpacks && !copy->late ? monotonic_left_ms(copy->deadline) : -1;
+
+		if (left == 0) {
+			copy->late = true;
+			kill(copy->pid, SIGKILL);
+		} else if (left > 0 && (next < 0 || left < next)) {
+			next = left;
+		}
+	}
+	return next;
 }
 
 bool copies_reaped(
@@ -280,7 +349,10 @@ bool copies_reaped(
 	if (!copy)
 		return false;
 	*ret_number = copy->number;
-	*ret_result = tree_copier_result(status);
+	*ret_result = copy->late      ? -ETIMEDOUT
+		      : copy->unpacks ? unpacker_result(status)
+				      : tree_copier_result(status);
+	copies->n_unpackers -= copy->unpacks;
 	cell_ids_holds(copy->live, none);
 	LIST_REMOVE(copy, entry);
 	copies->n--;

@@ -20,7 +20,7 @@ struct place;
 
 struct copies {
 	LIST_HEAD(, copy) list;
-	size_t n;
+	size_t n, n_unpackers; /* the latter are among the former */
 };
 
 void copies_init(struct copies *copies);
@@ -42,9 +42,19 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 int copies_import(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, const char **ret_step);
 
+/**
+ * Begins to carry out SPAWNER_UNPACK of the file or directory at @place, with the pipe @report. As
+ * above.
+ */
+int copies_unpack(const struct cell_maker *maker, uint64_t number,
+	const struct spawner_copy *request, struct place *place, int report, const char **ret_step);
+
 /** Begins to carry out SPAWNER_FORK. As above. */
 int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
 	const char **ret_step);
+
+/** Kills what takes longer than LIMIT_COPY_MS. Returns ms until the next may; -1: none may. */
+int copies_bound(const struct copies *copies);
 
 /**
  * @pid has been reaped. Returns whether it was the copier of the request *@ret_number; *@ret_result

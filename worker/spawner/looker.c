@@ -28,7 +28,7 @@
 /* A question to a looker; both paths follow it, each with a NUL. */
 struct question {
 	uint8_t kind; /* enum look_kind */
-	bool below;
+	bool below, file;
 	size_t path_size;
 };
 
@@ -120,9 +120,9 @@ static ssize_t receive_message(
 static void look(struct place *place, const struct question *question, const char *paths, int fd)
 {
 	if (question->kind == LOOK_UP)
-		place_look_up(place, fd, paths, question->below);
+		place_look_up(place, fd, paths, question->below, question->file);
 	else
-		place_look_again(place, fd, paths + question->path_size);
+		place_look_again(place, fd, paths + question->path_size, question->file);
 }
 
 static _Noreturn void serve_spawner(int spawner)
@@ -421,6 +421,7 @@ static int set_paths(struct look *look, const struct look_request *request)
 	look->paths_size = path_size + readonly_size;
 	look->question.kind = (uint8_t)request->kind;
 	look->question.below = request->below;
+	look->question.file = request->file;
 	look->question.path_size = path_size;
 	return 0;
 }

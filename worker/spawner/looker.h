@@ -41,6 +41,7 @@ enum look_kind {
 struct look_request {
 	enum look_kind kind;
 	bool below; /* for LOOK_UP: stay below fd */
+	bool file;  /* a regular file will do */
 	/* the directory to start from, or to open again; borrowed until done is called */
 	int fd;
 	const char *tenant;   /* the tenant that asks */

@@ -86,9 +86,9 @@ static int set_effective(bool effective)
 	return cap_set_proc(own) < 0 ? -errno : 0;
 }
 
-static int open_from(int base, const char *path, bool below)
+static int open_from(int base, const char *path, bool below, bool file)
 {
-	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+	struct open_how how = {.flags = O_PATH | (file ? 0 : O_DIRECTORY) | O_CLOEXEC,
 		.resolve = RESOLVE_NO_MAGICLINKS | (below ? RESOLVE_BENEATH : RESOLVE_IN_ROOT)};
 	int fd = -1;
 
@@ -98,14 +98,30 @@ static int open_from(int base, const char *path, bool below)
 	return fd < 0 ? -errno : fd;
 }
 
-void place_look_up(struct place *place, int base, const char *path, bool below)
+/* A directory is any other than a layout; a file may be regular only. */
+static int find_kind(struct place *place)
+{
+	if (S_ISREG(place->stat.st_mode))
+		place->kind = LOOKED_UP_FILE;
+	else if (S_ISDIR(place->stat.st_mode))
+		place->kind = faccessat(place->root, "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0
+				      ? LOOKED_UP_IMAGE
+				      : LOOKED_UP_DIRECTORY;
+	else
+		return -ENOTDIR;
+	return 0;
+}
+
+void place_look_up(struct place *place, int base, const char *path, bool below, bool file)
 {
 	int r = set_effective(false);
 
 	if (r == 0)
-		place->root = r = open_from(base, *path ? path : ".", below);
+		place->root = r = open_from(base, *path ? path : ".", below, file);
 	if (r >= 0 && fstat(place->root, &place->stat) < 0)
 		r = -errno;
+	if (r >= 0 && file)
+		r = find_kind(place);
 	if (r >= 0) {
 		place->n_parents =
 			directory_parents_list(place->root, place->parents, LIMIT_ROOT_PARENTS);
@@ -150,7 +166,7 @@ static bool is_local(int fd)
 	return false;
 }
 
-static int open_again(struct place *place, int checked)
+static int open_again(struct place *place, int checked, bool file)
 {
 	char link[64];
 	struct stat stat_buf;
@@ -163,7 +179,7 @@ static int open_again(struct place *place, int checked)
 	place->path[n] = '\0';
 	if (place->path[0] != '/')
 		return -EXDEV;
-	place->root = mount_open_point(place->path, O_DIRECTORY);
+	place->root = mount_open_point(place->path, file ? 0 : O_DIRECTORY);
 	if (place->root < 0)
 		return -errno;
 	if (fstat(checked, &stat_buf) < 0 || fstat(place->root, &place->stat) < 0)
@@ -206,16 +222,34 @@ static int clone_trees(struct place *place)
 	return r;
 }
 
-void place_look_again(struct place *place, int checked, const char *readonly)
+/* The directories above a file are those of the directory that it lies in. */
+static void list_parents(struct place *place)
 {
-	int r = open_again(place, checked);
+	_cleanup_close_ int above = -1;
+	char parent[PATH_MAX];
+
+	if (!S_ISREG(place->stat.st_mode)) {
+		place->n_parents =
+			directory_parents_list(place->root, place->parents, LIMIT_ROOT_PARENTS);
+		return;
+	}
+	snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(place->path, '/') - place->path),
+		place->path);
+	above = mount_open_point(*parent ? parent : "/", O_DIRECTORY);
+	place->n_parents =
+		above < 0 ? 0 : directory_parents_list(above, place->parents, LIMIT_ROOT_PARENTS);
+}
+
+void place_look_again(struct place *place, int checked, const char *readonly, bool file)
+{
+	int r = open_again(place, checked, file);
 
 	if (r < 0) {
 		close_fd(&place->root);
 		fail(place, r, "open the workspace's root");
 		return;
 	}
-	place->n_parents = directory_parents_list(place->root, place->parents, LIMIT_ROOT_PARENTS);
+	list_parents(place);
 	place->is_local = is_local(place->root);
 	find_readonly(place, readonly);
 	if (place->error == 0)

@@ -9,6 +9,7 @@
 
 #include "common/directory_parents.h"
 #include "common/limits.h"
+#include "common/wire_spawner.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -19,6 +20,7 @@
 
 struct place {
 	int error; /* 0, or the -errno of @step */
+	enum looked_up_kind kind;
 	char step[LIMIT_NAME_BYTES + 1];
 	int root;               /* O_PATH; -1 if it could not be opened */
 	int trees[PLACE_TREES]; /* detached clones of the mounts there */
@@ -26,7 +28,8 @@ struct place {
 	bool is_local;       /* on a file system without a server, FUSE or network */
 	bool may_enter;      /* cloister's own user may enter it, without capabilities */
 	char path[PATH_MAX]; /* canonical path */
-	size_t n_parents;    /* the directory itself, then those above it */
+	/* the directory itself, then those above it; of a file only the latter */
+	size_t n_parents;
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
 };
 
@@ -47,14 +50,14 @@ bool place_is_apart(const struct place *place, int managed);
 
 /**
  * Opens @path from the directory @base without using this process's capabilities: if @below,
- * through nothing that leads out of @base; otherwise as if @base were "/". Fills in root and
- * parents, or error.
+ * through nothing that leads out of @base; otherwise as if @base were "/". With @file a regular
+ * file will do, whose parents stay unknown. Fills in root, kind and parents, or error.
  */
-void place_look_up(struct place *place, int base, const char *path, bool below);
+void place_look_up(struct place *place, int base, const char *path, bool below, bool file);
 
 /**
- * Opens the directory @checked again in this mount namespace, by its path and without following
- * links, and clones its mounts. Fills in everything, or error. @readonly are paths, one a line,
- * that must exist too.
+ * Opens the directory, or with @file the regular file, @checked again in this mount namespace, by
+ * its path and without following links, and clones its mounts. Fills in everything, or error.
+ * @readonly are paths, one a line, that must exist too.
  */
-void place_look_again(struct place *place, int checked, const char *readonly);
+void place_look_again(struct place *place, int checked, const char *readonly, bool file);

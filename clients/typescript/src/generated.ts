@@ -1148,9 +1148,10 @@ export abstract class Methods {
 	 * @param params.from The name of the template.
 	 * @param params.count How many, from 1 to 256; default 1.
 	 * @param params.prefix Their names are it, "-" and a number; default: the template's name.
+	 * @param params.kind "rootfs": the template is a whole root, which commands see as /.
 	 * @param params.tenant The tenant to act for, if there are several.
 	 */
-	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; tenant?: string | undefined }): Promise<Forked> {
+	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; kind?: string | undefined; tenant?: string | undefined }): Promise<Forked> {
 		return (await this.native("workspace.fork", params)) as Forked;
 	}
 

@@ -173,6 +173,7 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	case SPAWNER_FREEZE:
 	case SPAWNER_FORK:
 	case SPAWNER_IMPORT:
+	case SPAWNER_UNPACK:
 		asked->copied(asked->context, 0, (struct text){NULL, 0});
 		break;
 	case SPAWNER_LOOK_UP:

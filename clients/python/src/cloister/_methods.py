@@ -213,15 +213,17 @@ class Methods:
         return result
 
     def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
-                       tenant: Optional[str] = None) -> Forked:
+                       kind: Optional[str] = None, tenant: Optional[str] = None) -> Forked:
         """Makes managed workspaces that begin with a template's files.
 
         from_: The name of the template.
         count: How many, from 1 to 256; default 1.
         prefix: Their names are it, "-" and a number; default: the template's name.
+        kind: "rootfs": the template is a whole root, which commands see as /.
         tenant: The tenant to act for, if there are several.
         """
-        result: Forked = self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix, "tenant": tenant})
+        result: Forked = self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix, "kind": kind,
+                                      "tenant": tenant})
         return result
 
     def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
@@ -507,16 +509,17 @@ class AsyncMethods:
         return result
 
     async def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
-                             tenant: Optional[str] = None) -> Forked:
+                             kind: Optional[str] = None, tenant: Optional[str] = None) -> Forked:
         """Makes managed workspaces that begin with a template's files.
 
         from_: The name of the template.
         count: How many, from 1 to 256; default 1.
         prefix: Their names are it, "-" and a number; default: the template's name.
+        kind: "rootfs": the template is a whole root, which commands see as /.
         tenant: The tenant to act for, if there are several.
         """
         result: Forked = await self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix,
-                                            "tenant": tenant})
+                                            "kind": kind, "tenant": tenant})
         return result
 
     async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,

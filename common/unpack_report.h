@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What cloister-unpack tells of an archive: one message, in a pipe whose other end is cloisterd's.
+ * The process has read the archive and may have been taken over by it, so nothing of this is
+ * believed but as a text for the administrator. Whether the archive was unpacked is what the
+ * spawner says of the process's end.
+ */
+
+#include "common/limits.h"
+#include "common/wire.h"
+
+/* Why an archive is refused. */
+enum unpack_fault {
+	UNPACK_NONE,
+	UNPACK_FAILED, /* a system call: the errno is in the report */
+	/* of an entry, whose name is in the report */
+	UNPACK_ABSOLUTE,     /* its path, or the one that it is a hard link to, begins with "/" */
+	UNPACK_CLIMBS,       /* ".." is part of either */
+	UNPACK_THROUGH_LINK, /* a symbolic link is among the directories of its path */
+	UNPACK_THROUGH_FILE, /* something else that is no directory is */
+	UNPACK_SWAPPED,      /* a directory that this archive has also as something else */
+	UNPACK_LINK_MISSING, /* a hard link to what is not there, or to a directory */
+	UNPACK_NAME,         /* a name that no file can have */
+	UNPACK_DEEP,
+	UNPACK_FILE_SIZE,
+	/* of the whole */
+	UNPACK_BYTES,
+	UNPACK_FILES,
+	UNPACK_RATIO, /* it unpacks to much more than it is */
+	UNPACK_FORMAT,
+	UNPACK_DAMAGED,
+	UNPACK_TIME,
+	/* of an image layout; a file of it is named */
+	UNPACK_LAYOUT,      /* a file of it is not what it has to be */
+	UNPACK_MANIFESTS,   /* none of its images, or several, can be meant */
+	UNPACK_MEDIA_TYPE,  /* a layer of a kind that is not known */
+	UNPACK_LAYERS,      /* too many */
+	UNPACK_BLOB,        /* missing, or no regular file */
+	UNPACK_BLOB_SIZE,   /* not of the size that it has to have */
+	UNPACK_BLOB_DIGEST, /* not what its name says */
+	UNPACK_WHITEOUT,    /* it hides no name */
+	UNPACK_FAULT_END,
+};
+
+struct unpack_report {
+	uint32_t fault;   /* enum unpack_fault */
+	uint32_t error;   /* errno, positive; 0: none */
+	uint64_t entries; /* that were read */
+	/* what was left out of the template, by number of entries */
+	uint64_t special; /* devices and FIFOs */
+	uint64_t set_ids; /* set-user-ID and set-group-ID bits */
+	uint64_t attributes;
+	struct text name; /* the bytes of a path, cut if it is long */
+};
+
+/* The exit status of the process when it has not made a template, and told why. */
+#define UNPACK_EXIT_TOLD 1
+
+#define UNPACK_REPORT_BYTES (64 + LIMIT_UNPACK_NAME_BYTES)
+
+void unpack_report_put(struct wire_writer *writer, const struct unpack_report *report);
+/** Returns 0, or -EBADMSG with @ret untouched. */
+int unpack_report_get(struct text payload, struct unpack_report *ret);

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Managed workspaces that are a whole root: forks of an imported image, which commands see as /."""
+
+import fnmatch
+import io
+import json
+import os
+import tarfile
+
+import pytest
+
+import procfs
+from cloister_client import RpcError, acting_as
+from daemon import SYSTEM, Daemon, system_config
+from images import COMPRESSIONS, LAYER, Layout, archive, directory, entry
+from small_system import small_system
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make the images for another account")
+
+
+def start_one(start, area, **more):
+    if SYSTEM:
+        more = {"config": system_config(area, f"admin_group = {area.account.gid}"), "system": True, **more}
+    return start(**more)
+
+
+@pytest.fixture
+def service(start_daemon, area):
+    return start_one(start_daemon, area)
+
+
+@pytest.fixture
+def image(area):
+    """An image of two layers: a shell, and what a task brings."""
+    path = area.new_directory("image")
+    with acting_as(os.getuid()):
+        small_system(path / "tree")
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            tar.add(path / "tree", ".")
+        built = Layout(path / "layout")
+        built.image(built.blob(COMPRESSIONS["gzip"](out.getvalue()), LAYER + "+gzip"),
+                    built.layer(directory("task"), entry("task/input", content=b"the task\n"), entry("etc/motd", content=b"hello\n")))
+        path.chmod(0o755)
+    return built.path
+
+
+def make(service, image, name="task"):
+    said = service.ctl("template", "import", name, str(image))
+    assert said.returncode == 0, said
+
+
+def fork(client, count=1, **more):
+    return client.call("workspace.fork", {"from": "task", "count": count, "kind": "rootfs", **more})["workspaces"]
+
+
+def opened(service, name):
+    client = service.connect()
+    answer = client.call("workspace.open", {"workspace": name})
+    return client, answer
+
+
+def in_state(service, pattern):
+    """The names of directories beside those of workspaces. What a sweeper removes meanwhile is passed over."""
+    with acting_as(os.getuid()):
+        return sorted(name for _, names, _ in os.walk(service.state / "workspaces") for name in names if fnmatch.fnmatch(name, pattern))
+
+
+def test_a_fork_is_the_root(service, image):
+    make(service, image)
+    names = fork(service.connect(), 2)
+    clients = []
+    for name in names:
+        client, answer = opened(service, name)
+        assert (answer["workspace"], answer["kind"], answer["root"]) == (name, "managed", "/")
+        clients.append(client)
+    one, two = clients
+    assert one.run("pwd; cd /; echo *; read -r line < /etc/motd; echo $line")["stdout"].split("\n") == \
+        ["/", "bin dev etc lib lib64 proc run sys task tmp", "hello", ""]
+    assert one.run("echo $((6 * 7)) > /task/out; echo x > /etc/new; echo $HOME; echo hidden > /tmp/f")["exit_code"] == 0
+    assert one.use("read_file", path="/task/out", options={"line_numbers": False})["content"] == "42\n"
+    assert one.use("read_file", path="task/input", options={"line_numbers": False})["content"] == "the task\n"
+    one.use("write_file", path="/opt/x", content="made")
+    assert one.run("read -r line < /opt/x; echo $line")["stdout"] == "made\n"
+    assert [found["path"] for found in one.use("search_files", pattern="the task")["matches"]] == ["task/input"]
+    assert not two.observe("read_file", {"path": "/task/out"})["success"]
+    assert {entry["path"] for entry in two.use("list_directory", path="/")["entries"]} >= {"bin", "etc", "task"}
+    assert two.run("echo /usr/* /workspace/*")["stdout"] == "/usr/* /workspace/*\n"  # nothing of the host's
+    listed = {row["workspace"]: (row["kind"], row["root"]) for row in two.call("workspace.list", {})["workspaces"]}
+    assert listed == {name: ("managed", "/") for name in names}
+
+
+def test_it_stays_one_when_the_service_starts_again(area, image):
+    service = start_one(lambda **more: Daemon(area, **more), area)
+    make(service, image)
+    (name,) = fork(service.connect())
+    (plain,) = service.connect().call("workspace.fork", {"from": "task", "prefix": "plain"})["workspaces"]
+    service.stop()
+    again = start_one(lambda **more: Daemon(area, **more), area, state=service.state)
+    try:
+        listed = {row["workspace"]: row["root"] for row in again.connect().call("workspace.list", {})["workspaces"]}
+        assert listed == {name: "/", plain: "/workspace"}
+        client, answer = opened(again, name)
+        assert answer["root"] == "/" and client.run("read -r line < /task/input; echo $line")["stdout"] == "the task\n"
+        client, answer = opened(again, plain)
+        assert answer["root"] == "/workspace"
+        assert client.run("cat task/input; ls /usr | grep -c bin")["stdout"].split("\n")[0] == "the task"
+    finally:
+        again.stop()
+
+
+def test_checkpoints_and_removal(service, image):
+    make(service, image)
+    (name,) = fork(service.connect())
+    one, _ = opened(service, name)
+    one.run("echo 1 > /task/out")
+    number = one.call("workspace.checkpoint", {})["checkpoint"]
+    one.run("echo 2 > /task/out; echo x > /proc.txt")
+    changes = {row["path"]: row["change"] for row in one.call("workspace.diff", {"since": number})["changes"]}
+    assert changes == {"task/out": "changed", "proc.txt": "added"}
+    one.call("workspace.rollback", {"to": number})
+    assert one.run("read -r line < /task/out; echo $line; echo /proc.txt*; pwd")["stdout"] == "1\n/proc.txt*\n/\n"
+    one.call("workspace.freeze", {"template": "done"})
+    one.call("workspace.close")
+    assert in_state(service, ".rootfs-*") == [f".rootfs-{name}"]
+    service.connect().call("workspace.remove", {"workspace": name})
+    assert procfs.eventually(lambda: not in_state(service, f"*{name}"))
+    # The name is free, for a workspace that is none.
+    _, answer = opened(service, name)
+    assert answer["root"] == "/workspace"
+    (other,) = service.connect().call("workspace.fork", {"from": "done", "kind": "rootfs"})["workspaces"]
+    two, _ = opened(service, other)
+    assert two.run("read -r line < /task/out; echo $line")["stdout"] == "1\n"
+
+
+def test_a_removal_of_one_without_checkpoints_that_is_open(service, image):
+    """The mounts over its /proc, /dev and /sys must not keep it."""
+    make(service, image)
+    names = fork(service.connect(), 2)
+    one, _ = opened(service, names[0])
+    one.run("echo x > /x")
+    for name in names:
+        one.call("workspace.remove", {"workspace": name})
+    assert procfs.eventually(lambda: not in_state(service, "*task-*"))
+
+
+def test_a_mark_that_a_death_has_left(service):
+    """A workspace that is made later is not seen as a root."""
+    client, _ = opened(service, "w")
+    with acting_as(os.getuid()):
+        (path,) = (service.state / "workspaces").rglob("w")
+        mark = path.with_name(".rootfs-x")
+        mark.mkdir(mode=0o700)
+        os.chown(mark, service.account.uid, service.account.gid)
+    _, answer = opened(service, "x")
+    assert answer["root"] == "/workspace" and not in_state(service, ".rootfs-*")
+    with acting_as(os.getuid()):
+        mark.with_name(".rootfs-t-1").mkdir()
+        os.chown(mark.with_name(".rootfs-t-1"), service.account.uid, service.account.gid)
+    client.call("workspace.freeze", {"template": "t"})
+    assert client.call("workspace.fork", {"from": "t"})["workspaces"] == ["t-1"]
+    assert opened(service, "t-1")[1]["root"] == "/workspace"
+
+
+def test_what_is_no_root(service, area):
+    """A template without /proc and /dev, with links in their places, and kinds that there are not."""
+    path = area.new_directory("source")
+    with acting_as(os.getuid()):
+        path.chmod(0o755)
+        (path / "a").write_bytes(archive(entry("f")))
+    make(service, path / "a")
+    client = service.connect()
+    (name,) = fork(client)
+    with pytest.raises(RpcError) as caught:
+        client.call("workspace.open", {"workspace": name})
+    assert "/dev" in str(caught.value)
+    client.call("workspace.remove", {"workspace": name})
+    for kind in ("directory", "", "x", 1, "rootfs\0"):
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.fork", {"from": "task", "kind": kind})
+        assert caught.value.code == -32602
+    assert client.call("workspace.fork", {"from": "task", "kind": "managed"})["workspaces"]
+
+
+def test_the_command(service, image):
+    make(service, image)
+    made = service.area.run("cloister", "--socket", str(service.socket), "--rootfs", "fork", "task", "2")
+    assert (made.returncode, made.stdout) == (0, b"task-1\ntask-2\n"), made
+    said = service.area.run("cloister", "--socket", str(service.socket), "--workspace", "task-2", "exec", "--", "pwd")
+    assert (said.returncode, said.stdout) == (0, b"/\n"), said
+    rows = json.loads(service.ctl("workspaces", "--json").stdout)["workspaces"]
+    assert {row["kind"] for row in rows} <= {"managed"}

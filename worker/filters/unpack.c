@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Part of the build: the system call filter of cloister-unpack, which reads archives that anybody
+ * may have made, by libraries that are not cloister's. It allows what making a tree of files takes.
+ * There is no other process, socket, exec, device, owner, extended attribute or executable memory
+ * among it. Any other call kills.
+ */
+#include "worker/filters/filters.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* clang-format off */
+static const int allowed[] = {
+	/* files */
+	SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(close), SCMP_SYS(lseek),
+	SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(getdents64), SCMP_SYS(fcntl),
+	SCMP_SYS(mkdirat), SCMP_SYS(symlinkat), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat),
+	SCMP_SYS(renameat2), SCMP_SYS(ftruncate), SCMP_SYS(utimensat),
+	/* memory */
+	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),
+	/* calls of the C library */
+	SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),
+	SCMP_SYS(sigaltstack), SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),
+	SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(sysinfo),
+	SCMP_SYS(restart_syscall),
+};
+/* clang-format on */
+
+/* As for the files process: no set-user-ID and set-group-ID bits. */
+static int allow_modes(scmp_filter_ctx filter)
+{
+	static const struct {
+		int number;
+		unsigned mode; /* number of the argument */
+	} calls[] = {
+		{SCMP_SYS(openat), 3},
+		{SCMP_SYS(fchmod), 1},
+		{SCMP_SYS(fchmodat), 2},
+	};
+	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i].number, 1,
+			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
+	return r;
+}
+
+static int allow(scmp_filter_ctx filter)
+{
+	static const int mappings[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
+	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
+
+	if (r == 0)
+		r = allow_modes(filter);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mappings); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, mappings[i], 1,
+			SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	/* Limits may be read, not set. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+			SCMP_CMP64(2, SCMP_CMP_EQ, 0));
+	return r;
+}
+
+static const struct filter_source sources[] = {
+	{"unpack_allowed", SCMP_ACT_KILL_PROCESS, allow, NULL, 0},
+};
+
+const struct filter_set unpack_filters = {"unpack", sources, ARRAY_SIZE(sources)};
