@@ -342,9 +342,28 @@ int main(void)
 """
 
 
-def acting_back(program):
+@pytest.fixture
+def liar(area):
+    """Puts a program in the place of cloister-unpack: liar(what it does, its exit status)."""
+    program = area.bin / "cloister-unpack"
+    with acting_as(os.getuid()):
+        program.rename(program.with_suffix(".real"))
+
+    def become(what, status):
+        with acting_as(os.getuid()):
+            subprocess.run(["gcc", "-include", "signal.h", "-w", "-xc", "-", "-o", program], input=LIAR % (what, status), text=True, check=True)
+            program.chmod(0o755)
+
+    yield become
     with acting_as(os.getuid()):
         program.with_suffix(".real").rename(program)
+
+
+def tenants_of(area, count):
+    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}"]
+    for name in ("one", "two", "three")[:count]:
+        lines += [f"[tenant {name}]", f"users = {area.account.name}", "managed = yes"]
+    return "\n".join([*lines, ""])
 
 
 @pytest.mark.parametrize("what, status, words", [
@@ -352,20 +371,61 @@ def acting_back(program):
     ("memset(report, 0, 44); report[0] = 2; report[40] = 8; memcpy(report + 44, \"\\033[2J\\xff\\\"\\n\", 7); (void)!write(5, report, 52);", 1, ("?[2J?",)),
     ("for (int i = 0; i < 100000; i++) (void)!write(5, report, sizeof(report));", 1, ()), ("__builtin_trap();", 0, ()),
 ], ids=["long", "short", "none", "status", "codes", "flood", "dies"])
-def test_a_report_of_a_process_that_was_taken_over(request, start_daemon, area, source, what, status, words):
+def test_a_report_of_a_process_that_was_taken_over(liar, start_daemon, area, source, what, status, words):
     """Whatever it says is at most a sentence for the administrator, and no template."""
-    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]", f"users = {area.account.name}",
-             "managed = yes", ""]
-    liar = area.bin / "cloister-unpack"
-    request.addfinalizer(lambda: acting_back(liar))
-    with acting_as(os.getuid()):
-        liar.rename(liar.with_suffix(".real"))
-        subprocess.run(["gcc", "-include", "signal.h", "-w", "-xc", "-", "-o", liar], input=LIAR % (what, status), text=True, check=True)
-        liar.chmod(0o755)
-    service = start_daemon(config="\n".join(lines), system=SYSTEM)
+    liar(what, status)
+    service = start_daemon(config=tenants_of(area, 1), system=SYSTEM)
     said = service.ctl("template", "import", "bad", str(put(source, archive(entry("f")))))
     assert said.returncode in (1, 2, 3) and b"\x1b" not in said.stderr, said
     for word in words:
         assert word.encode() in said.stderr, said
     assert procfs.eventually(lambda: not templates(service))
+    assert service.ctl("status").returncode == 0
+
+
+def unpackers(service):
+    with acting_as(os.getuid()):
+        return [pid for pid in procfs.children(service.spawner()) if procfs.name(pid) == "cloister-unpack"]
+
+
+def test_processes_that_do_not_end(liar, start_daemon, area, source):
+    """Two at once, and no tenant's import waits for another's copies; they end with the service, and one that is killed is
+    told."""
+    liar("for (;;) pause();", 0)
+    service = start_daemon(config=tenants_of(area, 3), system=SYSTEM)
+    path, started = str(put(source, archive(entry("f")))), []
+    for tenant in ("one", "two"):
+        words = ["cloisterctl", "--socket", str(service.control_socket), "template", "import", "--tenant", tenant, "t", path]
+        started.append(area.start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+    assert procfs.eventually(lambda: len(unpackers(service)) == 2)
+    said = service.ctl("template", "import", "--tenant", "three", "t", path)
+    assert said.returncode in (1, 3) and b"BUSY" in said.stderr, said
+    client = service.connect()
+    client.call("workspace.open", {"workspace": "w", "tenant": "three"})
+    client.run("echo x > f")
+    client.call("workspace.freeze", {"template": "mine"})  # a copier has its place
+    killed, left = unpackers(service)
+    with acting_as(os.getuid()):
+        os.kill(killed, 9)
+    assert procfs.eventually(lambda: [process.poll() for process in started].count(None) == 1)
+    (ended,) = [process for process in started if process.poll() is not None]
+    assert ended.returncode in (1, 3) and b"did not say why" in ended.stderr.read()
+    spawner = service.spawner()
+    service.process.kill()
+    service.process.wait()
+    assert procfs.eventually(lambda: not procfs.is_alive(left) and not procfs.is_alive(spawner))
+    for process in started:
+        process.wait()
+        process.stderr.close()
+
+
+def test_a_client_that_leaves(liar, start_daemon, area, source):
+    """The template is made all the same, or is not, and nothing else stays."""
+    liar("usleep(300000);", 1)
+    service = start_daemon(config=tenants_of(area, 1), system=SYSTEM)
+    words = ["cloisterctl", "--socket", str(service.control_socket), "template", "import", "t", str(put(source, archive(entry("f"))))]
+    with area.start(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert procfs.eventually(lambda: unpackers(service), 20, 0.001)
+        process.kill()
+    assert procfs.eventually(lambda: not unpackers(service) and not templates(service))
     assert service.ctl("status").returncode == 0
