@@ -16,7 +16,7 @@ import pytest
 import keyed
 import procfs
 from cloister_client import acting_as
-from daemon import environment
+from daemon import AM_ROOT, environment, system_config
 from delegation import processes, reason_against
 from test_python_client import connect  # noqa: F401  (a fixture: both clients, one after the other)
 
@@ -459,6 +459,52 @@ def test_the_manager_is_told(generations, area):
     go(root)
     assert client.wait(call)["result"]["success"]
     notified.close()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="gives a user ids")
+def test_ids_of_two_generations(start_daemon, area):
+    """In system mode no two workspaces share an id, whichever generation has them open."""
+    config = system_config(area, f"admin_group = {area.account.gid}")
+    first = start_daemon(system=True, config=config)
+    root, other = first.new_directory(), area.new_directory()
+    client, managed = opened(first, root), opened(first, name="elder")
+    call = begin(client, GO + "true")
+    calls = begin(managed, GO + "true")
+    runs(first, 2)
+    second = start_daemon(system=True, config=config, former=first)
+    with opened(second, name="younger") as newcomer:
+        assert newcomer.run("true")["exit_code"] == 0
+        owners = {path.stat().st_uid for path in first.state.glob("workspaces/*/*")} | {os.stat(root).st_uid}
+        assert len(owners) == 3
+        with acting_as(os.getuid()):
+            os.chown(other, os.stat(root).st_uid, os.stat(root).st_gid)
+        refused = error_of(newcomer, "workspace.open", {"root": str(other)})
+        assert refused["data"]["code"] == "FORBIDDEN" and "another workspace" in refused["message"], refused
+        for each, number in ((client, call), (managed, calls)):
+            assert each.observe("write_file", {"path": "go", "content": ""})["success"]
+            assert each.wait(number)["result"]["success"]
+        assert ended(first) == 0
+        assert procfs.eventually(lambda: "elder" not in status(second))
+        newcomer.call("workspace.open", {"root": str(other)})
+
+
+def test_a_kept_home_stays_with_its_cell(generations, area):
+    """The younger one's spawner empties a home that is too large when it is alone, and not while the elder's cell has it."""
+    settings = "home = kept\nhome_size = 1M"
+    first = generations(settings=settings)
+    root = area.new_directory()
+    client = opened(first, root)
+    call = begin(client, "head -c 2M /dev/zero >~/large; touch made; " + GO + "stat -c %s ~/large")
+    assert procfs.eventually((pathlib.Path(root) / "made").exists)
+    second = generations(former=first, settings=settings)
+    with opened(second, area.new_directory()) as newcomer:
+        assert newcomer.run("true")["exit_code"] == 0
+    assert list(first.state.glob("homes/t/*/large"))
+    go(root)
+    assert client.wait(call)["result"]["output"]["stdout"] == "2097152\n"
+    assert ended(first) == 0
+    assert procfs.eventually(lambda: not list(first.state.glob("homes/t/*/large")))
+    assert second.process.poll() is None
 
 
 @pytest.mark.usefixtures("as_user")
