@@ -50,6 +50,11 @@ enum spawner_message {
 	SPAWNER_IMPORT,
 	/* down: struct spawner_copy: make a template of an archive or image; SPAWNER_UNPACK_FDS */
 	SPAWNER_UNPACK,
+	/*
+	 * down: whether another generation of cloisterd uses the state too (1) or not (0) is in the
+	 * header's call; no payload, no answer
+	 */
+	SPAWNER_BESIDE,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */

@@ -68,6 +68,7 @@ struct cloister {
 	int64_t patience_ms;   /* 0: no call is repeated */
 	char *workspace;       /* the one to open again; NULL: there is none */
 	bool keeps_keys;       /* calls in it may have a key */
+	bool retiring;         /* the service is replaced, and serves on new connections */
 	char needless_key[33]; /* of the last call, whose answer has come; empty: none */
 };
 

@@ -123,6 +123,8 @@ static int take_notification(
 		return -EPROTO;
 	if (strcmp(json_object_get_string(method), "tool.output") == 0)
 		r = take_output(cloister, params);
+	else if (strcmp(json_object_get_string(method), "service.retiring") == 0)
+		cloister->retiring = true;
 	if (r == 1 && cloister->on_notification)
 		cloister->on_notification(cloister, json_object_get_string(method), &message,
 			cloister->notification_userdata);

@@ -134,7 +134,7 @@ static int connect_again(struct cloister *cloister)
 	cloister->scanned = 0;
 	cloister->payload.left = 0;
 	cloister->payloads = PAYLOADS_UNKNOWN;
-	cloister->send_failed = false;
+	cloister->send_failed = cloister->retiring = false;
 	cloister->error = 0;
 	return 0;
 }
@@ -187,6 +187,19 @@ static int reconnect(struct cloister *cloister)
 	return r;
 }
 
+/*
+ * Whether the service has not begun the call, whose answer is @reply, because another process takes
+ * its place. The answer is freed then.
+ */
+static bool is_retired(const struct cloister *cloister, struct cloister_message **reply)
+{
+	if (!cloister->retiring || cloister->requests ||
+		cloister_error(*reply) != CLOISTER_ERROR_BUSY)
+		return false;
+	cloister_message_free(TAKE_PTR(*reply));
+	return true;
+}
+
 int reconnect_call(struct cloister *cloister, const struct cloister_tool_call *call,
 	struct cloister_message **ret_reply)
 {
@@ -202,9 +215,12 @@ int reconnect_call(struct cloister *cloister, const struct cloister_tool_call *c
 		r = cloister_start_call(cloister, &keyed, &id);
 		if (r == 0)
 			r = cloister_wait(cloister, id, -1, ret_reply);
-		if (!is_lost(cloister, r) || left == 0)
+		if (left == 0 ||
+			!(is_lost(cloister, r) || (r == 0 && is_retired(cloister, ret_reply))))
 			break;
 		again = reconnect(cloister);
+		if (again < 0 && r == 0)
+			r = cloister->error ? cloister->error : -ECONNRESET;
 		if (again == -ECANCELED)
 			r = again;
 		if (again < 0)

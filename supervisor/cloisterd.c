@@ -32,11 +32,13 @@
 #include "supervisor/daemon/config_check.h"
 #include "supervisor/daemon/config_reload.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/elder.h"
 #include "supervisor/daemon/helpers.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/daemon/own_files.h"
 #include "supervisor/daemon/own_sockets.h"
 #include "supervisor/daemon/shutdown.h"
+#include "supervisor/daemon/younger.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/disk_probe.h"
 #include "supervisor/host/features.h"
@@ -178,6 +180,8 @@ static void settle_config(struct daemon *daemon)
 		die_with("out of memory");
 	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)
 		die_with(sentence);
+	if (daemon->options.take_over)
+		younger_ask(daemon);
 }
 
 /* Looks at what no setting replaces, and raises limits. */
@@ -209,7 +213,11 @@ static void probe_disk(const struct daemon *daemon)
 
 static void probe_features(struct daemon *daemon)
 {
-	cgroup_take(&daemon->cgroup); /* first, so that the spawner is in the same group */
+	/* first, so that the spawner is in the same group */
+	if (daemon->younger)
+		cgroup_take_beside(younger_take_cgroup(daemon->younger), &daemon->cgroup);
+	else
+		cgroup_take(&daemon->cgroup);
 	daemon->service.cgroup = &daemon->cgroup;
 	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon));
 	probe_disk(daemon);
@@ -263,6 +271,8 @@ static void start(struct daemon *daemon)
 	check_features(daemon);
 	own_files_config(daemon);
 	own_files_state(daemon);
+	if (!daemon->younger)
+		cgroup_clear_generations(&daemon->cgroup);
 	own_files_journal(daemon);
 	own_files_audit(daemon);
 	helpers_start_spawner(daemon);
@@ -278,6 +288,8 @@ static void start(struct daemon *daemon)
 	if (daemon->service.workspaces) {
 		workspaces_set_cgroups(daemon->service.workspaces, daemon->cgroup.root);
 		workspaces_use_egress(daemon->service.workspaces, daemon->service.egress);
+		if (daemon->younger)
+			younger_begin(daemon->younger);
 	}
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
@@ -332,6 +344,7 @@ static void serve(struct daemon *daemon)
 	int fd = daemon->options.connection_fd, r;
 
 	clock_begin_turn();
+	younger_serve(daemon->younger);
 	if (fd >= 0) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
@@ -343,6 +356,8 @@ static void serve(struct daemon *daemon)
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
+		if (r == 0)
+			r = elder_start(daemon->elder);
 		log_info("listening on %s", daemon->options.agent_fd >= 0
 						    ? "the socket that was passed"
 						    : daemon->options.agent_socket);
@@ -380,6 +395,8 @@ static void stop(struct daemon *daemon)
 	keys_free(daemon->service.keys);
 	free(daemon->service.moved_to);
 	audit_free(daemon->service.audit);
+	elder_free(daemon->elder);
+	younger_free(daemon->younger);
 	headroom_free(daemon->service.headroom);
 	notify_close();
 	config_release(daemon->service.config);
@@ -388,6 +405,7 @@ static void stop(struct daemon *daemon)
 	loop_turn_stop();
 	timers_stop();
 	event_base_free(daemon->service.base);
+	cgroup_done(&daemon->cgroup);
 	close_fd(&daemon->managed_fd);
 	for (size_t i = 0; daemon->own_paths[i]; i++)
 		free((void *)daemon->own_paths[i]);

@@ -2,6 +2,7 @@
 /* Runs in cloisterd. The host's name comes from an administrator. */
 #include "supervisor/agent/agent_moved.h"
 
+#include "common/limits.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
@@ -15,11 +16,29 @@ static bool has_calls(const struct workspace *workspace)
 	return info.running > 0 || info.waiting > 0;
 }
 
-enum tool_error agent_moved(
+enum tool_error agent_retires(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
 {
 	const struct service *service = session->service;
 
+	if (!service->retiring || (workspace && has_calls(workspace) &&
+					  (!service->retired || workspace_lingers(workspace))))
+		return TOOL_OK;
+	refusal_set(ret_refusal, TOOL_BUSY,
+		"Another generation of the service takes over: connect again, and repeat the "
+		"request there");
+	ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+	return TOOL_BUSY;
+}
+
+enum tool_error agent_moved(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+{
+	const struct service *service = session->service;
+	enum tool_error error = agent_retires(session, workspace, ret_refusal);
+
+	if (error != TOOL_OK)
+		return error;
 	if (!service->draining || !service->moved_to)
 		return TOOL_OK;
 	if (workspace && workspace_moved(workspace) != service->moves) {

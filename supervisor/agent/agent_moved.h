@@ -21,6 +21,13 @@ struct workspace;
 enum tool_error agent_moved(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
 
+/**
+ * Whether nothing begins in @workspace (NULL: none that is here, or all) because another generation
+ * of cloisterd takes over: TOOL_OK, or TOOL_BUSY. agent_moved() says so too.
+ */
+enum tool_error agent_retires(
+	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
+
 /** service_refusal() and agent_moved(). */
 enum tool_error agent_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);

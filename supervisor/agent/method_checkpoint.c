@@ -108,6 +108,9 @@ enum tool_error checkpoint_refusal(
 	const char *unheard = audit_forbids(session->service->audit);
 	enum tool_error error = agent_refusal(session, workspace, ret);
 
+	/* It would be made of files that another generation may have changed when calls end. */
+	if (error == TOOL_OK)
+		error = agent_retires(session, NULL, ret);
 	if (error == TOOL_OK && unheard)
 		error = refusal_set(ret, TOOL_BUSY, unheard);
 	if (error == TOOL_OK && session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)

@@ -567,11 +567,12 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 		return;
 	}
 	tenant = session_tenant(session, tenant_name);
-	if (audit_forbids(session->service->audit))
+	error = agent_retires(session, NULL, &refusal);
+	if (error == TOOL_OK && audit_forbids(session->service->audit))
 		error = refusal_set(&refusal, TOOL_BUSY, NULL);
-	else if (!tenant)
+	else if (error == TOOL_OK && !tenant)
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
-	else
+	else if (error == TOOL_OK)
 		error = workspaces_get_managed(
 			session->service->workspaces, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {

@@ -90,6 +90,39 @@ void audit_reopen(struct audit *audit)
 		audit_writer_reopen(audit->writer);
 }
 
+void audit_hold(struct audit *audit)
+{
+	if (audit)
+		audit_writer_hold(audit->writer);
+}
+
+bool audit_is_held(struct audit *audit)
+{
+	return !audit || audit_writer_is_held(audit->writer);
+}
+
+void audit_resume(struct audit *audit)
+{
+	if (audit)
+		audit_writer_resume(audit->writer);
+}
+
+void audit_relay(struct audit *audit, int fd)
+{
+	if (audit)
+		audit_writer_relay(audit->writer, fd);
+}
+
+void audit_relayed(struct audit *audit, struct text members)
+{
+	/* One line stays one line. */
+	for (size_t i = 0; i < members.len; i++)
+		if ((unsigned char)members.data[i] < ' ')
+			return;
+	if (audit && members.len > 0)
+		(void)audit_writer_put(audit->writer, members, 0);
+}
+
 const char *audit_forbids(const struct audit *audit)
 {
 	struct audit_writer_state state;

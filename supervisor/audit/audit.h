@@ -50,6 +50,18 @@ void audit_free(struct audit *audit);
 void audit_reopen(struct audit *audit);
 
 /**
+ * For the hand-over to another generation of cloisterd, as the functions of audit_writer.h. NULL is
+ * allowed, and counts as held.
+ */
+void audit_hold(struct audit *audit);
+bool audit_is_held(struct audit *audit);
+void audit_resume(struct audit *audit);
+void audit_relay(struct audit *audit, int fd);
+
+/** Writes a line, without its chain, of another generation that has begun to relay. */
+void audit_relayed(struct audit *audit, struct text members);
+
+/**
  * Returns NULL if calls may be admitted, otherwise a sentence that says why not, in static storage.
  */
 const char *audit_forbids(const struct audit *audit);

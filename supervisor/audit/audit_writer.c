@@ -12,9 +12,11 @@
 #include "supervisor/audit/audit_time.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/thread.h"
+#include "supervisor/host/handover.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -51,6 +53,8 @@ struct audit_writer {
 	pthread_cond_t work; /* CLOCK_MONOTONIC */
 	pthread_t thread;
 	bool started, idle, stop, reopen;
+	bool hold, held; /* it is to let go of the file; it has */
+	int relay;       /* to the generation that has it; -1: there is none */
 	int directory_fd;
 	char *name;
 	struct audit_rotation rotation;
@@ -323,11 +327,64 @@ static void follow_rotation(struct audit_writer *writer)
 	writer->reopen_error = r;
 }
 
+/* The socket does not wait, because the loop uses it too. */
+static int give(int fd, struct text members)
+{
+	const struct handover_message message = {.type = HANDOVER_AUDIT, .text = members};
+	struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+	int r;
+
+	while ((r = handover_send(fd, &message)) == -EAGAIN && poll(&poll_fd, 1, -1) > 0)
+		;
+	return r;
+}
+
+/* Gives the next line to the generation that has the file. Called as turn(). */
+static bool relay_line(struct audit_writer *writer)
+{
+	struct text members = {writer->members, 0};
+	int r;
+
+	writer->reopen = writer->announce = false;
+	writer->source = choose(writer);
+	if (writer->source == SOURCE_NONE)
+		return false;
+	members.len = writer->source == SOURCE_LOST ? lost_members(writer) : ring_first(writer).len;
+	pthread_mutex_unlock(&writer->mutex);
+	r = give(writer->relay, members);
+	pthread_mutex_lock(&writer->mutex);
+	set_error(writer, -r);
+	if (r == 0 && writer->source == SOURCE_QUEUE) {
+		ring_drop(writer);
+		writer->lost_is_known = false;
+	} else if (r == 0) {
+		writer->lost_here = 0;
+	} else if (!writer->stop) {
+		wait_a_while(writer);
+	}
+	return r == 0 || !writer->stop;
+}
+
+/* Lets go of the file, unless a line in it is incomplete. */
+static void let_go(struct audit_writer *writer)
+{
+	if (writer->held || writer->len > 0)
+		return;
+	audit_file_close(&writer->file);
+	writer->held = true;
+}
+
 /* Called with the mutex held; releases it meanwhile. Returns true if there may be more to do. */
 static bool turn(struct audit_writer *writer)
 {
 	int r;
 
+	if (writer->relay >= 0)
+		return relay_line(writer);
+	if (writer->hold)
+		let_go(writer);
+	if (writer->held)
+		return false;
 	if (!writer->reopen && is_full(writer))
 		rename_full(writer);
 	if (writer->reopen)
@@ -360,7 +417,7 @@ static void *run(void *context)
 			;
 		if (writer->stop)
 			break;
-		if (writer->reopen) {
+		if (writer->reopen && !writer->held) {
 			wait_a_while(writer);
 			continue;
 		}
@@ -392,6 +449,7 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	if (!writer)
 		return -ENOMEM;
 	writer->directory_fd = -1;
+	writer->relay = -1;
 	writer->rotation = rotation;
 	writer->file.fd = -1;
 	writer->name = strdup(name);
@@ -459,6 +517,52 @@ void audit_writer_reopen(struct audit_writer *writer)
 {
 	pthread_mutex_lock(&writer->mutex);
 	writer->reopen = true;
+	pthread_cond_signal(&writer->work);
+	pthread_mutex_unlock(&writer->mutex);
+}
+
+void audit_writer_hold(struct audit_writer *writer)
+{
+	pthread_mutex_lock(&writer->mutex);
+	writer->hold = true;
+	pthread_cond_signal(&writer->work);
+	pthread_mutex_unlock(&writer->mutex);
+}
+
+bool audit_writer_is_held(struct audit_writer *writer)
+{
+	bool held;
+
+	pthread_mutex_lock(&writer->mutex);
+	held = writer->held;
+	pthread_mutex_unlock(&writer->mutex);
+	return held;
+}
+
+/* Another generation may have written to it meanwhile. */
+void audit_writer_resume(struct audit_writer *writer)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&writer->mutex);
+	if (writer->held)
+		r = audit_file_open(writer->directory_fd, writer->name, &writer->file);
+	if (writer->held && r == 0) {
+		writer->reason = "resumed";
+		writer->announce = true;
+	}
+	writer->reopen |= r < 0;
+	writer->hold = writer->held = false;
+	pthread_cond_signal(&writer->work);
+	pthread_mutex_unlock(&writer->mutex);
+	if (r < 0)
+		log_error("the audit log cannot be opened again: %s", strerror(-r));
+}
+
+void audit_writer_relay(struct audit_writer *writer, int fd)
+{
+	pthread_mutex_lock(&writer->mutex);
+	writer->relay = fd;
 	pthread_cond_signal(&writer->work);
 	pthread_mutex_unlock(&writer->mutex);
 }

@@ -92,6 +92,7 @@ struct keys {
 	uint64_t live_bytes[JOURNAL_FILES]; /* of records that are needed */
 	size_t ended[JOURNAL_FILES];        /* results that are needed */
 	uint64_t end;                       /* of the current file, as far as is known */
+	bool paused;                        /* the journal is given to another generation */
 	struct keys_state state;
 };
 

@@ -159,6 +159,13 @@ enum key_answer keys_arrive(
 	tenant->horizon_ms = limits->key_horizon_ms;
 	key_expire_oldest(tenant, now);
 	key = key_find(keys, request->key.id);
+	if (keys->paused && (!key || arrivals[key->state].same != KEY_JOIN)) {
+		refusal_set(ret_refusal, TOOL_BUSY,
+			"Another generation of the service keeps the journal of keys now: connect "
+			"again, and repeat the call with its key");
+		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+		return KEY_REFUSE;
+	}
 	if (key && key_is_over(key, now)) {
 		key_expire(key);
 		key = NULL;
@@ -205,8 +212,52 @@ void keys_forget(struct keys *keys, const uint8_t id[static JOURNAL_ID_BYTES])
 {
 	struct key *key = keys ? key_find(keys, id) : NULL;
 
-	if (key && (key->state == KEY_ENDED || key->state == KEY_UNKNOWN))
+	if (key && !keys->paused && (key->state == KEY_ENDED || key->state == KEY_UNKNOWN))
 		key_forget(key);
+}
+
+void keys_pause(struct keys *keys, bool paused)
+{
+	if (keys)
+		keys->paused = paused;
+}
+
+bool keys_rest(const struct keys *keys)
+{
+	return !keys || journal_rests(keys->journal);
+}
+
+void keys_relay(struct keys *keys, void (*relay)(void *context, struct text record), void *context)
+{
+	if (keys)
+		journal_relay(keys->journal, relay, context);
+}
+
+/* The journal said that the call had begun, and then no more: this is the rest. */
+void keys_relayed(struct keys *keys, struct text bytes)
+{
+	struct journal_record record;
+	struct key_result result;
+	struct key *key;
+
+	if (!keys || journal_record_get(bytes, &record) != (int)bytes.len)
+		return;
+	key = key_find(keys, record.id);
+	if (!key || key->state != KEY_UNKNOWN)
+		return;
+	if (record.type == JOURNAL_DROP) {
+		key_forget(key);
+		return;
+	}
+	if (record.type != JOURNAL_END)
+		return;
+	result = (struct key_result){.json = record.json,
+		.model = record.model,
+		.error = tool_error_by_name(record.code),
+		.base64 = record.base64};
+	key_happen(key, KEY_RESOLVE);
+	key_set_ageing(key, false);
+	key_end(key, &result);
 }
 
 struct key *keys_lead(struct keys *keys, const struct call_request *request, struct call *call)

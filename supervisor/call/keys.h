@@ -7,6 +7,7 @@
  * in keys.c; what must survive cloisterd is in the journal (key_journal.h).
  */
 
+#include "common/text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/key_result.h"
 
@@ -72,6 +73,17 @@ void key_resolved(struct key *key, bool known);
  * unless the call is in flight. @keys may be NULL.
  */
 void keys_forget(struct keys *keys, const uint8_t id[static 32]);
+
+/**
+ * For the hand-over to another generation of cloisterd. While they are paused, a call with a key
+ * that is not in flight is refused: BUSY. keys_rest() then says when the journal is complete.
+ * keys_relay() gives it away: see journal_relay(). keys_relayed() takes a record of the other
+ * generation. @keys may be NULL.
+ */
+void keys_pause(struct keys *keys, bool paused);
+bool keys_rest(const struct keys *keys);
+void keys_relay(struct keys *keys, void (*relay)(void *context, struct text record), void *context);
+void keys_relayed(struct keys *keys, struct text record);
 
 /** Returns how many keys of the tenant called @name are remembered. */
 size_t keys_of_tenant(const struct keys *keys, const char *name);

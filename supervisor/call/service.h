@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct audit;
 struct call_observer;
@@ -19,6 +20,7 @@ struct cgroup;
 struct config;
 struct config_reload;
 struct egress_link;
+struct elsewhere;
 struct event_base;
 struct headroom;
 struct pipe_stock;
@@ -57,6 +59,19 @@ struct service {
 	struct unread unread; /* of answers */
 	bool shutting_down;   /* no new calls begin */
 	bool draining;        /* no new calls begin until an administrator resumes */
+	/*
+	 * Another generation of cloisterd takes over (daemon/elder.h): what has begun goes on, and
+	 * calls begin only where others run.
+	 */
+	bool retiring;
+	uint64_t retirings; /* how often one has asked */
+	bool retired;       /* it has taken over: only workspaces that linger (workspace.h) go on */
+	/* the generation before this one, while it lasts */
+	struct {
+		pid_t pid; /* 0: there is none */
+		size_t commands;
+		const struct elsewhere *workspaces;
+	} elder;
 	/*
 	 * While it drains: the name of the host where the work goes on, from an administrator. Then
 	 * a workspace that has a call goes on here until it has none. NULL: no work begins.

@@ -42,6 +42,7 @@ struct config_host {
 	uint64_t workspace_idle_ms;
 	uint64_t cells_kept; /* that stay open without a call; 0: all */
 	uint64_t drain_ms;   /* time that SIGTERM leaves to calls in flight */
+	uint64_t retire_ms;  /* time that what runs is left when another generation takes over */
 	uint64_t selftest;   /* enum selftest_mode */
 	uint64_t selftest_interval_ms;
 	uint64_t spare_cells;

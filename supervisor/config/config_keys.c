@@ -45,6 +45,7 @@ const struct config_key config_keys[] = {
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = 3600000},
 	{"cells_kept", HOST(cells_kept), .type = CONFIG_NUMBER, .max = LIMIT_WORKSPACES},
 	{"drain_time", HOST(drain_ms), .type = CONFIG_TIME, .max = LIMIT_DRAIN_MAX_MS},
+	{"retire_time", HOST(retire_ms), .type = CONFIG_TIME, .max = LIMIT_RETIRE_MAX_MS, .fallback = LIMIT_RETIRE_MS},
 	{"selftest", HOST(selftest), .type = CONFIG_CHOICE, .choices = {"off", "start", "required"}, .at_start = true},
 	{"selftest_interval", HOST(selftest_interval_ms), .type = CONFIG_TIME, .max = LIMIT_SELFTEST_INTERVAL_MAX_MS, .at_start = true},
 	{"spare_cells", HOST(spare_cells), .type = CONFIG_NUMBER, .max = LIMIT_SPARE_CELLS_MAX, .fallback = 2},

@@ -14,7 +14,7 @@
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
-	"                 [--allow-net HOST[:PORT]]...\n"
+	"                 [--allow-net HOST[:PORT]]... [--take-over]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
@@ -43,7 +43,10 @@ static const char usage[] =
 	"  --allow-net HOST[:PORT]\n"
 	"                        without --config: commands may connect to this host, through\n"
 	"                        cloister-egress; a rule as in egress_allow; may be given several "
-	"times\n";
+	"times\n"
+	"  --take-over           serve in the place of the cloisterd that uses the state "
+	"directory,\n"
+	"                        which ends when what runs there has ended, or after retire_time\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -57,6 +60,7 @@ enum {
 	OPTION_CONFIG,
 	OPTION_CHECK,
 	OPTION_DOCTOR,
+	OPTION_TAKE_OVER,
 };
 
 static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
@@ -106,7 +110,8 @@ int options_complete(
 	if (!options->agent_socket && options->agent_fd < 0)
 		options->agent_socket =
 			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
-	if (!options->agent_socket && options->agent_fd < 0) {
+	/* One that takes over gets the sockets, whatever their names are. */
+	if (!options->agent_socket && options->agent_fd < 0 && !options->take_over) {
 		*ret_message = "XDG_RUNTIME_DIR is not set: use --agent-socket PATH";
 		return -EINVAL;
 	}
@@ -183,6 +188,9 @@ static void read_option(struct options *options, int option)
 	case OPTION_DOCTOR:
 		options->doctor = true;
 		break;
+	case OPTION_TAKE_OVER:
+		options->take_over = true;
+		break;
 	case OPTION_CONNECTION_FD:
 		/* The number is fixed at 3, as for every program of cloister. */
 		if (strcmp(optarg, "3") != 0)
@@ -213,6 +221,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"config", required_argument, NULL, OPTION_CONFIG},
 		{"check", no_argument, NULL, OPTION_CHECK},
 		{"doctor", no_argument, NULL, OPTION_DOCTOR},
+		{"take-over", no_argument, NULL, OPTION_TAKE_OVER},
 		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
 		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
@@ -233,6 +242,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		read_option(&options, option);
 	if (optind < argc || (options.check && (!options.config || options.doctor)) ||
 		(options.doctor && options.connection_fd >= 0) ||
+		(options.take_over &&
+			(options.check || options.doctor || options.connection_fd >= 0)) ||
 		(options.config && (options.readonly_paths[0] || options.allow_net[0])) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&

@@ -14,6 +14,7 @@ struct options {
 	const char *config;   /* the file; NULL: user mode */
 	bool check;           /* only check the configuration */
 	bool doctor;          /* only say what the host lacks */
+	bool take_over;       /* from the cloisterd that serves the state directory */
 	char *agent_socket;   /* NULL: a private instance has none */
 	char *state_dir;      /* NULL: a private instance has none */
 	char *control_socket; /* NULL: no control socket */

@@ -22,6 +22,7 @@
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_layers.h"
@@ -295,6 +296,20 @@ static void put_keys(struct json_text *json, const struct service *service)
 	json_text_object_end(json);
 }
 
+/* The generation before this one, while it lasts. */
+static void put_elder(struct json_text *json, const struct service *service)
+{
+	if (service->elder.pid == 0)
+		return;
+	json_text_key(json, "elder");
+	json_text_object_begin(json);
+	json_text_put_number(json, "pid", service->elder.pid);
+	json_text_put_number(
+		json, "workspaces", (int64_t)elsewhere_count(service->elder.workspaces));
+	json_text_put_number(json, "commands", (int64_t)service->elder.commands);
+	json_text_object_end(json);
+}
+
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
@@ -319,6 +334,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_put_number(&look.json, "calls", look.calls);
 	json_text_put_number(&look.json, "calls_waiting", look.waiting);
 	json_text_put_number(&look.json, "commands_running", look.commands);
+	put_elder(&look.json, service);
 	json_text_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
 	json_text_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
 	put_refused(&look.json, service);

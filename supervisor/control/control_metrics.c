@@ -19,6 +19,7 @@
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -109,6 +110,13 @@ static void put_gauges(const struct metrics_text *out, const struct service *ser
 	metrics_add(out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
 	metrics_family(out, "commands_running", "gauge", "Commands that are running.");
 	metrics_add(out, "cloister_commands_running %llu\n", gauges.commands);
+	metrics_family(out, "elder_workspaces", "gauge",
+		"Workspaces that the generation of cloisterd before this one still uses.");
+	metrics_add(
+		out, "cloister_elder_workspaces %zu\n", elsewhere_count(service->elder.workspaces));
+	metrics_family(out, "elder_commands", "gauge",
+		"Commands that run under the generation of cloisterd before this one.");
+	metrics_add(out, "cloister_elder_commands %zu\n", service->elder.commands);
 	metrics_family(out, "connections", "gauge", "Connections, by socket.");
 	metrics_add(out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
 	metrics_add(out, "cloister_connections{socket=\"control\"} %zu\n",

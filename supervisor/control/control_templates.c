@@ -123,6 +123,16 @@ static struct tenant *read_owner(struct session *session, const struct jsonrpc_r
 	return tenant;
 }
 
+/* Another generation of cloisterd keeps the templates. */
+static bool retires(struct session *session, const struct jsonrpc_request *request)
+{
+	if (session->service->retiring)
+		control_refuse(session, request, TOOL_BUSY,
+			"Another generation of the service takes over: connect again, and repeat "
+			"the request there");
+	return session->service->retiring;
+}
+
 void control_template_remove(struct session *session, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -131,6 +141,8 @@ void control_template_remove(struct session *session, struct jsonrpc_request *re
 	struct text name;
 	enum tool_error error;
 
+	if (retires(session, request))
+		return;
 	if (!session_string_param(request->params, "template", &name) || !name.data) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
 			"template must be the name of a template");
@@ -217,6 +229,8 @@ void control_template_import(struct session *session, struct jsonrpc_request *re
 	struct text name, path;
 	enum tool_error error;
 
+	if (retires(session, request))
+		return;
 	if (!session_string_param(request->params, "template", &name) || !name.data ||
 		!session_string_param(request->params, "path", &path) || !path.data) {
 		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,

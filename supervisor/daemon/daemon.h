@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What main has from start to end, and how a start ends that cannot succeed. Only cloisterd.c and
- * the steps of its start (own_files.h, own_sockets.h, helpers.h) see it; what the rest of cloisterd
+ * What main has from start to end, and how a start ends that cannot succeed. Only cloisterd.c,
+ * the steps of its start (own_files.h, own_sockets.h, helpers.h) and the change of generations
+ * (elder.h, younger.h) see it; what the rest of cloisterd
  * needs is in struct service. The steps end the process by die(): nothing is served yet.
  */
 
@@ -17,10 +18,12 @@
 
 struct config_reload;
 struct config_source;
+struct elder;
 struct listener;
 struct removal;
 struct shutdown;
 struct spawner_link;
+struct younger;
 
 /* State that lives as long as the process. */
 struct daemon {
@@ -36,6 +39,9 @@ struct daemon {
 	struct listener *egress; /* where cloister-egress connects; NULL: it does not */
 	struct shutdown *shutdown;
 	struct removal *removal;
+	struct elder *elder;     /* what it is to the next generation; NULL: there can be none */
+	struct younger *younger; /* and to the one before; NULL: there was none */
+	int state_lock;
 	const char *own_paths[8]; /* paths that no workspace may contain, ended by NULL */
 	int managed_fd;
 	bool failed; /* exit with a failure, so that the service manager starts cloisterd again */

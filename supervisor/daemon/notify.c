@@ -178,6 +178,22 @@ void notify_stopping(uint64_t within_ms)
 		(unsigned long long)within_ms * 1000);
 }
 
+void notify_main_process(pid_t pid)
+{
+	tell("MAINPID=%lld", (long long)pid);
+	notify_close(); /* what this process does from now on is not the service's state */
+}
+
+uint64_t notify_watchdog_us(void)
+{
+	return watchdog_us;
+}
+
+void notify_set_watchdog(uint64_t us)
+{
+	watchdog_us = us;
+}
+
 void notify_close(void)
 {
 	timer_cancel(&beat);

@@ -29,4 +29,14 @@ void notify_ready(void);
  */
 void notify_stopping(uint64_t within_ms);
 
+/**
+ * Says that the service's main process is @pid from now on, which gives the signs of life. Nothing
+ * else is said after it.
+ */
+void notify_main_process(pid_t pid);
+
+/** The manager's watchdog, which it tells the main process alone; 0: there is none. */
+uint64_t notify_watchdog_us(void);
+void notify_set_watchdog(uint64_t us);
+
 void notify_close(void);

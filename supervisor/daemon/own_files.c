@@ -17,6 +17,8 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/elder.h"
+#include "supervisor/daemon/younger.h"
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/journal/journal.h"
@@ -43,11 +45,18 @@ void own_files_config(struct daemon *daemon)
  * Locks the state for as long as cloisterd lives. Two instances would remove each other's
  * workspaces and, in system mode, give one id to two workspaces.
  */
-static void lock_state(const char *directory)
+static void lock_state(struct daemon *daemon)
 {
-	static int lock;
+	const char *directory = daemon->options.state_dir;
 	long holder = 0;
-	int r = startup_lock_state(directory, &lock, &holder);
+	int r;
+
+	/* The lock belongs to the open file, which the generation before has given. */
+	if (daemon->younger) {
+		daemon->state_lock = younger_take_lock(daemon->younger);
+		return;
+	}
+	r = startup_lock_state(directory, &daemon->state_lock, &holder);
 
 	if (r == -EBUSY) {
 		log_error("another cloisterd, process %ld, uses the state directory %s: stop it, "
@@ -75,7 +84,12 @@ void own_files_state(struct daemon *daemon)
 	r = startup_make_directory(daemon->options.state_dir, &state);
 	if (r < 0)
 		die(daemon->options.state_dir, r);
-	lock_state(daemon->options.state_dir);
+	lock_state(daemon);
+	if (daemon->options.connection_fd < 0) {
+		r = elder_new(daemon, state, &daemon->elder);
+		if (r < 0)
+			die("cannot make the socket for the next generation", r);
+	}
 	if (asprintf(&managed, "%s/workspaces", daemon->options.state_dir) < 0)
 		die_with("out of memory");
 	r = startup_make_directory(managed, &daemon->managed_fd);

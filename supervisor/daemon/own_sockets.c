@@ -8,18 +8,24 @@
 
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/younger.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/listener.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* A socket from the service manager replaces one of our own. */
+/*
+ * A socket from the service manager, or from the generation before, replaces one of our own. The
+ * path of one that cloisterd has made goes with the last generation.
+ */
 static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
 {
-	char *path;
+	char *path = NULL;
 	int r = listener_adopt(fd, ret, &path);
 
+	if (r == 0 && path && daemon->younger && younger_owns_sockets(daemon->younger))
+		r = listener_own(*ret, path);
 	if (r < 0)
 		die("cannot use the socket that was passed", r);
 	if (path)

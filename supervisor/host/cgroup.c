@@ -8,6 +8,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "common/mountinfo.h"
 #include "supervisor/base/log.h"
 
@@ -22,6 +23,7 @@
 #define SUPERVISOR_WEIGHT 1000 /* cloisterd must answer whatever workspaces do */
 
 #define SUPERVISOR        "supervisor"
+#define GENERATION        "gen-"
 #define LEFT_OVER_WAIT_MS 1000
 
 static bool begins_with(struct text text, struct text start)
@@ -116,7 +118,7 @@ int cgroup_open_whole(const struct cgroup *cgroup)
 		r = open_own(&fd);
 		return r < 0 ? r : fd;
 	}
-	fd = fcntl(cgroup->root, F_DUPFD_CLOEXEC, 0);
+	fd = fcntl(cgroup->whole, F_DUPFD_CLOEXEC, 0);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -261,34 +263,105 @@ static void set_supervisor_weight(struct cgroup *cgroup)
 	cgroup->io_weight = cgroup_write_number(group, "io.weight", SUPERVISOR_WEIGHT) == 0;
 }
 
-void cgroup_take(struct cgroup *ret)
+/* Moves into @root, whose groups are made here, and finds out what it can limit. */
+static void settle(struct cgroup *cgroup)
 {
 	const unsigned wanted = CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU | CGROUP_IO;
 
-	*ret = (struct cgroup){.root = -1};
+	cgroup->missing = NULL;
+	if (move_to_supervisor(cgroup->root) < 0) {
+		cgroup->missing = "cloisterd could not move into a cgroup of its own";
+		log_info("no cgroups: %s", cgroup->missing);
+		cgroup_done(cgroup);
+		return;
+	}
+	cgroup->controllers = cgroup_enable_below(cgroup->root, wanted);
+	set_supervisor_weight(cgroup);
+	log_info("cgroups: memory %s, processes %s, cpu %s, io %s",
+		cgroup_keeper_name(cgroup_keeper_of_memory(cgroup)),
+		cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)),
+		cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)),
+		cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
+}
+
+static bool is_generation(const struct dirent *entry)
+{
+	const char *number = entry->d_name + strlen(GENERATION);
+
+	return entry->d_type == DT_DIR &&
+	       strncmp(entry->d_name, GENERATION, strlen(GENERATION)) == 0 && number[0] != '\0' &&
+	       number[strspn(number, "0123456789")] == '\0';
+}
+
+/* Whether a process is in @name or below it. If that cannot be read, one may be. */
+static bool is_populated(int parent, const char *name)
+{
+	_cleanup_close_ int group = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char buffer[CGROUP_FILE_BYTES];
+	struct text text;
+	uint64_t populated;
+
+	return group < 0 || cgroup_read(group, "cgroup.events", buffer, &text) < 0 ||
+	       cgroup_key(text, "populated", &populated) < 0 || populated;
+}
+
+/* Removes the groups of generations that have ended; with @all also those of living ones. */
+static void clear_generations(int whole, bool all)
+{
+	int fd = openat(whole, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	uint64_t deadline = monotonic_ms() + (all ? LEFT_OVER_WAIT_MS : 0);
+	const struct dirent *entry;
+
+	if (!directory)
+		close_fd(&fd);
+	while (directory && (entry = readdir(directory)))
+		if (is_generation(entry) && (all || !is_populated(whole, entry->d_name)))
+			(void)cgroup_remove(whole, entry->d_name, deadline);
+	if (directory)
+		closedir(directory);
+}
+
+void cgroup_take(struct cgroup *ret)
+{
+	*ret = (struct cgroup){.root = -1, .whole = -1};
 	if (find_root(&ret->root, &ret->missing) < 0) {
 		log_info("no cgroups: %s", ret->missing);
 		return;
 	}
-	ret->missing = NULL;
-	if (move_to_supervisor(ret->root) < 0) {
-		ret->missing = "cloisterd could not move into a cgroup of its own";
+	ret->whole = ret->root;
+	settle(ret);
+}
+
+void cgroup_clear_generations(const struct cgroup *cgroup)
+{
+	if (cgroup->root >= 0)
+		clear_generations(cgroup->whole, true);
+}
+
+void cgroup_take_beside(int whole, struct cgroup *ret)
+{
+	char name[32];
+
+	*ret = (struct cgroup){.root = -1, .whole = whole};
+	ret->missing = "the generation of cloisterd before this one has none";
+	if (whole < 0) {
 		log_info("no cgroups: %s", ret->missing);
-		close_fd(&ret->root);
 		return;
 	}
-	ret->controllers = cgroup_enable_below(ret->root, wanted);
-	set_supervisor_weight(ret);
-	log_info("cgroups: memory %s, processes %s, cpu %s, io %s",
-		cgroup_keeper_name(cgroup_keeper_of_memory(ret)),
-		cgroup_keeper_name(cgroup_keeper_of_processes(ret)),
-		cgroup_keeper_name(cgroup_keeper_of_cpu(ret)),
-		cgroup_keeper_name(cgroup_keeper_of_io(ret)));
+	clear_generations(whole, false);
+	snprintf(name, sizeof(name), GENERATION "%d", (int)getpid());
+	if (mkdirat(whole, name, 0755) == 0 || errno == EEXIST)
+		ret->root = openat(whole, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	settle(ret);
 }
 
 void cgroup_done(struct cgroup *cgroup)
 {
+	if (cgroup->whole != cgroup->root)
+		close_fd(&cgroup->whole);
 	close_fd(&cgroup->root);
+	cgroup->whole = -1;
 }
 
 const char *cgroup_keeper_name(enum cgroup_keeper keeper)

@@ -9,7 +9,8 @@
  *   ws-N/cell/        worker, files process and command inits of one workspace
  *   ws-N/cmd-K/       one command
  *
- * the spawner makes ws-N and the worker cmd-K.
+ * the spawner makes ws-N and the worker cmd-K. A generation of cloisterd that has taken over from
+ * another one, which may still have its own there, makes all of these in gen-PID/.
  */
 
 #include "common/cell_limits.h"
@@ -20,7 +21,8 @@
 #include <stdint.h>
 
 struct cgroup {
-	int root;             /* the delegated directory; -1: none */
+	int root;             /* the directory that the groups are made in; -1: none */
+	int whole;            /* the delegated directory: root, or the one above it */
 	unsigned controllers; /* CGROUP_*: controllers that limit workspaces */
 	bool io_weight;       /* the kernel has io.weight for them */
 	const char *missing;  /* static: why nothing is delegated; NULL if something is */
@@ -32,6 +34,15 @@ struct cgroup {
  * predecessor left. Never fails: @ret says what is available.
  */
 void cgroup_take(struct cgroup *ret);
+
+/** Ends what generations have left that have ended. Call it as the only one that uses the state. */
+void cgroup_clear_generations(const struct cgroup *cgroup);
+
+/**
+ * The same as cgroup_take() for a generation that has been given the delegated directory @whole,
+ * which is taken, by the one before it. -1: that one has none.
+ */
+void cgroup_take_beside(int whole, struct cgroup *ret);
 
 /**
  * Whether the kernel kills all processes of this process's cgroup, or of a visible one above it, if

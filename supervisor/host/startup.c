@@ -242,6 +242,23 @@ static long read_holder(int fd)
 	return strtol(number, NULL, 10);
 }
 
+int startup_sign_lock(int fd)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+	return ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)len, 0) < 0 ? -errno : 0;
+}
+
+bool startup_is_lock(int state, int fd)
+{
+	struct stat named, given;
+
+	return fstatat(state, "lock", &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &given) == 0 &&
+	       S_ISREG(given.st_mode) && named.st_dev == given.st_dev &&
+	       named.st_ino == given.st_ino;
+}
+
 int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder)
 {
 	_cleanup_free_ char *path = NULL;
@@ -258,7 +275,7 @@ int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder)
 		*ret_holder = read_holder(fd);
 		return -EBUSY;
 	}
-	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0)
+	if (startup_sign_lock(fd) < 0)
 		return -errno;
 	*ret_fd = TAKE_FD(fd);
 	return 0;

@@ -84,3 +84,9 @@ int startup_make_parent(const char *path);
  * in @ret_holder, or 0; or another -errno.
  */
 int startup_lock_state(const char *directory, int *ret_fd, long *ret_holder);
+
+/** Writes this process's pid to the file of the lock, which it holds. Returns 0 or -errno. */
+int startup_sign_lock(int fd);
+
+/** Whether @fd is the file of the lock of the state in the directory @state. */
+bool startup_is_lock(int state, int fd);

@@ -55,6 +55,9 @@ struct journal {
 	uint64_t bytes;   /* of both files */
 	bool stop;
 	int error;
+	/* to the generation that has the files; NULL: they are this one's */
+	void (*relay)(void *context, struct text record);
+	void *relay_context;
 };
 
 /* The loop's only buffer: one record is written at a time. */
@@ -326,7 +329,11 @@ void journal_append(struct journal *journal, const struct journal_record *record
 	struct job *job = NULL;
 	int r = bytes.len > 0 ? 0 : -EMSGSIZE;
 
-	if (r == 0 && !journal_is_apart(journal)) {
+	if (r == 0 && journal->relay && record->type == JOURNAL_BEGIN) {
+		r = -ECANCELED;
+	} else if (r == 0 && journal->relay) {
+		journal->relay(journal->relay_context, bytes);
+	} else if (r == 0 && !journal_is_apart(journal)) {
 		r = journal_file_append(&journal->file, bytes, &place);
 		note(journal, r);
 		if (r == 0)
@@ -340,10 +347,25 @@ void journal_append(struct journal *journal, const struct journal_record *record
 	done(context, r, place);
 }
 
+bool journal_rests(const struct journal *journal)
+{
+	/* Only the loop adds to it, and it shrinks when the loop has heard. */
+	return journal->queued == 0 && !journal->turning;
+}
+
+void journal_relay(
+	struct journal *journal, void (*relay)(void *context, struct text record), void *context)
+{
+	journal->relay = relay;
+	journal->relay_context = context;
+}
+
 void journal_turn(struct journal *journal)
 {
 	struct job *job;
 
+	if (journal->relay)
+		return;
 	if (!journal_is_apart(journal)) {
 		note(journal, journal_file_turn(&journal->file));
 		journal->current = journal->file.current;

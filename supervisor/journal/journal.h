@@ -69,5 +69,15 @@ unsigned journal_current(const struct journal *journal);
 
 void journal_look(struct journal *journal, struct journal_state *ret);
 
+/** Whether nothing is on its way into the files. */
+bool journal_rests(const struct journal *journal);
+
+/**
+ * The files are another generation's from now on: the ends of calls, and what was not begun, go to
+ * @relay in place of them, and nothing can begin (-ECANCELED). journal_rests() has agreed.
+ */
+void journal_relay(
+	struct journal *journal, void (*relay)(void *context, struct text record), void *context);
+
 /** Writes what waits, for at most LIMIT_JOURNAL_END_MS, without calling back. NULL is allowed. */
 void journal_free(struct journal *journal);

@@ -80,6 +80,7 @@ struct agent_conn {
 	struct watch readable, writable;
 	struct loop_share_task share; /* acts on the input */
 	bool ready;                   /* the socket is to be read in its next slice */
+	unsigned rested;              /* agent_conns_part() */
 	struct timer check;           /* while it is not read: is the client still there? */
 	struct event *end; /* frees the connection from the loop, not from inside a callback */
 };
@@ -595,6 +596,41 @@ size_t agent_conns_calls(void)
 	LIST_FOREACH (conn, &connections, entry)
 		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0);
 	return n;
+}
+
+static bool has_input(const struct agent_conn *conn)
+{
+	struct pollfd poll_fd = {.fd = conn->fd, .events = POLLIN};
+
+	return conn->input.len > 0 || conn->ready || poll(&poll_fd, 1, 0) > 0;
+}
+
+static bool is_agents(const struct agent_conn *conn)
+{
+	return conn->count == &conn->service->connections;
+}
+
+void agent_conns_tell_retiring(void)
+{
+	struct agent_conn *conn;
+
+	LIST_FOREACH (conn, &connections, entry)
+		if (is_agents(conn) && !conn->ended && !conn->closing)
+			session_tell_retiring(conn->session);
+}
+
+void agent_conns_part(unsigned rounds)
+{
+	struct agent_conn *conn;
+
+	LIST_FOREACH (conn, &connections, entry) {
+		bool rests = is_agents(conn) && evbuffer_get_length(conn->output) == 0 &&
+			     !session_is_needed(conn->session) && !has_input(conn);
+
+		conn->rested = rests ? conn->rested + 1 : 0;
+		if (conn->rested >= rounds)
+			close_soon(conn);
+	}
 }
 
 void agent_conns_close(void)

@@ -31,5 +31,14 @@ void agent_conns_shut_down(void);
  */
 size_t agent_conns_calls(void);
 
+/** session_tell_retiring() for each connection of the agent socket. */
+void agent_conns_tell_retiring(void);
+
+/**
+ * Call it every so often while another generation serves: closes the connections of agents for
+ * which nothing has been under way here for @rounds calls.
+ */
+void agent_conns_part(unsigned rounds);
+
 /** Closes every connection at once. */
 void agent_conns_close(void);

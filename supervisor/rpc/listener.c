@@ -36,6 +36,7 @@ struct listener {
 	char *path;
 	bool takes_fds; /* the kernel cannot refuse descriptors from clients */
 	bool short_of;  /* descriptors or memory ran out, and that was logged */
+	bool paused;    /* listener_pause() */
 	struct watch watch;
 	struct timer resume;
 };
@@ -253,7 +254,8 @@ static void on_resume(void *context)
 {
 	struct listener *listener = context;
 
-	watch_want(&listener->watch, WATCH_READABLE);
+	if (!listener->paused)
+		watch_want(&listener->watch, WATCH_READABLE);
 }
 
 int listener_start(
@@ -270,6 +272,31 @@ int listener_start(
 		return r;
 	watch_want(&listener->watch, WATCH_READABLE);
 	return listener->takes_fds ? fd_closer_start() : 0;
+}
+
+int listener_own(struct listener *listener, const char *path)
+{
+	listener->path = strdup(path);
+	return listener->path ? 0 : -ENOMEM;
+}
+
+void listener_pause(struct listener *listener, bool pause)
+{
+	if (!listener)
+		return;
+	listener->paused = pause;
+	watch_want(&listener->watch, pause ? WATCH_NOTHING : WATCH_READABLE);
+}
+
+void listener_leave(struct listener *listener)
+{
+	if (!listener)
+		return;
+	listener_pause(listener, true);
+	watch_done(&listener->watch);
+	timer_cancel(&listener->resume);
+	close_fd(&listener->fd);
+	free(TAKE_PTR(listener->path));
 }
 
 void listener_free(struct listener *listener)

@@ -33,5 +33,14 @@ int listener_fd(const struct listener *listener);
 int listener_start(
 	struct listener *listener, struct service *service, const struct endpoint *endpoint);
 
+/** An adopted one's path @path is removed at the end after all. Returns 0 or -ENOMEM. */
+int listener_own(struct listener *listener, const char *path);
+
+/** Leaves new connections in the kernel's queue, or accepts them again. NULL is allowed. */
+void listener_pause(struct listener *listener, bool pause);
+
+/** Another process accepts from now on, and has the path. NULL is allowed. */
+void listener_leave(struct listener *listener);
+
 /** Stops, and removes the socket's path unless it was adopted. NULL is allowed. */
 void listener_free(struct listener *listener);

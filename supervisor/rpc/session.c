@@ -522,6 +522,7 @@ void session_line(struct session *session, struct text line)
 		session->request_bytes = request.memory;
 		session->request_left = memory_for_more(session, memory, request.memory);
 		session->errors = method ? method->errors : NULL;
+		session->speaks_mcp |= session->errors != NULL;
 		if (!act(session, &request, method) && method && method->has_payload)
 			session_lose_line(session);
 		session->errors = NULL;
@@ -566,6 +567,41 @@ void session_shut_down(struct session *session)
 		next = LIST_NEXT(call, entry);
 		call_cancel(call->call, ENDED_BY_SHUTDOWN);
 	}
+}
+
+void session_tell_retiring(struct session *session)
+{
+	struct json_text json = json_text(session->connection.output);
+
+	if (session->speaks_mcp || session->told_retiring == session->service->retirings ||
+		session_is_needed(session))
+		return;
+	session->told_retiring = session->service->retirings;
+	jsonrpc_notification_begin(&json, "service.retiring");
+	json_text_object_begin(&json);
+	json_text_key(&json, "within_ms");
+	json_text_uint64(&json, session->service->config->host.retire_ms);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+bool session_is_needed(const struct session *session)
+{
+	const struct session_workspace *used;
+	struct workspace_info info;
+
+	/* A task's result is fetched when it is asked for. */
+	if (session_calls(session) > 0 || session->n_tasks > 0)
+		return true;
+	for (size_t i = 0; session->speaks_mcp && i < session->n_tenants; i++)
+		if (session->tenants[i]->usage->tasks > 0)
+			return true;
+	LIST_FOREACH (used, &session->workspaces, entry) {
+		workspace_get_info(used->workspace, &info);
+		if (info.running > 0 || info.waiting > 0)
+			return true;
+	}
+	return false;
 }
 
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid)

@@ -66,6 +66,16 @@ void session_refuse_line(struct session *session, bool too_long, const char *id_
 /** Ends the calls in flight because the service stops; they are answered. */
 void session_shut_down(struct session *session);
 
+/**
+ * Tells the client, once and when nothing of its runs here, that another generation of cloisterd
+ * takes over, which it reaches by a new connection (service.retiring). One that speaks MCP is not
+ * told: MCP has no such message.
+ */
+void session_tell_retiring(struct session *session);
+
+/** Whether the client has a call, or a workspace in which something runs. */
+bool session_is_needed(const struct session *session);
+
 /** Whether it is a session of the user @uid at @endpoint. */
 bool session_is_of(const struct session *session, const struct endpoint *endpoint, uid_t uid);
 

@@ -143,6 +143,8 @@ struct session {
 	size_t request_bytes;            /* memory of the current request */
 	size_t request_left;             /* memory left for values made from parts of it */
 	struct session_payload payload;  /* of the last line */
+	bool speaks_mcp;                 /* it has used a method of MCP */
+	uint64_t told_retiring;          /* of the service's retirings */
 	bool sends_payloads;             /* the client has sent one, or asked whether it may */
 	size_t input_bytes;              /* memory of input that is not handled yet */
 	const struct error_form *errors; /* for the current request; NULL: the endpoint's */

@@ -19,6 +19,7 @@ struct scheduler {
 	struct call_queue queues[SCHED_CLASSES];
 	struct cpu_load load;
 	struct event *run;
+	size_t elsewhere;        /* commands of another generation */
 	struct timer look_again; /* set while a command waits for the soft limit */
 };
 
@@ -87,7 +88,8 @@ static void set_limits(struct scheduler *scheduler, const struct config_host *ho
 	struct call_queue *commands = &scheduler->queues[SCHED_COMMAND];
 
 	scheduler->queues[SCHED_JOB].limit = host->file_jobs;
-	commands->limit = host->commands;
+	commands->limit =
+		host->commands > scheduler->elsewhere ? host->commands - scheduler->elsewhere : 0;
 	commands->soft_limit = host->commands_per_cpu > 0 && cpu_load_is_known(&scheduler->load)
 				       ? host->commands_per_cpu * scheduler->load.cpus
 				       : SIZE_MAX;
@@ -133,6 +135,18 @@ void scheduler_set_host(struct scheduler *scheduler, const struct config_host *h
 {
 	set_limits(scheduler, host);
 	run_soon(scheduler);
+}
+
+void scheduler_set_elsewhere(
+	struct scheduler *scheduler, const struct config_host *host, size_t commands)
+{
+	scheduler->elsewhere = commands;
+	scheduler_set_host(scheduler, host);
+}
+
+size_t scheduler_commands(const struct scheduler *scheduler)
+{
+	return scheduler->queues[SCHED_COMMAND].n_running;
 }
 
 static void set_flows(struct scheduler *scheduler, struct tenant *tenant)

@@ -48,6 +48,13 @@ void scheduler_free(struct scheduler *scheduler);
 /** Sets the limits after a reload. Calls that run beyond a lowered limit go on. */
 void scheduler_set_host(struct scheduler *scheduler, const struct config_host *host);
 
+/** So many of the host's commands run under another generation of cloisterd. */
+void scheduler_set_elsewhere(
+	struct scheduler *scheduler, const struct config_host *host, size_t commands);
+
+/** How many commands run. */
+size_t scheduler_commands(const struct scheduler *scheduler);
+
 /**
  * Initialises queues of @tenant in which no call can begin yet. @tenant must live until they are
  * moved or freed.

@@ -74,15 +74,19 @@ struct spawner_link {
 
 static int start_process(struct spawner_link *link, const struct spawner_start *start)
 {
-	char *const argv[] = {(char *)"cloister-spawner",
-		(char *)(start->range ? "system" : "user"),
+	char *argv[] = {(char *)"cloister-spawner", (char *)(start->range ? "system" : "user"),
 		(char *)(start->config ? start->config : ""),
-		(char *)(start->readonly ? start->readonly : ""),
-		(char *)(start->network ? "egress" : NULL), NULL};
+		(char *)(start->readonly ? start->readonly : ""), NULL, NULL, NULL};
+	unsigned argc = 4;
 	const int more[] = {start->managed_fd, start->cgroup_fd};
-	int ours, r = helper_process_start(
-			  &link->process, argv[0], argv, more, start->cgroup_fd < 0 ? 1 : 2, &ours);
+	int ours, r;
 
+	if (start->network)
+		argv[argc++] = (char *)"egress";
+	if (start->beside)
+		argv[argc] = (char *)"beside";
+	r = helper_process_start(
+		&link->process, argv[0], argv, more, start->cgroup_fd < 0 ? 1 : 2, &ours);
 	if (r < 0)
 		return r;
 	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
@@ -181,6 +185,18 @@ int spawner_link_start(
 	silence_open(&link->silence, link->process.pid);
 	*ret = link;
 	return 0;
+}
+
+bool spawner_link_is_asked(const struct spawner_link *link)
+{
+	return !LIST_EMPTY(&link->pending);
+}
+
+void spawner_link_beside(struct spawner_link *link, bool beside)
+{
+	if (!link->is_lost && channel_send(&link->channel, SPAWNER_BESIDE, beside,
+				      (struct text){NULL, 0}, NULL, 0) == 0)
+		loop_turn_defer(&link->flush);
 }
 
 void spawner_link_reload(struct spawner_link *link)

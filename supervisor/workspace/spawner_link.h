@@ -19,6 +19,7 @@ struct spawner_start {
 	const char *config;           /* path of the configuration; NULL: there is none */
 	const char *readonly;         /* without one: the user's read-only paths, one a line */
 	bool network;                 /* without one: the user has allowed hosts */
+	bool beside;                  /* another generation uses the state: spawner_link_beside() */
 	const struct id_range *range; /* system mode; NULL: user mode */
 };
 
@@ -30,6 +31,15 @@ struct spawner_start {
  */
 int spawner_link_start(
 	const struct spawner_start *start, struct spawner_link **ret, char **ret_message);
+
+/** Whether a request is not answered yet. */
+bool spawner_link_is_asked(const struct spawner_link *link);
+
+/**
+ * Another generation of cloisterd uses the state too, or does not any more: what neither of two
+ * spawners may do alone waits for that.
+ */
+void spawner_link_beside(struct spawner_link *link, bool beside);
 
 /** The configuration has changed: the spawner reads it again before it makes any later cell. */
 void spawner_link_reload(struct spawner_link *link);

@@ -400,6 +400,34 @@ uint64_t workspace_moved(const struct workspace *workspace)
 	return workspace->moved;
 }
 
+void workspace_set_lingers(struct workspace *workspace, bool lingers)
+{
+	workspace->lingers = lingers;
+}
+
+bool workspace_lingers(const struct workspace *workspace)
+{
+	return workspace->lingers;
+}
+
+bool workspace_let_go(struct workspace *workspace)
+{
+	if (TAILQ_EMPTY(&workspace->entries) && !workspace->swap && !workspace->freeze)
+		cell_rest(workspace->cell);
+	return TAILQ_EMPTY(&workspace->entries) &&
+	       cell_status(workspace->cell) == CELL_STATUS_CLOSED;
+}
+
+void workspace_where(
+	const struct workspace *workspace, dev_t *ret_dev, ino_t *ret_ino, uid_t *ret_owner)
+{
+	struct directory_known known;
+
+	*ret_dev = workspace->root.dev;
+	*ret_ino = workspace->root.ino;
+	*ret_owner = directory_known(workspace->root.fd, &known) == 0 ? known.uid : (uid_t)-1;
+}
+
 void workspace_set_removing(struct workspace *workspace, bool removing)
 {
 	int fd = workspace->all->managed_fd;

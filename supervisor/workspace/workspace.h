@@ -212,5 +212,19 @@ void workspace_set_removing(struct workspace *workspace, bool removing);
 void workspace_set_moved(struct workspace *workspace, uint64_t move);
 uint64_t workspace_moved(const struct workspace *workspace);
 
+/**
+ * Notes, and returns, whether it stays with this generation of cloisterd for what runs in it while
+ * another one serves.
+ */
+void workspace_set_lingers(struct workspace *workspace, bool lingers);
+bool workspace_lingers(const struct workspace *workspace);
+
+/** Ends its cell unless a call is in it. Returns whether the cell is gone. */
+bool workspace_let_go(struct workspace *workspace);
+
+/** Its directory, and that one's owner; -1: not known. */
+void workspace_where(
+	const struct workspace *workspace, dev_t *ret_dev, ino_t *ret_ino, uid_t *ret_owner);
+
 /** Removes the directory of a managed workspace that has been cleared. Returns 0 or -errno. */
 int workspace_remove_directory(struct workspace *workspace);

@@ -42,6 +42,7 @@ struct workspace {
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
+	bool lingers;                 /* workspace_lingers() */
 	uint64_t moved;               /* workspace_moved() */
 	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
 	struct egress_cell *network;  /* of its cell; NULL: it has none */
@@ -69,4 +70,6 @@ struct workspaces {
 	unsigned looks;       /* in this second */
 	LIST_HEAD(, workspace) list;
 	LIST_HEAD(, forking) forking; /* forks that are being made */
+	/* directories that another generation of cloisterd uses; NULL: there is none */
+	const struct elsewhere *elsewhere;
 };

@@ -10,9 +10,11 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
@@ -84,6 +86,24 @@ void workspaces_free(struct workspaces *workspaces)
 	free(workspaces);
 }
 
+void workspaces_set_elsewhere(struct workspaces *workspaces, const struct elsewhere *elsewhere)
+{
+	workspaces->elsewhere = elsewhere;
+}
+
+bool workspaces_are_settled(const struct workspaces *workspaces)
+{
+	const struct workspace *workspace;
+
+	if (!LIST_EMPTY(&workspaces->forking) || spawner_link_is_asked(workspaces->spawner))
+		return false;
+	LIST_FOREACH (workspace, &workspaces->list, entry)
+		if (workspace->removing || workspace->swap || workspace->freeze ||
+			cell_status(workspace->cell) == CELL_STATUS_OPENING)
+			return false;
+	return true;
+}
+
 size_t workspaces_count(const struct workspaces *workspaces)
 {
 	return workspaces->count;
@@ -109,6 +129,14 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 {
 	struct workspace *workspace = find(workspaces, tenant, root, kind);
 
+	if (elsewhere_has(workspaces->elsewhere, root->dev, root->ino)) {
+		workspace_root_done(root);
+		refusal_set(ret_refusal, TOOL_BUSY,
+			"Calls or sessions that began before the service was replaced still run in "
+			"this workspace; try again when they have ended");
+		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+		return TOOL_BUSY;
+	}
 	if (workspace && workspace->removing) {
 		workspace_root_done(root);
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
@@ -150,6 +178,9 @@ static bool is_id_used(const void *context, uid_t id)
 	const struct workspace *workspace;
 	struct directory_known known;
 
+	if (elsewhere_has_uid(
+		    search->workspaces->elsewhere, id, search->root->dev, search->root->ino))
+		return true;
 	LIST_FOREACH (workspace, &search->workspaces->list, entry)
 		if ((workspace->root.dev != search->root->dev ||
 			    workspace->root.ino != search->root->ino) &&

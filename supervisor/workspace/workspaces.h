@@ -7,6 +7,7 @@
 
 struct config;
 struct egress_link;
+struct elsewhere;
 struct event_base;
 struct spare_cells;
 struct spawner_link;
@@ -26,6 +27,15 @@ void workspaces_use_egress(struct workspaces *workspaces, struct egress_link *eg
  * directories, wherever they are configured; NULL: there is none.
  */
 const char *workspaces_own_shown(const struct workspaces *workspaces, const struct config *config);
+
+/** From here on, what is in @elsewhere (borrowed) cannot be opened: BUSY. */
+void workspaces_set_elsewhere(struct workspaces *workspaces, const struct elsewhere *elsewhere);
+
+/**
+ * Whether nothing is under way that another cloisterd with the same state would have to know of: no
+ * workspace is being opened, removed, copied or given other layers.
+ */
+bool workspaces_are_settled(const struct workspaces *workspaces);
 
 /** Ends every cell, without callbacks. */
 void workspaces_free(struct workspaces *workspaces);

@@ -254,17 +254,17 @@ def system_config(area, *lines):
 
 class Daemon:
     """A running cloisterd with its own sockets and state. @config is the text of its file, or None. In system mode the
-    file is in a directory that root owns."""
+    file is in a directory that root owns. With @former, another one that runs, it takes over from that."""
 
     def __init__(self, area, config=None, system=None, state=None, as_root=False,
-                 launcher=None, **keywords):
+                 launcher=None, former=None, **keywords):
         self.area = area
         self.system = SYSTEM and config is None if system is None else system
         self.account = area.account
         self.path = area.new_directory("daemon")
-        self.socket = self.path / "agent.sock"
-        self.control_socket = self.path / "control.sock"
-        self.state = state or self.path / "state"
+        self.socket = former.socket if former else self.path / "agent.sock"
+        self.control_socket = former.control_socket if former else self.path / "control.sock"
+        self.state = former.state if former else state or self.path / "state"
         self.log_path = self.path / "log"
         self.config = self.path / "cloister.conf"
         self.roots_own = None
@@ -281,6 +281,8 @@ class Daemon:
             with acting_as(os.getuid()):
                 self.config.write_text(config)
             words += ["--config", str(self.config)]
+        if former:
+            words.append("--take-over")
         with open(self.log_path, "wb") as log:
             self.process = area.start(
                 words, launcher=["env"] if as_root else launcher,

@@ -23,8 +23,8 @@ function connect(settings = {}) {
 	return client;
 }
 
-async function startService() {
-	const service = spawn(cloisterd, ["--agent-socket", socketPath, "--control-socket", path.join(directory, "control.sock"),
+async function startService(...more) {
+	const service = spawn(cloisterd, [...more, "--agent-socket", socketPath, "--control-socket", path.join(directory, "control.sock"),
 		"--state-dir", path.join(directory, "state")], { stdio: ["ignore", "ignore", "pipe"] });
 	let said = "";
 	closers.push(() => endService(service, "SIGTERM"));
@@ -581,6 +581,20 @@ cases.repeatedAfterADeath = async () => {
 	await endService(service, "SIGKILL");
 	await startService();
 	assert.equal((await answered).error.code, "OUTCOME_UNKNOWN");
+	assert.equal((await client.runCommand({ command: RUN })).exit_code, 3);
+	assert.equal(runs_in(place), 1);
+};
+
+cases.replaced = async () => {
+	const { client, place } = await open({ reconnectMs: 60_000 });
+	for (const keys of [true, false]) {
+		const other = connect({ keys });
+		await other.workspace(newDirectory(`replaced ${keys}`));
+		for (let i = 0; i < 2; i++) {
+			await startService("--take-over");
+			assert.equal((await other.runCommand({ command: `echo ${i}` })).stdout, `${i}\n`);
+		}
+	}
 	assert.equal((await client.runCommand({ command: RUN })).exit_code, 3);
 	assert.equal(runs_in(place), 1);
 };

@@ -119,6 +119,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "workspace_idle_time", "90s", "90s", "90"},
 	{CONFIG_SECTION_HOST, "cells_kept", "500", "500", "12289"},
 	{CONFIG_SECTION_HOST, "drain_time", "30s", "30s", "61min"},
+	{CONFIG_SECTION_HOST, "retire_time", "1h", "1h", "25h"},
 	{CONFIG_SECTION_HOST, "selftest", "required", "2", "yes"},
 	{CONFIG_SECTION_HOST, "selftest_interval", "1h", "1h", "721h"},
 	{CONFIG_SECTION_HOST, "spare_cells", "3", "3", "65"},

@@ -21,7 +21,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OPENED "{\"id\":1,\"result\":{\"workspace\":\"w\",\"key_horizon_ms\":1}}\n"
+#define OPENED   "{\"id\":1,\"result\":{\"workspace\":\"w\",\"key_horizon_ms\":1}}\n"
+#define RETIRING "{\"method\":\"service.retiring\",\"params\":{\"within_ms\":1}}\n"
+#define BUSY                                                                                \
+	"{\"id\":2,\"result\":{\"success\":false,\"tool\":\"run_command\",\"output\":null," \
+	"\"error\":"                                                                        \
+	"{\"code\":\"BUSY\",\"message\":\"\"}}}\n"
+#define OPENED_AGAIN "{\"id\":3,\"result\":{\"workspace\":\"w\",\"key_horizon_ms\":1}}\n"
+#define SERVED                                                                                     \
+	"{\"id\":4,\"result\":{\"success\":true,\"tool\":\"run_command\",\"output\":{},\"error\":" \
+	"null}}\n"
 #define NOTICE "{\"method\":\"notice\",\"params\":{}}\n"
 
 struct service {
@@ -128,11 +137,80 @@ static void test_closed_while_it_connects_again(void **state)
 	service_free(&service);
 }
 
+/* Reads a request and answers it. */
+static void answer(int connection, const char *line)
+{
+	char byte = 0;
+
+	while (byte != '\n' && read(connection, &byte, 1) == 1)
+		;
+	(void)send(connection, line, strlen(line), MSG_NOSIGNAL);
+}
+
+/* Answers on the second connection, and stays. */
+static pid_t serve_second(const struct service *service)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		int second = accept(service->listener, NULL, NULL);
+
+		answer(second, OPENED_AGAIN);
+		answer(second, SERVED);
+		for (;;)
+			pause();
+	}
+	return child;
+}
+
+/* What was not begun, because another process takes over, is begun there. */
+static void test_a_service_that_is_replaced(void **state)
+{
+	struct service service = service_new();
+	pid_t child = serve_second(&service);
+	struct cloister_message *reply;
+
+	(void)state;
+	assert_int_equal(send(service.first, RETIRING BUSY, strlen(RETIRING BUSY), MSG_NOSIGNAL),
+		strlen(RETIRING BUSY));
+	assert_int_equal(cloister_call(service.cloister,
+				 &(struct cloister_tool_call){.tool = "run_command"}, &reply),
+		0);
+	assert_true(cloister_succeeded(reply));
+	cloister_message_free(reply);
+	cloister_close(service.cloister);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(service.first);
+	service_free(&service);
+}
+
+/* BUSY alone is the program's to wait for. */
+static void test_a_busy_service(void **state)
+{
+	struct service service = service_new();
+	struct cloister_message *reply;
+
+	(void)state;
+	assert_int_equal(send(service.first, BUSY, strlen(BUSY), MSG_NOSIGNAL), strlen(BUSY));
+	assert_int_equal(cloister_call(service.cloister,
+				 &(struct cloister_tool_call){.tool = "run_command"}, &reply),
+		0);
+	assert_int_equal(cloister_error(reply), CLOISTER_ERROR_BUSY);
+	cloister_message_free(reply);
+	cloister_close(service.cloister);
+	close(service.first);
+	service_free(&service);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_closed_when_it_is_lost),
 		cmocka_unit_test(test_closed_while_it_connects_again),
+		cmocka_unit_test(test_a_service_that_is_replaced),
+		cmocka_unit_test(test_a_busy_service),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

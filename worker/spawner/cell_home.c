@@ -259,7 +259,7 @@ static int begin(struct cell_homes *homes, const struct home_name *of)
 /* Begins the first job that can be begun. The end of its sweeper is reaped. */
 static void begin_next(struct cell_homes *homes)
 {
-	while (homes->sweeper == 0 && !TAILQ_EMPTY(&homes->jobs))
+	while (!homes->beside && homes->sweeper == 0 && !TAILQ_EMPTY(&homes->jobs))
 		if (begin(homes, &TAILQ_FIRST(&homes->jobs)->of) < 0)
 			drop_job(homes);
 }
@@ -287,7 +287,7 @@ static void end_job(struct cell_homes *homes, int status)
 	if (is_gone(of.name)) {
 		if (unlinkat(tenant, of.name, AT_REMOVEDIR) < 0)
 			log_swept(&of, "could not be removed; the next start tries again");
-	} else if (swept == HOME_TOO_LARGE && !is_live(homes, &of)) {
+	} else if (swept == HOME_TOO_LARGE && !homes->beside && !is_live(homes, &of)) {
 		/* A cell uses the home again, so the end of that cell measures it again. */
 		if (put_aside(homes, tenant, &of) == 0)
 			log_swept(&of, "is larger than home_size, or has too many files, and is "
@@ -416,6 +416,12 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers)
 	begin_next(homes);
 }
 
+void cell_homes_set_beside(struct cell_homes *homes, bool beside)
+{
+	homes->beside = beside;
+	begin_next(homes);
+}
+
 /* Opening. */
 
 struct oldest {
@@ -466,6 +472,12 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 
 	if (r < 0 || oldest.count < max)
 		return r;
+	if (homes->beside) {
+		*ret_reason =
+			"the tenant has as many kept homes as workspaces_existing allows, and the "
+			"service that this one replaces may use them: try again when it has ended";
+		return -SPAWNER_REFUSAL;
+	}
 	*ret_reason =
 		"the tenant has as many kept homes in use as workspaces_existing allows: close "
 		"a workspace first";

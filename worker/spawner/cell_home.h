@@ -29,6 +29,7 @@ struct cell_homes {
 	int managed; /* directory of the managed workspaces, or -1 */
 	int root;    /* "homes", in this mount namespace; -1: not opened, or there is none */
 	const struct policy *policy;
+	bool beside;   /* cell_homes_set_beside() */
 	uint64_t gone; /* number in the name of the next home that is put aside */
 	LIST_HEAD(, live_home) live;
 	TAILQ_HEAD(, home_job) jobs; /* @sweeper works on the first, unless it is 0 */
@@ -53,6 +54,12 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers);
 int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct place *place,
 	bool is_managed, struct cell_id id, int *ret_tree, struct live_home **ret_live,
 	const char **ret_reason);
+
+/**
+ * While another generation of cloisterd may have homes in use, none is measured, cleared or put
+ * aside to make room.
+ */
+void cell_homes_set_beside(struct cell_homes *homes, bool beside);
 
 /** Assigns the home to the cell whose worker is @worker; 0: the cell could not be made. */
 void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker);

@@ -389,6 +389,25 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
 
+/* What workspaces and an earlier spawner have left. */
+static void find_left_overs(struct spawner *spawner)
+{
+	cell_homes_sweep(&spawner->homes, &spawner->lookers);
+	layer_drops_find(&spawner->drops, spawner->policy != NULL);
+	layer_drops_find(&spawner->template_drops, spawner->policy != NULL);
+}
+
+static void set_beside(struct spawner *spawner, const struct channel_frame *frame)
+{
+	bool was = spawner->homes.beside;
+
+	if (frame->n_fds != 0 || frame->payload.len != 0 || frame->call > 1)
+		die("request", EBADMSG);
+	cell_homes_set_beside(&spawner->homes, frame->call == 1);
+	if (was && frame->call == 0)
+		find_left_overs(spawner);
+}
+
 static void let_go(struct spawner *spawner, const struct channel_frame *frame)
 {
 	if (frame->n_fds != 0 || frame->payload.len != 0)
@@ -422,6 +441,8 @@ static void serve_requests(struct spawner *spawner)
 			fork_template(spawner, &frame);
 		else if (frame.type == SPAWNER_LET_GO)
 			let_go(spawner, &frame);
+		else if (frame.type == SPAWNER_BESIDE)
+			set_beside(spawner, &frame);
 		else
 			handle(spawner, &frame);
 		channel_frame_done(&frame);
@@ -498,11 +519,17 @@ static void read_arguments(struct spawner *spawner, int argc, char **argv)
 {
 	int r;
 
-	if (argc != 4 && !(argc == 5 && strcmp(argv[4], "egress") == 0))
+	for (int i = 4; i < argc; i++)
+		if (strcmp(argv[i], "egress") == 0)
+			spawner->maker.network = true;
+		else if (strcmp(argv[i], "beside") == 0)
+			spawner->homes.beside = true;
+		else
+			die("arguments", EINVAL);
+	if (argc < 4)
 		die("arguments", EINVAL);
 	spawner->setup.system = strcmp(argv[1], "system") == 0;
 	spawner->maker.readonly = argv[3];
-	spawner->maker.network = argc == 5;
 	r = *argv[2] ? policy_open(argv[2], &spawner->policy) : 0;
 	if (r < 0)
 		die(argv[2], r);
@@ -698,9 +725,8 @@ int main(int argc, char **argv)
 	spawner.maker.policy = spawner.policy;
 	spawner.maker.keyring_error = spawner.setup.keyring_error;
 	spawner.maker.starts = &spawner.starts;
-	cell_homes_sweep(&spawner.homes, &spawner.lookers);
-	layer_drops_find(&spawner.drops, spawner.policy != NULL);
-	layer_drops_find(&spawner.template_drops, spawner.policy != NULL);
+	if (!spawner.homes.beside)
+		find_left_overs(&spawner);
 	lookers_serve(&spawner.lookers);
 	serve(&spawner, signal_fd);
 }

@@ -9,7 +9,7 @@ import {
 	Busy, CALL_MS, LONG_METHODS, Methods, Moved, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
 	type Encoding, type InputResult, type Observation, type ToolCallSettings, type ToolMessage, type Workspace,
 } from "./generated.js";
-import { isObject, serviceError, type Output, type Pending } from "./wire.js";
+import { isObject, Retired, serviceError, type Output, type Pending } from "./wire.js";
 
 type Json = Record<string, unknown>;
 
@@ -361,7 +361,7 @@ class Session {
 		if (this.#settings.keys !== false && wantsKey(method, params))
 			return await this.#callWithOwnKey(params as Json, onOutput, signal);
 		const keyed = hasKey(method, params), moves = this.#moves;
-		let sent = false;
+		let sent = false, unbegun = REPEATS;
 		for (let left = keyed ? REPEATS : this.#settings.retryReads && reads(method, params) ? 1 : 0; ; left--) {
 			const again = keyed && sent;
 			try {
@@ -371,6 +371,10 @@ class Session {
 			} catch (error) {
 				if (again && error instanceof Moved)
 					throw new Elsewhere();
+				if (error instanceof Retired && unbegun-- > 0 && !this.#closed) {
+					left++;
+					continue;
+				}
 				if (!(error instanceof ConnectionLost) || error instanceof Elsewhere || left === 0 || this.#closed)
 					throw error;
 			}

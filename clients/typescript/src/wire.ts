@@ -81,6 +81,20 @@ export class Pending {
 	}
 }
 
+/** The service is replaced: it has not begun the request, and serves on new connections. */
+export class Retired extends ConnectionLost {
+	constructor() {
+		super(RETIRED);
+	}
+}
+
+const RETIRED = "The service is replaced, and serves on new connections";
+
+function isBusy(result: unknown, refusal: unknown): boolean {
+	const error = isObject(result) ? result["error"] : undefined;
+	return refusal instanceof ServiceError ? refusal.code === "BUSY" : isObject(error) && error["code"] === "BUSY";
+}
+
 /** @data is what the service says with the code. */
 export function serviceError(code: unknown, message: string, jsonError: number, data: Json, observation?: unknown): ServiceError {
 	const { retry_after_ms: retry, node, exists } = data;
@@ -151,6 +165,7 @@ function asLine(message: Json): Buffer {
 export class Wire {
 	ended: CloisterError | undefined;
 	unread = 0;
+	#retiring = false;
 	readonly #send: (line: Buffer) => void;
 	readonly #pending = new Map<number, Pending>();
 	#lastId = 0;
@@ -265,6 +280,16 @@ export class Wire {
 			throw new ProtocolError("The service sent a notification without a name or with other params than an object");
 		if (message["method"] === "tool.output")
 			this.#output(params);
+		else if (message["method"] === "service.retiring") {
+			this.#retiring = true;
+			this.#leave();
+		}
+	}
+
+	/** Ends the connection to a service that is replaced, when all that it still answers is answered. */
+	#leave(): void {
+		if (this.#retiring && this.#pending.size === 0)
+			this.end(new ConnectionLost(RETIRED));
 	}
 
 	#answer(message: Json): void {
@@ -282,7 +307,11 @@ export class Wire {
 		this.#pending.delete(pending.id);
 		if (pending.dropped)
 			this.take(pending);
-		pending.finish(message["result"], refusal);
+		if (this.#retiring && isBusy(message["result"], refusal))
+			pending.finish(undefined, new Retired());
+		else
+			pending.finish(message["result"], refusal);
+		this.#leave();
 	}
 
 	#refusalOf(error: unknown): ServiceError {

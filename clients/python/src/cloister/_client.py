@@ -14,7 +14,7 @@ from typing import Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapping,
 from ._errors import NoAnswer
 from ._methods import Methods
 from ._session import OnOutput, Port, Session, call_params, input_params, message_options
-from ._sockets import Place, connect, has_ended
+from ._sockets import Place, connect, has_come
 from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
@@ -63,7 +63,7 @@ class _BlockingPort(Port):
 
     async def settle(self, wire: Wire) -> None:
         with self._state:
-            while not wire.ended and not self._reading and self._socket and has_ended(self._socket):
+            while not wire.ended and not self._reading and self._socket and has_come(self._socket):
                 self._receive(wire, self._socket)
             self._state.notify_all()
 

@@ -16,7 +16,7 @@ from ._errors import BadRequest, CloisterError, Closed, ConnectionLost, Protocol
 from ._sockets import Place, places
 from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
-from ._wire import Output, Pending, Wire, service_error
+from ._wire import Output, Pending, Retired, Wire, service_error
 
 OnOutput = Callable[[Output], None]
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
@@ -274,7 +274,7 @@ class Session:
             return await self._call_with_own_key(params, on_output)
         has_key = _has_key(method, params)
         left = REPEATS if has_key else int(self._retry_reads and _reads(method, params))
-        moves, sent = self._moves, False
+        moves, sent, unbegun = self._moves, False, REPEATS
         while True:
             again = has_key and sent
             try:
@@ -285,6 +285,11 @@ class Session:
                 if again:
                     raise _Elsewhere(MOVED_MEANWHILE) from moved
                 raise
+            except Retired:
+                if unbegun == 0 or self._closed:
+                    raise
+                unbegun -= 1
+                continue
             except ConnectionLost as error:
                 if left == 0 or self._closed or isinstance(error, _Elsewhere):
                     raise

@@ -76,6 +76,13 @@ def connect(candidates: Sequence[Place]) -> Tuple[socket.socket, Place]:
     raise ServiceNotFound(f"No service listens at {', '.join(tried)}; start cloisterd, or name its socket in CLOISTER_SOCKET")
 
 
+def has_come(made: socket.socket) -> bool:
+    """Whether something can be read, or the service has closed the connection, without reading from it."""
+    poll = select.poll()
+    poll.register(made, select.POLLIN | select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
 def has_ended(made: socket.socket) -> bool:
     """Whether the service has closed the connection, without reading from it."""
     poll = select.poll()

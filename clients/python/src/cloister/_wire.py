@@ -114,6 +114,18 @@ def service_error(code: Any, message: str, json_error: int, data: Mapping[str, A
                 node=node if isinstance(node, str) else None, exists=data.get("exists") is True, observation=observation)
 
 
+class Retired(ConnectionLost):
+    """The service is replaced: it has not begun the request, and serves on new connections."""
+
+
+RETIRED = "The service is replaced, and serves on new connections"
+
+
+def _is_busy(result: Any, refusal: Optional[ServiceError]) -> bool:
+    error = result.get("error") if isinstance(result, dict) else None
+    return (refusal.code if refusal else error.get("code") if isinstance(error, dict) else None) == "BUSY"
+
+
 class Wire:
     """The protocol of one connection."""
 
@@ -121,6 +133,7 @@ class Wire:
         self.unsent = bytearray()
         self.unread = 0
         self.ended: Optional[CloisterError] = None
+        self._retiring = False
         self._pending: Dict[int, Pending] = {}
         self._last_id = 0
         self._line = bytearray()
@@ -236,6 +249,14 @@ class Wire:
             raise ProtocolError("The service sent a notification without a name or with other params than an object")
         if message["method"] == "tool.output":
             self._output(params)
+        elif message["method"] == "service.retiring":
+            self._retiring = True
+            self._leave()
+
+    def _leave(self) -> None:
+        """Ends the connection to a service that is replaced, when all that it still answers is answered."""
+        if self._retiring and not self._pending:
+            self.end(RETIRED)
 
     def _answer(self, message: Dict[str, Any]) -> None:
         number, error = message.get("id"), message.get("error")
@@ -250,7 +271,11 @@ class Wire:
         pending = self._pending.pop(number)
         if pending.dropped:
             self.take(pending)
-        pending.finish(message.get("result"), refusal)
+        if self._retiring and _is_busy(message.get("result"), refusal):
+            pending.finish(None, Retired(RETIRED))
+        else:
+            pending.finish(message.get("result"), refusal)
+        self._leave()
 
     @staticmethod
     def _refusal_of(error: Any) -> ServiceError:

@@ -13,7 +13,7 @@ from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, 
 from ._errors import NoAnswer
 from ._methods import AsyncMethods
 from ._session import OnOutput, Port, Session, call_params, input_params, message_options
-from ._sockets import Place, connect, has_ended
+from ._sockets import Place, connect, has_come, has_ended
 from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
@@ -114,7 +114,10 @@ class _AsyncPort(Port):
         if not connection or not connection.transport or connection.transport.is_closing():
             wire.end("The connection was closed")
             return
-        if not has_ended(connection.transport.get_extra_info("socket")):
+        made = connection.transport.get_extra_info("socket")
+        if not has_ended(made):
+            for _ in range(2 if has_come(made) else 0):  # the loop reads it
+                await asyncio.sleep(0)
             return
         deadline = time.monotonic() + SETTLE_SECONDS
         while not wire.ended and time.monotonic() < deadline:

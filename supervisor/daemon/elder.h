@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a serving cloisterd does when another one, of the same user and on the same host, takes over
+ * from it (younger.h): it gives away its sockets and with them everything that it shares with its
+ * successor, and ends when what it has begun has ended.
+ *
+ *               ASK comes          all is settled   READY comes   the peer is gone   too long
+ *   SERVING     SETTLING           (is not asked)   ends the talk SERVING            (no bound)
+ *   SETTLING    refuses it         GIVEN            ends the talk SERVING            SERVING
+ *   GIVEN       refuses it         (it is)          RETIRED       SERVING            SERVING
+ *   RETIRED     (not heard)        (it is)          ends all      ends all           ends all
+ *
+ * From SETTLING on, calls begin only where others run, and nothing is opened, removed or copied, so
+ * that two generations never do that at once. The journal of keys and the audit log rest: their
+ * files belong to the younger one from GIVEN on, and to nobody if it is not heard of again, so that
+ * this one opens them once more.
+ *
+ * When RETIRED, a workspace is released as soon as no call is in it and its cell is gone; the
+ * younger one opens none before that. What is recorded goes through the younger one. The end of
+ * that one is the end of this one: it has the state, and the next cloisterd must be alone with it.
+ */
+
+#include <stdbool.h>
+
+struct daemon;
+struct elder;
+
+/**
+ * Makes the socket for the next generation in the state directory @state, or takes that which the
+ * generation before has given. Call it with the state's lock, before lock-down. Returns 0 or
+ * -errno.
+ */
+int elder_new(struct daemon *daemon, int state, struct elder **ret);
+
+/** Begins to listen to the next generation. Returns 0 or -errno. */
+int elder_start(struct elder *elder);
+
+/** Whether another generation serves. NULL is allowed: none does. */
+bool elder_has_retired(const struct elder *elder);
+
+/** Sends what is still to be said, and ends. Call it last. NULL is allowed. */
+void elder_free(struct elder *elder);

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. The elder one is of the same user, as the kernel says. It has met hostile
+ * clients for longer than this one: what it gives is checked, and what it says can make calls wait
+ * or be recorded, but opens nothing.
+ */
+#include "supervisor/daemon/younger.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
+#include "supervisor/call/keys.h"
+#include "supervisor/config/config.h"
+#include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/notify.h"
+#include "supervisor/host/handover.h"
+#include "supervisor/host/startup.h"
+#include "supervisor/schedule/scheduler.h"
+#include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ASK_MS   30000 /* for a cell to open, or a former generation to end */
+#define READY_MS 10000
+/* Its processes die with it, but not in the same instant. */
+#define GONE_MS      1000
+#define GRACE_MS     2000 /* beyond retire_time, at which the elder one ends by itself */
+#define PATIENCE_MS  8000 /* then it is killed */
+#define HEARD_A_TURN 64
+
+struct younger {
+	struct daemon *daemon;
+	int lock, link, cgroup; /* -1: taken, or not given */
+	bool owns_sockets;
+	int peer;
+	pid_t pid;
+	struct elsewhere *elsewhere;
+	struct watch watch;
+	struct timer gone, overdue, kill;
+};
+
+static _Noreturn void give_up(const char *why)
+{
+	log_error("cannot take over: %s", why);
+	exit(1);
+}
+
+static int connect_to_elder(struct daemon *daemon, int *ret_state)
+{
+	int fd = -1, r;
+
+	r = startup_make_directory(daemon->options.state_dir, ret_state);
+	if (r == 0)
+		r = handover_connect(*ret_state, &fd);
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		give_up("no cloisterd uses this state directory; start without --take-over");
+	if (r < 0)
+		die("cannot connect to the cloisterd that uses the state directory", r);
+	return fd;
+}
+
+/* Checks a socket, which becomes *@ret_fd. */
+static void take_socket(int fd, char **path, bool owned, const char *what, int *ret_fd)
+{
+	char name[128];
+
+	if (!handover_is_listener(fd, owned || *path ? *path : NULL, name, sizeof(name)) ||
+		(owned && !*path)) {
+		log_error("cannot take over: the %s that is given is not a listening Unix socket "
+			  "called %s; a socket's name changes only by a restart",
+			what, *path ? *path : "as configured");
+		exit(1);
+	}
+	*ret_fd = fd;
+	/* A service manager's stays when cloisterd ends. */
+	if (!owned)
+		free(TAKE_PTR(*path));
+}
+
+static void take(struct younger *younger, int state, struct handover_message *given)
+{
+	struct options *options = &younger->daemon->options;
+	const bool control = given->number & HANDOVER_HAS_CONTROL;
+	const bool cgroup = given->number & HANDOVER_HAS_CGROUP;
+
+	if (given->n_fds != (unsigned)HANDOVER_FD_MORE + control + cgroup ||
+		!startup_is_lock(state, given->fds[HANDOVER_FD_LOCK]))
+		give_up("the other cloisterd did not give what was expected");
+	younger->owns_sockets = given->number & HANDOVER_OWNS_SOCKETS;
+	younger->lock = given->fds[HANDOVER_FD_LOCK];
+	younger->link = given->fds[HANDOVER_FD_LINK];
+	take_socket(given->fds[HANDOVER_FD_AGENT], &options->agent_socket, younger->owns_sockets,
+		"agent socket", &options->agent_fd);
+	if (control)
+		take_socket(given->fds[HANDOVER_FD_MORE], &options->control_socket,
+			younger->owns_sockets, "control socket", &options->control_fd);
+	if (cgroup)
+		younger->cgroup = given->fds[HANDOVER_FD_MORE + control];
+	notify_set_watchdog(given->watchdog_us);
+}
+
+void younger_ask(struct daemon *daemon)
+{
+	const struct handover_message ask = {.type = HANDOVER_ASK};
+	struct younger *younger = calloc(1, sizeof(*younger));
+	struct handover_message answer = {0};
+	_cleanup_close_ int state = -1;
+	int r;
+
+	if (!younger || !(younger->elsewhere = elsewhere_new()))
+		die_with("out of memory");
+	younger->daemon = daemon;
+	younger->lock = younger->link = younger->cgroup = -1;
+	younger->peer = connect_to_elder(daemon, &state);
+	r = handover_send(younger->peer, &ask);
+	if (r == 0)
+		r = handover_await(younger->peer, ASK_MS, &answer);
+	if (r == 1 && answer.type == HANDOVER_REFUSED) {
+		log_error("cannot take over from process %d: %.*s", (int)answer.pid,
+			(int)answer.text.len, answer.text.data);
+		exit(1);
+	}
+	younger->pid = r == 1 ? answer.pid : 0;
+	if (r != 1 || answer.type != HANDOVER_GIVEN)
+		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
+	take(younger, state, &answer);
+	daemon->younger = younger;
+}
+
+int younger_take_lock(struct younger *younger)
+{
+	return TAKE_FD(younger->lock);
+}
+
+int younger_take_link(struct younger *younger)
+{
+	return TAKE_FD(younger->link);
+}
+
+int younger_take_cgroup(struct younger *younger)
+{
+	return TAKE_FD(younger->cgroup);
+}
+
+bool younger_owns_sockets(const struct younger *younger)
+{
+	return younger->owns_sockets;
+}
+
+static void set_commands(struct younger *younger, uint64_t commands)
+{
+	struct service *service = &younger->daemon->service;
+
+	service->elder.commands = commands;
+	scheduler_set_elsewhere(
+		service->admission.scheduler, &service->config->host, (size_t)commands);
+}
+
+static void hear(struct younger *younger, const struct handover_message *message)
+{
+	struct service *service = &younger->daemon->service;
+
+	switch (message->type) {
+	case HANDOVER_HELD:
+		if (elsewhere_count(younger->elsewhere) >= LIMIT_WORKSPACES ||
+			elsewhere_add(younger->elsewhere, (dev_t)message->dev, (ino_t)message->ino,
+				(uid_t)message->uid) < 0)
+			log_error("no room for a workspace of the former generation");
+		break;
+	case HANDOVER_RELEASED:
+		elsewhere_remove(younger->elsewhere, (dev_t)message->dev, (ino_t)message->ino);
+		break;
+	case HANDOVER_COMMANDS:
+		set_commands(younger, message->number);
+		break;
+	case HANDOVER_KEY:
+		keys_relayed(service->keys, message->text);
+		break;
+	case HANDOVER_AUDIT:
+		audit_relayed(service->audit, message->text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_gone(void *context)
+{
+	struct younger *younger = context;
+	struct service *service = &younger->daemon->service;
+
+	elsewhere_clear(younger->elsewhere);
+	set_commands(younger, 0);
+	service->elder.pid = 0;
+	spawner_link_beside(younger->daemon->spawner, false);
+	log_info("the former generation, process %d, has ended", (int)younger->pid);
+}
+
+static void on_readable(void *context)
+{
+	struct younger *younger = context;
+	struct handover_message message;
+	int r = 1;
+
+	for (int i = 0; r == 1 && i < HEARD_A_TURN; i++) {
+		r = handover_receive(younger->peer, &message);
+		if (r != 1)
+			break;
+		handover_drop(&message);
+		hear(younger, &message);
+	}
+	if (r == 1 || r == -EAGAIN)
+		return;
+	watch_done(&younger->watch);
+	close_fd(&younger->peer);
+	timer_cancel(&younger->overdue);
+	timer_cancel(&younger->kill);
+	/* One that was killed may leave processes that end a moment later. */
+	timer_set(&younger->gone, elsewhere_count(younger->elsewhere) > 0 ? GONE_MS : 0);
+}
+
+static void on_overdue(void *context)
+{
+	younger_end_former(context);
+}
+
+static void on_kill(void *context)
+{
+	struct younger *younger = context;
+
+	if (younger->peer < 0 || younger->pid <= 0)
+		return;
+	log_warning(
+		"the former generation, process %d, does not end: killing it", (int)younger->pid);
+	(void)kill(younger->pid, SIGKILL);
+}
+
+void younger_begin(struct younger *younger)
+{
+	struct service *service = &younger->daemon->service;
+
+	timer_init(&younger->gone, on_gone, younger);
+	timer_init(&younger->overdue, on_overdue, younger);
+	timer_init(&younger->kill, on_kill, younger);
+	service->elder.pid = younger->pid;
+	service->elder.workspaces = younger->elsewhere;
+	workspaces_set_elsewhere(service->workspaces, younger->elsewhere);
+}
+
+void younger_serve(struct younger *younger)
+{
+	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_NORMAL};
+	const struct handover_message ready = {.type = HANDOVER_READY};
+	struct handover_message message;
+	int r;
+
+	if (!younger)
+		return;
+	r = handover_send(younger->peer, &ready);
+	if (r < 0)
+		give_up(strerror(-r));
+	while ((r = handover_await(younger->peer, READY_MS, &message)) == 1 &&
+		message.type != HANDOVER_GO) {
+		handover_drop(&message);
+		hear(younger, &message);
+	}
+	if (r != 1)
+		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
+	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
+	r = watch_init(
+		&younger->watch, younger->daemon->service.base, younger->peer, &calls, younger);
+	if (r == 0)
+		r = startup_sign_lock(younger->daemon->state_lock);
+	if (r < 0)
+		give_up(strerror(-r));
+	watch_want(&younger->watch, WATCH_READABLE);
+	timer_set(&younger->overdue,
+		(int64_t)younger->daemon->service.config->host.retire_ms + GRACE_MS);
+	log_info("serving in the place of process %d, which still uses %zu workspaces",
+		(int)younger->pid, elsewhere_count(younger->elsewhere));
+}
+
+void younger_end_former(struct younger *younger)
+{
+	const struct handover_message end = {.type = HANDOVER_END};
+
+	if (!younger || younger->peer < 0)
+		return;
+	(void)handover_send(younger->peer, &end);
+	timer_set(&younger->kill, PATIENCE_MS);
+}
+
+void younger_free(struct younger *younger)
+{
+	if (!younger)
+		return;
+	watch_done(&younger->watch);
+	timer_cancel(&younger->gone);
+	timer_cancel(&younger->overdue);
+	timer_cancel(&younger->kill);
+	close_fd(&younger->peer);
+	elsewhere_free(younger->elsewhere);
+	free(younger);
+}

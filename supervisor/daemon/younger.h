@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a cloisterd does that takes over from another one (--take-over, elder.h). It asks for the
+ * sockets while it may still open files, starts as any other, and serves when the elder one has
+ * said which workspaces it still uses. Those it opens when the elder one has let go of them.
+ *
+ * Each descriptor that is given is checked: the lock is that of the state directory, a socket
+ * listens, is a Unix stream socket, and has the name that the configuration wants.
+ */
+
+#include <stdbool.h>
+
+struct daemon;
+struct younger;
+
+/** Asks, and fills in the sockets of the options. Ends the process if they are not given. */
+void younger_ask(struct daemon *daemon);
+
+/** Give what was given, once. */
+int younger_take_lock(struct younger *younger);
+int younger_take_link(struct younger *younger);
+int younger_take_cgroup(struct younger *younger);
+
+/** Whether cloisterd, and not a service manager, has made the sockets. */
+bool younger_owns_sockets(const struct younger *younger);
+
+/** Call it before the first look at a workspace: see workspaces_set_elsewhere(). */
+void younger_begin(struct younger *younger);
+
+/**
+ * After lock-down, as the last step of the start: says that it is ready and waits until it may
+ * serve. Ends the process if it may not. NULL is allowed.
+ */
+void younger_serve(struct younger *younger);
+
+/** A third generation comes: tells the elder one to end now. NULL is allowed. */
+void younger_end_former(struct younger *younger);
+
+/** NULL is allowed. */
+void younger_free(struct younger *younger);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What two generations of cloisterd say to each other while one takes the other's place: messages
+ * over a Unix socket in the state directory, where no other user can be. The elder one serves until
+ * the younger one is ready, and then only what it has begun. daemon/elder.c and daemon/younger.c
+ * say what each message leads to.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum handover_type {
+	HANDOVER_ASK = 1,  /* younger: wants the sockets */
+	HANDOVER_REFUSED,  /* elder: does not give them, for the reason in the text */
+	HANDOVER_GIVEN,    /* elder: gives them; it begins nothing new meanwhile */
+	HANDOVER_READY,    /* younger: would serve now */
+	HANDOVER_HELD,     /* elder: the directory is still used here */
+	HANDOVER_GO,       /* elder: has told all of them; the younger one may serve */
+	HANDOVER_RELEASED, /* elder: the directory is not used here any more */
+	HANDOVER_COMMANDS, /* elder: so many commands run here */
+	HANDOVER_KEY,      /* elder: the text is a record of the journal of keys */
+	HANDOVER_AUDIT,    /* elder: the text is a line of the audit log, without its chain */
+	HANDOVER_END,      /* younger: end now, a third generation comes */
+	HANDOVER_TYPES,
+};
+
+/* The descriptors of HANDOVER_GIVEN, in this order. */
+enum handover_fd {
+	HANDOVER_FD_LOCK,  /* of the state directory */
+	HANDOVER_FD_LINK,  /* the socket that generations connect to */
+	HANDOVER_FD_AGENT, /* the agent socket */
+	HANDOVER_FD_MORE,  /* the control socket, then the delegated cgroup, as flags say */
+	HANDOVER_FDS_MOST = HANDOVER_FD_MORE + 2,
+};
+
+/* The flags of HANDOVER_GIVEN. */
+enum {
+	HANDOVER_HAS_CONTROL = 1 << 0,
+	HANDOVER_HAS_CGROUP = 1 << 1,
+	HANDOVER_OWNS_SOCKETS =
+		1 << 2, /* cloisterd made the sockets, and removes them at its end */
+};
+
+struct handover_message {
+	enum handover_type type;
+	uint64_t dev, ino, uid; /* of a directory */
+	uint64_t number;        /* flags, or how many */
+	uint64_t watchdog_us;   /* with HANDOVER_GIVEN: of the service manager; 0: none */
+	struct text text;       /* received: valid until the next one */
+	pid_t pid; /* received by who has connected: of the sender, as the kernel says */
+	int fds[HANDOVER_FDS_MOST];
+	unsigned n_fds;
+};
+
+/** Makes the socket in the state directory. Call it as the holder of the state's lock. */
+int handover_listen(int directory_fd, int *ret_fd);
+
+/**
+ * Connects to the generation that serves. The socket may be older than that one, so only a message
+ * tells which process it is. Returns 0, -ENOENT or -ECONNREFUSED: there is none. */
+int handover_connect(int directory_fd, int *ret_fd);
+
+/** Accepts the next generation. Returns 0; -EPERM if the peer is not of this process's user; or
+ * another -errno. */
+int handover_accept(int listener, int *ret_fd, pid_t *ret_pid);
+
+/** Sends one message. Returns 0, -EAGAIN (the socket does not wait) or another -errno. */
+int handover_send(int fd, const struct handover_message *message);
+
+/**
+ * Receives one message. Its descriptors are the caller's. Returns 1; 0 at the end; -EAGAIN;
+ * -EBADMSG for what no cloisterd says; or another -errno.
+ */
+int handover_receive(int fd, struct handover_message *ret);
+
+/** The same, but waits for it at most @ms milliseconds: -ETIMEDOUT. */
+int handover_await(int fd, int ms, struct handover_message *ret);
+
+/** Closes the descriptors of a received message. */
+void handover_drop(struct handover_message *message);
+
+/**
+ * Whether @fd is a listening Unix stream socket with a name in the file system, and @path (NULL:
+ * any) is that name, which is stored.
+ */
+bool handover_is_listener(int fd, const char *path, char *ret_path, size_t size);

@@ -1,0 +1,183 @@
+/* links: cloister-supervisor */
+// SPDX-License-Identifier: Apache-2.0
+/* What generations of cloisterd say to each other, and the table of what the elder one uses. */
+#include "supervisor/host/handover.h"
+
+#include "common/cleanup.h"
+#include "supervisor/workspace/elsewhere.h"
+#include "tests/lib/scratch_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int open_scratch(void)
+{
+	int fd = open(scratch.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Makes both ends of a talk. */
+static void connect_both(int directory, int *ret_listener, int *ret_elder, int *ret_younger)
+{
+	pid_t pid = 0;
+
+	assert_int_equal(handover_listen(directory, ret_listener), 0);
+	assert_int_equal(handover_connect(directory, ret_younger), 0);
+	assert_int_equal(handover_accept(*ret_listener, ret_elder, &pid), 0);
+	assert_int_equal(pid, getpid());
+}
+
+static void test_messages(void **state)
+{
+	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	struct handover_message sent = {.type = HANDOVER_GIVEN,
+		.dev = 1,
+		.ino = UINT64_MAX,
+		.uid = 3,
+		.number = HANDOVER_HAS_CONTROL,
+		.watchdog_us = 5,
+		.text = TEXT_LITERAL("why"),
+		.n_fds = 3};
+	struct handover_message got = {0};
+	struct stat a, b;
+
+	(void)state;
+	connect_both(directory, &listener, &elder, &younger);
+	for (unsigned i = 0; i < sent.n_fds; i++)
+		sent.fds[i] = listener;
+	assert_int_equal(handover_send(elder, &sent), 0);
+	assert_int_equal(handover_await(younger, 1000, &got), 1);
+	assert_int_equal(got.type, HANDOVER_GIVEN);
+	assert_int_equal(got.pid, getpid());
+	assert_true(got.dev == 1 && got.ino == UINT64_MAX && got.uid == 3 &&
+		    got.number == HANDOVER_HAS_CONTROL && got.watchdog_us == 5);
+	assert_true(text_equal(got.text, sent.text));
+	assert_int_equal(got.n_fds, 3);
+	assert_int_equal(fstat(listener, &a), 0);
+	assert_int_equal(fstat(got.fds[2], &b), 0);
+	assert_true(a.st_ino == b.st_ino && fcntl(got.fds[0], F_GETFD) & FD_CLOEXEC);
+	handover_drop(&got);
+	assert_int_equal(handover_await(younger, 1, &got), -ETIMEDOUT);
+	assert_int_equal(handover_receive(elder, &got), -EAGAIN);
+	close_fd(&younger);
+	assert_int_equal(handover_receive(elder, &got), 0);
+}
+
+/* Descriptors that come with it are closed. */
+static void test_what_is_no_message(void **state)
+{
+	static const uint32_t heads[][2] = {{2, HANDOVER_ASK}, {1, 0}, {1, HANDOVER_TYPES}};
+	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	struct handover_message message = {.type = HANDOVER_ASK, .n_fds = HANDOVER_FDS_MOST + 1};
+	char bytes[48] = {0};
+
+	(void)state;
+	connect_both(directory, &listener, &elder, &younger);
+	assert_int_equal(send(younger, "x", 1, 0), 1);
+	assert_int_equal(handover_receive(elder, &message), -EBADMSG);
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		memcpy(bytes, heads[i], sizeof(heads[i]));
+		assert_int_equal(send(younger, bytes, sizeof(bytes), 0), sizeof(bytes));
+		assert_int_equal(handover_receive(elder, &message), -EBADMSG);
+	}
+	message.n_fds = HANDOVER_FDS_MOST + 1;
+	assert_int_equal(handover_send(younger, &message), -EMSGSIZE);
+}
+
+/* A socket that an earlier one has left is replaced, and no other user may connect. */
+static void test_listening_again(void **state)
+{
+	_cleanup_close_ int directory = open_scratch(), first = -1, second = -1, fd = -1;
+	struct stat stat_buf;
+
+	(void)state;
+	assert_int_equal(handover_connect(directory, &fd), -ENOENT);
+	assert_int_equal(handover_listen(directory, &first), 0);
+	close_fd(&first);
+	assert_int_equal(handover_connect(directory, &fd), -ECONNREFUSED);
+	assert_int_equal(handover_listen(directory, &second), 0);
+	assert_int_equal(handover_connect(directory, &fd), 0);
+	assert_int_equal(fstatat(directory, "handover", &stat_buf, 0), 0);
+	assert_int_equal(stat_buf.st_mode & 0777, 0600);
+}
+
+static void test_listeners(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), other = -1;
+	char path[108], name[128];
+
+	(void)state;
+	assert_true((size_t)snprintf(path, sizeof(path), "%s/s", scratch.path) < sizeof(path));
+	strcpy(address.sun_path, path);
+	assert_false(handover_is_listener(fd, NULL, name, sizeof(name)));
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_false(handover_is_listener(fd, path, name, sizeof(name)));
+	assert_int_equal(listen(fd, 1), 0);
+	assert_true(handover_is_listener(fd, path, name, sizeof(name)));
+	assert_true(handover_is_listener(fd, NULL, name, sizeof(name)));
+	assert_string_equal(name, path);
+	assert_false(handover_is_listener(fd, "/run/other", name, sizeof(name)));
+	other = open_scratch();
+	assert_false(handover_is_listener(other, NULL, name, sizeof(name)));
+	close_fd(&other);
+	assert_int_equal(handover_listen(open_scratch(), &other), 0);
+	assert_false(handover_is_listener(other, NULL, name, sizeof(name)));
+}
+
+static void test_what_is_used_elsewhere(void **state)
+{
+	struct elsewhere *elsewhere = elsewhere_new();
+
+	(void)state;
+	assert_non_null(elsewhere);
+	assert_false(elsewhere_has(NULL, 1, 1));
+	assert_false(elsewhere_has_uid(NULL, 1, 1, 1));
+	assert_int_equal(elsewhere_count(NULL), 0);
+	/* Two tenants use one directory. */
+	assert_int_equal(elsewhere_add(elsewhere, 1, 10, 1000), 0);
+	assert_int_equal(elsewhere_add(elsewhere, 1, 10, 1000), 0);
+	assert_int_equal(elsewhere_add(elsewhere, 2, 10, 1001), 0);
+	assert_true(elsewhere_has(elsewhere, 1, 10) && elsewhere_has(elsewhere, 2, 10));
+	assert_false(elsewhere_has(elsewhere, 1, 11) || elsewhere_has(elsewhere, 3, 10));
+	assert_true(elsewhere_has_uid(elsewhere, 1000, 9, 9));
+	assert_false(elsewhere_has_uid(elsewhere, 1000, 1, 10));
+	assert_false(elsewhere_has_uid(elsewhere, 1002, 9, 9));
+	elsewhere_remove(elsewhere, 1, 10);
+	assert_true(elsewhere_has(elsewhere, 1, 10));
+	elsewhere_remove(elsewhere, 1, 10);
+	assert_false(elsewhere_has(elsewhere, 1, 10));
+	elsewhere_remove(elsewhere, 1, 10);
+	assert_int_equal(elsewhere_count(elsewhere), 1);
+	elsewhere_clear(elsewhere);
+	assert_int_equal(elsewhere_count(elsewhere), 0);
+	elsewhere_free(elsewhere);
+	elsewhere_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_messages, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_no_message, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_listening_again, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_listeners, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test(test_what_is_used_elsewhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
