@@ -29,6 +29,7 @@
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -51,7 +52,7 @@ static const struct {
 /* Calls are held back. */
 static bool is_held(const struct workspace *workspace)
 {
-	return workspace->swap || workspace->freeze;
+	return workspace_swap_holds(workspace) || workspace->freeze;
 }
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
@@ -102,6 +103,7 @@ void workspace_free(struct workspace *workspace)
 {
 	workspace_swap_free(workspace);
 	workspace_freeze_free(workspace);
+	workspace_preview_free(workspace);
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
@@ -262,7 +264,7 @@ static void begin_waiting(struct workspace *workspace)
 
 	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (!entry->begun && entry->sched.class == SCHED_NONE &&
+		if (!entry->begun && !entry->parked && entry->sched.class == SCHED_NONE &&
 			may_begin(workspace, entry->class))
 			begin(workspace, entry);
 	}
@@ -280,6 +282,8 @@ static void on_settled(void *context)
 	else if (workspace->freeze)
 		workspace_freeze_advance(workspace);
 	update_limits(workspace);
+	if (workspace->preview)
+		workspace_preview_advance(workspace);
 	begin_waiting(workspace);
 	workspace_idle_follow(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
@@ -519,11 +523,27 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
 	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
+	entry->parked = workspace_preview_parks(workspace, entry);
 	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	if (!entry->parked)
+		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	cell_settle(workspace->cell);
+}
+
+void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry)
+{
+	entry->parked = false;
 	cell_settle(workspace->cell);
 }
 
 void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
+void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
+	enum tool_error error, const char *why)
+{
+	remove_entry(workspace, entry);
+	entry->owner->lost(entry->context, error, why);
+}
+
 {
 	assert(entry->begun && workspace->running[entry->class] > 0);
 	scheduler_remove(workspace->all->scheduler, &entry->sched);

@@ -11,6 +11,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspace_preview.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -95,9 +96,11 @@ int workspace_each_checkpoint(struct workspace *workspace,
 	return layers_each(&place, &workspace->layers, each, context);
 }
 
-bool workspace_is_swapping(const struct workspace *workspace)
+bool workspace_swap_holds(const struct workspace *workspace)
 {
-	return workspace->swap;
+	const struct workspace_swap *swap = workspace->swap;
+
+	return swap && !(swap->way == SWAP_PREVIEW && swap->state == SWAP_WAITING);
 }
 
 enum cell_need workspace_swap_need(const struct workspace *workspace)
@@ -108,6 +111,8 @@ enum cell_need workspace_swap_need(const struct workspace *workspace)
 void workspace_swap_free(struct workspace *workspace)
 {
 	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
+	if (!workspace_swap_holds(workspace) && workspace_preview_waits(workspace))
+		return CELL_CALLED;
 
 	if (!swap)
 		return;
@@ -163,7 +168,7 @@ static void commit(struct workspace *workspace)
 	finish(workspace);
 }
 
-static bool has_calls(const struct workspace *workspace)
+static bool waits_for_calls(const struct workspace *workspace)
 {
 	for (size_t i = 0; i < CALL_CLASSES; i++)
 		if (workspace->running[i] > 0)
@@ -176,7 +181,7 @@ void workspace_swap_advance(struct workspace *workspace)
 	struct workspace_swap *swap = workspace->swap;
 	bool is_closed = cell_status(workspace->cell) == CELL_STATUS_CLOSED;
 
-	if (swap->state == SWAP_WAITING && !has_calls(workspace)) {
+	if (swap->state == SWAP_WAITING && !waits_for_calls(workspace)) {
 		swap->state = SWAP_ENDING;
 		cell_replace(workspace->cell, true);
 		cell_settle(workspace->cell);
@@ -210,6 +215,8 @@ bool workspace_swap_lost(
 			fail(swap, error, why);
 			finish(workspace);
 		}
+	if (workspace->swap->way == SWAP_PREVIEW)
+		return workspace_preview_waits(workspace);
 		return false;
 	case SWAP_OPENING:
 		undo(workspace, error, why);
@@ -233,9 +240,11 @@ static void on_deadline(void *context)
 		"again");
 	finish(workspace);
 }
+		if (swap->way == SWAP_BACK)
+			commit_unseen(workspace);
 
-static enum tool_error begin(struct workspace *workspace, const struct layer_stack *next,
-	bool commits, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
+enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,
+	enum swap_way way, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
 {
 	struct workspace_swap *swap = calloc(1, sizeof(*swap));
 
@@ -243,13 +252,15 @@ static enum tool_error begin(struct workspace *workspace, const struct layer_sta
 		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	*swap = (struct workspace_swap){.next = *next,
 		.previous = workspace->layers,
-		.commits = commits,
+		.way = way,
 		.workspace = workspace,
 		.error = TOOL_OK,
 		.swapped = swapped,
 		.context = context};
 	timer_init(&swap->deadline, on_deadline, swap);
-	timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
+	/* The calls that a preview that is undone waits for have been cancelled, or are its own. */
+	if (way != SWAP_BACK)
+		timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
 	workspace->swap = swap;
 	cell_settle(workspace->cell);
 	return TOOL_OK;
@@ -262,9 +273,9 @@ static enum tool_error check(const struct workspace *workspace, struct refusal *
 			"Only a managed workspace, which is opened by its name, has checkpoints");
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
-	if (workspace->swap || workspace->freeze)
+	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY,
-			"Another checkpoint or rollback of the workspace is on its way");
+			"Another checkpoint, rollback or preview of the workspace is on its way");
 	return TOOL_OK;
 }
 
@@ -289,8 +300,9 @@ static enum tool_error add_layer(
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
-enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
-	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
+/* Makes the layers of a checkpoint with @label, which freezes all that there is. */
+static enum tool_error make_checkpoint(struct workspace *workspace, struct text label,
+	struct layer_stack *ret_next, struct refusal *ret_refusal)
 {
 	const struct layers_place place = place_of(workspace);
 	struct layer_stack next = workspace->layers;
@@ -314,8 +326,44 @@ enum tool_error workspace_checkpoint(struct workspace *workspace, struct text la
 	r = layers_label(&place, frozen, label);
 	if (r < 0)
 		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
-	*ret_number = frozen + 1;
-	return begin(workspace, &next, true, swapped, context, ret_refusal);
+	*ret_next = next;
+	return TOOL_OK;
+}
+
+enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
+	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
+{
+	struct layer_stack next;
+	enum tool_error error = make_checkpoint(workspace, label, &next, ret_refusal);
+
+	if (error != TOOL_OK)
+		return error;
+	*ret_number = next.numbers[next.count - 2] + 1;
+	return workspace_swap_begin(workspace, &next, SWAP_CHANGE, swapped, context, ret_refusal);
+}
+
+enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal)
+{
+	const struct layers_place place = place_of(workspace);
+	struct layer_stack next;
+	enum tool_error error =
+		make_checkpoint(workspace, (struct text){NULL, 0}, &next, ret_refusal);
+	int r;
+
+	if (error != TOOL_OK)
+		return error;
+	r = layers_preview(&place, next.numbers[next.count - 1]);
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	return workspace_swap_begin(workspace, &next, SWAP_PREVIEW, swapped, context, ret_refusal);
+}
+
+int workspace_layers_keep(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+
+	return layers_keep(&place, workspace->layers.numbers[workspace->layers.count - 1]);
 }
 
 enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number,
@@ -341,7 +389,8 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
 	void *context, struct refusal *ret_refusal)
 {
-	if (workspace->swap || workspace->freeze)
+	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-	return begin(workspace, &workspace->layers, false, swapped, context, ret_refusal);
+	return workspace_swap_begin(
+		workspace, &workspace->layers, SWAP_SHOW, swapped, context, ret_refusal);
 }
