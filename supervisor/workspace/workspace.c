@@ -238,6 +238,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_EXECUTION_ERROR},
 		[CELL_REFUSED] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_FORBIDDEN},
+		[CELL_OVER_QUOTA] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_QUOTA_EXCEEDED},
 		[CELL_SILENT] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_TIMEOUT},
 		[CELL_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_BUSY},
 		[CELL_FILES_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, false, TOOL_WORKER_LOST},
@@ -281,9 +282,9 @@ static void on_settled(void *context)
 		workspace_swap_advance(workspace);
 	else if (workspace->freeze)
 		workspace_freeze_advance(workspace);
-	update_limits(workspace);
 	if (workspace->preview)
 		workspace_preview_advance(workspace);
+	update_limits(workspace);
 	begin_waiting(workspace);
 	workspace_idle_follow(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
@@ -522,9 +523,8 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
-	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
 	entry->parked = workspace_preview_parks(workspace, entry);
-	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
 	if (!entry->parked)
 		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
@@ -533,10 +533,10 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry)
 {
 	entry->parked = false;
+	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
 }
 
-void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
 void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
 	enum tool_error error, const char *why)
 {
@@ -544,6 +544,7 @@ void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
 	entry->owner->lost(entry->context, error, why);
 }
 
+void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
 {
 	assert(entry->begun && workspace->running[entry->class] > 0);
 	scheduler_remove(workspace->all->scheduler, &entry->sched);

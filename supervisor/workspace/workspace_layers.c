@@ -6,27 +6,33 @@
 #include "supervisor/workspace/workspace_layers.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
-#include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspace_preview.h"
+#include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
 #include <errno.h>
 
+#define CLEARING_PAUSE_MS 100
+
 enum swap_state {
-	SWAP_WAITING, /* for calls in flight */
-	SWAP_ENDING,  /* for the end of the cell */
-	SWAP_OPENING, /* for the new one */
-	SWAP_UNDOING, /* for the end of a cell that is not to stay */
+	SWAP_WAITING,  /* for calls in flight */
+	SWAP_ENDING,   /* for the end of the cell */
+	SWAP_OPENING,  /* for the new one */
+	SWAP_CLEARING, /* for room for that; the new stack is in force already */
+	SWAP_UNDOING,  /* for the end of a cell that is not to stay */
 };
 
 struct workspace_swap {
 	enum swap_state state;
 	struct layer_stack next, previous;
-	bool commits; /* the new stack is put in force on disk */
+	enum swap_way way;
+	bool committed; /* the new stack is in force on disk */
+	int64_t until;  /* in CLEARING: as clock_now() */
 	struct timer deadline;
 	struct workspace *workspace;
 	enum tool_error error; /* of an exchange that has failed */
@@ -105,14 +111,14 @@ bool workspace_swap_holds(const struct workspace *workspace)
 
 enum cell_need workspace_swap_need(const struct workspace *workspace)
 {
+	if (!workspace_swap_holds(workspace) && workspace_preview_waits(workspace))
+		return CELL_CALLED;
 	return workspace->swap->state == SWAP_OPENING ? CELL_CALLED : CELL_KEPT;
 }
 
 void workspace_swap_free(struct workspace *workspace)
 {
 	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
-	if (!workspace_swap_holds(workspace) && workspace_preview_waits(workspace))
-		return CELL_CALLED;
 
 	if (!swap)
 		return;
@@ -157,19 +163,60 @@ static void commit(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
 	struct workspace_swap *swap = workspace->swap;
-	int r = swap->commits ? layers_commit(&place, &workspace->layers) : 0;
+	bool is_new = swap->way != SWAP_SHOW && !swap->committed;
+	int r = is_new ? layers_commit(&place, &workspace->layers) : 0;
 
 	if (r < 0) {
 		undo(workspace, tool_error_from_errno(-r), NULL);
 		return;
 	}
-	if (swap->commits)
+	if (is_new)
 		layers_tidy(&place, &workspace->layers);
+	finish(workspace);
+}
+
+/*
+ * The workspace's id has no room for a new layer: a rollback is in force before its cell is open,
+ * so that what it drops is cleared, and makes room. The layers below the new one were shown before.
+ */
+static void make_room(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	struct workspace_swap *swap = workspace->swap;
+	int r = swap->committed ? 0 : layers_commit(&place, &workspace->layers);
+
+	if (r < 0) {
+		undo(workspace, tool_error_from_errno(-r), NULL);
+		return;
+	}
+	if (!swap->committed) {
+		swap->until = clock_now() + LIMIT_CHECKPOINT_WAIT_MS * CLOCK_NS_PER_MS;
+		layers_tidy(&place, &workspace->layers);
+	}
+	swap->committed = true;
+	swap->state = SWAP_CLEARING;
+	timer_set(&swap->deadline, CLEARING_PAUSE_MS);
+}
+
+/* The layers were in force before, so no cell has to show first that they can be mounted. */
+static void commit_unseen(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	int r = layers_commit(&place, &workspace->layers);
+
+	if (r < 0) {
+		workspace->layers = workspace->swap->previous;
+		fail(workspace->swap, tool_error_from_errno(-r), NULL);
+	} else {
+		layers_tidy(&place, &workspace->layers);
+	}
 	finish(workspace);
 }
 
 static bool waits_for_calls(const struct workspace *workspace)
 {
+	if (workspace->swap->way == SWAP_PREVIEW)
+		return workspace_preview_waits(workspace);
 	for (size_t i = 0; i < CALL_CLASSES; i++)
 		if (workspace->running[i] > 0)
 			return true;
@@ -193,6 +240,8 @@ void workspace_swap_advance(struct workspace *workspace)
 		workspace->layers = swap->next;
 		cell_replace(workspace->cell, false);
 		cell_settle(workspace->cell);
+		if (swap->way == SWAP_BACK)
+			commit_unseen(workspace);
 	} else if (swap->state == SWAP_OPENING && cell_serves(workspace->cell, CELL_FILES)) {
 		commit(workspace);
 	} else if (swap->state == SWAP_UNDOING && is_closed) {
@@ -215,11 +264,16 @@ bool workspace_swap_lost(
 			fail(swap, error, why);
 			finish(workspace);
 		}
-	if (workspace->swap->way == SWAP_PREVIEW)
-		return workspace_preview_waits(workspace);
 		return false;
 	case SWAP_OPENING:
-		undo(workspace, error, why);
+		if (loss == CELL_OVER_QUOTA && swap->way == SWAP_ROLLBACK)
+			make_room(workspace);
+		else if (!swap->committed)
+			undo(workspace, error, why);
+		else
+			finish(workspace); /* the next call has the cell made */
+		return true;
+	case SWAP_CLEARING:
 		return true;
 	default:
 		if (loss != CELL_HELD)
@@ -234,14 +288,22 @@ static void on_deadline(void *context)
 	struct workspace_swap *swap = context;
 	struct workspace *workspace = swap->workspace;
 
+	/* Once more; but what is rolled back does not wait for its cell for long. */
+	if (swap->state == SWAP_CLEARING && clock_now() < swap->until) {
+		swap->state = SWAP_OPENING;
+		cell_settle(workspace->cell);
+		return;
+	}
+	if (swap->state == SWAP_CLEARING) {
+		finish(workspace);
+		return;
+	}
 	cell_replace(workspace->cell, false);
 	fail(swap, TOOL_BUSY,
 		"Calls are running in the workspace: wait for them, or cancel them, and try "
 		"again");
 	finish(workspace);
 }
-		if (swap->way == SWAP_BACK)
-			commit_unseen(workspace);
 
 enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,
 	enum swap_way way, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
@@ -383,7 +445,8 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	next.count = (uint32_t)i + 1;
 	error = add_layer(workspace, &next, ret_refusal);
 	return error != TOOL_OK ? error
-				: begin(workspace, &next, true, swapped, context, ret_refusal);
+				: workspace_swap_begin(workspace, &next, SWAP_ROLLBACK, swapped,
+					  context, ret_refusal);
 }
 
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
