@@ -224,6 +224,7 @@ static int examine_host(struct daemon *daemon)
 {
 	check_host();
 	choose_tenants(daemon);
+	options_find_state(&daemon->options, &daemon->service.config->host);
 	probe_features(daemon);
 	return features_print(stdout) ? 0 : 1;
 }
