@@ -395,7 +395,7 @@ static enum tool_error make_checkpoint(struct workspace *workspace, struct text 
 enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
 	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
 {
-	struct layer_stack next;
+	struct layer_stack next = {0};
 	enum tool_error error = make_checkpoint(workspace, label, &next, ret_refusal);
 
 	if (error != TOOL_OK)
@@ -408,7 +408,7 @@ enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_
 	void *context, struct refusal *ret_refusal)
 {
 	const struct layers_place place = place_of(workspace);
-	struct layer_stack next;
+	struct layer_stack next = {0};
 	enum tool_error error =
 		make_checkpoint(workspace, (struct text){NULL, 0}, &next, ret_refusal);
 	int r;
