@@ -33,6 +33,8 @@ static const struct option_row global_options[] = {
 	{"readonly-path", "PATH", 'r',
 		"commands may read this path of the host; implies --private"},
 	{"allow-net", "HOST[:PORT]", 'N', "commands may connect to this host; implies --private"},
+	{"preview", NULL, 'T',
+		"of exec and run: keep what the command has changed only if you say so"},
 	{"json", NULL, 'j', "print only JSON on standard output, also errors"},
 	HELP_OPTION,
 	{"version", NULL, 'V', "print the version"},
@@ -201,6 +203,10 @@ static int take_option(int option, void *context)
 		invocation->json = true;
 		complain_as("cloister", true);
 		return 0;
+	case 'T':
+		invocation->preview = true;
+		json_put(invocation->options, "transaction", json_object_new_string("preview"));
+		return 0;
 	case 'O':
 		invocation->overwrite = true;
 		return 0;
@@ -307,6 +313,10 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 		return help_print(&cloister_program, command->help.name);
 	if (invocation->argc < command->least || invocation->argc > command->most) {
 		operands_complain(&cloister_program, &command->help);
+		return command->usage_status;
+	}
+	if (invocation->preview && command != &command_exec && command != &command_run) {
+		complain_code("USAGE", "--preview is for exec and run");
 		return command->usage_status;
 	}
 

@@ -3,6 +3,8 @@
  * cloister diff: what has changed in a managed workspace since a checkpoint. Paths and contents
  * come from the workspace; they are escaped for a terminal, and only there in a patch.
  */
+#include "client/cmd_diff.h"
+
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/reply.h"
@@ -37,35 +39,40 @@ static int64_t number_of(struct json_object *object, const char *name)
 }
 
 /* The size of a file before or after, or what else it was or is. */
-static void print_state(struct json_object *state)
+static void print_state(FILE *out, struct json_object *state)
 {
 	const char *type = text_of(state, "type");
 
 	if (!state)
-		printf("  %11s", "-");
+		fprintf(out, "  %11s", "-");
 	else if (strcmp(type, "file") == 0)
-		printf("  %11" PRId64, number_of(state, "size"));
+		fprintf(out, "  %11" PRId64, number_of(state, "size"));
 	else
-		printf("  %11.11s", type);
+		fprintf(out, "  %11.11s", type);
 }
 
-static int print_names(struct json_object *result)
+int64_t diff_count(struct json_object *result)
+{
+	return number_of(result, "added") + number_of(result, "changed") +
+	       number_of(result, "deleted");
+}
+
+void diff_print_names(FILE *out, struct json_object *result)
 {
 	struct json_object *changes = member(result, "changes");
 	size_t n = json_object_is_type(changes, json_type_array) ? json_object_array_length(changes)
 								 : 0;
 
-	printf("%-7s  %11s  %11s  %s\n", "CHANGE", "BEFORE", "AFTER", "PATH");
+	fprintf(out, "%-7s  %11s  %11s  %s\n", "CHANGE", "BEFORE", "AFTER", "PATH");
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *change = json_object_array_get_idx(changes, i);
 		_cleanup_free_ char *path = terminal_text(text_of(change, "path"));
 
-		printf("%-7.7s", text_of(change, "change"));
-		print_state(member(change, "before"));
-		print_state(member(change, "after"));
-		printf("  %s\n", path ? path : "");
+		fprintf(out, "%-7.7s", text_of(change, "change"));
+		print_state(out, member(change, "before"));
+		print_state(out, member(change, "after"));
+		fprintf(out, "  %s\n", path ? path : "");
 	}
-	return STATUS_OK;
 }
 
 /* A terminal must not be told anything by a file; a program gets the bytes. */
@@ -101,7 +108,7 @@ static int print_patch(struct json_object *result)
 }
 
 /* What the list does not have is said, too. */
-static int complain_of_rest(struct json_object *result)
+int diff_complain_of_rest(struct json_object *result)
 {
 	int64_t unread = number_of(result, "unread");
 
@@ -122,15 +129,18 @@ static int complain_of_rest(struct json_object *result)
 
 static int print_result(const struct invocation *invocation, struct json_object *result)
 {
-	int status, rest;
+	int status = STATUS_OK, rest;
 
 	if (invocation->json) {
 		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
 		return STATUS_OK;
 	}
-	status = invocation->as_patch ? print_patch(result) : print_names(result);
+	if (invocation->as_patch)
+		status = print_patch(result);
+	else
+		diff_print_names(stdout, result);
 	fflush(stdout);
-	rest = complain_of_rest(result);
+	rest = diff_complain_of_rest(result);
 	return status == STATUS_OK ? rest : status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/preview.h"
 #include "client/progress.h"
 #include "client/remote.h"
 #include "client/reply.h"
@@ -100,7 +101,9 @@ int exec_run(const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 	_cleanup_free_ char *line = NULL;
+	struct json_object *diff = NULL;
 	struct progress progress;
+	int status;
 	struct remote_call call = {
 		.timeout_ms = invocation->timeout_ms,
 		.options = invocation->options,
@@ -108,6 +111,7 @@ int exec_run(const struct invocation *invocation)
 		.progress = &progress,
 		.output = invocation->json ? print_output : pass_on,
 		.ended = invocation->json ? print_end : NULL,
+		.ret_diff = &diff,
 		.input = has_input(invocation) ? remote_read_stdin : NULL,
 		.input_fd = STDIN_FILENO,
 	};
@@ -121,7 +125,10 @@ int exec_run(const struct invocation *invocation)
 	if (session_open(invocation, true, &session) < 0)
 		return STATUS_OWN_FAILURE;
 	progress_begin(&progress, invocation->timeout_ms, invocation->json);
-	return remote_run(session.cloister, &call).status;
+	status = remote_run(session.cloister, &call).status;
+	status = preview_decide(session.cloister, invocation, diff, status);
+	json_object_put(diff);
+	return status;
 }
 
 static const struct option_row options[] = {

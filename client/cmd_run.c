@@ -63,7 +63,8 @@ static int run_run(const struct invocation *invocation)
 {
 	_cleanup_free_ char *line = NULL;
 
-	if (!raw_terminal_is_there())
+	/* A program on a terminal is a session, and has no preview. */
+	if (!raw_terminal_is_there() || invocation->preview)
 		return exec_run(invocation);
 	line = shell_line(invocation->argc, invocation->argv);
 	if (!line) {

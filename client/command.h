@@ -38,6 +38,7 @@ struct invocation {
 	bool blocked_list;           /* exec --blocked-list */
 	bool limits;                 /* tools --limits */
 	bool json;                   /* --json */
+	bool preview;                /* --preview, of exec and run */
 	bool rootfs;                 /* --rootfs */
 	bool create;                 /* --create */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* --readonly-path, ended by NULL */

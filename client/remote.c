@@ -199,6 +199,16 @@ static struct remote_end command_end(
 	return (struct remote_end){STATUS_OWN_FAILURE, false};
 }
 
+static struct json_object *diff_of(const struct cloister_message *reply)
+{
+	struct json_object *observation = reply_result(reply), *diff = NULL;
+
+	if (json_object_object_get_ex(observation, "diff", &diff))
+		json_object_get(diff);
+	json_object_put(observation);
+	return diff;
+}
+
 static void on_reply(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
@@ -216,6 +226,8 @@ static void on_reply(struct cloister *cloister, int64_t id, int error,
 	} else {
 		remote->end = command_end(remote->call, reply);
 	}
+	if (reply && remote->call->ret_diff)
+		*remote->call->ret_diff = diff_of(reply);
 	if (reply && remote->call->ended)
 		remote->call->ended(reply, remote->call->context);
 }

@@ -31,6 +31,9 @@ struct remote_call {
 	 * ends the command. NULL: no input.
 	 */
 	ssize_t (*input)(void *buffer, size_t size, void *context);
+	/* Stores what the command has changed, a new reference, if the answer says that. NULL: no.
+	 */
+	struct json_object **ret_diff;
 	/* Receives the answer, if one comes. May be NULL. */
 	void (*ended)(const struct cloister_message *reply, void *context);
 	int input_fd; /* readable when input can be read without waiting; -1: input never waits */

@@ -54,6 +54,14 @@ static inline bool is_managed_name(struct text name)
 	return true;
 }
 
+/** Takes the highest layer away. A stack that has layer 0 alone is empty. */
+static inline void layer_stack_pop(struct layer_stack *stack)
+{
+	stack->count--;
+	if (stack->count <= 1 && !stack->template[0])
+		*stack = (struct layer_stack){0};
+}
+
 /** Whether @stack is empty, or has layer 0 at the bottom and higher numbers above lower ones. */
 static inline bool layer_stack_is_valid(const struct layer_stack *stack)
 {

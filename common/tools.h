@@ -125,6 +125,13 @@ static inline const char *tool_kind_name(size_t kind)
 	return kind == TOOL_DIFF ? tool_diff.name : tools[kind].name;
 }
 
+/** Whether calls of @tool may change files of their workspace. */
+static inline bool tool_changes_files(const struct tool *tool)
+{
+	return tool->id == TOOL_WRITE_FILE || tool->id == TOOL_RUN_COMMAND ||
+	       tool->id == TOOL_EDIT_FILE || tool->id == TOOL_APPLY_PATCH;
+}
+
 /** Returns the tool called @name, or NULL. Names are case-sensitive. */
 const struct tool *tool_by_name(struct text name);
 

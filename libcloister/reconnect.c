@@ -61,7 +61,8 @@ void reconnect_note_workspace(
 bool reconnect_wants_key(const struct cloister *cloister, const struct cloister_tool_call *call)
 {
 	static const char reads[][16] = {"read_file", "list_directory", "search_files"};
-	static const char against[][16] = {"key", "forget_key", "stdin_stream", "keep_output"};
+	static const char against[][16] = {
+		"key", "forget_key", "stdin_stream", "keep_output", "transaction"};
 	struct json_object *options = NULL;
 	bool wanted = cloister->patience_ms > 0 && cloister->keeps_keys && !call->workspace;
 

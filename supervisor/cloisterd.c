@@ -46,6 +46,7 @@
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/libraries.h"
 #include "supervisor/host/listen_fds.h"
+#include "supervisor/host/overlay_probe.h"
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -209,6 +210,8 @@ static void probe_disk(const struct daemon *daemon)
 	config_disk_classes(host, &classes);
 	if (!system || id_range_find("/etc", &range) == 0)
 		disk_probe(state ? state : "/", &classes, system ? &range : NULL);
+	if (state)
+		overlay_probe(state);
 }
 
 static void probe_features(struct daemon *daemon)
@@ -229,6 +232,7 @@ static int examine_host(struct daemon *daemon)
 {
 	check_host();
 	choose_tenants(daemon);
+	options_find_state(&daemon->options, &daemon->service.config->host);
 	probe_features(daemon);
 	return features_print(stdout) ? 0 : 1;
 }

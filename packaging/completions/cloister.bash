@@ -82,7 +82,7 @@ _cloister_option_value()
 	*=*) ;;
 	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= stdin_stream= keep_output= env= \
 		line_numbers= encoding= gitignore= path_base64= durability= reply= \
-		max_output= blocked_list= key= key_wait_ms= forget_key= yield_ms= ;;
+		max_output= blocked_list= key= key_wait_ms= forget_key= yield_ms= transaction= ;;
 	esac
 }
 
@@ -177,7 +177,7 @@ _cloister()
 		fi
 		return
 	fi
-	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --json --help --version)
+	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --preview --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;

@@ -97,7 +97,7 @@ function __cloister_call_options
     printf '%s\n' timeout_ms= idle_timeout_ms= stream=true stream=false stdin= env= stdin_stream=true \
         stdin_stream=false keep_output=true keep_output=false line_numbers=true \
         line_numbers=false encoding=utf-8 encoding=base64 gitignore=true gitignore=false path_base64= \
-        durability=durable durability=fast reply=observation reply=message max_output= key= key_wait_ms= forget_key= yield_ms= \
+        durability=durable durability=fast reply=observation reply=message max_output= key= key_wait_ms= forget_key= yield_ms= transaction=preview \
         blocked_list=true blocked_list=false
 end
 
@@ -113,6 +113,7 @@ complete -c cloister -l create -d 'Make the workspace if there is none'
 complete -c cloister -l rootfs -d 'The directory is a whole root file system'
 complete -c cloister -l allow-net -x -d 'A host that commands may connect to'
 complete -c cloister -l readonly-path -r -F -d 'A directory or file that commands may read'
+complete -c cloister -l preview -d 'Of exec and run: keep changes only if you say so'
 complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'

@@ -24,6 +24,7 @@
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/method_workspace_list.h"
+#include "supervisor/agent/tool_transaction.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/session_state.h"
@@ -97,6 +98,8 @@ static const struct endpoint_method methods[] = {
 	{"workspace.checkpoints", method_workspace_checkpoints, .params = {"workspace"}},
 	{"workspace.diff", method_workspace_diff, .params = {"workspace", "since", "patch"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
+	{"transaction.commit", method_transaction_commit, .params = {"workspace"}},
+	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},
 	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
 	{"workspace.fork", method_workspace_fork,
 		.params = {"from", "count", "prefix", "kind", "tenant"}},

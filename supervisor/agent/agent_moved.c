@@ -3,9 +3,11 @@
 #include "supervisor/agent/agent_moved.h"
 
 #include "common/limits.h"
+#include "supervisor/agent/tool_transaction.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_preview.h"
 
 /* A call of its, or a session, has begun or waits. */
 static bool has_calls(const struct workspace *workspace)
@@ -65,5 +67,10 @@ enum tool_error agent_refusal(
 {
 	enum tool_error error = service_refusal(session->service, ret_refusal);
 
-	return error == TOOL_OK ? agent_moved(session, workspace, ret_refusal) : error;
+	if (error == TOOL_OK)
+		error = agent_moved(session, workspace, ret_refusal);
+	return error == TOOL_OK && workspace
+		       ? workspace_preview_refusal(workspace,
+				 tool_transaction_of(session, workspace) != NULL, ret_refusal)
+		       : error;
 }

@@ -12,6 +12,7 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_tool.h"
+#include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_request.h"
@@ -19,6 +20,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_preview.h"
 
 #include <json-c/json_object.h>
 #include <stdlib.h>
@@ -29,25 +31,31 @@ static void put_count(struct json_text *json, const char *key, uint64_t value)
 	json_text_uint64(json, value);
 }
 
+void diff_write(struct json_text *json, const struct observation *observation)
+{
+	const struct files_totals *totals = observation->totals;
+
+	put_count(json, "since", (uint64_t)observation->args->since);
+	json_text_key(json, "changes");
+	json_text_take(json, observation->items);
+	put_count(json, "count", observation->files->count);
+	json_text_put_bool(json, "truncated", observation->files->truncated);
+	put_count(json, "added", totals->added);
+	put_count(json, "changed", totals->changed);
+	put_count(json, "deleted", totals->deleted);
+	put_count(json, "unread", totals->unread);
+	if (observation->args->as_patch)
+		put_count(json, "unpatched", totals->unpatched);
+}
+
 static void answer_result(
 	struct session *session, const char *id_text, const struct observation *observation)
 {
-	const struct files_totals *totals = observation->totals;
 	struct json_text json;
 
 	session_answer_begin(session, &json, id_text);
 	json_text_object_begin(&json);
-	put_count(&json, "since", (uint64_t)observation->args->since);
-	json_text_key(&json, "changes");
-	json_text_take(&json, observation->items);
-	put_count(&json, "count", observation->files->count);
-	json_text_put_bool(&json, "truncated", observation->files->truncated);
-	put_count(&json, "added", totals->added);
-	put_count(&json, "changed", totals->changed);
-	put_count(&json, "deleted", totals->deleted);
-	put_count(&json, "unread", totals->unread);
-	if (observation->args->as_patch)
-		put_count(&json, "unpatched", totals->unpatched);
+	diff_write(&json, observation);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }
@@ -125,9 +133,8 @@ static enum tool_error find_checkpoint(
 	return TOOL_OK;
 }
 
-/* Makes what stands for the request of a tool. Returns 0 or -ENOMEM. */
-static int make_request(struct json_object *params, struct tenant *tenant, int64_t since,
-	bool patch, struct call_request *ret)
+int diff_request(struct json_object *params, struct tenant *tenant, int64_t since, bool patch,
+	struct call_request *ret)
 {
 	struct json_object *arguments = json_object_new_object();
 
@@ -180,11 +187,14 @@ void method_workspace_diff(struct session *session, struct jsonrpc_request *requ
 		agent_workspace_refused(
 			session, "workspace.diff", text_from(workspace_name(workspace)), &refusal);
 		answer_refusal(session, request->id_text, &refusal);
-	} else if (make_request(request->params, workspace_tenant(workspace), since, patch, &call) <
+	} else if (diff_request(request->params, workspace_tenant(workspace), since, patch, &call) <
 		   0) {
 		answer_refusal(session, request->id_text,
 			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 	} else {
+		/* What a preview has changed is compared before it is decided on. */
+		call.inside = tool_transaction_of(session, workspace) &&
+			      workspace_preview_is_open(workspace);
 		tool_call_admit(session, request, workspace, &call, &reply);
 	}
 	workspace_release(workspace);

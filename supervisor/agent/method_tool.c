@@ -14,6 +14,7 @@
 #include "supervisor/agent/tool_background.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/agent/tool_output.h"
+#include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/tool_yield.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
@@ -159,10 +160,11 @@ static void write_message(struct json_text *json, const struct session_reply *re
 		write_as_string(json, observation);
 	else
 		model_text_write(json, observation);
+	observation_write_diff(json, observation);
 	json_text_object_end(json);
 }
 
-static void answer_observation(struct session *session, const char *id_text,
+void tool_call_answer(struct session *session, const char *id_text,
 	const struct session_reply *reply, const struct observation *observation)
 {
 	struct json_text json;
@@ -207,7 +209,10 @@ static void answer_call(struct session_call *call, const struct observation *obs
 		busy.retry_after_ms = refusal.retry_after_ms;
 		observation = &busy;
 	}
-	answer_observation(session, call->id_text, &call->reply, observation);
+	if (tool_transaction_takes(call))
+		tool_transaction_take(call, observation);
+	else
+		tool_call_answer(session, call->id_text, &call->reply, observation);
 }
 
 static void on_done(void *context, const struct observation *observation)
@@ -216,6 +221,7 @@ static void on_done(void *context, const struct observation *observation)
 
 	if (call->reply.form->output_over)
 		call->reply.form->output_over(call);
+	tool_transaction_called(call);
 	if ((call->id_text || call->reply.form->take) && !call->silent)
 		answer_call(call, observation);
 	else /* a notification has no answer, but its end leaves room for more requests */
@@ -246,7 +252,7 @@ static void answer_refused(struct session *session, const struct jsonrpc_request
 	if (refusal->why.error == TOOL_BUSY && refusal->why.retry_after_ms == 0)
 		observation.retry_after_ms = admission_shortage(&session->service->admission, NULL);
 	call_stats_refused(&session->service->stats, refusal->why.error);
-	answer_observation(session, request->id_text, reply, &observation);
+	tool_call_answer(session, request->id_text, reply, &observation);
 }
 
 void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,
@@ -373,6 +379,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		free(call);
 		call_request_done(call_request);
 		answer_busy(session, request->id_text);
+		tool_transaction_unbegun(reply);
 		return;
 	}
 	call_request->shown = shown_to(
@@ -395,6 +402,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
 		tool_yield_keep(later, NULL);
 		answer_busy(session, call->id_text);
+		tool_transaction_unbegun(&call->reply);
 		session_free_call(call);
 		return;
 	}
@@ -410,7 +418,8 @@ static bool is_refused(struct session *session, struct workspace *workspace,
 	const struct call_request *request, struct call_refusal *refusal)
 {
 	const char *unheard = audit_forbids(session->service->audit);
-	enum tool_error error = agent_refusal(session, workspace, &refusal->why);
+	enum tool_error error = request->inside ? service_refusal(session->service, &refusal->why)
+						: agent_refusal(session, workspace, &refusal->why);
 
 	if (error == TOOL_OK && unheard)
 		error = refusal_set(&refusal->why, TOOL_BUSY, unheard);
@@ -440,7 +449,7 @@ static void answer_replayed(struct session *session, const struct jsonrpc_reques
 	audit_call_replayed(session->service->audit, &session->peer, workspace,
 		call_request->tool->name, TOOL_OK);
 	if (!request->notification)
-		answer_observation(session, request->id_text, reply, &observation);
+		tool_call_answer(session, request->id_text, reply, &observation);
 }
 
 /* Forgets the result of an earlier call, which its client has. */
@@ -516,6 +525,34 @@ void tool_call_admit(struct session *session, struct jsonrpc_request *request,
 	}
 }
 
+bool tool_call_follow(struct session_call *first, struct workspace *workspace,
+	struct call_request *call_request, const struct session_reply *reply, size_t bytes)
+{
+	struct session *session = first->session;
+	struct session_call *call = calloc(1, sizeof(*call));
+	struct call_owner owner = {.done = on_done, .context = call};
+
+	if (!call) {
+		call_request_done(call_request);
+		return false;
+	}
+	owner.unread = session_unread(session);
+	call_request->uid = session->peer.uid;
+	call_request->gid = session->peer.gid;
+	call_request->pid = session->peer.pid;
+	call_request->memory += bytes;
+	call->session = session;
+	call->reply = *reply;
+	call->id_text = TAKE_PTR(first->id_text);
+	session_add_call(session, call, call_request->memory);
+	if (call_start(session->service, workspace, call_request, &owner, &call->call) == 0)
+		return true;
+	first->id_text = TAKE_PTR(call->id_text);
+	call->reply = (struct session_reply){0};
+	session_free_call(call);
+	return false;
+}
+
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply)
 {
@@ -543,7 +580,9 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	refused = is_refused(session, workspace, &call_request, &refusal);
 	if (!refused && !take_key(session, request, workspace, &call_request, reply, &refusal))
 		goto done; /* it has been answered */
-	if (refused || tool_yield_refuses(session, workspace, &call_request, &refusal)) {
+	if (refused || tool_yield_refuses(session, workspace, &call_request, &refusal) ||
+		tool_transaction_refuses(
+			session, request, workspace, &call_request, reply, &refusal)) {
 		call_request_done(&call_request);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else {

@@ -4,11 +4,13 @@
 /* Methods about tools and calls, and how calls begin, for MCP too. */
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct call_refusal;
 struct call_request;
 struct json_object;
 struct jsonrpc_request;
+struct observation;
 struct session;
 struct session_call;
 struct session_reply;
@@ -43,6 +45,18 @@ bool tool_call_is_twice(struct session *session, const struct jsonrpc_request *r
 void tool_call_admit(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request,
 	struct session_reply *reply);
+
+/**
+ * Begins @call_request (taken) in place of @first, which is over and not answered: it has the id of
+ * that from now on. It is answered in the form @reply, which is taken, and @bytes of memory are
+ * counted for it besides its own. Returns false if memory is out, and @first has its id still.
+ */
+bool tool_call_follow(struct session_call *first, struct workspace *workspace,
+	struct call_request *call_request, const struct session_reply *reply, size_t bytes);
+
+/** Answers the request @id_text with @observation in the form @reply. */
+void tool_call_answer(struct session *session, const char *id_text,
+	const struct session_reply *reply, const struct observation *observation);
 
 /** Answers @request, which becomes no call, in the form @reply. Takes what @refusal holds. */
 void tool_call_refuse(struct session *session, const struct jsonrpc_request *request,

@@ -9,6 +9,7 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/isolation.h"
+#include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background.h"
@@ -16,6 +17,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
@@ -38,8 +40,11 @@ static void enter(struct session_pending *pending, struct workspace *workspace,
 	static uint64_t last = UINT64_MAX;
 
 	pending->workspace = workspace;
-	pending->entry = (struct workspace_entry){
-		.call = last--, .class = class, .owner = owner, .context = pending};
+	pending->entry = (struct workspace_entry){.call = last--,
+		.class = class,
+		.looks = class == CALL_CLASS_SHORT, /* an opening, not a removal */
+		.owner = owner,
+		.context = pending};
 	workspace_enter(workspace, &pending->entry);
 }
 
@@ -445,6 +450,7 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND, .sentence = NULL});
 		return;
 	}
+	tool_transaction_close(session, workspace);
 	/* Calls in flight hold the workspace until they end. */
 	session_drop_workspace(session, workspace);
 	answer_empty(session, request->id_text);
@@ -577,6 +583,13 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 			session->service->workspaces, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {
 		refuse(session, request, "workspace.remove", &refusal);
+		return;
+	}
+	error = workspace_preview_refusal(
+		workspace, tool_transaction_of(session, workspace) != NULL, &refusal);
+	if (error != TOOL_OK) {
+		refuse(session, request, "workspace.remove", &refusal);
+		workspace_release(workspace);
 		return;
 	}
 	/*

@@ -108,8 +108,8 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 	const char *arguments);
 
 /**
- * Records @event of @workspace: "workspace.checkpointed" or "workspace.rolled_back", with the
- * number of the checkpoint.
+ * Records @event of @workspace: "workspace.checkpointed", "workspace.rolled_back",
+ * "workspace.committed" or "workspace.discarded", with the number of the checkpoint.
  */
 void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint32_t number);

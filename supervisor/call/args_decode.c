@@ -486,6 +486,7 @@ static const struct choice {
 	{"encoding", "utf-8", "base64", offsetof(struct call_options, base64)},
 	{"reply", "observation", "message", offsetof(struct call_options, reply_message)},
 	{"durability", "durable", "fast", offsetof(struct call_options, fast_write)},
+	{"transaction", "none", "preview", offsetof(struct call_options, preview)},
 };
 
 static enum tool_error decode_choice(const struct subject *subject, const struct choice *choice,
@@ -624,6 +625,13 @@ int options_decode(const struct tool *tool, struct json_object *options,
 		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "yield_ms",
 			"cannot be used with \"stdin_stream\", whose input ends with the call; use "
 			"session.start with \"stdin\"");
+		return -EINVAL;
+	}
+	if (decoded.preview && (decoded.key.data || decoded.yield_ms > 0)) {
+		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "transaction",
+			"cannot be used with \"%s\": what a preview has done counts only when it "
+			"is committed",
+			decoded.key.data ? "key" : "yield_ms");
 		return -EINVAL;
 	}
 	*ret_options = decoded;

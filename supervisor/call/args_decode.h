@@ -62,6 +62,7 @@ struct call_options {
 	bool base64;        /* encoding */
 	bool reply_message; /* reply is "message", not "observation" */
 	bool fast_write;    /* durability is "fast", not "durable" */
+	bool preview;       /* transaction is "preview", not "none" */
 };
 
 /** Sets the options of a call that gives none. */

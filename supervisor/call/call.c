@@ -575,6 +575,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->entry = (struct workspace_entry){
 		.call = next_call(),
 		.class = call_class(request),
+		.inside = request->inside,
 		.owner = &entry_owner,
 		.context = call,
 	};

@@ -48,6 +48,7 @@ struct call_request {
 	struct json_object *json; /* a reference: an array of the params and the arguments */
 	struct call_key key;      /* if options.key was given */
 	struct call_session session; /* if it is the command of one */
+	bool inside;                 /* it is of the workspace's preview (workspace_preview.h) */
 	bool held;     /* a change of files that waits until its beginning is recorded */
 	bool look;     /* and is to find out first what has become of an earlier one */
 	size_t memory; /* bytes that it is counted with: the values above, and the whole request */

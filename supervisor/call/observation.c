@@ -510,6 +510,14 @@ static void write_key(struct json_text *json, const struct observation *observat
 		put_number(json, "key_horizon_ms", (uint64_t)observation->key_horizon_ms);
 }
 
+void observation_write_diff(struct json_text *json, const struct observation *observation)
+{
+	if (!observation->diff || evbuffer_get_length(observation->diff) == 0)
+		return;
+	json_text_key(json, "diff");
+	json_text_take(json, observation->diff);
+}
+
 void observation_write(struct json_text *json, const struct observation *observation)
 {
 	if (observation->kept) {
@@ -518,6 +526,7 @@ void observation_write(struct json_text *json, const struct observation *observa
 		kept.len--; /* its last brace */
 		json_text_raw(json, kept);
 		write_key(json, observation);
+		observation_write_diff(json, observation);
 		json_text_object_end(json);
 		return;
 	}

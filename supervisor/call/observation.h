@@ -51,6 +51,7 @@ struct observation {
 	bool more;                         /* even more entries or matches exist */
 	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
 	struct evbuffer *data;  /* JSON: why an edit was not made; NULL: nothing; emptied */
+	struct evbuffer *diff;  /* JSON: what a preview has changed; NULL: it is none; emptied */
 	/* For a command that has run. */
 	struct command_io *io;
 	const struct command_ended *command; /* NULL: its report was lost */
@@ -81,6 +82,9 @@ bool observation_exit(const struct observation *observation, int *ret_code);
 
 /** Returns the sentence of a failure. */
 struct text observation_message(const struct observation *observation);
+
+/** Writes the member "diff", if it is a preview. */
+void observation_write_diff(struct json_text *json, const struct observation *observation);
 
 /** Writes the member "usage". */
 void observation_write_usage(struct json_text *json, const struct observation *observation);

@@ -92,6 +92,14 @@ static void take_from(char **option, const char *configured)
 		*option = strdup(configured);
 }
 
+void options_find_state(struct options *options, const struct config_host *host)
+{
+	take_from(&options->state_dir, host->state_dir);
+	if (!options->state_dir)
+		options->state_dir =
+			default_path("XDG_STATE_HOME", getenv("HOME"), "/.local/state", "cloister");
+}
+
 int options_complete(
 	struct options *options, const struct config_host *host, const char **ret_message)
 {
@@ -99,7 +107,6 @@ int options_complete(
 		return 0;
 	take_from(&options->agent_socket, host->agent_socket);
 	take_from(&options->control_socket, host->control_socket);
-	take_from(&options->state_dir, host->state_dir);
 	/*
 	 * A second instance with an agent socket of its own must not take the first one's default
 	 * control socket.
@@ -115,9 +122,7 @@ int options_complete(
 		*ret_message = "XDG_RUNTIME_DIR is not set: use --agent-socket PATH";
 		return -EINVAL;
 	}
-	if (!options->state_dir)
-		options->state_dir =
-			default_path("XDG_STATE_HOME", getenv("HOME"), "/.local/state", "cloister");
+	options_find_state(options, host);
 	if (!options->state_dir) {
 		*ret_message = "neither XDG_STATE_HOME nor HOME is set: use --state-dir DIR";
 		return -EINVAL;

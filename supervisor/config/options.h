@@ -34,6 +34,9 @@ struct options {
 /** Reads @argv. For --help, --version or a mistake it prints a message and exits with 0 or 2. */
 void options_read(int argc, char **argv, struct options *ret_options);
 
+/** Sets the state directory, unless it is given, from the configuration or to the default. */
+void options_find_state(struct options *options, const struct config_host *host);
+
 /**
  * Fills in options that the command line does not set: from @host, then
  * $XDG_RUNTIME_DIR/cloister/agent.sock and $XDG_STATE_HOME/cloister (XDG base directory

@@ -13,6 +13,7 @@
 #include "supervisor/host/disk_probe.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
+#include "supervisor/host/overlay_probe.h"
 #include "supervisor/host/shared_budgets.h"
 
 #include <errno.h>
@@ -162,6 +163,12 @@ static bool has_disk_quota(const struct cgroup *cgroup)
 	return disk_probe_holds();
 }
 
+static bool carries_overlays(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return overlay_probe_works();
+}
+
 static const char *remedy_of_namespaces(void)
 {
 	return namespaces_remedy("/proc/sys", namespaces.error);
@@ -253,6 +260,10 @@ static const struct feature {
 		"measured, and what is written between two measurements is not held back; without, "
 		"one workspace can fill the disk of all",
 		disk_probe_remedy},
+	{"overlay", carries_overlays, NULL,
+		"managed workspaces have no checkpoints, rollbacks, diffs and previews, and no "
+		"forks that lie above a template: what asks for one fails",
+		overlay_probe_remedy},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",

@@ -61,6 +61,7 @@ struct session_carry {
 
 struct session_reply;
 struct session_call;
+struct transaction;
 
 /*
  * The form in which a call is answered. agent/ has the forms: the observation, a message for a
@@ -92,11 +93,12 @@ struct reply_form {
 
 struct session_reply {
 	const struct reply_form *form;
-	char *tool_call_id;            /* as JSON text; NULL: the model's call had none */
-	uint8_t revision;              /* enum mcp_revision */
-	struct mcp_progress *progress; /* NULL: no progress was asked for */
-	struct mcp_task *task;         /* that takes the answer; NULL: the client gets it */
-	struct mcp_ext_offer *offer;   /* to become a task; NULL: none */
+	char *tool_call_id;              /* as JSON text; NULL: the model's call had none */
+	uint8_t revision;                /* enum mcp_revision */
+	struct mcp_progress *progress;   /* NULL: no progress was asked for */
+	struct mcp_task *task;           /* that takes the answer; NULL: the client gets it */
+	struct mcp_ext_offer *offer;     /* to become a task; NULL: none */
+	struct transaction *transaction; /* it is a preview's; NULL: it is none; borrowed */
 };
 
 struct session_call {

@@ -56,6 +56,7 @@ struct tenant_usage {
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;
 	uint64_t forwards_begun;
 	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
+	uint64_t previews, commits, discards;
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;

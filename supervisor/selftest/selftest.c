@@ -24,6 +24,7 @@
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
 
@@ -85,8 +86,8 @@ static void note(struct selftest *selftest, size_t at, struct text answer)
 
 static bool is_program(enum probe_kind kind)
 {
-	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_EGRESS ||
-	       kind == PROBE_EMPTY;
+	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_LAYERS ||
+	       kind == PROBE_EGRESS || kind == PROBE_EMPTY;
 }
 
 static struct text output_of(const struct observation *observation)
@@ -176,11 +177,44 @@ static void note_set_up(struct selftest *selftest, const struct observation *obs
 	canary(selftest)->set_up++;
 }
 
+static void on_undone(void *context, enum tool_error error, const char *why)
+{
+	struct selftest *selftest = context;
+
+	if (error != TOOL_OK)
+		log_warning("self-test: the layer of its probes is still there: %s",
+			why ? why : tool_error_sentence(error));
+	step_soon(selftest);
+}
+
+/* Drops the layer of the probes, and goes on then; or skips them, since there is none. */
+static void end_layers(struct selftest *selftest, const struct observation *observation)
+{
+	struct workspace *workspace = canary(selftest)->workspace;
+
+	if (workspace_preview_is_open(workspace)) {
+		note_observation(selftest, observation);
+		workspace_preview_undo(workspace, on_undone, selftest);
+		return;
+	}
+	(void)workspace_preview_forget(workspace);
+	for (size_t i = selftest->at; i < selftest->next; i++)
+		selftest_skip(&selftest->results, i, "no overlay can be made of layers here");
+	log_warning("self-test: the probes of layers are skipped: %.*s",
+		(int)observation_message(observation).len, observation_message(observation).data);
+	step_soon(selftest);
+}
+
 static void on_done(void *context, const struct observation *observation)
 {
 	struct selftest *selftest = context;
 
 	selftest->call = NULL;
+	if (!selftest->tearing_down && is_set_up(selftest) &&
+		selftest_suite[selftest->at].kind == PROBE_LAYERS) {
+		end_layers(selftest, observation);
+		return;
+	}
 	if (!selftest->tearing_down && !is_set_up(selftest))
 		note_set_up(selftest, observation);
 	else if (!selftest->tearing_down && !was_interrupted(selftest, observation))
@@ -217,6 +251,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 		return;
 	}
 	if (r == 0) {
+		request.inside = workspace_has_preview(workspace);
 		/* cloisterd itself asks for the call. */
 		request.uid = geteuid();
 		request.gid = getegid();
@@ -380,6 +415,22 @@ static void try_fork(struct selftest *selftest, const char *how)
 	step_soon(selftest);
 }
 
+/* Runs the probe program above a layer of its own. */
+static void run_above_a_layer(struct selftest *selftest)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	uint32_t checkpoint;
+	enum tool_error error =
+		workspace_preview_begin(canary(selftest)->workspace, &checkpoint, &refusal);
+
+	if (error == TOOL_OK) {
+		run_program(selftest);
+		return;
+	}
+	note(selftest, selftest->at, text_from(tool_error_name(error)));
+	step_soon(selftest);
+}
+
 /* Reads the params of a row of the suite. Returns NULL if memory is out. */
 static struct json_object *read_params(const char *text)
 {
@@ -460,6 +511,9 @@ static void try_probe(struct selftest *selftest)
 	case PROBE_EGRESS:
 	case PROBE_EMPTY:
 		run_program(selftest);
+		break;
+	case PROBE_LAYERS:
+		run_above_a_layer(selftest);
 		break;
 	case PROBE_OPEN:
 		try_open(selftest, probe->how);

@@ -296,6 +296,15 @@ const struct selftest_probe selftest_suite[] = {
 	{"disk-quota", "quota-set-limits", PROBE_PROGRAM, NULL, "EPERM"},
 	{"disk-quota", "quota-next", PROBE_PROGRAM, NULL, "EPERM"},
 
+	{"forged-layer", "layer-opaque", PROBE_LAYERS, NULL, "shown"},
+	{"forged-layer", "layer-opaque-marks", PROBE_LAYERS, NULL, "shown"},
+	{"forged-layer", "layer-redirect", PROBE_LAYERS, NULL, "shown"},
+	{"forged-layer", "layer-metacopy", PROBE_LAYERS, NULL, "shown"},
+	{"forged-layer", "layer-whiteout-mark", PROBE_LAYERS, NULL, "shown"},
+	{"forged-layer", "layer-whiteout", PROBE_LAYERS, NULL, "EPERM|EACCES"},
+	{"forged-layer", "layer-handle", PROBE_LAYERS, NULL, "EPERM|EOPNOTSUPP"},
+	{"forged-layer", "layer-options", PROBE_LAYERS, NULL, "own"},
+
 	{"shared-budgets", "inotify-instances", PROBE_PROGRAM, NULL, "16"},
 	{"shared-budgets", "inotify-instances-write", PROBE_PROGRAM, NULL, "EACCES|EROFS"},
 	{"shared-budgets", "inotify-watches", PROBE_PROGRAM, NULL, "8192"},

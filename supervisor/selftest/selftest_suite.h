@@ -16,6 +16,8 @@ enum probe_kind {
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
 	PROBE_PROGRAM, /* the probe program's probe of this name, in a batch with its neighbours */
 	PROBE_ALONE,   /* like PROBE_PROGRAM, in a command of its own */
+	PROBE_LAYERS,  /* like PROBE_PROGRAM, above a layer of its own, which is dropped afterwards
+			*/
 	PROBE_EGRESS,  /* like PROBE_PROGRAM, where the tenant has a network: egress/canary.c */
 	PROBE_EMPTY,   /* the same in a workspace that has asked for no host of it */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */

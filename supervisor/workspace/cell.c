@@ -62,6 +62,7 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
 	cell->not_made = error == -SPAWNER_REFUSAL ? CELL_REFUSED
 			 : error == -ETIMEDOUT     ? CELL_SILENT
+			 : error == -EDQUOT        ? CELL_OVER_QUOTA
 						   : CELL_NOT_MADE;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;

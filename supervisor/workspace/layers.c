@@ -20,7 +20,8 @@
 
 #define MODE 0711 /* the workspace's id goes through them to its layers */
 
-#define AT "at-"
+#define AT      "at-"
+#define PREVIEW "preview-"
 
 /* Three bytes of a name for each of a label. */
 _Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAME_MAX,
@@ -28,7 +29,7 @@ _Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAM
 
 /* What the name of a directory means. */
 struct entry {
-	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_LABEL, ENTRY_FROM } kind;
+	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_PREVIEW, ENTRY_LABEL, ENTRY_FROM } kind;
 	uint32_t number, below;
 	const char *label; /* encoded */
 	const char *template;
@@ -71,6 +72,12 @@ static struct entry entry_of(const char *name)
 			entry.kind = ENTRY_AT;
 		return entry;
 	}
+	if (strncmp(name, PREVIEW, strlen(PREVIEW)) == 0) {
+		rest = read_number(name + strlen(PREVIEW), &entry.number);
+		if (rest && !*rest)
+			entry.kind = ENTRY_PREVIEW;
+		return entry;
+	}
 	if (strncmp(name, LAYERS_FROM, strlen(LAYERS_FROM)) == 0) {
 		entry.kind = ENTRY_FROM;
 		entry.template = name + strlen(LAYERS_FROM);
@@ -96,6 +103,11 @@ static void layer_name(const struct layer *layer, char ret[NAME_MAX + 1])
 static void at_name(uint32_t number, char ret[NAME_MAX + 1])
 {
 	snprintf(ret, NAME_MAX + 1, AT "%u", number);
+}
+
+static void preview_name(uint32_t number, char ret[NAME_MAX + 1])
+{
+	snprintf(ret, NAME_MAX + 1, PREVIEW "%u", number);
 }
 
 /* '/' and what begins an escape cannot be written as they are. */
@@ -249,20 +261,38 @@ static int follow(const struct known *known, struct layer_stack *ret)
 	return 0;
 }
 
+static bool is_preview(int layers, uint32_t number)
+{
+	char name[NAME_MAX + 1];
+	struct stat stat_buf;
+
+	preview_name(number, name);
+	return fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Nobody has kept what the highest layer has. */
+static int undo_preview(const struct layers_place *place, struct layer_stack *stack)
+{
+	layer_stack_pop(stack);
+	return layers_commit(place, stack);
+}
+
 int layers_read(const struct layers_place *place, struct layer_stack *ret)
 {
 	_cleanup_close_ int layers = open_layers(place, false);
+	struct layer_stack stack = {0};
 	struct known known = {0};
 	int r = layers == -ENOENT ? 0 : layers;
 
 	if (layers >= 0)
 		r = each_name(layers, learn, &known);
-	if (r < 0)
-		return r;
-	if (known.at != 0)
-		return follow(&known, ret);
-	*ret = (struct layer_stack){0};
-	return 0;
+	if (r == 0 && known.at != 0)
+		r = follow(&known, &stack);
+	if (r == 0 && stack.count > 0 && is_preview(layers, known.at))
+		r = undo_preview(place, &stack);
+	if (r == 0)
+		*ret = stack;
+	return r;
 }
 
 static struct layer top_of(const struct layer_stack *stack)
@@ -280,10 +310,14 @@ static int give_up(void *context, int layers, const char *name)
 {
 	const struct giving_up *giving_up = context;
 	const struct entry entry = entry_of(name);
-	int r = entry.kind == ENTRY_LAYER && entry.number == giving_up->number
-			? drop(giving_up->place, layers, name, true)
-			: 0;
+	int r = 0;
 
+	if (entry.number != giving_up->number)
+		return 0;
+	if (entry.kind == ENTRY_LAYER)
+		r = drop(giving_up->place, layers, name, true);
+	else if (entry.kind == ENTRY_PREVIEW && unlinkat(layers, name, AT_REMOVEDIR) < 0)
+		r = -errno;
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -354,6 +388,28 @@ int layers_label(const struct layers_place *place, uint32_t number, struct text 
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
+int layers_preview(const struct layers_place *place, uint32_t number)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+	char name[NAME_MAX + 1];
+
+	if (layers < 0)
+		return layers;
+	preview_name(number, name);
+	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
+}
+
+int layers_keep(const struct layers_place *place, uint32_t number)
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+	char name[NAME_MAX + 1];
+
+	if (layers < 0)
+		return layers;
+	preview_name(number, name);
+	return unlinkat(layers, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 int layers_commit(const struct layers_place *place, const struct layer_stack *stack)
 {
 	_cleanup_close_ int layers = open_layers(place, false);
@@ -363,10 +419,12 @@ int layers_commit(const struct layers_place *place, const struct layer_stack *st
 
 	if (r < 0)
 		return r;
+	at_name(known.at, old);
+	if (stack->count == 0)
+		return unlinkat(layers, old, AT_REMOVEDIR) < 0 ? -errno : 0;
 	at_name(stack->numbers[stack->count - 1], new);
 	if (known.at == 0)
 		return mkdirat(layers, new, MODE) < 0 ? -errno : 0;
-	at_name(known.at, old);
 	return renameat2(layers, old, layers, new, RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
 
@@ -392,6 +450,11 @@ static bool has_frozen(const struct layer_stack *stack, uint32_t number)
 	return false;
 }
 
+static bool is_top(const struct layer_stack *stack, uint32_t number)
+{
+	return stack->count > 0 && stack->numbers[stack->count - 1] == number;
+}
+
 static int tidy(void *context, int layers, const char *name)
 {
 	const struct tidying *tidying = context;
@@ -399,7 +462,8 @@ static int tidy(void *context, int layers, const char *name)
 
 	if (entry.kind == ENTRY_LAYER && !has_layer(tidying->stack, &entry))
 		(void)drop(tidying->place, layers, name, true);
-	if (entry.kind == ENTRY_LABEL && !has_frozen(tidying->stack, entry.number))
+	if ((entry.kind == ENTRY_LABEL && !has_frozen(tidying->stack, entry.number)) ||
+		(entry.kind == ENTRY_PREVIEW && !is_top(tidying->stack, entry.number)))
 		(void)!unlinkat(layers, name, AT_REMOVEDIR);
 	return 0;
 }

@@ -10,6 +10,7 @@
  *   at-3        empty: layer 3 takes changes now. One rename puts another stack in force.
  *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
  *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it
+ *   preview-3   empty: nobody has decided yet whether what layer 3 has is kept
  *   .dropped-X  a layer that the spawner clears
  *
  * A layer that does not lead to the one that takes changes belongs to a change that was not
@@ -36,8 +37,8 @@ struct layers_place {
 };
 
 /**
- * Reads the stack; an empty one if the workspace has no checkpoint. Returns 0, -EBADMSG if it is
- * damaged, or another -errno.
+ * Reads the stack; an empty one if the workspace has no checkpoint. A preview that a death of
+ * cloisterd has ended is undone. Returns 0, -EBADMSG if it is damaged, or another -errno.
  */
 int layers_read(const struct layers_place *place, struct layer_stack *ret);
 
@@ -50,7 +51,14 @@ int layers_make(const struct layers_place *place, const struct layer_stack *stac
 /** Notes the label of the checkpoint that freezes the layer @number. Returns 0 or -errno. */
 int layers_label(const struct layers_place *place, uint32_t number, struct text label);
 
-/** From here on, @stack is the workspace's. Returns 0 or -errno. */
+/** Notes that the changes of the layer @number, which is made, are a preview. Returns 0 or -errno.
+ */
+int layers_preview(const struct layers_place *place, uint32_t number);
+
+/** They are one no more: they are kept. Returns 0 or -errno. */
+int layers_keep(const struct layers_place *place, uint32_t number);
+
+/** From here on, @stack, which may be empty, is the workspace's. Returns 0 or -errno. */
 int layers_commit(const struct layers_place *place, const struct layer_stack *stack);
 
 /** Drops the layers that @stack does not have, and forgets their labels. */

@@ -29,6 +29,7 @@
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -51,7 +52,7 @@ static const struct {
 /* Calls are held back. */
 static bool is_held(const struct workspace *workspace)
 {
-	return workspace->swap || workspace->freeze;
+	return workspace_swap_holds(workspace) || workspace->freeze;
 }
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
@@ -102,6 +103,7 @@ void workspace_free(struct workspace *workspace)
 {
 	workspace_swap_free(workspace);
 	workspace_freeze_free(workspace);
+	workspace_preview_free(workspace);
 	cell_free(workspace->cell);
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
@@ -238,6 +240,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_EXECUTION_ERROR},
 		[CELL_REFUSED] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_FORBIDDEN},
+		[CELL_OVER_QUOTA] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_QUOTA_EXCEEDED},
 		[CELL_SILENT] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_TIMEOUT},
 		[CELL_HELD] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_BUSY},
 		[CELL_FILES_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_JOB, false, TOOL_WORKER_LOST},
@@ -264,7 +267,7 @@ static void begin_waiting(struct workspace *workspace)
 
 	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (!entry->begun && entry->sched.class == SCHED_NONE &&
+		if (!entry->begun && !entry->parked && entry->sched.class == SCHED_NONE &&
 			may_begin(workspace, entry->class))
 			begin(workspace, entry);
 	}
@@ -281,6 +284,8 @@ static void on_settled(void *context)
 		workspace_swap_advance(workspace);
 	else if (workspace->freeze)
 		workspace_freeze_advance(workspace);
+	if (workspace->preview)
+		workspace_preview_advance(workspace);
 	update_limits(workspace);
 	begin_waiting(workspace);
 	workspace_idle_follow(workspace);
@@ -555,9 +560,25 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
+	entry->parked = workspace_preview_parks(workspace, entry);
 	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
+	if (!entry->parked)
+		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	cell_settle(workspace->cell);
+}
+
+void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry)
+{
+	entry->parked = false;
 	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
+}
+
+void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
+	enum tool_error error, const char *why)
+{
+	remove_entry(workspace, entry);
+	entry->owner->lost(entry->context, error, why);
 }
 
 void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)

@@ -47,6 +47,9 @@ struct workspace_entry {
 	struct sched_entry sched; /* the workspace's concern */
 	uint64_t call;            /* its number on the wire, unique in this process */
 	enum call_class class;
+	bool inside; /* it is of the workspace's preview (workspace_preview.h) */
+	bool looks;  /* it waits for the cell and does nothing there: no preview holds it up */
+	bool parked; /* the workspace's concern: it waits for the beginning or end of a preview */
 	bool begun;
 	const struct workspace_entry_owner *owner;
 	void *context;

@@ -6,26 +6,33 @@
 #include "supervisor/workspace/workspace_layers.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
 #include <errno.h>
 
+#define CLEARING_PAUSE_MS 100
+
 enum swap_state {
-	SWAP_WAITING, /* for calls in flight */
-	SWAP_ENDING,  /* for the end of the cell */
-	SWAP_OPENING, /* for the new one */
-	SWAP_UNDOING, /* for the end of a cell that is not to stay */
+	SWAP_WAITING,  /* for calls in flight */
+	SWAP_ENDING,   /* for the end of the cell */
+	SWAP_OPENING,  /* for the new one */
+	SWAP_CLEARING, /* for room for that; the new stack is in force already */
+	SWAP_UNDOING,  /* for the end of a cell that is not to stay */
 };
 
 struct workspace_swap {
 	enum swap_state state;
 	struct layer_stack next, previous;
-	bool commits; /* the new stack is put in force on disk */
+	enum swap_way way;
+	bool committed; /* the new stack is in force on disk */
+	int64_t until;  /* in CLEARING: as clock_now() */
 	struct timer deadline;
 	struct workspace *workspace;
 	enum tool_error error; /* of an exchange that has failed */
@@ -95,13 +102,17 @@ int workspace_each_checkpoint(struct workspace *workspace,
 	return layers_each(&place, &workspace->layers, each, context);
 }
 
-bool workspace_is_swapping(const struct workspace *workspace)
+bool workspace_swap_holds(const struct workspace *workspace)
 {
-	return workspace->swap;
+	const struct workspace_swap *swap = workspace->swap;
+
+	return swap && !(swap->way == SWAP_PREVIEW && swap->state == SWAP_WAITING);
 }
 
 enum cell_need workspace_swap_need(const struct workspace *workspace)
 {
+	if (!workspace_swap_holds(workspace) && workspace_preview_waits(workspace))
+		return CELL_CALLED;
 	return workspace->swap->state == SWAP_OPENING ? CELL_CALLED : CELL_KEPT;
 }
 
@@ -152,19 +163,60 @@ static void commit(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
 	struct workspace_swap *swap = workspace->swap;
-	int r = swap->commits ? layers_commit(&place, &workspace->layers) : 0;
+	bool is_new = swap->way != SWAP_SHOW && !swap->committed;
+	int r = is_new ? layers_commit(&place, &workspace->layers) : 0;
 
 	if (r < 0) {
 		undo(workspace, tool_error_from_errno(-r), NULL);
 		return;
 	}
-	if (swap->commits)
+	if (is_new)
 		layers_tidy(&place, &workspace->layers);
 	finish(workspace);
 }
 
-static bool has_calls(const struct workspace *workspace)
+/*
+ * The workspace's id has no room for a new layer: a rollback is in force before its cell is open,
+ * so that what it drops is cleared, and makes room. The layers below the new one were shown before.
+ */
+static void make_room(struct workspace *workspace)
 {
+	const struct layers_place place = place_of(workspace);
+	struct workspace_swap *swap = workspace->swap;
+	int r = swap->committed ? 0 : layers_commit(&place, &workspace->layers);
+
+	if (r < 0) {
+		undo(workspace, tool_error_from_errno(-r), NULL);
+		return;
+	}
+	if (!swap->committed) {
+		swap->until = clock_now() + LIMIT_CHECKPOINT_WAIT_MS * CLOCK_NS_PER_MS;
+		layers_tidy(&place, &workspace->layers);
+	}
+	swap->committed = true;
+	swap->state = SWAP_CLEARING;
+	timer_set(&swap->deadline, CLEARING_PAUSE_MS);
+}
+
+/* The layers were in force before, so no cell has to show first that they can be mounted. */
+static void commit_unseen(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	int r = layers_commit(&place, &workspace->layers);
+
+	if (r < 0) {
+		workspace->layers = workspace->swap->previous;
+		fail(workspace->swap, tool_error_from_errno(-r), NULL);
+	} else {
+		layers_tidy(&place, &workspace->layers);
+	}
+	finish(workspace);
+}
+
+static bool waits_for_calls(const struct workspace *workspace)
+{
+	if (workspace->swap->way == SWAP_PREVIEW)
+		return workspace_preview_waits(workspace);
 	for (size_t i = 0; i < CALL_CLASSES; i++)
 		if (workspace->running[i] > 0)
 			return true;
@@ -176,7 +228,7 @@ void workspace_swap_advance(struct workspace *workspace)
 	struct workspace_swap *swap = workspace->swap;
 	bool is_closed = cell_status(workspace->cell) == CELL_STATUS_CLOSED;
 
-	if (swap->state == SWAP_WAITING && !has_calls(workspace)) {
+	if (swap->state == SWAP_WAITING && !waits_for_calls(workspace)) {
 		swap->state = SWAP_ENDING;
 		cell_replace(workspace->cell, true);
 		cell_settle(workspace->cell);
@@ -188,6 +240,8 @@ void workspace_swap_advance(struct workspace *workspace)
 		workspace->layers = swap->next;
 		cell_replace(workspace->cell, false);
 		cell_settle(workspace->cell);
+		if (swap->way == SWAP_BACK)
+			commit_unseen(workspace);
 	} else if (swap->state == SWAP_OPENING && cell_serves(workspace->cell, CELL_FILES)) {
 		commit(workspace);
 	} else if (swap->state == SWAP_UNDOING && is_closed) {
@@ -212,7 +266,14 @@ bool workspace_swap_lost(
 		}
 		return false;
 	case SWAP_OPENING:
-		undo(workspace, error, why);
+		if (loss == CELL_OVER_QUOTA && swap->way == SWAP_ROLLBACK)
+			make_room(workspace);
+		else if (!swap->committed)
+			undo(workspace, error, why);
+		else
+			finish(workspace); /* the next call has the cell made */
+		return true;
+	case SWAP_CLEARING:
 		return true;
 	default:
 		if (loss != CELL_HELD)
@@ -227,6 +288,16 @@ static void on_deadline(void *context)
 	struct workspace_swap *swap = context;
 	struct workspace *workspace = swap->workspace;
 
+	/* Once more; but what is rolled back does not wait for its cell for long. */
+	if (swap->state == SWAP_CLEARING && clock_now() < swap->until) {
+		swap->state = SWAP_OPENING;
+		cell_settle(workspace->cell);
+		return;
+	}
+	if (swap->state == SWAP_CLEARING) {
+		finish(workspace);
+		return;
+	}
 	cell_replace(workspace->cell, false);
 	fail(swap, TOOL_BUSY,
 		"Calls are running in the workspace: wait for them, or cancel them, and try "
@@ -234,8 +305,8 @@ static void on_deadline(void *context)
 	finish(workspace);
 }
 
-static enum tool_error begin(struct workspace *workspace, const struct layer_stack *next,
-	bool commits, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
+enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,
+	enum swap_way way, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
 {
 	struct workspace_swap *swap = calloc(1, sizeof(*swap));
 
@@ -243,13 +314,15 @@ static enum tool_error begin(struct workspace *workspace, const struct layer_sta
 		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	*swap = (struct workspace_swap){.next = *next,
 		.previous = workspace->layers,
-		.commits = commits,
+		.way = way,
 		.workspace = workspace,
 		.error = TOOL_OK,
 		.swapped = swapped,
 		.context = context};
 	timer_init(&swap->deadline, on_deadline, swap);
-	timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
+	/* The calls that a preview that is undone waits for have been cancelled, or are its own. */
+	if (way != SWAP_BACK)
+		timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
 	workspace->swap = swap;
 	cell_settle(workspace->cell);
 	return TOOL_OK;
@@ -262,9 +335,9 @@ static enum tool_error check(const struct workspace *workspace, struct refusal *
 			"Only a managed workspace, which is opened by its name, has checkpoints");
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
-	if (workspace->swap || workspace->freeze)
+	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY,
-			"Another checkpoint or rollback of the workspace is on its way");
+			"Another checkpoint, rollback or preview of the workspace is on its way");
 	return TOOL_OK;
 }
 
@@ -289,8 +362,9 @@ static enum tool_error add_layer(
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
-enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
-	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
+/* Makes the layers of a checkpoint with @label, which freezes all that there is. */
+static enum tool_error make_checkpoint(struct workspace *workspace, struct text label,
+	struct layer_stack *ret_next, struct refusal *ret_refusal)
 {
 	const struct layers_place place = place_of(workspace);
 	struct layer_stack next = workspace->layers;
@@ -314,8 +388,44 @@ enum tool_error workspace_checkpoint(struct workspace *workspace, struct text la
 	r = layers_label(&place, frozen, label);
 	if (r < 0)
 		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
-	*ret_number = frozen + 1;
-	return begin(workspace, &next, true, swapped, context, ret_refusal);
+	*ret_next = next;
+	return TOOL_OK;
+}
+
+enum tool_error workspace_checkpoint(struct workspace *workspace, struct text label,
+	workspace_swapped swapped, void *context, uint32_t *ret_number, struct refusal *ret_refusal)
+{
+	struct layer_stack next = {0};
+	enum tool_error error = make_checkpoint(workspace, label, &next, ret_refusal);
+
+	if (error != TOOL_OK)
+		return error;
+	*ret_number = next.numbers[next.count - 2] + 1;
+	return workspace_swap_begin(workspace, &next, SWAP_CHANGE, swapped, context, ret_refusal);
+}
+
+enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal)
+{
+	const struct layers_place place = place_of(workspace);
+	struct layer_stack next = {0};
+	enum tool_error error =
+		make_checkpoint(workspace, (struct text){NULL, 0}, &next, ret_refusal);
+	int r;
+
+	if (error != TOOL_OK)
+		return error;
+	r = layers_preview(&place, next.numbers[next.count - 1]);
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	return workspace_swap_begin(workspace, &next, SWAP_PREVIEW, swapped, context, ret_refusal);
+}
+
+int workspace_layers_keep(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+
+	return layers_keep(&place, workspace->layers.numbers[workspace->layers.count - 1]);
 }
 
 enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number,
@@ -335,13 +445,15 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	next.count = (uint32_t)i + 1;
 	error = add_layer(workspace, &next, ret_refusal);
 	return error != TOOL_OK ? error
-				: begin(workspace, &next, true, swapped, context, ret_refusal);
+				: workspace_swap_begin(workspace, &next, SWAP_ROLLBACK, swapped,
+					  context, ret_refusal);
 }
 
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
 	void *context, struct refusal *ret_refusal)
 {
-	if (workspace->swap || workspace->freeze)
+	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-	return begin(workspace, &workspace->layers, false, swapped, context, ret_refusal);
+	return workspace_swap_begin(
+		workspace, &workspace->layers, SWAP_SHOW, swapped, context, ret_refusal);
 }

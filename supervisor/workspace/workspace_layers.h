@@ -59,10 +59,35 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
 	void *context, struct refusal *ret_refusal);
 
-/** Whether its cell is being exchanged: no call begins. */
-bool workspace_is_swapping(const struct workspace *workspace);
+/* For workspace_preview.c. */
+
+/* What an exchange of the cell is for. */
+enum swap_way {
+	SWAP_CHANGE,   /* other layers: a checkpoint */
+	SWAP_ROLLBACK, /* likewise; what it drops may be what leaves no room for a new cell */
+	SWAP_PREVIEW,  /* likewise, and calls that came earlier begin and end before it */
+	SWAP_BACK,     /* layers that were in force before: no new cell is awaited */
+	SWAP_SHOW,     /* nothing that is recorded */
+};
+
+/** Begins an exchange that shows @next. As workspace_checkpoint(). */
+enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,
+	enum swap_way way, workspace_swapped swapped, void *context, struct refusal *ret_refusal);
+
+/**
+ * Puts a layer on top whose changes are a preview: unless workspace_layers_keep() comes first, the
+ * next cloisterd undoes them. As workspace_checkpoint().
+ */
+enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal);
+
+/** The changes of the highest layer are kept. Returns 0 or -errno. */
+int workspace_layers_keep(struct workspace *workspace);
 
 /* For workspace.c. */
+
+/** Whether its cell is being exchanged, and no call begins. */
+bool workspace_swap_holds(const struct workspace *workspace);
 
 /** What the cell is needed for during the exchange. */
 enum cell_need workspace_swap_need(const struct workspace *workspace);

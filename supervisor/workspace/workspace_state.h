@@ -28,6 +28,7 @@ struct workspace {
 	struct layer_stack layers;             /* that its cell shows; empty: its directory alone */
 	struct workspace_swap *swap;           /* its cell is being exchanged; NULL: it is not */
 	struct workspace_freeze *freeze;       /* a template is made of it; NULL: none is */
+	struct workspace_preview *preview;     /* NULL: no changes are to be decided on */
 	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
@@ -50,6 +51,13 @@ struct workspace {
 	size_t n_forwards;
 	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
+
+/** A waiting entry need not wait for a preview any more. */
+void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry);
+
+/** A waiting entry leaves, and its call is lost. */
+void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
+	enum tool_error error, const char *why);
 
 struct workspaces {
 	struct event_base *base;

@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import pathlib
 import random
 import signal
 
@@ -13,68 +12,15 @@ import procfs
 from cloister_client import RpcError, acting_as
 from daemon import Daemon
 from killer import Killer
+from layers import (checkpoint, client_fixture, in_state, keepers, kill_all, listed, opened, refused, roll_back,
+                    tree)
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
 CHECKPOINTS = 63  # LIMIT_LAYERS - 1
 DROPPED = 64  # LIMIT_LAYERS_DROPPED
 
-
-def tree(client):
-    """All that can be seen of the workspace's files: names, types, modes, links, times, contents."""
-    # An overlay counts no links of directories.
-    script = (r"find . -printf '%P %y %m %l %T@\n' | sort; find . -type f -printf '%P %n\n' | sort; "
-              r"find . -type f -print0 | sort -z | xargs -0 -r sha256sum")
-    output = client.run(script)
-    assert output["exit_code"] == 0, output
-    return output["stdout"]
-
-
-def opened(daemon, name):
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": name})
-    return client
-
-
-@pytest.fixture
-def client(daemon, request):
-    name = f"w{abs(hash(request.node.name)) % 10**9}"
-    client = opened(daemon, name)
-    client.name = name
-    yield client
-    client.call("workspace.remove", {"workspace": name})
-    client.close()
-
-
-def checkpoint(client, label=None):
-    return client.call("workspace.checkpoint", {"label": label} if label else {})["checkpoint"]
-
-
-def roll_back(client, to):
-    return client.call("workspace.rollback", {"to": to})["checkpoint"]
-
-
-def listed(client):
-    return [(row["checkpoint"], row["label"]) for row in client.call("workspace.checkpoints", {})["checkpoints"]]
-
-
-def refused(client, method, params, name):
-    with pytest.raises(RpcError) as caught:
-        client.call(method, params)
-    assert (caught.value.name or caught.value.code) == name, caught.value
-    return str(caught.value)
-
-
-def in_state(daemon, *patterns):
-    """The paths below the managed workspaces that match. What a sweeper removes meanwhile is passed over."""
-    with acting_as(os.getuid()):
-        paths = [pathlib.Path(directory, name) for directory, directories, files in os.walk(daemon.state / "workspaces")
-                 for name in directories + files]
-    return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
-
-
-def keepers(daemon):
-    return [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-layers"]
+client = client_fixture()
 
 
 def test_a_rollback_gives_back_what_a_shell_destroyed(client):
@@ -388,13 +334,6 @@ def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
     go_on(held)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
     assert checkpoint(client) > 1
-
-
-def kill_all(daemon):
-    daemon.process.kill()
-    daemon.process.wait()
-    for client in daemon.clients:
-        client.close()
 
 
 @pytest.mark.parametrize("who", ["cloisterd", "spawner"])

@@ -14,6 +14,7 @@ import pytest
 
 import procfs
 from cloister_client import RpcError, acting_as
+from layers import checkpoint, client_fixture, opened, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
@@ -38,31 +39,13 @@ for top, directories, files in os.walk("."):
 print(json.dumps(seen))
 """
 
-
-def opened(daemon, name):
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": name})
-    return client
-
-
-@pytest.fixture
-def client(daemon, request):
-    name = f"d{abs(hash(request.node.name)) % 10**9}"
-    client = opened(daemon, name)
-    client.name = name
-    yield client
-    client.call("workspace.remove", {"workspace": name})
-    client.close()
+client = client_fixture()
 
 
 def seen(client):
     output = client.run("python3 - <<'E'\n" + SEEN + "E\n")
     assert output["exit_code"] == 0, output
     return json.loads(output["stdout"])
-
-
-def checkpoint(client):
-    return client.call("workspace.checkpoint", {})["checkpoint"]
 
 
 def diff(client, since=None, **params):
@@ -89,13 +72,6 @@ def modelled(before, after):
             rows.append({"path": path, "change": "added" if not old else "changed" if new else "deleted",
                          "before": state(old), "after": state(new)})
     return rows
-
-
-def refused(client, params, name):
-    with pytest.raises(RpcError) as caught:
-        client.call("workspace.diff", params)
-    assert (caught.value.name or caught.value.code) == name, caught.value
-    return str(caught.value)
 
 
 def test_what_a_shell_changed(client):
@@ -128,7 +104,7 @@ def test_since_each_checkpoint_and_after_a_rollback(client):
     assert short(diff(client, 1)) == {"three": ("added", None, 5), "two": ("added", None, 3), "all": ("changed", 3, 5)}
     client.call("workspace.rollback", {"to": 1})
     assert short(diff(client)) == short(diff(client, 1)) == {}
-    assert "workspace.checkpoints lists" in refused(client, {"since": 2}, "NOT_FOUND")
+    assert "workspace.checkpoints lists" in refused(client, "workspace.diff", {"since": 2}, "NOT_FOUND")
     client.use("write_file", path="all", content="two")
     assert short(diff(client)) == {"all": ("changed", 3, 3)}
 
@@ -305,21 +281,21 @@ def test_deep_paths_and_strange_names(client):
 
 
 def test_what_is_wrong_is_refused(client, daemon):
-    assert "workspace.checkpoint makes one" in refused(client, {}, "NOT_FOUND")
+    assert "workspace.checkpoint makes one" in refused(client, "workspace.diff", {}, "NOT_FOUND")
     for since in (0, "1", -1, 2**40, 1.5):
-        assert "number of a checkpoint" in refused(client, {"since": since}, -32602)
-    assert "true or false" in refused(client, {"patch": "yes"}, -32602)
-    refused(client, {"since": 1}, "NOT_FOUND")
-    refused(client, {"workspace": "none"}, "WORKSPACE_NOT_FOUND")
-    refused(client, {"workspace": 7}, -32602)
-    refused(client, {"other": 7}, -32602)
+        assert "number of a checkpoint" in refused(client, "workspace.diff", {"since": since}, -32602)
+    assert "true or false" in refused(client, "workspace.diff", {"patch": "yes"}, -32602)
+    refused(client, "workspace.diff", {"since": 1}, "NOT_FOUND")
+    refused(client, "workspace.diff", {"workspace": "none"}, "WORKSPACE_NOT_FOUND")
+    refused(client, "workspace.diff", {"workspace": 7}, -32602)
+    refused(client, "workspace.diff", {"other": 7}, -32602)
     # It is no tool.
     assert client.observe("workspace.diff", {})["error"]["code"] == "UNKNOWN_TOOL"
     assert "workspace.diff" not in str(client.call("tools.list", {}))
     with daemon.connect() as other:
-        refused(other, {}, "WORKSPACE_NOT_FOUND")
+        refused(other, "workspace.diff", {}, "WORKSPACE_NOT_FOUND")
         daemon.new_workspace(other)
-        assert "managed workspace" in refused(other, {}, "FORBIDDEN")
+        assert "managed workspace" in refused(other, "workspace.diff", {}, "FORBIDDEN")
 
 
 LARGE = "for n in $(seq 8); do truncate -s 1G large$n; done"

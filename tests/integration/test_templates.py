@@ -4,7 +4,6 @@
 import contextlib
 import json
 import os
-import pathlib
 import random
 import signal
 from functools import partial
@@ -15,6 +14,7 @@ import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM, Daemon, system_config
 from killer import Killer
+from layers import in_state, opened, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
@@ -45,12 +45,6 @@ def start_one(start, area, **more):
     return start(**more)
 
 
-def opened(daemon, name, account=None):
-    client = daemon.connect(account)
-    client.call("workspace.open", {"workspace": name})
-    return client
-
-
 def freeze(client, template):
     return client.call("workspace.freeze", {"template": template})
 
@@ -59,21 +53,6 @@ def fork(client, template, count=1, **more):
     answer = client.call("workspace.fork", {"from": template, "count": count, **more})
     assert (answer["template"], answer["forked_by"], len(answer["workspaces"])) == (template, BY, count)
     return answer["workspaces"]
-
-
-def refused(client, method, params, name):
-    with pytest.raises(RpcError) as caught:
-        client.call(method, params)
-    assert (caught.value.name or caught.value.code) == name, caught.value
-    return str(caught.value)
-
-
-def in_state(daemon, *patterns):
-    """The paths of workspaces and templates that match. What a sweeper removes meanwhile is passed over."""
-    with acting_as(os.getuid()):
-        paths = [pathlib.Path(directory, name) for top in ("workspaces", "templates")
-                 for directory, directories, files in os.walk(daemon.state / top) for name in directories + files]
-    return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
 
 
 def templates(daemon):

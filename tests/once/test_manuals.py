@@ -272,7 +272,7 @@ def heads_of_tool(name):
 def test_observations(tables):
     schema = tables["tools"][0]["outputSchema"]["properties"]
     members = set().union(*(tool["outputSchema"]["properties"] for tool in tables["tools"]))
-    expected = members | set(schema["usage"]["properties"])
+    expected = members | set(schema["usage"]["properties"]) | {"diff"}  # which MCP does not have
     agree(manual.words(manual.part(PROTOCOL, "OBSERVATIONS"), "Va", True), expected,
           f"man/{PROTOCOL}, OBSERVATIONS,", "members")
     assert set(schema["error"]["properties"]) | {"retry_after_ms"} <= \

@@ -9,6 +9,7 @@ import pytest
 
 import procfs
 from cloister_client import RpcError, acting_as
+from layers import opened
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
@@ -29,12 +30,6 @@ for top, directories, files in os.walk("."):
 
 def forge(names):
     return FORGE.replace("NAMES", repr(tuple(names)))
-
-
-def opened(daemon, name):
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": name})
-    return client
 
 
 def diff(client, **params):

@@ -14,6 +14,7 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM
+from layers import opened
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory and namespaces")
 
@@ -30,12 +31,6 @@ for name in ("redirect", "opaque", "metacopy", "origin", "impure", "upper", "whi
             except OSError:
                 pass
 """
-
-
-def opened(daemon, name):
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": name})
-    return client
 
 
 def of(daemon, name):

@@ -11,24 +11,12 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM, system_config
+from layers import opened, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory and namespaces")
 
 SECRET = "not for workspaces"
 CAP_DAC_READ_SEARCH = 1 << 2
-
-
-def opened(daemon, name, account=None):
-    client = daemon.connect(account)
-    client.call("workspace.open", {"workspace": name})
-    return client
-
-
-def refused(client, method, params, name):
-    with pytest.raises(RpcError) as caught:
-        client.call(method, params)
-    assert (caught.value.name or caught.value.code) == name, caught.value
-    return str(caught.value)
 
 
 def of(daemon, top, name):

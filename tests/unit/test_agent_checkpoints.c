@@ -8,6 +8,7 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/spawner_link.h"
@@ -132,6 +133,43 @@ static void test_layers_that_cannot_be_mounted(void **state)
 	fake_client_close(&client);
 }
 
+/* The id has no room for a new layer: the rollback is in force first, so that what it drops is
+ * cleared. */
+static void test_a_rollback_without_room(void **state)
+{
+	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")},
+		{CHECKPOINT("{}"), DONE("1")}, {CHECKPOINT("{}"), DONE("2")}};
+	static const struct fake_exchange refused[] = {
+		{CHECKPOINT("{}"), ERROR("1", "-32000", NAMED("QUOTA_EXCEEDED"))}};
+	static const struct fake_exchange then[] = {
+		{ROLL_BACK("{\"to\":1}"), DONE("1")},
+		{LIST, LISTED("{\"checkpoint\":1,\"label\":\"\",\"created\":\"2*Z\"}")},
+		{ROLL_BACK("{\"to\":1}"), DONE("1")},
+	};
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	const char *said = "";
+
+	fake_client_talk(&client, first, ARRAY_SIZE(first));
+	fake_spawner_refuse(fake->spawner, -EDQUOT);
+	fake_client_talk(&client, refused, 1);
+	assert_true(is_there(state, ".layers-w/at-2"));
+	fake_clock_start();
+	fake_client_send(&client, then[0].says);
+	fake_client_send(&client, "\n");
+	for (int i = 0; i < 200 && !*(said = fake_client_take(&client)); i++)
+		fake_clock_pass(100);
+	fake_service_match(fake, said, then[0].answer);
+	fake_clock_stop();
+	fake_client_talk(&client, &then[1], 1);
+	assert_true(is_there(state, ".layers-w/at-3") && is_there(state, ".layers-w/3-0"));
+	assert_false(is_there(state, ".layers-w/1-0") || is_there(state, ".layers-w/2-1"));
+	fake_spawner_refuse(fake->spawner, 0);
+	fake_client_talk(&client, &then[2], 1);
+	assert_true(is_there(state, ".layers-w/at-4"));
+	fake_client_close(&client);
+}
+
 static void test_a_removal_takes_the_layers(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -155,6 +193,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_layers_that_cannot_be_mounted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_rollback_without_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_removal_takes_the_layers, set_up, tear_down),
 	};
 

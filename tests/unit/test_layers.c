@@ -273,6 +273,62 @@ static void test_a_fork_says_what_is_below(void **state)
 	expect(f, &none);
 }
 
+/* A preview that was not kept is undone by whoever reads it; the layer below takes changes again.
+ */
+static void test_a_preview_is_undone_unless_it_was_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	/* The first layer of all: there is none again. */
+	assert_int_equal(layers_make(&f->place, &one), 0);
+	assert_int_equal(layers_preview(&f->place, 1), 0);
+	assert_int_equal(layers_commit(&f->place, &one), 0);
+	layers_tidy(&f->place, &one);
+	assert_true(is_there(f, "preview-1"));
+	expect(f, &none);
+	assert_false(is_there(f, "at-1"));
+	layers_tidy(&f->place, &none);
+	assert_false(is_there(f, "preview-1") || is_there(f, "1-0"));
+	/* One above others. */
+	put(f, &one);
+	assert_int_equal(layers_make(&f->place, &two), 0);
+	assert_int_equal(layers_preview(&f->place, 2), 0);
+	expect(f, &one); /* it is not in force yet */
+	assert_int_equal(layers_commit(&f->place, &two), 0);
+	expect(f, &one);
+	assert_true(is_there(f, "at-1"));
+	/* One that is kept. */
+	assert_int_equal(layers_make(&f->place, &two), 0);
+	assert_false(is_there(f, "preview-2"));
+	assert_int_equal(layers_preview(&f->place, 2), 0);
+	assert_int_equal(layers_commit(&f->place, &two), 0);
+	assert_int_equal(layers_keep(&f->place, 2), 0);
+	expect(f, &two);
+	assert_int_equal(layers_keep(&f->place, 2), -ENOENT);
+	/* One of an older layer means nothing. */
+	make(f, "preview-1");
+	expect(f, &two);
+	layers_tidy(&f->place, &two);
+	assert_false(is_there(f, "preview-1"));
+	/* Discarded. */
+	put(f, &after);
+	assert_int_equal(layers_commit(&f->place, &none), 0);
+	expect(f, &none);
+}
+
+static void test_a_fork_s_preview(void **state)
+{
+	static const struct layer_stack first = {2, {0, 1}, "repo"},
+					second = {3, {0, 1, 2}, "repo"};
+	struct fixture *f = *state;
+
+	assert_int_equal(layers_fork(&f->place, "repo"), 0);
+	assert_int_equal(layers_make(&f->place, &second), 0);
+	assert_int_equal(layers_preview(&f->place, 2), 0);
+	assert_int_equal(layers_commit(&f->place, &second), 0);
+	expect(f, &first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +345,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_all_layers_are_removed_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_fork_says_what_is_below, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_preview_is_undone_unless_it_was_kept, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_fork_s_preview, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

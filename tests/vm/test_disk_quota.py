@@ -193,6 +193,23 @@ def test_a_configuration_of_anothers_changes_nothing(helped, place, config_file)
     assert helper(place, config_file, helped, "--check").returncode == 0
 
 
+@pytest.mark.parametrize("of", ["bytes", "files"])
+def test_a_workspace_without_room_is_rolled_back(service, of):
+    """Nothing is left for the new layer of a rollback, which makes room by what it drops; and it can be removed."""
+    client, _ = opened(service, "a", f"full-{of}")
+    client.use("write_file", path="kept", content="kept")
+    client.call("workspace.checkpoint", {})
+    fill = "head -c 32M /dev/zero >big" if of == "bytes" else "mkdir many && cd many && seq 2000 | xargs touch"
+    client.observe("run_command", {"command": f"{fill}; cd; head -c 32M /dev/zero >>big; i=0; "
+                                              "while : >more$i; do i=$((i+1)); done", "timeout_ms": LONG})
+    assert not client.observe("write_file", {"path": "new", "content": "x" * 9000})["success"]
+    assert client.call("workspace.rollback", {"to": 1}, timeout=LONG / 1000)["checkpoint"] == 1
+    assert procfs.eventually(lambda: client.observe("write_file", {"path": "new", "content": "x" * 9000})["success"], 60)
+    assert client.use("list_directory", path=".")["count"] == 2
+    client.observe("run_command", {"command": fill + "; head -c 32M /dev/zero >>big", "timeout_ms": LONG})
+    client.call("workspace.remove", {"workspace": f"full-{of}"}, timeout=LONG / 1000)
+
+
 def test_a_command_stops_at_its_class_and_its_neighbour_goes_on(service):
     greedy, limits = opened(service, "a", "greedy")
     assert (limits["disk"], limits["disk_bytes"]) == ("quota", SMALL)

@@ -75,19 +75,36 @@ static int check_owner(struct cell *cell, int layer, const char *name, struct st
 	return -SPAWNER_REFUSAL;
 }
 
-/* The root of the workspace is that of the layer below, until something is changed. */
+/*
+ * The root of the workspace is that of the layer below, until something is changed. "u" comes last:
+ * where it is, the layer is made.
+ */
 static int make_top(struct cell *cell, int layer, const struct stat *below)
 {
 	const struct timespec times[] = {below->st_atim, below->st_mtim};
 
-	if (fchownat(layer, "u", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if ((mkdirat(layer, "w", 0700) < 0 && errno != EEXIST) ||
+		fchownat(layer, "w", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+		mkdirat(layer, "u", 0700) < 0 ||
+		fchownat(layer, "u", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ||
 		fchmodat(layer, "u", below->st_mode & 07777, 0) < 0 ||
 		utimensat(layer, "u", times, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	if (mkdirat(layer, "w", 0700) < 0 && errno != EEXIST)
-		return -errno;
-	return fchownat(layer, "w", cell->id.uid, cell->id.gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
-											 : 0;
+	return 0;
+}
+
+/*
+ * Whether the highest layer has yet to be made. A directory "u" that belongs to cloister was not
+ * given to the workspace, for want of room in its quota, and is made once more.
+ */
+static bool is_unmade(const struct cell *cell, int layer)
+{
+	struct stat stat_buf;
+
+	if (fstatat(layer, "u", &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	return stat_buf.st_uid != cell->id.uid && stat_buf.st_uid == geteuid() &&
+	       unlinkat(layer, "u", AT_REMOVEDIR) == 0;
 }
 
 /* Checks the layers, and makes the highest if it is new. */
@@ -102,7 +119,7 @@ static int prepare(struct cell *cell, int layers, const struct stat *base)
 
 		if (layer < 0)
 			return layer;
-		if (i + 1 == stack->count && mkdirat(layer, "u", 0700) == 0)
+		if (i + 1 == stack->count && is_unmade(cell, layer))
 			r = make_top(cell, layer, &stat_buf);
 		if (r == 0)
 			r = check_owner(cell, layer, "u", &stat_buf);

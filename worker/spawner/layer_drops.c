@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
+#include "common/selftest_tenants.h"
 #include "worker/spawner/home_sweep.h"
 
 #include <dirent.h>
@@ -259,6 +260,7 @@ void layer_drops_find(struct layer_drops *drops, bool has_tenants)
 
 	if (drops->managed < 0)
 		return;
+	find_in_tenant(drops, SELFTEST_TENANT);
 	/* Without tenants, directories here are workspaces, and their files are hostile. */
 	if (!has_tenants) {
 		find_in_tenant(drops, ".");

@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,26 @@ static int write_lower(const struct keeper *keeper, size_t top, char *ret)
 	       snprintf(ret + n, OPTIONS_BYTES - (size_t)n, keeper->template >= 0 ? "b:t" : "b");
 }
 
+/*
+ * If the kernel cannot make its directory in the work directory, it mounts an overlay that cannot
+ * be written, and says nothing. The workspace's id may have no room there.
+ */
+static int check_writable(const struct keeper *keeper, const uint32_t *top)
+{
+	char path[LAYER_BYTES + sizeof("/try")];
+	struct statvfs status;
+
+	if (fstatvfs(keeper->mount, &status) < 0)
+		return -errno;
+	if (!(status.f_flag & ST_RDONLY))
+		return 0;
+	snprintf(path, sizeof(path), "l/%u-%u/w/try", top[0], top[-1]);
+	if (mkdir(path, 0700) < 0)
+		return -errno;
+	(void)rmdir(path);
+	return -EROFS;
+}
+
 static int mount_layers(void *context)
 {
 	struct keeper *keeper = context;
@@ -201,7 +222,7 @@ static int mount_layers(void *context)
 	if (mount("cloister", "o", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	keeper->mount = open("o", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return keeper->mount < 0 ? -errno : 0;
+	return keeper->mount < 0 ? -errno : check_writable(keeper, top);
 }
 
 /* What the layer with the index @i has, without those below it. */

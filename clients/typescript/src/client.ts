@@ -474,7 +474,7 @@ function hasKey(method: string, params: object): boolean {
 function wantsKey(method: string, params: object): boolean {
 	const { options = {} } = params as Json;
 	return method === "tool.call" && !reads(method, params) && isObject(options) && options["keep_output"] !== false &&
-		!["key", "forget_key", "stdin_stream"].some((name) => options[name]);
+		!["key", "forget_key", "stdin_stream", "transaction"].some((name) => options[name]);
 }
 
 /** Returns the parameters of workspace.open that make no workspace: an empty one would hide that it was not moved. */

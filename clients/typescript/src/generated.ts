@@ -15,7 +15,7 @@ export const CONNECT_MS = 10000;
 export const CALL_MS = 3600000;
 export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -151,6 +151,10 @@ export type Encoding =
 export type Durability =
 	| "durable"
 	| "fast";
+
+export type TransactionKind =
+	| "none"
+	| "preview";
 
 export type Reply =
 	| "observation"
@@ -657,6 +661,46 @@ export interface NetworkUse {
 	incomplete?: boolean | undefined;
 }
 
+/** What an entry of a workspace was or is. */
+export interface ChangedState {
+	type: EntryType;
+	/** 0 for a directory. */
+	size: number;
+	/** The permission bits, such as 0644. */
+	mode: string;
+}
+
+/** A change of one entry since a checkpoint. */
+export interface WorkspaceChange {
+	path: string;
+	path_base64?: string | undefined;
+	change: ChangeKind;
+	before: ChangedState | null;
+	after: ChangedState | null;
+	/** The change for git apply, if it was asked for and can be told. */
+	patch?: string | undefined;
+}
+
+/** What a preview has changed: as the result of workspace.diff, or why that is not known. */
+export interface PreviewDiff {
+	/** The number of the checkpoint before it. */
+	since?: number | undefined;
+	/** In the order of their paths. */
+	changes?: Array<WorkspaceChange> | undefined;
+	/** Changes that are listed. */
+	count?: number | undefined;
+	/** Whether there are more. */
+	truncated?: boolean | undefined;
+	/** Listed or not, like the next two. */
+	added?: number | undefined;
+	changed?: number | undefined;
+	deleted?: number | undefined;
+	/** Entries that could not be compared. */
+	unread?: number | undefined;
+	/** Why it is not known; then nothing else is set. */
+	error?: ErrorObject | undefined;
+}
+
 /** The result of a tool call. A tool that failed has an error; a command that was ended keeps its output. */
 export interface Observation {
 	success: boolean;
@@ -675,6 +719,8 @@ export interface Observation {
 	resolved?: boolean | undefined;
 	/** Of a call with a key: how long its result is kept. */
 	key_horizon_ms?: number | undefined;
+	/** What a preview has changed: it is to be decided on. */
+	diff?: PreviewDiff | undefined;
 }
 
 /** The message for the model's conversation; content is the observation as a model reads it. */
@@ -683,6 +729,8 @@ export interface ToolMessage {
 	tool_name: string;
 	tool_call_id?: string | undefined;
 	content: string;
+	/** What a preview has changed, for the program. */
+	diff?: PreviewDiff | undefined;
 }
 
 /** A workspace that was opened. */
@@ -741,6 +789,13 @@ export interface CheckpointList {
 	checkpoints: Array<Checkpoint>;
 }
 
+/** A preview that was discarded. */
+export interface Discarded {
+	workspace: string;
+	/** Always true. */
+	discarded: boolean;
+}
+
 /** A template that was made. */
 export interface Frozen {
 	workspace: string;
@@ -754,26 +809,6 @@ export interface Forked {
 	forked_by: ForkedBy;
 	/** Their names. */
 	workspaces: Array<string>;
-}
-
-/** What an entry of a workspace was or is. */
-export interface ChangedState {
-	type: EntryType;
-	/** 0 for a directory. */
-	size: number;
-	/** The permission bits, such as 0644. */
-	mode: string;
-}
-
-/** A change of one entry since a checkpoint. */
-export interface WorkspaceChange {
-	path: string;
-	path_base64?: string | undefined;
-	change: ChangeKind;
-	before: ChangedState | null;
-	after: ChangedState | null;
-	/** The change for git apply, if it was asked for and can be told. */
-	patch?: string | undefined;
 }
 
 /** The result of workspace.diff. */
@@ -946,6 +981,8 @@ export interface CallOptions {
 	forget_key?: string | undefined;
 	/** A command that is not over after so long goes on as a session, and the call is answered. */
 	yield_ms?: number | undefined;
+	/** preview: what the call has changed counts only when it is committed; it is told as diff. */
+	transaction?: TransactionKind | undefined;
 	/** What a model is shown has at most so many bytes of each stream, file or list. */
 	max_output?: number | undefined;
 	/** message: the result is the message for the model's conversation. */
@@ -1133,6 +1170,16 @@ export abstract class Methods {
 	 */
 	async workspaceRollback(params: { to: number; workspace?: string | undefined }): Promise<Checkpointed> {
 		return (await this.native("workspace.rollback", params)) as Checkpointed;
+	}
+
+	/** Keeps what the preview of this connection has changed; the result names the checkpoint before it. */
+	async transactionCommit(params: { workspace?: string | undefined } = {}): Promise<Checkpointed> {
+		return (await this.native("transaction.commit", params)) as Checkpointed;
+	}
+
+	/** Undoes what the preview of this connection has changed; so does the end of the connection. */
+	async transactionDiscard(params: { workspace?: string | undefined } = {}): Promise<Discarded> {
+		return (await this.native("transaction.discard", params)) as Discarded;
 	}
 
 	/**

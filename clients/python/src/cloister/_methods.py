@@ -3,12 +3,12 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, EditFileOutput, Encoding, Forked,
-                     Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput,
-                     ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput,
-                     SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo,
-                     StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceDiff, WorkspaceList,
-                     WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, Discarded, EditFileOutput,
+                     Encoding, Forked, Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation,
+                     ReadFileOutput, ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput,
+                     SessionInput, SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled,
+                     SessionTo, StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceDiff,
+                     WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -202,6 +202,16 @@ class Methods:
         to: The number of the checkpoint.
         """
         result: Checkpointed = self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
+
+    def transaction_commit(self, workspace: Optional[str] = None) -> Checkpointed:
+        """Keeps what the preview of this connection has changed; the result names the checkpoint before it."""
+        result: Checkpointed = self._native("transaction.commit", {"workspace": workspace})
+        return result
+
+    def transaction_discard(self, workspace: Optional[str] = None) -> Discarded:
+        """Undoes what the preview of this connection has changed; so does the end of the connection."""
+        result: Discarded = self._native("transaction.discard", {"workspace": workspace})
         return result
 
     def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:
@@ -498,6 +508,16 @@ class AsyncMethods:
         to: The number of the checkpoint.
         """
         result: Checkpointed = await self._native("workspace.rollback", {"to": to, "workspace": workspace})
+        return result
+
+    async def transaction_commit(self, workspace: Optional[str] = None) -> Checkpointed:
+        """Keeps what the preview of this connection has changed; the result names the checkpoint before it."""
+        result: Checkpointed = await self._native("transaction.commit", {"workspace": workspace})
+        return result
+
+    async def transaction_discard(self, workspace: Optional[str] = None) -> Discarded:
+        """Undoes what the preview of this connection has changed; so does the end of the connection."""
+        result: Discarded = await self._native("transaction.discard", {"workspace": workspace})
         return result
 
     async def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:

@@ -443,7 +443,7 @@ def _wants_key(method: str, params: Mapping[str, Any]) -> bool:
     """Whether a call may change something, and its whole result can be had again."""
     options = params.get("options") or {}
     return (method == "tool.call" and not _reads(method, params) and isinstance(options, Mapping)
-            and not any(options.get(name) for name in ("key", "forget_key", "stdin_stream"))
+            and not any(options.get(name) for name in ("key", "forget_key", "stdin_stream", "transaction"))
             and options.get("keep_output") is not False)
 
 

@@ -13,7 +13,7 @@ CALL_MS = 3600000  # The longest deadline of a call.
 
 READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
+LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -40,6 +40,7 @@ ForkedBy = Literal["overlay", "copy"]
 Format = Literal["ollama", "openai", "mcp"]
 Encoding = Literal["utf-8", "base64"]
 Durability = Literal["durable", "fast"]
+TransactionKind = Literal["none", "preview"]
 Reply = Literal["observation", "message"]
 
 
@@ -685,6 +686,52 @@ class NetworkUse(_NetworkUse, total=False):
     incomplete: bool
 
 
+class ChangedState(TypedDict):
+    """What an entry of a workspace was or is."""
+
+    type: EntryType
+    #: 0 for a directory.
+    size: int
+    #: The permission bits, such as 0644.
+    mode: str
+
+
+class _WorkspaceChange(TypedDict):
+    path: str
+    change: ChangeKind
+    before: Optional[ChangedState]
+    after: Optional[ChangedState]
+
+
+class WorkspaceChange(_WorkspaceChange, total=False):
+    """A change of one entry since a checkpoint."""
+
+    path_base64: str
+    #: The change for git apply, if it was asked for and can be told.
+    patch: str
+
+
+class PreviewDiff(TypedDict, total=False):
+    """What a preview has changed: as the result of workspace.diff, or why that is not known."""
+
+    #: The number of the checkpoint before it.
+    since: int
+    #: In the order of their paths.
+    changes: List[WorkspaceChange]
+    #: Changes that are listed.
+    count: int
+    #: Whether there are more.
+    truncated: bool
+    #: Listed or not, like the next two.
+    added: int
+    changed: int
+    deleted: int
+    #: Entries that could not be compared.
+    unread: int
+    #: Why it is not known; then nothing else is set.
+    error: ErrorObject
+
+
 class _Observation(TypedDict):
     success: bool
     tool: str
@@ -707,6 +754,8 @@ class Observation(_Observation, total=False):
     resolved: bool
     #: Of a call with a key: how long its result is kept.
     key_horizon_ms: int
+    #: What a preview has changed: it is to be decided on.
+    diff: PreviewDiff
 
 
 class _ToolMessage(TypedDict):
@@ -719,6 +768,8 @@ class ToolMessage(_ToolMessage, total=False):
     """The message for the model's conversation; content is the observation as a model reads it."""
 
     tool_call_id: str
+    #: What a preview has changed, for the program.
+    diff: PreviewDiff
 
 
 class _Workspace(TypedDict):
@@ -785,6 +836,14 @@ class CheckpointList(TypedDict):
     checkpoints: List[Checkpoint]
 
 
+class Discarded(TypedDict):
+    """A preview that was discarded."""
+
+    workspace: str
+    #: Always true.
+    discarded: bool
+
+
 class Frozen(TypedDict):
     """A template that was made."""
 
@@ -800,31 +859,6 @@ class Forked(TypedDict):
     forked_by: ForkedBy
     #: Their names.
     workspaces: List[str]
-
-
-class ChangedState(TypedDict):
-    """What an entry of a workspace was or is."""
-
-    type: EntryType
-    #: 0 for a directory.
-    size: int
-    #: The permission bits, such as 0644.
-    mode: str
-
-
-class _WorkspaceChange(TypedDict):
-    path: str
-    change: ChangeKind
-    before: Optional[ChangedState]
-    after: Optional[ChangedState]
-
-
-class WorkspaceChange(_WorkspaceChange, total=False):
-    """A change of one entry since a checkpoint."""
-
-    path_base64: str
-    #: The change for git apply, if it was asked for and can be told.
-    patch: str
 
 
 class _WorkspaceDiff(TypedDict):
@@ -1021,6 +1055,8 @@ class CallOptions(TypedDict, total=False):
     forget_key: str
     #: A command that is not over after so long goes on as a session, and the call is answered.
     yield_ms: int
+    #: preview: what the call has changed counts only when it is committed; it is told as diff.
+    transaction: TransactionKind
     #: What a model is shown has at most so many bytes of each stream, file or list.
     max_output: int
     #: message: the result is the message for the model's conversation.
@@ -1029,17 +1065,18 @@ class CallOptions(TypedDict, total=False):
 
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
            "Cancelled", "ChangeKind", "ChangedState", "Checkpoint", "CheckpointList", "Checkpointed",
-           "CommandBlocked", "DiskUse", "Durability", "EditFileOutput", "EditsOverlap", "Encoding", "EndedBy",
-           "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge", "Forbidden",
-           "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult", "InvalidArguments", "InvalidPattern",
-           "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession",
-           "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse",
-           "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
-           "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex",
-           "PermissionDenied", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply",
-           "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
-           "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
-           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
-           "Stream", "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList",
-           "ToolMessage", "UnknownTool", "Usage", "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff",
-           "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "CommandBlocked", "Discarded", "DiskUse", "Durability", "EditFileOutput", "EditsOverlap", "Encoding",
+           "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
+           "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult", "InvalidArguments",
+           "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput", "ListDirectoryOutput",
+           "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied",
+           "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation",
+           "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
+           "PatternTooComplex", "PermissionDenied", "PreviewDiff", "ProcessLimit", "QuotaExceeded",
+           "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
+           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
+           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
+           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
+           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool", "Usage",
+           "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound",
+           "WriteFileOutput"]

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The result of workspace.diff, for people. */
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct json_object;
+
+/** How many entries have changed, listed or not. */
+int64_t diff_count(struct json_object *result);
+
+/** Prints a line for each change. */
+void diff_print_names(FILE *out, struct json_object *result);
+
+/** Says what the list does not have. Returns STATUS_OK, or STATUS_TOOL_FAILED if that is anything.
+ */
+int diff_complain_of_rest(struct json_object *result);

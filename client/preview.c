@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the client. Names come from the workspace and are escaped for a terminal. The command has
+ * stdout, so all this is on stderr.
+ */
+#include "client/preview.h"
+
+#include "client/arguments.h"
+#include "client/cmd_diff.h"
+#include "client/command.h"
+#include "client/reply.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+#include "libcloister/cloister.h"
+
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether there is something to keep. */
+static bool tell(struct json_object *diff)
+{
+	struct json_object *error = NULL;
+
+	if (json_object_object_get_ex(diff, "error", &error)) {
+		_cleanup_free_ char *message = terminal_text(
+			json_object_get_string(json_object_object_get(error, "message")));
+
+		complain("what has changed is not known: %s", message ? message : "");
+		return true;
+	}
+	if (diff_count(diff) == 0) {
+		fputs("cloister: nothing has changed\n", stderr);
+		return false;
+	}
+	diff_print_names(stderr, diff);
+	(void)diff_complain_of_rest(diff);
+	return true;
+}
+
+/* A signal that asks us to end does so now, and the end of the connection undoes the changes. */
+static bool ask(void)
+{
+	char answer[16];
+	sigset_t set;
+
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return false;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+	fputs("Keep these changes? [y/N] ", stderr);
+	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+int preview_decide(struct cloister *cloister, const struct invocation *invocation,
+	struct json_object *diff, int status)
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	bool keep;
+	int r;
+
+	if (!diff)
+		return status;
+	keep = !invocation->json && tell(diff) && ask();
+	r = request(cloister, keep ? "transaction.commit" : "transaction.discard",
+		json_object_new_object(), &reply);
+	if (r < 0)
+		connection_complain(r);
+	else if (!cloister_succeeded(reply))
+		reply_complain(reply);
+	else if (!invocation->json)
+		fprintf(stderr, "cloister: the changes are %s\n", keep ? "kept" : "undone");
+	return r < 0 || !cloister_succeeded(reply) ? STATUS_OWN_FAILURE : status;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a command with --preview has changed: told, and kept or undone. */
+
+struct cloister;
+struct invocation;
+struct json_object;
+
+/**
+ * Prints @diff, asks on a terminal whether that is to be kept, and keeps or undoes it. @diff: the
+ * member "diff" of the observation; NULL: there is nothing to decide on. Returns @status, or
+ * STATUS_OWN_FAILURE after printing why.
+ */
+int preview_decide(struct cloister *cloister, const struct invocation *invocation,
+	struct json_object *diff, int status);
