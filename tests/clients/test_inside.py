@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 
 import authority
 import egress
@@ -61,8 +62,10 @@ def call(name, **arguments):
 
 # What is asked for of each harness's shell: to write in the workspace, to read and write outside, and to find the key.
 def wish(outside):
+    # Each line once: harnesses cut off much output.
     return (f"echo by the harness >made; cat {outside}/secret; echo x >{outside}/escaped; "
-            "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rs sk-inside ~ . /etc /tmp; id -u")
+            "(env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n') | sort -u; "
+            "grep -rs sk-inside ~ . /etc /tmp; id -u")
 
 
 class Claude:
@@ -114,10 +117,24 @@ def context(tmp_path_factory):
     return made.certificate, made.context("api.test")
 
 
-@pytest.mark.parametrize("name", HARNESSES)
-def test_a_harness_inside(area, account, programs, start_daemon, context, name):
+def on_terminal(words, env, account, play=None, where="."):
+    """Runs a program at a terminal to its end. Returns its status and the screen."""
+    with acting_as(os.getuid()):
+        screen = Screen(["/bin/sh", "-c", f"cd {shlex.quote(str(where))} && exec {shlex.join(map(str, words))}"], env,
+                        *((account.uid, account.gid) if account.made else ()), lines=50, columns=150)
+    try:
+        if play:
+            play(screen)
+        return screen.wait(), screen
+    finally:
+        print(screen.text())
+        screen.close()
+
+
+def inside(area, account, programs, start_daemon, context, name, script, outside, workspace):
+    """Runs a harness as doc/clients.md shows it, at a terminal. Returns its status, the screen and the model."""
     certificate, tls = context
-    directory, outside, workspace = (pathlib.Path(area.new_directory(each)) for each in ("keys", "outside", "ws"))
+    directory = pathlib.Path(area.new_directory("keys"))
     for path, text, mode in ((directory / "ca.pem", certificate.read_text(), 0o644), (directory / "key", SECRET, 0o600),
                              (outside / "secret", "it-is-secret\n", 0o644)):
         path.write_text(text)
@@ -127,24 +144,24 @@ def test_a_harness_inside(area, account, programs, start_daemon, context, name):
     (workspace / "bin").mkdir()
     os.link((programs / name).resolve(), workspace / "bin" / name)  # on a real host it is in /opt or /usr/local
     names = egress.Names({"api.test": ["127.0.0.1"]})
-    with Model(HARNESSES[name].script(outside), tls) as model:
+    with Model(script, tls) as model:
         daemon = start_daemon(system=False, config=CONFIG.format(
             resolver=names.address, directory=directory, user=account.name, roots=workspace,
             port=model.port))
         program = [word.replace("WORKSPACE", str(workspace)) for word in HARNESSES[name].words]
-        with acting_as(os.getuid()):
-            screen = Screen([str(area.bin / "cloister"), "--socket", str(daemon.socket), "--workspace", str(workspace), "run", "--",
-                             *program], {**environment(area.home), "TERM": "xterm-256color"}, *((account.uid, account.gid) if account.made else ()), lines=50, columns=150)
-        try:
-            if name == "claude":
-                play_claude(screen)
-            status = screen.wait()
-        finally:
-            shown = screen.text()
-            print(shown)
-            screen.close()
+        words = [area.bin / "cloister", "--socket", daemon.socket, "--workspace", workspace, "run", "--", *program]
+        status, screen = on_terminal(words, {**environment(area.home), "TERM": "xterm-256color"}, account,
+                                     play_claude if name == "claude" else None)
     names.close()
-    assert status == 0, (shown, model.unknown, daemon.log())
+    assert status == 0, (screen.text(), model.unknown, daemon.log())
+    return screen, model
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_a_harness_inside(area, account, programs, start_daemon, context, name):
+    outside, workspace = (pathlib.Path(area.new_directory(each)) for each in ("outside", "ws"))
+    screen, model = inside(area, account, programs, start_daemon, context, name, HARNESSES[name].script(outside), outside,
+                           workspace)
     # Its shell worked, in the workspace, and nowhere else.
     (result,) = model.results
     assert (workspace / "made").read_text() == "by the harness\n", result
@@ -155,3 +172,30 @@ def test_a_harness_inside(area, account, programs, start_daemon, context, name):
     assert "=unused" in result and SECRET not in result and SECRET.encode() not in screen.raw
     assert not [path for path in workspace.rglob("*") if path.is_file() and path.stat().st_size < 1 << 24
                 and SECRET.encode() in path.read_bytes()]
+
+
+def conversation(text):
+    """Of Claude's screen: what was asked, done and answered. The rest is about its version, its time and where it runs."""
+    lines = [" ".join(line.split()) for line in text.replace("\xa0", " ").splitlines()]
+    first, last = lines.index("\u276f go"), next(n for n, line in enumerate(lines) if "The script is over." in line)
+    return [line for line in lines[first:last + 1] if line]
+
+
+def test_its_screen_is_as_without_cloister(area, account, programs, start_daemon, context, tmp_path):
+    """A command line of npm's, driven by keys, with and without cloister. Both are recorded."""
+    script = [call("Bash", command="seq 3; echo by the harness >made", description="x")]
+    outside, workspace, bare, home = (pathlib.Path(area.new_directory(each)) for each in ("outside", "ws", "bare", "home"))
+    shown = {"cloister": inside(area, account, programs, start_daemon, context, "claude", script, outside, workspace)[0]}
+    with ScriptedModel(script) as model:
+        env = {**environment(home), "PATH": f"{programs}:/usr/bin:/bin", "TERM": "xterm-256color", "LANG": "C.UTF-8",
+               "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "unused"}
+        words = [word.replace("WORKSPACE", str(bare)) for word in Claude.words]
+        status, shown["bare"] = on_terminal(words, env, account, play_claude, bare)
+    assert status == 0, model.unknown
+    for kind, screen in shown.items():
+        recording = pathlib.Path(os.environ.get("CLOISTER_RECORDINGS", tmp_path)) / f"claude-{kind}.cast"
+        screen.save(recording)
+        assert Screen.replay(recording).text() == screen.text()
+    assert conversation(shown["cloister"].text()) == conversation(shown["bare"].text())
+    assert {"\u276f go", "2"} < set(conversation(shown["bare"].text())), "something was compared"
+    assert (workspace / "made").read_text() == (bare / "made").read_text() == "by the harness\n"

@@ -281,6 +281,27 @@ def test_ports_that_are_not_allowed(start_daemon, tenants):
         assert refusal(a, 5000).name == "FORBIDDEN"
 
 
+def test_the_audit_log_has_them(start_daemon, area):
+    daemon = start_daemon(config=f"[cloister]\naudit = on\n[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
+                          "forward_ports = 4000\n")
+    with daemon.connect() as client, daemon.connect() as second:
+        for each in (client, second):
+            each.call("workspace.open", {"workspace": "w"})
+        serve(client, "echo", 4000)
+        assert refusal(client, 4001).name == "FORBIDDEN"
+        second.call("workspace.forward", {"port": 4000})
+        second.socket.sendall(b"secret")
+        assert second.socket.recv(6) == b"secret"
+    assert daemon.stop() == 0
+    with acting_as(os.getuid()):
+        log = [json.loads(line) for line in (daemon.state / "audit" / "audit.log").read_bytes().splitlines()]
+    told = [line for line in log if "forward" in json.dumps(line)]
+    assert [(line["event"], line["workspace"], line["uid"]) for line in told] == [
+        ("call.refused", "w", area.account.uid), ("workspace.forwarded", "w", area.account.uid)]
+    assert told[0]["code"] == "FORBIDDEN" and told[1]["port"] == 4000
+    assert "secret" not in json.dumps(log)
+
+
 def test_a_flood_is_bounded(start_daemon, tenants):
     """By workspace and by tenant; nobody else is refused, and there is room again when they have ended."""
     daemon = start_daemon(config=tenants_of(tenants, "connections = 300\n", "connections_per_user = 300\n"
@@ -376,6 +397,15 @@ def test_the_relay_has_the_stream_and_nothing_else(daemon, client, workspace):
         assert procfs.status(relay)["CapEff"].strip("0") == procfs.status(relay)["CapPrm"].strip("0") == ""
         # No command sees it.
         assert "cloister-relay" not in client.run("cat /proc/[0-9]*/comm")["stdout"]
+        # It is a way in, and none out: what listens here, where the client is, is not there.
+        with socket.create_server(("127.0.0.1", 0)) as here:
+            tried = client.run(shlex.join([PYTHON, "-c", f"""
+import socket
+try:
+    socket.create_connection(("127.0.0.1", {here.getsockname()[1]}), 10)
+except OSError as error:
+    print(error.strerror)"""]))
+        assert tried["stdout"] == "Connection refused\n"
 
 
 @pytest.fixture

@@ -432,6 +432,25 @@ def test_an_idle_workspace_has_no_processes_and_gets_them_back(start_daemon, acc
     assert client.run("sleep 1; echo well")["stdout"] == "well\n"
 
 
+def test_a_workspace_with_a_session_is_not_idle(start_daemon, account):
+    """Two are left alone: the one without a session has ended twice before the other one is looked at."""
+    daemon = start_daemon(config=idle_config(account, "300ms"))
+    client = daemon.connect()
+    for name in ("with", "without"):  # the last one is the default
+        client.call("workspace.open", {"workspace": name})
+    session = client.call("session.start", {"workspace": "with", "command": "echo $$; exec sleep 600"})["session"]
+
+    def is_open(name):
+        return next(entry["open"] for entry in client.call("workspace.list")["workspaces"] if entry["workspace"] == name)
+    for _ in range(2):
+        assert client.run("true")["exit_code"] == 0
+        assert procfs.eventually(lambda: not is_open("without"))
+    assert is_open("with")
+    assert client.call("session.read", {"session": session})["state"] == "running"
+    client.call("session.end", {"session": session, "grace_ms": 0})
+    assert procfs.eventually(lambda: not is_open("with"))
+
+
 # Spare cells
 
 

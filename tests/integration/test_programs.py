@@ -52,6 +52,11 @@ def beside(text, line):
     return (text.split("\n")[line] + " " * 80)[41:].rstrip()
 
 
+def has_left_prompt(text):
+    """Whether the left window, too, waits for a command."""
+    return any(line[:40].rstrip() == "%" for line in text.split("\n"))
+
+
 PROGRAMS = {
     # Asked as an xterm it asks back, and goes on without waiting for answers.
     "vim": Program("vim -u NONE -N file", (has("line 1 of"), "Gothe last\x1b"), (has("the last"), ":2\rdd"),
@@ -69,7 +74,8 @@ PROGRAMS = {
                     (ends_with("$"), "PS1='% '; clear; echo left-$((40+2))\r"),
                     (has("left-42\n%"), "tmux split-window -h \"PS1='% ' exec sh\"\r"),
                     (lambda text: beside(text, 0).startswith("%"), "echo right-$((6*7))\r"),
-                    (lambda text: beside(text, 1) == "right-42" and beside(text, 2) == "%", "tmux kill-server\r"),
+                    (lambda text: beside(text, 1) == "right-42" and beside(text, 2) == "%" and has_left_prompt(text),
+                     "tmux kill-server\r"),
                     status=(0, 1), env={"SHELL": "/bin/sh"}),
     "python": Program("/usr/bin/python3 -q", (ends_with(">>>"), "print('six times', 6*7)\r"),
                       (has("\nsix times 42\n>>>"), "for n in range(3): n*n\r\r"), (has("\n4\n>>>"), "1/0\r"),

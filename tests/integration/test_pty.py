@@ -53,6 +53,12 @@ print(open("/dev/tty").isatty(), os.ttyname(2), os.isatty(0), os.isatty(1))' >&2
     assert last["output"]["exit_code"] == 3 and last["output"]["stderr_bytes"] == 0
 
 
+def test_pipes_are_the_default(client, workspace):
+    session = start(client, "echo $TERM; for fd in 0 1 2; do [ -t $fd ] && echo terminal; done; tty; ls /dev/pts | wc -l; exit 0")
+    assert ended(client, session)["success"]
+    assert data(read(client, session)) == "dumb\nnot a tty\n1\n", "ptmx alone"
+
+
 def test_what_is_typed_is_read_and_edited(client, workspace):
     """The line discipline is the kernel's: echo, an erased character of two bytes, the end of input, an interrupt."""
     session = on_terminal(client, "stty -echoctl; cat; echo over; sleep 600")
