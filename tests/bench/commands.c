@@ -65,9 +65,9 @@ static void await(pid_t pid)
 
 /* The first word is SHELL. */
 static char *shell[] = {(char *)"/bin/bash", (char *)"-c", (char *)"true", NULL};
-static char *bubblewrap[] = {(char *)"/usr/bin/bwrap", (char *)"--unshare-all",
-	(char *)"--ro-bind", (char *)"/usr", (char *)"/usr", (char *)"--symlink", (char *)"usr/bin",
-	(char *)"/bin", (char *)"--symlink", (char *)"usr/lib", (char *)"/lib", (char *)"--symlink",
+static char *bubblewrap[] = {(char *)"/usr/bin/bwrap", (char *)"--unshare-all", (char *)"--ro-bind",
+	(char *)"/usr", (char *)"/usr", (char *)"--symlink", (char *)"usr/bin", (char *)"/bin",
+	(char *)"--symlink", (char *)"usr/lib", (char *)"/lib", (char *)"--symlink",
 	(char *)"usr/lib64", (char *)"/lib64", (char *)"--proc", (char *)"/proc", (char *)"--dev",
 	(char *)"/dev", (char *)"--tmpfs", (char *)"/tmp", (char *)"/bin/bash", (char *)"-c",
 	(char *)"true", NULL};
