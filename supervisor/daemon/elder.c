@@ -29,6 +29,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
@@ -220,7 +221,8 @@ static void tell_held(void *context, struct workspace *workspace)
 	uid_t owner;
 
 	workspace_get_info(workspace, &info);
-	if (info.cell == CELL_STATUS_CLOSED && info.running + info.waiting == 0)
+	if (info.cell == CELL_STATUS_CLOSED && info.running + info.waiting == 0 &&
+		!workspace_has_preview(workspace))
 		return;
 	workspace_where(workspace, &message.dev, &message.ino, &owner);
 	message.uid = owner;
@@ -294,7 +296,8 @@ static void let_go(void *context, struct workspace *workspace)
 	struct workspace_info info;
 
 	workspace_get_info(workspace, &info);
-	if (info.running + info.waiting == 0 && !workspace_let_go(workspace))
+	if (info.running + info.waiting == 0 && !workspace_has_preview(workspace) &&
+		!workspace_let_go(workspace))
 		++*(size_t *)context;
 }
 

@@ -21,6 +21,7 @@
 #include "supervisor/rpc/unauthorized_client.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_preview.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -598,7 +599,7 @@ bool session_is_needed(const struct session *session)
 			return true;
 	LIST_FOREACH (used, &session->workspaces, entry) {
 		workspace_get_info(used->workspace, &info);
-		if (info.running > 0 || info.waiting > 0)
+		if (info.running > 0 || info.waiting > 0 || workspace_has_preview(used->workspace))
 			return true;
 	}
 	return false;

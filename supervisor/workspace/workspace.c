@@ -417,6 +417,9 @@ bool workspace_lingers(const struct workspace *workspace)
 
 bool workspace_let_go(struct workspace *workspace)
 {
+	/* Its client has yet to decide, and can do so here alone. */
+	if (workspace_has_preview(workspace))
+		return false;
 	if (TAILQ_EMPTY(&workspace->entries) && !workspace->swap && !workspace->freeze)
 		cell_rest(workspace->cell);
 	return TAILQ_EMPTY(&workspace->entries) &&

@@ -222,7 +222,7 @@ uint64_t workspace_moved(const struct workspace *workspace);
 void workspace_set_lingers(struct workspace *workspace, bool lingers);
 bool workspace_lingers(const struct workspace *workspace);
 
-/** Ends its cell unless a call is in it. Returns whether the cell is gone. */
+/** Ends its cell unless a call or a preview is in it. Returns whether the cell is gone. */
 bool workspace_let_go(struct workspace *workspace);
 
 /** Its directory, and that one's owner; -1: not known. */

@@ -310,6 +310,21 @@ def test_the_hosts_commands_are_counted_together(generations, area):
     assert newcomer.wait(waiting)["result"]["output"]["stdout"] == "mine\n"
 
 
+def test_a_preview_is_decided_on_where_it_was_made(generations):
+    first = generations()
+    client = opened(first, name="w")
+    client.call("tool.call", {"tool": "write_file", "arguments": {"path": "a", "content": "new"},
+                              "options": {"transaction": "preview"}})
+    second = generations(former=first)
+    with second.connect() as newcomer:
+        assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
+        client.call("transaction.commit", {})
+        assert procfs.eventually(
+            lambda: "result" in newcomer.wait(newcomer.request("workspace.open", {"workspace": "w"})))
+        assert newcomer.run("cat a")["stdout"] == "new"
+    assert ended(first) == 0
+
+
 def test_managed_workspaces_and_removals(generations):
     first = generations()
     client = opened(first, name="kept")
