@@ -31,7 +31,6 @@ enum unpack_fault {
 	UNPACK_RATIO, /* it unpacks to much more than it is */
 	UNPACK_FORMAT,
 	UNPACK_DAMAGED,
-	UNPACK_TIME,
 	/* of an image layout; a file of it is named */
 	UNPACK_LAYOUT,      /* a file of it is not what it has to be */
 	UNPACK_MANIFESTS,   /* none of its images, or several, can be meant */

@@ -47,7 +47,6 @@ static const struct {
 		"zstd"},
 	[UNPACK_DAMAGED] = {TOOL_INVALID_ARGUMENTS,
 		"The archive is damaged or incomplete, near \"%s\": make it anew"},
-	[UNPACK_TIME] = {TOOL_TIMEOUT, NULL},
 	[UNPACK_LAYOUT] = {TOOL_INVALID_ARGUMENTS,
 		"\"%s\" of the image layout is not what the OCI Image Layout Specification says"},
 	[UNPACK_MANIFESTS] = {TOOL_INVALID_ARGUMENTS,

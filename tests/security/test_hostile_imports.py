@@ -196,26 +196,39 @@ def test_holes_without_number(service, source):
     refused(service, source, source / "archive", "QUOTA_EXCEEDED", "more room")
 
 
-@pytest.mark.parametrize("form", ["archive", "layer"])
-def test_a_stream_without_end(service, source, form):
-    """Content is read no further than a workspace has room or the archive's size explains, also where nobody keeps it: the
-    whiteouts of a layer are looked for first."""
-    head = entry("d", size=2**40 - 1)[0].tobuf(tarfile.GNU_FORMAT)
+def squeezed(source, head, mib):
+    """An archive of @head and so many MiB of zeros, which take next to nothing."""
     with acting_as(os.getuid()):
         with open(source / "archive", "wb") as out:
             squeeze = subprocess.Popen(["zstd", "-cq"], stdin=subprocess.PIPE, stdout=out)
-            with contextlib.suppress(BrokenPipeError):
-                squeeze.stdin.write(head)
-                for _ in range(3000):
-                    squeeze.stdin.write(bytes(1 << 20))
-                squeeze.stdin.close()
+            squeeze.stdin.write(head)
+            for _ in range(mib):
+                squeeze.stdin.write(bytes(1 << 20))
+            squeeze.stdin.close()
             squeeze.wait()
         (source / "archive").chmod(0o644)
-        path = source / "archive"
-        if form == "layer":
-            built = Layout(source / "layout")
-            path = built.image(built.blob(path.read_bytes(), LAYER + "+zstd")).path
-    refused(service, source, path, "QUOTA_EXCEEDED")
+    return source / "archive"
+
+
+def as_layer(source, path):
+    with acting_as(os.getuid()):
+        built = Layout(source / "layout")
+        return built.image(built.blob(path.read_bytes(), LAYER + "+zstd")).path
+
+
+@pytest.mark.parametrize("form", ["archive", "layer"])
+def test_a_stream_without_end(service, source, form):
+    """Content is read no further than a workspace has room, also where nobody keeps it: the whiteouts of a layer are looked
+    for first."""
+    path = squeezed(source, entry("d", size=2**40 - 1)[0].tobuf(tarfile.GNU_FORMAT), 200)
+    refused(service, source, as_layer(source, path) if form == "layer" else path, "QUOTA_EXCEEDED")
+
+
+def test_a_stream_that_its_size_does_not_explain(start_daemon, area, source):
+    """Where a workspace may have much room; the layer's files are not made yet."""
+    service = start_daemon(config=tenants_of(area, 1), system=SYSTEM)
+    path = squeezed(source, entry("d", size=2**40 - 1)[0].tobuf(tarfile.GNU_FORMAT), 1500)
+    refused(service, source, as_layer(source, path), "QUOTA_EXCEEDED", "200 times its size")
 
 
 def test_a_window_larger_than_the_memory(service, source):
