@@ -174,9 +174,10 @@ static void lose(void **state, struct fake_client *client, enum cell_loss loss)
 		break;
 	default:
 		lose_unmade(state, client,
-			loss == CELL_NOT_MADE  ? -ENOSPC
-			: loss == CELL_REFUSED ? -SPAWNER_REFUSAL
-					       : -ETIMEDOUT);
+			loss == CELL_NOT_MADE     ? -ENOSPC
+			: loss == CELL_REFUSED    ? -SPAWNER_REFUSAL
+			: loss == CELL_OVER_QUOTA ? -EDQUOT
+						  : -ETIMEDOUT);
 	}
 }
 
@@ -212,6 +213,12 @@ static const struct fate expected[CELL_LOSSES][TOOL_CLASSES] = {
 		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "FORBIDDEN"},
 		[CALL_CLASS_JOB] = {IMPOSSIBLE, "FORBIDDEN"},
 		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "FORBIDDEN"},
+	},
+	[CELL_OVER_QUOTA] = {
+		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
+		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
+		[CALL_CLASS_JOB] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
+		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
 	},
 	[CELL_SILENT] = {
 		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "TIMEOUT"},
