@@ -51,29 +51,13 @@ static void print_number(struct json_object *result)
 static int ask(const struct invocation *invocation, const char *method, struct json_object *params,
 	void (*print)(struct json_object *result))
 {
-	_cleanup_message_ struct cloister_message *reply = NULL;
 	_cleanup_session_ struct session session = {0};
-	struct json_object *result;
-	int r;
 
 	if (session_open(invocation, true, &session) < 0) {
 		json_object_put(params);
 		return STATUS_NO_SERVICE;
 	}
-	r = request(session.cloister, method, params, &reply);
-	if (r < 0) {
-		connection_complain(r);
-		return STATUS_NO_SERVICE;
-	}
-	if (!cloister_succeeded(reply))
-		return reply_complain(reply);
-	result = reply_result(reply);
-	if (invocation->json)
-		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
-	else
-		print(result);
-	json_object_put(result);
-	return STATUS_OK;
+	return request_print(session.cloister, method, params, invocation->json, print);
 }
 
 static int run_checkpoint(const struct invocation *invocation)

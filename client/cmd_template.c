@@ -37,29 +37,6 @@ static void print_forks(struct json_object *result)
 		put_line(json_object_array_get_idx(names, i));
 }
 
-/* Takes @params. */
-static int ask(const struct invocation *invocation, struct session *session, const char *method,
-	struct json_object *params, void (*print)(struct json_object *result))
-{
-	_cleanup_message_ struct cloister_message *reply = NULL;
-	struct json_object *result;
-	int r = request(session->cloister, method, params, &reply);
-
-	if (r < 0) {
-		connection_complain(r);
-		return STATUS_NO_SERVICE;
-	}
-	if (!cloister_succeeded(reply))
-		return reply_complain(reply);
-	result = reply_result(reply);
-	if (invocation->json)
-		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
-	else
-		print(result);
-	json_object_put(result);
-	return STATUS_OK;
-}
-
 static int run_freeze(const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
@@ -69,7 +46,8 @@ static int run_freeze(const struct invocation *invocation)
 		return STATUS_NO_SERVICE;
 	params = json_object_new_object();
 	json_put(params, "template", json_object_new_string(invocation->argv[0]));
-	return ask(invocation, &session, "workspace.freeze", params, print_template);
+	return request_print(
+		session.cloister, "workspace.freeze", params, invocation->json, print_template);
 }
 
 static int run_fork(const struct invocation *invocation)
@@ -98,7 +76,8 @@ static int run_fork(const struct invocation *invocation)
 	json_put(params, "count", json_object_new_int64(count));
 	if (invocation->rootfs)
 		json_put(params, "kind", json_object_new_string("rootfs"));
-	return ask(invocation, &session, "workspace.fork", params, print_forks);
+	return request_print(
+		session.cloister, "workspace.fork", params, invocation->json, print_forks);
 }
 
 const struct command command_freeze = {

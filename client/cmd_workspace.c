@@ -105,30 +105,10 @@ static void print_list(struct json_object *result)
 	}
 }
 
-/*
- * Asks for @method and gives its result if @ret_result is not NULL, to be put back. Takes @params.
- * Returns a status.
- */
-static int ask(struct session *session, const char *method, struct json_object *params,
-	struct json_object **ret_result)
-{
-	_cleanup_message_ struct cloister_message *reply = NULL;
-	int r = request(session->cloister, method, params, &reply);
-
-	if (r < 0) {
-		connection_complain(r);
-		return STATUS_NO_SERVICE;
-	}
-	if (!cloister_succeeded(reply))
-		return reply_complain(reply);
-	if (ret_result)
-		*ret_result = reply_result(reply);
-	return STATUS_OK;
-}
-
 static int ask_list(struct session *session, struct json_object **ret_result)
 {
-	return ask(session, "workspace.list", json_object_new_object(), ret_result);
+	return request_result(
+		session->cloister, "workspace.list", json_object_new_object(), ret_result);
 }
 
 static struct json_object *named(const char *name)
@@ -164,7 +144,7 @@ static void print_document(struct json_object *document)
 	terminal_put_json(json_object_to_json_string_ext(document, PRINTED_JSON));
 }
 
-/* As ask() for a workspace of a list, without a complaint. */
+/* As request_result() for a workspace of a list, without a complaint. */
 static bool try(struct session *session, const char *method, struct json_object *row)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
@@ -235,7 +215,7 @@ static int ask_by_name(
 	struct session *session, const struct invocation *invocation, const char *method)
 {
 	struct json_object *result = NULL;
-	int status = ask(session, method, named(invocation->argv[1]), &result);
+	int status = request_result(session->cloister, method, named(invocation->argv[1]), &result);
 
 	if (status == STATUS_OK && invocation->json)
 		print_document(result);
@@ -336,7 +316,8 @@ static int info(struct session *session, const struct invocation *invocation)
 		json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
 	json_put(params, "create", json_object_new_boolean(0));
 	if (status == STATUS_OK)
-		status = ask(session, "workspace.open", json_object_get(params), NULL);
+		status = request_result(
+			session->cloister, "workspace.open", json_object_get(params), NULL);
 	json_object_put(params);
 	transfer.records = take_count;
 	if (status == STATUS_OK)

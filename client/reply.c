@@ -2,6 +2,7 @@
 /* Runs in the clients. The service's messages may quote hostile text. */
 #include "client/reply.h"
 
+#include "client/arguments.h"
 #include "client/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
@@ -70,4 +71,37 @@ void connection_complain(int error)
 		complain("cloisterd sent an invalid message");
 	else
 		complain("the connection to cloisterd failed: %s", strerror(-error));
+}
+
+int request_result(struct cloister *cloister, const char *method, struct json_object *params,
+	struct json_object **ret_result)
+{
+	_cleanup_message_ struct cloister_message *reply = NULL;
+	int r = request(cloister, method, params, &reply);
+
+	if (r < 0) {
+		connection_complain(r);
+		return STATUS_NO_SERVICE;
+	}
+	if (!cloister_succeeded(reply))
+		return reply_complain(reply);
+	if (ret_result)
+		*ret_result = reply_result(reply);
+	return STATUS_OK;
+}
+
+int request_print(struct cloister *cloister, const char *method, struct json_object *params,
+	bool json, void (*print)(struct json_object *result))
+{
+	struct json_object *result = NULL;
+	int status = request_result(cloister, method, params, &result);
+
+	if (status != STATUS_OK)
+		return status;
+	if (json)
+		terminal_put_json(json_object_to_json_string_ext(result, PRINTED_JSON));
+	else
+		print(result);
+	json_object_put(result);
+	return STATUS_OK;
 }

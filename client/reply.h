@@ -40,5 +40,16 @@ struct json_object *reply_result(const struct cloister_message *reply);
  */
 int reply_complain(const struct cloister_message *reply);
 
+/**
+ * As request(), but prints on stderr why there is no result, and returns the exit status. With
+ * STATUS_OK, *@ret_result is the result, to be put back by the caller; @ret_result may be NULL.
+ */
+int request_result(struct cloister *cloister, const char *method, struct json_object *params,
+	struct json_object **ret_result);
+
+/** As request_result(), and prints the result: as JSON if @json, otherwise with @print. */
+int request_print(struct cloister *cloister, const char *method, struct json_object *params,
+	bool json, void (*print)(struct json_object *result));
+
 /** Prints on stderr why a function of libcloister failed with @error. */
 void connection_complain(int error);

@@ -138,16 +138,9 @@ static void on_swapped(void *context, enum tool_error error, const char *why)
 			change->is_rollback ? "workspace.rolled_back" : "workspace.checkpointed",
 			pending->session ? &pending->session->peer : NULL, workspace,
 			change->number);
-	if (pending->session && error != TOOL_OK) {
-		answer_refusal(pending->session, pending->id_text,
-			&(struct refusal){.error = error, .sentence = why});
-	} else if (pending->session && pending->id_text) {
-		session_answer_begin(pending->session, &json, pending->id_text);
-		json_text_object_begin(&json);
-		json_text_put(&json, "workspace", workspace_name(workspace));
+	if (pending_answer_begin(pending, error, why, &json)) {
 		json_text_put_number(&json, "checkpoint", change->number);
-		json_text_object_end(&json);
-		session_answer_end(pending->session, &json);
+		pending_answer_end(pending, &json);
 	}
 	pending_free(pending);
 }

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/links.h"
+#include "supervisor/base/json_text.h"
 #include "supervisor/call/service.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspaces.h"
@@ -54,6 +55,28 @@ void pending_leave(struct session_pending *pending)
 	pending->session = NULL;
 	if (!pending->workspace)
 		pending_free(pending);
+}
+
+bool pending_answer_begin(const struct session_pending *pending, enum tool_error error,
+	const char *why, struct json_text *json)
+{
+	if (!pending->session || !pending->id_text)
+		return false;
+	if (error != TOOL_OK) {
+		answer_refusal(pending->session, pending->id_text,
+			&(struct refusal){.error = error, .sentence = why});
+		return false;
+	}
+	session_answer_begin(pending->session, json, pending->id_text);
+	json_text_object_begin(json);
+	json_text_put(json, "workspace", workspace_name(pending->workspace));
+	return true;
+}
+
+void pending_answer_end(const struct session_pending *pending, struct json_text *json)
+{
+	json_text_object_end(json);
+	session_answer_end(pending->session, json);
 }
 
 void pending_begin(

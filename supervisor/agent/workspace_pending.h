@@ -3,6 +3,11 @@
 
 /* Requests about a workspace that are answered later. */
 
+#include "common/errors.h"
+
+#include <stdbool.h>
+
+struct json_text;
 struct jsonrpc_request;
 struct refusal;
 struct session;
@@ -17,6 +22,15 @@ void answer_refusal(struct session *session, const char *id_text, const struct r
 /** Makes @pending, which is zeroed, the operation that will answer @request. */
 void pending_begin(
 	struct session_pending *pending, struct session *session, struct jsonrpc_request *request);
+
+/**
+ * Answers what @pending waited for: a refusal with @why or, with TOOL_OK, an object that has the
+ * workspace's name. Returns true if the object is open in @json, until pending_answer_end(); false
+ * if there is nothing more to say, because it was refused or nobody waits.
+ */
+bool pending_answer_begin(const struct session_pending *pending, enum tool_error error,
+	const char *why, struct json_text *json);
+void pending_answer_end(const struct session_pending *pending, struct json_text *json);
 
 /** The client is gone: it is answered no more. The member leave of an operation of this kind. */
 void pending_leave(struct session_pending *pending);
