@@ -11,7 +11,6 @@
 #include "worker/unpack/unpack_setup.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,9 +52,11 @@ int main(int argc, char **argv)
 	int r = argc == 3 ? 0 : -EINVAL;
 
 	(void)umask(0);
-	/* Names are bytes. libarchive converts them to this locale's, which has all of them. */
-	if (r == 0 && !setlocale(LC_CTYPE, "C.UTF-8") && !setlocale(LC_CTYPE, "C.utf8"))
-		step = "find the locale C.UTF-8", r = -ENOENT;
+	/*
+	 * Names are bytes. libarchive would convert those of pax archives to the locale's
+	 * characters, and to other forms of the same ones, if the locale had them: in "C" it leaves
+	 * them alone.
+	 */
 	if (r == 0)
 		r = unpack_setup(&room, &step);
 	if (r < 0) {
