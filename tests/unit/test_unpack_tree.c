@@ -304,6 +304,28 @@ static int check_one(const char *path, const struct stat *stat_buf, int type, st
 		       S_ISLNK(stat_buf->st_mode));
 }
 
+/* What is said last of a directory holds, also if the first took all permissions. */
+static void test_a_directory_that_comes_again(void **state)
+{
+	static const mode_t modes[] = {0, 0100, 0755};
+	struct fixture *fixture = *state;
+	struct stat stat_buf;
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		struct unpack_entry entry = entry_of("d");
+
+		entry.mode = modes[i];
+		entry.modified.tv_sec = 1000 + (time_t)i;
+		assert_int_equal(unpack_tree_directory(&fixture->tree, &entry), 0);
+		assert_int_equal(put_directory(&fixture->tree, "d/e"), 0);
+		unpack_tree_next_layer(&fixture->tree);
+	}
+	assert_int_equal(unpack_tree_finish(&fixture->tree), 0);
+	assert_return_code(fstatat(fixture->root, "d", &stat_buf, 0), errno);
+	assert_int_equal(stat_buf.st_mode & 07777, 0755);
+	assert_int_equal(stat_buf.st_mtim.tv_sec, 1002);
+}
+
 static void test_random_entries(void **state)
 {
 	(void)state;
@@ -335,6 +357,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_layers, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_directory_that_comes_again, set_up, tear_down),
 		cmocka_unit_test(test_random_entries),
 	};
 

@@ -310,13 +310,18 @@ int unpack_tree_directory(struct unpack_tree *tree, const struct unpack_entry *e
 	return remember(tree, &path, entry);
 }
 
+/* The deepest come first, and all of one path together, the last of them first. */
 static int deeper_first(const void *a, const void *b)
 {
 	const struct unpack_directory *one = a, *other = b;
+	int order;
 
 	if (one->depth != other->depth)
 		return one->depth > other->depth ? -1 : 1;
-	return one->order < other->order ? -1 : 1;
+	order = strcmp(one->path, other->path);
+	if (order != 0)
+		return order;
+	return one->order > other->order ? -1 : 1;
 }
 
 int unpack_tree_finish(struct unpack_tree *tree)
@@ -327,10 +332,14 @@ int unpack_tree_finish(struct unpack_tree *tree)
 	for (size_t i = 0; i < tree->n_directories; i++) {
 		const struct unpack_directory *directory = &tree->directories[i];
 		const struct timespec times[] = {directory->modified, directory->modified};
-		_cleanup_close_ int fd = open_below(tree->root, directory->path, O_RDONLY);
+		_cleanup_close_ int fd = -1;
 
-		/* Another layer has removed it, or an entry before has taken its permissions. */
-		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES)
+		/* What was said last of a directory holds. */
+		if (i > 0 && strcmp(directory->path, directory[-1].path) == 0)
+			continue;
+		fd = open_below(tree->root, directory->path, O_RDONLY);
+		/* Another layer has removed it. */
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 			continue;
 		if (fd < 0)
 			return fd;
