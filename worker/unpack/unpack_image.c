@@ -226,6 +226,10 @@ static int find_manifest(
 		if (is_index(found.media_type) && nested < NESTED_MOST) {
 			r = find_manifest(image, found.name, &found, nested + 1);
 		} else if (is_manifest(found.media_type)) {
+			/* An image of several names is there once for each. */
+			if (image->manifests > 0 && memcmp(found.digest, image->manifest.digest,
+							    sizeof(found.digest)) == 0)
+				continue;
 			found.media_type = NULL;
 			image->manifest = found;
 			image->manifests++;
