@@ -18,7 +18,7 @@
 static const int allowed[] = {
 	/* files */
 	SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(close), SCMP_SYS(lseek),
-	SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(getdents64), SCMP_SYS(fcntl),
+	SCMP_SYS(openat2), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(getdents64),
 	SCMP_SYS(mkdirat), SCMP_SYS(symlinkat), SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat),
 	SCMP_SYS(renameat2), SCMP_SYS(ftruncate), SCMP_SYS(utimensat),
 	/* memory */
@@ -52,6 +52,19 @@ static int allow_modes(scmp_filter_ctx filter)
 	return r;
 }
 
+/* No locks, leases or notices, which take the kernel's memory, and no signals. */
+static int allow_descriptors(scmp_filter_ctx filter)
+{
+	static const unsigned commands[] = {
+		F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD, F_DUPFD_CLOEXEC};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(commands); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+			FILTER_LOW_EQUALS(1, commands[i]));
+	return r;
+}
+
 static int allow(scmp_filter_ctx filter)
 {
 	static const int mappings[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
@@ -59,6 +72,8 @@ static int allow(scmp_filter_ctx filter)
 
 	if (r == 0)
 		r = allow_modes(filter);
+	if (r == 0)
+		r = allow_descriptors(filter);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mappings); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, mappings[i], 1,
 			SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
