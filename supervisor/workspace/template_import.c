@@ -85,7 +85,12 @@ static void on_copied(void *context, int error, struct text step)
 	} else {
 		error = unfinished_name(
 			import->all, import->tenant, true, &import->target, import->template);
-		if (error < 0)
+		if (error == -EEXIST)
+			refusal_set(&refusal, TOOL_FORBIDDEN,
+				"Another request has made a template of this name meanwhile: "
+				"choose "
+				"another one, or remove it first (cloisterctl template remove)");
+		else if (error < 0)
 			refusal_set(&refusal, tool_error_from_errno(-error), NULL);
 	}
 	if (error < 0) {
@@ -129,6 +134,24 @@ static int copy(struct template_import *import, int source, bool unpack)
 	return r;
 }
 
+/* What an administrator can do; the sentences of tools speak of a workspace. */
+static const char *why_not_found(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "There is nothing at this path: give that of a directory, an archive or an "
+		       "image layout";
+	case -ENOTDIR:
+		return "The path leads through a file, or to what is neither a directory nor a "
+		       "regular file: give that of a directory, an archive or an image layout";
+	case -EACCES:
+		return "Cloister's own user may not enter a directory of the path: let it "
+		       "(chmod go+x), or move what is to be imported";
+	default:
+		return tool_errno_sentence(-error);
+	}
+}
+
 static void on_looked_up(void *context, int error, int fd, const struct spawner_looked_up *where)
 {
 	struct template_import *import = context;
@@ -137,7 +160,7 @@ static void on_looked_up(void *context, int error, int fd, const struct spawner_
 	if (error == 0)
 		error = copy(import, source, where->kind != LOOKED_UP_DIRECTORY);
 	if (error < 0)
-		finish(import, tool_error_from_errno(-error), tool_errno_sentence(-error), NULL);
+		finish(import, tool_error_from_errno(-error), why_not_found(error), NULL);
 }
 
 static int look_up(struct template_import *import, struct text path)

@@ -115,6 +115,22 @@ def test_an_archive(service, source, compression, form):
     assert shown(service) != set()
 
 
+NAMES = ["cafe\u0301", "caf\u00e9", "\u1112\u1161\u11ab", "\ud55c", "\u2126", "\u03a9", "\U0001f600", "\udcff\udcc3"]
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_names_are_bytes(service, source, form):
+    """None becomes another one that looks the same, and so two files stay two; nor does what a link leads to."""
+    names = [name for name in NAMES if form == tarfile.GNU_FORMAT or "\udcff" not in name]
+    make(service, put(source, archive(*[entry(name) for name in names], *[symlink(f"to-{i}", name) for i, name in enumerate(names)],
+                                      *[hardlink(f"also-{i}", name) for i, name in enumerate(names)], form=form)))
+    with acting_as(os.getuid()):
+        (made,) = (service.state / "templates").rglob("base")
+        assert {name for name in os.listdir(made) if not name.isascii()} == set(names)
+        assert [os.readlink(made / f"to-{i}") for i in range(len(names))] == names
+        assert all(os.path.samefile(made / f"also-{i}", made / name) for i, name in enumerate(names))
+
+
 def test_what_tar_itself_writes(service, source):
     """GNU tar, with sparse files and names that take headers of their own."""
     with acting_as(os.getuid()):
@@ -188,6 +204,20 @@ def test_the_image_for_this_processor_is_taken(service, source):
     refused(service, built.path, "no image for this kind of processor")
 
 
+def test_an_image_that_has_several_names(service, source):
+    """Each is a descriptor of the same manifest in the index; two images are still two."""
+    built = layout(source)
+    with acting_as(os.getuid()):
+        one, other = (built.manifest([built.layer(entry("f", content=content))]) for content in (b"1", b"2"))
+        names = [{**one, "annotations": {"org.opencontainers.image.ref.name": name}} for name in ("latest", "1")]
+        built.index(*names)
+    make(service, built.path)
+    assert shown(service) == {"f = 1"}
+    with acting_as(os.getuid()):
+        built.index(*names, other)
+    refused(service, built.path, "or several")
+
+
 def test_an_image_that_needs_more_than_one_layer_kind(service, source):
     built = layout(source)
     with acting_as(os.getuid()):
@@ -223,6 +253,29 @@ def test_what_is_no_archive(service, source):
     refused(service, source / "fifo", "NOT_A_DIRECTORY")
     refused(service, source / "none", "NOT_FOUND")
     refused(service, "/dev/null", "NOT_A_DIRECTORY")
+
+
+def test_paths_that_lead_to_no_source(service, source):
+    """Each says what is wrong with it, in words for an administrator."""
+    with acting_as(os.getuid()):
+        os.mkfifo(source / "fifo")
+        (source / "shut").mkdir(mode=0o700)
+        (source / "file").write_bytes(b"x")
+    for path, words in ((source / "fifo", "neither a directory nor a regular file"), ("/dev/null", "neither a directory nor a regular file"),
+                        (source / "file" / "x", "through a file"), (source / "none", "nothing at this path"),
+                        (source / "shut" / "x", "may not enter a directory")):
+        refused(service, path, words)
+
+
+def test_two_imports_of_one_name(service, source):
+    """The one that ends later is told why it has made nothing, though there was no such template when it began."""
+    path = put(source, COMPRESSIONS["bzip2"](archive(*[entry(f"f{i}", content=os.urandom(1 << 20)) for i in range(8)])))
+    words = ["cloisterctl", "--socket", str(service.control_socket), "template", "import", "base", str(path)]
+    both = [service.area.start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    said = {one.communicate(timeout=120) for one in both}
+    assert {out for out, _ in said} == {b"The template is made.\n", b""}
+    assert any(b"emplate of this name" in err for _, err in said), said
+    assert procfs.eventually(lambda: not left(service))
 
 
 def test_what_cloister_may_not_read(service, source):
