@@ -120,6 +120,11 @@
 #define LIMIT_UNPACK_FILE_BYTES   (1024 * GIB) /* length of a file, its holes among it */
 #define LIMIT_UNPACK_FILES        2000000      /* entries, where nothing smaller bounds them */
 #define LIMIT_UNPACK_PATHS_BYTES  (64 * MIB)   /* paths of directories that are kept */
+/* An import ends when less than this is free on the state's disk, or than a part of the disk. */
+#define LIMIT_UNPACK_FREE_BYTES (1 * GIB)
+#define LIMIT_UNPACK_FREE_FILES 100000
+#define LIMIT_UNPACK_FREE_PART  20
+#define LIMIT_UNPACK_LOOK_MS    1000 /* between two looks at that */
 /* what is read may be this many times what the archive has, when it is more than the other */
 #define LIMIT_UNPACK_RATIO         200
 #define LIMIT_UNPACK_SMALL_BYTES   (1 * GIB)

@@ -379,6 +379,34 @@ def tenants_of(area, count):
     return "\n".join([*lines, ""])
 
 
+FILLER = r"""
+static char block[65536];
+for (int i = 0;; i++) {
+	char name[16];
+	int fd;
+	__builtin_sprintf(name, "f%d", i);
+	fd = openat(4, name, 0101 /* O_CREAT | O_WRONLY */, 0600);
+	if (fd < 0 || (WRITE))
+		for (;;)
+			pause();
+	close(fd);
+}
+"""
+
+
+@pytest.mark.parametrize("write", ["write(fd, block, sizeof(block)) != sizeof(block)", "0"], ids=["bytes", "files"])
+def test_a_process_that_fills_the_disk(liar, start_daemon, area, source, write):
+    """It counts nothing once it was taken over: the spawner ends it while others can still write."""
+    liar(FILLER.replace("WRITE", write), 0)
+    with area.disk("64m,nr_inodes=4096") as place:
+        service = start_daemon(config=tenants_of(area, 1), system=SYSTEM, state=place / "state")
+        said = service.ctl("template", "import", "bad", str(put(source, archive(entry("f")))))
+        assert said.returncode in (1, 2, 3) and b"NO_SPACE" in said.stderr, said
+        assert procfs.eventually(lambda: not templates(service))
+        assert service.ctl("status").returncode == 0
+        service.stop()
+
+
 @pytest.mark.parametrize("what, status, words", [
     ("(void)!write(5, report, sizeof(report));", 1, ()), ("(void)!write(5, report, 3);", 1, ()), ("", 1, ()), ("", 7, ()),
     ("memset(report, 0, 44); report[0] = 2; report[40] = 8; memcpy(report + 44, \"\\033[2J\\xff\\\"\\n\", 7); (void)!write(5, report, 52);", 1, ("?[2J?",)),

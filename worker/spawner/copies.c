@@ -19,16 +19,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 struct copy {
 	LIST_ENTRY(copy) entry;
 	pid_t pid;
 	uint64_t number;
 	struct live_cell *live; /* keeps a fork's id until its directory has its name */
-	bool unpacks;
-	uint64_t deadline; /* of one that unpacks, which may have been taken over; a copier has its
-			      own */
-	bool late;
+	bool unpacks;           /* and so may have been taken over; a copier keeps its own bounds */
+	uint64_t deadline;
+	int target; /* O_PATH, for its file system */
+	int ended;  /* -errno: why the spawner has ended it; 0: it has not */
 };
 
 /* A copy that is about to begin. */
@@ -146,12 +147,17 @@ static int start(struct plan *plan, uint64_t number, struct live_cell *live, int
 {
 	struct copies *copies = plan->maker->copies;
 	struct copy *copy = calloc(1, sizeof(*copy));
+	_cleanup_close_ int target = -1;
 	pid_t pid;
 	int r = copy ? 0 : -ENOMEM;
 
 	plan->step = "start a copy";
 	if (r == 0)
 		r = mount_clone(plan->target_fd, "", 0, &plan->copier.to);
+	if (r == 0 && report >= 0) {
+		target = fcntl(plan->target_fd, F_DUPFD_CLOEXEC, 0);
+		r = target < 0 ? -errno : 0;
+	}
 	if (r == 0)
 		pid = report >= 0 ? start_unpacker(plan, report) : tree_copier_start(&plan->copier);
 	else
@@ -164,7 +170,8 @@ static int start(struct plan *plan, uint64_t number, struct live_cell *live, int
 		.number = number,
 		.live = live,
 		.unpacks = report >= 0,
-		.deadline = monotonic_ms() + LIMIT_COPY_MS};
+		.deadline = monotonic_ms() + LIMIT_COPY_MS,
+		.target = TAKE_FD(target)};
 	LIST_INSERT_HEAD(&copies->list, copy, entry);
 	copies->n++;
 	copies->n_unpackers += copy->unpacks;
@@ -318,21 +325,54 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 	return done(&plan, r, ret_step);
 }
 
-/* A process that is pid 1 of its namespace is not ended by a timer of its own. */
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Whether others could soon write nothing more. Some file systems, such as btrfs, count no files.
+ */
+static bool is_nearly_full(int fd)
+{
+	struct statfs found;
+
+	if (fstatfs(fd, &found) < 0)
+		return false;
+	return (uint64_t)found.f_bavail * (uint64_t)found.f_frsize <
+		       smaller(LIMIT_UNPACK_FREE_BYTES, (uint64_t)found.f_blocks *
+								(uint64_t)found.f_frsize /
+								LIMIT_UNPACK_FREE_PART) ||
+	       found.f_ffree <
+		       smaller(LIMIT_UNPACK_FREE_FILES, found.f_files / LIMIT_UNPACK_FREE_PART);
+}
+
+static void end(struct copy *copy, int error)
+{
+	copy->ended = error;
+	kill(copy->pid, SIGKILL);
+}
+
+/*
+ * A process that is pid 1 of its namespace is not ended by a timer of its own; and one that was
+ * taken over counts no bytes and no files.
+ */
 int copies_bound(const struct copies *copies)
 {
 	struct copy *copy;
 	int next = -1;
 
 	LIST_FOREACH (copy, &copies->list, entry) {
-		int left = copy->unpacks && !copy->late ? monotonic_left_ms(copy->deadline) : -1;
+		int left;
 
-		if (left == 0) {
-			copy->late = true;
-			kill(copy->pid, SIGKILL);
-		} else if (left > 0 && (next < 0 || left < next)) {
-			next = left;
-		}
+		if (!copy->unpacks || copy->ended < 0)
+			continue;
+		left = monotonic_left_ms(copy->deadline);
+		if (left == 0)
+			end(copy, -ETIMEDOUT);
+		else if (is_nearly_full(copy->target))
+			end(copy, -ENOSPC);
+		else
+			next = LIMIT_UNPACK_LOOK_MS; /* at most this late */
 	}
 	return next;
 }
@@ -349,9 +389,10 @@ bool copies_reaped(
 	if (!copy)
 		return false;
 	*ret_number = copy->number;
-	*ret_result = copy->late      ? -ETIMEDOUT
+	*ret_result = copy->ended < 0 ? copy->ended
 		      : copy->unpacks ? unpacker_result(status)
 				      : tree_copier_result(status);
+	close_fd(&copy->target);
 	copies->n_unpackers -= copy->unpacks;
 	cell_ids_holds(copy->live, none);
 	LIST_REMOVE(copy, entry);

@@ -53,7 +53,10 @@ int copies_unpack(const struct cell_maker *maker, uint64_t number,
 int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
 	const char **ret_step);
 
-/** Kills what takes longer than LIMIT_COPY_MS. Returns ms until the next may; -1: none may. */
+/**
+ * Kills what unpacks for longer than LIMIT_COPY_MS, or while the disk is nearly full. Returns ms
+ * until the next look; -1: none is needed.
+ */
 int copies_bound(const struct copies *copies);
 
 /**
