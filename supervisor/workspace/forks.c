@@ -103,6 +103,18 @@ static void note_number(void *context, const char *name)
 		forking->first = number + 1;
 }
 
+/* Forks whose copies are being made have no names yet. */
+static void pass_others(struct forking *forking)
+{
+	const struct forking *other;
+
+	LIST_FOREACH (other, &forking->all->forking, entry)
+		if (other != forking && strcmp(other->tenant->name, forking->tenant->name) == 0 &&
+			strcmp(other->prefix, forking->prefix) == 0 &&
+			other->first + other->count > forking->first)
+			forking->first = other->first + other->count;
+}
+
 static int choose_names(struct forking *forking)
 {
 	/* The tenant may have an imported template, and no workspace yet. */
@@ -113,6 +125,7 @@ static int choose_names(struct forking *forking)
 	if (r == 0)
 		r = managed_each_marked(
 			forking->all->managed_fd, forking->tenant, note_number, forking);
+	pass_others(forking);
 	return r == 0 && forking->first + forking->count > 1000000000 ? -EOVERFLOW : r;
 }
 
@@ -199,7 +212,11 @@ static void name_copies(struct forking *forking)
 		if (r == 0)
 			forking->copies[i].name[0] = '\0';
 	}
-	if (r < 0)
+	if (r == -EEXIST)
+		fail(forking, TOOL_BUSY,
+			"A workspace of the name of a fork was made meanwhile: fork again, or with "
+			"another prefix");
+	else if (r < 0)
 		fail(forking, tool_error_from_errno(-r), NULL);
 }
 

@@ -192,8 +192,13 @@ int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root)
 {
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+	struct stat stat_buf;
 
-	return directory < 0 ? directory : set_root(directory, name, is_root);
+	if (directory < 0)
+		return directory;
+	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return set_root(directory, name, is_root);
 }
 
 bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)

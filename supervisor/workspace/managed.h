@@ -32,7 +32,8 @@ int managed_add(int managed_fd, const struct tenant *tenant, const char *name);
 
 /**
  * Notes whether the workspace @name, which is not there yet, is a whole root, which commands see as
- * "/". A mark beside it says so until it is removed. Returns 0 or -errno.
+ * "/". A mark beside it says so until it is removed. Returns 0; -EEXIST if the workspace is there,
+ * which stays what it is; or another -errno.
  */
 int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root);
 bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name);

@@ -5,6 +5,7 @@ import fnmatch
 import io
 import json
 import os
+import signal
 import tarfile
 
 import pytest
@@ -160,6 +161,59 @@ def test_a_mark_that_a_death_has_left(service):
     client.call("workspace.freeze", {"template": "t"})
     assert client.call("workspace.fork", {"from": "t"})["workspaces"] == ["t-1"]
     assert opened(service, "t-1")[1]["root"] == "/workspace"
+
+
+def made(service, name):
+    with acting_as(os.getuid()):
+        return any(name in names for _, names, _ in os.walk(service.state / "workspaces"))
+
+
+@pytest.mark.skipif(not SYSTEM, reason="forks are copied in system mode only")
+def test_two_forks_of_one_prefix_at_once(service, image):
+    """Each gets names of its own, and stays what it was asked to be."""
+    make(service, image)
+    clients = [service.connect() for _ in range(2)]
+    spawner = service.spawner()
+    with acting_as(os.getuid()):
+        os.kill(spawner, signal.SIGSTOP)
+    try:
+        numbers = []
+        for n, client, kind in zip((1, 2), clients, ("rootfs", "managed")):
+            numbers.append(client.request("workspace.fork", {"from": "task", "kind": kind}))
+            assert procfs.eventually(lambda n=n: len(in_state(service, ".unfinished-*")) == n)
+    finally:
+        with acting_as(os.getuid()):
+            os.kill(spawner, signal.SIGCONT)
+    names = [client.result(number)["workspaces"] for client, number in zip(clients, numbers)]
+    assert names == [["task-1"], ["task-2"]]
+    assert [opened(service, name)[1]["root"] for name, in names] == ["/", "/workspace"]
+
+
+@pytest.mark.skipif(not SYSTEM, reason="forks are copied in system mode only")
+@pytest.mark.parametrize("kind", ["rootfs", "managed"])
+def test_a_name_that_is_taken_while_a_fork_is_copied(service, image, kind):
+    """The workspace that has it stays what it is; the fork is refused, and leaves nothing."""
+    make(service, image)
+    one, two = service.connect(), service.connect()
+    spawner = service.spawner()
+    with acting_as(os.getuid()):
+        os.kill(spawner, signal.SIGSTOP)
+    try:
+        forked = one.request("workspace.fork", {"from": "task", "kind": kind})
+        assert procfs.eventually(lambda: in_state(service, ".unfinished-*"))
+        open_ = two.request("workspace.open", {"workspace": "task-1"})
+        assert procfs.eventually(lambda: made(service, "task-1"))
+    finally:
+        with acting_as(os.getuid()):
+            os.kill(spawner, signal.SIGCONT)
+    assert two.result(open_)["root"] == "/workspace"
+    with pytest.raises(RpcError) as caught:
+        one.result(forked)
+    assert caught.value.name == "BUSY" and "fork again" in str(caught.value)
+    two.call("workspace.close")
+    assert procfs.eventually(lambda: not in_state(service, ".unfinished-*")) and not in_state(service, ".rootfs-*")
+    assert opened(service, "task-1")[1]["root"] == "/workspace"
+    assert one.call("workspace.fork", {"from": "task", "kind": kind})["workspaces"] == ["task-2"]
 
 
 def test_what_is_no_root(service, area):
