@@ -196,8 +196,16 @@ static void tell_end(void *context)
 /* Gives all copies their names. Should one fail, those before it stay: they are whole. */
 static void name_copies(struct forking *forking)
 {
+	_cleanup_(refusal_done) struct refusal refusal = {0};
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	int r = 0;
+
+	/* Others have made workspaces meanwhile. */
+	if (managed_quota_check_many(forking->all->managed_fd, forking->tenant, forking->count,
+		    &refusal) != TOOL_OK) {
+		fail(forking, refusal.error, refusal_text(&refusal));
+		return;
+	}
 
 	for (uint32_t i = 0; r == 0 && i < forking->count; i++) {
 		forking_name(forking, i, name);

@@ -190,6 +190,30 @@ def test_two_forks_of_one_prefix_at_once(service, image):
 
 
 @pytest.mark.skipif(not SYSTEM, reason="forks are copied in system mode only")
+def test_forks_at_once_and_the_number_of_workspaces(start_daemon, area, image):
+    """Two requests of which each alone is within the bound."""
+    lines = ["[cloister]", "mode = system", f"admin_group = {area.account.gid}", "[tenant one]", f"users = {area.account.name}",
+             "managed = yes", "workspaces_existing = 3", ""]
+    service = start_daemon(config="\n".join(lines), system=True)
+    make(service, image)
+    clients = [service.connect() for _ in range(2)]
+    spawner = service.spawner()
+    with acting_as(os.getuid()):
+        os.kill(spawner, signal.SIGSTOP)
+    try:
+        numbers = [client.request("workspace.fork", {"from": "task", "count": 2}) for client in clients]
+        assert procfs.eventually(lambda: len(in_state(service, ".unfinished-*")) == 2)
+    finally:
+        with acting_as(os.getuid()):
+            os.kill(spawner, signal.SIGCONT)
+    answers = [client.wait(number) for client, number in zip(clients, numbers)]
+    refused = [answer["error"]["data"]["code"] for answer in answers if "error" in answer]
+    assert refused == ["QUOTA_EXCEEDED"], answers
+    assert len(clients[0].call("workspace.list", {})["workspaces"]) == 2
+    assert procfs.eventually(lambda: not in_state(service, ".unfinished-*"))
+
+
+@pytest.mark.skipif(not SYSTEM, reason="forks are copied in system mode only")
 @pytest.mark.parametrize("kind", ["rootfs", "managed"])
 def test_a_name_that_is_taken_while_a_fork_is_copied(service, image, kind):
     """The workspace that has it stays what it is; the fork is refused, and leaves nothing."""
