@@ -83,15 +83,8 @@ static void on_copied(void *context, int error, struct text step)
 	if (error < 0) {
 		tell_failed(error, step, import->report >= 0, reported ? &report : NULL, &refusal);
 	} else {
-		error = unfinished_name(
-			import->all, import->tenant, true, &import->target, import->template);
-		if (error == -EEXIST)
-			refusal_set(&refusal, TOOL_FORBIDDEN,
-				"Another request has made a template of this name meanwhile: "
-				"choose "
-				"another one, or remove it first (cloisterctl template remove)");
-		else if (error < 0)
-			refusal_set(&refusal, tool_error_from_errno(-error), NULL);
+		error = template_name(
+			import->all, import->tenant, &import->target, import->template, &refusal);
 	}
 	if (error < 0) {
 		unfinished_drop(import->all, import->tenant, true, &import->target);

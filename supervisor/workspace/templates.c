@@ -242,6 +242,19 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 		       : 0;
 }
 
+int template_name(const struct workspaces *all, const struct tenant *tenant,
+	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal)
+{
+	int r;
+
+	if (template_check_new(all, tenant, text_from(name), ret_refusal) != TOOL_OK)
+		return -EPERM;
+	r = unfinished_name(all, tenant, true, unfinished, name);
+	if (r < 0)
+		refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	return r;
+}
+
 void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished)
 {

@@ -58,6 +58,13 @@ int unfinished_make(const struct workspaces *all, const struct tenant *tenant, b
 int unfinished_name(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished, const char *name);
 
+/**
+ * Gives a template that is complete its @name, if there may be one of it: others may have been made
+ * meanwhile. Returns 0, or -errno with the refusal.
+ */
+int template_name(const struct workspaces *all, const struct tenant *tenant,
+	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal);
+
 /** Has the spawner clear what was copied. */
 void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished);

@@ -62,10 +62,8 @@ static void on_copied(void *context, int error, struct text step)
 	if (error < 0) {
 		copy_failed(error, step, &refusal);
 	} else {
-		error = unfinished_name(
-			workspace->all, freeze->tenant, true, &freeze->target, freeze->template);
-		if (error < 0)
-			refusal_set(&refusal, tool_error_from_errno(-error), NULL);
+		error = template_name(workspace->all, freeze->tenant, &freeze->target,
+			freeze->template, &refusal);
 	}
 	if (error < 0) {
 		unfinished_drop(workspace->all, freeze->tenant, true, &freeze->target);

@@ -278,6 +278,20 @@ def test_two_imports_of_one_name(service, source):
     assert procfs.eventually(lambda: not left(service))
 
 
+def test_two_imports_and_the_number_of_templates(start_daemon, area, source):
+    """Each alone is within the bound."""
+    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]", f"users = {area.account.name}",
+             "managed = yes", "templates = 1", ""]
+    service = start_daemon(config="\n".join(lines), system=SYSTEM)
+    path = put(source, COMPRESSIONS["bzip2"](archive(*[entry(f"f{i}", content=os.urandom(1 << 20)) for i in range(8)])))
+    both = [service.area.start(["cloisterctl", "--socket", str(service.control_socket), "template", "import", name, str(path)],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name in ("a", "b")]
+    said = [one.communicate(timeout=120) for one in both]
+    assert sorted(out for out, _ in said) == [b"", b"The template is made.\n"]
+    assert any(b"QUOTA_EXCEEDED" in err for _, err in said), said
+    assert procfs.eventually(lambda: not left(service))
+
+
 def test_what_cloister_may_not_read(service, source):
     path = put(source, archive(entry("f")))
     with acting_as(os.getuid()):
