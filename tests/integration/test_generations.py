@@ -346,6 +346,56 @@ def test_managed_workspaces_and_removals(generations):
     assert procfs.eventually(lambda: "elder" not in status(second))
 
 
+@pytest.mark.parametrize("what", ["commit", "discard", "leave"])
+def test_a_preview_stays_with_the_elder_until_it_is_decided(generations, what):
+    """Who opened the workspace before would undo it, and would find the layer of another preview or checkpoint gone later."""
+    first = generations()
+    client = opened(first, name="w")
+    client.run("echo old >file")
+    assert client.observe("run_command", {"command": "echo new >file"}, {"transaction": "preview"})["diff"]["count"] == 1
+    second = generations(former=first)
+    assert status(second)["elder"]["workspaces"] == 1
+    newcomer = second.connect()
+    assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
+    assert client.call("workspace.diff")["count"] == 1
+    if what != "leave":
+        client.call(f"transaction.{what}")
+    client.close()
+    assert ended(first) == 0
+    opens(newcomer, workspace="w")
+    assert newcomer.run("cat file")["stdout"] == ("new\n" if what == "commit" else "old\n")
+    rows = newcomer.call("workspace.checkpoints")["checkpoints"]
+    assert len(rows) == (what == "commit")
+    newcomer.call("workspace.checkpoint")
+    newcomer.run("echo kept >kept")
+    newcomer.close()
+    assert second.stop() == 0
+    with opened(generations(state=first.state), name="w") as again:
+        assert again.run("cat kept")["stdout"] == "kept\n"
+
+
+def opens(client, **params):
+    """Opens the workspace as soon as the elder one has let go of it."""
+    assert procfs.eventually(lambda: "result" in client.wait(client.request("workspace.open", params)))
+
+
+@pytest.mark.parametrize("how", ["call", "preview"])
+def test_a_client_that_leaves_lets_go_of_its_workspace(generations, area, how):
+    """Although the elder one stays for something else."""
+    first = generations()
+    leaves, stays = opened(first, name="w"), opened(first, area.new_directory())
+    if how == "call":
+        begin(leaves, "sleep 600")
+    begin(stays, "sleep 600")
+    runs(first, 1 + (how == "call"))
+    if how == "preview":
+        assert leaves.observe("run_command", {"command": "echo >x"}, {"transaction": "preview"})["success"]
+    second = generations(former=first)
+    leaves.close()
+    opens(second.connect(), workspace="w")
+    assert status(second)["elder"]["workspaces"] == 1
+
+
 def test_a_younger_one_that_dies_before_it_serves(generations, area):
     """The elder one goes on as if nothing had been."""
     first = generations(host="audit = required")
