@@ -208,6 +208,8 @@ static void give(struct elder *elder)
 		return;
 	}
 	enter(elder, ELDER_GIVEN);
+	/* It may have read the journal already. */
+	keys_hold(daemon->service.keys);
 	/* Who connects from now on waits until the younger one accepts. */
 	daemon->service.retirings++;
 	agent_conns_tell_retiring();
@@ -278,10 +280,11 @@ static void retire(struct elder *elder)
 	notify_main_process(elder->pid);
 	workspaces_foreach(service->workspaces, tell_held, elder);
 	tell_commands(elder);
+	/* What ended meanwhile is known there before the first call comes. */
+	keys_relay(service->keys, relay_key, elder);
 	say(elder, &(struct handover_message){.type = HANDOVER_GO});
 	workspaces_tell_left(service->workspaces, say_released, elder);
 	spawner_link_beside(daemon->spawner, true);
-	keys_relay(service->keys, relay_key, elder);
 	audit_relay(service->audit, elder->peer);
 	listener_leave(daemon->listener);
 	listener_leave(daemon->control);
