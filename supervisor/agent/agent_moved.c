@@ -23,8 +23,10 @@ enum tool_error agent_retires(
 {
 	const struct service *service = session->service;
 
-	if (!service->retiring || (workspace && has_calls(workspace) &&
-					  (!service->retired || workspace_lingers(workspace))))
+	/* A preview is looked at and decided on here. */
+	if (!service->retiring ||
+		(workspace && (has_calls(workspace) || workspace_has_preview(workspace)) &&
+			(!service->retired || workspace_lingers(workspace))))
 		return TOOL_OK;
 	refusal_set(ret_refusal, TOOL_BUSY,
 		"Another generation of the service takes over: connect again, and repeat the "

@@ -218,8 +218,17 @@ void keys_forget(struct keys *keys, const uint8_t id[static JOURNAL_ID_BYTES])
 
 void keys_pause(struct keys *keys, bool paused)
 {
+	if (!keys)
+		return;
+	keys->paused = paused;
+	if (!paused)
+		journal_release(keys->journal);
+}
+
+void keys_hold(struct keys *keys)
+{
 	if (keys)
-		keys->paused = paused;
+		journal_hold(keys->journal);
 }
 
 bool keys_rest(const struct keys *keys)

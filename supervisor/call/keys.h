@@ -76,12 +76,14 @@ void keys_forget(struct keys *keys, const uint8_t id[static 32]);
 
 /**
  * For the hand-over to another generation of cloisterd. While they are paused, a call with a key
- * that is not in flight is refused: BUSY. keys_rest() then says when the journal is complete.
+ * that is not in flight is refused: BUSY. keys_rest() then says when the journal is complete, and
+ * keys_hold() leaves it so until they are not paused any more, or given away.
  * keys_relay() gives it away: see journal_relay(). keys_relayed() takes a record of the other
  * generation. @keys may be NULL.
  */
 void keys_pause(struct keys *keys, bool paused);
 bool keys_rest(const struct keys *keys);
+void keys_hold(struct keys *keys);
 void keys_relay(struct keys *keys, void (*relay)(void *context, struct text record), void *context);
 void keys_relayed(struct keys *keys, struct text record);
 

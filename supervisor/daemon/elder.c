@@ -208,6 +208,8 @@ static void give(struct elder *elder)
 		return;
 	}
 	enter(elder, ELDER_GIVEN);
+	/* It may have read the journal already. */
+	keys_hold(daemon->service.keys);
 	/* Who connects from now on waits until the younger one accepts. */
 	daemon->service.retirings++;
 	agent_conns_tell_retiring();
@@ -230,17 +232,21 @@ static void tell_held(void *context, struct workspace *workspace)
 	say(elder, &message);
 }
 
-static void release(void *context, struct workspace *workspace)
+static void say_released(void *context, struct workspace *workspace)
 {
 	struct elder *elder = context;
 	struct handover_message message = {.type = HANDOVER_RELEASED};
 	uid_t owner;
 
-	if (!workspace_lingers(workspace) || !workspace_let_go(workspace))
-		return;
 	workspace_where(workspace, &message.dev, &message.ino, &owner);
 	workspace_set_lingers(workspace, false);
 	say(elder, &message);
+}
+
+static void release(void *context, struct workspace *workspace)
+{
+	if (workspace_lingers(workspace) && workspace_let_go(workspace))
+		say_released(context, workspace);
 }
 
 static void count_lingering(void *context, struct workspace *workspace)
@@ -274,9 +280,11 @@ static void retire(struct elder *elder)
 	notify_main_process(elder->pid);
 	workspaces_foreach(service->workspaces, tell_held, elder);
 	tell_commands(elder);
-	say(elder, &(struct handover_message){.type = HANDOVER_GO});
-	spawner_link_beside(daemon->spawner, true);
+	/* What ended meanwhile is known there before the first call comes. */
 	keys_relay(service->keys, relay_key, elder);
+	say(elder, &(struct handover_message){.type = HANDOVER_GO});
+	workspaces_tell_left(service->workspaces, say_released, elder);
+	spawner_link_beside(daemon->spawner, true);
 	audit_relay(service->audit, elder->peer);
 	listener_leave(daemon->listener);
 	listener_leave(daemon->control);
@@ -302,8 +310,8 @@ static void let_go(void *context, struct workspace *workspace)
 }
 
 /*
- * Ends the cells that no call is in while the younger one starts, so that it finds these workspaces
- * free. It does not wait long for them.
+ * Ends the cells that no call or preview is in while the younger one starts, so that it finds these
+ * workspaces free. It does not wait long for them.
  */
 static void look_given(struct elder *elder)
 {

@@ -27,7 +27,8 @@ struct job {
 	TAILQ_ENTRY(job) link;
 	journal_done done; /* NULL: empty the other file */
 	void *context;
-	int gate; /* -1: none */
+	int gate;    /* -1: none */
+	bool begins; /* a kept one: it is a call's beginning */
 	int error;
 	struct journal_place place;
 	size_t len;
@@ -51,8 +52,11 @@ struct journal {
 	pthread_cond_t work;
 	struct jobs waiting, done;
 	struct jobs told; /* the loop's: done and not called yet */
-	size_t queued;    /* bytes of waiting */
-	uint64_t bytes;   /* of both files */
+	bool held;        /* the loop's: journal_hold() */
+	struct jobs kept; /* the loop's: appended meanwhile */
+	size_t kept_bytes;
+	size_t queued;  /* bytes of waiting */
+	uint64_t bytes; /* of both files */
 	bool stop;
 	int error;
 	/* to the generation that has the files; NULL: they are this one's */
@@ -255,6 +259,7 @@ int journal_new(
 	TAILQ_INIT(&journal->waiting);
 	TAILQ_INIT(&journal->done);
 	TAILQ_INIT(&journal->told);
+	TAILQ_INIT(&journal->kept);
 	pthread_mutex_init(&journal->mutex, NULL);
 	thread_condition_init(&journal->work);
 	note(journal, 0);
@@ -321,6 +326,19 @@ static struct job *new_job(struct text record, int gate, journal_done done, void
 	return job;
 }
 
+/* Takes @job until it is known whose the files are. */
+static int keep(struct journal *journal, struct job *job, bool begins)
+{
+	if (journal->kept_bytes + job->len > LIMIT_JOURNAL_QUEUE_BYTES) {
+		free(job);
+		return -ENOBUFS;
+	}
+	job->begins = begins;
+	journal->kept_bytes += job->len;
+	TAILQ_INSERT_TAIL(&journal->kept, job, link);
+	return 0;
+}
+
 void journal_append(struct journal *journal, const struct journal_record *record, int gate,
 	journal_done done, void *context)
 {
@@ -333,6 +351,11 @@ void journal_append(struct journal *journal, const struct journal_record *record
 		r = -ECANCELED;
 	} else if (r == 0 && journal->relay) {
 		journal->relay(journal->relay_context, bytes);
+	} else if (r == 0 && journal->held) {
+		job = new_job(bytes, gate, done, context);
+		r = job ? keep(journal, job, record->type == JOURNAL_BEGIN) : -ENOMEM;
+		if (r == 0)
+			return;
 	} else if (r == 0 && !journal_is_apart(journal)) {
 		r = journal_file_append(&journal->file, bytes, &place);
 		note(journal, r);
@@ -353,18 +376,59 @@ bool journal_rests(const struct journal *journal)
 	return journal->queued == 0 && !journal->turning;
 }
 
+void journal_hold(struct journal *journal)
+{
+	assert(journal->started);
+	journal->held = true;
+}
+
+/* Does with a kept record what journal_append() would do now. */
+static void append_kept(struct journal *journal, struct job *job)
+{
+	const journal_done done = job->done;
+	void *context = job->context;
+	int r = -ECANCELED;
+
+	if (!journal->relay) {
+		r = queue(journal, job);
+		if (r == 0)
+			return;
+	} else {
+		if (!job->begins) {
+			journal->relay(
+				journal->relay_context, (struct text){job->record, job->len});
+			r = 0;
+		}
+		free(job);
+	}
+	done(context, r, (struct journal_place){0});
+}
+
+void journal_release(struct journal *journal)
+{
+	struct job *job;
+
+	journal->held = false;
+	journal->kept_bytes = 0;
+	while ((job = TAILQ_FIRST(&journal->kept))) {
+		TAILQ_REMOVE(&journal->kept, job, link);
+		append_kept(journal, job);
+	}
+}
+
 void journal_relay(
 	struct journal *journal, void (*relay)(void *context, struct text record), void *context)
 {
 	journal->relay = relay;
 	journal->relay_context = context;
+	journal_release(journal);
 }
 
 void journal_turn(struct journal *journal)
 {
 	struct job *job;
 
-	if (journal->relay)
+	if (journal->relay || journal->held)
 		return;
 	if (!journal_is_apart(journal)) {
 		note(journal, journal_file_turn(&journal->file));
@@ -408,6 +472,7 @@ void journal_free(struct journal *journal)
 	if (!journal)
 		return;
 	pthread_mutex_lock(&journal->mutex);
+	TAILQ_CONCAT(&journal->waiting, &journal->kept, link);
 	journal->stop = true;
 	pthread_cond_signal(&journal->work);
 	pthread_mutex_unlock(&journal->mutex);

@@ -73,8 +73,16 @@ void journal_look(struct journal *journal, struct journal_state *ret);
 bool journal_rests(const struct journal *journal);
 
 /**
+ * Another generation may have read the files: nothing is written, and what is appended waits, until
+ * journal_release(), which writes it, or journal_relay(). journal_rests() has agreed.
+ */
+void journal_hold(struct journal *journal);
+void journal_release(struct journal *journal);
+
+/**
  * The files are another generation's from now on: the ends of calls, and what was not begun, go to
- * @relay in place of them, and nothing can begin (-ECANCELED). journal_rests() has agreed.
+ * @relay in place of them, and nothing can begin (-ECANCELED). journal_rests() has agreed, before
+ * journal_hold() if that was called.
  */
 void journal_relay(
 	struct journal *journal, void (*relay)(void *context, struct text record), void *context);

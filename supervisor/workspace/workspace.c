@@ -99,8 +99,18 @@ static void on_scheduled(struct sched_entry *sched)
 	scheduler_return(workspace->all->scheduler, sched);
 }
 
+/* Otherwise nobody would say that the workspace does not linger here any more. */
+static void tell_left(struct workspace *workspace)
+{
+	const struct workspaces *all = workspace->all;
+
+	if (all->left && workspace->lingers && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
+		all->left(all->left_context, workspace);
+}
+
 void workspace_free(struct workspace *workspace)
 {
+	tell_left(workspace);
 	workspace_swap_free(workspace);
 	workspace_freeze_free(workspace);
 	workspace_preview_free(workspace);

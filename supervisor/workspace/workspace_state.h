@@ -80,4 +80,7 @@ struct workspaces {
 	LIST_HEAD(, forking) forking; /* forks that are being made */
 	/* directories that another generation of cloisterd uses; NULL: there is none */
 	const struct elsewhere *elsewhere;
+	/* one that lingers is freed; NULL: nobody is told */
+	void (*left)(void *context, struct workspace *workspace);
+	void *left_context;
 };

@@ -91,6 +91,13 @@ void workspaces_set_elsewhere(struct workspaces *workspaces, const struct elsewh
 	workspaces->elsewhere = elsewhere;
 }
 
+void workspaces_tell_left(struct workspaces *workspaces,
+	void (*left)(void *context, struct workspace *workspace), void *context)
+{
+	workspaces->left = left;
+	workspaces->left_context = context;
+}
+
 bool workspaces_are_settled(const struct workspaces *workspaces)
 {
 	const struct workspace *workspace;

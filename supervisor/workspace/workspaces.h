@@ -31,6 +31,11 @@ const char *workspaces_own_shown(const struct workspaces *workspaces, const stru
 /** From here on, what is in @elsewhere (borrowed) cannot be opened: BUSY. */
 void workspaces_set_elsewhere(struct workspaces *workspaces, const struct elsewhere *elsewhere);
 
+/** From here on, calls @left before a workspace that lingers (workspace.h) is freed without a cell.
+ */
+void workspaces_tell_left(struct workspaces *workspaces,
+	void (*left)(void *context, struct workspace *workspace), void *context);
+
 /**
  * Whether nothing is under way that another cloisterd with the same state would have to know of: no
  * workspace is being opened, removed, copied or given other layers.

@@ -255,6 +255,89 @@ def test_what_a_call_with_a_key_came_to(generations, area):
     assert again.observe("run_command", {"command": "echo run >>others"}, {"key": "other"})["success"]
 
 
+def journal(daemon):
+    with acting_as(os.getuid()):
+        return {path.name: path.read_bytes() for path in (daemon.state / "journal").iterdir()}
+
+
+def ask(link):
+    """Begins to take over, and takes nothing."""
+    say(link, ASK)
+    kind, fds = hear(link)
+    assert kind == GIVEN
+    for fd in fds:
+        os.close(fd)
+
+
+def until_go(link):
+    """Says that the younger one is ready. Returns what it hears, in order, until it may serve."""
+    say(link, READY)
+    kinds = []
+    while GO_ON not in kinds:
+        kinds.append(hear(link)[0])
+        assert kinds[-1], kinds
+    return kinds
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_a_call_with_a_key_ends_while_the_younger_starts(generations, area, comes_up):
+    """The younger one may have read the journal: it is told, and nothing is written beneath it."""
+    first = generations()
+    root = area.new_directory()
+    client = opened(first, root)
+    command = GO + "echo run >>runs; echo out"
+    call = begin(client, command, key="k")
+    other = begin(client, "until [ -e end ]; do sleep 0.1; done")
+    runs(first, 2)
+    with talk(first) as link:
+        ask(link)
+        before = journal(first)
+        go(root)
+        assert procfs.eventually(lambda: keyed.runs(root) == 1)
+        assert client.wait(call)["result"]["success"]
+        assert journal(first) == before
+        if comes_up:
+            kinds = until_go(link)
+            assert KEY in kinds and journal(first) == before, kinds
+    (pathlib.Path(root) / "end").touch()
+    client.wait(other)
+    if comes_up:
+        assert ended(first) == 0  # with the younger one
+        return
+    again = opened(first, root)
+    assert again.observe("run_command", {"command": command}, {"key": "k"})["replayed"]
+    assert first.stop() == 0
+    with opened(generations(state=first.state), root) as second:
+        assert second.observe("run_command", {"command": command}, {"key": "k"})["replayed"]
+    assert keyed.runs(root) == 1
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_a_call_with_a_key_begins_while_the_younger_starts(generations, area, comes_up):
+    """It has waited for another one. A younger one that does not know of it would run it again."""
+    first = generations(settings="commands_per_workspace = 1")
+    root = area.new_directory()
+    client = opened(first, root)
+    call = begin(client, GO + "touch gone")
+    runs(first, 1)
+    command = "echo run >>runs; echo out"
+    waits = begin(client, command, key="k")
+    assert procfs.eventually(lambda: status(first)["calls_waiting"] == 1)
+    with talk(first) as link:
+        ask(link)
+        before = journal(first)
+        go(root)
+        assert client.wait(call)["result"]["success"]
+        if comes_up:
+            until_go(link)
+            answer = client.wait(waits)["result"]
+            assert answer["error"]["code"] == "BUSY" and keyed.runs(root) == 0, answer
+            assert journal(first) == before
+            return
+    assert client.wait(waits)["result"]["output"]["stdout"] == "out\n"
+    assert client.observe("run_command", {"command": command}, {"key": "k"})["replayed"] and keyed.runs(root) == 1
+
+
 def test_a_killed_elder_leaves_an_unknown_outcome(generations, area):
     first = generations()
     root = area.new_directory()
@@ -346,6 +429,56 @@ def test_managed_workspaces_and_removals(generations):
     assert procfs.eventually(lambda: "elder" not in status(second))
 
 
+@pytest.mark.parametrize("what", ["commit", "discard", "leave"])
+def test_a_preview_stays_with_the_elder_until_it_is_decided(generations, what):
+    """Who opened the workspace before would undo it, and would find the layer of another preview or checkpoint gone later."""
+    first = generations()
+    client = opened(first, name="w")
+    client.run("echo old >file")
+    assert client.observe("run_command", {"command": "echo new >file"}, {"transaction": "preview"})["diff"]["count"] == 1
+    second = generations(former=first)
+    assert status(second)["elder"]["workspaces"] == 1
+    newcomer = second.connect()
+    assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
+    assert client.call("workspace.diff")["count"] == 1
+    if what != "leave":
+        client.call(f"transaction.{what}")
+    client.close()
+    assert ended(first) == 0
+    opens(newcomer, workspace="w")
+    assert newcomer.run("cat file")["stdout"] == ("new\n" if what == "commit" else "old\n")
+    rows = newcomer.call("workspace.checkpoints")["checkpoints"]
+    assert len(rows) == (what == "commit")
+    newcomer.call("workspace.checkpoint")
+    newcomer.run("echo kept >kept")
+    newcomer.close()
+    assert second.stop() == 0
+    with opened(generations(state=first.state), name="w") as again:
+        assert again.run("cat kept")["stdout"] == "kept\n"
+
+
+def opens(client, **params):
+    """Opens the workspace as soon as the elder one has let go of it."""
+    assert procfs.eventually(lambda: "result" in client.wait(client.request("workspace.open", params)))
+
+
+@pytest.mark.parametrize("how", ["call", "preview"])
+def test_a_client_that_leaves_lets_go_of_its_workspace(generations, area, how):
+    """Although the elder one stays for something else."""
+    first = generations()
+    leaves, stays = opened(first, name="w"), opened(first, area.new_directory())
+    if how == "call":
+        begin(leaves, "sleep 600")
+    begin(stays, "sleep 600")
+    runs(first, 1 + (how == "call"))
+    if how == "preview":
+        assert leaves.observe("run_command", {"command": "echo >x"}, {"transaction": "preview"})["success"]
+    second = generations(former=first)
+    leaves.close()
+    opens(second.connect(), workspace="w")
+    assert status(second)["elder"]["workspaces"] == 1
+
+
 def test_a_younger_one_that_dies_before_it_serves(generations, area):
     """The elder one goes on as if nothing had been."""
     first = generations(host="audit = required")
@@ -368,7 +501,7 @@ def test_a_younger_one_that_dies_before_it_serves(generations, area):
     assert area.run("cloisterctl", "audit", "verify", str(log)).returncode == 0
 
 
-ASK, REFUSED, GIVEN, READY = 1, 2, 3, 4
+ASK, REFUSED, GIVEN, READY, GO_ON, KEY = 1, 2, 3, 4, 6, 9
 
 
 def talk(daemon):
