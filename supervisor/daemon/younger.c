@@ -114,12 +114,16 @@ void younger_ask(struct daemon *daemon)
 {
 	const struct handover_message ask = {.type = HANDOVER_ASK};
 	struct younger *younger = calloc(1, sizeof(*younger));
+	struct elsewhere *elsewhere = elsewhere_new();
 	struct handover_message answer = {0};
 	_cleanup_close_ int state = -1;
 	int r;
 
-	if (!younger || !(younger->elsewhere = elsewhere_new()))
-		die_with("out of memory");
+	if (!younger || !elsewhere) {
+		log_error("out of memory");
+		exit(1);
+	}
+	younger->elsewhere = elsewhere;
 	younger->daemon = daemon;
 	younger->lock = younger->link = younger->cgroup = -1;
 	younger->peer = connect_to_elder(daemon, &state);
