@@ -89,10 +89,10 @@ def test_descriptors_of_cloisterd(start_daemon):
     # Pipes for the loop's signals, for the spawner's log, for supervisor/base/fd_closer.c on kernels without
     # SO_PASSRIGHTS, and those made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
-    # The two listening sockets, the client, the spawner's channel, and nine duplicates of that: reserved for the
+    # The two listening sockets, that for the next cloisterd, the client, the spawner's channel, and nine duplicates of it: reserved for the
     # descriptors of its answers. The journal's thread wakes the loop by the eventfd.
     journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
-    assert count == {"socket": 13, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+    assert count == {"socket": 14, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
                      "/proc/loadavg": 1, "/proc/meminfo": 1, f"/proc/{daemon.spawner()}/stat": 1, **journal}
 
     path = daemon.new_workspace(client)
