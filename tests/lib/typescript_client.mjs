@@ -305,7 +305,7 @@ cases.restart = async () => {
 	await call[Symbol.asyncIterator]().next();
 	await endService(service, "SIGKILL");
 	await fails(call.wait(), cloister.ConnectionLost);
-	const later = sleep(500).then(startService);
+	const later = sleep(500).then(() => startService());
 	await Promise.all(["a", "b"].map((path) => client.writeFile({ path, content: "x" }))); // both calls use one connection
 	assert.deepEqual(fs.readdirSync(second).sort(), ["a", "b"]);
 	assert.deepEqual((await client.listDirectory({ path: "." }, { workspace: first })).entries, []);
