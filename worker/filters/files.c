@@ -47,38 +47,13 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-/*
- * Refuses to set the set-user-ID and set-group-ID bits. openat2's mode is in memory, where a filter
- * cannot look; but the file that it creates is empty, and writing to it clears the bits.
- */
-static int allow_modes(scmp_filter_ctx filter)
-{
-	static const struct {
-		int number;
-		unsigned mode; /* number of the argument */
-	} calls[] = {
-		{SCMP_SYS(openat), 3},
-		{SCMP_SYS(fchmod), 1},
-		{SCMP_SYS(fchmodat), 2},
-	};
-	/* Without one of these flags the mode argument is undefined. */
-	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
-	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i].number, 1,
-			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
-	return r;
-}
-
 static int allow(scmp_filter_ctx filter)
 {
 	static const unsigned options[] = {PR_SET_PDEATHSIG, PR_SET_NAME};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
 
 	if (r == 0)
-		r = allow_modes(filter);
+		r = filter_allow_modes(filter);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 			SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0));
@@ -99,7 +74,7 @@ static int allow(scmp_filter_ctx filter)
 	return r;
 }
 
-/* As allow_modes(). */
+/* As filter_allow_modes(). */
 static const struct filter_new_call new_allowed[] = {
 	{.number = CALL_FCHMODAT2,
 		.argument = 2,

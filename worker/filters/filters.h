@@ -73,6 +73,13 @@ extern const struct filter_set commands_filters, files_filters, spawner_filters,
 int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size_t n);
 
 /**
+ * Allows openat(2), fchmod(2) and fchmodat(2) with modes that have no set-user-ID and set-group-ID
+ * bits. openat2's mode is in memory, where a filter cannot look; but the file that it creates is
+ * empty, and writing to it clears the bits. Returns 0 or -errno.
+ */
+int filter_allow_modes(scmp_filter_ctx filter);
+
+/**
  * Writes C whose assertions fail to compile for @processor if its headers have other numbers than
  * the filters. Returns 0.
  */

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* SCMP_ACT_KILL_PROCESS is valid from this level on, seccomp_api_set(3). */
 #define API_LEVEL 3
@@ -31,6 +33,27 @@ int filter_add(scmp_filter_ctx filter, uint32_t action, const int *numbers, size
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = seccomp_rule_add(filter, action, numbers[i], 0);
+	return r;
+}
+
+int filter_allow_modes(scmp_filter_ctx filter)
+{
+	static const struct {
+		int number;
+		unsigned mode; /* number of the argument */
+	} calls[] = {
+		{SCMP_SYS(openat), 3},
+		{SCMP_SYS(fchmod), 1},
+		{SCMP_SYS(fchmodat), 2},
+	};
+	/* Without one of these flags the mode argument is undefined. */
+	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i].number, 1,
+			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
 	return r;
 }
 

@@ -31,27 +31,6 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-/* As for the files process: no set-user-ID and set-group-ID bits. */
-static int allow_modes(scmp_filter_ctx filter)
-{
-	static const struct {
-		int number;
-		unsigned mode; /* number of the argument */
-	} calls[] = {
-		{SCMP_SYS(openat), 3},
-		{SCMP_SYS(fchmod), 1},
-		{SCMP_SYS(fchmodat), 2},
-	};
-	const unsigned creates = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
-	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-		SCMP_CMP64(2, SCMP_CMP_MASKED_EQ, creates, 0));
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i].number, 1,
-			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
-	return r;
-}
-
 /* No locks, leases or notices, which take the kernel's memory, and no signals. */
 static int allow_descriptors(scmp_filter_ctx filter)
 {
@@ -71,7 +50,7 @@ static int allow(scmp_filter_ctx filter)
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
 
 	if (r == 0)
-		r = allow_modes(filter);
+		r = filter_allow_modes(filter);
 	if (r == 0)
 		r = allow_descriptors(filter);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mappings); i++)
