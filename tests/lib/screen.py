@@ -24,6 +24,8 @@ class Screen:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                for number in (signal.SIGINT, signal.SIGQUIT):  # ignored in what a shell without job control starts
+                    signal.signal(number, signal.SIG_DFL)
                 if uid is not None:
                     os.setgroups([])
                     os.setgid(gid)
