@@ -730,10 +730,11 @@ def test_in_a_workspace(real, api):
     with real.connect() as client:
         client.call("workspace.open", {"workspace": "one", "tenant": "net"})
         used = client.observe("run_command", {"command": "curl -sS --data '{}' $OPENAI_BASE_URL/chat/completions"})
-        assert used["output"]["stdout"] == "ok", used
+        assert used["output"]["stdout"] == "ok" and "network" in used, used
         assert used["network"]["connections"] == 1 and used["network"]["denied"] == []
         assert f"Authorization: Bearer {SECRET}\r\n" in api.head().decode()
         absent = client.observe("run_command", {"command": "curl -sSf http://absent.cloister.internal/"})
+        assert "network" in absent, absent
         assert [refused["reason"] for refused in absent["network"]["denied"]] == ["unknown_secret"]
         assert "absent.cloister.internal stands for no secret of this workspace; there are: " \
             "http://openai.cloister.internal/" in absent["notes"], absent
@@ -741,6 +742,7 @@ def test_in_a_workspace(real, api):
     with real.connect() as client:
         client.call("workspace.open", {"workspace": "two", "tenant": "else"})
         other = client.observe("run_command", {"command": "curl -sSf http://openai.cloister.internal/"})
+        assert "network" in other, other
         assert [refused["reason"] for refused in other["network"]["denied"]] == ["unknown_secret"]
         assert "there are: none" in " ".join(other["notes"]), other
     assert len(api.requests) == 1

@@ -237,7 +237,8 @@ def test_deaths_of_a_cells_processes(own_daemon, who):
         ((worker, files),) = own_daemon.cells()
         with acting_as(os.getuid()):
             os.kill(worker if who == "worker" else files, signal.SIGKILL)
-        if who == "files":  # the command goes on
+        if who == "files":  # the command goes on, and a comparison sent to the dead process would fail
+            assert procfs.eventually(lambda files=files: not os.path.exists(f"/proc/{files}"))
             client.cancel(number)
         observation = client.result(number)
         assert observation["error"]["code"] == ("WORKER_LOST" if who == "worker" else "CANCELLED")
