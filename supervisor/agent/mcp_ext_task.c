@@ -286,14 +286,14 @@ void mcp_ext_task_cancel(struct mcp_ext_task *task)
 
 void mcp_ext_task_put(struct json_text *json, const struct mcp_ext_task *task)
 {
-	json_text_put(json, "taskId", task->id);
-	json_text_put(json, "status", mcp_task_status_name(task->status));
-	if (task->message[0])
-		json_text_put(json, "statusMessage", task->message);
-	mcp_task_put_time(json, "createdAt", task->created_ms);
-	mcp_task_put_time(json, "lastUpdatedAt", task->changed_ms);
-	json_text_put_number(json, "ttlMs", task->ttl_ms);
-	json_text_put_number(json, "pollIntervalMs", MCP_TASK_POLL_MS);
+	const struct mcp_task_told told = {.id = task->id,
+		.status = task->status,
+		.message = task->message,
+		.created_ms = task->created_ms,
+		.changed_ms = task->changed_ms,
+		.ttl_ms = task->ttl_ms};
+
+	mcp_task_put_told(json, &told, "ttlMs", "pollIntervalMs");
 }
 
 bool mcp_ext_task_fits(const struct mcp_ext_task *task, uint64_t room)

@@ -253,7 +253,7 @@ void mcp_task_wait(struct mcp_task *task, struct mcp_task_waiter *waiter)
 	LIST_LINK_HEAD(&task->waiting, waiter, link);
 }
 
-void mcp_task_put_time(struct json_text *json, const char *key, int64_t unix_ms)
+static void put_time(struct json_text *json, const char *key, int64_t unix_ms)
 {
 	const time_t seconds = (time_t)(unix_ms / 1000);
 	char buffer[40];
@@ -264,16 +264,29 @@ void mcp_task_put_time(struct json_text *json, const char *key, int64_t unix_ms)
 	json_text_put(json, key, buffer);
 }
 
+void mcp_task_put_told(struct json_text *json, const struct mcp_task_told *told,
+	const char *ttl_key, const char *poll_key)
+{
+	json_text_put(json, "taskId", told->id);
+	json_text_put(json, "status", status_names[told->status]);
+	if (*told->message)
+		json_text_put(json, "statusMessage", told->message);
+	put_time(json, "createdAt", told->created_ms);
+	put_time(json, "lastUpdatedAt", told->changed_ms);
+	json_text_put_number(json, ttl_key, told->ttl_ms);
+	json_text_put_number(json, poll_key, MCP_TASK_POLL_MS);
+}
+
 void mcp_task_put(struct json_text *json, const struct mcp_task *task)
 {
-	json_text_put(json, "taskId", task->id);
-	json_text_put(json, "status", status_names[task->status]);
-	if (task->message[0])
-		json_text_put(json, "statusMessage", task->message);
-	mcp_task_put_time(json, "createdAt", task->created_ms);
-	mcp_task_put_time(json, "lastUpdatedAt", task->changed_ms);
-	json_text_put_number(json, "ttl", task->ttl_ms);
-	json_text_put_number(json, "pollInterval", MCP_TASK_POLL_MS);
+	const struct mcp_task_told told = {.id = task->id,
+		.status = task->status,
+		.message = task->message,
+		.created_ms = task->created_ms,
+		.changed_ms = task->changed_ms,
+		.ttl_ms = task->ttl_ms};
+
+	mcp_task_put_told(json, &told, "ttl", "pollInterval");
 }
 
 void mcp_task_put_related(struct json_text *json, const struct mcp_task *task)

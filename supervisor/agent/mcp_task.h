@@ -85,8 +85,18 @@ void mcp_task_wait(struct mcp_task *task, struct mcp_task_waiter *waiter);
 /** Makes an id that cannot be guessed. Returns 0 or -errno. */
 int mcp_task_make_id(char id[static MCP_TASK_ID_SIZE]);
 
-/** Writes a time as MCP does, by RFC 3339 in UTC. */
-void mcp_task_put_time(struct json_text *json, const char *key, int64_t unix_ms);
+/* What a client is told of a task, in both protocols. */
+struct mcp_task_told {
+	const char *id;
+	enum mcp_task_status status;
+	const char *message;            /* empty: none */
+	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
+	int64_t ttl_ms;
+};
+
+/** Writes @told inside the object of a task; the protocols name two of its members differently. */
+void mcp_task_put_told(struct json_text *json, const struct mcp_task_told *told,
+	const char *ttl_key, const char *poll_key);
 
 /** Writes the members of MCP's Task, inside its object. */
 void mcp_task_put(struct json_text *json, const struct mcp_task *task);

@@ -17,8 +17,8 @@
 #define WHITEOUT_META ".wh..wh."
 #define OPAQUE        ".wh..wh..opq"
 
-#define FILTERS_MOST \
-	2 /* one of a compression, and the one that reads; an archive in many is refused */
+/* one of a compression, and the one that reads; an archive in many is refused */
+#define FILTERS_MOST 2
 /* what an entry without content may take of the stream: its header and long names */
 #define HEADER_BYTES (4 * KIB)
 
@@ -106,25 +106,40 @@ static int check_stream(struct work *work)
 
 /* Entries. */
 
+/* A piece of an entry's content, and where in the file it is. */
+struct block {
+	const void *data;
+	size_t len;
+	la_int64_t offset;
+};
+
+/* Returns 1 and the next one, 0 at the end of the content, or a refusal of the entry @shown. */
+static int next_block(struct work *work, const char *shown, struct block *ret)
+{
+	int status = archive_read_data_block(work->archive, &ret->data, &ret->len, &ret->offset);
+	int r;
+
+	if (status == ARCHIVE_EOF)
+		return 0;
+	r = status < ARCHIVE_WARN ? unpack_refuse(work->tree, UNPACK_DAMAGED, shown)
+				  : check_stream(work);
+	return r < 0 ? r : 1;
+}
+
 static int put_data(struct work *work, const struct unpack_entry *entry, struct unpack_file *file,
 	uint64_t size)
 {
-	const void *data;
-	la_int64_t offset;
-	size_t len;
-	int r = 0;
+	struct block block;
+	int r;
 
-	while (r == 0) {
-		int status = archive_read_data_block(work->archive, &data, &len, &offset);
-
-		if (status == ARCHIVE_EOF)
-			return 0;
-		if (status < ARCHIVE_WARN || offset < 0 || (uint64_t)offset > size ||
-			len > size - (uint64_t)offset)
+	while ((r = next_block(work, entry->path, &block)) > 0) {
+		if (block.offset < 0 || (uint64_t)block.offset > size ||
+			block.len > size - (uint64_t)block.offset)
 			return unpack_refuse(work->tree, UNPACK_DAMAGED, entry->path);
-		r = unpack_file_write(work->tree, file, data, len, (uint64_t)offset);
-		if (r == 0)
-			r = check_stream(work);
+		r = unpack_file_write(
+			work->tree, file, block.data, block.len, (uint64_t)block.offset);
+		if (r < 0)
+			return r;
 	}
 	return r;
 }
@@ -132,19 +147,12 @@ static int put_data(struct work *work, const struct unpack_entry *entry, struct 
 /* Reads content that nobody wants, which libarchive would do without an end and without a bound. */
 static int skip_data(struct work *work)
 {
-	const void *data;
-	la_int64_t offset;
-	size_t len;
-	int r = 0;
+	struct block block;
+	int r;
 
-	while (r == 0) {
-		int status = archive_read_data_block(work->archive, &data, &len, &offset);
-
-		if (status == ARCHIVE_EOF)
-			return 0;
-		r = status < ARCHIVE_WARN ? unpack_refuse(work->tree, UNPACK_DAMAGED, NULL)
-					  : check_stream(work);
-	}
+	do
+		r = next_block(work, NULL, &block);
+	while (r > 0);
 	return r;
 }
 

@@ -472,14 +472,13 @@ int unpack_file_close(struct unpack_tree *tree, struct unpack_file *file,
 
 /* Whiteouts. */
 
-static int hide(struct unpack_tree *tree, const struct clean_path *path, int parent, bool content)
+static int hide(const struct clean_path *path, int parent, bool content)
 {
 	const char *name = path->len > 0 ? path->text + path->leaf : ".";
 	_cleanup_close_ int fd = -1;
 	struct stat stat_buf;
 	uint64_t removed;
 
-	(void)tree;
 	if (fstatat(parent, name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (!content)
@@ -506,5 +505,5 @@ int unpack_tree_hide(struct unpack_tree *tree, const char *raw, bool content)
 	parent = open_below(tree->root, directory, O_PATH);
 	if (parent == -ENOENT || parent == -ELOOP || parent == -ENOTDIR)
 		return 0;
-	return parent < 0 ? parent : hide(tree, &path, parent, content);
+	return parent < 0 ? parent : hide(&path, parent, content);
 }
