@@ -7,6 +7,7 @@
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
 
 /* A call of its, or a session, has begun or waits. */

@@ -6,6 +6,7 @@
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
 struct workspace *agent_hold_workspace(struct session *session, struct text name)

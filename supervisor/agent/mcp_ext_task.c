@@ -19,6 +19,7 @@
 #include "supervisor/rpc/jsonrpc.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_access.h"
 
 #include <assert.h>
 #include <event2/buffer.h>

@@ -6,6 +6,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <string.h>

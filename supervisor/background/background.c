@@ -21,6 +21,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_access.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_access.h"
 
 struct background {
 	TAILQ_ENTRY(background) link;

@@ -15,6 +15,7 @@
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_session.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/workspace/workspace_access.h"
 
 #include <errno.h>
 #include <stdlib.h>

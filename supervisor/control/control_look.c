@@ -26,6 +26,7 @@
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>

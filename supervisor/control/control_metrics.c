@@ -21,6 +21,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
 struct gauges {

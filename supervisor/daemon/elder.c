@@ -29,6 +29,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
 

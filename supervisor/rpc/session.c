@@ -21,6 +21,7 @@
 #include "supervisor/rpc/unauthorized_client.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
 
 #include <assert.h>

@@ -25,6 +25,7 @@
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_access.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
@@ -482,32 +483,6 @@ bool workspace_is_allowed(const struct workspace *workspace)
 	return workspace_access_allows(&access, workspace->tenant);
 }
 
-int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret)
-{
-	const struct workspace_root *root = &workspace->root;
-	struct directory_id *parents = calloc(root->n_parents + 1, sizeof(*parents));
-
-	if (!parents)
-		return -ENOMEM;
-	if (root->n_parents > 0)
-		memcpy(parents, root->parents, root->n_parents * sizeof(*parents));
-	*ret = (struct workspace_access){workspace->kind, parents, root->n_parents};
-	return 0;
-}
-
-bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant)
-{
-	if (access->kind == WORKSPACE_MANAGED)
-		return tenant->managed;
-	return tenant_allows_root(tenant, access->parents, access->n_parents);
-}
-
-void workspace_access_done(struct workspace_access *access)
-{
-	free(access->parents);
-	*access = (struct workspace_access){0};
-}
-
 void workspace_attend(struct workspace *workspace, bool open)
 {
 	assert(open || workspace->attended > 0);
@@ -673,65 +648,6 @@ bool workspace_has_heard(
 void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
 {
 	cell_abandon(workspace->cell, classes[entry->class].process);
-}
-
-void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret)
-{
-	const struct workspace_entry *entry;
-	const struct disk_state disk = workspace_disk(workspace);
-	struct workspace_info info = {
-		.cell = cell_status(workspace->cell),
-		.users = workspace->users,
-		.commands = workspace->running[CALL_CLASS_COMMAND],
-		.made_ms = workspace->made_ms,
-		.ended_cpu_us = workspace->ended_cpu_us,
-		.disk_bytes = workspace->disk.known ? (int64_t)workspace->disk.bytes : -1,
-		.disk_files = workspace->disk.known ? (int64_t)workspace->disk.files : -1,
-		.disk_partial = workspace->disk.partial,
-		.disk_limit = disk.limit > 0 ? (int64_t)disk.limit : -1,
-		.disk_keeper = disk_keeper_name(disk.keeper),
-	};
-
-	TAILQ_FOREACH (entry, &workspace->entries, link) {
-		info.running += entry->begun;
-		info.waiting += !entry->begun;
-	}
-	if (TAILQ_EMPTY(&workspace->entries))
-		info.idle_ms = (clock_now() - workspace->last_used) / CLOCK_NS_PER_MS;
-	*ret = info;
-}
-
-void workspace_look_at_disk(struct workspace *workspace)
-{
-	disk_use_look(&workspace->disk, workspace->running[CALL_CLASS_WRITE] > 0 ||
-						workspace->running[CALL_CLASS_COMMAND] > 0 ||
-						workspace->running[CALL_CLASS_SESSION] > 0);
-}
-
-/* Whether it is time to look at it again, and there is room for one more look in this second. */
-static bool may_look(struct workspace *workspace)
-{
-	struct workspaces *all = workspace->all;
-	int64_t now = clock_now(), second = now / CLOCK_NS_PER_S;
-	int64_t pause = (int64_t)(1 + all->count / LIMIT_USAGE_LOOKS) * CLOCK_NS_PER_S;
-
-	if (workspace->look.at > 0 && now - workspace->look.at < pause)
-		return false;
-	if (second != all->looks_second)
-		all->looks = 0;
-	all->looks_second = second;
-	return all->looks++ < LIMIT_USAGE_LOOKS;
-}
-
-struct usage_now workspace_look(struct workspace *workspace)
-{
-	uint64_t group = cell_group(workspace->cell);
-
-	if (workspace->all->cgroups < 0 || group == 0)
-		return usage_unknown;
-	if (may_look(workspace))
-		cell_look_again(&workspace->look, workspace->all->cgroups, group);
-	return workspace->look.group == group ? workspace->look.usage : usage_unknown;
 }
 
 void workspace_add_cpu(struct workspace *workspace, uint64_t us)

@@ -96,18 +96,6 @@ enum workspace_kind workspace_kind(const struct workspace *workspace);
 struct tenant *workspace_tenant(const struct workspace *workspace);
 /** Whether its tenant may still have it open. */
 bool workspace_is_allowed(const struct workspace *workspace);
-/* What decides whether a tenant may have a workspace open, kept by those that outlive its use. */
-struct workspace_access {
-	enum workspace_kind kind;
-	struct directory_id *parents; /* of its root, as in struct workspace_root */
-	size_t n_parents;
-};
-
-/** Stores a copy, to be freed with workspace_access_done(). Returns 0 or -ENOMEM. */
-int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret);
-/** Whether @tenant may have a workspace of this access open. */
-bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant);
-void workspace_access_done(struct workspace_access *access);
 
 /** A connection opens the workspace, which it holds, or closes it. */
 void workspace_attend(struct workspace *workspace, bool open);
@@ -122,35 +110,6 @@ bool workspace_is_root(const struct workspace *workspace);
 /** Returns the number of its users and entries. */
 size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);
-
-/* A view of a workspace for readers outside, at one moment. */
-struct workspace_info {
-	enum cell_status cell;
-	size_t users;   /* connections that have it open, and calls */
-	size_t waiting; /* entries that have not begun */
-	size_t running;
-	size_t commands; /* running commands */
-	int64_t made_ms; /* birth of its directory, in milliseconds since the epoch; 0: not known */
-	int64_t idle_ms; /* since the end of its last call; 0 while there are calls */
-	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
-	/* what its files take on disk, as measured last; -1: not known */
-	int64_t disk_bytes, disk_files;
-	bool disk_partial;       /* some of it could not be read */
-	int64_t disk_limit;      /* -1: none */
-	const char *disk_keeper; /* what bounds it: disk_keeper_name() */
-};
-
-void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
-
-/**
- * Returns what its processes use. At most LIMIT_USAGE_LOOKS workspaces are looked at in a second,
- * and each once a second, or less often where there are more.
- */
-struct usage_now workspace_look(struct workspace *workspace);
-
-/** Somebody looks at its size: measures it, if that is due. The next look sees what was measured.
- */
-void workspace_look_at_disk(struct workspace *workspace);
 
 /** A command of the workspace has ended. */
 void workspace_add_cpu(struct workspace *workspace, uint64_t us);

@@ -9,6 +9,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/workspace/cell_state.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "supervisor/workspace/workspace.h"
+
+/* What decides whether a tenant may have a workspace open, kept by those that outlive its use. */
+struct workspace_access {
+	enum workspace_kind kind;
+	struct directory_id *parents; /* of its root, as in struct workspace_root */
+	size_t n_parents;
+};
+
+/** Stores a copy, to be freed with workspace_access_done(). Returns 0 or -ENOMEM. */
+int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret);
+/** Whether @tenant may have a workspace of this access open. */
+bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant);
+void workspace_access_done(struct workspace_access *access);

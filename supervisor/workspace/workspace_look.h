@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a workspace is doing and using, for readers outside. */
+
+#include "supervisor/workspace/workspace.h"
+
+/* A view of a workspace for readers outside, at one moment. */
+struct workspace_info {
+	enum cell_status cell;
+	size_t users;   /* connections that have it open, and calls */
+	size_t waiting; /* entries that have not begun */
+	size_t running;
+	size_t commands; /* running commands */
+	int64_t made_ms; /* birth of its directory, in milliseconds since the epoch; 0: not known */
+	int64_t idle_ms; /* since the end of its last call; 0 while there are calls */
+	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
+	/* what its files take on disk, as measured last; -1: not known */
+	int64_t disk_bytes, disk_files;
+	bool disk_partial;       /* some of it could not be read */
+	int64_t disk_limit;      /* -1: none */
+	const char *disk_keeper; /* what bounds it: disk_keeper_name() */
+};
+
+void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);
+
+/**
+ * Returns what its processes use. At most LIMIT_USAGE_LOOKS workspaces are looked at in a second,
+ * and each once a second, or less often where there are more.
+ */
+struct usage_now workspace_look(struct workspace *workspace);
+
+/**
+ * Somebody looks at its size: measures it, if that is due. The next look sees what was measured.
+ */
+void workspace_look_at_disk(struct workspace *workspace);
