@@ -95,6 +95,7 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 		cell->owner->network(cell->context, &fds[SPAWNER_OPENED_SOCKETS]);
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell_process_check_lost(&cell->processes[i]);
+	cell_settle(cell);
 }
 
 /* The actions of the table below. */
@@ -352,13 +353,11 @@ const cell_act cell_acts[STATES][EVENTS] = {
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
 		[EVENT_READY] = be_open, [EVENT_GONE] = cell_stay,
 		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = cell_stay},
-	/* Both processes of a spare cell may be ready before the spawner has answered. Until the
-	 * answer, a death does not count as a failure, and the time to open does not begin. */
 	[STATE_OPEN] = {
 		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = end_files,
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = end_both,
 		[EVENT_READY] = cell_stay, [EVENT_GONE] = cell_stay,
-		[EVENT_OVERDUE] = cell_stay, [EVENT_CALLED] = cell_stay},
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = cell_stay},
 	[STATE_FILES_ENDING] = {
 		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_stay,
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
@@ -408,7 +407,9 @@ static bool holds(struct cell *cell, enum cell_event event)
 		return (cell->idle || cell->replaced) &&
 		       cell->owner->need(cell->context) == CELL_KEPT;
 	case EVENT_READY:
-		return cell_worker(cell)->ready && cell_files(cell)->ready;
+		/* Both may be ready before the spawner's answer, which has the sockets of the
+		 * cell's network: a command that began without them would have no network. */
+		return cell_worker(cell)->ready && cell_files(cell)->ready && !cell->asked;
 	case EVENT_GONE:
 		return process_link_is_gone(cell_files(cell)->link) &&
 		       (!ending || process_link_is_gone(cell_worker(cell)->link));

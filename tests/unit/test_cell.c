@@ -263,9 +263,7 @@ static void test_every_event_in_every_state(void **state)
 				assert_string_equal(outcome(f), want);
 				continue;
 			}
-			/* The exception is in test_ready_before_assigned. */
-			assert_true(cell_acts[from][event] == cell_impossible ||
-				    (from == STATE_OPEN && event == EVENT_OVERDUE));
+			assert_true(cell_acts[from][event] == cell_impossible);
 			assert_false(event == EVENT_OVERDUE && timer_is_set(&f->cell->deadline));
 		}
 }

@@ -34,8 +34,8 @@ static void make_spare(struct fixture *f)
 	f->log[0] = '\0';
 }
 
-/* The processes of a spare cell may be ready before the spawner has answered. The timer for
- * readiness starts with the answer all the same, and has no effect when it expires. */
+/* The processes of a spare cell may be ready before the spawner has answered. The cell waits for
+ * the answer, which has the sockets of its network. */
 static void test_ready_before_assigned(void **state)
 {
 	struct fixture *f = *state;
@@ -46,13 +46,13 @@ static void test_ready_before_assigned(void **state)
 	assert_string_equal(outcome(f), " assign = opening");
 	say_ready(f, f->worker);
 	say_ready(f, f->files);
-	assert_string_equal(outcome(f), " assign = open");
+	assert_string_equal(outcome(f), " assign = opening");
+	assert_false(cell_serves(f->cell, CELL_WORKER));
 	answer(f);
 	assert_string_equal(outcome(f), " = open");
-	fake_clock_pass_until(&f->cell->deadline);
-	run(f);
-	assert_string_equal(outcome(f), " prepare = open");
-	/* A process that dies before the answer is known to be dead when the answer comes. */
+	assert_false(timer_is_set(&f->cell->deadline));
+	/* A process that dies before the answer is known to be dead when the answer comes. The
+	 * cell is made again, and no client is told. */
 	drop_cell(f);
 	make_cell(f);
 	make_spare(f);
@@ -63,9 +63,12 @@ static void test_ready_before_assigned(void **state)
 	hold(f);
 	fake_process_end(f->files);
 	run(f);
-	assert_string_equal(outcome(f), " assign = open");
+	assert_string_equal(outcome(f), " assign = opening");
 	answer(f);
-	assert_string_equal(outcome(f), " FILES_LOST = files resting");
+	assert_string_equal(outcome(f), " kill-worker = ending");
+	fake_process_end(f->worker);
+	run(f);
+	assert_string_equal(outcome(f), " open kill-worker = opening");
 }
 
 /* If the spare cell died, another is taken or made, and no client is told. */
