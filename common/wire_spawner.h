@@ -231,6 +231,12 @@ struct spawner_copy {
 	uint64_t max_bytes, max_files;
 };
 
+/*
+ * The error of a step to which the workspace itself is in the way; the step is a sentence that says
+ * what is, and what to do. No system call in a set-up fails with this errno.
+ */
+#define SETUP_UNFIT EMEDIUMTYPE
+
 /* A set-up step that failed in the spawner, worker or files process. */
 struct setup_failure {
 	struct text step;

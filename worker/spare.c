@@ -44,6 +44,7 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 	const int fds[ASSIGNED_FDS] = {tree, second};
 	size_t fds_size = (second >= 0 ? 2 : 1) * sizeof(int);
 	struct spare_assignment assignment = {.kind = (uint8_t)spawner_open_shown(request),
+		.is_fork = request->as_root,
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
 		.data_bytes = request->limits.data_bytes,
@@ -124,6 +125,12 @@ static int wait_for_assignment(int fd, int second_fd, struct spare_assignment *r
 static const char *const kind_names[] = {
 	[SPARE_NONE] = "", [SPARE_WITHOUT_IDS] = "spare", [SPARE_WITH_IDS] = "spare-with-ids"};
 
+const char *spare_shown_name(const struct spawner_open *request)
+{
+	return request->as_root ? KIND_MANAGED_ROOT
+				: workspace_kind_name((enum workspace_kind)request->kind);
+}
+
 const char *spare_kind_name(enum spare_kind kind)
 {
 	return kind_names[kind];
@@ -147,7 +154,9 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 
 	if (r < 0)
 		return r;
-	ret->kind = (uint8_t)workspace_kind_by_name(text_from(argv[1]));
+	ret->is_fork = strcmp(argv[1], KIND_MANAGED_ROOT) == 0;
+	ret->kind = ret->is_fork ? WORKSPACE_ROOTFS
+				 : (uint8_t)workspace_kind_by_name(text_from(argv[1]));
 	if (argc > 7) {
 		ret->tmp_bytes = strtoull(argv[3], NULL, 10);
 		ret->file_size_bytes = strtoull(argv[4], NULL, 10);

@@ -22,6 +22,12 @@ enum spare_kind {
 /* The last word of a worker's command line, if its commands have a network; otherwise "". */
 #define WORKER_HAS_NETWORK "network"
 
+/* The word for the kind of a managed workspace that is a whole root. */
+#define KIND_MANAGED_ROOT "managed-root"
+
+/** Returns the word for the kind of the workspace of @request on the command line. */
+const char *spare_shown_name(const struct spawner_open *request);
+
 /** Returns the word that stands for the workspace's kind on the command line of a spare. */
 const char *spare_kind_name(enum spare_kind kind);
 /**
@@ -32,6 +38,7 @@ enum spare_kind spare_kind(char **argv);
 
 struct spare_assignment {
 	uint8_t kind; /* enum workspace_kind */
+	bool is_fork; /* a WORKSPACE_ROOTFS that cloister has made, of a template */
 	/* from struct workspace_limits; used by the worker */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;

@@ -60,6 +60,7 @@ enum cell_loss {
 	CELL_NOT_MADE,   /* the cell could not be made */
 	CELL_REFUSED,    /* the spawner refuses it: SPAWNER_REFUSAL */
 	CELL_OVER_QUOTA, /* its id has no room for what a cell needs on disk */
+	CELL_UNFIT,      /* its files are in the way: SETUP_UNFIT */
 	CELL_SILENT,     /* its directory's file system does not answer */
 	CELL_HELD, /* the kernel does not end a killed process of it, so calls must not wait */
 	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only */

@@ -13,7 +13,7 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM, Daemon, system_config
-from images import COMPRESSIONS, LAYER, Layout, archive, directory, entry
+from images import COMPRESSIONS, LAYER, Layout, directory, entry, symlink
 from small_system import small_system
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make the images for another account")
@@ -240,20 +240,122 @@ def test_a_name_that_is_taken_while_a_fork_is_copied(service, image, kind):
     assert one.call("workspace.fork", {"from": "task", "kind": kind})["workspaces"] == ["task-2"]
 
 
-def test_what_is_no_root(service, area):
-    """A template without /proc and /dev, with links in their places, and kinds that there are not."""
-    path = area.new_directory("source")
+def import_entries(service, *entries, name="task"):
+    """Makes a template of an archive of these entries, and a shell at its place."""
+    path = service.area.new_directory("source")
     with acting_as(os.getuid()):
         path.chmod(0o755)
-        (path / "a").write_bytes(archive(entry("f")))
-    make(service, path / "a")
+        small_system(path / "tree", ("bin", "etc"))
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            tar.add(path / "tree", ".")
+            for info, content in entries:
+                tar.addfile(info, io.BytesIO(content))
+        (path / "a").write_bytes(out.getvalue())
+    make(service, path / "a", name)
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+@pytest.mark.parametrize("has", [(), ("proc",), ("dev", "tmp"), ("run", "proc", "dev", "tmp")], ids="-".join)
+def test_what_a_root_lacks_is_made_in_the_fork(start_daemon, area, has, spares):
+    """An image without the directories that are mounted over: an overlay or a copy of it gets them, and the template none."""
+    if SYSTEM:
+        config = system_config(area, f"admin_group = {area.account.gid}\nspare_cells = {spares}")
+    else:
+        config = f"[cloister]\nspare_cells = {spares}\nadmin_group = {area.account.gid}\n[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
+    service = start_one(start_daemon, area, config=config)
+    import_entries(service, *(directory(name) for name in has))
+    if spares:
+        opened(service, "first")  # they are made once there is a workspace
+        assert procfs.eventually(lambda: service.spares_ready() == spares)
+    (name,) = fork(service.connect())
+    one, answer = opened(service, name)
+    assert answer["root"] == "/"
+    assert one.run("cd /; echo *; echo $$ > /tmp/f; read -r x < /tmp/f; echo $x; echo > /run/f; echo > /dev/null; echo /proc/[1-9]*")["stdout"] \
+        .split("\n")[:2] == ["bin dev etc lib lib64 proc run tmp", "2"]
+    for path in ("/tmp/f", "/run/f", "/dev/null", "/proc/1/status"):  # the kernel's and the private ones are no files of the workspace
+        assert not one.observe("read_file", {"path": path})["success"]
+    assert not one.observe("write_file", {"path": "/proc/x", "content": "x"})["success"]  # it is covered there, too
+    (plain,) = service.connect().call("workspace.fork", {"from": "task", "prefix": "plain"})["workspaces"]
+    two, _ = opened(service, plain)
+    assert two.run("echo *")["stdout"].split() == sorted({"bin", "etc", "lib", "lib64", *has})
+    if not SYSTEM:
+        changes = {row["path"]: row["change"] for row in one.call("workspace.diff", {"since": 1})["changes"]}
+        assert changes == {path: "added" for path in {"proc", "dev", "tmp", "run"} - set(has)}
+
+
+def read_all(service, path):
+    with acting_as(os.getuid()):
+        return sorted((str(one.relative_to(path)), one.lstat().st_mode, one.lstat().st_uid, one.lstat().st_mtime_ns) for one in path.rglob("*"))
+
+
+@pytest.mark.parametrize("name", ["proc", "dev", "tmp", "run"])
+@pytest.mark.parametrize("entries", [
+    lambda name, out: [symlink(name, "/etc")],
+    lambda name, out: [symlink(name, "etc")],
+    lambda name, out: [symlink(name, "../../../../../.." + out)],
+    lambda name, out: [symlink(name, out)],
+    lambda name, out: [symlink(name, "nowhere")],
+    lambda name, out: [symlink(name, name)],
+    lambda name, out: [entry(name, content=b"x")],
+], ids=["etc", "etc-relative", "out-relative", "out", "dangling", "itself", "file"])
+def test_no_link_is_followed_there(service, name, entries):
+    """The refusal is typed and says what to do; that helps. Nothing is mounted, made or changed where a link leads."""
+    out = service.area.new_directory("outside")
+    with acting_as(os.getuid()):
+        (out / "kept").write_text("kept")
+        out.chmod(0o777)
+    import_entries(service, *entries(name, str(out)))
+    before = read_all(service, out)
     client = service.connect()
-    (name,) = fork(client)
+    (made,) = fork(client)
     with pytest.raises(RpcError) as caught:
-        client.call("workspace.open", {"workspace": name})
-    assert "/dev" in str(caught.value)
-    client.call("workspace.remove", {"workspace": name})
-    for kind in ("directory", "", "x", 1, "rootfs\0"):
+        client.call("workspace.open", {"workspace": made})
+    what = "a file" if not entries(name, "")[0][0].issym() else "a symbolic link"
+    assert caught.value.name == "NOT_A_DIRECTORY" and f"its /{name} is {what}, and a root needs a directory there" in str(caught.value)
+    assert 'as "managed"' in str(caught.value) and "freeze" in str(caught.value) and "(os error" not in str(caught.value)
+    assert read_all(service, out) == before
+    # The advice.
+    (plain,) = client.call("workspace.fork", {"from": "task", "prefix": "plain", "kind": "managed"})["workspaces"]
+    one, _ = opened(service, plain)
+    assert one.run(f"rm {name} && mkdir {name}")["exit_code"] == 0
+    one.call("workspace.freeze", {"template": "better"})
+    (good,) = client.call("workspace.fork", {"from": "better", "kind": "rootfs"})["workspaces"]
+    two, answer = opened(service, good)
+    assert answer["root"] == "/" and two.run("echo /proc/sel[f]; : > /tmp/x")["stdout"] == "/proc/self\n"
+    # A fork that cannot be opened can be removed.
+    client.call("workspace.remove", {"workspace": made})
+    assert procfs.eventually(lambda: not in_state(service, f"*{made}"))
+    assert read_all(service, out) == before
+
+
+def test_a_rollback_to_what_lacks_them(service):
+    """A new top layer gets them anew."""
+    import_entries(service)
+    (name,) = fork(service.connect())
+    one, _ = opened(service, name)
+    one.run("echo 1 > /x")
+    number = one.call("workspace.checkpoint", {})["checkpoint"]
+    one.run("echo 2 > /x")
+    for to in (number, 1) if not SYSTEM else (number,):
+        one.call("workspace.rollback", {"to": to})
+        assert one.run("echo /proc/sel[f] /tmp; echo > /dev/null; : > /tmp/x")["stdout"] == "/proc/self /tmp\n"
+
+
+def test_a_directory_of_the_host_gets_nothing(service):
+    """What a client opens as a whole root stays as it is."""
+    path = service.area.new_directory("rootfs")
+    client = service.connect()
+    with pytest.raises(RpcError) as caught:
+        client.call("workspace.open", {"root": str(path), "kind": "rootfs"})
+    assert "/dev" in str(caught.value) or caught.value.name == "FORBIDDEN" and SYSTEM
+    assert not list(path.iterdir())
+
+
+def test_kinds_that_there_are_not(service):
+    import_entries(service)
+    client = service.connect()
+    for kind in ("directory", "", "x", 1, "rootfs\0", "managed-root"):
         with pytest.raises(RpcError) as caught:
             client.call("workspace.fork", {"from": "task", "kind": kind})
         assert caught.value.code == -32602

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 
 
-def small_system(root):
+def small_system(root, directories=("bin", "proc", "dev", "tmp", "etc", "run", "sys")):
     """Makes the smallest system in the directory that a shell needs."""
-    for directory in ("bin", "proc", "dev", "tmp", "etc", "run", "sys"):
+    for directory in directories:
         (root / directory).mkdir(parents=True)
     for program in ("sh",):
         shutil.copy(f"/bin/{program}", root / "bin")

@@ -486,27 +486,43 @@ static void test_what_processes_say(void **state)
 	}
 }
 
+static void fail_set_up(struct fixture *f, enum cell_process which, uint32_t error)
+{
+	const struct setup_failure failure = {TEXT_LITERAL("mount it"), error};
+	char payload[64];
+	struct wire_writer writer = wire_writer((uint8_t *)payload, sizeof(payload));
+
+	reach(f, STATE_OPENING);
+	answer(f);
+	setup_failure_put(&writer, &failure);
+	fake_process_say(which == CELL_WORKER ? f->worker : f->files,
+		which == CELL_WORKER ? COMMAND_FAILED : FILES_FAILED, 0,
+		(struct text){payload, writer.len});
+	fake_process_end(which == CELL_WORKER ? f->worker : f->files);
+	run(f);
+}
+
 /* Calls are told why the process could not be set up, not that the process died. */
 static void test_set_up_fails(void **state)
 {
+	static const struct {
+		uint32_t error;
+		const char *outcome, *why;
+	} failures[] = {
+		{ENOSPC, " NOT_MADE", "mount it: No space left on device"},
+		{EDQUOT, " OVER_QUOTA", "mount it: Disk quota exceeded"},
+		/* the step is all that is to be said */
+		{SETUP_UNFIT, " UNFIT", "mount it"},
+	};
 	struct fixture *f = *state;
-	char payload[64];
+	char why[256];
 
-	for (enum cell_process which = 0; which < CELL_PROCESSES; which++) {
-		struct wire_writer writer = wire_writer((uint8_t *)payload, sizeof(payload));
-		const struct setup_failure failure = {TEXT_LITERAL("mount it"), ENOSPC};
-
-		reach(f, STATE_OPENING);
-		answer(f);
-		setup_failure_put(&writer, &failure);
-		fake_process_say(which == CELL_WORKER ? f->worker : f->files,
-			which == CELL_WORKER ? COMMAND_FAILED : FILES_FAILED, 0,
-			(struct text){payload, writer.len});
-		fake_process_end(which == CELL_WORKER ? f->worker : f->files);
-		run(f);
-		assert_string_equal(f->log, " NOT_MADE");
-		assert_string_equal(f->why,
-			"The workspace could not be opened: mount it: No space left on device");
+	for (size_t i = 0; i < CELL_PROCESSES * ARRAY_SIZE(failures); i++) {
+		fail_set_up(f, i % CELL_PROCESSES, failures[i / CELL_PROCESSES].error);
+		assert_string_equal(f->log, failures[i / CELL_PROCESSES].outcome);
+		snprintf(why, sizeof(why), "The workspace could not be opened: %s",
+			failures[i / CELL_PROCESSES].why);
+		assert_string_equal(f->why, why);
 	}
 }
 

@@ -129,6 +129,23 @@ static void lose_unmade(void **state, struct fake_client *client, int error)
 	fake_service_run(fake);
 }
 
+/* It is made, and its worker finds that it cannot serve the workspace. */
+static void lose_unfit(void **state, struct fake_client *client)
+{
+	struct fake_service *fake = *state;
+	uint8_t payload[64];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	crash(state, false, false);
+	fake->workers_wait = true;
+	call_all(client, WAITING);
+	fake_service_run(fake);
+	setup_failure_put(&writer, &(struct setup_failure){TEXT_LITERAL("try"), SETUP_UNFIT});
+	fake_process_say(&newest(state)->worker, COMMAND_FAILED, 0,
+		(struct text){(char *)payload, writer.len});
+	fake_service_run(fake);
+}
+
 /* Calls that come while the cell or its files process ends wait for the next one. */
 static void lose_open(void **state, struct fake_client *client, bool files, int64_t after_ms)
 {
@@ -171,6 +188,9 @@ static void lose(void **state, struct fake_client *client, enum cell_loss loss)
 		break;
 	case CELL_FILES_HELD:
 		lose_open(state, client, true, LIMIT_KILL_REPORT_MS);
+		break;
+	case CELL_UNFIT:
+		lose_unfit(state, client);
 		break;
 	default:
 		lose_unmade(state, client,
@@ -219,6 +239,12 @@ static const struct fate expected[CELL_LOSSES][TOOL_CLASSES] = {
 		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
 		[CALL_CLASS_JOB] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
 		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
+	},
+	[CELL_UNFIT] = {
+		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "NOT_A_DIRECTORY"},
+		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "NOT_A_DIRECTORY"},
+		[CALL_CLASS_JOB] = {IMPOSSIBLE, "NOT_A_DIRECTORY"},
+		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "NOT_A_DIRECTORY"},
 	},
 	[CELL_SILENT] = {
 		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "TIMEOUT"},

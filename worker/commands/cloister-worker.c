@@ -148,6 +148,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	setup.kind = assignment->kind;
+	setup.is_fork = assignment->is_fork;
 	setup.visible = workspace_visible_root(setup.kind, assignment->path);
 	setup.readonly = spare_readonly_paths(assignment);
 	setup.tmp_bytes = assignment->tmp_bytes;

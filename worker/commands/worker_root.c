@@ -14,6 +14,7 @@
 #include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"
 #include "worker/pass_mount.h"
+#include "worker/root_points.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,14 @@ int root_make(void *context)
 	if (r < 0)
 		return r;
 	return fchdir(setup->root) < 0 ? -errno : 0;
+}
+
+int root_make_points(void *context)
+{
+	struct worker_setup *setup = context;
+
+	return setup->is_fork ? root_points_make(setup->root, setup->failed, sizeof(setup->failed))
+			      : 0;
 }
 
 int root_unmake(struct worker_setup *setup)
@@ -124,7 +133,7 @@ int root_bind_system(void *context)
 
 /*
  * Opens the directory @path (absolute) of the new root. Creates missing directories, except in a
- * rootfs: nothing is created in a workspace.
+ * rootfs: there root_make_points() has made what is made.
  */
 static int open_directory(const struct worker_setup *setup, const char *path, int *ret_fd)
 {

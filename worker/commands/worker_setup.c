@@ -294,6 +294,7 @@ static const struct setup_step first_steps[] = {
  */
 static const struct setup_step root_steps[] = {
 	{"make the root", root_make},
+	{"make the directories that the root lacks", root_make_points},
 	{"show the system read-only", root_bind_system},
 	{"write /etc", root_write_etc},
 	{"show the package database", root_show_packages},

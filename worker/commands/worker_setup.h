@@ -8,6 +8,7 @@
 /* The state of the worker while it builds its root, and later. */
 struct worker_setup {
 	enum workspace_kind kind;
+	bool is_fork; /* a whole root that was made of a template */
 	/* where commands see the workspace: "/workspace", its own path, or "/" */
 	const char *visible;
 	const char *home;     /* HOME, outside the workspace */

@@ -70,6 +70,7 @@ int main(int argc, char **argv)
 	r = setup_for_workspace(argc, argv, FD_FILES_TREE, FD_FILES_LAYERS, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
+	root.is_fork = assignment->is_fork;
 	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));
 	r = files_setup(&root, &step);
 	if (r < 0)

@@ -2,16 +2,19 @@
 /*
  * The set-up of the files process: from a fresh program with the host's root in sight to a process
  * whose root is the workspace and that can only use files. The step list at the end is complete.
- * Nothing is created in the workspace. mount_namespaces(7), pivot_root(2).
+ * Nothing is created in the workspace, but for what the root of a fork lacks. mount_namespaces(7),
+ * pivot_root(2).
  */
 #include "worker/files/files_setup.h"
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/short_timeslice.h"
+#include "common/wire_spawner.h"
 #include "worker/confine.h"
 #include "worker/files/files_ruleset.h"
 #include "worker/mounts.h"
+#include "worker/root_points.h"
 #include "worker/setup.h"
 
 #include <errno.h>
@@ -51,6 +54,19 @@ static int mount_workspace_as_root(void *context)
 	if (r < 0)
 		return r;
 	return fchdir(FD_FILES_TREE) < 0 ? -errno : 0;
+}
+
+/*
+ * The worker makes them too, and may come later; they have to be there to be covered. It is the one
+ * that tells what is wrong with them.
+ */
+static int make_points(void *context)
+{
+	const struct root *root = context;
+	char why[1];
+	int r = root->is_fork ? root_points_make(FD_FILES_TREE, why, sizeof(why)) : 0;
+
+	return r == -SETUP_UNFIT ? 0 : r;
 }
 
 /*
@@ -161,6 +177,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"die with the spawner", setup_die_with_parent},
 		{"check that cloisterd is alive", check_cloisterd_alive},
 		{"mount the workspace as the root", mount_workspace_as_root},
+		{"make the directories that the root lacks", make_points},
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
 		{"take the layers", take_layers},

@@ -27,6 +27,7 @@ struct root {
 	/* frozen layers and their views, common/layer_stack.h; -1: the workspace has none */
 	int layers;
 	bool has_quota;      /* the kernel limits what our id takes on disk: disk_quota_holds() */
+	bool is_fork;        /* a whole root that cloister has made, of a template */
 	struct text visible; /* path at which commands see the root, "/home/me/tree", or "/" */
 };
 

@@ -131,9 +131,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 {
 	const struct workspace_limits *limits = &cell->request->limits;
 	bool worker = program == cell->maker->worker_program;
-	const char *kind = cell->spare != SPARE_NONE
-				   ? spare_kind_name(cell->spare)
-				   : workspace_kind_name(spawner_open_shown(cell->request));
+	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
+						     : spare_shown_name(cell->request);
 	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),

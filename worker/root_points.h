@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * The directories at the top of a whole root over which the worker mounts /proc, /dev, /tmp and
+ * /run. An image may lack them, as those that hold one program do. A fork of it gets them, in its
+ * own files; a directory that a client opens as a root does not, since nothing is created there.
+ */
+
+/**
+ * Makes those that the directory @root lacks. The image is hostile, so no link in it is followed.
+ * Returns 0; -SETUP_UNFIT if something else has one of the names, with a sentence about it in @why
+ * of @size bytes; or -errno.
+ */
+int root_points_make(int root, char *why, size_t size);
