@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -106,10 +107,14 @@ static int answer_look_up(struct fake_asked *asked)
 {
 	static struct spawner_looked_up where;
 	const char *path = asked->path + strspn(asked->path, "/");
-	int fd = openat(asked->fds[0], path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(asked->fds[0], path[0] ? path : ".",
+		O_PATH | O_CLOEXEC | (asked->file ? 0 : O_DIRECTORY));
+	struct stat status;
 
 	if (fd < 0)
 		return -errno;
+	assert_int_equal(fstat(fd, &status), 0);
+	where.kind = S_ISDIR(status.st_mode) ? LOOKED_UP_DIRECTORY : LOOKED_UP_FILE;
 	where.may_enter = faccessat(fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
 	where.n_parents = directory_parents_list(fd, where.parents, LIMIT_ROOT_PARENTS);
 	asked->looked(asked->context, 0, fd, &where);
@@ -265,6 +270,7 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	asked = ask(link, SPAWNER_LOOK_UP);
 	asked->path = strndup(request->path.data, request->path.len);
 	asked->below = request->below;
+	asked->file = request->file;
 	asked->fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
 	asked->n_fds = 1;
 	asked->looked = looked;
@@ -280,8 +286,11 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 
 	if (link->broken)
 		return link->broken;
-	(void)fds;
 	asked = ask(link, type);
+	if (type == SPAWNER_IMPORT || type == SPAWNER_UNPACK)
+		asked->n_fds = type == SPAWNER_UNPACK ? SPAWNER_UNPACK_FDS : 1;
+	for (unsigned i = 0; i < asked->n_fds; i++)
+		asked->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
 	asked->path = strndup(request->tenant.data, request->tenant.len);
 	asked->template = strndup(request->template.data, request->template.len);
 	asked->target = strndup(request->target.data, request->target.len);

@@ -14,10 +14,12 @@ struct fake_asked {
 	uint8_t type; /* SPAWNER_OPEN, _OPEN_FILES, _PREPARE, _ASSIGN or _LOOK_UP */
 	uint64_t number;
 	struct spawner_open request;
-	int fds[SPAWNER_OPEN_FDS]; /* of a look-up the first one: the directory where it starts */
+	/* Of a look-up the first one: the directory where it starts. Of an import the source, and
+	 * the pipe to which cloister-unpack writes. */
+	int fds[SPAWNER_OPEN_FDS];
 	unsigned n_fds;
 	char *path; /* of a look-up */
-	bool below;
+	bool below, file;
 	spawner_answer answer;
 	spawner_looked looked;
 	spawner_copied copied;

@@ -245,7 +245,15 @@ static bool is_special(struct fake_process *process, uint64_t call, const char *
 	struct files_end end = {0};
 
 	if (fake_workers_answers.file) {
-		end.error = (uint32_t)fake_workers_answers.file(tool, path, pattern, &end.count);
+		int error = fake_workers_answers.file(tool, path, pattern, &end.count);
+
+		if (error == FAKE_ORDINARY)
+			return false;
+		if (error == FAKE_SLOW) {
+			add(process, call);
+			return true;
+		}
+		end.error = (uint32_t)error;
 		end_files(process, call, &end);
 		return true;
 	}
@@ -354,6 +362,32 @@ static void search(struct fake_process *process, const struct channel_frame *fra
 		&(struct files_end){.count = 1, .files_searched = 5, .files_skipped = 1});
 }
 
+/* One file was added. */
+static void diff(struct fake_process *process, const struct channel_frame *frame)
+{
+	static const struct files_change change = {.path = TEXT_LITERAL("made"),
+		.after = {.type = FILES_TYPE_FILE, .size = 4, .mode = 0644}};
+	static const struct files_totals totals = {.added = 1};
+	uint8_t payload[256];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct files_diff diff;
+
+	assert_int_equal(files_diff_get(frame->payload, &diff), 0);
+	if (is_special(process, frame->call, "workspace.diff", TEXT_LITERAL("."),
+		    (struct text){NULL, 0}))
+		return;
+	files_change_put(&writer, &change);
+	fake_process_say(
+		process, FILES_CHANGE, frame->call, (struct text){(char *)payload, writer.len});
+	if (diff.patch)
+		fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("+new\n"));
+	writer = wire_writer(payload, sizeof(payload));
+	files_totals_put(&writer, &totals);
+	fake_process_say(
+		process, FILES_TOTALS, frame->call, (struct text){(char *)payload, writer.len});
+	end_files(process, frame->call, &(struct files_end){.count = 1});
+}
+
 static void cancel(struct fake_process *process, const struct channel_frame *frame)
 {
 	struct work *work = find(process, frame->call);
@@ -386,6 +420,7 @@ static void act_on_files_frame(struct fake_process *process, const struct channe
 		[FILES_CANCEL] = cancel,
 		[FILES_CLEAR] = clear,
 		[FILES_SWEEP] = sweep,
+		[FILES_DIFF] = diff,
 	};
 
 	assert_true(frame->type < ARRAY_SIZE(acts) && acts[frame->type]);

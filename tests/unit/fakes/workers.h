@@ -19,10 +19,13 @@
  *
  * The name of a file decides how a call for it ends: "missing" is not found, "slow" answers when
  * the call is cancelled, "deaf" does not answer, "binary" is an image; any other file has two
- * lines.
+ * lines. A comparison finds one file that was added, "made".
  */
 
 #include "tests/unit/fakes/spawner_link.h"
+
+#define FAKE_ORDINARY (-1)
+#define FAKE_SLOW     (-2)
 
 /* Functions of the test that are asked for an answer first. */
 struct fake_answers {
@@ -30,7 +33,8 @@ struct fake_answers {
 	const char *(*command)(const char *command);
 	/*
 	 * Returns the code of the file call of @tool on @path, and how many results it found.
-	 * @pattern is that of a search, otherwise empty.
+	 * @pattern is that of a search, otherwise empty. FAKE_ORDINARY: as if there were no such
+	 * function; FAKE_SLOW: it ends when it is cancelled.
 	 */
 	int (*file)(const char *tool, struct text path, struct text pattern, uint64_t *ret_count);
 };
