@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import manual
+import procfs
 import pytest
 
 import documents
@@ -356,6 +357,8 @@ def test_transcripts(area, start_daemon, document):
     project.mkdir()
     area.account.own(project)
     for block in transcripts:
+        # Calls that a block leaves behind end after its connection.
+        assert procfs.eventually(lambda: json.loads(daemon.ctl("--json", "commands").stdout)["calls"] == [])
         assert replay(daemon, block, home) > 1
 
 
