@@ -28,6 +28,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -148,6 +149,8 @@ static void rest(struct elder *elder, bool rests)
 	service->retiring = rests;
 	listener_pause(elder->daemon->listener, rests);
 	listener_pause(elder->daemon->control, rests);
+	if (elder->daemon->egress)
+		egress_link_pause(service->egress, rests);
 	keys_pause(service->keys, rests);
 	if (rests)
 		audit_hold(service->audit);
@@ -202,6 +205,13 @@ static void give(struct elder *elder)
 	if (daemon->cgroup.root >= 0) {
 		message.number |= HANDOVER_HAS_CGROUP;
 		message.fds[message.n_fds++] = daemon->cgroup.whole;
+	}
+	if (daemon->egress) {
+		message.number |= HANDOVER_HAS_EGRESS;
+		message.fds[message.n_fds++] = listener_fd(daemon->egress);
+		if (daemon->options.egress_fd < 0 ||
+			(daemon->younger && younger_owns_egress(daemon->younger)))
+			message.number |= HANDOVER_OWNS_EGRESS;
 	}
 	r = handover_send(elder->peer, &message);
 	if (r < 0) {
@@ -289,6 +299,8 @@ static void retire(struct elder *elder)
 	audit_relay(service->audit, elder->peer);
 	listener_leave(daemon->listener);
 	listener_leave(daemon->control);
+	egress_link_retire(service->egress);
+	listener_leave(daemon->egress);
 	watch_done(&elder->link_watch);
 	close_fd(&elder->link);
 	selftest_free(TAKE_PTR(service->selftest));
@@ -388,11 +400,6 @@ static void on_ask(struct elder *elder)
 {
 	const struct service *service = &elder->daemon->service;
 
-	if (elder->daemon->egress) {
-		refuse(elder, "cloister-egress is a service of its own here (egress_socket), and "
-			      "serves one cloisterd; restart cloisterd instead");
-		return;
-	}
 	if (service->shutting_down) {
 		refuse(elder, "it is shutting down");
 		return;

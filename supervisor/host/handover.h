@@ -34,8 +34,9 @@ enum handover_fd {
 	HANDOVER_FD_LOCK,  /* of the state directory */
 	HANDOVER_FD_LINK,  /* the socket that generations connect to */
 	HANDOVER_FD_AGENT, /* the agent socket */
-	HANDOVER_FD_MORE,  /* the control socket, then the delegated cgroup, as flags say */
-	HANDOVER_FDS_MOST = HANDOVER_FD_MORE + 2,
+	HANDOVER_FD_MORE,  /* the control socket, the delegated cgroup, the socket of
+			      cloister-egress, in this order, as flags say */
+	HANDOVER_FDS_MOST = HANDOVER_FD_MORE + 3,
 };
 
 /* The flags of HANDOVER_GIVEN. */
@@ -44,6 +45,8 @@ enum {
 	HANDOVER_HAS_CGROUP = 1 << 1,
 	HANDOVER_OWNS_SOCKETS =
 		1 << 2, /* cloisterd made the sockets, and removes them at its end */
+	HANDOVER_HAS_EGRESS = 1 << 3,
+	HANDOVER_OWNS_EGRESS = 1 << 4, /* the same of the socket of cloister-egress */
 };
 
 struct handover_message {
