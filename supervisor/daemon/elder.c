@@ -67,7 +67,8 @@ struct elder {
 	struct timer look;
 	STAILQ_HEAD(, unsent) unsent;
 	size_t unsent_bytes;
-	size_t commands; /* that the peer has been told of */
+	size_t commands;                   /* that the peer has been told of */
+	uint64_t program_dev, program_ino; /* of this process */
 	bool peer_is_ready;
 	int64_t ready_ms; /* since when, in the state */
 };
@@ -396,10 +397,17 @@ static void on_look(void *context)
 		look_given(elder);
 }
 
-static void on_ask(struct elder *elder)
+static void on_ask(struct elder *elder, const struct handover_message *message)
 {
 	const struct service *service = &elder->daemon->service;
 
+	if (message->number & HANDOVER_IF_REPLACED && message->dev == elder->program_dev &&
+		message->ino == elder->program_ino) {
+		say(elder, &(struct handover_message){
+				   .type = HANDOVER_REFUSED, .number = HANDOVER_IF_REPLACED});
+		end_talk(elder);
+		return;
+	}
 	if (service->shutting_down) {
 		refuse(elder, "it is shutting down");
 		return;
@@ -414,7 +422,7 @@ static void on_ask(struct elder *elder)
 static void hear(struct elder *elder, const struct handover_message *message)
 {
 	if (message->type == HANDOVER_ASK && elder->state == ELDER_SERVING) {
-		on_ask(elder);
+		on_ask(elder, message);
 	} else if (message->type == HANDOVER_READY && elder->state == ELDER_GIVEN) {
 		elder->peer_is_ready = true;
 		elder->ready_ms = ms_in_state(elder);
@@ -482,11 +490,12 @@ int elder_new(struct daemon *daemon, int state, struct elder **ret)
 	if (r < 0)
 		return r;
 	*elder = (struct elder){.daemon = daemon, .link = -1, .peer = -1};
+	r = handover_program(&elder->program_dev, &elder->program_ino);
 	STAILQ_INIT(&elder->unsent);
 	timer_init(&elder->look, on_look, elder);
 	if (daemon->younger)
 		elder->link = younger_take_link(daemon->younger);
-	else
+	else if (r == 0)
 		r = handover_listen(state, &elder->link);
 	if (r < 0) {
 		free(elder);

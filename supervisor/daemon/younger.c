@@ -16,6 +16,7 @@
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/detach.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/host/handover.h"
 #include "supervisor/host/startup.h"
@@ -130,7 +131,7 @@ static void take(struct younger *younger, int state, struct handover_message *gi
 
 void younger_ask(struct daemon *daemon)
 {
-	const struct handover_message ask = {.type = HANDOVER_ASK};
+	struct handover_message ask = {.type = HANDOVER_ASK};
 	struct younger *younger = calloc(1, sizeof(*younger));
 	struct elsewhere *elsewhere = elsewhere_new();
 	struct handover_message answer = {0};
@@ -145,9 +146,18 @@ void younger_ask(struct daemon *daemon)
 	younger->daemon = daemon;
 	younger->lock = younger->link = younger->cgroup = -1;
 	younger->peer = connect_to_elder(daemon, &state);
-	r = handover_send(younger->peer, &ask);
+	r = handover_program(&ask.dev, &ask.ino);
+	if (daemon->options.if_replaced)
+		ask.number = HANDOVER_IF_REPLACED;
+	if (r == 0)
+		r = handover_send(younger->peer, &ask);
 	if (r == 0)
 		r = handover_await(younger->peer, ASK_MS, &answer);
+	if (r == 1 && answer.type == HANDOVER_REFUSED && answer.number & HANDOVER_IF_REPLACED) {
+		log_info("process %d is this program too: not taking over", (int)answer.pid);
+		detach_tell();
+		exit(0);
+	}
 	if (r == 1 && answer.type == HANDOVER_REFUSED) {
 		log_error("cannot take over from process %d: %.*s", (int)answer.pid,
 			(int)answer.text.len, answer.text.data);
