@@ -506,6 +506,7 @@
 #define LIMIT_EGRESS_LINGER_MS       2000       /* for a client to read its refusal */
 #define LIMIT_EGRESS_ADDRESSES       8          /* of a host that are tried */
 #define LIMIT_EGRESS_CELLS           4096
+#define LIMIT_EGRESS_FORMER          3 /* processes for generations of cloisterd before the newest */
 #define LIMIT_EGRESS_CALLS           LIMIT_TENANT_CALLS_MAX /* of a cell */
 #define LIMIT_EGRESS_EXTRA           64 /* connections of a tenant beyond its limit, to refuse */
 #define LIMIT_EGRESS_BUFFER_BYTES    (128 * KIB) /* of a socket's buffers; the kernel doubles it */

@@ -5,7 +5,8 @@
  * The protocol between cloisterd and cloister-egress, which connects the programs of workspaces to
  * the hosts that the configuration allows. egress/PROTOCOL says how it goes. Down go listening
  * sockets and what they belong to; up come events. The call field of every header is the number of
- * the cell, chosen by cloisterd; 0 in EGRESS_READY, EGRESS_RELOAD and EGRESS_FILTERED.
+ * the cell, chosen by cloisterd; 0 in EGRESS_READY, EGRESS_RELOAD, EGRESS_RETIRED and
+ * EGRESS_FILTERED.
  */
 
 #include "common/limits.h"
@@ -18,6 +19,7 @@ enum egress_message {
 	EGRESS_CALL,     /* down: struct egress_call: a command or session begins */
 	EGRESS_CALL_END, /* down: struct egress_call_end: all of its processes have ended */
 	EGRESS_RELOAD,   /* down: the configuration has changed; no payload, no answer */
+	EGRESS_RETIRED,  /* down: another generation of cloisterd serves; no payload, no answer */
 
 	EGRESS_READY = 32,  /* up, once: struct egress_ready; nothing is opened before it */
 	EGRESS_OPENED,      /* up: no payload: the cell's sockets are served */

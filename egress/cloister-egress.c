@@ -6,7 +6,9 @@
  * which socket belongs to whom: what is allowed it reads in root's configuration itself.
  *
  * cloister-egress user CONFIG ALLOW: started by cloisterd; the channel is FD_EGRESS_CHANNEL.
- * cloister-egress system CONFIG SOCKET: started by the service manager; connects to cloisterd.
+ * cloister-egress system CONFIG SOCKET: started by the service manager; keeps a child for each
+ * generation of cloisterd (keeper.h).
+ * cloister-egress child CONFIG SOCKET: such a child; it connects to cloisterd.
  */
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
@@ -14,6 +16,7 @@
 #include "common/monotonic.h"
 #include "egress/confine.h"
 #include "egress/conn.h"
+#include "egress/keeper.h"
 #include "egress/resolver.h"
 
 #include <errno.h>
@@ -99,10 +102,15 @@ int main(int argc, char **argv)
 	const char *step;
 	int fd = FD_EGRESS_CHANNEL, r;
 
-	if (argc != 4 || (strcmp(argv[1], "system") != 0 && strcmp(argv[1], "user") != 0))
+	if (argc == 4 && strcmp(argv[1], "system") == 0)
+		keeper_run(argv[2], argv[3]);
+	if (argc != 4 || (strcmp(argv[1], "child") != 0 && strcmp(argv[1], "user") != 0))
 		die("arguments", EINVAL);
-	egress.is_system = strcmp(argv[1], "system") == 0;
+	egress.is_system = strcmp(argv[1], "child") == 0;
 	signal(SIGPIPE, SIG_IGN);
+	r = egress.is_system ? keeper_begin() : 0;
+	if (r < 0)
+		die("keeper", r);
 	raise_descriptors(&egress);
 	read_policy(&egress, argv[2], egress.is_system ? "" : argv[3]);
 	if (egress.is_system)

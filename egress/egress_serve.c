@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "egress/conn_state.h"
 #include "egress/ip_filter.h"
+#include "egress/keeper.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -131,12 +132,23 @@ static void reload(struct egress *egress, struct channel_frame *frame)
 	tell_filtered(egress);
 }
 
+/* Only a cloisterd to which a service manager's cloister-egress connects says so. */
+static void retire(struct egress *egress, struct channel_frame *frame)
+{
+	int r = frame->payload.len > 0 ? -EBADMSG : keeper_tell_retired();
+
+	(void)egress;
+	if (r < 0)
+		die("EGRESS_RETIRED", r);
+}
+
 static void (*const requests[])(struct egress *egress, struct channel_frame *frame) = {
 	[EGRESS_OPEN] = open_cell,
 	[EGRESS_CLOSE] = close_cell,
 	[EGRESS_CALL] = begin_call,
 	[EGRESS_CALL_END] = end_call,
 	[EGRESS_RELOAD] = reload,
+	[EGRESS_RETIRED] = retire,
 };
 
 /* Requests that have arrived, as long as their answers are taken. */

@@ -32,6 +32,7 @@
 #include "supervisor/daemon/config_check.h"
 #include "supervisor/daemon/config_reload.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/detach.h"
 #include "supervisor/daemon/elder.h"
 #include "supervisor/daemon/helpers.h"
 #include "supervisor/daemon/notify.h"
@@ -372,6 +373,7 @@ static void serve(struct daemon *daemon)
 	if (r < 0)
 		die("cannot serve", r);
 	notify_start(&daemon->service);
+	detach_tell();
 	loop_run(daemon->service.base);
 }
 
@@ -436,6 +438,8 @@ int main(int argc, char **argv)
 	daemon.options.control_fd = passed.control;
 	daemon.options.egress_fd = passed.egress;
 	startup_close_inherited(daemon.options.connection_fd >= 0 ? 1 : passed.count);
+	if (daemon.options.detach)
+		detach_begin();
 	log_init(daemon.options.connection_fd >= 0);
 	log_connect();
 	r = notify_open();

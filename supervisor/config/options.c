@@ -14,7 +14,7 @@
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
-	"                 [--allow-net HOST[:PORT]]... [--take-over]\n"
+	"                 [--allow-net HOST[:PORT]]... [--take-over [--if-replaced] [--detach]]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
@@ -46,7 +46,11 @@ static const char usage[] =
 	"times\n"
 	"  --take-over           serve in the place of the cloisterd that uses the state "
 	"directory,\n"
-	"                        which ends when what runs there has ended, or after retire_time\n";
+	"                        which ends when what runs there has ended, or after retire_time\n"
+	"  --if-replaced         with --take-over: do nothing, and exit with 0, if that one is "
+	"the\n"
+	"                        same program file as this\n"
+	"  --detach              with --take-over: return when the new one serves\n";
 
 enum {
 	OPTION_AGENT_SOCKET = 256,
@@ -61,6 +65,8 @@ enum {
 	OPTION_CHECK,
 	OPTION_DOCTOR,
 	OPTION_TAKE_OVER,
+	OPTION_IF_REPLACED,
+	OPTION_DETACH,
 };
 
 static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
@@ -196,6 +202,12 @@ static void read_option(struct options *options, int option)
 	case OPTION_TAKE_OVER:
 		options->take_over = true;
 		break;
+	case OPTION_IF_REPLACED:
+		options->if_replaced = true;
+		break;
+	case OPTION_DETACH:
+		options->detach = true;
+		break;
 	case OPTION_CONNECTION_FD:
 		/* The number is fixed at 3, as for every program of cloister. */
 		if (strcmp(optarg, "3") != 0)
@@ -227,6 +239,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"check", no_argument, NULL, OPTION_CHECK},
 		{"doctor", no_argument, NULL, OPTION_DOCTOR},
 		{"take-over", no_argument, NULL, OPTION_TAKE_OVER},
+		{"if-replaced", no_argument, NULL, OPTION_IF_REPLACED},
+		{"detach", no_argument, NULL, OPTION_DETACH},
 		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
 		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
 		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
@@ -249,6 +263,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		(options.doctor && options.connection_fd >= 0) ||
 		(options.take_over &&
 			(options.check || options.doctor || options.connection_fd >= 0)) ||
+		(!options.take_over && (options.if_replaced || options.detach)) ||
 		(options.config && (options.readonly_paths[0] || options.allow_net[0])) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&

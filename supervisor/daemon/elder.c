@@ -28,6 +28,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
+#include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -66,7 +67,8 @@ struct elder {
 	struct timer look;
 	STAILQ_HEAD(, unsent) unsent;
 	size_t unsent_bytes;
-	size_t commands; /* that the peer has been told of */
+	size_t commands;                   /* that the peer has been told of */
+	uint64_t program_dev, program_ino; /* of this process */
 	bool peer_is_ready;
 	int64_t ready_ms; /* since when, in the state */
 };
@@ -148,6 +150,8 @@ static void rest(struct elder *elder, bool rests)
 	service->retiring = rests;
 	listener_pause(elder->daemon->listener, rests);
 	listener_pause(elder->daemon->control, rests);
+	if (elder->daemon->egress)
+		egress_link_pause(service->egress, rests);
 	keys_pause(service->keys, rests);
 	if (rests)
 		audit_hold(service->audit);
@@ -202,6 +206,13 @@ static void give(struct elder *elder)
 	if (daemon->cgroup.root >= 0) {
 		message.number |= HANDOVER_HAS_CGROUP;
 		message.fds[message.n_fds++] = daemon->cgroup.whole;
+	}
+	if (daemon->egress) {
+		message.number |= HANDOVER_HAS_EGRESS;
+		message.fds[message.n_fds++] = listener_fd(daemon->egress);
+		if (daemon->options.egress_fd < 0 ||
+			(daemon->younger && younger_owns_egress(daemon->younger)))
+			message.number |= HANDOVER_OWNS_EGRESS;
 	}
 	r = handover_send(elder->peer, &message);
 	if (r < 0) {
@@ -289,6 +300,8 @@ static void retire(struct elder *elder)
 	audit_relay(service->audit, elder->peer);
 	listener_leave(daemon->listener);
 	listener_leave(daemon->control);
+	egress_link_retire(service->egress);
+	listener_leave(daemon->egress);
 	watch_done(&elder->link_watch);
 	close_fd(&elder->link);
 	selftest_free(TAKE_PTR(service->selftest));
@@ -384,13 +397,15 @@ static void on_look(void *context)
 		look_given(elder);
 }
 
-static void on_ask(struct elder *elder)
+static void on_ask(struct elder *elder, const struct handover_message *message)
 {
 	const struct service *service = &elder->daemon->service;
 
-	if (elder->daemon->egress) {
-		refuse(elder, "cloister-egress is a service of its own here (egress_socket), and "
-			      "serves one cloisterd; restart cloisterd instead");
+	if (message->number & HANDOVER_IF_REPLACED && message->dev == elder->program_dev &&
+		message->ino == elder->program_ino) {
+		say(elder, &(struct handover_message){
+				   .type = HANDOVER_REFUSED, .number = HANDOVER_IF_REPLACED});
+		end_talk(elder);
 		return;
 	}
 	if (service->shutting_down) {
@@ -407,7 +422,7 @@ static void on_ask(struct elder *elder)
 static void hear(struct elder *elder, const struct handover_message *message)
 {
 	if (message->type == HANDOVER_ASK && elder->state == ELDER_SERVING) {
-		on_ask(elder);
+		on_ask(elder, message);
 	} else if (message->type == HANDOVER_READY && elder->state == ELDER_GIVEN) {
 		elder->peer_is_ready = true;
 		elder->ready_ms = ms_in_state(elder);
@@ -475,11 +490,12 @@ int elder_new(struct daemon *daemon, int state, struct elder **ret)
 	if (r < 0)
 		return r;
 	*elder = (struct elder){.daemon = daemon, .link = -1, .peer = -1};
+	r = handover_program(&elder->program_dev, &elder->program_ino);
 	STAILQ_INIT(&elder->unsent);
 	timer_init(&elder->look, on_look, elder);
 	if (daemon->younger)
 		elder->link = younger_take_link(daemon->younger);
-	else
+	else if (r == 0)
 		r = handover_listen(state, &elder->link);
 	if (r < 0) {
 		free(elder);

@@ -19,12 +19,12 @@
  * A socket from the service manager, or from the generation before, replaces one of our own. The
  * path of one that cloisterd has made goes with the last generation.
  */
-static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
+static void adopt_socket(struct daemon *daemon, int fd, bool owned, struct listener **ret)
 {
 	char *path = NULL;
 	int r = listener_adopt(fd, ret, &path);
 
-	if (r == 0 && path && daemon->younger && younger_owns_sockets(daemon->younger))
+	if (r == 0 && path && owned)
 		r = listener_own(*ret, path);
 	if (r < 0)
 		die("cannot use the socket that was passed", r);
@@ -33,13 +33,14 @@ static void adopt_socket(struct daemon *daemon, int fd, struct listener **ret)
 	free(path);
 }
 
-static void bind_socket(
-	struct daemon *daemon, int fd, const char *path, mode_t mode, struct listener **ret)
+/* @owned: cloisterd, in a generation before this one, has made the socket that was passed. */
+static void bind_socket(struct daemon *daemon, int fd, bool owned, const char *path, mode_t mode,
+	struct listener **ret)
 {
 	int r;
 
 	if (fd >= 0)
-		adopt_socket(daemon, fd, ret);
+		adopt_socket(daemon, fd, owned, ret);
 	if (fd >= 0 || !path)
 		return;
 	r = startup_make_parent(path);
@@ -53,19 +54,22 @@ static void bind_socket(
 void own_sockets_bind(struct daemon *daemon)
 {
 	const struct config *config = daemon->service.config;
+	const bool owned = daemon->younger && younger_owns_sockets(daemon->younger);
 
-	bind_socket(daemon, daemon->options.agent_fd, daemon->options.agent_socket,
+	bind_socket(daemon, daemon->options.agent_fd, owned, daemon->options.agent_socket,
 		(mode_t)config->host.agent_socket_mode, &daemon->listener);
 	/*
 	 * The peer's credentials decide; in user mode the socket's mode keeps other users out as
 	 * well.
 	 */
-	bind_socket(daemon, daemon->options.control_fd, daemon->options.control_socket,
+	bind_socket(daemon, daemon->options.control_fd, owned, daemon->options.control_socket,
 		config->from_file ? 0666 : 0600, &daemon->control);
 }
 
 void own_sockets_bind_egress(struct daemon *daemon)
 {
-	bind_socket(daemon, daemon->options.egress_fd, daemon->service.config->host.egress_socket,
-		0666, &daemon->egress);
+	const bool owned = daemon->younger && younger_owns_egress(daemon->younger);
+
+	bind_socket(daemon, daemon->options.egress_fd, owned,
+		daemon->service.config->host.egress_socket, 0666, &daemon->egress);
 }

@@ -16,6 +16,7 @@
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/detach.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/host/handover.h"
 #include "supervisor/host/startup.h"
@@ -42,7 +43,7 @@
 struct younger {
 	struct daemon *daemon;
 	int lock, link, cgroup; /* -1: taken, or not given */
-	bool owns_sockets;
+	bool owns_sockets, owns_egress;
 	int peer;
 	pid_t pid;
 	struct elsewhere *elsewhere;
@@ -88,16 +89,30 @@ static void take_socket(int fd, char **path, bool owned, const char *what, int *
 		free(TAKE_PTR(*path));
 }
 
+/* The path in the configuration, malloc'ed; NULL: there is none. */
+static char *copy_egress_socket(const struct daemon *daemon)
+{
+	const char *path = daemon->service.config->host.egress_socket;
+	char *copy = path ? strdup(path) : NULL;
+
+	if (path && !copy)
+		give_up("out of memory");
+	return copy;
+}
+
 static void take(struct younger *younger, int state, struct handover_message *given)
 {
 	struct options *options = &younger->daemon->options;
 	const bool control = given->number & HANDOVER_HAS_CONTROL;
 	const bool cgroup = given->number & HANDOVER_HAS_CGROUP;
+	const bool egress = given->number & HANDOVER_HAS_EGRESS;
+	char *egress_socket = copy_egress_socket(younger->daemon);
 
-	if (given->n_fds != (unsigned)HANDOVER_FD_MORE + control + cgroup ||
+	if (given->n_fds != (unsigned)HANDOVER_FD_MORE + control + cgroup + egress ||
 		!startup_is_lock(state, given->fds[HANDOVER_FD_LOCK]))
 		give_up("the other cloisterd did not give what was expected");
 	younger->owns_sockets = given->number & HANDOVER_OWNS_SOCKETS;
+	younger->owns_egress = given->number & HANDOVER_OWNS_EGRESS;
 	younger->lock = given->fds[HANDOVER_FD_LOCK];
 	younger->link = given->fds[HANDOVER_FD_LINK];
 	take_socket(given->fds[HANDOVER_FD_AGENT], &options->agent_socket, younger->owns_sockets,
@@ -107,12 +122,16 @@ static void take(struct younger *younger, int state, struct handover_message *gi
 			younger->owns_sockets, "control socket", &options->control_fd);
 	if (cgroup)
 		younger->cgroup = given->fds[HANDOVER_FD_MORE + control];
+	if (egress)
+		take_socket(given->fds[HANDOVER_FD_MORE + control + cgroup], &egress_socket,
+			younger->owns_egress, "socket of cloister-egress", &options->egress_fd);
+	free(egress_socket);
 	notify_set_watchdog(given->watchdog_us);
 }
 
 void younger_ask(struct daemon *daemon)
 {
-	const struct handover_message ask = {.type = HANDOVER_ASK};
+	struct handover_message ask = {.type = HANDOVER_ASK};
 	struct younger *younger = calloc(1, sizeof(*younger));
 	struct elsewhere *elsewhere = elsewhere_new();
 	struct handover_message answer = {0};
@@ -127,9 +146,18 @@ void younger_ask(struct daemon *daemon)
 	younger->daemon = daemon;
 	younger->lock = younger->link = younger->cgroup = -1;
 	younger->peer = connect_to_elder(daemon, &state);
-	r = handover_send(younger->peer, &ask);
+	r = handover_program(&ask.dev, &ask.ino);
+	if (daemon->options.if_replaced)
+		ask.number = HANDOVER_IF_REPLACED;
+	if (r == 0)
+		r = handover_send(younger->peer, &ask);
 	if (r == 0)
 		r = handover_await(younger->peer, ASK_MS, &answer);
+	if (r == 1 && answer.type == HANDOVER_REFUSED && answer.number & HANDOVER_IF_REPLACED) {
+		log_info("process %d is this program too: not taking over", (int)answer.pid);
+		detach_tell();
+		exit(0);
+	}
 	if (r == 1 && answer.type == HANDOVER_REFUSED) {
 		log_error("cannot take over from process %d: %.*s", (int)answer.pid,
 			(int)answer.text.len, answer.text.data);
@@ -160,6 +188,11 @@ int younger_take_cgroup(struct younger *younger)
 bool younger_owns_sockets(const struct younger *younger)
 {
 	return younger->owns_sockets;
+}
+
+bool younger_owns_egress(const struct younger *younger)
+{
+	return younger->owns_egress;
 }
 
 static void set_commands(struct younger *younger, uint64_t commands)

@@ -26,6 +26,9 @@ int younger_take_cgroup(struct younger *younger);
 /** Whether cloisterd, and not a service manager, has made the sockets. */
 bool younger_owns_sockets(const struct younger *younger);
 
+/** The same of the socket of cloister-egress. */
+bool younger_owns_egress(const struct younger *younger);
+
 /** Call it before the first look at a workspace: see workspaces_set_elsewhere(). */
 void younger_begin(struct younger *younger);
 

@@ -36,6 +36,17 @@ static void address_in(int directory_fd, struct sockaddr_un *ret)
 	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/" NAME, directory_fd);
 }
 
+int handover_program(uint64_t *ret_dev, uint64_t *ret_ino)
+{
+	struct stat stat_buf;
+
+	if (stat("/proc/self/exe", &stat_buf) < 0)
+		return -errno;
+	*ret_dev = stat_buf.st_dev;
+	*ret_ino = stat_buf.st_ino;
+	return 0;
+}
+
 int handover_listen(int directory_fd, int *ret_fd)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

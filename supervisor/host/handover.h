@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 enum handover_type {
-	HANDOVER_ASK = 1,  /* younger: wants the sockets */
+	HANDOVER_ASK = 1,  /* younger: wants the sockets; dev and ino are of its program */
 	HANDOVER_REFUSED,  /* elder: does not give them, for the reason in the text */
 	HANDOVER_GIVEN,    /* elder: gives them; it begins nothing new meanwhile */
 	HANDOVER_READY,    /* younger: would serve now */
@@ -34,9 +34,13 @@ enum handover_fd {
 	HANDOVER_FD_LOCK,  /* of the state directory */
 	HANDOVER_FD_LINK,  /* the socket that generations connect to */
 	HANDOVER_FD_AGENT, /* the agent socket */
-	HANDOVER_FD_MORE,  /* the control socket, then the delegated cgroup, as flags say */
-	HANDOVER_FDS_MOST = HANDOVER_FD_MORE + 2,
+	HANDOVER_FD_MORE,  /* the control socket, the delegated cgroup, the socket of
+			      cloister-egress, in this order, as flags say */
+	HANDOVER_FDS_MOST = HANDOVER_FD_MORE + 3,
 };
+
+/* A flag of HANDOVER_ASK, and of the HANDOVER_REFUSED that answers it with nothing else. */
+enum { HANDOVER_IF_REPLACED = 1 << 0 };
 
 /* The flags of HANDOVER_GIVEN. */
 enum {
@@ -44,11 +48,13 @@ enum {
 	HANDOVER_HAS_CGROUP = 1 << 1,
 	HANDOVER_OWNS_SOCKETS =
 		1 << 2, /* cloisterd made the sockets, and removes them at its end */
+	HANDOVER_HAS_EGRESS = 1 << 3,
+	HANDOVER_OWNS_EGRESS = 1 << 4, /* the same of the socket of cloister-egress */
 };
 
 struct handover_message {
 	enum handover_type type;
-	uint64_t dev, ino, uid; /* of a directory */
+	uint64_t dev, ino, uid; /* of a directory, or a program */
 	uint64_t number;        /* flags, or how many */
 	uint64_t watchdog_us;   /* with HANDOVER_GIVEN: of the service manager; 0: none */
 	struct text text;       /* received: valid until the next one */
@@ -56,6 +62,9 @@ struct handover_message {
 	int fds[HANDOVER_FDS_MOST];
 	unsigned n_fds;
 };
+
+/** Finds which file this process's program is. Call it before lock-down. Returns 0 or -errno. */
+int handover_program(uint64_t *ret_dev, uint64_t *ret_ino);
 
 /** Makes the socket in the state directory. Call it as the holder of the state's lock. */
 int handover_listen(int directory_fd, int *ret_fd);

@@ -225,10 +225,11 @@ static void lose(struct egress_link *link, const char *why)
 		return;
 	log_warning("the connection to cloister-egress has ended%s%s: %s", *why ? ": " : "", why,
 		link->listener >= 0 ? "connections of workspaces wait until it connects again"
+		: link->is_retired  ? "what still runs here has no network any more"
 				    : "workspaces have no network until cloisterd is restarted");
 	disconnect(link);
 	link->gone = link->listener < 0;
-	if (link->gone)
+	if (link->gone && link->process.pid > 0)
 		kill(link->process.pid, SIGKILL);
 	LIST_FOREACH (cell, &link->cells, entry) {
 		if (link->gone || cell->state == CELL_REFUSED)
@@ -391,6 +392,28 @@ void egress_link_reload(struct egress_link *link)
 {
 	if (link && link->ready)
 		egress_link_send(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
+}
+
+void egress_link_pause(struct egress_link *link, bool pause)
+{
+	if (link)
+		watch_want(&link->connections, pause ? WATCH_NOTHING : WATCH_READABLE);
+}
+
+void egress_link_retire(struct egress_link *link)
+{
+	struct egress_cell *cell;
+
+	if (!link || link->listener < 0)
+		return;
+	watch_done(&link->connections);
+	link->listener = -1;
+	link->is_retired = true;
+	egress_link_send(link, EGRESS_RETIRED, 0, (struct text){NULL, 0}, NULL, 0);
+	link->gone = !link->has_channel;
+	if (link->gone)
+		LIST_FOREACH (cell, &link->cells, entry)
+			egress_cell_refuse(cell);
 }
 
 bool egress_link_is_ready(const struct egress_link *link)

@@ -52,6 +52,18 @@ int egress_link_watch(
 /** The configuration has changed. NULL is allowed. */
 void egress_link_reload(struct egress_link *link);
 
+/**
+ * While it is paused, a cloister-egress that connects waits: the listener is perhaps given to
+ * another generation of cloisterd. NULL is allowed.
+ */
+void egress_link_pause(struct egress_link *link, bool pause);
+
+/**
+ * The listener is another generation's. What is connected serves on, and has the service manager's
+ * process start another for that generation (egress/keeper.h). NULL is allowed.
+ */
+void egress_link_retire(struct egress_link *link);
+
 /** Whether cloister-egress is there and serves. NULL: it is not. */
 bool egress_link_is_ready(const struct egress_link *link);
 

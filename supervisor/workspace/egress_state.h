@@ -45,7 +45,8 @@ struct egress_link {
 	bool takes_fds;  /* the kernel cannot refuse descriptors from the peer */
 	bool is_torn;    /* a message could not be sent */
 	bool has_untold; /* it is ready, and has not been told of all cells */
-	bool gone;       /* it was cloisterd's own process, and has ended */
+	bool gone;       /* it has ended, and no other one will connect */
+	bool is_retired; /* another generation of cloisterd has the listener */
 	/* What of egress_private the host's IP filter refuses to it */
 	char filtered[LIMIT_EGRESS_REASON_BYTES];
 	struct watch watch;

@@ -126,7 +126,7 @@ def test_the_units_reload_says_whether_it_was_done(roles):
     failure."""
     daemon, *_ = roles
     unit = (BUILD / "packaging/systemd/cloister.service").read_text()
-    (words,) = re.findall("(?m)^ExecReload=(.*)$", unit)
+    _, words, _ = re.findall("(?m)^ExecReload=(.*)$", unit)
     program, *rest = words.split()
     user = daemon.account
 

@@ -1422,3 +1422,71 @@ def opens(running, cell):
             kind, _, message = running.link.next()
             if kind in (egress.OPENED, egress.OPEN_FAILED):
                 return kind == egress.OPENED or "LimitNOFILE" not in message["reason"]
+
+
+@contextlib.contextmanager
+def of_a_service(directory, account, names):
+    """The program as a service manager starts it, and where it connects."""
+    path = pathlib.Path(directory) / "socket"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        path.chmod(0o666)
+        server.listen()
+        server.settimeout(egress.WAIT_S)
+        config = CONFIG.format(resolver=names.address, more="")
+        running = egress.Egress(directory, config, user=account.uid, listener=server)
+        try:
+            yield running.ready(), server
+        finally:
+            running.process.kill()
+            running.process.wait(egress.WAIT_S)
+
+
+def another(server):
+    link = egress.Link(server.accept()[0])
+    link.expect(egress.READY)
+    return link
+
+
+def open_cell(running, cell, owner):
+    with acting_as(owner.uid, owner.gid):
+        listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        running.send_open(cell, listener)
+        running.link.expect(egress.OPENED)
+        return listener.getsockname()[1]
+
+
+def test_one_process_for_each_generation(roots_directory, account, tenants, names):
+    """The former one serves until its connection ends. Their number has a bound, which one that was taken over cannot pass."""
+    with of_a_service(roots_directory, account, names) as (running, server):
+        keeper = running.process.pid
+        links = [running.link]
+        for _ in range(3):
+            links[-1].send(egress.RETIRED)
+            links.append(another(server))
+        assert len(procfs.children(keeper)) == 4
+        egress.connect(open_cell(running, 2, tenants[0]), "blamed.test:443")[0].close()
+        assert running.link.denied()["host"] == "blamed.test"
+        links[-1].send(egress.RETIRED)
+        server.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            server.accept()
+        server.settimeout(egress.WAIT_S)
+        links[1].socket.close()
+        links.append(another(server))
+        for link in (running.link, *links[2:4]):
+            link.socket.close()
+        assert procfs.eventually(lambda: len(procfs.children(keeper)) == 1)
+        # Alone again, it ends with its connection, as it always has.
+        links[-1].socket.close()
+        assert running.process.wait(egress.WAIT_S) == 0
+
+
+def test_a_generation_is_the_service_managers_to_start(area, account, names):
+    """Where cloisterd has started it, nothing starts another."""
+    directory = area.new_directory("egress")
+    os.chmod(directory, 0o755)
+    running = egress.Egress(directory, CONFIG.format(resolver=names.address, more=""), user=account.uid).ready()
+    running.link.send(egress.RETIRED)
+    assert running.process.wait(egress.WAIT_S) == 1 and "EGRESS_RETIRED" in running.logged()

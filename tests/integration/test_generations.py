@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import struct
@@ -697,3 +698,84 @@ def test_cgroups_of_two_generations(generations, delegation, area):
     assert ended(first) == 0
     assert not [name for name in delegation.groups() if name.startswith("ws-")]
     assert second.stop() == 0
+
+
+def detached(area, first):
+    """Runs the line of the packages' ExecReload=; its status, and what it and what it has started have logged."""
+    log = first.path / f"detached{area.number}.log"
+    area.number += 1
+    with acting_as(os.getuid()), open(log, "wb") as file:
+        started = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+                              "--state-dir", str(first.state), "--config", str(first.config), "--take-over", "--if-replaced", "--detach"],
+                             stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        return started.wait(120), log.read_text()
+
+
+def replace_program(area):
+    """As a package does: another file of that name."""
+    program = area.bin / "cloisterd"
+    with acting_as(os.getuid()):
+        shutil.copy(program, area.bin / "cloisterd.new")
+        os.replace(area.bin / "cloisterd.new", program)
+
+
+def main_process(first):
+    with acting_as(os.getuid()):
+        return int((first.state / "lock").read_text())
+
+
+@contextlib.contextmanager
+def ended_by_us(pid):
+    """One that is no child of this test."""
+    try:
+        yield
+    finally:
+        with acting_as(os.getuid()):
+            os.kill(pid, signal.SIGTERM)
+            assert procfs.eventually(lambda: not procfs.is_alive(pid))
+
+
+def test_only_if_the_program_was_replaced(generations, area):
+    """The same program does nothing; another one serves when its command returns, as nobody's child."""
+    first = generations()
+    root = area.new_directory()
+    client = opened(first, root)
+    call = begin(client, GO + "echo done")
+    runs(first, 1)
+    code, said = detached(area, first)
+    assert code == 0 and "is this program too: not taking over" in said, said
+    assert main_process(first) == first.pid and "elder" not in status(first)
+    with opened(first, area.new_directory()) as other:
+        assert other.run("echo serves")["stdout"] == "serves\n"
+    replace_program(area)
+    code, said = detached(area, first)
+    assert code == 0, said
+    pid = main_process(first)
+    with ended_by_us(pid):
+        assert pid != first.pid and status(first)["elder"]["pid"] == first.pid
+        assert procfs.parent(pid) not in (os.getpid(), first.pid)
+        go(root)
+        assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
+        assert ended(first) == 0
+        # The one that has taken over knows its own program, too.
+        code, said = detached(area, first)
+        assert code == 0 and main_process(first) == pid, said
+
+
+def test_a_detached_one_that_fails(generations, area):
+    """Its command says so, and the one that serves goes on."""
+    first = generations()
+    replace_program(area)
+    with acting_as(os.getuid()):
+        config = first.config.read_text()
+        first.config.write_text(config + "no_such_key = 1\n")
+    code, said = detached(area, first)
+    assert code == 1 and "no_such_key" in said
+    with opened(first, area.new_directory()) as client:
+        assert client.run("echo a")["stdout"] == "a\n"
+
+
+@pytest.mark.parametrize("words", [["--detach"], ["--if-replaced"]])
+def test_these_options_are_of_a_take_over(area, words):
+    done = area.run("cloisterd", "--state-dir", "/nonexistent", *words)
+    assert done.returncode == 2 and b"usage:" in done.stderr

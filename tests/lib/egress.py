@@ -17,7 +17,7 @@ import wire
 from cloister_client import acting_as
 from daemon import BUILD
 
-OPEN, CLOSE, CALL, CALL_END, RELOAD = 1, 2, 3, 4, 5
+OPEN, CLOSE, CALL, CALL_END, RELOAD, RETIRED = 1, 2, 3, 4, 5, 6
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED, FILTERED = range(32, 39)
 PROXY, DNS, HTTP, HTTPS, DNS_TCP, DIAG = 1, 2, 4, 8, 16, 32
 REASONS = ("", "not_allowed", "denied", "port", "private_address", "sni_mismatch", "dns_failed", "limit",

@@ -8,7 +8,7 @@ import threading
 from cloister_client import acting_as
 from wire import frame, of_socket, text
 
-OPEN, CLOSE, CALL, CALL_END, RELOAD = range(1, 6)
+OPEN, CLOSE, CALL, CALL_END, RELOAD, RETIRED = range(1, 7)
 READY, OPENED, OPEN_FAILED, DENIED, CLOSED, CALL_ENDED, FILTERED = range(32, 39)
 SOCKETS = 5  # the proxy's, DNS, HTTP, HTTPS, DNS over TCP
 DIAG = 1 << SOCKETS  # and one more, where commands have cgroups

@@ -163,8 +163,22 @@ def test_cloister_egress_has_a_user_and_a_socket_of_its_own():
 def test_a_reload_is_asked_for_where_it_is_answered():
     """ExecReload calls cloisterctl, whose status tells whether the reload worked; a signal has no status. It runs as
     the service's user, without a "+", which would make it root. test_control.py runs the line."""
-    (line,) = settings(UNITS / "cloister.service")["ExecReload"]
+    _, line, _ = settings(UNITS / "cloister.service")["ExecReload"]
     assert re.fullmatch(r"/\S+/bin/cloisterctl reload", line)
+
+
+@pytest.mark.parametrize("part", ["", "user/"])
+def test_a_reload_takes_over_where_the_program_was_replaced(part):
+    """By the line of ExecStart, as the service's user, before the configuration of the one that serves is read again. What
+    notifies is the main process and what ExecReload has started, and no command. test_generations.py runs the line."""
+    unit = settings(UNITS / f"{part}cloister.service")
+    (start,), line = unit["ExecStart"], unit["ExecReload"][0]
+    assert line == f"{start} --take-over --if-replaced --detach"
+    assert unit["Type"] == ["notify"] and unit["NotifyAccess"] == ["exec"] and unit["Delegate"] == ["yes"]
+    if not part:
+        # The one that takes over is to be the last to be killed for memory, as its predecessor was.
+        (after,) = unit["ExecStartPost"]
+        assert unit["ExecReload"][2] == after
 
 
 @pytest.mark.parametrize("part", ["", "user/"])

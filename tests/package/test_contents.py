@@ -123,8 +123,8 @@ def test_apparmor_profiles(profiles, tmp_path):
 
 
 def test_the_profile_of_cloister_egress(profiles):
-    """Every AppArmor since 3.0 takes it. It confines, so it permits no execution, no capability and no tracing, and writes to
-    nothing but /dev/null and cloisterd's socket; it has no path, so that private instances do not get it."""
+    """Every AppArmor since 3.0 takes it. It confines, so it permits no execution but its own, no capability and no tracing, and
+    writes to nothing but /dev/null and cloisterd's socket; it has no path, so that private instances do not get it."""
     profile = profiles.with_name("cloister-egress")
     done = parse(profile)
     assert done.returncode == 0, done.stdout
@@ -132,11 +132,12 @@ def test_the_profile_of_cloister_egress(profiles):
     assert head == "profile cloister-egress "
     given = [line.strip().rstrip(",") for line in rules.splitlines() if line.strip() and line.strip()[0] != "#"]
     files = dict(rule.rsplit(" ", 1) for rule in given if rule[0] in "/@")
-    assert set(files.values()) == {"r", "mr", "rw"}
+    assert set(files.values()) == {"r", "mr", "mrix", "rw"}
+    assert [path for path, modes in files.items() if "x" in modes] == ["/usr/libexec/cloister/cloister-egress"]
     assert [path for path, modes in files.items() if "w" in modes] == ["/dev/null", "@{run}/cloister/*.sock"]
     assert not [rule for rule in given if re.match("capability|ptrace|mount|pivot_root|userns|change_profile|network (?!inet|netlink dgram)", rule)]
     dumped = run(tool("apparmor_parser"), "--skip-kernel-load", "--skip-cache", "--preprocess", profile).stdout
-    assert "/usr/libexec/cloister/cloister-egress mr" in dumped and "@CLOISTER" not in dumped
+    assert "/usr/libexec/cloister/cloister-egress mrix" in dumped and "@CLOISTER" not in dumped
 
 
 def test_user_namespaces_are_the_spawners_alone(profiles):

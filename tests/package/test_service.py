@@ -42,6 +42,13 @@ case "$*" in
 		setsid /usr/local/bin/start >>/run/cloisterd.log 2>&1 </dev/null &
 		echo $! >/run/main.pid
 	} ;;
+"reload cloister.service")
+	sed -n 's/^ExecReload=//p' /lib/systemd/system/cloister.service /usr/lib/systemd/system/cloister.service 2>/dev/null |
+		head -n 1 >/run/reload.line
+	sh -c "umask 027; $(cat /run/reload.line)" >>/run/cloisterd.log 2>&1 </dev/null || exit 1
+	cat /var/lib/cloister/lock >/run/main.pid ;;
+"is-active cloister.service")
+	[ -d "/proc/$main" ] || exit 3 ;;
 esac
 exit 0
 """
@@ -77,6 +84,9 @@ class Service:
     def main(self):
         return int(self.root.read("run/main.pid"))
 
+    def lives(self, pid):
+        return self.root.run("test", "-d", f"/proc/{pid}", check=False).returncode == 0
+
     def status(self):
         """Returns the status that an administrator sees, or None while the service does not answer."""
         done = self.root.run("setpriv", "--groups", "cloister-admin", "cloisterctl", "--json", "status", check=False)
@@ -105,35 +115,43 @@ def test_from_installing_to_a_call(service):
     assert service.root.run("cloisterctl", "status", check=False).returncode != 0, "root alone is no administrator"
 
 
-def test_an_upgrade_lets_calls_end(service, newer):
-    """Running calls end, new ones are refused meanwhile, and then the new service runs in another process."""
+def test_an_upgrade_loses_no_command(service, newer):
+    """What runs goes on under the old cloisterd, while the new one serves, in another process, and ends it when it is done."""
     before = service.main()
     call = service.root.start(*service.words("alice", "exec", "--timeout=10m", "--", "sh", "-c",
                                              "touch begun; until [ -e end ]; do sleep 0.1; done; echo through"))
     workspace = service.root.path / "var/lib/cloister/workspaces/one/w"
     assert procfs.eventually((workspace / "begun").exists, seconds=60)
-    package = newer("0.1.0+1")
-    (service.root.path / "tmp/newer.deb").write_bytes(package.read_bytes())
-    upgrade = service.root.start("dpkg", "--install", "/tmp/newer.deb")
-    answers = []
-
-    def is_refused():
-        answers.append(service.call("alice", "call", "list_directory", "path=.", check=False))
-        return answers[-1].returncode != 0
-
-    assert procfs.eventually(is_refused, seconds=60, interval=0.1)
-    assert "SHUTTING_DOWN" in answers[-1].stdout
+    service.root.install(newer("0.1.0+1"))
+    assert service.main() != before and service.lives(before)
+    assert service.status()["elder"]["pid"] == before
+    assert service.root.run("runuser", "-u", "alice", "--", "cloister", "--create", "--workspace", "other", "exec", "--",
+                            "echo", "served").stdout == "served\n"
     assert call.poll() is None, "the call was ended"
     (workspace / "end").touch()
     assert call.communicate()[0] == "through\n" and call.returncode == 0
-    said = upgrade.communicate()[0]
-    assert upgrade.returncode == 0, said
-    service.wait()
-    assert service.main() != before
+    assert procfs.eventually(lambda: not service.lives(before), seconds=60)
+    assert procfs.eventually(lambda: "elder" not in service.status(), seconds=60)
     assert service.call("alice", "exec", "--", "ls").stdout.split() == ["begun", "end"]
-    # The upgrade leaves the sockets alone and restarts the service once.
-    acts = [line for line in service.root.lines("run/systemctl.log") if "restart" in line]
-    assert acts[-1].endswith("restart cloister.service") and len(acts) == 2
+    # The upgrade leaves the sockets alone, and restarts nothing.
+    acts = [line for line in service.root.lines("run/systemctl.log") if "restart" in line or "reload" in line]
+    assert acts[-1].endswith("reload cloister.service") and len([line for line in acts if "restart" in line]) == 1, acts
+
+
+def test_an_upgrade_of_one_that_cannot_be_taken_over(service, newer):
+    """It is restarted, and its calls have drain_time. One whose new configuration has a mistake stays as it is."""
+    (service.root.path / "var/lib/cloister/handover").unlink()
+    before = service.main()
+    conf = service.root.path / "etc/cloister/cloister.conf.d/20-mistake.conf"
+    conf.write_text("[cloister]\nno_such_key = 1\n")
+    said = service.root.install(newer("0.1.0+1")).stdout
+    assert "no_such_key" in said and "the old cloisterd serves on; correct the configuration" in said
+    assert service.main() == before and service.call("alice", "exec", "--", "echo", "served").stdout == "served\n"
+    conf.unlink()
+    service.root.install(newer("0.1.0+2"))
+    service.wait()
+    assert service.main() != before and not service.lives(before)
+    assert service.call("alice", "exec", "--", "echo", "served").stdout == "served\n"
 
 
 @pytest.mark.parametrize("systemd", [True, False])

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where a service manager starts cloister-egress, its first process serves nobody: it keeps one
+ * process that does for each generation of cloisterd. A generation that has taken over from another
+ * one gets a process of its own, which is the program as it is installed then, while the former
+ * process serves until its cloisterd ends.
+ */
+
+/**
+ * Starts a process that serves, as "cloister-egress child @config @socket", and another one each
+ * time that the newest says keeper_tell_retired(). Ends with the status of the newest, if it ends
+ * and there is no former one; otherwise it starts another in a second.
+ */
+_Noreturn void keeper_run(const char *config, const char *socket);
+
+/** In a child: prepares for keeper_tell_retired(), and for the keeper's death. Returns 0, -errno.
+ */
+int keeper_begin(void);
+
+/** In a child: another generation serves now, which needs a process of its own. -EBADF: no keeper.
+ */
+int keeper_tell_retired(void);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd, before all else and when it serves. It trusts its own children. */
+#include "supervisor/daemon/detach.h"
+
+#include "common/cleanup.h"
+#include "supervisor/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int told = -1;
+
+static _Noreturn void fail(const char *what)
+{
+	log_error("--detach: %s: %s", what, strerror(errno));
+	exit(1);
+}
+
+/* The child that forks and ends: so the grandchild is not this process's to wait for. */
+static void leave(void)
+{
+	pid_t pid;
+
+	if (setsid() < 0)
+		fail("setsid");
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (pid > 0)
+		_exit(0);
+}
+
+static _Noreturn void wait_until_told(pid_t child, int fd)
+{
+	char byte;
+	ssize_t n;
+
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	do
+		n = read(fd, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	_exit(n == 1 ? 0 : 1);
+}
+
+void detach_begin(void)
+{
+	int fds[2];
+	pid_t child;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		fail("pipe2");
+	child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child > 0) {
+		close(fds[1]);
+		wait_until_told(child, fds[0]);
+	}
+	close(fds[0]);
+	leave();
+	told = fds[1];
+}
+
+void detach_tell(void)
+{
+	if (told < 0)
+		return;
+	(void)!write(told, "", 1);
+	close_fd(&told);
+}
