@@ -162,7 +162,8 @@ static void say(const char *name, const char *answer)
 static const struct probe *find(const char *name)
 {
 	static const struct probe *const lists[] = {probes_of_processes, probes_of_files,
-		probes_of_calls, probes_of_budgets, probes_of_egress, probes_of_layers};
+		probes_of_calls, probes_of_budgets, probes_of_egress, probes_of_layers,
+		probes_of_archives};
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		for (const struct probe *probe = lists[i]; probe->name; probe++)

@@ -18,6 +18,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/selftest/canaries.h"
+#include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
 #include "supervisor/selftest/selftest_results.h"
 #include "supervisor/workspace/egress_link.h"
@@ -46,6 +47,7 @@ struct selftest {
 	struct canary canaries[CANARY_PLACES];
 	enum canary_place place; /* of the current step */
 	struct call *call;       /* in flight */
+	struct selftest_import *import;
 	struct unread_account unread;
 	struct event *step;
 	struct timer interval;
@@ -415,6 +417,30 @@ static void try_fork(struct selftest *selftest, const char *how)
 	step_soon(selftest);
 }
 
+/* A disk that is nearly full, or tenants that copy, hinder an import and are no hole. */
+static void on_imported(void *context, enum tool_error error, const char *answer)
+{
+	struct selftest *selftest = context;
+
+	selftest->import = NULL;
+	if (error == TOOL_NO_SPACE || error == TOOL_BUSY) {
+		selftest_skip(&selftest->results, selftest->at, answer);
+		log_warning("self-test: %s is skipped: %s", selftest_suite[selftest->at].name,
+			tool_error_sentence(error));
+	} else {
+		note(selftest, selftest->at, text_from(answer));
+	}
+	step_soon(selftest);
+}
+
+static void try_import(struct selftest *selftest, const char *archive)
+{
+	const struct canary *plain = &selftest->canaries[CANARY_PLAIN];
+
+	selftest_import(selftest->service->workspaces, plain->tenant, plain->workspace, archive,
+		on_imported, selftest, &selftest->import);
+}
+
 /* Runs the probe program above a layer of its own. */
 static void run_above_a_layer(struct selftest *selftest)
 {
@@ -520,6 +546,9 @@ static void try_probe(struct selftest *selftest)
 		break;
 	case PROBE_MAKE:
 		try_make(selftest, probe->how);
+		break;
+	case PROBE_IMPORT:
+		try_import(selftest, probe->how);
 		break;
 	case PROBE_FORK:
 		try_fork(selftest, probe->how);
@@ -674,6 +703,7 @@ void selftest_free(struct selftest *selftest)
 		return;
 	if (selftest->call)
 		call_disown(selftest->call);
+	selftest_import_forget(selftest->import);
 	unread_close(&selftest->unread);
 	if (selftest->step)
 		event_free(selftest->step);

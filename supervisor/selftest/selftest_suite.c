@@ -18,7 +18,7 @@ const char selftest_set_up[] =
 	"printf '[tenant .selftest]\\nenvironment = PLANTED=yes\\n' >cloister.conf && chmod 700 "
 	"probe";
 
-const char selftest_tear_down[] = "rm -rf -- * .[!.]*";
+const char selftest_tear_down[] = "chmod 700 . && rm -rf -- * .[!.]*";
 
 /* clang-format off */
 const struct selftest_probe selftest_suite[] = {
@@ -328,6 +328,19 @@ const struct selftest_probe selftest_suite[] = {
 
 	{"template-of-another", "fork-other", PROBE_FORK, "*", "NOT_FOUND"},
 	{"template-of-another", "fork-climb", PROBE_FORK, "../x", "INVALID_ARGUMENTS"},
+
+	{"archive-escape", "archive-write", PROBE_ALONE, NULL, "OK"},
+	{"archive-escape", "import-parent", PROBE_IMPORT, "archive-parent", "PATH_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-parent-inside", PROBE_IMPORT, "archive-parent-inside", "PATH_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-absolute", PROBE_IMPORT, "archive-absolute", "PATH_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-link", PROBE_IMPORT, "archive-link", "SYMLINK_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-link-up", PROBE_IMPORT, "archive-link-up", "SYMLINK_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-hard-link", PROBE_IMPORT, "archive-hard-link", "PATH_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-hard-link-up", PROBE_IMPORT, "archive-hard-link-up", "PATH_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-hard-link-link", PROBE_IMPORT, "archive-hard-link-link", "SYMLINK_OUTSIDE_WORKSPACE"},
+	{"archive-escape", "import-device", PROBE_IMPORT, "archive-device", "OK 1"},
+	{"archive-escape", "import-set-id", PROBE_IMPORT, "archive-set-id", "OK 1"},
+	{"archive-escape", "import-own-state", PROBE_IMPORT, ".", "FORBIDDEN"},
 
 	{"frozen-cgroup", "cgroup-freeze", PROBE_PROGRAM, NULL, "ENOENT"},
 

@@ -22,7 +22,12 @@ enum probe_kind {
 	PROBE_EMPTY,   /* the same in a workspace that has asked for no host of it */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */
 	PROBE_MAKE,    /* makes the managed workspace @how beside the canary */
-	PROBE_FORK,    /* makes a fork of the template @how; "*": one that another tenant has */
+	/*
+	 * imports the archive @how of the canary, "." for its directory: a code, or "OK" and how
+	 * many entries lost something
+	 */
+	PROBE_IMPORT,
+	PROBE_FORK, /* makes a fork of the template @how; "*": one that another tenant has */
 };
 
 struct selftest_probe {

@@ -529,6 +529,11 @@ struct text workspace_visible(const struct workspace *workspace)
 				 : workspace_visible_root(workspace->kind, workspace->root.path));
 }
 
+const char *workspace_host_path(const struct workspace *workspace)
+{
+	return workspace->root.path;
+}
+
 bool workspace_is_root(const struct workspace *workspace)
 {
 	return workspace->as_root || workspace->kind == WORKSPACE_ROOTFS;

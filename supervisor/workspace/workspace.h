@@ -105,6 +105,9 @@ int64_t workspace_unattended_since(const struct workspace *workspace);
 /** Returns the path at which commands see it: "/workspace", its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
 
+/** Returns the path of its directory on the host. */
+const char *workspace_host_path(const struct workspace *workspace);
+
 /** Whether it is a whole root, and seen as "/". */
 bool workspace_is_root(const struct workspace *workspace);
 /** Returns the number of its users and entries. */

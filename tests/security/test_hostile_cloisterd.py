@@ -6,6 +6,7 @@ import array
 import contextlib
 import fcntl
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 
 import procfs
 from daemon import environment
+from images import archive, entry
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
 
@@ -172,6 +174,26 @@ class Spawner:
             self.sockets, self.fds = self.fds, []
         os.close(opened)
         return answer
+
+    def unpack(self, path, tenant):
+        """Asks for a template of @tenant of the archive at @path. "copied", or (errno, reason)."""
+        opened, pipe = os.open(path, os.O_PATH), os.pipe()
+        self.cell += 1
+        target = f".unfinished-{self.cell}".encode()
+        templates = pathlib.Path(os.readlink(f"/proc/{self.process.pid}/fd/4")).parent / "templates"
+        for made in (templates, templates / tenant.decode(), templates / tenant.decode() / target.decode()):
+            made.mkdir(exist_ok=True)
+            os.chown(made, self.account.uid, self.account.gid)
+        texts = b"".join(struct.pack("<I", len(text)) + text for text in (tenant, b"t", target))
+        self.send(UNPACK, self.cell, texts + struct.pack("<QQ", MIB, 100), [opened, pipe[1]])
+        os.close(opened)
+        os.close(pipe[1])
+        kind, cell, said = self.receive()
+        os.close(pipe[0])
+        assert (kind, cell) == (COPIED, self.cell)
+        length, = struct.unpack_from("<I", said)
+        error, = struct.unpack_from("<I", said, 4 + length)
+        return (error, said[4:4 + length].decode()) if error else "copied"
 
     def refuses(self, *arguments, **keywords):
         """Checks that the request is refused, that the refusal is logged and that no process runs. Returns the reason."""
@@ -596,6 +618,30 @@ def test_a_tenant_gets_no_directory_of_another(place, spawner):
     for tenant in b"b", b"nobody":
         assert spawner.ask(root, tenant=tenant, **UNLIMITED) == (
             REFUSED, "no tenant of the configuration has this directory")
+
+
+def test_no_archive_of_cloister_s_own_state_is_unpacked(place, spawner):
+    """But of the self-test's workspace for the self-test's own tenant: neither gets what the other has."""
+    def put(*names):
+        path = place.directory("state/workspaces/" + "/".join(names)) / "a"
+        path.write_bytes(archive(entry("f", content=b"x")))
+        os.chown(path, place.account.uid, place.account.gid)
+        return path
+
+    place.directory("state/workspaces/m")
+    place.directory("state/workspaces/.selftest")
+    plain, canary = put("m", "w"), put(".selftest", "canary")
+    outside = place.directory("host-files") / "a"
+    outside.write_bytes(plain.read_bytes())
+    assert spawner.unpack(outside, b"m") == "copied"
+    assert spawner.unpack(canary, b".selftest") == "copied"
+    for path, tenant in ((plain, b"m"), (plain, b".selftest"), (canary, b"m"), (place.state / "a", b".selftest")):
+        if not path.exists():
+            path.write_bytes(plain.read_bytes())
+        assert spawner.unpack(path, tenant) == (REFUSED, "it is part of cloister's own state"), (path, tenant)
+    link = canary.with_name("link")
+    link.symlink_to(plain)
+    assert spawner.unpack(link, b".selftest") == (REFUSED, "it is part of cloister's own state")
 
 
 def test_no_home_of_another_is_given_or_removed(place, begin):

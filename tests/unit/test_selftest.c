@@ -23,6 +23,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -126,6 +127,39 @@ static int on_file(const char *tool, struct text path, struct text pattern, uint
 	return TOOL_OK;
 }
 
+/* Answers for the import of the file @path of the canary. */
+static int on_import(const char *path, struct unpack_report *ret_report)
+{
+	static const struct {
+		const char *answer;
+		enum unpack_fault fault;
+		int error;
+	} ends[] = {
+		{"PATH_OUTSIDE_WORKSPACE", UNPACK_CLIMBS, -EBADMSG},
+		{"SYMLINK_OUTSIDE_WORKSPACE", UNPACK_THROUGH_LINK, -EBADMSG},
+		{"FORBIDDEN", UNPACK_NONE, -SPAWNER_REFUSAL},
+		{"NO_SPACE", UNPACK_NONE, -ENOSPC},
+		{"BUSY", UNPACK_NONE, -EBUSY},
+		{"OK 0", UNPACK_NONE, 0},
+		{"OK 1", UNPACK_NONE, 0},
+	};
+	const char *answer = NULL;
+
+	for (size_t i = 0; i < selftest_suite_count; i++)
+		if (selftest_suite[i].kind == PROBE_IMPORT &&
+			strcmp(selftest_suite[i].how, strrchr(path, '/') + 1) == 0)
+			answer = answer_to(&selftest_suite[i]);
+	assert_non_null(answer);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (strcmp(ends[i].answer, answer) == 0) {
+			ret_report->fault = ends[i].fault;
+			ret_report->special = strcmp(answer, "OK 1") == 0;
+			return ends[i].error;
+		}
+	fail_msg("no end gives %s", answer);
+	return 0;
+}
+
 static struct fake_service *fake;
 static struct audit *audit;
 static unsigned ended;
@@ -142,9 +176,11 @@ static void begin(const char *config)
 	fake->service.selftest = selftest_new(&fake->service, on_ended);
 	assert_non_null(fake->service.selftest);
 	fake->service.selftest_refuses = selftest_refuses;
+	assert_int_equal(mkdirat(fake->managed_fd, "../" TEMPLATES, 0700), 0);
 	ended = 0;
 	wrong_probe = NULL;
 	fake_workers_answers = (struct fake_answers){on_command, on_file};
+	fake_spawner_imports = on_import;
 }
 
 #define CONFIG "[cloister]\nadmin_group = 50\n"
@@ -175,6 +211,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	fake_workers_answers = (struct fake_answers){0};
+	fake_spawner_imports = NULL;
 	selftest_free(fake->service.selftest);
 	fake->service.selftest = NULL;
 	fake_service_free(fake);
@@ -297,7 +334,12 @@ static void test_one_that_fails(void **state)
 		{"read-link", "OK", "failed", "OK"},                         /* PROBE_CALL */
 		{"search-follows-none", "NOT_FOUND", "failed", "NOT_FOUND"}, /* PROBE_COUNT */
 		{"cwd-returns", "/", "failed", "/"},                         /* PROBE_SHELL */
-		{"mknod", "OK", "failed", "OK"},                             /* PROBE_PROGRAM */
+		{"import-device", "OK 0", "failed", "OK 0"},                 /* PROBE_IMPORT */
+		{"import-link", "OK 0", "failed", "OK 0"},
+		{"import-parent", "FORBIDDEN", "failed", "FORBIDDEN"},
+		{"import-parent", "NO_SPACE", "skipped", "NO_SPACE"},
+		{"import-parent", "BUSY", "skipped", "BUSY"},
+		{"mknod", "OK", "failed", "OK"},         /* PROBE_PROGRAM */
 		{"mknod", "EACCES", "passed", "EACCES"}, /* the second of the accepted answers */
 		{"mknod", "skipped", "skipped", "skipped"},
 		{"mknod", "EPERM|EACCES", "failed", "EPERM|EACCES"},

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/monotonic.h"
+#include "common/selftest_tenants.h"
 #include "worker/mounts.h"
 #include "worker/spawner/cell_children.h"
 #include "worker/spawner/tree_copier.h"
@@ -221,6 +222,17 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	return done(&plan, r, ret_step);
 }
 
+/* The self-test imports archives of its own workspace, and makes templates of its own of them. */
+static bool is_of_selftest(const struct plan *plan, const struct place *place)
+{
+	struct stat directory;
+
+	return strcmp(plan->tenant, SELFTEST_TENANT) == 0 && S_ISREG(place->stat.st_mode) &&
+	       fstatat(plan->maker->ids->managed, SELFTEST_TENANT, &directory,
+		       AT_SYMLINK_NOFOLLOW) == 0 &&
+	       place_is_in(place, (struct directory_id){directory.st_dev, directory.st_ino});
+}
+
 /* Neither a workspace of any tenant's, nor anything else of cloister's. */
 static int check_source(struct plan *plan, const struct place *place)
 {
@@ -229,7 +241,9 @@ static int check_source(struct plan *plan, const struct place *place)
 		return place->error;
 	if (!S_ISDIR(place->stat.st_mode) && !S_ISREG(place->stat.st_mode))
 		return refuse(plan, "it is neither a directory nor a regular file any more");
-	return place->n_parents > 0 && place_is_apart(place, plan->maker->ids->managed)
+	return is_of_selftest(plan, place) ||
+			       (place->n_parents > 0 &&
+				       place_is_apart(place, plan->maker->ids->managed))
 		       ? 0
 		       : refuse(plan, "it is part of cloister's own state");
 }

@@ -24,8 +24,11 @@ struct spawner_link {
 	bool tells_ports;
 	char removed[256], dropped[640];
 	bool dropped_template;
+	char *imported;  /* the path that was looked up last, to be imported */
 	uint64_t let_go; /* one bit for each number below 64 */
 };
+
+int (*fake_spawner_imports)(const char *path, struct unpack_report *ret_report);
 
 struct spawner_link *fake_spawner_new(void)
 {
@@ -61,6 +64,7 @@ void fake_spawner_free(struct spawner_link *link)
 		fake_process_done(&cell->files);
 		free(cell);
 	}
+	free(link->imported);
 	free(link);
 }
 
@@ -101,6 +105,32 @@ static void take_out(struct spawner_link *link, struct fake_asked *asked)
 	while (*at != asked)
 		at = &(*at)->next;
 	*at = asked->next;
+}
+
+static void answer_file(struct spawner_link *link, struct fake_asked *asked)
+{
+	static struct spawner_looked_up where;
+	size_t length = strlen(asked->path);
+	bool is_directory = length > 0 && asked->path[length - 1] == '.';
+
+	free(link->imported);
+	link->imported = TAKE_PTR(asked->path);
+	where.kind = is_directory ? LOOKED_UP_DIRECTORY : LOOKED_UP_FILE;
+	asked->looked(asked->context, 0, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), &where);
+}
+
+static void answer_import(struct spawner_link *link, struct fake_asked *asked)
+{
+	uint8_t payload[UNPACK_REPORT_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct unpack_report report = {0};
+	int r = fake_spawner_imports ? fake_spawner_imports(link->imported, &report) : 0;
+
+	unpack_report_put(&writer, &report);
+	if (fake_spawner_imports && asked->type == SPAWNER_UNPACK)
+		assert_int_equal(
+			write(asked->fds[SPAWNER_UNPACK_REPORT], payload, writer.len), writer.len);
+	asked->copied(asked->context, r, (struct text){NULL, 0});
 }
 
 static int answer_look_up(struct fake_asked *asked)
@@ -175,13 +205,19 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	}
 	take_out(link, asked);
 	switch (asked->type) {
-	case SPAWNER_FREEZE:
-	case SPAWNER_FORK:
 	case SPAWNER_IMPORT:
 	case SPAWNER_UNPACK:
+		answer_import(link, asked);
+		break;
+	case SPAWNER_FREEZE:
+	case SPAWNER_FORK:
 		asked->copied(asked->context, 0, (struct text){NULL, 0});
 		break;
 	case SPAWNER_LOOK_UP:
+		if (fake_spawner_imports && asked->file) {
+			answer_file(link, asked);
+			break;
+		}
 		r = answer_look_up(asked);
 		if (r < 0)
 			asked->looked(asked->context, r, -1, NULL);

@@ -6,6 +6,7 @@
  * order until the test answers them.
  */
 
+#include "common/unpack_report.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "tests/unit/fakes/process.h"
 
@@ -56,6 +57,13 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 /** Answers @asked with @error and @step, and frees it. */
 void fake_spawner_fail(
 	struct spawner_link *link, struct fake_asked *asked, int error, struct text step);
+
+/**
+ * Plays looker, copier and cloister-unpack for the archive or directory at @path of the host.
+ * Returns 0 or the -errno of the copy, and what is reported. NULL: paths are looked up as they are,
+ * and all is copied.
+ */
+extern int (*fake_spawner_imports)(const char *path, struct unpack_report *ret_report);
 
 /** Returns the cells that were made, the latest first. */
 struct fake_cell *fake_spawner_cells(struct spawner_link *link);
