@@ -20,11 +20,10 @@
 #include "supervisor/selftest/canaries.h"
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
+#include "supervisor/selftest/selftest_requests.h"
 #include "supervisor/selftest/selftest_results.h"
 #include "supervisor/workspace/egress_link.h"
-#include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/network_use.h"
-#include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
 #include "json/json_read.h"
@@ -86,33 +85,6 @@ static void note(struct selftest *selftest, size_t at, struct text answer)
 	selftest_note(&selftest->results, at, answer);
 }
 
-static bool is_program(enum probe_kind kind)
-{
-	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_LAYERS ||
-	       kind == PROBE_EGRESS || kind == PROBE_EMPTY;
-}
-
-static struct text output_of(const struct observation *observation)
-{
-	const struct stream_capture *capture =
-		observation->io ? command_io_capture(observation->io, COMMAND_STREAM_STDOUT) : NULL;
-
-	/* An answer that was cut off cannot be the wanted one. */
-	if (!capture || stream_capture_truncated(capture))
-		return (struct text){NULL, 0};
-	return (struct text){capture->data, capture->len};
-}
-
-/* Trailing white space is not part of an answer. */
-static struct text first_line(struct text output)
-{
-	struct text line = text_take(&output, '\n');
-
-	while (line.len > 0 && line.data[line.len - 1] == ' ')
-		line.len--;
-	return line;
-}
-
 /*
  * Whether cloister-egress ended during probes of a network, whose answers say nothing then. The
  * batch is made once more, and then skipped.
@@ -134,35 +106,6 @@ static bool was_interrupted(struct selftest *selftest, const struct observation 
 	for (size_t i = selftest->at; i < selftest->next; i++)
 		selftest_skip(&selftest->results, i, "cloister-egress has ended");
 	return true;
-}
-
-/* Stores the result of a call, in one word, for the current probe. */
-static void note_observation(struct selftest *selftest, const struct observation *observation)
-{
-	const struct selftest_probe *probe = &selftest_suite[selftest->at];
-	const char *code = tool_error_name(observation->error);
-	char counted[SELFTEST_ANSWER_BYTES];
-
-	if (is_program(probe->kind))
-		selftest_note_lines(
-			&selftest->results, selftest->at, selftest->next, output_of(observation));
-	/* A probe without an answer gets the call's result. */
-	for (size_t i = selftest->at; i < selftest->next; i++) {
-		if (selftest->results.of[i].outcome != SELFTEST_NOT_TRIED)
-			continue;
-		if (observation->error != TOOL_OK)
-			note(selftest, i, text_from(code));
-		else if (probe->kind == PROBE_SHELL)
-			note(selftest, i, first_line(output_of(observation)));
-		else if (probe->kind == PROBE_CALL || probe->kind == PROBE_UNREAD)
-			note(selftest, i, TEXT_LITERAL("OK"));
-		else if (probe->kind == PROBE_COUNT && observation->files) {
-			snprintf(counted, sizeof(counted), "OK %llu",
-				(unsigned long long)observation->files->count);
-			note(selftest, i, text_from(counted));
-		} else
-			note(selftest, i, TEXT_LITERAL("no answer"));
-	}
 }
 
 /* Set-up is no probe, but no probe can run without it. */
@@ -195,7 +138,7 @@ static void end_layers(struct selftest *selftest, const struct observation *obse
 	struct workspace *workspace = canary(selftest)->workspace;
 
 	if (workspace_preview_is_open(workspace)) {
-		note_observation(selftest, observation);
+		selftest_note_call(&selftest->results, selftest->at, selftest->next, observation);
 		workspace_preview_undo(workspace, on_undone, selftest);
 		return;
 	}
@@ -220,7 +163,7 @@ static void on_done(void *context, const struct observation *observation)
 	if (!selftest->tearing_down && !is_set_up(selftest))
 		note_set_up(selftest, observation);
 	else if (!selftest->tearing_down && !was_interrupted(selftest, observation))
-		note_observation(selftest, observation);
+		selftest_note_call(&selftest->results, selftest->at, selftest->next, observation);
 	step_soon(selftest);
 }
 
@@ -333,86 +276,9 @@ static void run_program(struct selftest *selftest)
 	run_command(selftest, command);
 }
 
-static void on_looked_up(void *context, const struct refusal *refusal, struct workspace_root *root)
+/* Stores what came of a request that cloisterd has made itself. */
+static void note_request(struct selftest *selftest, enum tool_error error)
 {
-	(void)context;
-	(void)refusal;
-	workspace_root_done(root);
-}
-
-/*
- * Tries to open a directory as a workspace. The self-test's tenant has no roots, so it must be
- * refused before anything is looked up.
- */
-static void try_open(struct selftest *selftest, const char *path)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct root_look *look = NULL;
-	enum tool_error error = workspaces_look_up(selftest->service->workspaces,
-		selftest->canaries[CANARY_PLAIN].tenant, text_from(path), on_looked_up, selftest,
-		&look, &refusal);
-
-	root_look_forget(look);
-	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
-	step_soon(selftest);
-}
-
-/* The canary's tenant already has as many managed workspaces as it may. */
-static void try_make(struct selftest *selftest, const char *name)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct workspace *workspace = NULL;
-	enum tool_error error = workspaces_get_managed(selftest->service->workspaces,
-		selftest->canaries[CANARY_PLAIN].tenant, text_from(name), true, &workspace,
-		&refusal);
-
-	workspace_release(workspace);
-	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
-	step_soon(selftest);
-}
-
-static void take_first(void *context, const struct template_info *info)
-{
-	char *name = context;
-
-	if (!name[0])
-		snprintf(name, LIMIT_TEMPLATE_NAME_BYTES + 1, "%s", info->name);
-}
-
-/* Stores the name of a template that a tenant of the configuration has, if one has any. */
-static void find_template(struct selftest *selftest, char ret[LIMIT_TEMPLATE_NAME_BYTES + 1])
-{
-	const struct config *config = selftest->service->config;
-
-	ret[0] = '\0';
-	for (size_t i = 0; i < config->n_tenants; i++)
-		(void)templates_each(
-			selftest->service->workspaces, config->tenants[i], take_first, ret);
-	if (!ret[0])
-		snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "template");
-}
-
-static void never_made(void *context, enum tool_error error, const char *why)
-{
-	(void)context;
-	(void)error;
-	(void)why;
-}
-
-static void try_fork(struct selftest *selftest, const char *how)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
-	struct forking *forking = NULL;
-	enum tool_error error;
-
-	find_template(selftest, template);
-	if (strcmp(how, "*") != 0)
-		snprintf(template, sizeof(template), "%s", how);
-	error = forks_begin(selftest->service->workspaces, selftest->canaries[CANARY_PLAIN].tenant,
-		&(struct forks_wanted){.template = text_from(template), .count = 1}, never_made,
-		NULL, &forking, &refusal);
-	forking_free(forking);
 	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
 	step_soon(selftest);
 }
@@ -453,8 +319,7 @@ static void run_above_a_layer(struct selftest *selftest)
 		run_program(selftest);
 		return;
 	}
-	note(selftest, selftest->at, text_from(tool_error_name(error)));
-	step_soon(selftest);
+	note_request(selftest, error);
 }
 
 /* Reads the params of a row of the suite. Returns NULL if memory is out. */
@@ -511,6 +376,7 @@ static bool has_network(struct selftest *selftest)
 static void try_probe(struct selftest *selftest)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
+	const struct canary *plain = &selftest->canaries[CANARY_PLAIN];
 	enum canary_place place = canary_place(probe->kind);
 
 	if (place != CANARY_PLAIN && !has_network(selftest))
@@ -542,16 +408,16 @@ static void try_probe(struct selftest *selftest)
 		run_above_a_layer(selftest);
 		break;
 	case PROBE_OPEN:
-		try_open(selftest, probe->how);
+		note_request(selftest, selftest_open(selftest->service, plain->tenant, probe->how));
 		break;
 	case PROBE_MAKE:
-		try_make(selftest, probe->how);
+		note_request(selftest, selftest_make(selftest->service, plain->tenant, probe->how));
 		break;
 	case PROBE_IMPORT:
 		try_import(selftest, probe->how);
 		break;
 	case PROBE_FORK:
-		try_fork(selftest, probe->how);
+		note_request(selftest, selftest_fork(selftest->service, plain->tenant, probe->how));
 		break;
 	}
 }

@@ -3,6 +3,8 @@
 #include "supervisor/selftest/selftest_results.h"
 
 #include "supervisor/base/log.h"
+#include "supervisor/call/command_io.h"
+#include "supervisor/call/observation.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,6 +52,63 @@ void selftest_note_lines(
 				text_equal(text_from(selftest_suite[i].name), name))
 				selftest_note(results, i, line);
 	}
+}
+
+static bool is_program(enum probe_kind kind)
+{
+	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_LAYERS ||
+	       kind == PROBE_EGRESS || kind == PROBE_EMPTY;
+}
+
+static struct text output_of(const struct observation *observation)
+{
+	const struct stream_capture *capture =
+		observation->io ? command_io_capture(observation->io, COMMAND_STREAM_STDOUT) : NULL;
+
+	/* An answer that was cut off cannot be the wanted one. */
+	if (!capture || stream_capture_truncated(capture))
+		return (struct text){NULL, 0};
+	return (struct text){capture->data, capture->len};
+}
+
+/* Trailing white space is not part of an answer. */
+static struct text first_line(struct text output)
+{
+	struct text line = text_take(&output, '\n');
+
+	while (line.len > 0 && line.data[line.len - 1] == ' ')
+		line.len--;
+	return line;
+}
+
+/* Returns the answer of a probe of @kind, which may be in @buffer. */
+static struct text answer_of(enum probe_kind kind, const struct observation *observation,
+	char buffer[static SELFTEST_ANSWER_BYTES])
+{
+	if (observation->error != TOOL_OK)
+		return text_from(tool_error_name(observation->error));
+	if (kind == PROBE_SHELL)
+		return first_line(output_of(observation));
+	if (kind == PROBE_CALL || kind == PROBE_UNREAD)
+		return TEXT_LITERAL("OK");
+	if (kind != PROBE_COUNT || !observation->files)
+		return TEXT_LITERAL("no answer");
+	snprintf(buffer, SELFTEST_ANSWER_BYTES, "OK %llu",
+		(unsigned long long)observation->files->count);
+	return text_from(buffer);
+}
+
+void selftest_note_call(struct selftest_results *results, size_t at, size_t next,
+	const struct observation *observation)
+{
+	const enum probe_kind kind = selftest_suite[at].kind;
+	char buffer[SELFTEST_ANSWER_BYTES];
+
+	if (is_program(kind))
+		selftest_note_lines(results, at, next, output_of(observation));
+	for (size_t i = at; i < next; i++)
+		if (results->of[i].outcome == SELFTEST_NOT_TRIED)
+			selftest_note(results, i, answer_of(kind, observation, buffer));
 }
 
 struct selftest_counts selftest_count(struct selftest_results *results, const char *obstacle)

@@ -6,6 +6,8 @@
 #include "common/text.h"
 #include "supervisor/selftest/selftest_suite.h"
 
+struct observation;
+
 #define SELFTEST_ANSWER_BYTES 64
 
 enum selftest_outcome { SELFTEST_NOT_TRIED, SELFTEST_OK, SELFTEST_WRONG, SELFTEST_SKIPPED };
@@ -33,6 +35,13 @@ void selftest_skip(struct selftest_results *results, size_t at, const char *why)
  */
 void selftest_note_lines(
 	struct selftest_results *results, size_t at, size_t next, struct text output);
+
+/**
+ * Stores the result of the call @observation, in one word, for the probes from @at to before @next
+ * that have no answer yet: those of the probe program have one in its output.
+ */
+void selftest_note_call(struct selftest_results *results, size_t at, size_t next,
+	const struct observation *observation);
 
 /** Counts the results, and logs the first failures. What was not tried has failed by @obstacle. */
 struct selftest_counts selftest_count(struct selftest_results *results, const char *obstacle);
