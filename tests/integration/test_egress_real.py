@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workspaces with network = egress and the real cloister-egress. Names and hosts are the test's."""
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import zipfile
+
+import egress
+import procfs
+import pytest
+from cloister_client import acting_as
+from daemon import AM_ROOT, Account
+from egress_place import egress_filter, mode, network_metrics, place, web
+from scripted_egress import denied
+
+RULES = """egress_allow = open.test:* @npm
+egress_deny = closed.open.test
+egress_private = 127.0.0.0/8"""
+
+
+def real_config(area, names, host=""):
+    return egress.service_config(area, names, RULES, host=host)
+
+
+@pytest.fixture(scope="module")
+def names():
+    server = egress.Names(dict.fromkeys(("open.test", "closed.open.test", "other.test"), ["127.0.0.1"]))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def egress_users():
+    """A user for a cloister-egress of its own."""
+    made = Account("e")
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def real(start_daemon, area, names, mode, request):
+    """A cloisterd and what it has started, or what has connected to it."""
+    if mode == "user":
+        yield start_daemon(config=real_config(area, names), system=False)
+        return
+    system = egress.Service(start_daemon, area, real_config(area, names, "{host}"), request.getfixturevalue("egress_users"))
+    yield system.daemon
+    system.stop()
+
+
+def observe(client, command, **keywords):
+    return client.observe("run_command", {"command": command}, **keywords)
+
+
+def test_real_hosts(real, web):
+    with real.connect() as client:
+        answer = client.call("workspace.open", {"workspace": "one"})
+        assert answer["isolation"]["network"] == {"egress": ["open.test:*", "@npm"]}
+        for ask in (f"curl -sS http://open.test:{web.port}/", f"curl -sSp http://open.test:{web.port}/",
+                    f"curl -sS --proxy \"socks5h://${{ALL_PROXY#*://}}\" http://open.test:{web.port}/"):
+            observation = observe(client, ask)
+            assert observation["output"]["stdout"] == "from the host", observation
+            network = observation["network"]
+            assert network["connections"] == 1 and network["denied"] == [] and network["bytes_in"] > 13
+
+
+@pytest.mark.parametrize("host, reason", [("other.test", "not_allowed"), ("closed.open.test", "denied"),
+                                          ("nowhere.open.test", "not_allowed"), ("10.0.0.1", "not_allowed")])
+def test_real_refusals(real, web, host, reason):
+    before = web.connections
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        for ask, via in ((f"curl -sS http://{host}:{web.port}/ | grep -q 'from the host'", "http"),
+                         (f"curl -sSp http://{host}:{web.port}/", "connect"),
+                         (f"curl -sS --proxy \"socks5h://${{ALL_PROXY#*://}}\" http://{host}:{web.port}/", "socks")):
+            observation = observe(client, ask)
+            assert observation["output"]["exit_code"] != 0
+            assert observation["network"]["denied"] == [
+                {"host": host, "port": web.port, "reason": reason, "count": 1, "via": via}], observation
+            assert (f"{host}:{web.port} is denied in this workspace" if reason == "denied" else
+                    f"{host}:{web.port} is not allowed in this workspace; allowed are: open.test:* @npm") in observation["notes"]
+    assert web.connections == before
+
+
+def test_real_client_that_wants_a_password(real):
+    """A client of SOCKS5 that goes on with a user and a password only is refused as the standard says, and the model is told why."""
+    ask = "p=${http_proxy#http://}; exec 3<>/dev/tcp/${p%:*}/${p#*:}; printf '\\5\\1\\2' >&3; cat <&3 | od -An -tx1; exit 3"
+    with real.connect() as client, real.control() as control:
+        client.call("workspace.open", {"workspace": "one"})
+        observation = observe(client, "exec bash -c " + shlex.quote(ask))
+        assert (observation["output"]["stdout"].split(), observation["output"]["exit_code"]) == (["05", "ff"], 3)
+        refused = {"host": "", "port": 0, "reason": "bad_request", "via": "socks"}
+        assert observation["network"]["denied"] == [{**refused, "count": 1}]
+        assert observation["notes"] == ["A request to the proxy was not connected: of SOCKS5 only CONNECT is served, to a name in "
+                                        "ASCII or an address, and without a user and a password"]
+        (denial,) = control.call("denials")["denials"]
+        assert {**refused, "host": None}.items() <= denial.items()
+    assert network_metrics(real)['denied_total{tenant="net",reason="bad_request"}'] == 1
+
+
+def test_real_self_test(real):
+    """What the canary may not reach is refused, and nothing of it is told as anybody's."""
+    with real.control() as control:
+        for _ in range(2):
+            report = control.call("selftest")
+            assert [probe for probe in report["probes"] if probe["result"] == "failed"] == []
+            rows = [probe["answer"] for probe in report["probes"] if probe["row"].startswith("egress-")]
+            assert rows == ["refused"] * 17
+        assert control.call("denials")["denials"] == []
+    assert [row["present"] for row in egress_filter(real)] == [True]
+
+
+def test_real_directory_with_a_long_path(real, web):
+    """A directory is called by its path. One that is longer than any name ends nobody's network."""
+    with real.connect() as other, real.connect() as client:
+        other.call("workspace.open", {"workspace": "one"})
+        deep = real.area.new_directory() / ("d" * 200) / ("e" * 200)
+        with acting_as(os.getuid()):
+            deep.mkdir(parents=True)
+        (real.account.give_away if real.system else real.account.own)(deep)
+        client.call("workspace.open", {"root": str(deep), "tenant": "net"})
+        for each in (client, other):
+            assert observe(each, f"curl -sS http://open.test:{web.port}/")["output"]["stdout"] == "from the host"
+
+
+@pytest.mark.parametrize("way", ["by address", "by cgroup"])
+def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way):
+    """Each observation has its own refusal, and no other's."""
+    config = real_config(area, names).replace("@npm", "@npm\ncalls = 1024\nqueue_length = 1024\nqueue_time = 600s\negress_connect_rate = 0")
+    keywords = {"launcher": request.getfixturevalue("delegation").launcher()} if way == "by cgroup" else {}
+    daemon = start_daemon(config=config, system=False, **keywords)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(daemon.connect()) for _ in range(4)]  # each may have 256 calls
+        for client in clients:
+            client.call("workspace.open", {"workspace": "one"})
+        running = {}
+        for i in range(1000):
+            client = clients[i % 4]
+            running[i] = client, client.begin("run_command", {"command": f"exec curl -sS https://h{i}.test/"}, options={"timeout_ms": 600000})
+        for i, (client, number) in running.items():
+            observation = client.result(number)
+            assert observation["success"] and observation["output"]["exit_code"] != 0, observation
+            assert observation["network"] == {"connections": 0, "bytes_in": 0, "bytes_out": 0, "denied": [
+                {"host": f"h{i}.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]}, observation
+            assert observation["notes"][0].startswith(f"h{i}.test:443 is not allowed in this workspace; allowed are: ")
+
+
+# A reason, what must be so for it, the command, and how the sentence about it begins. "@" is a port at which nobody listens.
+REASONS = [
+    ("not_allowed", "curl -sS https://no.test/", "no.test:443 is not allowed in this workspace; allowed are: open.test:*"),
+    ("denied", "curl -sSf http://closed.open.test/", "closed.open.test:80 is denied in this workspace"),
+    ("port", "curl -sSf http://one.test:81/", "one.test:81 is not allowed in this workspace: the host is, but not this port; allowed are:"),
+    ("private_address", "curl -sSf http://ten.test/", "ten.test:80 is not allowed in this workspace: its address is not one of"),
+    ("sni_mismatch", "exec env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -sSk https://127.1.0.1/",
+     "A connection to port 443 was not made: the program named no host in TLS"),
+    ("dns_failed", "curl -sSf http://nowhere.test/", "nowhere.test:80 was not connected: the name has no address"),
+    ("upstream_failed", "curl -sSf http://open.test:@/", "open.test:@ did not accept the connection"),
+    ("bad_request", "curl -sSf --noproxy '*' $http_proxy/", "/:0 was not connected: the program did not ask as"),
+    ("unknown_secret", "curl -sSf http://none.cloister.internal/", "none.cloister.internal stands for no secret of this workspace; there are: none"),
+    ("limit", "curl -sS http://open.test:@web/; curl -sSf http://open.test:@web/", "open.test:@web was not connected: a limit of the network"),
+    ("proxy_lost", "touch waits; curl -sS -T - http://open.test:@waiting/ </dev/zero", "The network was interrupted while the command ran"),
+]
+
+
+def test_every_reason(start_daemon, area, names, web):
+    """Each is in the observation of its own command, in its sentence, in denials, metrics and the audit log."""
+    waiting = egress.Host(egress.read_all)
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        ports = {"@waiting": waiting.port, "@web": web.port, "@": unused.getsockname()[1]}
+    config = real_config(area, names, "audit = on").replace("@npm", "one.test ten.test nowhere.test\negress_bytes_out = 60")
+    names.answers["ten.test"] = ["10.1.2.3"]
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client, daemon.control() as control:
+        client.call("workspace.open", {"workspace": "one"})
+
+        def filled(text):
+            for name, port in ports.items():
+                text = text.replace(name, str(port))
+            return text
+
+        for reason, command, sentence in REASONS:
+            if reason == "proxy_lost":
+                daemon.reload(config.replace("egress_bytes_out = 60", ""))
+            number = client.begin("run_command", {"command": filled(command)}, options={"timeout_ms": 120000})
+            if reason == "proxy_lost":
+                assert procfs.eventually(lambda: waiting.connections == 1)
+                kept = network_metrics(daemon), control.call("denials")["denials"]
+                with acting_as(os.getuid()):
+                    (program,) = [pid for pid in procfs.children(daemon.pid) if procfs.name(pid) == "cloister-egress"]
+                    os.kill(program, signal.SIGKILL)
+            observation = client.result(number)
+            assert observation["output"]["exit_code"] != 0
+            assert [(refused["reason"], refused["count"]) for refused in observation["network"]["denied"]] == [(reason, 1)], observation
+            assert len(observation["notes"]) == 1 and observation["notes"][0].startswith(filled(sentence)), observation
+        reasons = [reason for reason, *_ in REASONS]
+        metrics, denials = kept
+        assert [metrics[f'denied_total{{tenant="net",reason="{reason}"}}'] for reason in reasons] == [1] * (len(reasons) - 1) + [0]
+        assert network_metrics(daemon)['denied_total{tenant="net",reason="proxy_lost"}'] == 1
+        assert [denial["reason"] for denial in denials] == reasons[:-1]
+    assert daemon.stop() == 0
+    with acting_as(area.account.uid, area.account.gid):
+        lines = [json.loads(line) for line in (daemon.state / "audit" / "audit.log").read_text().splitlines()]
+    assert [line["reason"] for line in lines if line["event"] == "network.denied"] == reasons
+    waiting.close()
+
+
+def test_programs_that_are_blocked_where_there_is_no_network(start_daemon, area, names, web):
+    """curl, wget and nc are what the rules are about; without a network they are refused before they run."""
+    config = real_config(area, names) + f"[tenant plain]\nusers = {area.account.name}\nmanaged = yes\n"
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
+        for program, words in (("curl", "-sS"), ("wget", "-qO-"), ("nc", "-z"), ("netcat", "-z")):
+            url = f"open.test {web.port}" if "-z" in words else f"http://open.test:{web.port}/"
+            client.call("workspace.open", {"workspace": "w", "tenant": "plain"})
+            refused = client.observe("run_command", {"command": f"{program} {words} {url}"})
+            assert refused["error"]["code"] == "COMMAND_BLOCKED" and program in refused["error"]["message"], refused
+            client.call("workspace.close", {"workspace": "w"})
+            client.call("workspace.open", {"workspace": "n", "tenant": "net"})
+            if observe(client, f"command -v {program}")["output"]["exit_code"] == 0:
+                ran = observe(client, f"{program} {words} {url}")
+                assert ran["success"] and (ran["output"]["stdout"] == "from the host" or "-z" in words), ran
+            else:
+                assert observe(client, f"{program} {words} {url}")["output"]["exit_code"] == 127
+            # What else is blocked stays so.
+            assert observe(client, "sudo id")["error"]["code"] == "COMMAND_BLOCKED"
+            client.call("workspace.close", {"workspace": "n"})
+
+
+JAVA = """import java.net.*; import java.net.http.*;
+class A { public static void main(String[] a) throws Exception {
+HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://no.test/")).build(), HttpResponse.BodyHandlers.ofString()); } }"""
+
+CLIENTS = {  # what must succeed for the client to be there; the command; the host, if it is not no.test
+    "curl": ("curl --version", "curl -sS https://no.test/"),
+    "wget": ("wget --version", "wget -q --tries=1 https://no.test/"),
+    "git": ("git --version", "git ls-remote http://no.test:8080/x.git"),
+    "git over https": ("git --version", "git ls-remote https://no.test/x.git"),
+    "pip": ("/usr/bin/python3 -m pip --version",
+            "/usr/bin/python3 -m pip download -q --no-deps --retries 0 -i https://no.test/simple nothing"),
+    "python": ("/usr/bin/python3 --version", "/usr/bin/python3 -c 'import urllib.request; urllib.request.urlopen(\"https://no.test/\")'"),
+    "requests": ("/usr/bin/python3 -c 'import requests'", "/usr/bin/python3 -c 'import requests; requests.get(\"https://no.test/\")'"),
+    "httpx": ("/usr/bin/python3 -c 'import httpx'", "/usr/bin/python3 -c 'import httpx; httpx.get(\"https://no.test/\")'"),
+    # NODE_USE_ENV_PROXY is new in 24.
+    "node": ("node -e 'process.exit(parseInt(process.versions.node) < 24)'",
+             "node -e 'fetch(\"https://no.test/\").catch(() => process.exit(1))'"),
+    "npm": ("npm --version", "npm view nothing --registry https://no.test/ --fetch-retries 0"),
+    "java": ("java -version && javac -version", f"echo '{JAVA}' > A.java && java A.java"),
+    "apt": ("apt-get --version", "mkdir -p apt/lists/partial apt/cache/archives/partial && echo 'deb [trusted=yes] http://no.test/ x main' > apt/list && "
+            "! apt-get -qq -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o Dir::State=$PWD/apt -o Dir::Cache=$PWD/apt/cache "
+            "-o Dir::Etc::sourcelist=$PWD/apt/list -o Dir::Etc::sourceparts=/dev/null -o Acquire::Retries=0 -o APT::Sandbox::User= update; false"),
+    # Its registry is sparse since 1.70; before it is a repository of git at another host.
+    "cargo": ("cargo --version | awk '{ split($2, version, \".\"); new = version[1] > 1 || version[2] >= 70 } END { exit !new }'", "mkdir -p c/src && touch c/src/lib.rs && printf '[package]\nname = \"c\"\nversion = \"1.0.0\"\n[dependencies]\nx = \"1\"\n' "
+              "> c/Cargo.toml && cd c && CARGO_NET_RETRY=0 CARGO_HOME=$PWD/home cargo fetch", "index.crates.io"),
+    "go": ("go version", "mkdir g && cd g && printf 'module a\n' > go.mod && GOPATH=$PWD/p GOCACHE=$PWD/k GOFLAGS=-mod=mod go mod download no.test/x@v1.0.0",
+           "proxy.golang.org"),
+    "maven": ("mvn --version", "mvn -q -B -Dmaven.repo.local=$PWD/m dependency:get -Dartifact=a:b:1", "repo.maven.apache.org"),
+    "bundler": ("ruby --version", "ruby -rnet/http -e 'Net::HTTP.get(URI(\"https://no.test/\"))'"),
+    "rsync": ("rsync --version", "rsync rsync://no.test/x ."),
+    "gcloud": ("gcloud --version", "CLOUDSDK_CONFIG=$PWD NO_GCE_CHECK=true CLOUDSDK_AUTH_ACCESS_TOKEN=x CLOUDSDK_CORE_DISABLE_PROMPTS=1 "
+               "gcloud -q projects list", "cloudresourcemanager.googleapis.com"),
+}
+
+
+def test_real_clients_find_the_proxy(start_daemon, area, names):
+    """By their own variables: what they ask for does not come by DNS. The names of those that were tried are printed."""
+    config = real_config(area, names)
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        asked = {name: client.begin("run_command", {"command": words[0]}) for name, words in CLIENTS.items()}
+        there = [name for name, number in asked.items() if client.result(number)["output"]["exit_code"] == 0]
+        assert {"curl", "git", "python"} <= set(there)
+        asked = {name: client.begin("run_command", {"command": f"mkdir -p '{name}' && cd '{name}' && {CLIENTS[name][1]}"},
+                                    options={"timeout_ms": 120000}) for name in there}
+        for name, number in asked.items():
+            observation = client.result(number)
+            denied = observation["network"]["denied"]
+            host = CLIENTS[name][2] if len(CLIENTS[name]) > 2 else "no.test"
+            assert denied and denied[0]["host"] == host and denied[0]["via"] in ("connect", "http"), (name, observation)
+            assert observation["output"]["exit_code"] != 0, (name, observation)
+    print("tried:", *there)
+
+
+@pytest.fixture
+def site(area):
+    """A web server with a repository of git and an index of Python packages."""
+    root = area.new_directory()
+    with acting_as(area.account.uid, area.account.gid):
+        work = root / "work"
+        for words in (("init", "-q", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"),
+                      ("update-server-info",)):
+            work.mkdir(exist_ok=True)
+            subprocess.run(["git", *words], cwd=work, check=True, env={"HOME": str(root), "PATH": os.environ["PATH"]})
+        package = root / "simple" / "thing"
+        package.mkdir(parents=True)
+        with zipfile.ZipFile(package / "thing-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("thing.py", "")
+            wheel.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+            wheel.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr("thing-1.0.dist-info/RECORD", "")
+        (package / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=root))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://open.test:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_real_clone_and_download(real, site):
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        cloned = observe(client, f"git clone -q {site}/work/.git copy && git -C copy log --format=%s && rm -r copy")
+        assert cloned["output"]["stdout"] == "one\n", cloned
+        assert cloned["network"]["connections"] > 0 and cloned["network"]["denied"] == []
+        if observe(client, "/usr/bin/python3 -m pip --version")["output"]["exit_code"] == 0:
+            got = observe(client, "cd /tmp && /usr/bin/python3 -m pip download -q --no-deps --disable-pip-version-check "
+                          f"--trusted-host open.test -i {site}/simple thing && ls *.whl")
+            assert got["output"]["stdout"] == "thing-1.0-py3-none-any.whl\n", got
+
+
+def test_real_reload(start_daemon, area, names):
+    """A host that a reload removes is not reached any more, also by those who were connected."""
+    waiting = egress.Host(egress.read_all)
+    config = real_config(area, names)
+    daemon = start_daemon(config=config, system=False)
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        number = client.begin("run_command", {
+            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
+        assert procfs.eventually(lambda: waiting.connections == 1)
+        daemon.reload(config.replace("open.test:*", "open.test:1"))
+        observation = client.result(number)
+    assert observation["output"]["exit_code"] != 0
+    assert [(refused["host"], refused["reason"]) for refused in observation["network"]["denied"]] == [("open.test", "port")]
+    assert observation["network"]["connections"] == 1 and observation["network"]["bytes_out"] > 0
+    waiting.close()
+
+
+@pytest.mark.skipif(not shutil.which("sshd", path="/usr/sbin:/usr/bin"), reason="needs sshd")
+def test_real_clone_over_ssh(start_daemon, area, names):
+    """GIT_SSH_COMMAND has a ProxyCommand where a rule is for port 22, and only there."""
+    place = area.new_directory()
+    git = f"export GIT_SSH_COMMAND=\"$GIT_SSH_COMMAND -i {place}/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null\"; git"
+    with acting_as(area.account.uid, area.account.gid):
+        for key in ("key", "host"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key], check=True)
+        work = place / "work"
+        work.mkdir()
+        for words in (["init", "-q", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"]):
+            subprocess.run(["git", *words], cwd=work, check=True, env={"HOME": str(place), "PATH": os.environ["PATH"]})
+        (place / "empty").touch()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with acting_as(os.getuid()):
+        if area.account.made:
+            subprocess.run(["usermod", "--shell", "/bin/sh", area.account.name], check=True)
+        server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", place / "empty", "-p", str(port), "-o", "ListenAddress=127.0.0.1",
+                                   "-h", place / "host", "-o", f"AuthorizedKeysFile={place}/key.pub", "-o", "StrictModes=no",
+                                   "-o", "UsePAM=no", "-o", "PidFile=none"], **area.account.as_user())
+    try:
+        assert procfs.eventually(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        config = real_config(area, names)
+        daemon = start_daemon(config=config.replace("open.test:*", "open.test:* tcp:git.test:22"), system=False)
+        with daemon.connect() as client:
+            client.call("workspace.open", {"root": str(place)})
+            url = f"ssh://{area.account.name}@open.test:{port}{work}"
+            cloned = observe(client, f"{git} clone -q {url} copy && git -C copy log --format=%s")
+            assert cloned["output"]["stdout"] == "one\n", cloned
+            assert cloned["network"]["connections"] == 1 and cloned["network"]["denied"] == []
+            refused = observe(client, f"{git} clone -q {url.replace('open.test', 'no.test')} other")
+            assert refused["network"]["denied"][0]["host"] == "no.test" and refused["output"]["exit_code"] != 0, refused
+            assert daemon.reload(config)
+            assert observe(client, "echo $GIT_SSH_COMMAND")["output"]["stdout"] == "\n"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
+def test_real_restart(start_daemon, area, names, egress_users):
+    """Tunnels end with cloister-egress; listeners do not."""
+    waiting = egress.Host(egress.read_all)
+    system = egress.Service(start_daemon, area, real_config(area, names, "{host}"), egress_users)
+    with system.daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        number = client.begin("run_command", {
+            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
+        assert procfs.eventually(lambda: waiting.connections == 1)
+        system.stop()
+        observation = client.result(number)
+        assert observation["output"]["exit_code"] != 0
+        assert [refused["reason"] for refused in observation["network"]["denied"]] == ["proxy_lost"]
+        number = client.begin("run_command", {"command": "curl -sS http://no.test/ | grep -q nothing"})
+        system.start()
+        assert client.result(number)["network"]["denied"][0]["host"] == "no.test"
+    system.stop()
+    waiting.close()
+
+
+def test_real_end_of_a_workspace(real, web):
+    """cloister-egress lets go of its sockets, so that nothing holds the network namespace."""
+    def sockets():
+        with acting_as(os.getuid()):
+            (program,) = [pid for pid in procfs.pids() if procfs.name(pid) == "cloister-egress"
+                          and str(real.area.path) in str(procfs.command_line(pid)) and " system " not in procfs.command_line(pid)]
+            return len(procfs.fds(program))
+    with real.connect() as client:
+        # cloister-egress has started once it has summed up a command; until then its own descriptors come and go.
+        client.call("workspace.open", {"workspace": "other"})
+        assert observe(client, "true", workspace="other")["network"]["connections"] == 0
+        before = sockets()
+        client.call("workspace.open", {"workspace": "one"})
+        observe(client, f"curl -s http://open.test:{web.port}/", workspace="one")
+        assert sockets() > before
+        client.call("workspace.close", {"workspace": "one"})
+        assert procfs.eventually(lambda: sockets() == before)
+
+
+def test_private_instance(area, web):
+    """Without a configuration a host's own user says what is allowed; names go to the system's resolver."""
+    directory = area.new_directory()
+    allowed = area.private(directory, "--allow-net", f"127.0.0.1:{web.port}", "exec", "--", "sh", "-c",
+                           f"curl -sS -x $HTTP_PROXY --noproxy '' http://127.0.0.1:{web.port}/; curl -sS https://no.test/")
+    # A private address is not for a workspace, whatever the rule says.
+    assert b"from the host" not in allowed.stdout and allowed.returncode != 0
+    call = area.private(directory, "--allow-net", "open.test", "call", "run_command", "command=curl -sS https://no.test/")
+    network = json.loads(call.stdout)["network"]
+    assert network["denied"] == [{"host": "no.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]
+    wrong = area.private(directory, "--allow-net", "a..test", "exec", "--", "true")
+    assert wrong.returncode != 0 and b"--allow-net" in wrong.stderr
+    wrong = area.private(directory, "--allow-net", "@nmp", "exec", "--", "true")
+    assert wrong.returncode != 0 and b'--allow-net: "@nmp": no set has this name; the sets are: @npm ' in wrong.stderr
+    without = area.private(directory, "call", "run_command", "command=env")
+    assert "network" not in json.loads(without.stdout) and b"HTTP_PROXY" not in without.stdout
+    service = area.run("cloister", "--allow-net", "open.test", "--workspace", "name", "exec", "--", "true")
+    assert service.returncode != 0 and b"--allow-net is for a directory in a private instance" in service.stderr
