@@ -349,7 +349,6 @@ static void serve(struct daemon *daemon)
 	int fd = daemon->options.connection_fd, r;
 
 	clock_begin_turn();
-	younger_serve(daemon->younger);
 	if (fd >= 0) {
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 		r = peer_auth_read(fd, &peer);
@@ -363,6 +362,10 @@ static void serve(struct daemon *daemon)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
 		if (r == 0)
 			r = elder_start(daemon->elder);
+		if (r < 0)
+			die("cannot serve", r);
+		/* Nothing that follows can fail, so that the elder one ends for one that serves. */
+		younger_serve(daemon->younger);
 		log_info("listening on %s", daemon->options.agent_fd >= 0
 						    ? "the socket that was passed"
 						    : daemon->options.agent_socket);

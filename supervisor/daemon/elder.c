@@ -23,6 +23,7 @@
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/daemon/younger.h"
 #include "supervisor/host/handover.h"
+#include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/schedule/scheduler.h"
@@ -166,6 +167,9 @@ static void go_on_serving(struct elder *elder, const char *why)
 	timer_cancel(&elder->look);
 	if (elder->state != ELDER_SERVING)
 		rest(elder, false);
+	/* The other one may have signed it already. */
+	if (elder->state == ELDER_GIVEN)
+		(void)startup_sign_lock(elder->daemon->state_lock);
 	enter(elder, ELDER_SERVING);
 }
 

@@ -22,6 +22,7 @@
 #include "supervisor/host/startup.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -241,6 +242,7 @@ static void on_gone(void *context)
 	set_commands(younger, 0);
 	service->elder.pid = 0;
 	spawner_link_beside(younger->daemon->spawner, false);
+	removal_look_again(younger->daemon->removal, service->config);
 	log_info("the former generation, process %d, has ended", (int)younger->pid);
 }
 
@@ -304,7 +306,12 @@ void younger_serve(struct younger *younger)
 
 	if (!younger)
 		return;
-	r = handover_send(younger->peer, &ready);
+	r = watch_init(
+		&younger->watch, younger->daemon->service.base, younger->peer, &calls, younger);
+	if (r == 0)
+		r = startup_sign_lock(younger->daemon->state_lock);
+	if (r == 0)
+		r = handover_send(younger->peer, &ready);
 	if (r < 0)
 		give_up(strerror(-r));
 	while ((r = handover_await(younger->peer, READY_MS, &message)) == 1 &&
@@ -315,12 +322,6 @@ void younger_serve(struct younger *younger)
 	if (r != 1)
 		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
 	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
-	r = watch_init(
-		&younger->watch, younger->daemon->service.base, younger->peer, &calls, younger);
-	if (r == 0)
-		r = startup_sign_lock(younger->daemon->state_lock);
-	if (r < 0)
-		give_up(strerror(-r));
 	watch_want(&younger->watch, WATCH_READABLE);
 	timer_set(&younger->overdue,
 		(int64_t)younger->daemon->service.config->host.retire_ms + GRACE_MS);

@@ -33,8 +33,8 @@ bool younger_owns_egress(const struct younger *younger);
 void younger_begin(struct younger *younger);
 
 /**
- * After lock-down, as the last step of the start: says that it is ready and waits until it may
- * serve. Ends the process if it may not. NULL is allowed.
+ * After lock-down, as the last step of the start that can fail: says that it is ready and waits
+ * until it may serve. Ends the process if it may not. NULL is allowed.
  */
 void younger_serve(struct younger *younger);
 

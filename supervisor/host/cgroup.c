@@ -305,18 +305,29 @@ static bool is_populated(int parent, const char *name)
 	       cgroup_key(text, "populated", &populated) < 0 || populated;
 }
 
-/* Removes the groups of generations that have ended; with @all also those of living ones. */
+static bool is_workspace(const struct dirent *entry)
+{
+	return entry->d_type == DT_DIR && strncmp(entry->d_name, "ws-", 3) == 0;
+}
+
+/*
+ * Removes the groups of generations that have ended; with @all also those of living ones. Those of
+ * the first one are beside the others': it has ended if its cloisterd is not there any more. Where
+ * it is alone, the spawner removes them.
+ */
 static void clear_generations(int whole, bool all)
 {
+	const bool first_has_ended = !all && !is_populated(whole, SUPERVISOR);
 	int fd = openat(whole, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-	uint64_t deadline = monotonic_ms() + (all ? LEFT_OVER_WAIT_MS : 0);
+	uint64_t deadline = monotonic_ms() + LEFT_OVER_WAIT_MS;
 	const struct dirent *entry;
 
 	if (!directory)
 		close_fd(&fd);
 	while (directory && (entry = readdir(directory)))
-		if (is_generation(entry) && (all || !is_populated(whole, entry->d_name)))
+		if ((is_generation(entry) && (all || !is_populated(whole, entry->d_name))) ||
+			(is_workspace(entry) && first_has_ended))
 			(void)cgroup_remove(whole, entry->d_name, deadline);
 	if (directory)
 		closedir(directory);

@@ -40,7 +40,8 @@ void cgroup_clear_generations(const struct cgroup *cgroup);
 
 /**
  * The same as cgroup_take() for a generation that has been given the delegated directory @whole,
- * which is taken, by the one before it. -1: that one has none.
+ * which is taken, by the one before it. -1: that one has none. Removes the groups of generations
+ * that have ended.
  */
 void cgroup_take_beside(int whole, struct cgroup *ret);
 

@@ -101,7 +101,8 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 
 	if (error != TOOL_OK) {
 		removal->workspace = NULL;
-		if (error != TOOL_WORKSPACE_NOT_FOUND)
+		/* BUSY: the former generation finishes it, and removal_look_again() comes. */
+		if (error != TOOL_WORKSPACE_NOT_FOUND && error != TOOL_BUSY)
 			log_about(LOG_ERR,
 				LOG_FIELDS({"CLOISTER_TENANT", text_from(left_over->tenant->name)},
 					{"CLOISTER_WORKSPACE", text_from(left_over->name)}),
@@ -163,12 +164,17 @@ struct removal *removal_new(
 		free(removal);
 		return NULL;
 	}
+	removal_look_again(removal, config);
+	return removal;
+}
+
+void removal_look_again(struct removal *removal, const struct config *config)
+{
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		removal->tenant = config->tenants[i];
-		(void)workspaces_each_marked(workspaces, config->tenants[i], add, removal);
+		(void)workspaces_each_marked(removal->workspaces, config->tenants[i], add, removal);
 	}
 	go_on(removal);
-	return removal;
 }
 
 void removal_free(struct removal *removal)

@@ -16,5 +16,11 @@ struct workspaces;
 struct removal *removal_new(
 	struct event_base *base, struct workspaces *workspaces, const struct config *config);
 
+/**
+ * Looks again: a former generation that has ended may have left removals unfinished. While it uses
+ * such a workspace, this one leaves it alone.
+ */
+void removal_look_again(struct removal *removal, const struct config *config);
+
 /** Stops. Unfinished removals are found again at the next start. NULL is allowed. */
 void removal_free(struct removal *removal);

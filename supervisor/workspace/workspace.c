@@ -457,6 +457,7 @@ void workspace_set_removing(struct workspace *workspace, bool removing)
 	else if (workspace->removing)
 		managed_unmark(fd, workspace->tenant, workspace->name);
 	workspace->removing = removing;
+	workspace->clearing = false;
 }
 
 int workspace_remove_directory(struct workspace *workspace)
@@ -631,6 +632,7 @@ void workspace_begin_use(struct workspace *workspace, struct network_use *use, u
 void workspace_send_files(
 	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload)
 {
+	workspace->clearing |= type == FILES_CLEAR;
 	cell_send(workspace->cell, CELL_FILES, type, call, payload, NULL, 0);
 }
 

@@ -105,8 +105,8 @@ bool workspaces_are_settled(const struct workspaces *workspaces)
 	if (!LIST_EMPTY(&workspaces->forking) || spawner_link_is_asked(workspaces->spawner))
 		return false;
 	LIST_FOREACH (workspace, &workspaces->list, entry)
-		if (workspace->removing || workspace->swap || workspace->freeze ||
-			cell_status(workspace->cell) == CELL_STATUS_OPENING)
+		if ((workspace->removing && !workspace->clearing) || workspace->swap ||
+			workspace->freeze || cell_status(workspace->cell) == CELL_STATUS_OPENING)
 			return false;
 	return true;
 }

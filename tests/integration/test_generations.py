@@ -17,7 +17,7 @@ import pytest
 import keyed
 import procfs
 from cloister_client import acting_as
-from daemon import AM_ROOT, environment, system_config
+from daemon import AM_ROOT, BUILD, environment, system_config
 from delegation import processes, reason_against
 from test_python_client import connect  # noqa: F401  (a fixture: both clients, one after the other)
 
@@ -779,3 +779,103 @@ def test_a_detached_one_that_fails(generations, area):
 def test_these_options_are_of_a_take_over(area, words):
     done = area.run("cloisterd", "--state-dir", "/nonexistent", *words)
     assert done.returncode == 2 and b"usage:" in done.stderr
+
+
+@pytest.mark.parametrize("elder", ["finishes", "is killed"])
+def test_a_removal_that_takes_long(generations, elder):
+    """It does not keep a younger one from taking over: the elder finishes it, or the younger one does if that dies."""
+    first = generations()
+    client = opened(first, name="w")
+    client.run("mkdir d; touch d/a b")
+    ((_, files),) = first.cells()
+    with acting_as(os.getuid()):
+        os.kill(files, signal.SIGSTOP)
+    removal = client.request("workspace.remove", {"workspace": "w"})
+    (directory,) = [path for path in first.state.glob("workspaces/*/w") if path.is_dir()]
+    assert procfs.eventually(lambda: len(list(directory.parent.iterdir())) == 2), "it is not marked"
+    second = generations(former=first)
+    assert status(second)["elder"]["workspaces"] == 1
+    with second.connect() as newcomer:
+        assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
+        if elder == "finishes":
+            with acting_as(os.getuid()):
+                os.kill(files, signal.SIGCONT)
+            assert client.wait(removal)["result"] == {}
+            assert ended(first) == 0 and not directory.exists()
+        else:
+            first.process.kill()
+            first.process.wait()
+            assert procfs.eventually(lambda: "the removal of the workspace w is finished" in second.log())
+            assert not directory.exists()
+        opens(newcomer, workspace="w")
+        assert newcomer.run("ls")["stdout"] == ""
+    assert "cannot be finished" not in second.log()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
+def test_the_last_step_comes_before_the_elder_retires(generations, area):
+    """A younger one that dies in it, when it signs the lock, leaves the elder one serving, which signs again."""
+    first = generations()
+    client = opened(first, area.new_directory())
+    ftruncate, holder = 77, None
+    first.process.send_signal(signal.SIGSTOP)
+    with acting_as(os.getuid()), open(first.path / "younger.log", "wb") as log:
+        younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+                              "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
+                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # It waits for the answer of the elder one.
+        assert procfs.eventually(lambda: any("handover" in str(fd) or "socket" in str(fd) for fd in procfs.fds(younger.pid).values())
+                                 and b"poll" in (pathlib.Path(f"/proc/{younger.pid}/wchan").read_bytes()))
+        holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(younger.pid), str(ftruncate)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert holder.stdout.readline() == "ready\n"
+        first.process.send_signal(signal.SIGCONT)
+        assert holder.stdout.readline() == "held\n", (first.path / "younger.log").read_text()
+        _, fd, *_ = pathlib.Path(f"/proc/{younger.pid}/syscall").read_text().split()
+        assert procfs.fds(younger.pid)[int(fd, 16)] == str(first.state / "lock")
+        younger.kill()
+        holder.communicate()
+        younger.wait()
+    assert client.run("echo serves")["stdout"] == "serves\n"
+    with opened(first, area.new_directory()) as newcomer:
+        assert newcomer.run("echo serves")["stdout"] == "serves\n"
+    assert "does not take over: it has ended" in first.log() and main_process(first) == first.pid
+    assert generations(former=first).process.poll() is None
+
+
+@pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
+def test_what_killed_elders_leave_of_cgroups(generations, delegation, area):
+    """Whoever takes over next removes it: of the first generation, and of a later one."""
+    kept = area.new_directory()
+
+    def control():
+        """The service manager's group for what a reload starts."""
+        with acting_as(os.getuid()):
+            place = delegation.path / ".control"
+            place.mkdir(exist_ok=True)
+            for file in (".", "cgroup.procs"):
+                os.chown(place / file, area.account.uid, area.account.gid)
+        return delegation.launcher(".control")
+
+    def busy(daemon, n):
+        begin(opened(daemon, kept if n == 0 else area.new_directory()), "sleep 600")
+        runs(daemon, 1)
+
+    def next_after(killed, n):
+        busy(killed, n)
+        heir = generations(former=killed, launcher=control())
+        killed.process.kill()
+        killed.process.wait()
+        assert procfs.eventually(lambda: "elder" not in status(heir))
+        return heir
+    first = generations(launcher=delegation.launcher())
+    second = next_after(first, 0)
+    assert [name for name in delegation.groups() if name.startswith("ws-")], delegation.groups()
+    third = next_after(second, 1)
+    assert not [name for name in delegation.groups() if name.startswith("ws-")], delegation.groups()
+    assert [name for name in delegation.groups() if name.startswith(f"gen-{second.pid}/ws-")]
+    last = generations(former=third, launcher=control())
+    assert ended(third) == 0
+    assert not [name for name in delegation.groups() if name.startswith(f"gen-{second.pid}")], last.log()
+    with opened(last, kept) as client:
+        assert client.run("echo a")["stdout"] == "a\n"

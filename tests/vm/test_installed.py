@@ -413,6 +413,22 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
         assert procfs.eventually(lambda: pid() not in (0, before), PATIENCE)
         assert procfs.eventually(lambda: "reached" in fetch(client, PUBLIC)[0], PATIENCE), journal()
         assert profile_of(pid()) == "cloister-egress (enforce)"
+        # While another cloisterd takes over, each has a process of the unit's, in the same walls.
+        call = client.begin("run_command", {"command": "touch begun; while ! test -e go; do sleep 0.2; done", "timeout_ms": 600000})
+        directory, main = STATE / "workspaces/n/n", pid()
+        assert procfs.eventually((directory / "begun").exists, PATIENCE)
+        replace_program()
+        run("systemctl", "reload", UNIT)
+        with client_of("nora") as other:
+            other.call("workspace.open", {"workspace": "younger"})
+            assert procfs.eventually(lambda: "reached" in fetch(other, PUBLIC)[0], PATIENCE), journal()
+        assert "reached" in fetch(client, PUBLIC)[0]
+        children = procfs.children(main)
+        assert len(children) == 2 and pid() == main, children
+        assert {profile_of(child) for child in children} == {"cloister-egress (enforce)"}
+        (directory / "go").touch()
+        client.result(call, timeout=PATIENCE)
+    assert procfs.eventually(lambda: len(procfs.children(main)) == 1 and is_alone(), PATIENCE)
     # Nothing that it does by itself is refused by its profile.
     assert [line for line in run("dmesg").stdout.splitlines() if 'apparmor="DENIED"' in line and 'profile="cloister-egress"' in line] == []
     # It stops with the service and does not start it again.
