@@ -223,7 +223,8 @@ static void probe_features(struct daemon *daemon)
 	else
 		cgroup_take(&daemon->cgroup);
 	daemon->service.cgroup = &daemon->cgroup;
-	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon));
+	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon),
+		cgroup_memory_numbers(&daemon->cgroup));
 	probe_disk(daemon);
 	features_probe(&daemon->cgroup);
 }

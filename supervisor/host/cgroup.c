@@ -22,6 +22,7 @@
 
 #define SUPERVISOR_WEIGHT 1000 /* cloisterd must answer whatever workspaces do */
 
+#define MEMORY_NUMBERS    65535 /* MEM_CGROUP_ID_MAX of the kernel */
 #define SUPERVISOR        "supervisor"
 #define GENERATION        "gen-"
 #define LEFT_OVER_WAIT_MS 1000
@@ -176,6 +177,39 @@ uint64_t cgroup_tasks_max(void)
 
 	each_above(look_for_tasks, &least);
 	return least;
+}
+
+/* The groups below @group that exist; one that was removed gives its number back. */
+static uint64_t count_below(int group)
+{
+	char buffer[CGROUP_FILE_BYTES];
+	struct text text;
+	uint64_t count;
+
+	return cgroup_read(group, "cgroup.stat", buffer, &text) == 0 &&
+			       cgroup_key(text, "nr_descendants", &count) == 0
+		       ? count
+		       : 0;
+}
+
+/* Ends with the number of the topmost one. */
+static bool look_for_others(int group, void *context)
+{
+	*(uint64_t *)context = count_below(group);
+	return true;
+}
+
+uint64_t cgroup_memory_numbers(const struct cgroup *cgroup)
+{
+	uint64_t all = 0, own;
+
+	if (!(cgroup->controllers & CGROUP_MEMORY))
+		return UINT64_MAX;
+	own = count_below(cgroup->whole);
+	each_above(look_for_others, &all);
+	/* Those of a former generation, if there is one, end before long. */
+	all = all > own ? all - own : 0;
+	return all < MEMORY_NUMBERS ? MEMORY_NUMBERS - all : 0;
 }
 
 /*

@@ -58,6 +58,12 @@ bool cgroup_is_killed_whole(void);
 uint64_t cgroup_tasks_max(void);
 
 /**
+ * Returns how many cgroups with a memory controller cloister may have: the kernel numbers those of
+ * the whole host by 16 bits, and the visible ones of others have some. UINT64_MAX: it has none.
+ */
+uint64_t cgroup_memory_numbers(const struct cgroup *cgroup);
+
+/**
  * Opens the group that holds all of cloister: the delegated one, or the one that this process is
  * in. Call it before lock-down. Returns a descriptor, or -errno.
  */

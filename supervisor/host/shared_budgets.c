@@ -22,6 +22,7 @@
 #define OPEN_USER_NAMESPACES  4
 #define OPEN_PID_NAMESPACES   4
 #define OPEN_MOUNT_NAMESPACES 6
+#define OPEN_CGROUPS          3 /* the workspace's, its cell's, its command's */
 
 /* A budget is one of cloisterd's resource limits or the number in a file. */
 static const struct budget {
@@ -34,7 +35,8 @@ static const struct budget {
 	/* in user mode one workspace may take all of it, at the cost of the others */
 	bool of_own_id;
 	bool tasks; /* pids.max of cloisterd's cgroup and those above it, instead of a file */
-	const char *setting;
+	bool memory_cgroups;
+	const char *setting; /* NULL: there is none, the number is the kernel's */
 } budgets[] = {
 	/* What the kernel counts for each open workspace; a command that cannot start fails. */
 	{"processes", OPEN_PROCESSES, .file = "kernel/pid_max",
@@ -42,6 +44,7 @@ static const struct budget {
 	{"threads", OPEN_PROCESSES, .file = "kernel/threads-max",
 		.setting = "sysctl -w kernel.threads-max="},
 	{"tasks", OPEN_PROCESSES, .tasks = true, .setting = "TasksMax="},
+	{"memory_cgroups", OPEN_CGROUPS, .memory_cgroups = true},
 	{"user_namespaces", OPEN_USER_NAMESPACES, .file = "user/max_user_namespaces",
 		.setting = "sysctl -w user.max_user_namespaces="},
 	{"network_namespaces", 1, .file = "user/max_net_namespaces",
@@ -122,23 +125,32 @@ static void write_remedy(void)
 		workspaces);
 
 	for (size_t i = 0; i < ARRAY_SIZE(budgets) && len < sizeof(remedy); i++)
-		if (enough_for(i) < workspaces)
+		if (enough_for(i) >= workspaces)
+			continue;
+		else if (budgets[i].setting)
 			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,
 				" %s%" PRIu64 "%s", budgets[i].setting, wanted(i),
 				budgets[i].file ? ";" : " in cloisterd's unit;");
+		else
+			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,
+				" a smaller workspaces =, since the kernel has 65535 memory "
+				"cgroups "
+				"in all and others use all but %" PRIu64 ";",
+				found[i]);
 	len = strlen(remedy);
 	if (len > 0 && remedy[len - 1] == ';')
 		remedy[len - 1] = '\0';
 }
 
-void shared_budgets_read(uint64_t in_use, bool one_id)
+void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers)
 {
 	workspaces = in_use;
 	user_mode = one_id;
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		const struct budget *budget = &budgets[i];
 
-		found[i] = budget->tasks  ? cgroup_tasks_max()
+		found[i] = budget->tasks            ? cgroup_tasks_max()
+			   : budget->memory_cgroups ? memory_numbers
 			   : budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
 					  : read_limit(budget->resource);
 		if (budget->zero_is_none && found[i] == 0)

@@ -23,9 +23,9 @@ struct shared_budget_view {
 
 /**
  * Reads the user's bounds, for @in_use workspaces at once; with @one_id they run as cloisterd's own
- * id (user mode). Call it before lock-down.
+ * id (user mode). @memory_numbers: cgroup_memory_numbers(). Call it before lock-down.
  */
-void shared_budgets_read(uint64_t in_use, bool one_id);
+void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers);
 
 /** Whether each budget suffices for all those workspaces. */
 bool shared_budgets_suffice(void);

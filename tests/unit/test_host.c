@@ -331,7 +331,7 @@ static void test_shared_budgets(void **state)
 		fake_path_set(NULL, NULL);
 		fake_path_set("/proc/sys/kernel/pty/reserve", "1024\n");
 		fake_path_set(rows[i].file, rows[i].text);
-		shared_budgets_read(1, rows[i].one_id);
+		shared_budgets_read(1, rows[i].one_id, UINT64_MAX);
 		shared_budgets_each(look_at, &seen);
 		assert_true(seen.found);
 		if (seen.view.of_all != rows[i].of_all ||
@@ -353,9 +353,9 @@ static void test_budgets_that_do_not_suffice(void **state)
 	fake_path_set("/proc/sys/kernel/pty/max", "4096000\n");
 	fake_path_set("/proc/sys/kernel/pty/reserve", NULL);
 	fake_path_set("/proc/sys/fs/pipe-user-pages-hard", "0\n");
-	shared_budgets_read(0, true);
+	shared_budgets_read(0, true, UINT64_MAX);
 	assert_true(shared_budgets_suffice());
-	shared_budgets_read(11, false);
+	shared_budgets_read(11, false, UINT64_MAX);
 	assert_false(shared_budgets_suffice());
 	remedy = shared_budgets_remedy();
 	assert_non_null(strstr(remedy, "for 11 workspaces"));
@@ -397,7 +397,7 @@ static void test_tasks_of_the_cgroup(void **state)
 			scratch_text(&scratch, "above/pids.max", rows[i].above);
 		if (rows[i].unit)
 			scratch_text(&scratch, "above/unit/pids.max", rows[i].unit);
-		shared_budgets_read(11, false);
+		shared_budgets_read(11, false, UINT64_MAX);
 		shared_budgets_each(look_at, &seen);
 		if (seen.view.of_all != rows[i].of_all ||
 			seen.view.enough_for != rows[i].enough_for)
@@ -411,6 +411,51 @@ static void test_tasks_of_the_cgroup(void **state)
 	fake_path_set(NULL, NULL);
 	(void)unlinkat(scratch.fd, "above/pids.max", 0);
 	(void)unlinkat(scratch.fd, "above/unit/pids.max", 0);
+}
+
+/* Those of others, up to the topmost visible group, are not cloister's to have. */
+static void test_memory_cgroups(void **state)
+{
+	static const struct {
+		const char *above, *unit; /* cgroup.stat */
+		bool has_memory;
+		uint64_t of_all, enough_for;
+	} rows[] = {
+		{"nr_descendants 200\nnr_dying_descendants 70000\n", "nr_descendants 40\n", true,
+			65375, 21791},
+		{"nr_descendants 65529\n", "nr_descendants 0\n", true, 6, 2},
+		{"nr_descendants 90000\n", "nr_descendants 9\n", true, 0, 0},
+		{"nr_descendants 90000\n", "nr_descendants 9\n", false, SHARED_BUDGET_UNLIMITED,
+			SHARED_BUDGET_UNLIMITED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct seen seen = {.name = "memory_cgroups"};
+		struct cgroup cgroup = {.root = -1, .whole = -1};
+
+		fake_path_set("/proc/self/cgroup", "0::/above/unit\n");
+		make_group("above", "", "memory\n");
+		make_group("above/unit", "", "memory\n");
+		(void)unlinkat(scratch.fd, "cgroup.procs", 0);
+		scratch_text(&scratch, "above/cgroup.stat", rows[i].above);
+		scratch_text(&scratch, "above/unit/cgroup.stat", rows[i].unit);
+		cgroup.whole = openat(scratch.fd, "above/unit", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cgroup.controllers = rows[i].has_memory ? CGROUP_MEMORY : CGROUP_PIDS;
+		shared_budgets_read(3, false, cgroup_memory_numbers(&cgroup));
+		shared_budgets_each(look_at, &seen);
+		if (seen.view.of_all != rows[i].of_all ||
+			seen.view.enough_for != rows[i].enough_for)
+			fail_msg("row %zu: of all %llu, enough for %llu", i,
+				(unsigned long long)seen.view.of_all,
+				(unsigned long long)seen.view.enough_for);
+		assert_int_equal(strstr(shared_budgets_remedy(), "memory cgroups in all") != NULL,
+			rows[i].enough_for < 3);
+		close_fd(&cgroup.whole);
+	}
+	fake_path_set(NULL, NULL);
+	(void)unlinkat(scratch.fd, "above/cgroup.stat", 0);
+	(void)unlinkat(scratch.fd, "above/unit/cgroup.stat", 0);
 }
 
 /* Features. */
@@ -557,6 +602,8 @@ int main(void)
 		cmocka_unit_test(test_budgets_that_do_not_suffice),
 		cmocka_unit_test_setup_teardown(
 			test_tasks_of_the_cgroup, set_up_cgroup, tear_down_cgroup),
+		cmocka_unit_test_setup_teardown(
+			test_memory_cgroups, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test_setup_teardown(
 			test_memory_that_costs_all, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_features),
