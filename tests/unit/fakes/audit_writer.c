@@ -17,7 +17,8 @@ struct audit_writer {
 };
 
 struct audit_writer_state fake_audit_state;
-bool fake_audit_full;
+bool fake_audit_full, fake_audit_held, fake_audit_stuck;
+int fake_audit_relay = -1;
 size_t fake_audit_kept;
 unsigned fake_audit_reopened;
 
@@ -41,7 +42,8 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	assert_non_null(*ret);
 	(*ret)->directory_fd = directory_fd;
 	fake_audit_state = (struct audit_writer_state){.last = audit_chain_new()};
-	fake_audit_full = false;
+	fake_audit_full = fake_audit_held = fake_audit_stuck = false;
+	fake_audit_relay = -1;
 	fake_audit_reopened = 0;
 	len = 0;
 	return 0;
@@ -77,23 +79,25 @@ void audit_writer_reopen(struct audit_writer *writer)
 void audit_writer_hold(struct audit_writer *writer)
 {
 	(void)writer;
+	fake_audit_held = true;
 }
 
 bool audit_writer_is_held(struct audit_writer *writer)
 {
 	(void)writer;
-	return false;
+	return fake_audit_held && !fake_audit_stuck;
 }
 
 void audit_writer_resume(struct audit_writer *writer)
 {
 	(void)writer;
+	fake_audit_held = false;
 }
 
 void audit_writer_relay(struct audit_writer *writer, int fd)
 {
 	(void)writer;
-	(void)fd;
+	fake_audit_relay = fd;
 }
 
 void audit_writer_look(struct audit_writer *writer, struct audit_writer_state *ret)

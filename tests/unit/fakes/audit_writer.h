@@ -11,6 +11,10 @@ extern struct audit_writer_state fake_audit_state;
 extern bool fake_audit_full;
 /* How many bytes of the queue the last line had to leave free. */
 extern size_t fake_audit_kept;
+/* Whether the writer is held, and whether it cannot be, because a line waits for its disk. */
+extern bool fake_audit_held, fake_audit_stuck;
+/* The descriptor that it gives its lines to; -1: none. */
+extern int fake_audit_relay;
 /* How often the writer was asked to reopen its file. */
 extern unsigned fake_audit_reopened;
 

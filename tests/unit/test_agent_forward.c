@@ -1,0 +1,322 @@
+/* links: cloister-supervisor */
+/* fakes: service clock workers spawner_link process audit_writer */
+// SPDX-License-Identifier: Apache-2.0
+/* workspace.forward: a client's connection that becomes the worker's. The test plays the worker,
+ * which may lie, and its own network stands in for the workspace's. */
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/audit_writer.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define ALICE 1001
+#define BOB   1002
+
+static struct audit *audit;
+static struct fake_client keeper; /* has the workspace open while others give their connections */
+static int server;
+static uint16_t port; /* at which it listens */
+
+/* A server of this machine stands in for the command's. Returns false if it has no such address. */
+static bool listen_at(int family)
+{
+	struct sockaddr_in6 name6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in name = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *address =
+		family == AF_INET ? (struct sockaddr *)&name : (struct sockaddr *)&name6;
+	socklen_t len = family == AF_INET ? sizeof(name) : sizeof(name6);
+
+	server = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (server < 0 || bind(server, address, len) < 0)
+		return false;
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, address, &len), 0);
+	port = ntohs(family == AF_INET ? name.sin_port : name6.sin6_port);
+	return true;
+}
+
+static void says(struct fake_client *client, const char *line, const char *answer)
+{
+	fake_client_talk(client, &(struct fake_exchange){line, answer}, 1);
+}
+
+static struct fake_client connect_and_open(void **state, uid_t uid)
+{
+	struct fake_client client = fake_client_connect(*state, &agent_endpoint, uid, uid);
+
+	says(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"w\"}"), RESULT("0", "{*}"));
+	return client;
+}
+
+static int set_up(void **state)
+{
+	struct fake_service *fake = fake_service_new("[cloister]\n"
+						     "spare_cells = 0\n"
+						     "[tenant one]\n"
+						     "users = 1001\n"
+						     "roots = @/root\n"
+						     "managed = yes\n"
+						     "[tenant two]\n"
+						     "users = 1002\n"
+						     "managed = yes\n"
+						     "forward_ports = none\n");
+
+	fake_spawner_tell_ports(fake->spawner);
+	assert_int_equal(
+		audit_new("/audit/audit.log", true, &(struct audit_rotation){0}, &audit), 0);
+	assert_int_equal(audit_start(audit), 0);
+	fake->service.audit = audit;
+	assert_true(listen_at(AF_INET));
+	*state = fake;
+	keeper = connect_and_open(state, ALICE);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_client_close(&keeper);
+	fake_service_free(*state);
+	audit_free(audit);
+	close_fd(&server);
+	return 0;
+}
+
+static const struct tenant_usage *usage(void **state)
+{
+	const struct fake_service *fake = *state;
+
+	return fake->service.config->tenants[0]->usage;
+}
+
+#define FORWARD(params) REQUEST("1", "workspace.forward", params)
+#define WRONG(words)    ERROR("1", "-32602", "\"message\":\"" words "\"*")
+#define REFUSED(code, words) \
+	ERROR("1", "-32000", "\"message\":\"" words "\",\"data\":{\"code\":\"" code "\"*}")
+#define FORWARDED RESULT("1", "{\"workspace\":\"w\",\"port\":*}")
+
+/* Asks for the port at which the server listens. */
+static void forwards(struct fake_client *client, const char *answer)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), FORWARD("{\"port\":%u}"), port);
+	says(client, line, answer);
+}
+
+/* The worker gets the client's connection. Returns the number of the forward. */
+static uint64_t worker_hears(struct fake_process *worker, bool ipv6, int *ret_fd)
+{
+	struct command_forward message;
+	struct channel_frame frame;
+	uint64_t number;
+
+	assert_true(fake_process_hear(worker, &frame));
+	assert_int_equal(frame.type, COMMAND_FORWARD);
+	assert_int_equal(command_forward_get(frame.payload, &message), 0);
+	assert_int_equal(message.port, port);
+	assert_int_equal(message.ipv6, ipv6);
+	assert_int_equal(message.idle_ms, LIMIT_FORWARD_IDLE_MS);
+	assert_int_equal(frame.n_fds, 1);
+	number = frame.call;
+	*ret_fd = frame.fds[0];
+	frame.n_fds = 0;
+	channel_frame_done(&frame);
+	return number;
+}
+
+static struct fake_process *worker_of(void **state)
+{
+	struct fake_service *fake = *state;
+
+	fake->workers_wait = true;
+	return &fake_spawner_cells(fake->spawner)->worker;
+}
+
+static void ended(void **state, struct fake_process *worker, uint64_t number, const char *payload)
+{
+	fake_process_say(worker, COMMAND_FORWARD_ENDED, number, text_from(payload));
+	fake_service_run(*state);
+}
+
+static void test_a_connection_becomes_a_stream(void **state)
+{
+	struct fake_client client = connect_and_open(state, ALICE);
+	struct fake_process *worker = worker_of(state);
+	char bytes[8] = "";
+	uint64_t number;
+	int fd = -1;
+
+	(void)fake_audit_take();
+	forwards(&client, FORWARDED);
+	fake_service_match(*state, fake_audit_take(),
+		"*\"event\":\"workspace.forwarded\"*\"workspace\":\"w\"*\"port\":*");
+	number = worker_hears(worker, false, &fd);
+	assert_int_equal(usage(state)->forwards, 1);
+	assert_int_equal(usage(state)->forwards_begun, 1);
+	/* No byte of it goes through cloisterd any more. */
+	assert_int_equal(write(client.fd, "to", 2), 2);
+	fake_service_run(*state);
+	assert_int_equal(read(fd, bytes, sizeof(bytes)), 2);
+	assert_int_equal(write(fd, "{}\n", 3), 3);
+	fake_service_run(*state);
+	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 3);
+	close_fd(&fd);
+	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 0);
+	ended(state, worker, number, "");
+	assert_int_equal(usage(state)->forwards, 0);
+	assert_int_equal(worker->killed, 0);
+	fake_client_close(&client);
+}
+
+static void test_a_server_at_ipv6(void **state)
+{
+	struct fake_process *worker = worker_of(state);
+	struct fake_client client;
+	int fd = -1;
+
+	close_fd(&server);
+	if (!listen_at(AF_INET6)) {
+		print_message("skipped: this machine has no ::1\n");
+		assert_true(listen_at(AF_INET));
+		skip();
+	}
+	client = connect_and_open(state, ALICE);
+	forwards(&client, FORWARDED);
+	(void)worker_hears(worker, true, &fd);
+	close_fd(&fd);
+	fake_client_close(&client);
+}
+
+static void test_what_is_refused(void **state)
+{
+	static const struct fake_exchange exchanges[] = {
+		{FORWARD("{}"), WRONG("port must be a number from 1 to 65535")},
+		{FORWARD("{\"port\":0}"), WRONG("port must be*")},
+		{FORWARD("{\"port\":65536}"), WRONG("port must be*")},
+		{FORWARD("{\"port\":\"80\"}"), WRONG("port must be*")},
+		{FORWARD("{\"port\":80,\"workspace\":1}"), WRONG("workspace must be a string")},
+		{FORWARD("{\"port\":80}"), REFUSED("WORKSPACE_NOT_FOUND", "No workspace is open*")},
+		{FORWARD("{\"port\":80,\"workspace\":\"v\"}"), REFUSED("WORKSPACE_NOT_FOUND", "*")},
+		{NOTIFICATION("workspace.forward", "{\"port\":80}"), NULL},
+	};
+	struct fake_client client = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
+	char line[256];
+
+	fake_client_talk(&client, exchanges, ARRAY_SIZE(exchanges));
+	fake_client_close(&client);
+	client = connect_and_open(state, ALICE);
+	/* Answers to other requests would come in the middle of the stream. */
+	says(&client,
+		REQUEST("7", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}"),
+		NULL);
+	forwards(&client, WRONG("workspace.forward must be the only request *"));
+	says(&client, REQUEST("8", "tool.cancel", "{\"id\":7}"), "{*\"id\":*}\n{*\"id\":*}");
+	/* What was sent too early would be lost. */
+	snprintf(line, sizeof(line), FORWARD("{\"port\":%u}") "\nearly", port);
+	fake_client_send(&client, line);
+	fake_service_match(*state, fake_client_take(&client),
+		WRONG("workspace.forward must be the only request *"));
+	fake_client_close(&client);
+	client = connect_and_open(state, ALICE);
+	fake_audit_state.error = ENOSPC;
+	forwards(&client, REFUSED("BUSY", "*audit log*"));
+	fake_audit_state.error = 0;
+	close_fd(&server);
+	fake_service_pass(*state, LIMIT_PORT_ASK_MS);
+	forwards(&client, REFUSED("NOT_FOUND", "Nothing listens at this port*"));
+	fake_client_close(&client);
+	/* The tenant may not. */
+	client = connect_and_open(state, BOB);
+	forwards(&client, REFUSED("FORBIDDEN", "This port may not be forwarded;*"));
+	fake_client_close(&client);
+	assert_int_equal(usage(state)->forwards_begun, 0);
+}
+
+static void test_a_full_workspace(void **state)
+{
+	struct fake_client clients[LIMIT_FORWARDS_PER_WORKSPACE], last;
+	struct fake_process *worker = NULL;
+	uint64_t numbers[LIMIT_FORWARDS_PER_WORKSPACE];
+	int fd;
+
+	for (int i = 0; i < LIMIT_FORWARDS_PER_WORKSPACE; i++) {
+		clients[i] = connect_and_open(state, ALICE);
+		worker = worker_of(state);
+		forwards(&clients[i], FORWARDED);
+		numbers[i] = worker_hears(worker, false, &fd);
+		close(fd);
+	}
+	last = connect_and_open(state, ALICE);
+	forwards(&last, REFUSED("BUSY", "As many connections to ports of this workspace*"));
+	ended(state, worker, numbers[3], "");
+	forwards(&last, FORWARDED);
+	assert_int_equal(usage(state)->forwards, LIMIT_FORWARDS_PER_WORKSPACE);
+	/* The end of the cell is the end of all of them. */
+	fake_process_end(worker);
+	fake_service_run(*state);
+	assert_int_equal(usage(state)->forwards, 0);
+	for (int i = 0; i < LIMIT_FORWARDS_PER_WORKSPACE; i++)
+		fake_client_close(&clients[i]);
+	fake_client_close(&last);
+}
+
+/* Ends one that there is none of, one twice, and one with more than its end. */
+static void test_a_worker_that_lies(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		struct fake_client client = connect_and_open(state, ALICE);
+		struct fake_process *worker;
+		uint64_t number;
+		int fd = -1;
+
+		fake_service_pass(*state, 60000); /* longer than a cell rests */
+		says(&client,
+			REQUEST("2", "tool.call",
+				"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"x\"}}"),
+			RESULT("2", "{\"success\":true,*}"));
+		worker = worker_of(state);
+		forwards(&client, FORWARDED);
+		number = worker_hears(worker, false, &fd);
+		close_fd(&fd);
+		if (i == 1)
+			ended(state, worker, number, "");
+		assert_int_equal(worker->killed, 0);
+		ended(state, worker, i == 0 ? number + 1 : number, i == 2 ? "x" : "");
+		assert_int_equal(worker->killed, 1);
+		assert_int_equal(usage(state)->forwards, 0);
+		((struct fake_service *)*state)->workers_wait = false;
+		fake_client_close(&client);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			test_a_connection_becomes_a_stream, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_server_at_ipv6, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_full_workspace, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_worker_that_lies, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
