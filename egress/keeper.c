@@ -95,25 +95,39 @@ static void reap(struct keeper *keeper)
 	}
 }
 
-/* Waits until a child ends or, at @fd (-1: none), says something. */
-static bool wait_for(const struct keeper *keeper, int fd)
+/* Waits until a child ends or, at @fd (-1: none), one says something or closes its end. */
+static void wait_for(const struct keeper *keeper, int fd)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 
-	return ppoll(&poll_fd, 1, NULL, &keeper->mask) > 0 && poll_fd.revents & POLLIN;
+	(void)ppoll(&poll_fd, 1, NULL, &keeper->mask);
+}
+
+/* Whether the newest has said that it has retired; it may have ended since. */
+static bool has_told(struct keeper *keeper)
+{
+	struct pollfd poll_fd = {.fd = keeper->told, .events = POLLIN};
+	char byte;
+
+	if (poll(&poll_fd, 1, 0) <= 0)
+		return false;
+	if (read(keeper->told, &byte, 1) == 1)
+		return true;
+	/* It has closed its end, and would be found to have done so for ever. */
+	close_fd(&keeper->told);
+	return false;
 }
 
 /* Returns whether the newest has retired; otherwise it has ended. */
 static bool await_newest(struct keeper *keeper)
 {
-	char byte;
-
 	for (;;) {
 		reap(keeper);
+		if (has_told(keeper))
+			return true;
 		if (keeper->newest == 0)
 			return false;
-		if (wait_for(keeper, keeper->told))
-			return read(keeper->told, &byte, 1) == 1;
+		wait_for(keeper, keeper->told);
 	}
 }
 
@@ -125,7 +139,8 @@ static void keep(struct keeper *keeper)
 	}
 	start(keeper);
 	if (await_newest(keeper)) {
-		keeper->former++;
+		keeper->former += keeper->newest > 0;
+		keeper->newest = 0; /* it is counted: reap() */
 	} else if (keeper->former > 0) {
 		fprintf(stderr,
 			"cloister-egress: the newest process has ended: starting another\n");
