@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 
 import egress
 import procfs
