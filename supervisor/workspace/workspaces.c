@@ -275,9 +275,13 @@ enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tena
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace_root root;
-	enum tool_error error = managed_open(
-		workspaces->managed_fd, tenant, text_from(name), false, &root, &refusal);
+	enum tool_error error;
 
+	/* A client may have finished the removal, and made a workspace of this name, since. */
+	if (!managed_is_marked(workspaces->managed_fd, tenant, name))
+		return TOOL_WORKSPACE_NOT_FOUND;
+	error = managed_open(
+		workspaces->managed_fd, tenant, text_from(name), false, &root, &refusal);
 	if (error == TOOL_OK)
 		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret, &refusal);
 	/* The directory was removed and only its mark was left. */

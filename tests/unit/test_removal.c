@@ -141,6 +141,27 @@ static void test_a_removal_that_cannot_be(void **state)
 	removal_free(removal);
 }
 
+/* A client's removal ends, and a workspace of its name is made, before its turn comes. */
+static void test_what_is_not_marked_any_more(void **state)
+{
+	struct removal *removal;
+
+	(void)state;
+	make("one/a");
+	make("one/.removing-a");
+	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	assert_int_equal(unlinkat(fake->scratch.fd, "state/one/.removing-a", AT_REMOVEDIR), 0);
+	fake_service_run(fake);
+	assert_true(is_there("one/a"));
+	/* It looks again when a former generation has ended. */
+	make("one/.removing-a");
+	removal_look_again(removal, fake->service.config);
+	fake_service_run(fake);
+	assert_false(is_there("one/a"));
+	assert_false(is_there("one/.removing-a"));
+	removal_free(removal);
+}
+
 /* Makes @n managed workspaces of @tenant and removes all others. */
 static void make_many(const char *tenant, size_t n)
 {
@@ -267,6 +288,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_removals_are_finished, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_being_removed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_removal_that_cannot_be, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_is_not_marked_any_more, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_how_many_may_exist, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_whose_a_directory_must_be, set_up, tear_down),
 	};

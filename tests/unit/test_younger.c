@@ -14,6 +14,7 @@
 #include "supervisor/host/handover.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/service.h"
@@ -159,6 +160,9 @@ static int set_up(void **state)
 	house.daemon.service = fake->service;
 	house.daemon.service.audit = house.audit;
 	house.daemon.spawner = fake->spawner;
+	house.daemon.removal =
+		removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	assert_non_null(house.daemon.removal);
 	house.daemon.state_lock = house.daemon.options.agent_fd = -1;
 	house.daemon.options.control_fd = house.daemon.options.egress_fd = -1;
 	house.daemon.options.state_dir = house.state_dir;
@@ -183,6 +187,7 @@ static int tear_down(void **state)
 	if (house.daemon.younger)
 		workspaces_set_elsewhere(house.fake->service.workspaces, NULL);
 	younger_free(house.daemon.younger);
+	removal_free(house.daemon.removal);
 	fake_service_free(house.fake);
 	audit_free(house.audit);
 	free(house.daemon.options.agent_socket);
