@@ -350,6 +350,10 @@ static enum tool_error begin_open(
 	error = read_wanted(session, request->params, &wanted, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
+	/* A client that asks all the time would have the spawner always asked, and nothing settled.
+	 */
+	if (wanted.root.data && session->service->retiring && !session->service->retired)
+		return agent_retires(session, NULL, ret_refusal);
 	if (wanted.root.data)
 		return look_up(session, request, &wanted, ret_refusal);
 	error = get_managed(session, &wanted, &workspace, ret_refusal);

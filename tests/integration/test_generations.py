@@ -879,3 +879,37 @@ def test_what_killed_elders_leave_of_cgroups(generations, delegation, area):
     assert not [name for name in delegation.groups() if name.startswith(f"gen-{second.pid}")], last.log()
     with opened(last, kept) as client:
         assert client.run("echo a")["stdout"] == "a\n"
+
+
+def slow_to_find(place):
+    """A path of which each look-up takes the kernel a while: links to links through many directories."""
+    with acting_as(os.getuid()):
+        (place / "a").mkdir()
+        for i in range(39):
+            (place / f"l{i}").symlink_to("a/../" * 800 + (f"l{i + 1}" if i < 38 else "a"))
+    return str(place / "l0")
+
+
+def test_a_flood_of_openings_does_not_hinder_it(generations, area):
+    """A client that asks for workspaces all the time is told to come later. Nothing would ever rest, if each were looked for."""
+    first = generations()
+    path, stop = slow_to_find(area.new_directory()), threading.Event()
+
+    def flood():
+        with first.connect() as client, contextlib.suppress(OSError, EOFError):
+            waiting = []
+            while not stop.is_set():
+                waiting.append(client.request("workspace.open", {"root": path}))
+                if len(waiting) >= 24:
+                    client.wait(waiting.pop(0))
+    threads = [threading.Thread(target=flood) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        second = generations(former=first)
+        with opened(second, area.new_directory()) as client:
+            assert client.run("echo new")["stdout"] == "new\n"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
