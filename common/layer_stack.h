@@ -35,6 +35,8 @@ struct layer_stack {
 #define LAYERS_PREFIX ".layers-"
 /* Begins the names of layers that are to be cleared. */
 #define LAYERS_DROPPED ".dropped-"
+/* Begins the name of a layer in the place of two, "folded-5-3-2": of "5-3", which lies on "3-2". */
+#define LAYERS_FOLDED "folded-"
 /* Begins the names of whole trees, of workspaces or templates, that are copied or cleared. */
 #define TREE_UNFINISHED ".unfinished-"
 /* The directory, beside that of the managed workspaces, in which each tenant's templates are. */
@@ -60,6 +62,17 @@ static inline void layer_stack_pop(struct layer_stack *stack)
 	stack->count--;
 	if (stack->count <= 1 && !stack->template[0])
 		*stack = (struct layer_stack){0};
+}
+
+/** Takes the layer @number out of @stack, if it has it. */
+static inline void layer_stack_take_out(struct layer_stack *stack, uint32_t number)
+{
+	for (size_t i = 1; i < stack->count; i++)
+		if (stack->numbers[i] == number) {
+			memmove(&stack->numbers[i], &stack->numbers[i + 1],
+				(--stack->count - i) * sizeof(stack->numbers[0]));
+			return;
+		}
 }
 
 /** Whether @stack is empty, or has layer 0 at the bottom and higher numbers above lower ones. */

@@ -98,8 +98,12 @@
 /* commands that one worker has at once, those of sessions among them */
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */
-#define LIMIT_LAYERS       64
-#define LIMIT_LAYER_NUMBER 999999999 /* of which each checkpoint and rollback takes one */
+#define LIMIT_LAYERS            64
+#define LIMIT_LAYERS_FOLD       16 /* of more, some become one with the layer above them */
+#define LIMIT_LAYERS_NEWEST     8  /* checkpoints that stay as they are */
+#define LIMIT_LAYERS_FOLDS      64 /* pairs of a tenant's layers that wait; others ask again */
+#define LIMIT_LAYERS_FOLD_CPU_S 60 /* for two to become one */
+#define LIMIT_LAYER_NUMBER      999999999 /* of which each checkpoint and rollback takes one */
 /* dropped layers of a workspace, and removed workspaces of a tenant, that are not cleared yet */
 #define LIMIT_LAYERS_DROPPED         64
 #define LIMIT_LAYERS_REMOVED         1024

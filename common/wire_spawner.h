@@ -55,6 +55,11 @@ enum spawner_message {
 	 * header's call; no payload, no answer
 	 */
 	SPAWNER_BESIDE,
+	/*
+	 * down: struct spawner_look_up: two layers "path" in the directory "tenant" of managed
+	 * workspaces become one; no answer
+	 */
+	SPAWNER_FOLD,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */

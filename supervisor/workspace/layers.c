@@ -29,8 +29,17 @@ _Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAM
 
 /* What the name of a directory means. */
 struct entry {
-	enum { ENTRY_OTHER, ENTRY_LAYER, ENTRY_AT, ENTRY_PREVIEW, ENTRY_LABEL, ENTRY_FROM } kind;
+	enum {
+		ENTRY_OTHER,
+		ENTRY_LAYER,
+		ENTRY_AT,
+		ENTRY_PREVIEW,
+		ENTRY_FOLDED,
+		ENTRY_LABEL,
+		ENTRY_FROM
+	} kind;
 	uint32_t number, below;
+	uint32_t low;      /* of one that is folded: what lay between */
 	const char *label; /* encoded */
 	const char *template;
 };
@@ -76,6 +85,14 @@ static struct entry entry_of(const char *name)
 		rest = read_number(name + strlen(PREVIEW), &entry.number);
 		if (rest && !*rest)
 			entry.kind = ENTRY_PREVIEW;
+		return entry;
+	}
+	if (strncmp(name, LAYERS_FOLDED, strlen(LAYERS_FOLDED)) == 0) {
+		rest = read_number(name + strlen(LAYERS_FOLDED), &entry.number);
+		rest = rest && *rest == '-' ? read_number(rest + 1, &entry.low) : NULL;
+		rest = rest && *rest == '-' ? read_number(rest + 1, &entry.below) : NULL;
+		if (rest && !*rest)
+			entry.kind = ENTRY_FOLDED;
 		return entry;
 	}
 	if (strncmp(name, LAYERS_FROM, strlen(LAYERS_FROM)) == 0) {
@@ -208,12 +225,48 @@ static int drop(const struct layers_place *place, int directory, const char *nam
 
 /* The stack. */
 
+/* Of those of one number the one that lies on the lowest layer has what the others have. */
 static const struct layer *find(const struct known *known, uint32_t number)
 {
+	const struct layer *found = NULL;
+
 	for (size_t i = 0; i < known->n; i++)
-		if (known->layers[i].number == number)
-			return &known->layers[i];
-	return NULL;
+		if (known->layers[i].number == number &&
+			(!found || known->layers[i].below < found->below))
+			found = &known->layers[i];
+	return found;
+}
+
+/* Whether the layers from @number down lie on @low. */
+static bool lead_to(const struct known *known, uint32_t number, uint32_t low)
+{
+	while (number > low) {
+		uint32_t below = number;
+
+		for (size_t i = 0; i < known->n; i++)
+			if (known->layers[i].number == number && known->layers[i].below >= low &&
+				known->layers[i].below < below)
+				below = known->layers[i].below;
+		if (below == number)
+			return false;
+		number = below;
+	}
+	return number == low;
+}
+
+/*
+ * Whether each other layer of the number of @layer was made one with those that lay below it, which
+ * are dropped after it. Otherwise it cannot be told which of the two is meant. The layer that takes
+ * changes has never been made one with others.
+ */
+static bool is_clear(const struct known *known, const struct layer *layer)
+{
+	for (size_t i = 0; i < known->n; i++)
+		if (known->layers[i].number == layer->number && &known->layers[i] != layer &&
+			(layer->number == known->at ||
+				!lead_to(known, known->layers[i].below, layer->below)))
+			return false;
+	return true;
 }
 
 static int learn(void *context, int layers, const char *name)
@@ -232,8 +285,7 @@ static int learn(void *context, int layers, const char *name)
 			known->template[0] || !entry.template[0] ? "/" : entry.template);
 	if (entry.kind != ENTRY_LAYER)
 		return 0;
-	/* Which of two layers of one number is meant cannot be told. */
-	if (known->n == ARRAY_SIZE(known->layers) || find(known, entry.number))
+	if (known->n == ARRAY_SIZE(known->layers))
 		return -EBADMSG;
 	known->layers[known->n++] = (struct layer){entry.number, entry.below};
 	return 0;
@@ -248,7 +300,7 @@ static int follow(const struct known *known, struct layer_stack *ret)
 	for (uint32_t number = known->at; number != 0; stack.count++) {
 		const struct layer *layer = find(known, number);
 
-		if (!layer || stack.count == LIMIT_LAYERS)
+		if (!layer || !is_clear(known, layer) || stack.count == LIMIT_LAYERS)
 			return -EBADMSG;
 		memmove(&stack.numbers[2], &stack.numbers[1],
 			(stack.count - 1) * sizeof(stack.numbers[0]));
@@ -314,7 +366,7 @@ static int give_up(void *context, int layers, const char *name)
 
 	if (entry.number != giving_up->number)
 		return 0;
-	if (entry.kind == ENTRY_LAYER)
+	if (entry.kind == ENTRY_LAYER || entry.kind == ENTRY_FOLDED)
 		r = drop(giving_up->place, layers, name, true);
 	else if (entry.kind == ENTRY_PREVIEW && unlinkat(layers, name, AT_REMOVEDIR) < 0)
 		r = -errno;
@@ -433,12 +485,18 @@ struct tidying {
 	const struct layer_stack *stack;
 };
 
-static bool has_layer(const struct layer_stack *stack, const struct entry *layer)
+enum place {
+	PLACE_NONE,
+	PLACE_TAKEN, /* the stack has another layer of this number */
+	PLACE_OWN,
+};
+
+static enum place place_in(const struct layer_stack *stack, const struct entry *layer)
 {
 	for (size_t i = 1; i < stack->count; i++)
 		if (stack->numbers[i] == layer->number)
-			return stack->numbers[i - 1] == layer->below;
-	return false;
+			return stack->numbers[i - 1] == layer->below ? PLACE_OWN : PLACE_TAKEN;
+	return PLACE_NONE;
 }
 
 /* Whether the stack has the layer @number under another one. */
@@ -450,9 +508,31 @@ static bool has_frozen(const struct layer_stack *stack, uint32_t number)
 	return false;
 }
 
+/* Whether @folded is in the place of two layers of @stack, which has many. */
+static bool takes_place(const struct layer_stack *stack, const struct entry *folded)
+{
+	/* The highest layer takes changes. */
+	for (size_t i = 2; stack->count > LIMIT_LAYERS_FOLD && i + 1 < stack->count; i++)
+		if (stack->numbers[i] == folded->number && stack->numbers[i - 1] == folded->low &&
+			stack->numbers[i - 2] == folded->below)
+			return true;
+	return false;
+}
+
 static bool is_top(const struct layer_stack *stack, uint32_t number)
 {
 	return stack->count > 0 && stack->numbers[stack->count - 1] == number;
+}
+
+/* A layer in whose place another one is goes first: those below it say that it may. */
+static int tidy_taken(void *context, int layers, const char *name)
+{
+	const struct tidying *tidying = context;
+	const struct entry entry = entry_of(name);
+
+	if (entry.kind != ENTRY_LAYER || place_in(tidying->stack, &entry) != PLACE_TAKEN)
+		return 0;
+	return drop(tidying->place, layers, name, true);
 }
 
 static int tidy(void *context, int layers, const char *name)
@@ -460,7 +540,8 @@ static int tidy(void *context, int layers, const char *name)
 	const struct tidying *tidying = context;
 	const struct entry entry = entry_of(name);
 
-	if (entry.kind == ENTRY_LAYER && !has_layer(tidying->stack, &entry))
+	if ((entry.kind == ENTRY_LAYER && place_in(tidying->stack, &entry) == PLACE_NONE) ||
+		(entry.kind == ENTRY_FOLDED && !takes_place(tidying->stack, &entry)))
 		(void)drop(tidying->place, layers, name, true);
 	if ((entry.kind == ENTRY_LABEL && !has_frozen(tidying->stack, entry.number)) ||
 		(entry.kind == ENTRY_PREVIEW && !is_top(tidying->stack, entry.number)))
@@ -471,9 +552,83 @@ static int tidy(void *context, int layers, const char *name)
 void layers_tidy(const struct layers_place *place, const struct layer_stack *stack)
 {
 	_cleanup_close_ int layers = open_layers(place, false);
+	struct tidying tidying = {place, stack};
+
+	if (layers >= 0 && each_name(layers, tidy_taken, &tidying) == 0)
+		(void)each_name(layers, tidy, &tidying);
+}
+
+struct folding {
+	struct layer_stack *stack;
+	uint32_t taken_out;
+};
+
+static int fold(void *context, int layers, const char *name)
+{
+	const struct entry entry = entry_of(name);
+	struct folding *folding = context;
+	char new[NAME_MAX + 1];
+
+	if (entry.kind != ENTRY_FOLDED || folding->taken_out != 0 ||
+		!takes_place(folding->stack, &entry))
+		return 0;
+	layer_name(&(struct layer){entry.number, entry.below}, new);
+	if (renameat2(layers, name, layers, new, RENAME_NOREPLACE) < 0)
+		return -errno;
+	layer_stack_take_out(folding->stack, entry.low);
+	folding->taken_out = entry.low;
+	return 0;
+}
+
+int layers_fold(
+	const struct layers_place *place, struct layer_stack *stack, uint32_t *ret_taken_out)
+{
+	_cleanup_close_ int layers =
+		stack->count > LIMIT_LAYERS_FOLD ? open_layers(place, false) : -ENOENT;
+	struct folding folding = {.stack = stack};
+	int r = layers == -ENOENT ? 0 : layers;
 
 	if (layers >= 0)
-		(void)each_name(layers, tidy, &(struct tidying){place, stack});
+		r = each_name(layers, fold, &folding);
+	if (r == 0)
+		*ret_taken_out = folding.taken_out;
+	return r;
+}
+
+struct search {
+	const struct layer_stack *stack;
+	size_t at, high;
+	uint32_t span; /* of the pair found: how many changes it stands for */
+};
+
+/* Folding those that stand for the fewest changes has each change folded a few times only. */
+static void look(void *context, const struct checkpoint_info *checkpoint)
+{
+	struct search *search = context;
+	const uint32_t *numbers = search->stack->numbers;
+	size_t low = search->at++;
+	uint32_t span;
+
+	/* The highest layer has no checkpoint yet. */
+	if (low == 0 || checkpoint->label.len > 0 ||
+		low + 1 + LIMIT_LAYERS_NEWEST >= search->stack->count)
+		return;
+	span = numbers[low + 1] - numbers[low - 1];
+	if (search->high > 0 && span >= search->span)
+		return;
+	search->high = low + 1;
+	search->span = span;
+}
+
+int layers_to_fold(
+	const struct layers_place *place, const struct layer_stack *stack, size_t *ret_high)
+{
+	struct search search = {.stack = stack};
+	int r = stack->count > LIMIT_LAYERS_FOLD ? layers_each(place, stack, look, &search) : 0;
+
+	if (r == 0)
+		*ret_high = search.high;
+	return r;
 }
 
 int layers_fork(const struct layers_place *place, const char *template)

@@ -11,10 +11,12 @@
  *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
  *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it
  *   preview-3   empty: nobody has decided yet whether what layer 3 has is kept
+ *   folded-5-3-2  a layer in the place of 5-3 and 3-2; as 5-2 it is in force
  *   .dropped-X  a layer that the spawner clears
  *
  * A layer that does not lead to the one that takes changes belongs to a change that was not
- * finished, or was dropped. The number of a checkpoint is that of its layer plus 1.
+ * finished, or was dropped. Of two layers of one number the one on the lower layer counts: it is
+ * the other one and those between. The number of a checkpoint is that of its layer plus 1.
  */
 
 #include "common/layer_stack.h"
@@ -60,6 +62,21 @@ int layers_keep(const struct layers_place *place, uint32_t number);
 
 /** From here on, @stack, which may be empty, is the workspace's. Returns 0 or -errno. */
 int layers_commit(const struct layers_place *place, const struct layer_stack *stack);
+
+/**
+ * Which two layers of @stack are to become one, if there are many: the checkpoint of the lower one
+ * is neither the first nor among the newest, has no label, and of these lies closest to those
+ * before and after it. Stores the index of the higher one; 0: there are none. Returns 0 or -errno.
+ */
+int layers_to_fold(
+	const struct layers_place *place, const struct layer_stack *stack, size_t *ret_high);
+
+/**
+ * While no cell shows the layers: puts what was made of two layers of @stack in force, and takes
+ * the lower one out of it. Stores its number, or 0 if there was nothing. Returns 0 or -errno.
+ */
+int layers_fold(
+	const struct layers_place *place, struct layer_stack *stack, uint32_t *ret_taken_out);
 
 /** Drops the layers that @stack does not have, and forgets their labels. */
 void layers_tidy(const struct layers_place *place, const struct layer_stack *stack);

@@ -223,21 +223,33 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 		loop_turn_defer(&link->flush);
 }
 
-void spawner_link_dropped(
-	struct spawner_link *link, bool template, const char *tenant, const char *path)
+/* Tells of @path. What is not told is found at the spawner's next start, or asked for again. */
+static void tell_path(
+	struct spawner_link *link, uint8_t type, const struct spawner_look_up *message)
 {
-	const struct spawner_look_up message = {
-		.below = template, .tenant = text_from(tenant), .path = text_from(path)};
 	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + 2 * LIMIT_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
-	/* What is not told is found at the spawner's next start. */
 	if (link->is_lost)
 		return;
-	spawner_look_up_put(&writer, &message);
-	if (channel_send(&link->channel, SPAWNER_DROPPED, 0,
-		    (struct text){(char *)payload, writer.len}, NULL, 0) == 0)
+	spawner_look_up_put(&writer, message);
+	if (channel_send(&link->channel, type, 0, (struct text){(char *)payload, writer.len}, NULL,
+		    0) == 0)
 		loop_turn_defer(&link->flush);
+}
+
+void spawner_link_dropped(
+	struct spawner_link *link, bool template, const char *tenant, const char *path)
+{
+	tell_path(link, SPAWNER_DROPPED,
+		&(struct spawner_look_up){
+			.below = template, .tenant = text_from(tenant), .path = text_from(path)});
+}
+
+void spawner_link_fold(struct spawner_link *link, const char *tenant, const char *path)
+{
+	tell_path(link, SPAWNER_FOLD,
+		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(path)});
 }
 
 void spawner_link_let_go(struct spawner_link *link, uint64_t number)

@@ -58,6 +58,9 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 void spawner_link_dropped(
 	struct spawner_link *link, bool template, const char *tenant, const char *path);
 
+/** Two layers are to become one: @path and @tenant as layer_folds_add() (worker/) has them. */
+void spawner_link_fold(struct spawner_link *link, const char *tenant, const char *path);
+
 /**
  * The private tmpfs that the cell @number has or had is not needed for another cell. If that
  * message cannot be sent, the spawner keeps it until it ends.

@@ -16,6 +16,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 
 #define CLEARING_PAUSE_MS 100
 
@@ -57,14 +59,53 @@ static struct layers_place place_of(struct workspace *workspace)
 		.context = workspace};
 }
 
+/* Has two layers made one, if there are many. It is put in force when no cell shows them. */
+static void ask_to_fold(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	const uint32_t *numbers = workspace->layers.numbers;
+	char path[NAME_MAX + 64];
+	size_t high = 0;
+
+	if (layers_to_fold(&place, &workspace->layers, &high) < 0 || high == 0)
+		return;
+	snprintf(path, sizeof(path), LAYERS_PREFIX "%s/%u-%u-%u", workspace->name, numbers[high],
+		numbers[high - 1], numbers[high - 2]);
+	spawner_link_fold(workspace->all->spawner,
+		workspace->tenant->any_root ? "." : workspace->tenant->name, path);
+}
+
 int workspace_layers_read(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
 	int r = layers_read(&place, &workspace->layers);
+	uint32_t taken_out;
 
 	if (r == 0)
-		layers_tidy(&place, &workspace->layers);
-	return r;
+		r = layers_fold(&place, &workspace->layers, &taken_out);
+	if (r < 0)
+		return r;
+	layers_tidy(&place, &workspace->layers);
+	ask_to_fold(workspace);
+	return 0;
+}
+
+/*
+ * No cell shows the layers: what was made of two of them takes their place. It is one of those that
+ * are not to change any more, so that what a preview goes back to has it, too.
+ */
+static void fold(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+	struct workspace_swap *swap = workspace->swap;
+	struct layer_stack kept = swap->way == SWAP_ROLLBACK ? swap->next : workspace->layers;
+	uint32_t taken_out = 0;
+
+	if (swap->way == SWAP_BACK || swap->way == SWAP_SHOW ||
+		layers_fold(&place, &kept, &taken_out) < 0 || taken_out == 0)
+		return;
+	layer_stack_take_out(&workspace->layers, taken_out);
+	layer_stack_take_out(&swap->next, taken_out);
 }
 
 int workspace_layers_remove(struct workspace *workspace)
@@ -170,8 +211,12 @@ static void commit(struct workspace *workspace)
 		undo(workspace, tool_error_from_errno(-r), NULL);
 		return;
 	}
-	if (is_new)
+	if (is_new) {
 		layers_tidy(&place, &workspace->layers);
+		/* The layer below a preview may change again. */
+		if (swap->way != SWAP_PREVIEW)
+			ask_to_fold(workspace);
+	}
 	finish(workspace);
 }
 
@@ -235,6 +280,7 @@ void workspace_swap_advance(struct workspace *workspace)
 	}
 	if (swap->state == SWAP_ENDING && is_closed) {
 		timer_cancel(&swap->deadline);
+		fold(workspace);
 		swap->state = SWAP_OPENING;
 		swap->previous = workspace->layers;
 		workspace->layers = swap->next;
@@ -424,8 +470,11 @@ enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_
 int workspace_layers_keep(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
+	int r = layers_keep(&place, workspace->layers.numbers[workspace->layers.count - 1]);
 
-	return layers_keep(&place, workspace->layers.numbers[workspace->layers.count - 1]);
+	if (r == 0)
+		ask_to_fold(workspace);
+	return r;
 }
 
 enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number,

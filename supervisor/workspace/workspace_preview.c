@@ -15,7 +15,6 @@ struct workspace_preview {
 		PREVIEW_ENDING,
 		PREVIEW_FAILED,
 	} state;
-	struct layer_stack before;
 	bool unwanted;            /* it is undone as soon as it is OPEN */
 	workspace_swapped undone; /* of one that is unwanted */
 	void *context;
@@ -69,11 +68,12 @@ static void on_undone(void *context, enum tool_error error, const char *why)
 static void undo(struct workspace *workspace)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct workspace_preview *preview = workspace->preview;
+	struct layer_stack before = workspace->layers;
 
-	preview->state = PREVIEW_ENDING;
-	if (workspace_swap_begin(workspace, &preview->before, SWAP_BACK, on_undone, workspace,
-		    &refusal) != TOOL_OK)
+	layer_stack_pop(&before);
+	workspace->preview->state = PREVIEW_ENDING;
+	if (workspace_swap_begin(workspace, &before, SWAP_BACK, on_undone, workspace, &refusal) !=
+		TOOL_OK)
 		on_undone(workspace, refusal.error, refusal_text(&refusal));
 }
 
@@ -96,7 +96,8 @@ static void on_made(void *context, enum tool_error error, const char *why)
 enum tool_error workspace_preview_begin(
 	struct workspace *workspace, uint32_t *ret_checkpoint, struct refusal *ret_refusal)
 {
-	const struct layer_stack before = workspace->layers;
+	uint32_t count = workspace->layers.count;
+	uint32_t top = count > 0 ? workspace->layers.numbers[count - 1] : 0;
 	struct workspace_preview *preview = calloc(1, sizeof(*preview));
 	enum tool_error error =
 		preview ? workspace_layers_preview(workspace, on_made, workspace, ret_refusal)
@@ -106,9 +107,8 @@ enum tool_error workspace_preview_begin(
 		free(preview);
 		return error;
 	}
-	preview->before = before;
 	workspace->preview = preview;
-	*ret_checkpoint = before.count > 0 ? before.numbers[before.count - 1] + 1 : 1;
+	*ret_checkpoint = top + 1;
 	return TOOL_OK;
 }
 

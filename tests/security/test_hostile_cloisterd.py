@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
-OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK = range(1, 15)
+(OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK, BESIDE,
+ FOLD) = range(1, 17)
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
@@ -677,6 +678,50 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     removed(b"m", b"w")
     assert procfs.eventually(lambda: {path.name for path in homes.iterdir()} == {"v"})
     spawner.send(REMOVED, payload=b"x")
+    assert spawner.ends()
+
+
+def test_only_layers_of_one_workspace_are_folded(place, begin):
+    """cloisterd names a tenant, a workspace and three numbers; whose the layers are is looked at."""
+    spawner = begin()
+    assert spawner.receive()[0] == UNSHARED
+    spawner.map_ids()
+    assert spawner.receive()[0] == READY, spawner.log()
+    tenant = place.directory("state/workspaces/m")
+
+    def layers(name, low=5, high=5):
+        path = place.directory(f"state/workspaces/m/{name}")
+        for layer, n in (("1-0", low), ("2-1", high)):
+            place.numbered(place.directory(f"state/workspaces/m/{name}/{layer}") / "u", n)
+            (path / layer / "u" / layer).write_text(layer)
+            os.chown(path / layer / "u" / layer, place.account.first + n, place.account.first_gid + n)
+        return path
+
+    good, _, _, linked = (layers(f".layers-{name}", high=high) for name, high in (("w", 5), ("other", 6), ("x", 5), ("l", 5)))
+    os.chown(tenant / ".layers-x", place.account.first + 5, place.account.first_gid + 5)
+    (linked / "2-1" / "u").rename(linked / "u")
+    (linked / "2-1" / "u").symlink_to("../u")
+    (tenant / ".layers-link").symlink_to(".layers-w")
+    layers("w")
+
+    def fold(name, path):
+        spawner.send(FOLD, payload=struct.pack("<BBI", 0, 0, len(name)) + name + struct.pack("<I", len(path)) + path)
+
+    for name, path in [(b"..", b".layers-w/2-1-0"), (b"m/.", b".layers-w/2-1-0"), (b"", b".layers-w/2-1-0"),
+                       (b"m", b"w/2-1-0"), (b"m", b".layers-w/../w/2-1-0"), (b"m", b".layers-w/2-1"),
+                       (b"m", b".layers-w/1-2-0"), (b"m", b".layers-w/02-1-0"), (b"m", b".layers-w/2-1-0/"),
+                       (b"m", b".layers-" + b"n" * 250 + b"/2-1-0"), (b"m", b".layers-none/2-1-0"), (b"m", b".layers-w/3-2-1"),
+                       (b"m", b".layers-other/2-1-0"), (b"m", b".layers-x/2-1-0"), (b"m", b".layers-l/2-1-0"),
+                       (b"m", b".layers-link/2-1-0")]:
+        fold(name, path)
+    fold(b"m", b".layers-w/2-1-0")
+    assert procfs.eventually(lambda: (good / "folded-2-1-0").exists()), spawner.log()
+    made = good / "folded-2-1-0" / "u"
+    assert {path.name: path.stat().st_uid - place.account.first for path in (made, *made.iterdir())} == {
+        "u": 5, "1-0": 5, "2-1": 5}
+    assert made.stat().st_mode & 0o7777 == 0o700 and made.parent.stat().st_uid == place.account.uid
+    assert [path for pattern in ("folded-*", ".dropped-*") for path in place.top.rglob(pattern)] == [made.parent]
+    spawner.send(FOLD, payload=b"x")
     assert spawner.ends()
 
 

@@ -2,6 +2,7 @@
 """Attacks on the layers of a workspace with checkpoints: by its files, by a worker that was taken over, and by a
 cloisterd that was, which can rename directories in its state."""
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -14,11 +15,13 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM
-from layers import opened
+from layers import in_state, opened
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory and namespaces")
 
 MS_REMOUNT = 32
+CAP_DAC_READ_SEARCH = 1 << 2
+FOLD = 16  # LIMIT_LAYERS_FOLD
 SECRET = "not for workspaces"
 FORGE = r"""
 import os
@@ -204,3 +207,68 @@ def test_a_damaged_record(own_daemon, start_daemon):
     with acting_as(os.getuid()):
         (of(again, "w") / "at-9").rmdir()
     opened(again, "w")
+
+
+def test_the_merger_sees_the_layers_alone(own_daemon):
+    client = opened(own_daemon, "w")
+    seen, spawner = [], own_daemon.spawner()
+
+    def look():
+        for pid in procfs.children(spawner):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if procfs.name(pid) != "cloister-merge":
+                    continue
+                status = procfs.status(pid)
+                mounts = [line.split()[4] for line in open(f"/proc/{pid}/mountinfo")]
+                limits = open(f"/proc/{pid}/limits").read()
+                if "Max cpu time              60 " in limits:  # its set-up is over
+                    seen.append((status, mounts, os.listdir(f"/proc/{pid}/fd"), os.listdir(f"/proc/{pid}/root")))
+        return seen
+
+    for number in range(FOLD + 10):
+        client.run(f"mkdir many{number} && cd many{number} && seq 10000 | xargs touch" if number == 1 else f"echo {number} > x")
+        asked = client.request("workspace.checkpoint", {})
+        if number >= FOLD - 1:
+            with acting_as(os.getuid()):
+                procfs.eventually(look, 5, 0.0005)
+        client.result(asked)
+        if seen:
+            break
+    assert seen
+    status, mounts, fds, root = seen[-1]
+    assert sorted(mounts) == ["/", "/l"] and root == ["l"]
+    assert int(status["CapEff"].split()[0], 16) == int(status["CapPrm"].split()[0], 16) == CAP_DAC_READ_SEARCH
+    assert status["NoNewPrivs"].split() == ["1"] and status["Seccomp"].split() == ["2"]
+    with acting_as(os.getuid()):
+        owner = max(of(own_daemon, "w").glob("[0-9]*-[0-9]*/u")).stat().st_uid
+    assert status["Uid"].split() == [str(owner)] * 4
+
+
+def test_a_fold_of_what_was_forged(own_daemon):
+    """Forged attributes and devices below the first checkpoint; links, modes and names above it. What is folded shows the
+    same, and nothing from outside."""
+    with acting_as(os.getuid()):
+        (own_daemon.state / "workspaces" / "secret").write_text(SECRET)
+    client = opened(own_daemon, "w")
+    client.use("write_file", path="forge.py", content=FORGE)
+    client.run("mkdir d; echo inside > d/x; echo inside > f; mknod hidden c 0 0; python3 forge.py")
+    client.call("workspace.checkpoint", {})
+    client.run("python3 forge.py; ln -s ../../../secret l; ln -s ../../../../workspaces d/l; mkdir -m 000 closed; "
+               "mkdir -p d/sub; ln -s /.. d/sub/up; mkfifo fifo; chmod 000 f; mkdir e; echo x > e/y; chmod 500 e; "
+               "printf 'x' > \"$(printf 'a\\nb\\377')\"")
+    client.call("workspace.checkpoint", {})
+    client.run("rm -rf d; mkdir d; ln -s ../../../secret d/x; ln f d/f; python3 forge.py; true")
+    shown = client.run("find . -printf '%p %y %m %l\\n' | sort")["stdout"]
+    for _ in range(FOLD + 4):
+        client.call("workspace.checkpoint", {})
+        assert (len(client.call("workspace.checkpoints", {})["checkpoints"]) < FOLD or
+                procfs.eventually(lambda: in_state(own_daemon, "folded-*")))
+    assert len(client.call("workspace.checkpoints", {})["checkpoints"]) <= FOLD + 1
+    assert client.run("find . -printf '%p %y %m %l\\n' | sort")["stdout"] == shown
+    assert SECRET not in client.run("cat l d/x d/* f; find -L . -type f -exec cat {} +")["stdout"]
+    with acting_as(os.getuid()):
+        layers = of(own_daemon, "w")
+        for path in layers.rglob("*"):
+            attributes = [] if path.is_symlink() else os.listxattr(path)
+            assert "user.overlay.redirect" not in attributes and "user.overlay.metacopy" not in attributes, path
+        assert not [path for path in layers.rglob("*") if path.is_file() and not path.is_symlink() and SECRET in path.read_text(errors="replace")]

@@ -170,6 +170,50 @@ static void test_a_rollback_without_room(void **state)
 	fake_client_close(&client);
 }
 
+static void make_folded(void **state, const char *name)
+{
+	const struct fake_service *fake = *state;
+	char path[256];
+
+	snprintf(path, sizeof(path), "state/one/.layers-w/%s", name);
+	assert_int_equal(mkdirat(fake->scratch.fd, path, 0755), 0);
+}
+
+/* What was made of two layers takes their place when no cell shows them, whatever comes then. */
+static void test_many_checkpoints_are_folded(void **state)
+{
+	static const struct fake_exchange
+		opened[] = {{OPEN, RESULT("1", "{*}")}},
+		checkpoint[] = {{CHECKPOINT("{}"), RESULT("1", "{*}")}},
+		refused[] = {{CHECKPOINT("{}"), ERROR("1", "-32000", NAMED("EXECUTION_ERROR"))}},
+		listed[] = {{LIST, LISTED("{\"checkpoint\":1,*},{\"checkpoint\":3,*},"
+					  "{\"checkpoint\":4,*")}},
+		later[] = {{LIST, LISTED("{\"checkpoint\":1,*},{\"checkpoint\":3,*},"
+					 "{\"checkpoint\":5,*")}};
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	fake_client_talk(&client, opened, 1);
+	for (int i = 0; i < LIMIT_LAYERS_FOLD - 1; i++)
+		fake_client_talk(&client, checkpoint, 1);
+	assert_string_equal(fake_spawner_folding(fake->spawner), "");
+	fake_client_talk(&client, checkpoint, 1);
+	assert_string_equal(fake_spawner_folding(fake->spawner), "one/.layers-w/2-1-0");
+	make_folded(state, "folded-2-1-0");
+	fake_spawner_refuse(fake->spawner, -EINVAL);
+	fake_client_talk(&client, refused, 1);
+	assert_true(is_there(state, ".layers-w/2-0"));
+	fake_client_talk(&client, listed, 1);
+	fake_spawner_refuse(fake->spawner, 0);
+	fake_client_talk(&client, checkpoint, 1);
+	assert_false(is_there(state, ".layers-w/2-1") || is_there(state, ".layers-w/1-0"));
+	assert_string_equal(fake_spawner_folding(fake->spawner), "one/.layers-w/4-3-2");
+	make_folded(state, "folded-4-3-2");
+	fake_client_talk(&client, checkpoint, 1);
+	fake_client_talk(&client, later, 1);
+	fake_client_close(&client);
+}
+
 static void test_a_removal_takes_the_layers(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -194,6 +238,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_layers_that_cannot_be_mounted, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rollback_without_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_many_checkpoints_are_folded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_removal_takes_the_layers, set_up, tear_down),
 	};
 

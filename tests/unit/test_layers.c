@@ -137,6 +137,7 @@ static void test_a_layer_that_was_given_up_never_shows(void **state)
 					wanted = {4, {0, 1, 2, 3}, ""},
 					last = {5, {0, 1, 2, 3, 4}, ""};
 	struct fixture *f = *state;
+	struct layer_stack read;
 
 	put(f, &one);
 	put(f, &two);
@@ -148,6 +149,7 @@ static void test_a_layer_that_was_given_up_never_shows(void **state)
 	expect(f, &last);
 	/* Also if a record has both. */
 	make(f, "4-1");
+	assert_int_equal(layers_read(&f->place, &read), -EBADMSG);
 	layers_tidy(&f->place, &last);
 	assert_false(is_there(f, "4-1"));
 	assert_true(is_there(f, "4-3"));
@@ -243,6 +245,141 @@ static void test_a_damaged_record_is_told(void **state)
 	make(f, "6-7");
 	assert_int_equal(layers_read(&f->place, &stack), -EBADMSG);
 	assert_memory_equal(&stack, &one, sizeof(stack));
+}
+
+/* The stack of one layer more than there may be without folding, but for the layer @without. */
+static struct layer_stack many(uint32_t without)
+{
+	struct layer_stack stack = {.count = LIMIT_LAYERS_FOLD + 1};
+
+	for (uint32_t i = 0; i < stack.count; i++)
+		stack.numbers[i] = i;
+	if (without > 0)
+		layer_stack_take_out(&stack, without);
+	return stack;
+}
+
+static void put_many(struct fixture *f)
+{
+	struct layer_stack stack = many(0);
+	const uint32_t count = stack.count;
+
+	for (stack.count = 2; stack.count <= count; stack.count++)
+		put(f, &stack);
+}
+
+static void label(const struct fixture *f, uint32_t first, uint32_t n, const char *text)
+{
+	for (uint32_t number = first; number < first + n; number++)
+		assert_int_equal(layers_label(&f->place, number, text_from(text)), 0);
+}
+
+static void test_which_are_to_be_folded(void **state)
+{
+	struct layer_stack all = many(0), fewer = many(1);
+	struct fixture *f = *state;
+	const uint32_t last = LIMIT_LAYERS_FOLD - LIMIT_LAYERS_NEWEST - 1;
+	size_t high = 9;
+
+	put_many(f);
+	label(f, 0, all.count - 1, "");
+	assert_int_equal(layers_to_fold(&f->place, &all, &high), 0);
+	assert_int_equal(high, 2); /* the first checkpoint, of layer 0, stays */
+	label(f, 1, 2, "kept");
+	assert_int_equal(layers_to_fold(&f->place, &all, &high), 0);
+	assert_int_equal(high, 4);
+	/* The newest stay. */
+	label(f, 3, last - 3, "kept");
+	assert_int_equal(layers_to_fold(&f->place, &all, &high), 0);
+	assert_int_equal(high, last + 1);
+	label(f, last, 1, "kept");
+	assert_int_equal(layers_to_fold(&f->place, &all, &high), 0);
+	assert_int_equal(high, 0);
+	/* There are few. */
+	label(f, 1, all.count - 2, "");
+	assert_int_equal(layers_to_fold(&f->place, &fewer, &high), 0);
+	assert_int_equal(high, 0);
+	/* Those that lie closest to each other. */
+	for (uint32_t i = 1; i < all.count; i++)
+		all.numbers[i] += i < 4 ? 2 * i : 6;
+	assert_int_equal(layers_to_fold(&f->place, &all, &high), 0);
+	assert_int_equal(high, 5);
+}
+
+static void test_two_layers_become_one(void **state)
+{
+	struct layer_stack stack = many(0), folded = many(3);
+	struct fixture *f = *state;
+	uint32_t taken_out = 9;
+
+	put_many(f);
+	assert_int_equal(layers_fold(&f->place, &stack, &taken_out), 0);
+	assert_int_equal(taken_out, 0);
+	make(f, "folded-4-3-2");
+	layers_tidy(&f->place, &stack);
+	expect(f, &stack);
+	assert_int_equal(layers_fold(&f->place, &stack, &taken_out), 0);
+	assert_int_equal(taken_out, 3);
+	assert_memory_equal(&stack, &folded, sizeof(stack));
+	/* A death at any moment from here on leaves it in force. */
+	assert_true(is_there(f, "4-2") && is_there(f, "4-3") && is_there(f, "3-2"));
+	expect(f, &folded);
+	layers_tidy(&f->place, &stack);
+	assert_true(is_there(f, "4-2") && is_there(f, "5-4"));
+	assert_false(is_there(f, "4-3") || is_there(f, "3-2") || is_there(f, "folded-4-3-2"));
+	expect(f, &folded);
+	assert_int_equal(f->dropped, 2);
+}
+
+/* Without the layer that lay between, it cannot be told how another one came there. */
+static void test_a_layer_in_the_place_of_another_is_understood_or_told(void **state)
+{
+	struct layer_stack folded = many(3), read;
+	struct fixture *f = *state;
+
+	put_many(f);
+	make(f, "4-2");
+	expect(f, &folded);
+	make(f, "5-2");
+	layer_stack_take_out(&folded, 4);
+	expect(f, &folded);
+	make(f, "5-3");
+	expect(f, &folded);
+	assert_int_equal(unlinkat(f->scratch.fd, "one/.layers-w/3-2", AT_REMOVEDIR), 0);
+	assert_int_equal(layers_read(&f->place, &read), -EBADMSG);
+	assert_int_equal(unlinkat(f->scratch.fd, "one/.layers-w/5-3", AT_REMOVEDIR), 0);
+	expect(f, &folded); /* 4-3 does not lead to it any more */
+	assert_int_equal(unlinkat(f->scratch.fd, "one/.layers-w/4-2", AT_REMOVEDIR), 0);
+	assert_int_equal(layers_read(&f->place, &read), -EBADMSG);
+}
+
+static void test_what_takes_no_place_is_dropped(void **state)
+{
+	struct layer_stack all = many(0), fewer = many(1);
+	const char *wrong[] = {"folded-16-15-14", "folded-4-3-1", "folded-4-2-1", "folded-30-3-2"};
+	struct fixture *f = *state;
+	uint32_t taken_out = 9;
+	unsigned dropped;
+
+	put_many(f);
+	dropped = f->dropped;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		make(f, wrong[i]);
+	make(f, "folded-4-3"); /* is no name */
+	make(f, "folded-4-3-02");
+	assert_int_equal(layers_fold(&f->place, &all, &taken_out), 0);
+	assert_int_equal(taken_out, 0);
+	layers_tidy(&f->place, &all);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(is_there(f, wrong[i]));
+	assert_int_equal(f->dropped, dropped + 4);
+	expect(f, &all);
+	/* Few layers are left as they are. */
+	make(f, "folded-9-8-7");
+	assert_int_equal(layers_fold(&f->place, &fewer, &taken_out), 0);
+	assert_int_equal(taken_out, 0);
+	layers_tidy(&f->place, &fewer);
+	assert_false(is_there(f, "folded-9-8-7"));
 }
 
 static void test_all_layers_are_removed_at_once(void **state)
@@ -342,6 +479,13 @@ int main(void)
 			test_no_layer_is_made_while_many_wait_to_be_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_which_are_to_be_folded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_two_layers_become_one, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_layer_in_the_place_of_another_is_understood_or_told, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_takes_no_place_is_dropped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_all_layers_are_removed_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_fork_says_what_is_below, set_up, tear_down),

@@ -14,6 +14,7 @@
 #include "worker/setup.h"
 #include "worker/spawner/cell_make.h"
 #include "worker/spawner/layer_drops.h"
+#include "worker/spawner/layer_folds.h"
 #include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
@@ -44,6 +45,7 @@ struct spawner {
 	struct cell_homes homes;
 	struct cell_layers layers;
 	struct layer_drops drops, template_drops;
+	struct layer_folds folds;
 	struct copies copies;
 	struct cell_privates privates;
 	struct cell_spares spares;
@@ -371,7 +373,20 @@ static void clear_layer(struct spawner *spawner, const struct channel_frame *fra
 	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &dropped) < 0)
 		die("request", EBADMSG);
 	take_texts(&dropped, tenant, name);
+	if (!dropped.below)
+		layer_folds_look(&spawner->folds);
 	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, tenant, name);
+}
+
+static void fold_layers(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
+	struct spawner_look_up wanted;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &wanted) < 0)
+		die("request", EBADMSG);
+	take_texts(&wanted, tenant, path);
+	layer_folds_add(&spawner->folds, tenant, path);
 }
 
 static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
@@ -404,6 +419,7 @@ static void set_beside(struct spawner *spawner, const struct channel_frame *fram
 	if (frame->n_fds != 0 || frame->payload.len != 0 || frame->call > 1)
 		die("request", EBADMSG);
 	cell_homes_set_beside(&spawner->homes, frame->call == 1);
+	layer_folds_set_beside(&spawner->folds, frame->call == 1);
 	if (was && frame->call == 0)
 		find_left_overs(spawner);
 }
@@ -437,6 +453,8 @@ static void serve_requests(struct spawner *spawner)
 			forget_home(spawner, &frame);
 		else if (frame.type == SPAWNER_DROPPED)
 			clear_layer(spawner, &frame);
+		else if (frame.type == SPAWNER_FOLD)
+			fold_layers(spawner, &frame);
 		else if (frame.type == SPAWNER_FORK)
 			fork_template(spawner, &frame);
 		else if (frame.type == SPAWNER_LET_GO)
@@ -480,6 +498,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_layers_reaped(&spawner->layers, pid);
 		layer_drops_reaped(&spawner->drops, pid);
 		layer_drops_reaped(&spawner->template_drops, pid);
+		layer_folds_reaped(&spawner->folds, pid, status);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
@@ -523,7 +542,7 @@ static void read_arguments(struct spawner *spawner, int argc, char **argv)
 		if (strcmp(argv[i], "egress") == 0)
 			spawner->maker.network = true;
 		else if (strcmp(argv[i], "beside") == 0)
-			spawner->homes.beside = true;
+			spawner->homes.beside = spawner->folds.beside = true;
 		else
 			die("arguments", EINVAL);
 	if (argc < 4)
@@ -693,6 +712,7 @@ int main(int argc, char **argv)
 		spawner.ids.managed < 0 ? -1
 					: openat(spawner.ids.managed, "../" TEMPLATES,
 						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	layer_folds_init(&spawner.folds, spawner.ids.managed, &spawner.drops);
 	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();

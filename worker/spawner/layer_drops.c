@@ -179,7 +179,7 @@ static void go_on(struct layer_drops *drops)
 {
 	struct layer_drop *drop;
 
-	while (drops->sweeper == 0 && (drop = next_of(drops))) {
+	while (drops->sweeper == 0 && !drops->held && (drop = next_of(drops))) {
 		const char *name;
 		_cleanup_close_ int parent = open_parent(drops, drop, &name);
 		pid_t r = parent < 0 ? 0 : clear(drop, parent, name, 2);
@@ -219,6 +219,12 @@ void layer_drops_reaped(struct layer_drops *drops, pid_t pid)
 	if (drops->sweeper == 0 || pid != drops->sweeper)
 		return;
 	drops->sweeper = 0;
+	go_on(drops);
+}
+
+void layer_drops_hold(struct layer_drops *drops, bool held)
+{
+	drops->held = held;
 	go_on(drops);
 }
 

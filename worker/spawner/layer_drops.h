@@ -21,6 +21,7 @@ struct layer_drops {
 	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on one of them, unless it is 0 */
 	pid_t sweeper;
 	uint64_t turns; /* counts the parts that were worked on */
+	bool held;      /* no sweeper begins */
 };
 
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
@@ -37,3 +38,6 @@ void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *
 
 /** @pid has been reaped. */
 void layer_drops_reaped(struct layer_drops *drops, pid_t pid);
+
+/** While @held, no sweeper begins. */
+void layer_drops_hold(struct layer_drops *drops, bool held);

@@ -22,7 +22,7 @@ struct spawner_link {
 	int refuses, broken;
 	unsigned reloads;
 	bool tells_ports;
-	char removed[256], dropped[640];
+	char removed[256], dropped[640], folding[640];
 	bool dropped_template;
 	char *imported;  /* the path that was looked up last, to be imported */
 	uint64_t let_go; /* one bit for each number below 64 */
@@ -369,6 +369,16 @@ void spawner_link_dropped(
 {
 	link->dropped_template = template;
 	snprintf(link->dropped, sizeof(link->dropped), "%s/%s", tenant, path);
+}
+
+void spawner_link_fold(struct spawner_link *link, const char *tenant, const char *path)
+{
+	snprintf(link->folding, sizeof(link->folding), "%s/%s", tenant, path);
+}
+
+const char *fake_spawner_folding(const struct spawner_link *link)
+{
+	return link->folding;
 }
 
 bool fake_spawner_dropped_template(const struct spawner_link *link)

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner and in its child, the merger, which executes no program. Names are looked up
+ * in cloister's own state directory only; below the directories "u", which are hostile, by the
+ * child alone.
+ */
+#include "worker/spawner/layer_folds.h"
+
+#include "common/cleanup.h"
+#include "common/fd_path.h"
+#include "common/layer_stack.h"
+#include "worker/confine.h"
+#include "worker/mounts.h"
+#include "worker/setup.h"
+#include "worker/spawner/layer_drops.h"
+#include "worker/spawner/layer_merge.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define UNFINISHED       LAYERS_DROPPED "fold-" /* so the next start clears it */
+#define IOPRIO_PROCESS   1
+#define IOPRIO_IDLE      (3 << 13) /* ioprio_set(2) */
+#define FAILED_OTHERWISE 255
+#define LAYERS_ROOM      "l"
+
+struct layer_fold {
+	TAILQ_ENTRY(layer_fold) entry;
+	char tenant[NAME_MAX + 1], layers[NAME_MAX + 1];
+	uint32_t high, low, below;
+	uint64_t round;      /* one of each tenant is in a round */
+	char unfinished[64]; /* directory that is filled; "": none is made yet */
+};
+
+struct child {
+	const struct layer_fold *fold;
+	int layers; /* detached mount of the directory that has the layers */
+	uid_t uid;  /* of the workspace */
+	gid_t gid;
+	pid_t parent;
+};
+
+void layer_folds_init(struct layer_folds *folds, int managed, struct layer_drops *drops)
+{
+	*folds = (struct layer_folds){.managed = managed, .drops = drops};
+	TAILQ_INIT(&folds->list);
+}
+
+/* The child. */
+
+#ifdef __SANITIZE_ADDRESS__
+#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
+#else
+#define FIRST_CLOSED 0
+#endif
+
+static int close_others(void *context)
+{
+	const struct child *child = context;
+	unsigned kept = (unsigned)child->layers;
+
+	return (kept > FIRST_CLOSED && close_range(FIRST_CLOSED, kept - 1, 0) < 0) ||
+			       close_range(kept + 1, ~0U, 0) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int take_idle_time(void *context)
+{
+	static const struct sched_param none;
+
+	(void)context;
+	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
+	return 0;
+}
+
+static int leave_mounts(void *context)
+{
+	(void)context;
+	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+/* A fold that takes longer is given up. What waits for a disk, or for idle time, does not count. */
+static int bound_time(void *context)
+{
+	static const struct rlimit bound = {LIMIT_LAYERS_FOLD_CPU_S, LIMIT_LAYERS_FOLD_CPU_S};
+
+	(void)context;
+	return setrlimit(RLIMIT_CPU, &bound) < 0 ? -errno : 0;
+}
+
+/* Links lead from one layer to another, so they must be in one mount. */
+static int make_room(void *context)
+{
+	static const uint64_t inert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	struct child *child = context;
+	_cleanup_close_ int room = -1, point = -1;
+	int r = mount_set(child->layers, inert);
+
+	if (r == 0)
+		r = mount_new_tmpfs(0755, 16 * KIB, 8, inert, &room);
+	if (r == 0)
+		r = mount_attach(room, AT_FDCWD, "/");
+	if (r == 0)
+		r = mount_make_directory(room, LAYERS_ROOM, 0700, &point);
+	if (r == 0)
+		r = mount_attach_over(child->layers, point);
+	return r == 0 && fchdir(room) < 0 ? -errno : r;
+}
+
+static int leave_host(void *context)
+{
+	(void)context;
+	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+			       chdir("/" LAYERS_ROOM) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* A command may have taken permissions away from its own directories. */
+static int become_owner(void *context)
+{
+	static const cap_value_t kept[] = {CAP_DAC_READ_SEARCH};
+	const struct child *child = context;
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || (setgroups(0, NULL) < 0 && errno != EPERM) ||
+		setresgid(child->gid, child->gid, child->gid) < 0 ||
+		setresuid(child->uid, child->uid, child->uid) < 0)
+		return -errno;
+	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
+}
+
+/* The change of user has cleared the signal. */
+static int die_with_spawner(void *context)
+{
+	int r = confine_die_with_parent();
+
+	return r == 0 && getppid() != ((const struct child *)context)->parent ? -EPIPE : r;
+}
+
+static const struct setup_step steps[] = {
+	{"die with the spawner", die_with_spawner},
+	{"close what it does not need", close_others},
+	{"take idle time only", take_idle_time},
+	{"unshare its mount namespace", leave_mounts},
+	{"make mounts private", setup_private_mounts},
+	{"attach the layers", make_room},
+	{"leave the host's root", leave_host},
+	{"become the workspace's id", become_owner},
+	{"die with the spawner", die_with_spawner},
+	{"become non-dumpable", setup_non_dumpable},
+	{"bound its time", bound_time},
+};
+
+static int open_upper(uint32_t number, uint32_t below)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "%u-%u/u", number, below);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int merge(const struct layer_fold *fold)
+{
+	_cleanup_close_ int low = open_upper(fold->low, fold->below),
+			    high = open_upper(fold->high, fold->low), to = -1;
+	char path[sizeof(fold->unfinished) + 2];
+
+	snprintf(path, sizeof(path), "%s/u", fold->unfinished);
+	to = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return low < 0 || high < 0 || to < 0 ? -EIO : layer_merge(low, high, to);
+}
+
+static _Noreturn void be_merger(struct child *child)
+{
+	const char *step;
+	int r;
+
+	(void)prctl(PR_SET_NAME, "cloister-merge");
+	(void)umask(0);
+	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
+	if (r == 0)
+		r = merge(child->fold);
+	_exit(-r < FAILED_OTHERWISE ? -r : FAILED_OTHERWISE);
+}
+
+/* The spawner's side. */
+
+static void log_given_up(const struct layer_fold *fold, int status)
+{
+	static unsigned logged;
+	int error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	if (logged++ < LIMIT_REFUSALS_LOGGED)
+		fprintf(stderr,
+			"cloister-spawner: two layers of %s/%s were not made one: %s; the next "
+			"checkpoint tries again\n",
+			fold->tenant, fold->layers,
+			error > 0 && error < FAILED_OTHERWISE ? strerror(error)
+							      : "the merger was ended");
+}
+
+/* By its path: it is cloned, which the spawner may do in its own mount namespace only. */
+static int open_layers(const struct layer_folds *folds, const struct layer_fold *fold)
+{
+	_cleanup_free_ char *managed = fd_path(folds->managed);
+	_cleanup_close_ int fd = -1;
+	struct stat stat_buf;
+	char path[PATH_MAX];
+
+	if (!managed || snprintf(path, sizeof(path), "%s/%s/%s", managed, fold->tenant,
+				fold->layers) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = mount_open_point(path, O_DIRECTORY);
+	if (fd < 0 || fstat(fd, &stat_buf) < 0)
+		return -errno;
+	/* It is cloister's own: a workspace's id could exchange its layers. */
+	return stat_buf.st_uid != geteuid() ? -EPERM : TAKE_FD(fd);
+}
+
+static bool is_there(int layers, const char *name)
+{
+	return faccessat(layers, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void name_pair(const struct layer_fold *fold, char ret_high[32], char ret_low[32])
+{
+	snprintf(ret_high, 32, "%u-%u", fold->high, fold->low);
+	snprintf(ret_low, 32, "%u-%u", fold->low, fold->below);
+}
+
+static void name_folded(const struct layer_fold *fold, char ret[64])
+{
+	snprintf(ret, 64, LAYERS_FOLDED "%u-%u-%u", fold->high, fold->low, fold->below);
+}
+
+/*
+ * A name that nothing has had before, here or with another spawner: what is left of an earlier try
+ * may still be waiting to be cleared, and must not take this one with it.
+ */
+static int make_unfinished(int layers, struct layer_fold *fold)
+{
+	static unsigned long last;
+	struct timespec now;
+	char name[sizeof(fold->unfinished)];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(name, sizeof(name), UNFINISHED "%lld.%09ld.%lu", (long long)now.tv_sec,
+		now.tv_nsec, last++);
+	if (mkdirat(layers, name, 0711) < 0)
+		return -errno;
+	memcpy(fold->unfinished, name, sizeof(name));
+	return fchmodat(layers, name, 0711, 0) < 0 ? -errno : 0;
+}
+
+/* Makes the directory for the one layer, of the id that has both. */
+static int make_target(int layers, struct layer_fold *fold, struct child *ret)
+{
+	char high[32], low[32], name[64], path[sizeof(fold->unfinished) + 2];
+	struct stat of_high, of_low;
+	int r;
+
+	name_folded(fold, name);
+	if (is_there(layers, name))
+		return -EEXIST;
+	name_pair(fold, high, low);
+	snprintf(path, sizeof(path), "%s/u", high);
+	if (fstatat(layers, path, &of_high, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/u", low);
+	if (fstatat(layers, path, &of_low, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISDIR(of_high.st_mode) || !S_ISDIR(of_low.st_mode) ||
+		of_high.st_uid != of_low.st_uid)
+		return -EPERM;
+	r = make_unfinished(layers, fold);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/u", fold->unfinished);
+	if (mkdirat(layers, path, 0700) < 0 ||
+		fchownat(layers, path, of_high.st_uid, of_high.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	ret->uid = of_high.st_uid;
+	ret->gid = of_high.st_gid;
+	return 0;
+}
+
+static pid_t start(const struct layer_folds *folds, struct layer_fold *fold)
+{
+	_cleanup_close_ int layers = open_layers(folds, fold);
+	struct child child = {.fold = fold, .layers = -1, .parent = getpid()};
+	pid_t pid;
+	int r = layers < 0 ? layers : make_target(layers, fold, &child);
+
+	if (r == 0)
+		r = mount_clone(layers, "", 0, &child.layers);
+	if (r < 0)
+		return r;
+	pid = fork();
+	if (pid == 0)
+		be_merger(&child);
+	r = pid < 0 ? -errno : 0;
+	close_fd(&child.layers);
+	return r < 0 ? r : pid;
+}
+
+/* What is not finished is cleared like a layer that was dropped. */
+static void give_up(struct layer_folds *folds, struct layer_fold *fold)
+{
+	char path[NAME_MAX + sizeof(fold->unfinished) + 1];
+
+	if (fold->unfinished[0]) {
+		snprintf(path, sizeof(path), "%s/%s", fold->layers, fold->unfinished);
+		layer_drops_add(folds->drops, fold->tenant, path);
+	}
+	TAILQ_REMOVE(&folds->list, fold, entry);
+	free(fold);
+}
+
+static void go_on(struct layer_folds *folds)
+{
+	while (folds->merger == 0 && !folds->beside && !TAILQ_EMPTY(&folds->list)) {
+		struct layer_fold *fold, *next = TAILQ_FIRST(&folds->list);
+		pid_t pid;
+
+		TAILQ_FOREACH (fold, &folds->list, entry)
+			if (fold->round < next->round)
+				next = fold;
+		folds->round = next->round;
+		pid = start(folds, next);
+		if (pid < 0) {
+			give_up(folds, next);
+			continue;
+		}
+		folds->merger = pid;
+		folds->folded = next;
+	}
+}
+
+static bool read_path(const char *path, struct layer_fold *ret)
+{
+	const char *slash = strchr(path, '/');
+	char again[64];
+
+	if (!slash || strncmp(path, LAYERS_PREFIX, strlen(LAYERS_PREFIX)) != 0 ||
+		slash - path >= (ptrdiff_t)sizeof(ret->layers) ||
+		sscanf(slash + 1, "%9u-%9u-%9u", &ret->high, &ret->low, &ret->below) != 3)
+		return false;
+	snprintf(ret->layers, sizeof(ret->layers), "%.*s", (int)(slash - path), path);
+	snprintf(again, sizeof(again), "%u-%u-%u", ret->high, ret->low, ret->below);
+	return strcmp(again, slash + 1) == 0 && ret->high > ret->low && ret->low > ret->below;
+}
+
+/* Whether there is room for @added, in the round after that of its tenant's last. */
+static bool find_room(const struct layer_folds *folds, struct layer_fold *added)
+{
+	const struct layer_fold *fold;
+	size_t n = 0;
+
+	added->round = folds->round;
+	TAILQ_FOREACH (fold, &folds->list, entry) {
+		if (strcmp(fold->tenant, added->tenant) != 0)
+			continue;
+		if (fold->round >= added->round)
+			added->round = fold->round + 1;
+		/* Its layers have one pair that is next: this one's time comes after it. */
+		if (strcmp(fold->layers, added->layers) == 0 || ++n >= LIMIT_LAYERS_FOLDS)
+			return false;
+	}
+	return true;
+}
+
+void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *path)
+{
+	struct layer_fold *fold;
+
+	if (folds->managed < 0 || folds->beside || strchr(tenant, '/') || !*tenant ||
+		strcmp(tenant, "..") == 0)
+		return;
+	/* Without memory or room it is asked for again, after the next checkpoint. */
+	fold = calloc(1, sizeof(*fold));
+	if (!fold || snprintf(fold->tenant, sizeof(fold->tenant), "%s", tenant) < 0 ||
+		!read_path(path, fold) || !find_room(folds, fold)) {
+		free(fold);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&folds->list, fold, entry);
+	go_on(folds);
+}
+
+/* Nothing is cleared until it has ended: it may have begun to write there. */
+static void end_merger(struct layer_folds *folds)
+{
+	folds->ended = true;
+	layer_drops_hold(folds->drops, true);
+	kill(folds->merger, SIGKILL);
+}
+
+void layer_folds_look(struct layer_folds *folds)
+{
+	_cleanup_close_ int layers = -1;
+	char high[32], low[32];
+
+	if (folds->merger == 0 || folds->ended)
+		return;
+	layers = open_layers(folds, folds->folded);
+	name_pair(folds->folded, high, low);
+	if (layers < 0 || !is_there(layers, high) || !is_there(layers, low))
+		end_merger(folds);
+}
+
+void layer_folds_set_beside(struct layer_folds *folds, bool beside)
+{
+	folds->beside = beside;
+	while (beside && TAILQ_FIRST(&folds->list) && TAILQ_FIRST(&folds->list) != folds->folded)
+		give_up(folds, TAILQ_FIRST(&folds->list));
+	if (beside && folds->merger != 0 && !folds->ended)
+		end_merger(folds);
+}
+
+void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status)
+{
+	struct layer_fold *fold = folds->folded;
+	_cleanup_close_ int layers = -1;
+	char name[64];
+	bool done;
+
+	if (folds->merger == 0 || pid != folds->merger)
+		return;
+	layers = open_layers(folds, fold);
+	name_folded(fold, name);
+	done = !folds->ended && layers >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+	       renameat2(layers, fold->unfinished, layers, name, RENAME_NOREPLACE) == 0;
+	if (done)
+		fold->unfinished[0] = '\0';
+	else if (!folds->ended)
+		log_given_up(fold, status);
+	folds->merger = 0;
+	folds->folded = NULL;
+	folds->ended = false;
+	give_up(folds, fold);
+	layer_drops_hold(folds->drops, false);
+	go_on(folds);
+}
