@@ -895,21 +895,21 @@ def test_a_flood_of_openings_does_not_hinder_it(generations, area):
     first = generations()
     path, stop = slow_to_find(area.new_directory()), threading.Event()
 
-    def flood():
-        with first.connect() as client, contextlib.suppress(OSError, EOFError):
-            waiting = []
+    def flood(client):
+        waiting = []
+        with contextlib.suppress(OSError, EOFError):
             while not stop.is_set():
                 waiting.append(client.request("workspace.open", {"root": path}))
                 if len(waiting) >= 24:
                     client.wait(waiting.pop(0))
-    threads = [threading.Thread(target=flood) for _ in range(3)]
+    threads = [threading.Thread(target=flood, args=[first.connect()]) for _ in range(3)]
     for thread in threads:
         thread.start()
     try:
         second = generations(former=first)
-        with opened(second, area.new_directory()) as client:
-            assert client.run("echo new")["stdout"] == "new\n"
     finally:
         stop.set()
         for thread in threads:
             thread.join()
+    with opened(second, area.new_directory()) as client:
+        assert client.run("echo new")["stdout"] == "new\n"
