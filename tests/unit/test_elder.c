@@ -529,16 +529,21 @@ static void test_bounds(void **state)
 {
 	struct handover_message message = {0};
 	struct fake_cell *cell;
+	char pid[16] = "";
 
 	(void)state;
 	say(OPEN("1", "a"), RESULT("1", "{*}"));
 	younger_connects();
 	younger_says(HANDOVER_ASK);
 	drop(expect(HANDOVER_GIVEN));
+	/* The younger one has signed the lock, and never serves: it is signed back. */
+	assert_int_equal(pwrite(house.daemon.state_lock, "1\n", 2, 0), 2);
 	run(GIVEN_MS - LOOK_MS);
 	assert_int_equal(younger_hears(&message), -EAGAIN);
 	run(LOOK_MS);
 	assert_true(talk_is_over() && !service()->retiring);
+	assert_true(pread(house.daemon.state_lock, pid, sizeof(pid) - 1, 0) > 0);
+	assert_int_equal(atoi(pid), getpid());
 	close_fd(&house.peer);
 	/* The cell of a workspace without calls is ended, and is not waited for for long. */
 	say(REQUEST("1", "tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"x\"}}"),

@@ -142,7 +142,8 @@ static int set_up(void **state)
 						     "retire_time = 10min\n"
 						     "[tenant one]\n"
 						     "users = 1001\n"
-						     "roots = @/root\n");
+						     "roots = @/root\n"
+						     "managed = yes\n");
 	long holder;
 	int ends[2];
 
@@ -501,11 +502,18 @@ static void test_the_end_of_the_elder_one(void **state)
 {
 	(void)state;
 	begin_to_serve();
+	/* It has left a removal that was not finished. */
+	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/.removing-w", 0700), 0);
 	elder_ends();
 	fake_service_pass(house.fake, 0);
 	fake_service_pass(house.fake, GONE_MS - 1);
 	assert_true(service()->elder.pid > 0 && is_elsewhere("state"));
+	assert_int_equal(faccessat(house.state, "one/.removing-w", F_OK, 0), 0);
 	fake_service_pass(house.fake, 1);
+	assert_int_equal(faccessat(house.state, "one/.removing-w", F_OK, 0), -1);
+	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
 	assert_int_equal(service()->elder.pid, 0);
 	assert_int_equal(service()->elder.commands, 0);
 	assert_int_equal(elsewhere_count(service()->elder.workspaces), 0);
