@@ -386,6 +386,7 @@ static void serve(struct daemon *daemon)
  */
 static void stop(struct daemon *daemon)
 {
+	younger_await_former(daemon->younger);
 	listener_free(daemon->listener);
 	listener_free(daemon->control);
 	agent_conns_close();

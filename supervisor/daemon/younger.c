@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
@@ -39,6 +40,7 @@
 #define GONE_MS      1000
 #define GRACE_MS     2000 /* beyond retire_time, at which the elder one ends by itself */
 #define PATIENCE_MS  8000 /* then it is killed */
+#define ENDING_MS    5000 /* for what this one then ends */
 #define HEARD_A_TURN 64
 
 struct younger {
@@ -337,6 +339,27 @@ void younger_end_former(struct younger *younger)
 		return;
 	(void)handover_send(younger->peer, &end);
 	timer_set(&younger->kill, PATIENCE_MS);
+}
+
+void younger_await_former(struct younger *younger)
+{
+	const uint64_t deadline = monotonic_ms() + PATIENCE_MS;
+	const struct handover_message end = {.type = HANDOVER_END};
+	struct handover_message message;
+	int left, r = 1;
+
+	if (!younger || younger->peer < 0 || handover_send(younger->peer, &end) < 0)
+		return;
+	notify_stopping(PATIENCE_MS + ENDING_MS);
+	/* Its last lines of the audit log and records of keys come by this way. */
+	while ((r == 1 || r == -EAGAIN || r == -EINTR) &&
+		(left = monotonic_left_ms(deadline)) > 0) {
+		r = handover_await(younger->peer, left, &message);
+		if (r != 1)
+			continue;
+		handover_drop(&message);
+		hear(younger, &message);
+	}
 }
 
 void younger_free(struct younger *younger)

@@ -41,5 +41,11 @@ void younger_serve(struct younger *younger);
 /** A third generation comes: tells the elder one to end now. NULL is allowed. */
 void younger_end_former(struct younger *younger);
 
+/**
+ * At the end of this one: has the elder one end, and waits until it has answered what still runs
+ * there, with a bound. A service manager kills it as soon as this process is gone. NULL is allowed.
+ */
+void younger_await_former(struct younger *younger);
+
 /** NULL is allowed. */
 void younger_free(struct younger *younger);

@@ -187,6 +187,19 @@ def test_the_end_of_the_younger_ends_the_elder(generations, area):
     assert "has ended: ending what still runs" in first.log()
 
 
+def test_stopping_waits_for_the_elders_answers(generations, area):
+    """A service manager kills what is left as soon as its main process has ended."""
+    first = generations()
+    client = opened(first, area.new_directory())
+    call = begin(client, "trap '' TERM; sleep 600")
+    runs(first, 1)
+    second = generations(former=first)
+    second.process.terminate()
+    assert second.process.wait(120) == 0
+    assert first.process.poll() == 0, "the elder one is still there"
+    assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
+
+
 def test_a_third_generation_ends_the_oldest(generations, area):
     first = generations()
     oldest = opened(first, area.new_directory())
