@@ -154,6 +154,45 @@ def change(client, rng):
     client.run("umask 022; " + "; ".join(steps) + "; chmod -R u+rwX .; true")
 
 
+def attributes(client, *acts):
+    """Each act is a path, a name, and a value, or None to remove it."""
+    script = "import os\n" + "".join(
+        f"os.setxattr({path!r}, {name!r}, {value!r})\n" if value is not None else f"os.removexattr({path!r}, {name!r})\n"
+        for path, name, value in acts)
+    client.use("write_file", path="act.py", content=script)
+    assert client.run("python3 act.py")["exit_code"] == 0
+
+
+def test_attributes_alone_are_a_change(client):
+    client.run("echo a > a; echo b > b; echo c > c; echo same > same; mkdir d e; touch d/x")
+    long = b"x" * 2000
+    attributes(client, ("a", "user.note", b"1"), ("c", "user.note", b""), ("d", "user.note", long), ("same", "user.note", long),
+               ("same", "user.other", b"2"))
+    checkpoint(client)
+    acts = (("a", "user.note", b"2"), ("b", "user.new", b""), ("c", "user.note", None), ("d", "user.note", long[1:] + b"y"),
+            ("e", "user.new", b"1"), (".", "user.root", b"1"))
+    again = (("same", "user.note", long), ("same", "user.other", b"3"), ("same", "user.other", b"2"), ("d/x", "user.gone", b"1"),
+             ("d/x", "user.gone", None))
+    attributes(client, *acts, *again)
+    client.run("rm act.py")
+    rows = {row["path"]: row for row in diff(client)["changes"]}
+    assert rows.pop("act.py")["change"] == "deleted"
+    assert sorted(rows) == [".", "a", "b", "c", "d", "e"]
+    assert all(row["change"] == "changed" and row["before"] == row["after"] for row in rows.values())
+    result = diff(client, patch=True)
+    assert {row["path"] for row in result["changes"] if "patch" in row} <= {"act.py"}
+    assert result["unpatched"] == 3  # a patch has no place for them
+
+
+def test_a_preview_s_diff_has_attributes(client):
+    client.run("echo a > a")
+    command = "python3 -c 'import os; os.setxattr(\"a\", \"user.note\", b\"1\")'"
+    answer = client.call("tool.call", {"tool": "run_command", "arguments": {"command": command},
+                                       "options": {"transaction": "preview"}})
+    assert [(row["path"], row["change"]) for row in answer["diff"]["changes"]] == [("a", "changed")]
+    client.call("transaction.discard", {})
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_changes_against_a_model(client, seed):
     rng, states = random.Random(seed), {}

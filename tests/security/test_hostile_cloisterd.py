@@ -721,6 +721,7 @@ def test_only_layers_of_one_workspace_are_folded(place, begin):
         "u": 5, "1-0": 5, "2-1": 5}
     assert made.stat().st_mode & 0o7777 == 0o700 and made.parent.stat().st_uid == place.account.uid
     assert [path for pattern in ("folded-*", ".dropped-*") for path in place.top.rglob(pattern)] == [made.parent]
+    assert "were not made one" not in spawner.log()  # nothing was begun
     spawner.send(FOLD, payload=b"x")
     assert spawner.ends()
 

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -63,4 +65,58 @@ int file_attributes_keep(int new_fd, int parent, const char *name, const struct 
 		st.st_dev == old->st_dev && st.st_ino == old->st_ino)
 		copy_attributes(fd, new_fd);
 	return 0;
+}
+
+/* Those of an overlay are its own affair. */
+static bool is_user_attribute(const char *name)
+{
+	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
+}
+
+/* Returns how many user.* attributes @fd has, whose names are in @names, and their length. */
+static int list_attributes(int fd, char *names, ssize_t *ret_len)
+{
+	ssize_t len = flistxattr(fd, names, XATTR_LIST_MAX);
+	int n = 0;
+
+	if (len < 0 && errno != EOPNOTSUPP)
+		return -errno;
+	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1)
+		n += is_user_attribute(names + at);
+	*ret_len = len;
+	return n;
+}
+
+static int attribute_differs(int before, int after, const char *name, char *values)
+{
+	char *others = values + XATTR_SIZE_MAX;
+	ssize_t len = fgetxattr(before, name, values, XATTR_SIZE_MAX);
+	ssize_t other = len < 0 ? -1 : fgetxattr(after, name, others, XATTR_SIZE_MAX);
+
+	if (len < 0 || other < 0)
+		return errno == ENODATA ? 1 : -errno;
+	return len != other || memcmp(values, others, (size_t)len) != 0;
+}
+
+int file_attributes_differ(int before, int after)
+{
+	_cleanup_free_ char *names = malloc(XATTR_LIST_MAX), *values = NULL;
+	int n, others, r = 0;
+	ssize_t len = 0, ignored;
+
+	if (!names)
+		return -ENOMEM;
+	others = list_attributes(after, names, &ignored);
+	n = list_attributes(before, names, &len);
+	if (n < 0 || others < 0)
+		return n < 0 ? n : others;
+	if (n != others || n == 0)
+		return n != others;
+	values = malloc(2UL * XATTR_SIZE_MAX);
+	if (!values)
+		return -ENOMEM;
+	for (ssize_t at = 0; r == 0 && at < len; at += (ssize_t)strlen(names + at) + 1)
+		if (is_user_attribute(names + at))
+			r = attribute_differs(before, after, names + at, values);
+	return r;
 }

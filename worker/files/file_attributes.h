@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a file that replaces another takes over from it, besides its name. */
+/* What a file has besides its name and contents, and keeps when another replaces it. */
 
 struct stat;
 
@@ -13,3 +13,6 @@ struct stat;
  * mandatory. Returns 0, or -errno if they could not be set.
  */
 int file_attributes_keep(int new_fd, int parent, const char *name, const struct stat *old);
+
+/** Returns whether two files or directories have different user.* attributes, or -errno. */
+int file_attributes_differ(int before, int after);

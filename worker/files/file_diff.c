@@ -15,6 +15,7 @@
 #include "common/layer_stack.h"
 #include "common/limits.h"
 #include "worker/files/diff_patch.h"
+#include "worker/files/file_attributes.h"
 #include "worker/files/tree_walk.h"
 
 #include <dirent.h>
@@ -316,7 +317,7 @@ static ssize_t read_whole(int fd, char *buffer, size_t size, off_t at)
 	return (ssize_t)len;
 }
 
-/* Returns whether two files of one size have different bytes, or -errno. */
+/* Returns whether two files of one size have different bytes or attributes, or -errno. */
 static int contents_differ(struct diff *diff, const char *name)
 {
 	_cleanup_close_ int before = open_file(diff->place.views[BEFORE], name);
@@ -336,9 +337,19 @@ static int contents_differ(struct diff *diff, const char *name)
 		if (n != m || memcmp(diff->compared[BEFORE], diff->compared[AFTER], (size_t)n) != 0)
 			return 1;
 		if ((size_t)n < COMPARED_BYTES)
-			return 0;
+			return file_attributes_differ(before, after);
 		at += n;
 	}
+}
+
+/* What cannot be opened is told when its entries are looked at. */
+static int directories_differ(const struct diff *diff, const char *name)
+{
+	static const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	_cleanup_close_ int before = openat(diff->place.views[BEFORE], name, flags);
+	_cleanup_close_ int after = openat(diff->place.views[AFTER], name, flags);
+
+	return before < 0 || after < 0 ? 0 : file_attributes_differ(before, after);
 }
 
 static int targets_differ(struct diff *diff, const char *name)
@@ -364,6 +375,8 @@ static int differ(struct diff *diff, const char *name, const struct stat st[SIDE
 		return 1;
 	if (S_ISREG(st[AFTER].st_mode))
 		return st[BEFORE].st_size != st[AFTER].st_size ? 1 : contents_differ(diff, name);
+	if (S_ISDIR(st[AFTER].st_mode))
+		return directories_differ(diff, name);
 	return S_ISLNK(st[AFTER].st_mode) ? targets_differ(diff, name) : 0;
 }
 
