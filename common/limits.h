@@ -80,7 +80,9 @@
 #define LIMIT_MEASURE_PAUSE_MS 10000
 /* How often a workspace that has a disk class and no quota is measured while its commands run. */
 #define LIMIT_MEASURE_RUNNING_MS 2000
-#define LIMIT_DISK_OVER_PART     8 /* commands are ended this part of the class beyond its size */
+/* commands that have run for this long are ended when a part of it cannot be measured */
+#define LIMIT_DISK_HIDDEN_MS 10000
+#define LIMIT_DISK_OVER_PART 8 /* commands are ended this part of the class beyond its size */
 /* refusals of a tenant that become events in a second; further ones are only counted */
 #define LIMIT_REFUSALS_TOLD     8
 #define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */

@@ -246,9 +246,13 @@ struct files_end {
 	uint64_t total_lines; /* read: lines in the file, 0 if not counted */
 	/* list: number of entries; search: number of matches; sweep: number of files */
 	uint64_t count;
-	uint64_t files_searched;
-	uint64_t files_skipped; /* search: files that are binary, too large or unreadable */
-	struct text type;       /* read, binary: type by the first bytes, such as "image/png" */
+	uint64_t files_searched; /* search; sweep: number of directories */
+	/*
+	 * search: files that are binary, too large or unreadable; sweep: directories that the
+	 * workspace keeps from being measured
+	 */
+	uint64_t files_skipped;
+	struct text type; /* read, binary: type by the first bytes, such as "image/png" */
 	/* read of all bytes, write, edit: digest of the file's content; empty: not known */
 	struct text version;
 	uint64_t first_line; /* edit: the first line that was changed */

@@ -530,9 +530,12 @@ static void enter_when_there_is_room(struct call *call)
 		unread_wait(&call->room);
 }
 
-static void on_disk_full(void *context)
+static void on_disk_full(void *context, uint64_t at_least_ms)
 {
-	call_cancel(context, ENDED_BY_DISK);
+	struct call *call = context;
+
+	if (clock_now() - call->started >= (int64_t)at_least_ms * CLOCK_NS_PER_MS)
+		call_cancel(call, ENDED_BY_DISK);
 }
 
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,

@@ -50,6 +50,10 @@ static bool is_host_full(const struct service *service, uint64_t *ret_left)
 	       room.state_free < service->config->host.state_free_min_bytes;
 }
 
+static const char why_hidden[] =
+	"The workspace has a directory that it may not read itself, or one that lies too deep, so "
+	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it";
+
 bool call_disk_refuses(struct call *call)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
@@ -58,7 +62,9 @@ bool call_disk_refuses(struct call *call)
 
 	if (!writes(&call->request))
 		return false;
-	if (disk_state_is_over(&disk))
+	if (disk_state_is_over(&disk) && disk.hidden)
+		refusal_set(&refusal, TOOL_QUOTA_EXCEEDED, why_hidden);
+	else if (disk_state_is_over(&disk))
 		refusal_format(&refusal, TOOL_QUOTA_EXCEEDED,
 			"The workspace takes %llu MiB on disk%s, and may take %llu MiB; remove "
 			"what is not needed, or ask the user",
@@ -82,7 +88,12 @@ void call_disk_note(struct call *call)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
 
-	if (disk_state_is_over(&disk))
+	if (disk_state_is_over(&disk) && disk.hidden)
+		notes_add(&call->request.notes,
+			"the workspace has a directory that it may not read itself, or one that "
+			"lies too deep, so what it takes on disk is not known: this command could "
+			"open or remove it, and not write to any file");
+	else if (disk_state_is_over(&disk))
 		notes_add(&call->request.notes,
 			"the workspace takes more on disk than it may: this command could remove "
 			"files, and not write to any");

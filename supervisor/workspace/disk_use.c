@@ -90,6 +90,8 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 		use->partial = end->truncated;
 		use->bytes = end->disk_limit > 0 ? end->disk_bytes : end->size;
 		use->files = end->count;
+		use->directories = end->files_searched;
+		use->hidden = end->files_skipped > 0;
 	}
 	/* It was changed meanwhile, or the files process was busy. */
 	if (stale || end->error != TOOL_OK)

@@ -20,7 +20,10 @@ struct disk_use {
 	bool partial;   /* some directories could not be read: there is more */
 	uint64_t bytes; /* on disk; each of a file's names has its part */
 	uint64_t files; /* names of what is no directory */
-	bool limited;   /* set by the owner: the workspace is bounded by nothing else */
+	uint64_t directories;
+	/* the workspace itself keeps a part from being measured */
+	bool hidden;
+	bool limited; /* set by the owner: the workspace is bounded by nothing else */
 	/* The rest belongs to disk_use.c. */
 	bool (*ask)(void *context);
 	void *context;

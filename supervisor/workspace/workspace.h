@@ -68,7 +68,7 @@ struct workspace_entry_owner {
 	 */
 	void (*lost)(void *context, enum tool_error error, const char *message);
 	/* The workspace's commands have written more than it may have. NULL: it has no command. */
-	void (*disk_full)(void *context);
+	void (*disk_full)(void *context, uint64_t at_least_ms);
 };
 
 /**

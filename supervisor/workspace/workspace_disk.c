@@ -37,14 +37,17 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 		state.keeper = DISK_KEEPER_QUOTA;
 	else if (class->bytes > 0)
 		state.keeper = DISK_KEEPER_MEASURED;
-	state.over_files = use->known && class->files > 0 && use->files > class->files;
+	state.over_files =
+		use->known && class->files > 0 &&
+		(use->files > class->files || use->directories > class->files - use->files);
+	state.hidden = use->known && use->hidden;
 	return state;
 }
 
 bool disk_state_is_over(const struct disk_state *state)
 {
 	return state->keeper == DISK_KEEPER_MEASURED && state->known &&
-	       (state->bytes > state->limit || state->over_files);
+	       (state->bytes > state->limit || state->over_files || state->hidden);
 }
 
 void workspace_disk_told(struct workspace *workspace, const struct files_end *end)
@@ -85,15 +88,18 @@ void workspace_disk_calls(struct workspace *workspace)
 						workspace->running[CALL_CLASS_SESSION] > 0);
 }
 
-/* Which command has written too much is not known, so it is all of them. */
-static void end_commands(struct workspace *workspace)
+/*
+ * Which command has written too much is not known, so it is all of them that have run for
+ * @at_least_ms.
+ */
+static void end_commands(struct workspace *workspace, uint64_t at_least_ms)
 {
 	struct workspace_entry *entry, *next;
 
 	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
 		if (entry->begun && is_command(entry) && entry->owner->disk_full)
-			entry->owner->disk_full(entry->context);
+			entry->owner->disk_full(entry->context, at_least_ms);
 	}
 }
 
@@ -107,9 +113,13 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	if (files_end_get(payload, &end) < 0 || disk_use_answer(&workspace->disk, &end) < 0)
 		return -EBADMSG;
 	workspace_disk_count(workspace);
+	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
+		return 0;
 	/* Commands that only remove files go on. */
-	if (workspace_disk(workspace).keeper == DISK_KEEPER_MEASURED && was_known &&
-		use->bytes > before && use->bytes > disk_hard_limit(workspace->tenant))
-		end_commands(workspace);
+	if (was_known && use->bytes > before && use->bytes > disk_hard_limit(workspace->tenant))
+		end_commands(workspace, 0);
+	/* One that is new has time to open what an earlier one has closed. */
+	else if (use->hidden)
+		end_commands(workspace, LIMIT_DISK_HIDDEN_MS);
 	return 0;
 }

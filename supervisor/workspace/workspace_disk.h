@@ -5,7 +5,9 @@
  * What bounds the disk that a workspace takes. The kernel does, where the workspace's id has a
  * quota (cloister-quota). Otherwise cloisterd measures it, if its tenant has a disk class: over the
  * class's size (the soft limit) calls that write are refused and commands begin without the right
- * to write to files; commands that grow it further by an eighth (the hard limit) are ended.
+ * to write to files; commands that grow it further by an eighth (the hard limit) are ended. A
+ * workspace that closes a directory to its own user, or makes one deeper than a walk goes, could be
+ * of any size, and counts as over both.
  */
 
 #include "common/text.h"
@@ -28,7 +30,8 @@ struct disk_state {
 	bool known;      /* bytes is */
 	uint64_t bytes;  /* as counted or measured last */
 	uint64_t limit;  /* 0: none */
-	bool over_files; /* measured: more files than the class allows */
+	bool over_files; /* measured: more files and directories than the class allows */
+	bool hidden;     /* the workspace keeps a part of it from being measured */
 };
 
 /** Returns the name of @keeper, as the protocol writes it. Static. */

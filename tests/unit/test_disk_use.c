@@ -61,10 +61,16 @@ static void test_opened(void **state)
 	assert_false(f->use.known);
 	disk_use_opened(&f->use);
 	assert_int_equal(f->asked, 1);
-	answer(f, 1, &(struct files_end){.size = 5, .count = 2, .truncated = true});
-	assert_true(f->use.known && f->use.partial);
+	answer(f, 1,
+		&(struct files_end){.size = 5,
+			.count = 2,
+			.files_searched = 3,
+			.files_skipped = 1,
+			.truncated = true});
+	assert_true(f->use.known && f->use.partial && f->use.hidden);
 	assert_int_equal(f->use.bytes, 5);
 	assert_int_equal(f->use.files, 2);
+	assert_int_equal(f->use.directories, 3);
 	/* Nothing has changed: whoever looks and however long it takes, nothing is measured. */
 	fake_clock_pass(10 * LIMIT_MEASURE_PAUSE_MS);
 	disk_use_look(&f->use, false);

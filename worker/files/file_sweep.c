@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define OLD_SECONDS 3600
 #define STAT_BLOCK  512 /* the unit of st_blocks, stat(3type) */
@@ -55,6 +56,13 @@ static void remove_abandoned(const struct walk_entry *entry)
 		unlinkat(entry->dirfd, entry->name, 0);
 }
 
+/* Whether the workspace has closed its own directory to itself: it can open it again. */
+static bool is_hidden(const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) && st->st_uid == geteuid() &&
+	       (st->st_mode & (S_IRUSR | S_IXUSR)) != (S_IRUSR | S_IXUSR);
+}
+
 /* Each of a file's names has its part, so that a file counts once. */
 static void measure(const struct walk_entry *entry, struct files_end *sum)
 {
@@ -63,6 +71,8 @@ static void measure(const struct walk_entry *entry, struct files_end *sum)
 
 	if (fstatat(entry->dirfd, entry->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return; /* it has gone */
+	sum->files_searched += is_directory;
+	sum->files_skipped += is_hidden(&st);
 	sum->size += (uint64_t)st.st_blocks * STAT_BLOCK /
 		     (is_directory || st.st_nlink == 0 ? 1 : st.st_nlink);
 	sum->count += !is_directory;
@@ -87,7 +97,8 @@ void file_sweep(const struct root *root, struct files_end *ret_end)
 		.visit = visit,
 		.context = ret_end,
 	};
-	struct walk_end end;
+	struct walk_end end = {0};
+	struct stat st;
 	_cleanup_close_ int fd = openat(root->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	/* A tenant that opens a file which this process has a lease on must not end it. */
@@ -96,4 +107,7 @@ void file_sweep(const struct root *root, struct files_end *ret_end)
 	*ret_end = (struct files_end){0};
 	ret_end->truncated =
 		fd < 0 || tree_walk(&walk, fd, &end) < 0 || end.unreadable > 0 || end.truncated;
+	/* What lies deeper than a walk goes was put there to be out of its sight. */
+	if (end.truncated || (fd < 0 && fstat(root->fd, &st) == 0 && is_hidden(&st)))
+		ret_end->files_skipped++;
 }

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
 #include <linux/quota.h>
@@ -373,6 +374,28 @@ static int keep_file_size(scmp_filter_ctx filter)
 	return r;
 }
 
+/*
+ * On btrfs everybody may make subvolumes and snapshots in his own directories. A read-only one
+ * cannot be cleared as other directories are, and keeps what the workspace has deleted, outside of
+ * every quota of its id. The answer is that of another file system. btrfs(5)
+ */
+static int refuse_subvolumes(scmp_filter_ctx filter)
+{
+	static const unsigned requests[] = {
+		BTRFS_IOC_SNAP_CREATE,
+		BTRFS_IOC_SUBVOL_CREATE,
+		BTRFS_IOC_SNAP_CREATE_V2,
+		BTRFS_IOC_SUBVOL_CREATE_V2,
+		BTRFS_IOC_SUBVOL_SETFLAGS,
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOTTY), SCMP_SYS(ioctl), 1,
+			FILTER_LOW_EQUALS(1, requests[i]));
+	return r;
+}
+
 static int refuse(scmp_filter_ctx filter)
 {
 	/*
@@ -386,6 +409,8 @@ static int refuse(scmp_filter_ctx filter)
 		r = keep_host_lots(filter);
 	if (r == 0)
 		r = keep_file_size(filter);
+	if (r == 0)
+		r = refuse_subvolumes(filter);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
 #include <netinet/in.h>
@@ -31,10 +32,10 @@
 #define CONSTANT(name) {#name, (unsigned long long)(name)}
 /* clang-format on */
 
-static const char *const headers[] = {"errno.h", "fcntl.h", "linux/falloc.h", "linux/ioprio.h",
-	"netinet/in.h", "netinet/tcp.h", "sched.h", "sys/ioctl.h", "sys/mman.h", "sys/mount.h",
-	"sys/personality.h", "sys/prctl.h", "sys/resource.h", "sys/shm.h", "sys/socket.h",
-	"sys/stat.h", "sys/syscall.h"};
+static const char *const headers[] = {"errno.h", "fcntl.h", "linux/btrfs.h", "linux/falloc.h",
+	"linux/ioprio.h", "netinet/in.h", "netinet/tcp.h", "sched.h", "sys/ioctl.h", "sys/mman.h",
+	"sys/mount.h", "sys/personality.h", "sys/prctl.h", "sys/resource.h", "sys/shm.h",
+	"sys/socket.h", "sys/stat.h", "sys/syscall.h"};
 
 /* Every constant in a rule; tests/once/test_build.py finds one that is missing. */
 static const struct {
@@ -45,6 +46,11 @@ static const struct {
 	CONSTANT(AF_INET),
 	CONSTANT(AF_INET6),
 	CONSTANT(AF_UNIX),
+	CONSTANT(BTRFS_IOC_SNAP_CREATE),
+	CONSTANT(BTRFS_IOC_SNAP_CREATE_V2),
+	CONSTANT(BTRFS_IOC_SUBVOL_CREATE),
+	CONSTANT(BTRFS_IOC_SUBVOL_CREATE_V2),
+	CONSTANT(BTRFS_IOC_SUBVOL_SETFLAGS),
 	CONSTANT(CLONE_NEWCGROUP),
 	CONSTANT(CLONE_NEWIPC),
 	CONSTANT(CLONE_NEWNET),
@@ -54,6 +60,7 @@ static const struct {
 	CONSTANT(CLONE_NEWUTS),
 	CONSTANT(ENOMEM),
 	CONSTANT(ENOSYS),
+	CONSTANT(ENOTTY),
 	CONSTANT(EOPNOTSUPP),
 	CONSTANT(EPERM),
 	CONSTANT(FALLOC_FL_KEEP_SIZE),
