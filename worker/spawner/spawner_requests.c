@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner. The requests are of cloisterd, which may have been taken over: a message
+ * that it never sends ends the spawner, and what the configuration does not allow is refused.
+ */
+#include "worker/spawner/spawner_requests.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "worker/setup.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void spawner_die(const char *what, int error)
+{
+	fprintf(stderr, "cloister-spawner: %s: %s\n", what, strerror(error < 0 ? -error : error));
+	exit(1);
+}
+
+/*
+ * A cloisterd that works as intended sends nothing that is refused. One that was taken over must
+ * not fill the log.
+ */
+static void log_refusal(uint64_t cell, const char *reason)
+{
+	static unsigned logged;
+
+	if (logged++ < LIMIT_REFUSALS_LOGGED)
+		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
+}
+
+/* The requests and their answers. The first descriptor of a request is its directory. */
+static const struct request {
+	unsigned n_fds, n_pidfds;
+	uint8_t answer;
+} requests[] = {
+	[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
+	[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, 1, SPAWNER_FILES_OPENED},
+	[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED_FDS, SPAWNER_OPENED},
+	[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, 0, SPAWNER_ASSIGNED},
+	[SPAWNER_LOOK_UP] = {1, 1, SPAWNER_LOOKED_UP},
+	[SPAWNER_FREEZE] = {SPAWNER_FREEZE_FDS, 0, SPAWNER_COPIED},
+	[SPAWNER_IMPORT] = {1, 0, SPAWNER_COPIED},
+	[SPAWNER_UNPACK] = {SPAWNER_UNPACK_FDS, 0, SPAWNER_COPIED},
+};
+
+_Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 &&
+		       (int)SPAWNER_ASSIGN_ROOT == 0 && (int)SPAWNER_FREEZE_ROOT == 0 &&
+		       (int)SPAWNER_UNPACK_SOURCE == 0,
+	"look_for looks at the first");
+
+/* A request whose directory is being looked up. */
+struct job {
+	struct spawner *spawner;
+	uint8_t type;
+	uint64_t number;
+	struct spawner_open request;
+	struct spawner_copy copy; /* of a request for a copy; its texts are in payload */
+	char *payload;
+	int fds[CHANNEL_FDS_MAX];
+	unsigned n_fds;
+};
+
+/*
+ * Carries out a request whose directory is known. Returns 0 with the pidfds and the cell's
+ * sockets, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
+ * ended.
+ */
+static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
+	int *ret_pidfds, struct cell_sockets *ret_network, struct cell_start **ret_start,
+	const char **ret_step)
+{
+	const struct spawner_open *request = &job->request;
+
+	if (maker->keyring_error < 0) {
+		*ret_step = "leave the caller's session keyring";
+		return maker->keyring_error;
+	}
+	switch (job->type) {
+	case SPAWNER_OPEN:
+		return cell_make(maker, job->number, request, job->fds, place, ret_pidfds,
+			ret_network, ret_step);
+	case SPAWNER_OPEN_FILES:
+		return cell_make_files(maker, request, job->fds, place, ret_start, ret_step);
+	case SPAWNER_PREPARE:
+		return cell_prepare(maker, job->number, request, job->fds, ret_pidfds, ret_step);
+	default:
+		return cell_assign(maker, request, job->fds, place, ret_network, ret_step);
+	}
+}
+
+/* Waits while the kernel has no room for the descriptors, as cloisterd does at its end. */
+static void flush(struct channel *channel)
+{
+	int r;
+
+	while (channel_is_short(r = channel_flush(channel)))
+		poll(NULL, 0, CHANNEL_SHORT_PAUSE_MS);
+	if (r < 0)
+		spawner_die("answer", r);
+}
+
+static void answer(struct channel *channel, uint8_t type, uint64_t number, struct text payload,
+	const int *fds, unsigned n)
+{
+	int r = channel_send(channel, type, number, payload, fds, n);
+
+	if (r < 0)
+		spawner_die("answer", r);
+	flush(channel);
+}
+
+static bool is_copy(uint8_t type)
+{
+	return type == SPAWNER_FREEZE || type == SPAWNER_IMPORT || type == SPAWNER_UNPACK;
+}
+
+static void answer_failure(const struct job *job, const char *step, int r)
+{
+	if (r == -SPAWNER_REFUSAL)
+		log_refusal(job->number, step);
+	setup_report_failure(&job->spawner->channel,
+		is_copy(job->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number, step, r);
+}
+
+/* The answer follows when the copier has ended. */
+static void copy(const struct job *job, struct place *place)
+{
+	const struct cell_maker *maker = &job->spawner->maker;
+	const char *step;
+	int r;
+
+	if (job->type == SPAWNER_IMPORT)
+		r = copies_import(maker, job->number, &job->copy, place, &step);
+	else if (job->type == SPAWNER_UNPACK)
+		r = copies_unpack(maker, job->number, &job->copy, place,
+			job->fds[SPAWNER_UNPACK_REPORT], &step);
+	else
+		r = copies_freeze(maker, job->number, &job->copy, place,
+			job->fds[SPAWNER_FREEZE_WORKER], &step);
+
+	if (r < 0)
+		answer_failure(job, step, r);
+}
+
+static void perform(const struct job *job, struct place *place)
+{
+	const struct request *kind = &requests[job->type];
+	struct cell_start *start = NULL;
+	struct cell_sockets network = cell_sockets_none();
+	int fds[SPAWNER_OPENED_MOST], r;
+	unsigned n_fds = kind->n_pidfds;
+	const char *step;
+
+	r = act(&job->spawner->maker, job, place, fds, &network, &start, &step);
+	if (r < 0)
+		answer_failure(job, step, r);
+	else if (start)
+		start->number = job->number;
+	if (r < 0 || start)
+		return;
+	n_fds += cell_sockets_list(&network, &fds[n_fds]);
+	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
+		n_fds);
+}
+
+static void tell_place(const struct job *job, struct place *place)
+{
+	static uint8_t payload[WIRE_PAYLOAD_MAX];
+	static struct spawner_looked_up message;
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	int root = TAKE_FD(place->root);
+
+	if (place->error < 0) {
+		close_fd(&root);
+		answer_failure(job, place->step, place->error);
+		return;
+	}
+	message.kind = place->kind;
+	message.may_enter = place->may_enter;
+	message.n_parents = place->n_parents;
+	memcpy(message.parents, place->parents, place->n_parents * sizeof(place->parents[0]));
+	spawner_looked_up_put(&writer, &message);
+	answer(&job->spawner->channel, SPAWNER_LOOKED_UP, job->number,
+		(struct text){(char *)payload, writer.len}, &root, 1);
+}
+
+static void job_free(struct job *job)
+{
+	for (unsigned i = 0; i < job->n_fds; i++)
+		close(job->fds[i]);
+	free(job->payload);
+	free(job);
+}
+
+static void on_looked(void *context, int error, struct place *place)
+{
+	struct job *job = context;
+
+	if (error < 0)
+		answer_failure(job, "look at the workspace's directory", error);
+	else if (job->type == SPAWNER_LOOK_UP)
+		tell_place(job, place);
+	else if (is_copy(job->type))
+		copy(job, place);
+	else
+		perform(job, place);
+	job_free(job);
+}
+
+static void take_texts(const struct spawner_look_up *message,
+	char ret_tenant[LIMIT_CONFIG_NAME_BYTES + 1], char ret_path[LIMIT_PATH_BYTES])
+{
+	snprintf(ret_tenant, LIMIT_CONFIG_NAME_BYTES + 1, "%.*s", (int)message->tenant.len,
+		message->tenant.data ? message->tenant.data : "");
+	snprintf(ret_path, LIMIT_PATH_BYTES, "%.*s", (int)message->path.len,
+		message->path.data ? message->path.data : "");
+}
+
+/* Starts the look-up that the request needs. */
+static int look_for(struct job *job, struct text payload)
+{
+	struct spawner *spawner = job->spawner;
+	struct look_request wanted = {.fd = job->fds[0]};
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
+	struct spawner_look_up look_up;
+
+	if (job->type == SPAWNER_LOOK_UP) {
+		if (spawner_look_up_get(payload, &look_up) < 0)
+			spawner_die("request", EBADMSG);
+		take_texts(&look_up, tenant, path);
+		wanted.kind = LOOK_UP;
+		wanted.below = look_up.below;
+		wanted.file = look_up.file;
+		wanted.tenant = tenant;
+		wanted.path = path;
+	} else {
+		wanted.kind = LOOK_AGAIN;
+		wanted.file = job->type == SPAWNER_UNPACK;
+		wanted.tenant = job->request.tenant;
+		/* Only a worker shows read-only paths. */
+		if (job->type != SPAWNER_OPEN_FILES && !is_copy(job->type))
+			wanted.readonly = cell_readonly_paths(&spawner->maker, job->request.tenant);
+	}
+	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
+}
+
+/* Decodes the payload of a request about a cell, or for a copy. Returns 0 or -EBADMSG. */
+static int read_request(struct job *job, const struct channel_frame *frame)
+{
+	struct text kept = {NULL, frame->payload.len};
+
+	if (frame->type == SPAWNER_LOOK_UP)
+		return 0;
+	if (!is_copy(frame->type))
+		return spawner_open_get(frame->payload, &job->request);
+	kept.data = job->payload = malloc(kept.len + 1);
+	if (!job->payload)
+		spawner_die("request", ENOMEM);
+	if (kept.len > 0)
+		memcpy(job->payload, frame->payload.data, kept.len);
+	return spawner_copy_get(kept, &job->copy);
+}
+
+static void handle(struct spawner *spawner, struct channel_frame *frame)
+{
+	const struct request *kind =
+		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
+	struct job *job = calloc(1, sizeof(*job));
+	int r = 0;
+
+	if (!job)
+		spawner_die("request", ENOMEM);
+	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
+		read_request(job, frame) < 0)
+		spawner_die("request", EBADMSG);
+	job->spawner = spawner;
+	job->type = frame->type;
+	job->number = frame->call;
+	job->n_fds = frame->n_fds;
+	memcpy(job->fds, frame->fds, sizeof(job->fds));
+	frame->n_fds = 0;
+	if (job->type != SPAWNER_PREPARE) {
+		r = look_for(job, frame->payload);
+		if (r == 0)
+			return;
+		answer_failure(job, "look at the workspace's directory", r);
+	} else {
+		perform(job, NULL);
+	}
+	job_free(job);
+}
+
+void spawner_attend(struct channel *channel, struct cell_start *start)
+{
+	uint64_t number = start->number;
+	int pidfd, r = cell_start_hear(start, -1);
+
+	if (r == 0)
+		return;
+	pidfd = cell_start_end(start, r < 0 ? r : 0);
+	if (pidfd < 0)
+		setup_report_failure(
+			channel, SPAWNER_OPEN_FAILED, number, "start cloister-files", pidfd);
+	else
+		answer(channel, SPAWNER_FILES_OPENED, number, (struct text){NULL, 0}, &pidfd, 1);
+}
+
+static void read_policy(struct spawner *spawner, const struct channel_frame *frame)
+{
+	if (frame->n_fds != 0 || frame->payload.len != 0)
+		spawner_die("request", EBADMSG);
+	if (spawner->policy && policy_read(spawner->policy, spawner->setup.system) < 0)
+		fprintf(stderr, "cloister-spawner: the configuration was not reloaded in the "
+				"spawner: the old one stays in force\n");
+}
+
+static void forget_home(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
+	struct spawner_look_up removed;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &removed) < 0)
+		spawner_die("request", EBADMSG);
+	take_texts(&removed, tenant, name);
+	cell_homes_forget(&spawner->homes, tenant, name);
+}
+
+static void clear_layer(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
+	struct spawner_look_up dropped;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &dropped) < 0)
+		spawner_die("request", EBADMSG);
+	take_texts(&dropped, tenant, name);
+	if (!dropped.below)
+		layer_folds_look(&spawner->folds);
+	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, tenant, name);
+}
+
+static void fold_layers(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
+	struct spawner_look_up wanted;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &wanted) < 0)
+		spawner_die("request", EBADMSG);
+	take_texts(&wanted, tenant, path);
+	layer_folds_add(&spawner->folds, tenant, path);
+}
+
+static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
+{
+	struct spawner_copy request;
+	const char *step;
+	int r;
+
+	if (frame->n_fds != 0 || spawner_copy_get(frame->payload, &request) < 0)
+		spawner_die("request", EBADMSG);
+	r = copies_fork(&spawner->maker, frame->call, &request, &step);
+	if (r == -SPAWNER_REFUSAL)
+		log_refusal(frame->call, step);
+	if (r < 0)
+		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
+}
+
+void spawner_find_left_overs(struct spawner *spawner)
+{
+	cell_homes_sweep(&spawner->homes, &spawner->lookers);
+	layer_drops_find(&spawner->drops, spawner->policy != NULL);
+	layer_drops_find(&spawner->template_drops, spawner->policy != NULL);
+}
+
+static void set_beside(struct spawner *spawner, const struct channel_frame *frame)
+{
+	bool was = spawner->homes.beside;
+
+	if (frame->n_fds != 0 || frame->payload.len != 0 || frame->call > 1)
+		spawner_die("request", EBADMSG);
+	cell_homes_set_beside(&spawner->homes, frame->call == 1);
+	layer_folds_set_beside(&spawner->folds, frame->call == 1);
+	if (was && frame->call == 0)
+		spawner_find_left_overs(spawner);
+}
+
+static void let_go(struct spawner *spawner, const struct channel_frame *frame)
+{
+	if (frame->n_fds != 0 || frame->payload.len != 0)
+		spawner_die("request", EBADMSG);
+	/* A spare cell may be a workspace's already for cloisterd, whose request still waits. */
+	cell_spares_let_go(&spawner->spares, frame->call);
+	cell_privates_let_go(&spawner->privates, frame->call);
+}
+
+/* What is told, or answered at once or later, without a look-up. */
+static void (*const orders[])(struct spawner *spawner, const struct channel_frame *frame) = {
+	[SPAWNER_RELOAD] = read_policy,
+	[SPAWNER_REMOVED] = forget_home,
+	[SPAWNER_DROPPED] = clear_layer,
+	[SPAWNER_FOLD] = fold_layers,
+	[SPAWNER_FORK] = fork_template,
+	[SPAWNER_LET_GO] = let_go,
+	[SPAWNER_BESIDE] = set_beside,
+};
+
+void spawner_serve_requests(struct spawner *spawner)
+{
+	struct channel *channel = &spawner->channel;
+	struct channel_frame frame;
+	int r = channel_fill(channel, WIRE_FRAME_MAX);
+
+	if (r == -EPIPE) {
+		cell_cgroups_done(&spawner->cgroups);
+		lookers_end(&spawner->lookers);
+		exit(0);
+	}
+	if (r < 0 && r != -EAGAIN)
+		spawner_die("read", r);
+	while ((r = channel_next(channel, &frame)) > 0) {
+		if (frame.type < ARRAY_SIZE(orders) && orders[frame.type])
+			orders[frame.type](spawner, &frame);
+		else
+			handle(spawner, &frame);
+		channel_frame_done(&frame);
+	}
+	if (r < 0)
+		spawner_die("request", r);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the spawner does for cloisterd: its requests, which are answered, and its orders. */
+
+#include "common/channel.h"
+#include "worker/spawner/cell_make.h"
+#include "worker/spawner/layer_drops.h"
+#include "worker/spawner/layer_folds.h"
+#include "worker/spawner/looker.h"
+#include "worker/spawner/policy.h"
+#include "worker/spawner/spawner_setup.h"
+
+/* State that lives as long as the process. */
+struct spawner {
+	struct channel channel;
+	struct spawner_setup setup;
+	struct cell_cgroups cgroups;
+	struct cell_ids ids;
+	struct cell_homes homes;
+	struct cell_layers layers;
+	struct layer_drops drops, template_drops;
+	struct layer_folds folds;
+	struct copies copies;
+	struct cell_privates privates;
+	struct cell_spares spares;
+	struct cell_starts starts;
+	struct lookers lookers;
+	struct policy *policy; /* NULL without a configuration */
+	struct cell_maker maker;
+};
+
+/** Says what failed, and ends the spawner and with it all cells. */
+_Noreturn void spawner_die(const char *what, int error);
+
+/** Serves what cloisterd has sent. Ends the spawner if cloisterd has ended. */
+void spawner_serve_requests(struct spawner *spawner);
+
+/** Takes a report of a files process's start, or ends the start at its deadline. */
+void spawner_attend(struct channel *channel, struct cell_start *start);
+
+/** Finds what workspaces and an earlier spawner have left. */
+void spawner_find_left_overs(struct spawner *spawner);
