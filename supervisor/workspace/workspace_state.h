@@ -43,10 +43,11 @@ struct workspace {
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	bool removing;
-	bool clearing; /* its files process deletes everything in it; it is not told anything else */
-	bool lingers;                 /* workspace_lingers() */
-	uint64_t moved;               /* workspace_moved() */
-	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
+	bool clearing;  /* its files process deletes everything in it; it is not told anything else
+			 */
+	bool lingers;   /* workspace_lingers() */
+	uint64_t moved; /* workspace_moved() */
+	char *allow;    /* rules that its network is narrowed to; NULL: it is not */
 	struct egress_cell *network;  /* of its cell; NULL: it has none */
 	struct forward_list forwards; /* of its worker */
 	size_t n_forwards;

@@ -212,9 +212,9 @@ static void test_an_archive_without_a_report(void **state)
 	assert_int_equal(house->usage->imports, 1);
 }
 
-#define NAMED_IT(fault_, name_)                              \
-	{                                                    \
-		.fault = fault_, .name = TEXT_LITERAL(name_) \
+#define NAMED_IT(fault_, name_)                                \
+	{                                                      \
+		.fault = (fault_), .name = TEXT_LITERAL(name_) \
 	}
 
 /* What an administrator is told of an archive that is refused. The report is hostile: it makes
