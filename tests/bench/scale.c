@@ -451,6 +451,16 @@ static void measure(void)
 	measure_reads("read_file, 1 workspace open", &reference);
 }
 
+static int misused(void)
+{
+	fprintf(stderr,
+		"usage: bench_scale [-u UID] [-g GID] [-n WORKSPACES] [-k CELLS_KEPT] "
+		"AGENT_SOCKET DIRECTORY\n"
+		"WORKSPACES is more than %d, and more than that beside CELLS_KEPT\n",
+		WARM);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	uid_t uid = getuid();
@@ -471,12 +481,12 @@ int main(int argc, char **argv)
 		else if (option == 'k')
 			n_kept = atoi(optarg);
 		else
-			return 2;
+			return misused();
 	}
 	if (n_kept < 0 || (n_kept > 0 && n_workspaces <= n_kept + WARM))
-		return 2;
+		return misused();
 	if (argc - optind != 2 || n_workspaces <= WARM)
-		return 2;
+		return misused();
 	socket_path = argv[optind];
 	directory = argv[optind + 1];
 	program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
