@@ -16,6 +16,8 @@ class Port {
 
 	constructor() {
 		this.server = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+		// The library goes on asking for a task of a server that was killed.
+		this.server.stdin.on("error", () => {});
 		this.last = 0;
 		this.waiting = new Map();
 		createInterface({ input: this.server.stdout }).on("line", (line) => {
