@@ -38,12 +38,10 @@ struct mcp_ext_task {
 	const struct workspace *workspace; /* that its call holds */
 	struct workspace_access access;
 	struct session_reply reply; /* the form of the result */
-	enum mcp_task_status status;
-	bool cancelled;                 /* its client wants it to end */
-	bool fetched;                   /* its client has been given the result */
-	int64_t began, used;            /* as clock_now() */
-	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
-	int64_t ttl_ms;
+	struct mcp_task_told told;
+	bool cancelled;                /* its client wants it to end */
+	bool fetched;                  /* its client has been given the result */
+	int64_t began, used;           /* as clock_now() */
 	struct unread_account account; /* the tenant's, for the result */
 	struct mcp_result result;
 	char message[MCP_RESULT_ERROR_SIZE]; /* empty: none */
@@ -178,16 +176,16 @@ static void on_done(void *context, const struct observation *observation)
 	task->call = NULL;
 	task->workspace = NULL;
 	if (task->cancelled && observation->error == TOOL_CANCELLED) {
-		task->status = MCP_TASK_CANCELLED;
+		task->told.status = MCP_TASK_CANCELLED;
 		mcp_result_error(observation, task->message);
 		(void)mcp_result_keep(&task->result, NULL, sizeof(*task));
 	} else {
 		keep_result(task, observation);
-		task->status =
+		task->told.status =
 			mcp_result_peek(&task->result).data ? MCP_TASK_COMPLETED : MCP_TASK_FAILED;
 	}
-	task->changed_ms = clock_unix_ms();
-	task->ttl_ms = (clock_now() - task->began) / CLOCK_NS_PER_MS + kept_ms;
+	task->told.changed_ms = clock_unix_ms();
+	task->told.ttl_ms = (clock_now() - task->began) / CLOCK_NS_PER_MS + kept_ms;
 	timer_set(&task->timer, kept_ms);
 }
 
@@ -236,13 +234,15 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 	timer_init(&task->timer, on_timer, task);
 	task->reply =
 		(struct session_reply){.form = call->reply.form, .revision = call->reply.revision};
+	task->told.id = task->id;
+	task->told.message = task->message;
 	task->call = call->call;
 	task->workspace = info.workspace;
 	task->used = clock_now();
 	task->began = task->used - info.age_ms * CLOCK_NS_PER_MS;
-	task->created_ms = task->changed_ms = clock_unix_ms() - info.age_ms;
+	task->told.created_ms = task->told.changed_ms = clock_unix_ms() - info.age_ms;
 	/* Its call has a deadline, and then there is time to fetch the result. */
-	task->ttl_ms = info.timeout_ms + kept_for_ms(tenant);
+	task->told.ttl_ms = info.timeout_ms + kept_for_ms(tenant);
 	TAILQ_LINK_TAIL(&all, task, link);
 	timer_set(&task->timer, (int64_t)tenant->limits.session_detached_ms);
 	owner.context = task;
@@ -287,30 +287,24 @@ void mcp_ext_task_cancel(struct mcp_ext_task *task)
 
 void mcp_ext_task_put(struct json_text *json, const struct mcp_ext_task *task)
 {
-	const struct mcp_task_told told = {.id = task->id,
-		.status = task->status,
-		.message = task->message,
-		.created_ms = task->created_ms,
-		.changed_ms = task->changed_ms,
-		.ttl_ms = task->ttl_ms};
-
-	mcp_task_put_told(json, &told, "ttlMs", "pollIntervalMs");
+	mcp_task_put_told(json, &task->told, "ttlMs", "pollIntervalMs");
 }
 
 bool mcp_ext_task_fits(const struct mcp_ext_task *task, uint64_t room)
 {
-	return task->status != MCP_TASK_COMPLETED || mcp_result_peek(&task->result).len <= room;
+	return task->told.status != MCP_TASK_COMPLETED ||
+	       mcp_result_peek(&task->result).len <= room;
 }
 
 void mcp_ext_task_put_outcome(struct json_text *json, struct mcp_ext_task *task)
 {
-	if (task->status == MCP_TASK_WORKING)
+	if (task->told.status == MCP_TASK_WORKING)
 		return;
 	task->fetched = true;
-	if (task->status == MCP_TASK_COMPLETED) {
+	if (task->told.status == MCP_TASK_COMPLETED) {
 		json_text_key(json, "result");
 		json_text_raw(json, mcp_result_peek(&task->result));
-	} else if (task->status == MCP_TASK_FAILED) {
+	} else if (task->told.status == MCP_TASK_FAILED) {
 		json_text_key(json, "error");
 		json_text_object_begin(json);
 		json_text_put_number(json, "code", JSONRPC_INTERNAL_ERROR);

@@ -31,13 +31,11 @@ struct mcp_task {
 	uint64_t number; /* later ones of the connection have higher ones */
 	struct session *session;
 	struct session_call *call; /* NULL: it has not begun, or it is over */
-	enum mcp_task_status status;
+	struct mcp_task_told told;
 	bool begun;
-	bool over;    /* the result is there */
-	bool fetched; /* the client has been given it */
-	int64_t ttl_ms;
-	int64_t began;                  /* as clock_now() */
-	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
+	bool over;     /* the result is there */
+	bool fetched;  /* the client has been given it */
+	int64_t began; /* as clock_now() */
 	char message[MESSAGE_BYTES + 1];
 	struct mcp_result result;
 	LIST_HEAD(, mcp_task_waiter) waiting;
@@ -124,11 +122,13 @@ struct mcp_task *mcp_task_new(struct session *session, int64_t ttl_ms, struct re
 	}
 	LIST_INIT(&task->waiting);
 	timer_init(&task->expiry, on_expiry, task);
+	task->told.id = task->id;
+	task->told.message = task->message;
 	task->session = session;
 	task->number = ++session->last_task;
-	task->ttl_ms = ttl_ms;
+	task->told.ttl_ms = ttl_ms;
 	task->began = clock_now();
-	task->created_ms = task->changed_ms = clock_unix_ms();
+	task->told.created_ms = task->told.changed_ms = clock_unix_ms();
 	TAILQ_INSERT_TAIL(&session->tasks, task, link);
 	session->n_tasks++;
 	mcp_result_open(&task->result, session->counted, session_unread(session));
@@ -155,8 +155,8 @@ uint64_t mcp_task_room(const struct mcp_task *task, uint64_t room)
 
 static void set_status(struct mcp_task *task, enum mcp_task_status status, struct text message)
 {
-	task->status = status;
-	task->changed_ms = clock_unix_ms();
+	task->told.status = status;
+	task->told.changed_ms = clock_unix_ms();
 	message = utf8_cut(message, MESSAGE_BYTES);
 	if (message.len > 0)
 		memcpy(task->message, message.data, message.len);
@@ -166,14 +166,14 @@ static void set_status(struct mcp_task *task, enum mcp_task_status status, struc
 /* It is kept as long as the client asked for, and for a moment to be fetched in any case. */
 static void set_expiry(struct mcp_task *task)
 {
-	const int64_t left = task->ttl_ms - (clock_now() - task->began) / CLOCK_NS_PER_MS;
+	const int64_t left = task->told.ttl_ms - (clock_now() - task->began) / CLOCK_NS_PER_MS;
 
 	timer_set(&task->expiry, left > LIMIT_TASK_FETCH_MS ? left : LIMIT_TASK_FETCH_MS);
 }
 
 int mcp_task_finish(struct mcp_task *task, struct evbuffer *buffer, struct text error)
 {
-	const bool changes = task->status == MCP_TASK_WORKING;
+	const bool changes = task->told.status == MCP_TASK_WORKING;
 	int r;
 
 	assert(!task->over);
@@ -230,7 +230,7 @@ const struct mcp_task *mcp_task_next(
 
 enum mcp_task_status mcp_task_status(const struct mcp_task *task)
 {
-	return task->status;
+	return task->told.status;
 }
 
 bool mcp_task_is_over(const struct mcp_task *task)
@@ -279,14 +279,7 @@ void mcp_task_put_told(struct json_text *json, const struct mcp_task_told *told,
 
 void mcp_task_put(struct json_text *json, const struct mcp_task *task)
 {
-	const struct mcp_task_told told = {.id = task->id,
-		.status = task->status,
-		.message = task->message,
-		.created_ms = task->created_ms,
-		.changed_ms = task->changed_ms,
-		.ttl_ms = task->ttl_ms};
-
-	mcp_task_put_told(json, &told, "ttl", "pollInterval");
+	mcp_task_put_told(json, &task->told, "ttl", "pollInterval");
 }
 
 void mcp_task_put_related(struct json_text *json, const struct mcp_task *task)
