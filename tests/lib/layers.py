@@ -25,9 +25,20 @@ def client_fixture():
         client = opened(daemon, name)
         client.name = name
         yield client
-        client.call("workspace.remove", {"workspace": name})
+        assert procfs.eventually(lambda: was_removed(client, name))
         client.close()
     return client
+
+
+def was_removed(client, name):
+    """Removes a workspace. Returns False while cloisterd has yet to see that another connection of the test ended."""
+    try:
+        client.call("workspace.remove", {"workspace": name})
+    except RpcError as error:
+        if error.name != "BUSY":
+            raise
+        return False
+    return True
 
 
 def refused(client, method, params, name):
