@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define OOM_SCORE_COMMANDS 500 /* added to oom_score_adj of workers and commands */
@@ -90,6 +91,15 @@ int setup_private_mounts(void *context)
 {
 	(void)context;
 	return mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+int setup_leave_host(void *context)
+{
+	(void)context;
+	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+			       chdir("/") < 0
+		       ? -errno
+		       : 0;
 }
 
 void setup_report_failure(

@@ -31,6 +31,11 @@ int setup_empty_bounding_set(void *context);
 /** Stops the propagation of mounts into and out of this namespace. mount_namespaces(7) */
 int setup_private_mounts(void *context);
 /**
+ * Makes the working directory, which is a mount, the only mount of this namespace, and the root.
+ * pivot_root(2)
+ */
+int setup_leave_host(void *context);
+/**
  * Raises the process's oom_score_adj, so that the kernel kills it and its children before their
  * peers and before cloisterd: commands and their worker first, files processes next. Best effort:
  * the process itself may lower the score again. proc_pid_oom_score_adj(5)

@@ -109,7 +109,6 @@ static int begin(
 		.target_fd = -1,
 		.copier = {.from = -1,
 			.to = -1,
-			.drops_groups = maker->ids->count > 0,
 			.max_bytes = request->max_bytes < LIMIT_COPY_BYTES ? request->max_bytes
 									   : LIMIT_COPY_BYTES,
 			.max_files = request->max_files < LIMIT_COPY_FILES ? request->max_files
@@ -133,7 +132,7 @@ static pid_t start_unpacker(struct plan *plan, int report)
 		.target = TAKE_FD(plan->copier.to),
 		.report = report,
 		.id = plan->maker->ids->own,
-		.drops_groups = plan->copier.drops_groups,
+		.drops_groups = plan->maker->ids->count > 0,
 		.max_bytes = plan->copier.max_bytes,
 		.max_files = plan->copier.max_files};
 

@@ -10,12 +10,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/confine.h"
+#include "worker/spawner/forked.h"
 #include "worker/tree_clear.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -108,29 +108,19 @@ enum home_swept home_measure(int fd, uint64_t max_bytes)
 		       : HOME_SWEPT;
 }
 
-static int become_owner(int fd)
+static enum home_swept clear(struct forked *forked, int fd)
 {
 	struct stat stat_buf;
-
-	if (fstat(fd, &stat_buf) < 0)
-		return -errno;
-	/* In user mode setgroups(2) is denied, and the id is already ours. */
-	if (setgroups(0, NULL) < 0 && errno != EPERM)
-		return -errno;
-	if (setresgid(stat_buf.st_gid, stat_buf.st_gid, stat_buf.st_gid) < 0 ||
-		setresuid(stat_buf.st_uid, stat_buf.st_uid, stat_buf.st_uid) < 0)
-		return -errno;
-	return confine_keep_capabilities(NULL, 0);
-}
-
-static enum home_swept clear(int fd)
-{
 	uint64_t removed;
-	int r = become_owner(fd);
+	int r = fstat(fd, &stat_buf) < 0 ? -errno : 0;
 
-	/* The change of user has cleared the signal. */
+	if (r == 0) {
+		forked->uid = stat_buf.st_uid;
+		forked->gid = stat_buf.st_gid;
+		r = forked_become_owner(forked);
+	}
 	if (r == 0)
-		r = confine_die_with_parent();
+		r = forked_die_with_spawner(forked);
 	if (r == 0)
 		r = confine_non_dumpable();
 	/* A command may have taken away its own permissions. */
@@ -141,24 +131,17 @@ static enum home_swept clear(int fd)
 	return r < 0 ? HOME_NOT_CLEARED : HOME_SWEPT;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
-#else
-#define FIRST_CLOSED 0
-#endif
-
 static _Noreturn void be_sweeper(const struct home_sweep *sweep, pid_t parent)
 {
 	static const struct sched_param none;
+	struct forked forked = {.spawner = parent, .kept = {sweep->fd}, .n_kept = 1};
 
 	(void)prctl(PR_SET_NAME, "cloister-sweep");
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
-	if (confine_die_with_parent() < 0 || getppid() != parent ||
-		(sweep->fd > FIRST_CLOSED &&
-			close_range(FIRST_CLOSED, (unsigned)sweep->fd - 1, 0) < 0) ||
-		close_range((unsigned)sweep->fd + 1, ~0U, 0) < 0)
+	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
 		_exit(HOME_NOT_CLEARED);
-	_exit((int)(sweep->clear ? clear(sweep->fd) : home_measure(sweep->fd, sweep->max_bytes)));
+	_exit((int)(sweep->clear ? clear(&forked, sweep->fd)
+				 : home_measure(sweep->fd, sweep->max_bytes)));
 }
 
 pid_t home_sweep_start(const struct home_sweep *sweep)

@@ -9,15 +9,14 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/layer_stack.h"
-#include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
+#include "worker/spawner/forked.h"
 #include "worker/spawner/layer_drops.h"
 #include "worker/spawner/layer_merge.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -32,11 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UNFINISHED       LAYERS_DROPPED "fold-" /* so the next start clears it */
-#define IOPRIO_PROCESS   1
-#define IOPRIO_IDLE      (3 << 13) /* ioprio_set(2) */
-#define FAILED_OTHERWISE 255
-#define LAYERS_ROOM      "l"
+#define UNFINISHED     LAYERS_DROPPED "fold-" /* so the next start clears it */
+#define IOPRIO_PROCESS 1
+#define IOPRIO_IDLE    (3 << 13) /* ioprio_set(2) */
+#define LAYERS_ROOM    "l"
 
 struct layer_fold {
 	TAILQ_ENTRY(layer_fold) entry;
@@ -47,11 +45,9 @@ struct layer_fold {
 };
 
 struct child {
+	struct forked forked; /* its ids are those of the workspace */
 	const struct layer_fold *fold;
 	int layers; /* detached mount of the directory that has the layers */
-	uid_t uid;  /* of the workspace */
-	gid_t gid;
-	pid_t parent;
 };
 
 void layer_folds_init(struct layer_folds *folds, int managed, struct layer_drops *drops)
@@ -62,23 +58,6 @@ void layer_folds_init(struct layer_folds *folds, int managed, struct layer_drops
 
 /* The child. */
 
-#ifdef __SANITIZE_ADDRESS__
-#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
-#else
-#define FIRST_CLOSED 0
-#endif
-
-static int close_others(void *context)
-{
-	const struct child *child = context;
-	unsigned kept = (unsigned)child->layers;
-
-	return (kept > FIRST_CLOSED && close_range(FIRST_CLOSED, kept - 1, 0) < 0) ||
-			       close_range(kept + 1, ~0U, 0) < 0
-		       ? -errno
-		       : 0;
-}
-
 static int take_idle_time(void *context)
 {
 	static const struct sched_param none;
@@ -87,12 +66,6 @@ static int take_idle_time(void *context)
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
 	return 0;
-}
-
-static int leave_mounts(void *context)
-{
-	(void)context;
-	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
 /* A fold that takes longer is given up. What waits for a disk, or for idle time, does not count. */
@@ -123,47 +96,24 @@ static int make_room(void *context)
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
-static int leave_host(void *context)
+static int enter_layers(void *context)
 {
 	(void)context;
-	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-			       chdir("/" LAYERS_ROOM) < 0
-		       ? -errno
-		       : 0;
-}
-
-/* A command may have taken permissions away from its own directories. */
-static int become_owner(void *context)
-{
-	static const cap_value_t kept[] = {CAP_DAC_READ_SEARCH};
-	const struct child *child = context;
-
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || (setgroups(0, NULL) < 0 && errno != EPERM) ||
-		setresgid(child->gid, child->gid, child->gid) < 0 ||
-		setresuid(child->uid, child->uid, child->uid) < 0)
-		return -errno;
-	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
-}
-
-/* The change of user has cleared the signal. */
-static int die_with_spawner(void *context)
-{
-	int r = confine_die_with_parent();
-
-	return r == 0 && getppid() != ((const struct child *)context)->parent ? -EPIPE : r;
+	return chdir(LAYERS_ROOM) < 0 ? -errno : 0;
 }
 
 static const struct setup_step steps[] = {
-	{"die with the spawner", die_with_spawner},
-	{"close what it does not need", close_others},
+	{"die with the spawner", forked_die_with_spawner},
+	{"close what it does not need", forked_close_others},
 	{"take idle time only", take_idle_time},
-	{"unshare its mount namespace", leave_mounts},
+	{"unshare its mount namespace", forked_leave_mounts},
 	{"make mounts private", setup_private_mounts},
 	{"attach the layers", make_room},
-	{"leave the host's root", leave_host},
-	{"become the workspace's id", become_owner},
-	{"die with the spawner", die_with_spawner},
+	{"leave the host's root", setup_leave_host},
+	{"become the workspace's id", forked_become_owner},
+	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
+	{"enter the layers", enter_layers},
 	{"bound its time", bound_time},
 };
 
@@ -198,7 +148,7 @@ static _Noreturn void be_merger(struct child *child)
 	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
 	if (r == 0)
 		r = merge(child->fold);
-	_exit(-r < FAILED_OTHERWISE ? -r : FAILED_OTHERWISE);
+	forked_exit(r);
 }
 
 /* The spawner's side. */
@@ -206,15 +156,14 @@ static _Noreturn void be_merger(struct child *child)
 static void log_given_up(const struct layer_fold *fold, int status)
 {
 	static unsigned logged;
-	int error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 
 	if (logged++ < LIMIT_REFUSALS_LOGGED)
 		fprintf(stderr,
 			"cloister-spawner: two layers of %s/%s were not made one: %s; the next "
 			"checkpoint tries again\n",
 			fold->tenant, fold->layers,
-			error > 0 && error < FAILED_OTHERWISE ? strerror(error)
-							      : "the merger was ended");
+			WIFEXITED(status) ? strerror(-forked_result(status))
+					  : "the merger was ended");
 }
 
 /* By its path: it is cloned, which the spawner may do in its own mount namespace only. */
@@ -297,15 +246,19 @@ static int make_target(int layers, struct layer_fold *fold, struct child *ret)
 	if (mkdirat(layers, path, 0700) < 0 ||
 		fchownat(layers, path, of_high.st_uid, of_high.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	ret->uid = of_high.st_uid;
-	ret->gid = of_high.st_gid;
+	ret->forked.uid = of_high.st_uid;
+	ret->forked.gid = of_high.st_gid;
 	return 0;
 }
 
 static pid_t start(const struct layer_folds *folds, struct layer_fold *fold)
 {
 	_cleanup_close_ int layers = open_layers(folds, fold);
-	struct child child = {.fold = fold, .layers = -1, .parent = getpid()};
+	struct child child = {
+		.forked = {.spawner = getpid(), .n_kept = 1, .reads_all = true},
+		.fold = fold,
+		.layers = -1,
+	};
 	pid_t pid;
 	int r = layers < 0 ? layers : make_target(layers, fold, &child);
 
@@ -313,6 +266,7 @@ static pid_t start(const struct layer_folds *folds, struct layer_fold *fold)
 		r = mount_clone(layers, "", 0, &child.layers);
 	if (r < 0)
 		return r;
+	child.forked.kept[0] = child.layers;
 	pid = fork();
 	if (pid == 0)
 		be_merger(&child);
@@ -446,7 +400,7 @@ void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status)
 		return;
 	layers = open_layers(folds, fold);
 	name_folded(fold, name);
-	done = !folds->ended && layers >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+	done = !folds->ended && layers >= 0 && forked_result(status) == 0 &&
 	       renameat2(layers, fold->unfinished, layers, name, RENAME_NOREPLACE) == 0;
 	if (done)
 		fold->unfinished[0] = '\0';

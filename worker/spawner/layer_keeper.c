@@ -11,6 +11,7 @@
 #include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
+#include "worker/spawner/forked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,12 +57,12 @@ struct answer {
 /* The keeper's side. */
 
 struct keeper {
+	struct forked forked;
 	const struct layer_keeper_start *start;
 	int socket, base, layers, template;
 	/* attached in the keeper's mount namespace: the overlay, and the directory with LAYERS_VIEW
 	 */
 	int mount, views;
-	pid_t parent;
 };
 
 static int send_answer(int socket, const struct answer *answer, int fd)
@@ -82,32 +83,6 @@ static int send_answer(int socket, const struct answer *answer, int fd)
 		message.msg_controllen = sizeof(control.space);
 	}
 	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-#ifdef __SANITIZE_ADDRESS__
-#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
-#else
-#define FIRST_CLOSED 0
-#endif
-
-/* Closes every other descriptor: a mount or a pipe of another cell must not live as long as this.
- */
-static int close_others(const struct keeper *keeper)
-{
-	const int kept[] = {keeper->socket, keeper->base, keeper->layers, keeper->template};
-	unsigned from = FIRST_CLOSED;
-
-	for (size_t done = keeper->template <0; done < ARRAY_SIZE(kept); done++) {
-		unsigned next = ~0U;
-
-		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-			if (kept[i] >= 0 && (unsigned)kept[i] >= from && (unsigned)kept[i] < next)
-				next = (unsigned)kept[i];
-		if (next > from && close_range(from, next - 1, 0) < 0)
-			return -errno;
-		from = next + 1;
-	}
-	return close_range(from, ~0U, 0) < 0 ? -errno : 0;
 }
 
 /* Waits until the spawner has written the maps. */
@@ -131,15 +106,6 @@ static int become_owner(void *context)
 		setresuid(AGENT_ID, AGENT_ID, AGENT_ID) < 0)
 		return -errno;
 	return confine_keep_capabilities(kept, ARRAY_SIZE(kept));
-}
-
-/* The change of user has cleared the signal. */
-static int die_with_spawner(void *context)
-{
-	const struct keeper *keeper = context;
-	int r = confine_die_with_parent();
-
-	return r == 0 && getppid() != keeper->parent ? -EPIPE : r;
 }
 
 static int attach(int mount_fd, int room, const char *name)
@@ -295,16 +261,6 @@ static int leave_layers(void *context)
 	return umount2("b", MNT_DETACH) < 0 || umount2("l", MNT_DETACH) < 0 ? -errno : 0;
 }
 
-/* A mount of the host's must not live as long as the cell does. */
-static int leave_host(void *context)
-{
-	(void)context;
-	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-			       chdir("/") < 0
-		       ? -errno
-		       : 0;
-}
-
 static int keep_sys_admin_only(void *context)
 {
 	static const cap_value_t kept[] = {CAP_SYS_ADMIN};
@@ -316,14 +272,15 @@ static int keep_sys_admin_only(void *context)
 static const struct setup_step steps[] = {
 	{"wait for its ids", await_maps},
 	{"become the workspace's id", become_owner},
-	{"die with the spawner", die_with_spawner},
+	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
 	{"make mounts private", setup_private_mounts},
 	{"attach the workspace's layers", make_room},
 	{"mount the workspace's layers", mount_layers},
 	{"mount the workspace's checkpoints", show_views},
 	{"leave the layers", leave_layers},
-	{"leave the host's root", leave_host},
+	/* A mount of the host's must not live as long as the cell does. */
+	{"leave the host's root", setup_leave_host},
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 };
 
@@ -348,8 +305,13 @@ static _Noreturn void be_keeper(struct keeper *keeper)
 	(void)prctl(PR_SET_NAME, "cloister-layers");
 	/* Its maps can be written only while it is dumpable. */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	if (confine_die_with_parent() < 0 || getppid() != keeper->parent ||
-		close_others(keeper) < 0 || send_answer(keeper->socket, &answer, -1) < 0)
+	keeper->forked.kept[0] = keeper->socket;
+	keeper->forked.kept[1] = keeper->base;
+	keeper->forked.kept[2] = keeper->layers;
+	keeper->forked.kept[3] = keeper->template;
+	keeper->forked.n_kept = 4;
+	if (forked_die_with_spawner(keeper) < 0 || forked_close_others(keeper) < 0 ||
+		send_answer(keeper->socket, &answer, -1) < 0)
 		_exit(1);
 	answer.error = setup_run(steps, ARRAY_SIZE(steps), keeper, &step);
 	snprintf(answer.step, sizeof(answer.step), "%s", step);
@@ -436,7 +398,7 @@ int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keep
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	child.socket = pair[1];
-	child.parent = getpid();
+	child.forked.spawner = getpid();
 	pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0)
 		be_keeper(&child);

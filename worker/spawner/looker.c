@@ -11,7 +11,7 @@
 #include "common/links.h"
 #include "common/monotonic.h"
 #include "common/mountinfo.h"
-#include "worker/confine.h"
+#include "worker/spawner/forked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,23 +156,16 @@ static _Noreturn void serve_spawner(int spawner)
 	}
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
-#else
-#define FIRST_CLOSED 0
-#endif
-
 /*
  * Closes every other descriptor of the spawner: the kernel may keep this process alive longer than
  * all others.
  */
 static _Noreturn void be_looker(int spawner, pid_t parent)
 {
+	struct forked forked = {.spawner = parent, .kept = {spawner}, .n_kept = 1};
+
 	(void)prctl(PR_SET_NAME, "cloister-looker");
-	if (confine_die_with_parent() < 0 || getppid() != parent ||
-		(spawner > FIRST_CLOSED &&
-			close_range(FIRST_CLOSED, (unsigned)spawner - 1, 0) < 0) ||
-		close_range((unsigned)spawner + 1, ~0U, 0) < 0)
+	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
 		_exit(1);
 	serve_spawner(spawner);
 }

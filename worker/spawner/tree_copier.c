@@ -4,56 +4,26 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "worker/confine.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
+#include "worker/spawner/forked.h"
 #include "worker/spawner/tree_copy.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAILED_OTHERWISE 255
-
 struct child {
+	struct forked forked;
 	const struct tree_copier *copier;
-	pid_t parent;
 	int from, to; /* in the copier's own root */
 };
-
-#ifdef __SANITIZE_ADDRESS__
-#define FIRST_CLOSED 3 /* a sanitizer's report must reach the log */
-#else
-#define FIRST_CLOSED 0
-#endif
-
-static int close_others(void *context)
-{
-	const struct tree_copier *copier = ((struct child *)context)->copier;
-	unsigned low = (unsigned)(copier->from < copier->to ? copier->from : copier->to);
-	unsigned high = (unsigned)(copier->from < copier->to ? copier->to : copier->from);
-
-	if ((low > FIRST_CLOSED && close_range(FIRST_CLOSED, low - 1, 0) < 0) ||
-		(high > low + 1 && close_range(low + 1, high - 1, 0) < 0) ||
-		close_range(high + 1, ~0U, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-static int leave_mounts(void *context)
-{
-	(void)context;
-	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
-}
 
 static int attach(int mount_fd, int room, const char *name, int *ret)
 {
@@ -88,36 +58,6 @@ static int make_room(void *context)
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
-static int leave_host(void *context)
-{
-	(void)context;
-	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-			       chdir("/") < 0
-		       ? -errno
-		       : 0;
-}
-
-static int become_owner(void *context)
-{
-	static const cap_value_t kept[] = {CAP_DAC_READ_SEARCH};
-	const struct tree_copier *copier = ((struct child *)context)->copier;
-
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
-		(copier->drops_groups && setgroups(0, NULL) < 0) ||
-		setresgid(copier->gid, copier->gid, copier->gid) < 0 ||
-		setresuid(copier->uid, copier->uid, copier->uid) < 0)
-		return -errno;
-	return confine_keep_capabilities(kept, copier->unprivileged ? 0 : ARRAY_SIZE(kept));
-}
-
-/* The change of user has cleared the signal. */
-static int die_with_spawner(void *context)
-{
-	int r = confine_die_with_parent();
-
-	return r == 0 && getppid() != ((struct child *)context)->parent ? -EPIPE : r;
-}
-
 static int bound_time(void *context)
 {
 	const struct itimerval bound = {.it_value.tv_sec = LIMIT_COPY_MS / 1000};
@@ -132,14 +72,14 @@ static int bound_time(void *context)
 }
 
 static const struct setup_step steps[] = {
-	{"die with the spawner", die_with_spawner},
-	{"close what it does not need", close_others},
-	{"unshare its mount namespace", leave_mounts},
+	{"die with the spawner", forked_die_with_spawner},
+	{"close what it does not need", forked_close_others},
+	{"unshare its mount namespace", forked_leave_mounts},
 	{"make mounts private", setup_private_mounts},
 	{"attach the two trees", make_room},
-	{"leave the host's root", leave_host},
-	{"become the owner of the copy", become_owner},
-	{"die with the spawner", die_with_spawner},
+	{"leave the host's root", setup_leave_host},
+	{"become the owner of the copy", forked_become_owner},
+	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
 	{"bound its time", bound_time},
 };
@@ -155,12 +95,22 @@ static _Noreturn void be_copier(struct child *child)
 	if (r == 0)
 		r = tree_copy(&(struct tree_copy){child->from, child->to, child->copier->max_bytes,
 			child->copier->max_files});
-	_exit(-r < FAILED_OTHERWISE ? -r : FAILED_OTHERWISE);
+	forked_exit(r);
 }
 
 pid_t tree_copier_start(struct tree_copier *copier)
 {
-	struct child child = {.copier = copier, .parent = getpid(), .from = -1, .to = -1};
+	struct child child = {
+		.forked = {.spawner = getpid(),
+			.kept = {copier->from, copier->to},
+			.n_kept = 2,
+			.uid = copier->uid,
+			.gid = copier->gid,
+			.reads_all = !copier->unprivileged},
+		.copier = copier,
+		.from = -1,
+		.to = -1,
+	};
 	pid_t pid = fork();
 
 	if (pid == 0)
@@ -174,7 +124,6 @@ pid_t tree_copier_start(struct tree_copier *copier)
 
 int tree_copier_result(int status)
 {
-	if (WIFEXITED(status))
-		return WEXITSTATUS(status) == FAILED_OTHERWISE ? -EIO : -WEXITSTATUS(status);
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT
+								  : forked_result(status);
 }

@@ -16,7 +16,6 @@ struct tree_copier {
 	int from, to; /* detached mounts of the directories; both are taken */
 	uid_t uid;    /* that the copy belongs to, as @to does */
 	gid_t gid;
-	bool drops_groups; /* system mode: the supplementary groups are dropped */
 	bool unprivileged; /* it reads with the rights of that id alone */
 	uint64_t max_bytes, max_files;
 };

@@ -79,10 +79,7 @@ static int leave_host(void *context)
 	(void)context;
 	close(FD_UNPACK_SOURCE);
 	close(FD_UNPACK_TARGET);
-	return syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-			       chdir("/") < 0
-		       ? -errno
-		       : 0;
+	return setup_leave_host(NULL);
 }
 
 static int drop_capabilities(void *context)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the spawner's children begin and end with that execute no program: looker, sweeper, keeper,
+ * copier and merger. Each begins as a copy of the spawner, with its capabilities and descriptors,
+ * and has a list of steps of its own (worker/setup.h) that gives them up. A child's context is a
+ * struct that begins with a struct forked, which is the context of the steps here.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct forked {
+	pid_t spawner;
+	int kept[4]; /* the descriptors that it keeps; -1: none */
+	size_t n_kept;
+	uid_t uid; /* that it becomes */
+	gid_t gid;
+	bool reads_all; /* with CAP_DAC_READ_SEARCH, the only one that it then keeps */
+};
+
+/**
+ * The kernel kills this process when the spawner dies. A change of user clears that, so the step
+ * comes again after it. Fails with -EPIPE if the spawner has died before. PR_SET_PDEATHSIG(2const)
+ */
+int forked_die_with_spawner(void *forked);
+
+/**
+ * Closes every descriptor but those in @kept: a mount, a pipe or a lock of another cell must not
+ * live as long as this process. close_range(2)
+ */
+int forked_close_others(void *forked);
+
+/** Enters a mount namespace of its own. Ignores its argument. */
+int forked_leave_mounts(void *forked);
+
+/** Becomes the id that the tree belongs to on which it works, without groups. */
+int forked_become_owner(void *forked);
+
+/** Ends this process and tells the spawner @r, which is 0 or -errno. */
+_Noreturn void forked_exit(int r);
+
+/** What the exit @status says: 0, the -errno of forked_exit(), or -EIO if it was killed. */
+int forked_result(int status);
