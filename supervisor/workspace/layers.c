@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/workspace/layer_names.h"
 #include "supervisor/workspace/managed.h"
 
 #include <dirent.h>
@@ -20,141 +21,13 @@
 
 #define MODE 0711 /* the workspace's id goes through them to its layers */
 
-#define AT      "at-"
-#define PREVIEW "preview-"
-
-/* Three bytes of a name for each of a label. */
-_Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAME_MAX,
-	"a label does not fit into a name");
-
-/* What the name of a directory means. */
-struct entry {
-	enum {
-		ENTRY_OTHER,
-		ENTRY_LAYER,
-		ENTRY_AT,
-		ENTRY_PREVIEW,
-		ENTRY_FOLDED,
-		ENTRY_LABEL,
-		ENTRY_FROM
-	} kind;
-	uint32_t number, below;
-	uint32_t low;      /* of one that is folded: what lay between */
-	const char *label; /* encoded */
-	const char *template;
-};
-
 /* All that is known of a workspace's layers. */
 struct known {
 	uint32_t at; /* 0: none takes changes */
 	size_t n;
-	struct layer {
-		uint32_t number, below;
-	} layers[2 * LIMIT_LAYERS];
+	struct layer layers[2 * LIMIT_LAYERS];
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
-
-/* Names. */
-
-/* Reads a number in the form in which it is written. Returns what follows, or NULL. */
-static const char *read_number(const char *text, uint32_t *ret)
-{
-	uint32_t number = 0;
-	size_t len = strspn(text, "0123456789");
-
-	if (len == 0 || len > 9 || (len > 1 && *text == '0'))
-		return NULL;
-	for (size_t i = 0; i < len; i++)
-		number = number * 10 + (uint32_t)(text[i] - '0');
-	*ret = number;
-	return text + len;
-}
-
-static struct entry entry_of(const char *name)
-{
-	struct entry entry = {0};
-	const char *rest;
-
-	if (strncmp(name, AT, strlen(AT)) == 0) {
-		rest = read_number(name + strlen(AT), &entry.number);
-		if (rest && !*rest)
-			entry.kind = ENTRY_AT;
-		return entry;
-	}
-	if (strncmp(name, PREVIEW, strlen(PREVIEW)) == 0) {
-		rest = read_number(name + strlen(PREVIEW), &entry.number);
-		if (rest && !*rest)
-			entry.kind = ENTRY_PREVIEW;
-		return entry;
-	}
-	if (strncmp(name, LAYERS_FOLDED, strlen(LAYERS_FOLDED)) == 0) {
-		rest = read_number(name + strlen(LAYERS_FOLDED), &entry.number);
-		rest = rest && *rest == '-' ? read_number(rest + 1, &entry.low) : NULL;
-		rest = rest && *rest == '-' ? read_number(rest + 1, &entry.below) : NULL;
-		if (rest && !*rest)
-			entry.kind = ENTRY_FOLDED;
-		return entry;
-	}
-	if (strncmp(name, LAYERS_FROM, strlen(LAYERS_FROM)) == 0) {
-		entry.kind = ENTRY_FROM;
-		entry.template = name + strlen(LAYERS_FROM);
-		return entry;
-	}
-	rest = read_number(*name == 'c' ? name + 1 : name, &entry.number);
-	if (rest && *name == 'c' && *rest == '=') {
-		entry.kind = ENTRY_LABEL;
-		entry.label = rest + 1;
-	} else if (rest && *rest == '-') {
-		rest = read_number(rest + 1, &entry.below);
-		if (rest && !*rest)
-			entry.kind = ENTRY_LAYER;
-	}
-	return entry;
-}
-
-static void layer_name(const struct layer *layer, char ret[NAME_MAX + 1])
-{
-	snprintf(ret, NAME_MAX + 1, "%u-%u", layer->number, layer->below);
-}
-
-static void at_name(uint32_t number, char ret[NAME_MAX + 1])
-{
-	snprintf(ret, NAME_MAX + 1, AT "%u", number);
-}
-
-static void preview_name(uint32_t number, char ret[NAME_MAX + 1])
-{
-	snprintf(ret, NAME_MAX + 1, PREVIEW "%u", number);
-}
-
-/* '/' and what begins an escape cannot be written as they are. */
-static void label_name(uint32_t number, struct text label, char ret[NAME_MAX + 1])
-{
-	int n = snprintf(ret, NAME_MAX + 1, "c%u=", number);
-
-	for (size_t i = 0; i < label.len; i++)
-		n += snprintf(ret + n, (size_t)(NAME_MAX + 1 - n),
-			label.data[i] == '/' || label.data[i] == '%' ? "%%%02X" : "%c",
-			(unsigned char)label.data[i]);
-}
-
-static unsigned hex(char digit)
-{
-	return digit <= '9' ? (unsigned)digit - '0' : (unsigned)digit - 'A' + 10;
-}
-
-static struct text decode_label(const char *encoded, char ret[NAME_MAX + 1])
-{
-	size_t n = 0;
-
-	for (; *encoded && n < NAME_MAX; n++) {
-		bool escaped = *encoded == '%' && encoded[1] && encoded[2];
-
-		ret[n] = escaped ? (char)(hex(encoded[1]) * 16 + hex(encoded[2])) : *encoded;
-		encoded += escaped ? 3 : 1;
-	}
-	return (struct text){ret, n};
-}
 
 /* Directories. */
 
@@ -271,23 +144,23 @@ static bool is_clear(const struct known *known, const struct layer *layer)
 
 static int learn(void *context, int layers, const char *name)
 {
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 	struct known *known = context;
 
 	(void)layers;
-	if (entry.kind == ENTRY_AT && known->at != 0)
+	if (read.kind == LAYER_NAME_AT && known->at != 0)
 		return -EBADMSG;
-	if (entry.kind == ENTRY_AT)
-		known->at = entry.number;
+	if (read.kind == LAYER_NAME_AT)
+		known->at = read.number;
 	/* Two, or one that is no name, make the stack invalid. */
-	if (entry.kind == ENTRY_FROM)
+	if (read.kind == LAYER_NAME_FROM)
 		snprintf(known->template, sizeof(known->template), "%s",
-			known->template[0] || !entry.template[0] ? "/" : entry.template);
-	if (entry.kind != ENTRY_LAYER)
+			known->template[0] || !read.template[0] ? "/" : read.template);
+	if (read.kind != LAYER_NAME_LAYER)
 		return 0;
 	if (known->n == ARRAY_SIZE(known->layers))
 		return -EBADMSG;
-	known->layers[known->n++] = (struct layer){entry.number, entry.below};
+	known->layers[known->n++] = (struct layer){read.number, read.below};
 	return 0;
 }
 
@@ -318,7 +191,7 @@ static bool is_preview(int layers, uint32_t number)
 	char name[NAME_MAX + 1];
 	struct stat stat_buf;
 
-	preview_name(number, name);
+	layer_name_put_preview(number, name);
 	return fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -361,14 +234,14 @@ struct giving_up {
 static int give_up(void *context, int layers, const char *name)
 {
 	const struct giving_up *giving_up = context;
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 	int r = 0;
 
-	if (entry.number != giving_up->number)
+	if (read.number != giving_up->number)
 		return 0;
-	if (entry.kind == ENTRY_LAYER || entry.kind == ENTRY_FOLDED)
+	if (read.kind == LAYER_NAME_LAYER || read.kind == LAYER_NAME_FOLDED)
 		r = drop(giving_up->place, layers, name, true);
-	else if (entry.kind == ENTRY_PREVIEW && unlinkat(layers, name, AT_REMOVEDIR) < 0)
+	else if (read.kind == LAYER_NAME_PREVIEW && unlinkat(layers, name, AT_REMOVEDIR) < 0)
 		r = -errno;
 	return r == -ENOENT ? 0 : r;
 }
@@ -411,16 +284,16 @@ int layers_make(const struct layers_place *place, const struct layer_stack *stac
 	r = each_name(layers, give_up, &(struct giving_up){place, top.number});
 	if (r < 0)
 		return r;
-	layer_name(&top, name);
+	layer_name_put(&top, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
 static int forget_label(void *context, int layers, const char *name)
 {
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 	const uint32_t *number = context;
 
-	if (entry.kind == ENTRY_LABEL && entry.number == *number)
+	if (read.kind == LAYER_NAME_LABEL && read.number == *number)
 		(void)!unlinkat(layers, name, AT_REMOVEDIR);
 	return 0;
 }
@@ -436,7 +309,7 @@ int layers_label(const struct layers_place *place, uint32_t number, struct text 
 	r = each_name(layers, forget_label, &number);
 	if (r < 0)
 		return r;
-	label_name(number, label, name);
+	layer_name_put_label(number, label, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
@@ -447,7 +320,7 @@ int layers_preview(const struct layers_place *place, uint32_t number)
 
 	if (layers < 0)
 		return layers;
-	preview_name(number, name);
+	layer_name_put_preview(number, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
@@ -458,7 +331,7 @@ int layers_keep(const struct layers_place *place, uint32_t number)
 
 	if (layers < 0)
 		return layers;
-	preview_name(number, name);
+	layer_name_put_preview(number, name);
 	return unlinkat(layers, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
@@ -471,10 +344,10 @@ int layers_commit(const struct layers_place *place, const struct layer_stack *st
 
 	if (r < 0)
 		return r;
-	at_name(known.at, old);
+	layer_name_put_at(known.at, old);
 	if (stack->count == 0)
 		return unlinkat(layers, old, AT_REMOVEDIR) < 0 ? -errno : 0;
-	at_name(stack->numbers[stack->count - 1], new);
+	layer_name_put_at(stack->numbers[stack->count - 1], new);
 	if (known.at == 0)
 		return mkdirat(layers, new, MODE) < 0 ? -errno : 0;
 	return renameat2(layers, old, layers, new, RENAME_NOREPLACE) < 0 ? -errno : 0;
@@ -491,7 +364,7 @@ enum place {
 	PLACE_OWN,
 };
 
-static enum place place_in(const struct layer_stack *stack, const struct entry *layer)
+static enum place place_in(const struct layer_stack *stack, const struct layer_name *layer)
 {
 	for (size_t i = 1; i < stack->count; i++)
 		if (stack->numbers[i] == layer->number)
@@ -509,7 +382,7 @@ static bool has_frozen(const struct layer_stack *stack, uint32_t number)
 }
 
 /* Whether @folded is in the place of two layers of @stack, which has many. */
-static bool takes_place(const struct layer_stack *stack, const struct entry *folded)
+static bool takes_place(const struct layer_stack *stack, const struct layer_name *folded)
 {
 	/* The highest layer takes changes. */
 	for (size_t i = 2; stack->count > LIMIT_LAYERS_FOLD && i + 1 < stack->count; i++)
@@ -528,9 +401,9 @@ static bool is_top(const struct layer_stack *stack, uint32_t number)
 static int tidy_taken(void *context, int layers, const char *name)
 {
 	const struct tidying *tidying = context;
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 
-	if (entry.kind != ENTRY_LAYER || place_in(tidying->stack, &entry) != PLACE_TAKEN)
+	if (read.kind != LAYER_NAME_LAYER || place_in(tidying->stack, &read) != PLACE_TAKEN)
 		return 0;
 	return drop(tidying->place, layers, name, true);
 }
@@ -538,13 +411,13 @@ static int tidy_taken(void *context, int layers, const char *name)
 static int tidy(void *context, int layers, const char *name)
 {
 	const struct tidying *tidying = context;
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 
-	if ((entry.kind == ENTRY_LAYER && place_in(tidying->stack, &entry) == PLACE_NONE) ||
-		(entry.kind == ENTRY_FOLDED && !takes_place(tidying->stack, &entry)))
+	if ((read.kind == LAYER_NAME_LAYER && place_in(tidying->stack, &read) == PLACE_NONE) ||
+		(read.kind == LAYER_NAME_FOLDED && !takes_place(tidying->stack, &read)))
 		(void)drop(tidying->place, layers, name, true);
-	if ((entry.kind == ENTRY_LABEL && !has_frozen(tidying->stack, entry.number)) ||
-		(entry.kind == ENTRY_PREVIEW && !is_top(tidying->stack, entry.number)))
+	if ((read.kind == LAYER_NAME_LABEL && !has_frozen(tidying->stack, read.number)) ||
+		(read.kind == LAYER_NAME_PREVIEW && !is_top(tidying->stack, read.number)))
 		(void)!unlinkat(layers, name, AT_REMOVEDIR);
 	return 0;
 }
@@ -565,18 +438,18 @@ struct folding {
 
 static int fold(void *context, int layers, const char *name)
 {
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 	struct folding *folding = context;
 	char new[NAME_MAX + 1];
 
-	if (entry.kind != ENTRY_FOLDED || folding->taken_out != 0 ||
-		!takes_place(folding->stack, &entry))
+	if (read.kind != LAYER_NAME_FOLDED || folding->taken_out != 0 ||
+		!takes_place(folding->stack, &read))
 		return 0;
-	layer_name(&(struct layer){entry.number, entry.below}, new);
+	layer_name_put(&(struct layer){read.number, read.below}, new);
 	if (renameat2(layers, name, layers, new, RENAME_NOREPLACE) < 0)
 		return -errno;
-	layer_stack_take_out(folding->stack, entry.low);
-	folding->taken_out = entry.low;
+	layer_stack_take_out(folding->stack, read.low);
+	folding->taken_out = read.low;
 	return 0;
 }
 
@@ -646,13 +519,13 @@ int layers_fork(const struct layers_place *place, const char *template)
 		return layers;
 	snprintf(from, sizeof(from), LAYERS_FROM "%s", template);
 	snprintf(label, sizeof(label), "%s", template);
-	layer_name(&first, name);
+	layer_name_put(&first, name);
 	if (mkdirat(layers, from, MODE) < 0 || mkdirat(layers, name, MODE) < 0)
 		return -errno;
-	label_name(0, text_from(label), name);
+	layer_name_put_label(0, text_from(label), name);
 	if (mkdirat(layers, name, MODE) < 0)
 		return -errno;
-	at_name(first.number, name);
+	layer_name_put_at(first.number, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
@@ -683,18 +556,18 @@ struct listing {
 static int list(void *context, int layers, const char *name)
 {
 	const struct listing *listing = context;
-	const struct entry entry = entry_of(name);
+	const struct layer_name read = layer_name_read(name);
 	struct stat stat_buf;
 
-	if (entry.kind != ENTRY_LABEL)
+	if (read.kind != LAYER_NAME_LABEL)
 		return 0;
 	for (size_t i = 0; i + 1 < listing->stack->count; i++) {
 		struct label *label = &listing->labels[i];
 
-		if (listing->stack->numbers[i] != entry.number)
+		if (listing->stack->numbers[i] != read.number)
 			continue;
 		label->known = true;
-		snprintf(label->name, sizeof(label->name), "%s", entry.label);
+		snprintf(label->name, sizeof(label->name), "%s", read.label);
 		if (fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 			label->made_ms = (int64_t)stat_buf.st_mtim.tv_sec * 1000 +
 					 stat_buf.st_mtim.tv_nsec / 1000000;
@@ -716,7 +589,7 @@ int layers_each(const struct layers_place *place, const struct layer_stack *stac
 		char label[NAME_MAX + 1];
 
 		each(context, &(struct checkpoint_info){.number = stack->numbers[i] + 1,
-				      .label = decode_label(labels[i].name, label),
+				      .label = layer_name_read_label(labels[i].name, label),
 				      .made_ms = labels[i].made_ms});
 	}
 	return r < 0 ? r : 0;

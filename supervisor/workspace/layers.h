@@ -2,17 +2,8 @@
 #pragma once
 
 /*
- * The layers of a managed workspace (common/layer_stack.h) on disk. All that is recorded is in
- * names of directories in ".layers-NAME", beside the workspace's own directory, because cloisterd
- * may make and rename directories in its state and nothing else:
- *
- *   3-1         layer 3, whose lower one is layer 1
- *   at-3        empty: layer 3 takes changes now. One rename puts another stack in force.
- *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
- *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it
- *   preview-3   empty: nobody has decided yet whether what layer 3 has is kept
- *   folded-5-3-2  a layer in the place of 5-3 and 3-2; as 5-2 it is in force
- *   .dropped-X  a layer that the spawner clears
+ * The layers of a managed workspace (common/layer_stack.h) on disk, as the names of directories say
+ * (layer_names.h).
  *
  * A layer that does not lead to the one that takes changes belongs to a change that was not
  * finished, or was dropped. Of two layers of one number the one on the lower layer counts: it is
@@ -25,8 +16,6 @@
 #include <stdint.h>
 
 struct tenant;
-
-#define LAYERS_FROM "from="
 
 /* Where the layers of one workspace are. */
 struct layers_place {

@@ -6,7 +6,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/forks.h"
-#include "supervisor/workspace/layers.h"
+#include "supervisor/workspace/layer_names.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_state.h"
