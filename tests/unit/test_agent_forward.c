@@ -52,19 +52,6 @@ static bool listen_at(int family)
 	return true;
 }
 
-static void says(struct fake_client *client, const char *line, const char *answer)
-{
-	fake_client_talk(client, &(struct fake_exchange){line, answer}, 1);
-}
-
-static struct fake_client connect_and_open(void **state, uid_t uid)
-{
-	struct fake_client client = fake_client_connect(*state, &agent_endpoint, uid, uid);
-
-	says(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"w\"}"), RESULT("0", "{*}"));
-	return client;
-}
-
 static int set_up(void **state)
 {
 	struct fake_service *fake = fake_service_new("[cloister]\n"
@@ -85,7 +72,7 @@ static int set_up(void **state)
 	fake->service.audit = audit;
 	assert_true(listen_at(AF_INET));
 	*state = fake;
-	keeper = connect_and_open(state, ALICE);
+	keeper = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	return 0;
 }
 
@@ -117,7 +104,7 @@ static void forwards(struct fake_client *client, const char *answer)
 	char line[128];
 
 	snprintf(line, sizeof(line), FORWARD("{\"port\":%u}"), port);
-	says(client, line, answer);
+	fake_client_says(client, line, answer);
 }
 
 /* The worker gets the client's connection. Returns the number of the forward. */
@@ -157,7 +144,7 @@ static void ended(void **state, struct fake_process *worker, uint64_t number, co
 
 static void test_a_connection_becomes_a_stream(void **state)
 {
-	struct fake_client client = connect_and_open(state, ALICE);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct fake_process *worker = worker_of(state);
 	char bytes[8] = "";
 	uint64_t number;
@@ -197,7 +184,7 @@ static void test_a_server_at_ipv6(void **state)
 		assert_true(listen_at(AF_INET));
 		skip();
 	}
-	client = connect_and_open(state, ALICE);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	forwards(&client, FORWARDED);
 	(void)worker_hears(worker, true, &fd);
 	close_fd(&fd);
@@ -221,21 +208,22 @@ static void test_what_is_refused(void **state)
 
 	fake_client_talk(&client, exchanges, ARRAY_SIZE(exchanges));
 	fake_client_close(&client);
-	client = connect_and_open(state, ALICE);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	/* Answers to other requests would come in the middle of the stream. */
-	says(&client,
+	fake_client_says(&client,
 		REQUEST("7", "tool.call",
 			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}"),
 		NULL);
 	forwards(&client, WRONG("workspace.forward must be the only request *"));
-	says(&client, REQUEST("8", "tool.cancel", "{\"id\":7}"), "{*\"id\":*}\n{*\"id\":*}");
+	fake_client_says(
+		&client, REQUEST("8", "tool.cancel", "{\"id\":7}"), "{*\"id\":*}\n{*\"id\":*}");
 	/* What was sent too early would be lost. */
 	snprintf(line, sizeof(line), FORWARD("{\"port\":%u}") "\nearly", port);
 	fake_client_send(&client, line);
 	fake_service_match(*state, fake_client_take(&client),
 		WRONG("workspace.forward must be the only request *"));
 	fake_client_close(&client);
-	client = connect_and_open(state, ALICE);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	fake_audit_state.error = ENOSPC;
 	forwards(&client, REFUSED("BUSY", "*audit log*"));
 	fake_audit_state.error = 0;
@@ -244,7 +232,7 @@ static void test_what_is_refused(void **state)
 	forwards(&client, REFUSED("NOT_FOUND", "Nothing listens at this port*"));
 	fake_client_close(&client);
 	/* The tenant may not. */
-	client = connect_and_open(state, BOB);
+	client = fake_client_open(*state, &agent_endpoint, BOB, "w");
 	forwards(&client, REFUSED("FORBIDDEN", "This port may not be forwarded;*"));
 	fake_client_close(&client);
 	assert_int_equal(usage(state)->forwards_begun, 0);
@@ -258,13 +246,13 @@ static void test_a_full_workspace(void **state)
 	int fd;
 
 	for (int i = 0; i < LIMIT_FORWARDS_PER_WORKSPACE; i++) {
-		clients[i] = connect_and_open(state, ALICE);
+		clients[i] = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 		worker = worker_of(state);
 		forwards(&clients[i], FORWARDED);
 		numbers[i] = worker_hears(worker, false, &fd);
 		close(fd);
 	}
-	last = connect_and_open(state, ALICE);
+	last = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	forwards(&last, REFUSED("BUSY", "As many connections to ports of this workspace*"));
 	ended(state, worker, numbers[3], "");
 	forwards(&last, FORWARDED);
@@ -282,13 +270,13 @@ static void test_a_full_workspace(void **state)
 static void test_a_worker_that_lies(void **state)
 {
 	for (int i = 0; i < 3; i++) {
-		struct fake_client client = connect_and_open(state, ALICE);
+		struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 		struct fake_process *worker;
 		uint64_t number;
 		int fd = -1;
 
 		fake_service_pass(*state, 60000); /* longer than a cell rests */
-		says(&client,
+		fake_client_says(&client,
 			REQUEST("2", "tool.call",
 				"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"x\"}}"),
 			RESULT("2", "{\"success\":true,*}"));

@@ -112,42 +112,25 @@ static const struct tenant_usage *usage(void **state)
 #define AUDITED(event)     "*\"event\":\"" event "\"*\"workspace\":\"w\"*\"checkpoint\":1*"
 /* clang-format on */
 
-static void says(struct fake_client *client, const char *line, const char *answer)
-{
-	fake_client_talk(client, &(struct fake_exchange){line, answer}, 1);
-}
-
-/* The answer to what was said before. */
-static void hears(struct fake_client *client, const char *answer)
-{
-	fake_service_match(client->service, fake_client_take(client), answer);
-}
-
-static struct fake_client connect_and_open(void **state)
-{
-	struct fake_client client = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
-
-	says(&client, OPEN, RESULT("0", "{*}"));
-	return client;
-}
-
 static void test_a_commit(void **state)
 {
-	struct fake_client client = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	(void)fake_audit_take();
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
 	/* Until it is decided nothing else is done. */
-	says(&client, READ, BUSY("A preview is open in the workspace: transaction.commit keeps*"));
-	says(&client, PREVIEW("echo hello"), BUSY("A preview is open*"));
-	says(&client, DIFF("{\"patch\":true}"),
+	fake_client_says(&client, READ,
+		BUSY("A preview is open in the workspace: transaction.commit keeps*"));
+	fake_client_says(&client, PREVIEW("echo hello"), BUSY("A preview is open*"));
+	fake_client_says(&client, DIFF("{\"patch\":true}"),
 		RESULT("3",
 			"{\"since\":1,\"changes\":[{*\"patch\":\"+new\\n\"}],*\"unpatched\":0}"));
-	says(&client, COMMIT, COMMITTED("1"));
+	fake_client_says(&client, COMMIT, COMMITTED("1"));
 	fake_service_match(*state, fake_audit_take(), AUDITED("workspace.committed"));
-	says(&client, COMMIT, NONE);
-	says(&client, READ, DONE);
-	says(&client, CHECKPOINTS, LISTED("{\"checkpoint\":1,\"label\":\"\",\"created\":\"2*Z\"}"));
+	fake_client_says(&client, COMMIT, NONE);
+	fake_client_says(&client, READ, DONE);
+	fake_client_says(&client, CHECKPOINTS,
+		LISTED("{\"checkpoint\":1,\"label\":\"\",\"created\":\"2*Z\"}"));
 	assert_true(is_there(state, ".layers-w/at-1") && is_there(state, ".layers-w/1-0"));
 	assert_int_equal(usage(state)->previews, 1);
 	assert_int_equal(usage(state)->commits, 1);
@@ -157,25 +140,29 @@ static void test_a_commit(void **state)
 
 static void test_a_discard(void **state)
 {
-	struct fake_client client = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	says(&client, REQUEST("0", "workspace.checkpoint", "{}"), RESULT("0", "{*}"));
-	says(&client, CALL("1", "write_file", "{\"path\":\"x\",\"content\":\"y\"}", IN_PREVIEW),
+	fake_client_says(&client, REQUEST("0", "workspace.checkpoint", "{}"), RESULT("0", "{*}"));
+	fake_client_says(&client,
+		CALL("1", "write_file", "{\"path\":\"x\",\"content\":\"y\"}", IN_PREVIEW),
 		RESULT("1", "{\"success\":true,*\"since\":2,*}"));
 	(void)fake_audit_take();
-	says(&client, DISCARD, DISCARDED);
+	fake_client_says(&client, DISCARD, DISCARDED);
 	fake_service_match(
 		*state, fake_audit_take(), "*\"event\":\"workspace.discarded\"*\"checkpoint\":2*");
-	says(&client, DISCARD, NONE);
-	says(&client, READ, DONE);
-	says(&client, CHECKPOINTS, LISTED("{\"checkpoint\":1,\"label\":\"\",\"created\":\"2*Z\"}"));
+	fake_client_says(&client, DISCARD, NONE);
+	fake_client_says(&client, READ, DONE);
+	fake_client_says(&client, CHECKPOINTS,
+		LISTED("{\"checkpoint\":1,\"label\":\"\",\"created\":\"2*Z\"}"));
 	assert_int_equal(usage(state)->discards, 1);
 	assert_int_equal(usage(state)->commits, 0);
 	/* One without a checkpoint has no layers afterwards; a failed call is a preview too. */
-	says(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"v\"}"), RESULT("0", "{*}"));
-	says(&client, PREVIEW("fail 7"), RESULT("1", "{*\"exit_code\":7,*\"diff\":{" ADDED "}*}"));
+	fake_client_says(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"v\"}"),
+		RESULT("0", "{*}"));
+	fake_client_says(&client, PREVIEW("fail 7"),
+		RESULT("1", "{*\"exit_code\":7,*\"diff\":{" ADDED "}*}"));
 	assert_true(is_there(state, ".layers-v/1-0"));
-	says(&client, DISCARD, RESULT("2", "{\"workspace\":\"v\",\"discarded\":true}"));
+	fake_client_says(&client, DISCARD, RESULT("2", "{\"workspace\":\"v\",\"discarded\":true}"));
 	assert_false(is_there(state, ".layers-v/1-0") || is_there(state, ".layers-v/at-1"));
 	fake_client_close(&client);
 }
@@ -213,30 +200,34 @@ static void test_what_is_wrong(void **state)
 		{PREVIEW("echo x"),
 			RESULT("1", "{*\"code\":\"FORBIDDEN\",\"message\":\"Only a managed *}")},
 	};
-	struct fake_client client = connect_and_open(state), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	fake_client_talk(&client, exchanges, ARRAY_SIZE(exchanges));
 	assert_int_equal(usage(state)->previews, 0);
 	other = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
-	says(&other, COMMIT, REFUSED("2", "WORKSPACE_NOT_FOUND", "No workspace is open*"));
+	fake_client_says(
+		&other, COMMIT, REFUSED("2", "WORKSPACE_NOT_FOUND", "No workspace is open*"));
 	fake_client_close(&other);
 	fake_client_close(&client);
 }
 
 static void test_others_wait(void **state)
 {
-	struct fake_client client = connect_and_open(state), other = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
+			   other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	says(&client, PREVIEW("hang"), NULL);
-	says(&client, COMMIT, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
-	says(&client, DISCARD, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
-	says(&other, READ, BUSY("Another client's preview is open*"));
-	says(&other, COMMIT, NONE);
-	says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
+	fake_client_says(&client, PREVIEW("hang"), NULL);
+	fake_client_says(
+		&client, COMMIT, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
+	fake_client_says(
+		&client, DISCARD, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
+	fake_client_says(&other, READ, BUSY("Another client's preview is open*"));
+	fake_client_says(&other, COMMIT, NONE);
+	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
 		"{*\"id\":*}\n{*\"diff\":{" ADDED "}*}");
-	says(&other, PREVIEW("echo x"), BUSY("Another client's preview is open*"));
-	says(&client, DISCARD, DISCARDED);
-	says(&other, READ, DONE);
+	fake_client_says(&other, PREVIEW("echo x"), BUSY("Another client's preview is open*"));
+	fake_client_says(&client, DISCARD, DISCARDED);
+	fake_client_says(&other, READ, DONE);
 	fake_client_close(&other);
 	fake_client_close(&client);
 }
@@ -244,38 +235,38 @@ static void test_others_wait(void **state)
 /* Whatever its client does instead of deciding, it is undone. */
 static void test_a_client_that_does_not_decide(void **state)
 {
-	struct fake_client client, other = connect_and_open(state);
+	struct fake_client client, other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	/* It leaves after the call, */
-	client = connect_and_open(state);
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
 	fake_client_close(&client);
-	says(&other, READ, DONE);
+	fake_client_says(&other, READ, DONE);
 	/* in it, */
-	client = connect_and_open(state);
-	says(&client, PREVIEW("hang"), NULL);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&client, PREVIEW("hang"), NULL);
 	fake_client_close(&client);
-	says(&other, READ, DONE);
+	fake_client_says(&other, READ, DONE);
 	/* closes the workspace, */
-	client = connect_and_open(state);
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
-	says(&client, CLOSE, RESULT("0", "{*}"));
-	says(&other, READ, DONE);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(&client, CLOSE, RESULT("0", "{*}"));
+	fake_client_says(&other, READ, DONE);
 	/* in the call, which is answered first, */
-	says(&client, OPEN, RESULT("0", "{*}"));
-	says(&client, PREVIEW("hang"), NULL);
-	says(&client, CLOSE, RESULT("0", "{*}"));
-	says(&other, READ, BUSY("Another client's preview*"));
-	says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
+	fake_client_says(&client, OPEN, RESULT("0", "{*}"));
+	fake_client_says(&client, PREVIEW("hang"), NULL);
+	fake_client_says(&client, CLOSE, RESULT("0", "{*}"));
+	fake_client_says(&other, READ, BUSY("Another client's preview*"));
+	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
 		"{*\"id\":*}\n{*\"diff\":{" ADDED "}*}");
-	says(&other, READ, DONE);
+	fake_client_says(&other, READ, DONE);
 	/* or while it is compared. */
-	says(&client, OPEN, RESULT("0", "{*}"));
+	fake_client_says(&client, OPEN, RESULT("0", "{*}"));
 	compared = FAKE_SLOW;
-	says(&client, PREVIEW("echo hello"), NULL);
+	fake_client_says(&client, PREVIEW("echo hello"), NULL);
 	fake_client_close(&client);
-	says(&other, READ, DONE);
-	says(&other, CHECKPOINTS, LISTED(""));
+	fake_client_says(&other, READ, DONE);
+	fake_client_says(&other, CHECKPOINTS, LISTED(""));
 	assert_int_equal(usage(state)->previews, 5);
 	assert_int_equal(usage(state)->discards, 5);
 	fake_client_close(&other);
@@ -284,24 +275,24 @@ static void test_a_client_that_does_not_decide(void **state)
 static void test_one_that_cannot_be_made(void **state)
 {
 	struct fake_service *fake = *state;
-	struct fake_client client = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	says(&client, READ, DONE);
+	fake_client_says(&client, READ, DONE);
 	fake_spawner_refuse(fake->spawner, -EINVAL);
-	says(&client, PREVIEW("echo hello"),
+	fake_client_says(&client, PREVIEW("echo hello"),
 		RESULT("1", "{\"success\":false,*\"code\":\"EXECUTION_ERROR\"*}"));
 	fake_spawner_refuse(fake->spawner, 0);
-	says(&client, COMMIT, NONE);
-	says(&client, READ, DONE);
+	fake_client_says(&client, COMMIT, NONE);
+	fake_client_says(&client, READ, DONE);
 	/* Or that is not made because its call, which waits for another one, is cancelled. */
-	says(&client, CALL("7", "run_command", "{\"command\":\"hang\"}", ""), NULL);
-	says(&client, PREVIEW("echo hello"), NULL);
-	says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
+	fake_client_says(&client, CALL("7", "run_command", "{\"command\":\"hang\"}", ""), NULL);
+	fake_client_says(&client, PREVIEW("echo hello"), NULL);
+	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
 		"{*\"code\":\"CANCELLED\"*}\n" RESULT("5", "{\"cancelled\":true}"));
-	says(&client, REQUEST("5", "tool.cancel", "{\"id\":7}"), "{*}\n{*}");
-	says(&client, COMMIT, NONE);
-	says(&client, READ, DONE);
-	says(&client, CHECKPOINTS, LISTED(""));
+	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":7}"), "{*}\n{*}");
+	fake_client_says(&client, COMMIT, NONE);
+	fake_client_says(&client, READ, DONE);
+	fake_client_says(&client, CHECKPOINTS, LISTED(""));
 	fake_client_close(&client);
 }
 
@@ -320,24 +311,25 @@ static void spoil(void **state, bool spoilt)
 /* Its client may try it again, and who needs the workspace after that has left tries it, too. */
 static void test_one_that_cannot_be_undone(void **state)
 {
-	struct fake_client client = connect_and_open(state), other, third;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other,
+			   third;
 
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
 	spoil(state, true);
-	says(&client, DISCARD, REFUSED("2", "EXECUTION_ERROR", "*"));
-	says(&client, READ, BUSY("A preview is open*"));
+	fake_client_says(&client, DISCARD, REFUSED("2", "EXECUTION_ERROR", "*"));
+	fake_client_says(&client, READ, BUSY("A preview is open*"));
 	assert_int_equal(usage(state)->discards, 0);
 	spoil(state, false);
-	says(&client, DISCARD, DISCARDED);
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(&client, DISCARD, DISCARDED);
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
 	spoil(state, true);
 	fake_client_close(&client);
-	other = connect_and_open(state);
-	says(&other, READ, NULL);
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&other, READ, NULL);
 	spoil(state, false);
-	third = connect_and_open(state);
-	says(&third, READ, DONE);
-	hears(&other, DONE);
+	third = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&third, READ, DONE);
+	fake_client_hears(&other, DONE);
 	assert_int_equal(usage(state)->discards, 2);
 	fake_client_close(&third);
 	fake_client_close(&other);
@@ -348,10 +340,10 @@ static struct fake_cell *begin_to_undo(struct fake_client *client)
 {
 	struct fake_cell *cell;
 
-	says(client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(client, PREVIEW("echo hello"), ENDED("exit"));
 	cell = fake_spawner_cells(client->service->spawner);
 	cell->worker.held = cell->files.held = true;
-	says(client, DISCARD, NULL);
+	fake_client_says(client, DISCARD, NULL);
 	return cell;
 }
 
@@ -363,52 +355,53 @@ static void end(struct fake_cell *cell)
 
 static void test_while_it_is_undone(void **state)
 {
-	struct fake_client client = connect_and_open(state), other = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
+			   other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct fake_cell *cell = begin_to_undo(&client);
 
-	says(&client, REQUEST("6", "transaction.commit", "{}"),
+	fake_client_says(&client, REQUEST("6", "transaction.commit", "{}"),
 		REFUSED("6", "BUSY", "The preview is being undone"));
 	/* Its end is waited for, once, also if the client closes the workspace or leaves. */
-	says(&client, CLOSE, RESULT("0", "{*}"));
+	fake_client_says(&client, CLOSE, RESULT("0", "{*}"));
 	end(cell);
-	hears(&client, DISCARDED);
-	says(&client, OPEN, RESULT("0", "{*}"));
+	fake_client_hears(&client, DISCARDED);
+	fake_client_says(&client, OPEN, RESULT("0", "{*}"));
 	cell = begin_to_undo(&client);
 	fake_client_close(&client);
 	end(cell);
-	says(&other, READ, DONE);
+	fake_client_says(&other, READ, DONE);
 	assert_int_equal(usage(state)->discards, 2);
 	fake_client_close(&other);
 }
 
 static void test_the_comparison(void **state)
 {
-	struct fake_client client = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	/* It failed: the changes are there even so, and can be decided on. */
 	compared = TOOL_EXECUTION_ERROR;
-	says(&client, PREVIEW("echo hello"),
+	fake_client_says(&client, PREVIEW("echo hello"),
 		RESULT("1", "{\"success\":true,*\"diff\":{\"error\":{\"code\":\"EXECUTION_ERROR\","
 			    "\"message\":\"*\"}}*}"));
 	compared = FAKE_ORDINARY;
-	says(&client, COMMIT, COMMITTED("1"));
+	fake_client_says(&client, COMMIT, COMMITTED("1"));
 	/* A message for a model has it beside the text. */
-	says(&client, RUN("echo hello", IN_PREVIEW ",\"reply\":\"message\""),
+	fake_client_says(&client, RUN("echo hello", IN_PREVIEW ",\"reply\":\"message\""),
 		RESULT("1", "{\"role\":\"tool\",*\"content\":\"*hello\\n*\"*\"diff\":{\"since\":2,"
 			    "*}*}"));
-	says(&client, COMMIT, COMMITTED("2"));
+	fake_client_says(&client, COMMIT, COMMITTED("2"));
 	fake_client_close(&client);
 }
 
 static void test_a_log_that_cannot_be_written(void **state)
 {
-	struct fake_client client = connect_and_open(state);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	says(&client, PREVIEW("echo hello"), ENDED("exit"));
+	fake_client_says(&client, PREVIEW("echo hello"), ENDED("exit"));
 	fake_audit_state.error = ENOSPC;
-	says(&client, COMMIT, REFUSED("2", "BUSY", "*audit log*"));
+	fake_client_says(&client, COMMIT, REFUSED("2", "BUSY", "*audit log*"));
 	fake_audit_state.error = 0;
-	says(&client, COMMIT, COMMITTED("1"));
+	fake_client_says(&client, COMMIT, COMMITTED("1"));
 	fake_client_close(&client);
 }
 
@@ -431,21 +424,22 @@ static void test_workspace_diff(void **state)
 		{REQUEST("0", "workspace.open", "{\"root\":\"@/root/a\"}"), RESULT("0", "{*}")},
 		{DIFF("{}"), REFUSED("3", "FORBIDDEN", "Only a managed workspace, *")},
 	};
-	struct fake_client client = connect_and_open(state), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	fake_client_talk(&client, exchanges, ARRAY_SIZE(exchanges));
 	fake_client_close(&client);
-	client = connect_and_open(state);
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	compared = TOOL_NO_SPACE;
-	says(&client, DIFF("{}"), REFUSED("3", "NO_SPACE", "*"));
+	fake_client_says(&client, DIFF("{}"), REFUSED("3", "NO_SPACE", "*"));
 	/* It is a call: it can be cancelled, and its id is in use until it is answered. */
 	compared = FAKE_SLOW;
-	says(&client, DIFF("{}"), NULL);
-	says(&client, DIFF("{}"), ERROR("3", "-32600", "*"));
-	says(&client, REQUEST("5", "tool.cancel", "{\"id\":3}"),
+	fake_client_says(&client, DIFF("{}"), NULL);
+	fake_client_says(&client, DIFF("{}"), ERROR("3", "-32600", "*"));
+	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":3}"),
 		RESULT("5", "{\"cancelled\":true}") "\n" REFUSED("3", "CANCELLED", "*"));
 	other = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
-	says(&other, DIFF("{}"), REFUSED("3", "WORKSPACE_NOT_FOUND", "No workspace is open on *"));
+	fake_client_says(&other, DIFF("{}"),
+		REFUSED("3", "WORKSPACE_NOT_FOUND", "No workspace is open on *"));
 	fake_client_close(&other);
 	fake_client_close(&client);
 }

@@ -48,9 +48,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	/* What still runs ends because nobody has its workspace open, and is forgotten. */
-	for (int i = 0; i < 2; i++)
-		fake_service_pass(*state, 16L * 60 * 1000);
+	fake_service_forget(*state);
 	assert_int_equal(background_count(NULL), 0);
 	fake_service_free(*state);
 	return 0;
@@ -90,17 +88,6 @@ static void talk(struct fake_client *client, const char *says, const char *answe
 	fake_client_talk(client, &(struct fake_exchange){line, answer ? wanted : NULL}, 1);
 }
 
-static struct fake_client connect_and_open(struct fake_service *fake, uid_t uid, const char *name)
-{
-	struct fake_client client = fake_client_connect(fake, &agent_endpoint, uid, uid);
-	char line[128];
-
-	snprintf(
-		line, sizeof(line), REQUEST("0", "workspace.open", "{\"workspace\":\"%s\"}"), name);
-	talk(&client, line, RESULT("0", "{*}"));
-	return client;
-}
-
 #define START(params)   REQUEST("1", "session.start", params)
 #define READ(params)    REQUEST("2", "session.read", "{\"session\":\"#\"" params "}")
 #define WRITE(params)   REQUEST("3", "session.write", "{\"session\":\"#\"," params "}")
@@ -127,7 +114,7 @@ static void start(struct fake_client *client, const char *params)
 
 static void test_a_life(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
 	talk(&client, START("{\"command\":\"cat\",\"name\":\"copy\",\"stdin\":true}"),
@@ -164,7 +151,7 @@ static void test_a_life(void **state)
 
 static void test_waiting(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	start(&client, START("{\"command\":\"hang\",\"output_bytes\":1024}"));
 	talk(&client, READ(",\"wait_ms\":1000"), NULL);
@@ -194,7 +181,7 @@ static void test_waiting(void **state)
 
 static void test_a_terminal(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	talk(&client, START("{\"command\":\"hang\",\"pty\":{\"rows\":24,\"cols\":80}}"),
 		RESULT("1", "{*\"pty\":{\"rows\":24,\"cols\":80},*}"));
@@ -229,12 +216,6 @@ static int make_server(uint16_t *ret_port)
 	return fd;
 }
 
-/* Answers to what was said before. */
-static void hears(struct fake_client *client, const char *answer)
-{
-	fake_service_match(client->service, fake_client_take(client), answer);
-}
-
 static void test_a_port(void **state)
 {
 	struct fake_service *fake = *state;
@@ -244,7 +225,7 @@ static void test_a_port(void **state)
 	char line[256];
 
 	fake_spawner_tell_ports(fake->spawner);
-	client = connect_and_open(fake, ALICE, "w");
+	client = fake_client_open(fake, &agent_endpoint, ALICE, "w");
 	start(&client, START("{\"command\":\"hang\"}"));
 	snprintf(line, sizeof(line),
 		READ(",\"wait_ms\":9000,\"until\":[{\"exit\":true},{\"port\":%u}]"), port);
@@ -255,14 +236,14 @@ static void test_a_port(void **state)
 	/* It is looked at again in its time, and not before. */
 	assert_string_equal(fake_client_take(&client), "");
 	fake_service_pass(fake, LIMIT_PORT_ASK_MS);
-	hears(&client, RESULT("2", "{*\"met\":1,\"state\":\"running\"}"));
+	fake_client_hears(&client, RESULT("2", "{*\"met\":1,\"state\":\"running\"}"));
 	/* One that listens is told at once. */
 	talk(&client, line, RESULT("2", "{*\"met\":1*}"));
 	close(server);
 	fake_service_pass(fake, LIMIT_PORT_ASK_MS);
 	talk(&client, line, NULL);
 	fake_service_pass(fake, 9001);
-	hears(&client, RESULT("2", "{*\"met\":null*}"));
+	fake_client_hears(&client, RESULT("2", "{*\"met\":null*}"));
 	/* The end of a session ends the waiting for its ports. */
 	talk(&client, line, NULL);
 	talk(&client, SIGNAL("\"signal\":\"TERM\""), "{*\"id\":*}\n{*\"id\":*}");
@@ -275,7 +256,7 @@ static void test_a_port(void **state)
 /* Nobody would ever learn of a port: the client is told so, and what to do in place of it. */
 static void test_a_host_that_tells_no_ports(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	start(&client, START("{\"command\":\"hang\"}"));
 	talk(&client, READ(",\"wait_ms\":9000,\"until\":[{\"port\":3000}]"),
@@ -286,19 +267,20 @@ static void test_a_host_that_tells_no_ports(void **state)
 
 static void test_limits_and_others(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), second, other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), second,
+			   other;
 
 	start(&client, START("{\"command\":\"hang\"}"));
 	start(&client, START("{\"command\":\"hang\"}"));
 	talk(&client, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
-	second = connect_and_open(*state, ALICE, "v");
+	second = fake_client_open(*state, &agent_endpoint, ALICE, "v");
 	start(&second, START("{\"command\":\"hang\"}"));
 	talk(&second, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
 	talk(&second, START("{\"command\":\"rm -rf /\"}"),
 		ERROR("1", "-32000", NAMED("COMMAND_BLOCKED")));
 	/* Another connection of the tenant may use it, another tenant may not. */
 	talk(&client, READ(""), RESULT("2", "{*}"));
-	other = connect_and_open(*state, BOB, "w");
+	other = fake_client_open(*state, &agent_endpoint, BOB, "w");
 	talk(&other, READ(""), ERROR("2", "-32000", NAMED("SESSION_NOT_FOUND")));
 	talk(&other, WRITE("\"data\":\"x\""), ERROR("3", "-32000", NAMED("SESSION_NOT_FOUND")));
 	talk(&other, SIGNAL("\"signal\":\"KILL\""),
@@ -316,7 +298,7 @@ static void test_limits_and_others(void **state)
 
 static void test_what_ends_them(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	start(&client, START("{\"command\":\"hang\",\"lifetime_ms\":5000}"));
 	fake_service_pass(*state, 5001);
@@ -345,7 +327,7 @@ static void test_what_ends_them(void **state)
 /* A call that is not over in its time is answered, and is a session from then on. */
 static void test_calls_go_on(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	/* One that is over before is none, and leaves its place. */
 	for (int i = 0; i < 5; i++)
@@ -367,17 +349,17 @@ static void test_calls_go_on(void **state)
 	/* A second one takes the last place of the workspace from its beginning on. */
 	talk(&client, YIELDS("hang"), NULL);
 	talk(&client, START("{\"command\":\"hang\"}"), ERROR("1", "-32000", NAMED("BUSY")));
-	other = connect_and_open(*state, ALICE, "w");
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	talk(&other, YIELDS("echo hello"), RESULT("8", "{\"success\":false,*\"code\":\"BUSY\"*}"));
 	talk(&client, REQUEST("9", "tool.cancel", "{\"id\":8}"), "{*\"ended_by\":\"cancel\"*}");
 	talk(&other, YIELDS("echo hello"), RESULT("8", "{*\"ended_by\":\"exit\",*}"));
 	fake_client_close(&other);
 	/* Its client may leave. */
 	fake_client_close(&client);
-	client = connect_and_open(*state, ALICE, "w");
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	talk(&client, END(""), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
 	fake_client_close(&client);
-	other = connect_and_open(*state, BOB, "w");
+	other = fake_client_open(*state, &agent_endpoint, BOB, "w");
 	talk(&other, YIELDS("echo hello"),
 		RESULT("8", "{\"success\":false,*\"code\":\"FORBIDDEN\"*}"));
 	fake_client_close(&other);
@@ -386,7 +368,7 @@ static void test_calls_go_on(void **state)
 /* What the configuration takes away is not given when its time comes. */
 static void test_a_reload_breaks_promises(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	talk(&client, YIELDS("hang"), NULL);
 	fake_service_reconfigure(*state, "[cloister]\n[tenant two]\nusers = 1002\nmanaged = yes\n");
@@ -402,12 +384,12 @@ static void test_a_reload_breaks_promises(void **state)
 
 static void test_a_repeated_start(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	start(&client, KEYED(""));
 	talk(&client, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
 	fake_client_close(&client);
-	client = connect_and_open(*state, ALICE, "w");
+	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	talk(&client, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
 	talk(&client, KEYED(",\"stdin\":true"), ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
 	talk(&client, KEYED(",\"env\":{\"A\":\"1\"}"), ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
@@ -420,7 +402,7 @@ static void test_a_repeated_start(void **state)
 		ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
 	assert_int_equal(background_count(NULL), 2);
 	/* The key of another workspace is another key. */
-	other = connect_and_open(*state, ALICE, "v");
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "v");
 	start(&other, KEYED(""));
 	assert_int_equal(background_count(NULL), 3);
 	talk(&other, END(""), RESULT("5", "{*}"));
@@ -440,7 +422,7 @@ static void test_a_repeated_start(void **state)
 
 static void test_attached(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	start(&client, START("{\"command\":\"say one|\"}"));
 	talk(&client, ATTACH(",\"after\":5"), ERROR("7", "-32602", "*\"next\":4}"));
@@ -450,7 +432,7 @@ static void test_attached(void **state)
 	fake_workers_write("two");
 	talk(&client, NULL, SENT("4", "two"));
 	/* Two clients are sent the same, each from its cursor on. */
-	other = connect_and_open(*state, ALICE, "v");
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "v");
 	talk(&other, ATTACH(",\"after\":7,\"encoding\":\"base64\""),
 		RESULT("7", "{\"state\":\"running\",\"next\":7}"));
 	fake_workers_write("3");
@@ -459,7 +441,7 @@ static void test_attached(void **state)
 	talk(&other, DETACH, RESULT("8", "{\"detached\":true,\"next\":8}"));
 	talk(&other, DETACH, RESULT("8", "{\"detached\":false}"));
 	fake_client_close(&other);
-	other = connect_and_open(*state, BOB, "w");
+	other = fake_client_open(*state, &agent_endpoint, BOB, "w");
 	talk(&other, ATTACH(""), ERROR("7", "-32000", NAMED("SESSION_NOT_FOUND")));
 	talk(&other, DETACH, ERROR("8", "-32000", NAMED("SESSION_NOT_FOUND")));
 	fake_client_close(&other);
@@ -476,7 +458,7 @@ static void test_attached(void **state)
 /* A client that reads gets its output, also if the tenant's others leave no room. */
 static void test_attached_without_room(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct service *service = *state;
 	struct unread_account others;
 
@@ -497,10 +479,10 @@ static void test_attached_without_room(void **state)
 /* Waiting is use, and ends: also a session that nobody has opened goes on for one who listens. */
 static void test_those_who_wait_use_it(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	start(&client, START("{\"command\":\"hang\"}"));
-	other = connect_and_open(*state, ALICE, "v");
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "v");
 	fake_client_close(&client);
 	talk(&other, ATTACH(""), RESULT("7", "{*}"));
 	for (int i = 0; i < 4; i++)
@@ -517,7 +499,7 @@ static void test_those_who_wait_use_it(void **state)
 /* Those who wait for sessions do not keep workspaces from being opened. */
 static void test_many_wait(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	start(&client, START("{\"command\":\"hang\"}"));
 	for (int i = 0; i < LIMIT_SESSION_WAITERS; i++)
@@ -532,7 +514,7 @@ static void test_many_wait(void **state)
 static void test_many_search(void **state)
 {
 	static const struct text found = TEXT_LITERAL("found");
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct background *background;
 
 	start(&client, START("{\"command\":\"hang\"}"));
@@ -603,7 +585,7 @@ static void test_mistakes_are_named(void **state)
 		{NOTIFICATION("session.start", "{\"command\":\"hang\"}"), NULL},
 		{NOTIFICATION("session.end", "{\"session\":\"#\"}"), NULL},
 	};
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++)
 		talk(&client, mistakes[i].says, mistakes[i].answer);

@@ -68,13 +68,6 @@ static int tear_down(void **state)
 #define HANG(id) \
 	REQUEST(id, "tool.call", "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}")
 
-static void says(struct fake_client *client, const char *line, const char *answer)
-{
-	const struct fake_exchange exchange = {line, answer};
-
-	fake_client_talk(client, &exchange, 1);
-}
-
 /* Which roles each method allows. */
 static void test_roles(void **state)
 {
@@ -102,7 +95,7 @@ static void test_roles(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		snprintf(line, sizeof(line), ASK("%s", "{}"), rows[i].method);
-		says(&house->observer, line,
+		fake_client_says(&house->observer, line,
 			rows[i].looks ? "{\"jsonrpc\":\"2.0\",\"id\":1,*}"
 				      : ERROR("1", "-32000",
 						"\"message\":\"Only a member of the admin group "
@@ -110,7 +103,7 @@ static void test_roles(void **state)
 		if (rows[i].looks)
 			continue;
 		snprintf(line, sizeof(line), NOTIFICATION("%s", "{}"), rows[i].method);
-		says(&house->observer, line, NULL);
+		fake_client_says(&house->observer, line, NULL);
 	}
 	assert_false(house->fake->service.draining);
 }
@@ -120,11 +113,14 @@ static void test_what_is_not_there(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->admin, ASK("tool.call", "{}"), ERROR("1", "-32601", "*"));
-	says(&house->admin, ASK("workspace.open", "{}"), ERROR("1", "-32601", "*"));
-	says(&house->admin, ASK("status", "{\"verbose\":true}"), ERROR("1", "-32602", "*verbose*"));
-	says(&house->admin, ASK("selftest", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
-	says(&house->admin, ASK("reload", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
+	fake_client_says(&house->admin, ASK("tool.call", "{}"), ERROR("1", "-32601", "*"));
+	fake_client_says(&house->admin, ASK("workspace.open", "{}"), ERROR("1", "-32601", "*"));
+	fake_client_says(&house->admin, ASK("status", "{\"verbose\":true}"),
+		ERROR("1", "-32602", "*verbose*"));
+	fake_client_says(
+		&house->admin, ASK("selftest", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
+	fake_client_says(
+		&house->admin, ASK("reload", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
 }
 
 static void test_notifications_are_not_answered(void **state)
@@ -136,7 +132,7 @@ static void test_notifications_are_not_answered(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		snprintf(line, sizeof(line), NOTIFICATION("%s", "{}"), methods[i]);
-		says(&house->admin, line, NULL);
+		fake_client_says(&house->admin, line, NULL);
 	}
 }
 
@@ -144,9 +140,9 @@ static void test_status(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
-	says(&house->admin, ASK("status", "{}"),
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->admin, ASK("status", "{}"),
 		ANSWER("{\"version\":\"*\",\"state\":\"serving\",\"moved_to\":null,\"role\":"
 		       "\"admin\",\"uptime_ms\":*"
 		       ","
@@ -163,9 +159,11 @@ static void test_status(void **state)
 		       "test\"},*"
 		       "{\"what\":\"network\",\"enforced\":true,\"by\":\"network namespace\","
 		       "\"why\":null},*],\"shared_budgets\":[*]}"));
-	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"role\":\"observer\",*}"));
+	fake_client_says(
+		&house->observer, ASK("status", "{}"), ANSWER("{*\"role\":\"observer\",*}"));
 	house->fake->service.shutting_down = true;
-	says(&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
+	fake_client_says(
+		&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
 }
 
 #define ROOT_OPEN(commands)                                                                  \
@@ -187,21 +185,21 @@ static void test_lists(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->admin, ASK("workspaces", "{}"), ANSWER("{\"workspaces\":[]}"));
-	says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[]}"));
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
-	says(&house->admin, ASK("workspaces", "{}"),
+	fake_client_says(&house->admin, ASK("workspaces", "{}"), ANSWER("{\"workspaces\":[]}"));
+	fake_client_says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[]}"));
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->admin, ASK("workspaces", "{}"),
 		ANSWER("{\"workspaces\":[" ROOT_OPEN("1") "]}"));
-	says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[" HANGING "]}"));
-	says(&house->agent,
+	fake_client_says(&house->admin, ASK("commands", "{}"), ANSWER("{\"calls\":[" HANGING "]}"));
+	fake_client_says(&house->agent,
 		REQUEST("2", "tool.call",
 			"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}"),
 		NULL);
-	says(&house->admin, ASK("commands", "{}"),
+	fake_client_says(&house->admin, ASK("commands", "{}"),
 		ANSWER("{\"calls\":[" HANGING
 		       ",{*\"tool\":\"read_file\",\"subject\":\"slow\",*}]}"));
-	says(&house->admin, ASK("tenants", "{}"),
+	fake_client_says(&house->admin, ASK("tenants", "{}"),
 		ANSWER("{\"tenants\":[{\"tenant\":\"one\",\"managed\":true,\"connections\":1,"
 		       "\"calls\":2,\"workspaces\":1,\"workspaces_existing\":0,\"weight\":100,"
 		       "\"commands\":1,\"file_jobs\":0,\"waiting\":0,\"cpu_milli\":null,*\"ended_"
@@ -230,11 +228,11 @@ static void test_show(void **state)
 	struct house *house = *state;
 	char line[256];
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		snprintf(line, sizeof(line), ASK("show", "%s"), rows[i].params);
-		says(&house->observer, line, rows[i].answer);
+		fake_client_says(&house->observer, line, rows[i].answer);
 	}
 }
 
@@ -255,49 +253,51 @@ static void test_a_call_that_is_named(void **state)
 	struct house *house = *state;
 	char name[64], line[256];
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
 	name_call(house, name);
 	snprintf(line, sizeof(line), ASK("show", "{\"call\":\"%s\"}"), name);
-	says(&house->observer, line, ANSWER("{\"calls\":[" HANGING "]}"));
+	fake_client_says(&house->observer, line, ANSWER("{\"calls\":[" HANGING "]}"));
 	snprintf(line, sizeof(line), ASK("kill", "{\"call\":\"%s\"}"), name);
-	says(&house->admin, line, ANSWER("{\"told\":1,\"already_ending\":0}"));
+	fake_client_says(&house->admin, line, ANSWER("{\"told\":1,\"already_ending\":0}"));
 	assert_non_null(strstr(fake_client_take(&house->agent), "\"ended_by\":\"admin\""));
-	says(&house->admin, line, ERROR("1", "-32000", NAMED("NOT_FOUND")));
+	fake_client_says(&house->admin, line, ERROR("1", "-32000", NAMED("NOT_FOUND")));
 }
 
 static void test_kill(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
-	says(&house->agent,
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->agent,
 		REQUEST("2", "tool.call",
 			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"stubborn\"}}"),
 		NULL);
-	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+	fake_client_says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ANSWER("{\"told\":2,\"already_ending\":0}"));
 	fake_service_match(house->fake, fake_client_take(&house->agent),
 		RESULT("1", "{\"success\":false,*\"ended_by\":\"admin\",*\"code\":\"CANCELLED\","
 			    "\"message\":"
 			    "\"An administrator ended the command; *\"},*}"));
-	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+	fake_client_says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ANSWER("{\"told\":0,\"already_ending\":1}"));
-	says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);
+	fake_client_says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);
 }
 
 static void test_drain_and_resume(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
-	says(&house->admin, ASK("drain", "{}"), ANSWER("{\"draining\":true,\"calls\":1}"));
-	says(&house->admin, ASK("status", "{}"), ANSWER("{*\"state\":\"draining\",*}"));
-	says(&house->agent, OPEN, ERROR("0", "-32000", NAMED("SHUTTING_DOWN")));
-	says(&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
-	says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
+	fake_client_says(
+		&house->admin, ASK("drain", "{}"), ANSWER("{\"draining\":true,\"calls\":1}"));
+	fake_client_says(&house->admin, ASK("status", "{}"), ANSWER("{*\"state\":\"draining\",*}"));
+	fake_client_says(&house->agent, OPEN, ERROR("0", "-32000", NAMED("SHUTTING_DOWN")));
+	fake_client_says(
+		&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
+	fake_client_says(&house->agent, OPEN, OPENED);
 }
 
 /* A call runs in the workspace all the time, so its work goes on here. */
@@ -305,24 +305,25 @@ static void test_drain_to_another_host(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent, HANG("1"), NULL);
-	says(&house->admin, ASK("drain", "{\"moved_to\":\"a b\"}"),
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->admin, ASK("drain", "{\"moved_to\":\"a b\"}"),
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{*\"message\":\"moved_to must be *}}");
-	says(&house->admin, ASK("drain", "{\"moved_to\":\"node-b\"}"),
+	fake_client_says(&house->admin, ASK("drain", "{\"moved_to\":\"node-b\"}"),
 		ANSWER("{\"draining\":true,\"moved_to\":\"node-b\",\"calls\":1}"));
-	says(&house->admin, ASK("status", "{}"),
+	fake_client_says(&house->admin, ASK("status", "{}"),
 		ANSWER("{*\"state\":\"draining\",\"moved_to\":\"node-b\",*}"));
-	says(&house->agent, OPEN, OPENED);
-	says(&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
-	says(&house->admin, ASK("status", "{}"), ANSWER("{*\"moved_to\":null,*}"));
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(
+		&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
+	fake_client_says(&house->admin, ASK("status", "{}"), ANSWER("{*\"moved_to\":null,*}"));
 }
 
 static void test_doctor(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->observer, ASK("doctor", "{}"),
+	fake_client_says(&house->observer, ASK("doctor", "{}"),
 		ANSWER("{\"features\":[{\"feature\":\"*\",\"present\":*,\"cost\":*,\"fix\":*},*]"
 		       "}"));
 }
@@ -332,12 +333,13 @@ static void test_names_that_two_have(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent,
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent,
 		REQUEST("0", "workspace.open", "{\"root\":\"@/root\",\"tenant\":\"two\"}"), OPENED);
-	says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
+	fake_client_says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ERROR("1", "-32602", "*name the tenant*"));
-	says(&house->admin, ASK("show", "{\"workspace\":\"@/root\",\"tenant\":\"one\"}"),
+	fake_client_says(&house->admin,
+		ASK("show", "{\"workspace\":\"@/root\",\"tenant\":\"one\"}"),
 		ANSWER("{\"workspaces\":[" ROOT_OPEN("0") "],\"calls\":[]}"));
 }
 
@@ -375,15 +377,16 @@ static void test_metrics(void **state)
 	struct house *house = *state;
 	const char *text;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->agent,
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->agent,
 		ASK("tool.call", "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"echo\"}}"),
 		ANSWER("{*}"));
-	says(&house->agent,
+	fake_client_says(&house->agent,
 		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"missing\"}}"),
 		ANSWER("{*}"));
-	says(&house->agent, ASK("tool.call", "{\"tool\":\"fly\",\"arguments\":{}}"), ANSWER("{*}"));
-	says(&house->agent, HANG("1"), NULL);
+	fake_client_says(&house->agent, ASK("tool.call", "{\"tool\":\"fly\",\"arguments\":{}}"),
+		ANSWER("{*}"));
+	fake_client_says(&house->agent, HANG("1"), NULL);
 	fake_client_send(&house->observer, ASK("metrics", "{}") "\n");
 	text = fake_client_take(&house->observer);
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
@@ -395,11 +398,11 @@ static void test_events(void **state)
 {
 	struct house *house = *state;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
-	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
-	says(&house->admin, NOTIFICATION("events", "{}"), NULL);
-	says(&house->agent,
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	fake_client_says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	fake_client_says(&house->admin, NOTIFICATION("events", "{}"), NULL);
+	fake_client_says(&house->agent,
 		ASK("tool.call",
 			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"fail 1\"}}"),
 		ANSWER("{*}"));
@@ -410,7 +413,7 @@ static void test_events(void **state)
 			"\"cut\":false,\"deadline_ms\":30000}") "\n" NOTIFICATION("event",
 			"{\"event\":\"call_end\",\"time_ms\":*,\"call\":\"*\",*\"success\":true,"
 			"\"code\":null,\"ended_by\":\"exit\",\"wall_us\":*}"));
-	says(&house->agent,
+	fake_client_says(&house->agent,
 		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"missing\"}}"),
 		ANSWER("{*}"));
 	fake_service_match(house->fake, fake_client_take(&house->observer),
@@ -420,11 +423,12 @@ static void test_events(void **state)
 	/* A client whose role is withdrawn by a reload gets no more events, and FORBIDDEN as its
 	 * next answer. */
 	fake_service_reconfigure(house->fake, "[tenant one]\nusers = 1001\nroots = @/root\n");
-	says(&house->agent,
+	fake_client_says(&house->agent,
 		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}"),
 		ANSWER("{*}"));
 	assert_string_equal(fake_client_take(&house->observer), "");
-	says(&house->observer, ASK("status", "{}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
+	fake_client_says(
+		&house->observer, ASK("status", "{}"), ERROR("1", "-32000", NAMED("FORBIDDEN")));
 }
 
 /* cloisterd does not wait for an observer that does not read: it counts the events instead of
@@ -436,20 +440,20 @@ static void test_an_observer_that_does_not_read(void **state)
 	struct house *house = *state;
 	struct unread_account hog;
 
-	says(&house->agent, OPEN, OPENED);
-	says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
+	fake_client_says(&house->agent, OPEN, OPENED);
+	fake_client_says(&house->observer, ASK("events", "{}"), ANSWER("{}"));
 	unread_open(&hog, &house->fake->service.unread);
 	unread_count(&hog, LIMIT_UNREAD_BYTES);
 	/* Bytes that are already on their way are still delivered. Later events are only
 	 * counted. */
-	says(&house->agent, call, ANSWER("{*}"));
+	fake_client_says(&house->agent, call, ANSWER("{*}"));
 	(void)fake_client_take(&house->observer);
-	says(&house->agent, call, ANSWER("{*}"));
-	says(&house->agent, call, ANSWER("{*}"));
+	fake_client_says(&house->agent, call, ANSWER("{*}"));
+	fake_client_says(&house->agent, call, ANSWER("{*}"));
 	assert_string_equal(fake_client_take(&house->observer), "");
 	unread_close(&hog);
 	fake_service_run(house->fake);
-	says(&house->agent, call, ANSWER("{*}"));
+	fake_client_says(&house->agent, call, ANSWER("{*}"));
 	fake_service_match(house->fake, fake_client_take(&house->observer),
 		NOTIFICATION("event",
 			"{\"event\":\"missed\",\"time_ms\":*,\"count\":*}") "\n" NOTIFICATION("even"

@@ -95,17 +95,6 @@ static int tear_down(void **state)
 	"\"target\":\"" target "\",\"outcome\":\"" outcome "\""
 /* clang-format on */
 
-static void says(struct fake_client *client, const char *line, const char *answer)
-{
-	fake_client_talk(client, &(struct fake_exchange){line, answer}, 1);
-}
-
-/* The answer to what was said before. */
-static void hears(struct fake_client *client, const char *answer)
-{
-	fake_service_match(client->service, fake_client_take(client), answer);
-}
-
 /* Wrong arguments have a code of JSON-RPC's own. */
 static void hears_refusal(struct fake_client *client, const char *code, const char *words)
 {
@@ -115,7 +104,7 @@ static void hears_refusal(struct fake_client *client, const char *code, const ch
 		snprintf(answer, sizeof(answer), WRONG("%s"), words);
 	else
 		snprintf(answer, sizeof(answer), REFUSED("%s", "%s"), words, code);
-	hears(client, answer);
+	fake_client_hears(client, answer);
 }
 
 static void is_audited(struct house *house, const char *lines)
@@ -134,7 +123,7 @@ static void test_a_directory(void **state)
 	struct fake_asked *asked;
 
 	house->fake->spawner_waits = true;
-	says(&house->admin, MAKE("t", "@/root/tree"), NULL);
+	fake_client_says(&house->admin, MAKE("t", "@/root/tree"), NULL);
 	asked = fake_spawner_asked(house->fake->spawner);
 	assert_int_equal(asked->type, SPAWNER_LOOK_UP);
 	assert_true(asked->file);
@@ -145,14 +134,14 @@ static void test_a_directory(void **state)
 	assert_int_equal(house->usage->copies, 1);
 	/* Until all is there nobody sees it. */
 	assert_false(is_there(house, "templates/one/t"));
-	says(&house->observer, LIST("{}"), LISTED(""));
+	fake_client_says(&house->observer, LIST("{}"), LISTED(""));
 	fake_spawner_answer(house->fake->spawner, asked);
-	hears(&house->admin, MADE("t", ""));
+	fake_client_hears(&house->admin, MADE("t", ""));
 	is_audited(house, ACT("template.import", "t", "done"));
-	says(&house->observer, LIST("{}"), LISTED(ROW("one", "t")));
-	says(&house->observer, LIST("{\"tenant\":\"one\"}"), LISTED(ROW("one", "t")));
-	says(&house->observer, LIST("{\"tenant\":\"two\"}"), LISTED(""));
-	says(&house->observer, NOTIFICATION("templates", "{}"), NULL);
+	fake_client_says(&house->observer, LIST("{}"), LISTED(ROW("one", "t")));
+	fake_client_says(&house->observer, LIST("{\"tenant\":\"one\"}"), LISTED(ROW("one", "t")));
+	fake_client_says(&house->observer, LIST("{\"tenant\":\"two\"}"), LISTED(""));
+	fake_client_says(&house->observer, NOTIFICATION("templates", "{}"), NULL);
 	assert_true(is_there(house, "templates/one/t"));
 	assert_int_equal(house->usage->templates, 1);
 	assert_int_equal(house->usage->imports, 1);
@@ -164,7 +153,7 @@ static struct fake_asked *begin_to_unpack(struct house *house)
 	struct fake_asked *asked;
 
 	house->fake->spawner_waits = true;
-	says(&house->admin, MAKE("t", "@/root/archive.tar"), NULL);
+	fake_client_says(&house->admin, MAKE("t", "@/root/archive.tar"), NULL);
 	fake_spawner_answer(house->fake->spawner, fake_spawner_asked(house->fake->spawner));
 	asked = fake_spawner_asked(house->fake->spawner);
 	assert_int_equal(asked->type, SPAWNER_UNPACK);
@@ -193,8 +182,9 @@ static void test_an_archive(void **state)
 
 	report(asked, &left_out, 0);
 	fake_spawner_answer(house->fake->spawner, asked);
-	hears(&house->admin, MADE("t", ",\"left_out\":{\"special_files\":1,\"set_id_bits\":2,"
-				       "\"attributes\":3}"));
+	fake_client_hears(
+		&house->admin, MADE("t", ",\"left_out\":{\"special_files\":1,\"set_id_bits\":2,"
+					 "\"attributes\":3}"));
 	assert_true(is_there(house, "templates/one/t"));
 	assert_int_equal(house->usage->imports, 1);
 }
@@ -208,7 +198,7 @@ static void test_an_archive_without_a_report(void **state)
 
 	report(asked, &left_out, 1);
 	fake_spawner_answer(house->fake->spawner, asked);
-	hears(&house->admin, MADE("t", ""));
+	fake_client_hears(&house->admin, MADE("t", ""));
 	assert_int_equal(house->usage->imports, 1);
 }
 
@@ -303,7 +293,7 @@ static void test_reports_that_are_none(void **state)
 		if (i < 2)
 			report(asked, i == 0 ? &climbs : &unknown, i == 0);
 		fake_spawner_fail(house->fake->spawner, asked, -EBADMSG, (struct text){NULL, 0});
-		hears(&house->admin, REFUSED("EXECUTION_ERROR", "*did not say why*"));
+		fake_client_hears(&house->admin, REFUSED("EXECUTION_ERROR", "*did not say why*"));
 	}
 }
 
@@ -323,20 +313,20 @@ static void test_paths_that_are_not_found(void **state)
 
 	house->fake->spawner_waits = true;
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		says(&house->admin, MAKE("t", "@/root/x"), NULL);
+		fake_client_says(&house->admin, MAKE("t", "@/root/x"), NULL);
 		fake_spawner_fail(house->fake->spawner, fake_spawner_asked(house->fake->spawner),
 			table[i].error, (struct text){NULL, 0});
 		hears_refusal(&house->admin, table[i].code, table[i].words);
 	}
 	/* A request that cannot be sent. */
 	fake_spawner_break(house->fake->spawner, -ENOBUFS);
-	says(&house->admin, MAKE("t", "@/root/tree"), REFUSED("BUSY", "*"));
+	fake_client_says(&house->admin, MAKE("t", "@/root/tree"), REFUSED("BUSY", "*"));
 	/* Nor the second one, after the look-up. */
 	fake_spawner_break(house->fake->spawner, 0);
-	says(&house->admin, MAKE("t", "@/root/tree"), NULL);
+	fake_client_says(&house->admin, MAKE("t", "@/root/tree"), NULL);
 	fake_spawner_break(house->fake->spawner, -ENOSPC);
 	fake_spawner_answer(house->fake->spawner, fake_spawner_asked(house->fake->spawner));
-	hears(&house->admin, REFUSED("NO_SPACE", "*"));
+	fake_client_hears(&house->admin, REFUSED("NO_SPACE", "*"));
 	assert_int_equal(house->usage->copies, 0);
 }
 
@@ -377,18 +367,20 @@ static void test_what_is_wrong(void **state)
 
 	fake_client_talk(&house->admin, exchanges, ARRAY_SIZE(exchanges));
 	snprintf(line, sizeof(line), MAKE("x", "/%0*d"), LIMIT_PATH_BYTES, 0);
-	says(&house->admin, line, WRONG("path must be*"));
+	fake_client_says(&house->admin, line, WRONG("path must be*"));
 	(void)fake_audit_take();
-	says(&house->admin, REMOVE("{\"template\":\"t\",\"tenant\":\"one\"}"), RESULT("1", "{*}"));
+	fake_client_says(&house->admin, REMOVE("{\"template\":\"t\",\"tenant\":\"one\"}"),
+		RESULT("1", "{*}"));
 	is_audited(house, ACT("template.remove", "t", "done"));
-	says(&house->admin, REMOVE("{\"template\":\"t\",\"tenant\":\"one\"}"),
+	fake_client_says(&house->admin, REMOVE("{\"template\":\"t\",\"tenant\":\"one\"}"),
 		REFUSED("NOT_FOUND", "*"));
 	is_audited(house, ACT("template.remove", "t", "NOT_FOUND"));
 	/* Another generation keeps them now. */
 	house->fake->service.retiring = true;
-	says(&house->admin, REMOVE("{\"template\":\"t\"}"),
+	fake_client_says(&house->admin, REMOVE("{\"template\":\"t\"}"),
 		REFUSED("BUSY", "*connect again, and repeat the request there"));
-	says(&house->admin, MAKE("t", "@/root/tree"), REFUSED("BUSY", "*connect again*"));
+	fake_client_says(
+		&house->admin, MAKE("t", "@/root/tree"), REFUSED("BUSY", "*connect again*"));
 }
 
 static void test_many_at_once(void **state)
@@ -398,16 +390,16 @@ static void test_many_at_once(void **state)
 	struct spawner_link *spawner = house->fake->spawner;
 
 	house->fake->spawner_waits = true;
-	says(&house->admin, MAKE("a", "@/root/tree"), NULL);
-	says(&second, MAKE("b", "@/root/tree"), NULL);
-	says(&house->admin, MAKE("c", "@/root/tree"),
+	fake_client_says(&house->admin, MAKE("a", "@/root/tree"), NULL);
+	fake_client_says(&second, MAKE("b", "@/root/tree"), NULL);
+	fake_client_says(&house->admin, MAKE("c", "@/root/tree"),
 		REFUSED("BUSY", "2 requests of the tenant are copying files*"));
 	/* A client that leaves is not answered, and its template is made even so. */
 	fake_client_close(&second);
 	(void)fake_audit_take();
 	house->fake->spawner_waits = false;
 	fake_service_run(house->fake);
-	hears(&house->admin, MADE("a", ""));
+	fake_client_hears(&house->admin, MADE("a", ""));
 	assert_true(is_there(house, "templates/one/a") && is_there(house, "templates/one/b"));
 	is_audited(house,
 		ACT("template.import", "a", "done") "\n*"
@@ -430,7 +422,7 @@ static void test_a_long_list(void **state)
 	}
 	/* A copy that is not finished is none. */
 	assert_int_equal(mkdirat(house->fake->scratch.fd, "templates/two/.unfinished-1", 0700), 0);
-	says(&house->observer, LIST("{}"),
+	fake_client_says(&house->observer, LIST("{}"),
 		RESULT("1", "{\"templates\":[*],\"templates_omitted\":7}"));
 }
 

@@ -86,8 +86,7 @@ static const struct tenant_usage *usage(void **state)
 /* What is left ends because nobody has its workspace open, and is forgotten. */
 static int tear_down(void **state)
 {
-	for (int i = 0; i < 2; i++)
-		fake_service_pass(*state, 16L * 60 * 1000);
+	fake_service_forget(*state);
 	assert_int_equal(usage(state)->tasks, 0);
 	assert_int_equal(usage(state)->task_bytes, 0);
 	assert_int_equal(usage(state)->unread_bytes, 0);
@@ -97,14 +96,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Sends @line, and checks what comes. */
-static void say(struct fake_client *client, const char *line, const char *answer)
-{
-	const struct fake_exchange exchange = {line, answer};
-
-	fake_client_talk(client, &exchange, 1);
-}
-
 /* Sends a request for the task. */
 static void ask(struct fake_client *client, const char *method, const char *answer)
 {
@@ -112,20 +103,12 @@ static void ask(struct fake_client *client, const char *method, const char *answ
 
 	snprintf(line, sizeof(line), REQUEST("1", "%s", "{\"taskId\":\"%s\"," META(TAKES, "") "}"),
 		method, id);
-	say(client, line, answer);
+	fake_client_says(client, line, answer);
 }
 
 static struct fake_client connect(struct fake_service *service, uid_t uid)
 {
 	return fake_client_connect(service, &agent_endpoint, uid, uid);
-}
-
-static struct fake_client connect_and_open(struct fake_service *service, uid_t uid)
-{
-	struct fake_client client = connect(service, uid);
-
-	say(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"w\"}"), RESULT("0", "{*}"));
-	return client;
 }
 
 /* Checks that the task was made, and notes its id. */
@@ -145,7 +128,7 @@ static void note_task(struct fake_client *client, const char *answer)
 /* Begins a command that takes so long that it becomes a task. */
 static void begin(struct fake_client *client, const char *call)
 {
-	say(client, call, NULL);
+	fake_client_says(client, call, NULL);
 	fake_service_pass(client->service, LIMIT_TASK_OFFER_MS - 1);
 	assert_string_equal(fake_client_take(client), "");
 	fake_service_pass(client->service, 1);
@@ -154,9 +137,9 @@ static void begin(struct fake_client *client, const char *call)
 
 static void test_a_quick_command_is_none(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	say(&client, RUN("echo hi"),
+	fake_client_says(&client, RUN("echo hi"),
 		RESULT("7", "{" OF_LATEST("complete") ",\"content\":[*\"isError\":false}"));
 	fake_service_pass(*state, LIMIT_TASK_OFFER_MS);
 	assert_string_equal(fake_client_take(&client), "");
@@ -168,14 +151,15 @@ static void test_a_quick_command_is_none(void **state)
 static void test_from_its_call_to_its_result(void **state)
 {
 	struct fake_service *service = *state;
-	struct fake_client client = connect_and_open(service, ALICE), other;
+	struct fake_client client = fake_client_open(service, &agent_endpoint, ALICE, "w"), other;
 
 	service->workers_wait = true;
 	begin(&client, RUN("echo hi"));
 	assert_int_equal(usage(state)->tasks, 1);
 	ask(&client, "tasks/get", WORKING);
 	/* Its request is answered: the id is the client's again, and cancels nothing. */
-	say(&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
+	fake_client_says(
+		&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
 	fake_client_close(&client);
 	other = connect(service, ALICE);
 	ask(&other, "tasks/get", WORKING);
@@ -196,7 +180,7 @@ static void test_from_its_call_to_its_result(void **state)
 
 static void test_cancelling(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	begin(&client, RUN("stubborn"));
 	ask(&client, "tasks/cancel", TAKEN);
@@ -205,8 +189,9 @@ static void test_cancelling(void **state)
 	fake_service_pass(*state, LIMIT_TERM_GRACE_MS);
 	ask(&client, "tasks/get", CANCELLED);
 	/* One whose request is cancelled is none. */
-	say(&client, RUN("stubborn"), NULL);
-	say(&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
+	fake_client_says(&client, RUN("stubborn"), NULL);
+	fake_client_says(
+		&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
 	fake_service_pass(*state, LIMIT_TASK_OFFER_MS);
 	assert_string_equal(fake_client_take(&client), "");
 	assert_int_equal(usage(state)->tasks, 1);
@@ -216,7 +201,7 @@ static void test_cancelling(void **state)
 /* A deadline is a failure of the tool, not of the request. */
 static void test_failing(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
 	begin(&client,
 		RUN_WITH("7", "hang", META(TAKES, ",\"cloister/options\":{\"timeout_ms\":5000}")));
@@ -232,27 +217,27 @@ static void test_failing(void **state)
 
 static void test_who_is_offered_one(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE),
-			   carol = connect_and_open(*state, CAROL);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
+			   carol = fake_client_open(*state, &agent_endpoint, CAROL, "w");
 
 	/* Who does not say so in the request itself, whatever an earlier one said. */
 	begin(&client, RUN("hang"));
-	say(&client, RUN_WITH("8", "hang", META(TAKES_NONE, "")), NULL);
-	say(&client,
+	fake_client_says(&client, RUN_WITH("8", "hang", META(TAKES_NONE, "")), NULL);
+	fake_client_says(&client,
 		RUN_WITH("9", "hang",
 			"\"_meta\":{" VERSION ",\"io.modelcontextprotocol/"
 			"clientCapabilities\":{\"extensions\":[]}}"),
 		NULL);
 	/* What goes on as a session, and what is sent input. */
-	say(&client,
+	fake_client_says(&client,
 		RUN_WITH("10", "hang", META(TAKES, ",\"cloister/options\":{\"yield_ms\":60000}")),
 		NULL);
-	say(&client,
+	fake_client_says(&client,
 		RUN_WITH(
 			"11", "hang", META(TAKES, ",\"cloister/options\":{\"stdin_stream\":true}")),
 		NULL);
 	/* Nothing of this tenant outlives its connection. */
-	say(&carol, RUN("hang"), NULL);
+	fake_client_says(&carol, RUN("hang"), NULL);
 	fake_service_pass(*state, 2L * LIMIT_TASK_OFFER_MS);
 	assert_string_equal(fake_client_take(&client), "");
 	assert_string_equal(fake_client_take(&carol), "");
@@ -265,8 +250,8 @@ static void test_who_is_offered_one(void **state)
 /* A task is its tenant's. Others learn nothing, not even that there is one. */
 static void test_whose_it_is(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE),
-			   bob = connect_and_open(*state, BOB);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
+			   bob = fake_client_open(*state, &agent_endpoint, BOB, "w");
 	char line[512];
 
 	begin(&client, RUN("hang"));
@@ -276,7 +261,7 @@ static void test_whose_it_is(void **state)
 		REQUEST("1", "tasks/update",
 			"{\"taskId\":\"%s\",\"inputResponses\":{}," META(TAKES, "") "}"),
 		id);
-	say(&bob, line, UNKNOWN);
+	fake_client_says(&bob, line, UNKNOWN);
 	ask(&client, "tasks/get", WORKING);
 	/* Who may not have managed workspaces any more may not use it either. */
 	fake_service_reconfigure(
@@ -320,7 +305,7 @@ static void test_mistakes(void **state)
 			WRONG("*are required unless initialize was sent before")},
 		{NOTIFICATION("tasks/get", "{\"taskId\":\"x\"," META(TAKES, "") "}"), NULL},
 	};
-	struct fake_client client = connect_and_open(*state, ALICE);
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[512];
 
 	fake_client_talk(&client, exchanges, ARRAY_SIZE(exchanges));
@@ -331,7 +316,7 @@ static void test_mistakes(void **state)
 		REQUEST("1", "tasks/update",
 			"{\"taskId\":\"%s\",\"inputResponses\":{\"a\":{}}," META(TAKES, "") "}"),
 		id);
-	say(&client, line, TAKEN);
+	fake_client_says(&client, line, TAKEN);
 	ask(&client, "tasks/get", WORKING);
 	fake_client_close(&client);
 }
@@ -340,7 +325,7 @@ static void test_mistakes(void **state)
 static void test_nobody_comes_back(void **state)
 {
 	const int64_t minute = 60000, detached = 5 * minute;
-	struct fake_client client = connect_and_open(*state, ALICE), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	begin(&client, RUN("hang"));
 	/* It does not end while its workspace is open. */
@@ -365,7 +350,7 @@ static void test_nobody_comes_back(void **state)
 static void test_how_many(void **state)
 {
 	struct fake_service *service = *state;
-	struct fake_client client = connect_and_open(service, ALICE);
+	struct fake_client client = fake_client_open(service, &agent_endpoint, ALICE, "w");
 	char first[sizeof(id)];
 
 	for (size_t i = 0; i < LIMIT_TASKS_TENANT; i++) {
@@ -379,7 +364,7 @@ static void test_how_many(void **state)
 	}
 	assert_int_equal(usage(state)->tasks, LIMIT_TASKS_TENANT);
 	service->workers_wait = true;
-	say(&client, RUN("echo hi"), NULL);
+	fake_client_says(&client, RUN("echo hi"), NULL);
 	fake_service_pass(service, LIMIT_TASK_OFFER_MS);
 	assert_string_equal(fake_client_take(&client), "");
 	service->workers_wait = false;

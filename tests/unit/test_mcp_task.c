@@ -65,21 +65,13 @@ static struct fake_client connect(struct fake_service *service)
 	return client;
 }
 
-/* Sends @line, and checks what comes. */
-static void say(struct fake_client *client, const char *line, const char *answer)
-{
-	const struct fake_exchange exchange = {line, answer};
-
-	fake_client_talk(client, &exchange, 1);
-}
-
 /* Sends a request with the id of a task. */
 static void ask(struct fake_client *client, const char *method, const char *id, const char *answer)
 {
 	char line[256];
 
 	snprintf(line, sizeof(line), REQUEST("1", "%s", "{\"taskId\":\"%s\"}"), method, id);
-	say(client, line, answer);
+	fake_client_says(client, line, answer);
 }
 
 /* Begins a task, and stores its id. What else the client is told goes into @ret_rest. */
@@ -122,7 +114,7 @@ static void test_from_its_call_to_its_result(void **state)
 	begin(&client, CALL("echo hi", "{\"ttl\":70000}"), other,
 		CREATED("70000") "\n" TOLD("completed", "70000"));
 	assert_string_not_equal(id, other);
-	say(&client, REQUEST("1", "tasks/list", "{}"),
+	fake_client_says(&client, REQUEST("1", "tasks/list", "{}"),
 		RESULT("1", "{\"tasks\":[{" TASK("completed", "600000") "},{" TASK(
 				    "completed", "70000") "}]}"));
 	fake_client_close(&client);
@@ -142,18 +134,20 @@ static void test_waiting_for_the_result(void **state)
 	begin(&client, CALL("say one", "{}"), id, CREATED("600000"));
 	ask(&client, "tasks/get", id, RESULT("1", "{" TASK("working", "600000") "}"));
 	snprintf(line, sizeof(line), REQUEST("8", "tasks/result", "{\"taskId\":\"%s\"}"), id);
-	say(&client, line, NULL);
+	fake_client_says(&client, line, NULL);
 	snprintf(line, sizeof(line), REQUEST("9", "tasks/result", "{\"taskId\":\"%s\"}"), id);
-	say(&client, line, NULL);
-	say(&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":8}"), NULL);
+	fake_client_says(&client, line, NULL);
+	fake_client_says(
+		&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":8}"), NULL);
 	/* The request that made the task is answered: its id means nothing any more. */
-	say(&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
-	say(&client, REQUEST("1", "tool.cancel", "{\"id\":7}"),
+	fake_client_says(
+		&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
+	fake_client_says(&client, REQUEST("1", "tool.cancel", "{\"id\":7}"),
 		RESULT("1", "{\"cancelled\":false}"));
 	ask(&client, "tasks/get", id, RESULT("1", "{" TASK("working", "600000") "}"));
 	snprintf(line, sizeof(line), REQUEST("8", "tasks/result", "{\"taskId\":\"%s\"}"), id);
-	say(&client, line, NULL);
-	say(&client, REQUEST("1", "tool.cancel", "{\"id\":8}"),
+	fake_client_says(&client, line, NULL);
+	fake_client_says(&client, REQUEST("1", "tool.cancel", "{\"id\":8}"),
 		ERROR("8", "-32603", NAMED("CANCELLED")) "\n" RESULT("1", "{\"cancelled\":true}"));
 	fake_client_send(&client, CALL("echo hi", "{}") "\n");
 	fake_service_run(*state);
@@ -305,7 +299,7 @@ static void test_a_task_is_its_connection_s(void **state)
 	ask(&other, "tasks/get", id, WRONG("Task not found*"));
 	ask(&other, "tasks/result", id, WRONG("Task not found*"));
 	ask(&other, "tasks/cancel", id, WRONG("Task not found*"));
-	say(&other, REQUEST("1", "tasks/list", "{}"), RESULT("1", "{\"tasks\":[]}"));
+	fake_client_says(&other, REQUEST("1", "tasks/list", "{}"), RESULT("1", "{\"tasks\":[]}"));
 	ask(&client, "tasks/result", id, NULL);
 	assert_int_equal(usage(state)->tasks, 1);
 	assert_int_equal(usage(state)->calls, 1);
@@ -332,25 +326,25 @@ static void test_how_many(void **state)
 		for (size_t j = 0; j < LIMIT_TASKS_PER_CONNECTION; j++)
 			begin(&clients[i], CALL("echo hi", "{}"), j == 0 ? first : id,
 				CREATED("600000") "\n" TOLD("completed", "600000"));
-		say(&clients[i], CALL("echo hi", "{}"), busy);
+		fake_client_says(&clients[i], CALL("echo hi", "{}"), busy);
 	}
 	assert_int_equal(usage(state)->tasks, LIMIT_TASKS_TENANT);
 	assert_int_equal(service->service.admission.refused[ADMISSION_TASKS],
 		LIMIT_TASKS_TENANT / LIMIT_TASKS_PER_CONNECTION);
 	clients[ARRAY_SIZE(clients) - 1] = connect(service);
-	say(&clients[ARRAY_SIZE(clients) - 1], CALL("echo hi", "{}"), busy);
+	fake_client_says(&clients[ARRAY_SIZE(clients) - 1], CALL("echo hi", "{}"), busy);
 	/* A result that was fetched makes room. */
 	ask(&clients[3], "tasks/result", first, RESULT("1", OUTPUT("hi\\n")));
 	begin(&clients[3], CALL("echo hi", "{}"), id,
 		CREATED("600000") "\n" TOLD("completed", "600000"));
 	ask(&clients[3], "tasks/get", first, WRONG("Task not found*"));
-	say(&clients[3], CALL("echo hi", "{}"), busy);
+	fake_client_says(&clients[3], CALL("echo hi", "{}"), busy);
 	/* A list comes in pages. */
-	say(&clients[0], REQUEST("1", "tasks/list", "{}"),
+	fake_client_says(&clients[0], REQUEST("1", "tasks/list", "{}"),
 		RESULT("1", "{\"tasks\":[{*}],\"nextCursor\":\"32\"}"));
-	say(&clients[0], REQUEST("1", "tasks/list", "{\"cursor\":\"32\"}"),
+	fake_client_says(&clients[0], REQUEST("1", "tasks/list", "{\"cursor\":\"32\"}"),
 		RESULT("1", "{\"tasks\":[{*}]}"));
-	say(&clients[0], REQUEST("1", "tasks/list", "{\"cursor\":\"64\"}"),
+	fake_client_says(&clients[0], REQUEST("1", "tasks/list", "{\"cursor\":\"64\"}"),
 		RESULT("1", "{\"tasks\":[]}"));
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
 		fake_client_close(&clients[i]);

@@ -37,9 +37,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	/* What still runs ends because nobody has its workspace open, and is forgotten. */
-	for (int i = 0; i < 2; i++)
-		fake_service_pass(*state, 16L * 60 * 1000);
+	fake_service_forget(*state);
 	assert_int_equal(background_count(NULL), 0);
 	fake_service_free(*state);
 	return 0;
@@ -64,28 +62,6 @@ static int tear_down(void **state)
 	RESULT("1", "{\"success\":false,*\"code\":\"" code "\",\"message\":\"" words "\"*}")
 /* clang-format on */
 
-static void talk(struct fake_client *client, const char *says, const char *answer)
-{
-	fake_client_talk(client, &(struct fake_exchange){says, answer}, 1);
-}
-
-/* The answer to what was said before. */
-static void hears(struct fake_client *client, const char *answer)
-{
-	fake_service_match(client->service, fake_client_take(client), answer);
-}
-
-static struct fake_client connect_and_open(struct fake_service *fake, uid_t uid, const char *name)
-{
-	struct fake_client client = fake_client_connect(fake, &agent_endpoint, uid, uid);
-	char line[128];
-
-	snprintf(
-		line, sizeof(line), REQUEST("0", "workspace.open", "{\"workspace\":\"%s\"}"), name);
-	talk(&client, line, RESULT("0", "{*}"));
-	return client;
-}
-
 /* Starts a command called @name, and lets its output be read. */
 static void start(struct fake_client *client, const char *name, const char *command)
 {
@@ -95,36 +71,37 @@ static void start(struct fake_client *client, const char *name, const char *comm
 		REQUEST("0", "session.start",
 			"{\"command\":\"%s\",\"name\":\"%s\",\"stdin\":true}"),
 		command, name);
-	talk(client, line, RESULT("0", "{*}"));
+	fake_client_says(client, line, RESULT("0", "{*}"));
 	fake_service_pass(client->service, 3);
 }
 
 static void test_a_life(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	talk(&client, LIST, DID("list_commands", "\"commands\":[],\"count\":0"));
+	fake_client_says(&client, LIST, DID("list_commands", "\"commands\":[],\"count\":0"));
 	start(&client, "s", "cat");
-	talk(&client, READ(NOW),
+	fake_client_says(&client, READ(NOW),
 		DID("read_output", "\"name\":\"s\",\"session\":\"*\",\"state\":\"running\","
 				   "\"age_ms\":3,\"lost_bytes\":0,\"output\":\"\","
 				   "\"truncated\":false,\"output_bytes\":0,\"next\":0"));
-	talk(&client, SEND("\"input\":\"one\""), NULL);
+	fake_client_says(&client, SEND("\"input\":\"one\""), NULL);
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-	hears(&client, DID("send_input", "*\"taken\":4,\"input_closed\":false,*"
-					 "\"output\":\"one\\n\",*\"next\":4"));
+	fake_client_hears(&client, DID("send_input", "*\"taken\":4,\"input_closed\":false,*"
+						     "\"output\":\"one\\n\",*\"next\":4"));
 	/* What was shown once is not new. */
-	talk(&client, READ(NOW), DID("read_output", "*\"output\":\"\",*\"next\":4"));
-	talk(&client, READ(",\"after\":1" NOW), DID("read_output", "*\"output\":\"ne\\n\",*"));
-	talk(&client, READ(",\"after\":5"),
+	fake_client_says(&client, READ(NOW), DID("read_output", "*\"output\":\"\",*\"next\":4"));
+	fake_client_says(
+		&client, READ(",\"after\":1" NOW), DID("read_output", "*\"output\":\"ne\\n\",*"));
+	fake_client_says(&client, READ(",\"after\":5"),
 		REFUSED("INVALID_ARGUMENTS", "*which has 4 bytes; leave it out for what is new"));
-	talk(&client, LIST,
+	fake_client_says(&client, LIST,
 		DID("list_commands", "\"commands\":[{\"name\":\"s\",*\"state\":\"running\",*"
 				     "\"command\":\"cat\",\"unread_bytes\":0}],\"count\":1"));
-	talk(&client, STOP,
+	fake_client_says(&client, STOP,
 		DID("stop_command", "*\"state\":\"ended\",*\"output\":\"\",*"
 				    "\"end\":{*\"ended_by\":\"cancel\"*\"code\":\"CANCELLED\"*}"));
-	talk(&client, SEND("\"input\":\"late\""),
+	fake_client_says(&client, SEND("\"input\":\"late\""),
 		DID("send_input", "*\"state\":\"ended\",*\"taken\":0,*\"end\":{*}"));
 	fake_client_close(&client);
 }
@@ -138,43 +115,43 @@ static void writes(struct fake_service *fake, const char *text)
 
 static void test_waiting(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
 	start(&client, "s", "hang");
-	talk(&client, READ(",\"wait_for\":\"ready\",\"wait_ms\":9000"), NULL);
+	fake_client_says(&client, READ(",\"wait_for\":\"ready\",\"wait_ms\":9000"), NULL);
 	fake_workers_write("rea");
 	fake_service_pass(*state, 5 * LIMIT_TOOL_SETTLE_MS);
-	hears(&client, "");
+	fake_client_hears(&client, "");
 	fake_workers_write("dy");
-	hears(&client, DID("read_output", "*\"found\":true,*\"output\":\"ready\",*"));
-	talk(&client, READ(",\"wait_for\":\"ready\",\"wait_ms\":9000"), NULL);
+	fake_client_hears(&client, DID("read_output", "*\"found\":true,*\"output\":\"ready\",*"));
+	fake_client_says(&client, READ(",\"wait_for\":\"ready\",\"wait_ms\":9000"), NULL);
 	fake_service_pass(*state, WAIT_MS + 1);
-	hears(&client, DID("read_output", "*\"found\":false,*\"output\":\"\",*"));
+	fake_client_hears(&client, DID("read_output", "*\"found\":false,*\"output\":\"\",*"));
 	/* Without a text, output is shown when the command is silent again. */
-	talk(&client, READ(",\"wait_ms\":9000"), NULL);
+	fake_client_says(&client, READ(",\"wait_ms\":9000"), NULL);
 	fake_service_pass(*state, 5 * LIMIT_TOOL_SETTLE_MS);
-	hears(&client, "");
+	fake_client_hears(&client, "");
 	writes(*state, "a");
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS - 1);
 	writes(*state, "b");
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS - 1);
-	hears(&client, "");
+	fake_client_hears(&client, "");
 	fake_service_pass(*state, 1);
-	hears(&client, DID("read_output", "*\"output\":\"ab\",*"));
+	fake_client_hears(&client, DID("read_output", "*\"output\":\"ab\",*"));
 	/* One that waits can be cancelled, and its id is not used twice. */
-	talk(&client, READ(",\"wait_ms\":9000"), NULL);
-	talk(&client, LIST, ERROR("1", "-32600", "*"));
-	talk(&client, REQUEST("2", "tool.cancel", "{\"id\":1}"),
+	fake_client_says(&client, READ(",\"wait_ms\":9000"), NULL);
+	fake_client_says(&client, LIST, ERROR("1", "-32600", "*"));
+	fake_client_says(&client, REQUEST("2", "tool.cancel", "{\"id\":1}"),
 		REFUSED("CANCELLED", "*") "\n" RESULT("2", "{\"cancelled\":true}"));
-	talk(&client, REQUEST("2", "tool.cancel", "{\"id\":1}"),
+	fake_client_says(&client, REQUEST("2", "tool.cancel", "{\"id\":1}"),
 		RESULT("2", "{\"cancelled\":false}"));
 	/* A client that leaves while it waits. */
-	other = connect_and_open(*state, ALICE, "w");
-	talk(&other, READ(",\"wait_ms\":9000"), NULL);
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
+	fake_client_says(&other, READ(",\"wait_ms\":9000"), NULL);
 	fake_client_close(&other);
 	/* The end of the command is the end of the wait. */
-	talk(&client, READ(",\"wait_ms\":9000"), NULL);
-	talk(&client, USE_WITH("2", "stop_command", "{\"name\":\"s\"}", ""),
+	fake_client_says(&client, READ(",\"wait_ms\":9000"), NULL);
+	fake_client_says(&client, USE_WITH("2", "stop_command", "{\"name\":\"s\"}", ""),
 		RESULT("2", "{*\"state\":\"ended\"*}") "\n" RESULT("1", "{*\"state\":\"ended\"*}"));
 	fake_client_close(&client);
 }
@@ -182,7 +159,7 @@ static void test_waiting(void **state)
 /* What acts is done even so, and is answered without waiting. */
 static void test_too_many_wait(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[256];
 
 	start(&client, "s", "stubborn");
@@ -190,40 +167,43 @@ static void test_too_many_wait(void **state)
 		snprintf(line, sizeof(line),
 			USE_WITH("%d", "read_output", "{\"name\":\"s\",\"wait_ms\":9000}", ""),
 			100 + i);
-		talk(&client, line, NULL);
+		fake_client_says(&client, line, NULL);
 	}
-	talk(&client, READ(",\"wait_ms\":9000"), REFUSED("BUSY", "Too many requests wait*"));
-	talk(&client, SEND("\"input\":\"x\""),
+	fake_client_says(
+		&client, READ(",\"wait_ms\":9000"), REFUSED("BUSY", "Too many requests wait*"));
+	fake_client_says(&client, SEND("\"input\":\"x\""),
 		DID("send_input", "*\"state\":\"running\",*\"taken\":2,*"));
-	talk(&client, STOP, DID("stop_command", "*\"state\":\"ending\",*"));
+	fake_client_says(&client, STOP, DID("stop_command", "*\"state\":\"ending\",*"));
 	fake_client_close(&client);
 }
 
 static void test_the_text_for_a_model(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	talk(&client, SHOW("list_commands", "{}"),
+	fake_client_says(&client, SHOW("list_commands", "{}"),
 		SHOWN("no command is in the background; run_command with background=true starts "
 		      "one\\n"));
 	start(&client, "s", "cat");
-	talk(&client, SHOW("list_commands", "{}"), SHOWN("s: running for 0.0 s: cat\\n"));
-	talk(&client, SHOW("read_output", "{\"name\":\"s\",\"wait_ms\":0}"),
+	fake_client_says(
+		&client, SHOW("list_commands", "{}"), SHOWN("s: running for 0.0 s: cat\\n"));
+	fake_client_says(&client, SHOW("read_output", "{\"name\":\"s\",\"wait_ms\":0}"),
 		SHOWN("s: running for 0.0 s, no new output\\n"));
-	talk(&client, SHOW("read_output", "{\"name\":\"s\",\"wait_for\":\"x\",\"wait_ms\":0}"),
+	fake_client_says(&client,
+		SHOW("read_output", "{\"name\":\"s\",\"wait_for\":\"x\",\"wait_ms\":0}"),
 		SHOWN("s: running for 0.0 s, and the text was not in the new output, no new "
 		      "output\\n"));
-	talk(&client, SHOW("send_input", "{\"name\":\"s\",\"input\":\"one\"}"), NULL);
+	fake_client_says(&client, SHOW("send_input", "{\"name\":\"s\",\"input\":\"one\"}"), NULL);
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-	hears(&client, SHOWN("s: running for 0.2 s; 4 bytes written\\none\\n"));
-	talk(&client,
+	fake_client_hears(&client, SHOWN("s: running for 0.2 s; 4 bytes written\\none\\n"));
+	fake_client_says(&client,
 		SHOW("send_input",
 			"{\"name\":\"s\",\"input\":\"x\",\"newline\":false,\"eof\":true}"),
 		SHOWN("s: exit 0*; 1 byte written\\nx"));
-	talk(&client, SHOW("send_input", "{\"name\":\"s\",\"input\":\"x\"}"),
+	fake_client_says(&client, SHOW("send_input", "{\"name\":\"s\",\"input\":\"x\"}"),
 		SHOWN("s: exit 0*; nothing was written, because it has ended, no new output\\n"));
 	start(&client, "t", "hang");
-	talk(&client, SHOW("stop_command", "{\"name\":\"t\"}"),
+	fake_client_says(&client, SHOW("stop_command", "{\"name\":\"t\"}"),
 		SHOWN("t: stopped, no new output\\n"));
 	fake_client_close(&client);
 }
@@ -246,7 +226,7 @@ static void test_the_newline(void **state)
 		{"\"input\":\"\u00e9\"", "\u00e9\\n"},
 		{"\"input\":\"\",\"eof\":true", ""},
 	};
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[256], answer[256];
 
 	start(&client, "s", "cat");
@@ -257,41 +237,42 @@ static void test_the_newline(void **state)
 		fake_client_send(&client, line);
 		fake_client_send(&client, "\n");
 		fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-		hears(&client, answer);
+		fake_client_hears(&client, answer);
 	}
-	talk(&client, LIST, RESULT("1", "{*\"state\":\"ended\"*}"));
+	fake_client_says(&client, LIST, RESULT("1", "{*\"state\":\"ended\"*}"));
 	/* Bytes are sent as they are. */
 	start(&client, "t", "cat");
-	talk(&client,
+	fake_client_says(&client,
 		USE_WITH("1", "send_input", "{\"name\":\"t\",\"input\":\"/gA=\"}",
 			"\"encoding\":\"base64\""),
 		NULL);
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-	hears(&client, DID("send_input", "*\"taken\":2,*\"output\":\"/gA=\",\"truncated\":false,"
-					 "\"encoding\":\"base64\",*"));
+	fake_client_hears(
+		&client, DID("send_input", "*\"taken\":2,*\"output\":\"/gA=\",\"truncated\":false,"
+					   "\"encoding\":\"base64\",*"));
 	fake_client_close(&client);
 }
 
 /* Keys of a terminal: a newline is one byte, and Ctrl-D is how input ends. */
 static void test_a_terminal(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
-	talk(&client,
+	fake_client_says(&client,
 		REQUEST("1", "session.start",
 			"{\"command\":\"hang\",\"name\":\"s\",\"pty\":{\"rows\":24,\"cols\":80}}"),
 		RESULT("1", "{*}"));
 	fake_service_pass(*state, 3);
-	talk(&client, SEND("\"input\":\"ab\",\"eof\":true"), NULL);
+	fake_client_says(&client, SEND("\"input\":\"ab\",\"eof\":true"), NULL);
 	fake_service_pass(*state, LIMIT_TOOL_LOOK_MS + 1);
-	hears(&client, DID("send_input", "*\"taken\":4,\"input_closed\":false,*"));
+	fake_client_hears(&client, DID("send_input", "*\"taken\":4,\"input_closed\":false,*"));
 	fake_client_close(&client);
 }
 
 static void test_input_that_is_not_taken(void **state)
 {
 	static char part[200 << 10], line[sizeof(part) + 256];
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	size_t sent = 0;
 	int n;
 
@@ -316,17 +297,17 @@ static void test_input_that_is_not_taken(void **state)
 	}
 	assert_int_equal(n, 6);
 	assert_int_equal(sent, 1 << 20);
-	talk(&client, SEND("\"input\":\"x\""),
+	fake_client_says(&client, SEND("\"input\":\"x\""),
 		REFUSED("BUSY",
 			"*has not read what it was sent before*nothing of this was taken*"));
 	/* Its input can be closed by it, too. */
 	start(&client, "t", "hang");
-	talk(&client,
+	fake_client_says(&client,
 		USE("send_input", "{\"name\":\"t\",\"input\":\"\",\"newline\":false,\"eof\":true}"),
 		NULL);
 	fake_service_pass(*state, LIMIT_TOOL_LOOK_MS + 1);
-	hears(&client, DID("send_input", "*\"taken\":0,\"input_closed\":true,*"));
-	talk(&client, SHOW("send_input", "{\"name\":\"t\",\"input\":\"x\"}"),
+	fake_client_hears(&client, DID("send_input", "*\"taken\":0,\"input_closed\":true,*"));
+	fake_client_says(&client, SHOW("send_input", "{\"name\":\"t\",\"input\":\"x\"}"),
 		SHOWN("t: running for 1.0 s; nothing was written, because its input is closed, no "
 		      "new output\\n"));
 	fake_client_close(&client);
@@ -334,38 +315,40 @@ static void test_input_that_is_not_taken(void **state)
 
 static void test_a_repeated_call(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[256];
 
 	start(&client, "s", "cat");
 #define ONCE KEYED("a", "send_input", "{\"name\":\"s\",\"input\":\"once\"}")
-	talk(&client, ONCE, NULL);
+	fake_client_says(&client, ONCE, NULL);
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-	hears(&client, DID("send_input", "*\"taken\":5,*\"output\":\"once\\n\",*"));
+	fake_client_hears(&client, DID("send_input", "*\"taken\":5,*\"output\":\"once\\n\",*"));
 	/* It is not typed again, and shows what it has shown. */
-	talk(&client, ONCE, NULL);
+	fake_client_says(&client, ONCE, NULL);
 	fake_service_pass(*state, LIMIT_TOOL_LOOK_MS + 1);
-	hears(&client, RESULT("1", "{*\"taken\":5,*\"output\":\"once\\n\",*\"next\":5}*"
-				   "\"replayed\":true*}"));
-	talk(&client, KEYED("a", "send_input", "{\"name\":\"s\",\"input\":\"other\"}"),
+	fake_client_hears(&client, RESULT("1", "{*\"taken\":5,*\"output\":\"once\\n\",*\"next\":5}*"
+					       "\"replayed\":true*}"));
+	fake_client_says(&client, KEYED("a", "send_input", "{\"name\":\"s\",\"input\":\"other\"}"),
 		REFUSED("KEY_CONFLICT", "*"));
 	/* What began nothing leaves its key free. */
-	talk(&client, KEYED("b", "read_output", "{\"name\":\"s\",\"after\":6}"),
+	fake_client_says(&client, KEYED("b", "read_output", "{\"name\":\"s\",\"after\":6}"),
 		REFUSED("INVALID_ARGUMENTS", "*"));
-	talk(&client, KEYED("b", "read_output", "{\"name\":\"s\",\"after\":5,\"wait_ms\":0}"),
+	fake_client_says(&client,
+		KEYED("b", "read_output", "{\"name\":\"s\",\"after\":5,\"wait_ms\":0}"),
 		DID("read_output", "*\"next\":5"));
 	/* The last ones are known. */
 	for (int i = 0; i < LIMIT_TOOL_KEYS; i++) {
 		snprintf(line, sizeof(line),
 			KEYED("k%d", "read_output", "{\"name\":\"s\",\"after\":5,\"wait_ms\":0}"),
 			i);
-		talk(&client, line, DID("read_output", "*\"next\":5"));
+		fake_client_says(&client, line, DID("read_output", "*\"next\":5"));
 	}
-	talk(&client, KEYED("k0", "read_output", "{\"name\":\"s\",\"after\":5,\"wait_ms\":0}"),
+	fake_client_says(&client,
+		KEYED("k0", "read_output", "{\"name\":\"s\",\"after\":5,\"wait_ms\":0}"),
 		RESULT("1", "{*\"replayed\":true*}"));
-	talk(&client, ONCE, NULL);
+	fake_client_says(&client, ONCE, NULL);
 	fake_service_pass(*state, LIMIT_TOOL_SETTLE_MS + 1);
-	hears(&client, DID("send_input", "*\"output\":\"once\\n\",*\"next\":10"));
+	fake_client_hears(&client, DID("send_input", "*\"output\":\"once\\n\",*\"next\":10"));
 	fake_client_close(&client);
 }
 
@@ -373,10 +356,10 @@ static void test_a_repeated_call(void **state)
 static void test_output_that_is_cut(void **state)
 {
 	enum { LINES = 1000, LINE = 16 };
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[LINE + 1];
 
-	talk(&client,
+	fake_client_says(&client,
 		REQUEST("1", "session.start",
 			"{\"command\":\"hang\",\"name\":\"s\",\"output_bytes\":8192}"),
 		RESULT("1", "{*}"));
@@ -386,18 +369,18 @@ static void test_output_that_is_cut(void **state)
 		fake_workers_write(line);
 	}
 	fake_service_run(*state);
-	talk(&client, READ(",\"after\":0" NOW),
+	fake_client_says(&client, READ(",\"after\":0" NOW),
 		DID("read_output", "*\"lost_bytes\":7808,\"output\":\"000000000000488\\n*"
 				   "000000000000999\\n\",\"truncated\":false,"
 				   "\"output_bytes\":8192,\"next\":16000"));
-	talk(&client,
+	fake_client_says(&client,
 		USE_WITH("1", "read_output", "{\"name\":\"s\",\"after\":9000,\"wait_ms\":0}",
 			"\"max_output\":100,\"reply\":\"message\""),
 		SHOWN("s: running for 0.0 s\\n0000562\\n000000000000563\\n000000000000564\\n"
 		      "[… 432 lines, 6,912 bytes left out; read_output with after, from 9000 to "
 		      "16000, shows it from there on]\\n000000000000997\\n000000000000998\\n"
 		      "000000000000999\\n"));
-	talk(&client, SHOW("read_output", "{\"name\":\"s\",\"after\":8,\"wait_ms\":0}"),
+	fake_client_says(&client, SHOW("read_output", "{\"name\":\"s\",\"after\":8,\"wait_ms\":0}"),
 		SHOWN("s: running for 0.0 s\\n[7800 bytes before this were not kept]\\n*"));
 	fake_client_close(&client);
 }
@@ -426,48 +409,48 @@ static void test_mistakes(void **state)
 		{USE("list_commands", "{\"name\":\"s\"}"), "INVALID_ARGUMENTS",
 			"*takes no arguments*"},
 	};
-	struct fake_client client = connect_and_open(*state, ALICE, "w"), other;
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 	char answer[512];
 
-	talk(&client, STOP,
+	fake_client_says(&client, STOP,
 		REFUSED("SESSION_NOT_FOUND", "*None runs; run_command with background=true*"));
 	start(&client, "s", "hang");
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		snprintf(
 			answer, sizeof(answer), REFUSED("%s", "%s"), table[i].code, table[i].words);
-		talk(&client, table[i].line, answer);
+		fake_client_says(&client, table[i].line, answer);
 	}
 	/* Another tenant, and another workspace, learn nothing. */
-	other = connect_and_open(*state, BOB, "w");
-	talk(&other, STOP, REFUSED("SESSION_NOT_FOUND", "*None runs;*"));
-	talk(&other, LIST, DID("list_commands", "\"commands\":[],\"count\":0"));
+	other = fake_client_open(*state, &agent_endpoint, BOB, "w");
+	fake_client_says(&other, STOP, REFUSED("SESSION_NOT_FOUND", "*None runs;*"));
+	fake_client_says(&other, LIST, DID("list_commands", "\"commands\":[],\"count\":0"));
 	fake_client_close(&other);
-	other = connect_and_open(*state, ALICE, "v");
-	talk(&other, STOP, REFUSED("SESSION_NOT_FOUND", "*None runs;*"));
+	other = fake_client_open(*state, &agent_endpoint, ALICE, "v");
+	fake_client_says(&other, STOP, REFUSED("SESSION_NOT_FOUND", "*None runs;*"));
 	fake_client_close(&other);
 	/* Nobody is answered, and it is done. */
-	talk(&client,
+	fake_client_says(&client,
 		NOTIFICATION(
 			"tool.call", "{\"tool\":\"stop_command\",\"arguments\":{\"name\":\"s\"}}"),
 		NULL);
-	talk(&client, READ(NOW), DID("read_output", "*\"state\":\"ended\",*"));
+	fake_client_says(&client, READ(NOW), DID("read_output", "*\"state\":\"ended\",*"));
 	fake_client_close(&client);
 }
 
 static void test_many_names(void **state)
 {
-	struct fake_client client = connect_and_open(*state, ALICE, "w");
+	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char name[8];
 
 	for (int i = 0; i < LIMIT_TOOL_LIST_NAMES + 2; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		start(&client, name, "hang on\\nsecond line");
 	}
-	talk(&client, STOP,
+	fake_client_says(&client, STOP,
 		REFUSED("SESSION_NOT_FOUND", "*These run: \\\"n0\\\" (hang on), \\\"n1\\\" (hang "
 					     "on), *\\\"n7\\\" (hang on) and "
 					     "2 more, which list_commands shows"));
-	talk(&client, LIST, DID("list_commands", "*\"count\":10"));
+	fake_client_says(&client, LIST, DID("list_commands", "*\"count\":10"));
 	fake_client_close(&client);
 }
 

@@ -18,6 +18,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/clock.h"
+#include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <errno.h>
@@ -216,6 +217,13 @@ void fake_service_pass(struct fake_service *fake, int64_t ms)
 	fake_service_run(fake);
 }
 
+void fake_service_forget(struct fake_service *fake)
+{
+	/* First the grace of a workspace without a client, then the retention of what has ended. */
+	for (int i = 0; i < 2; i++)
+		fake_service_pass(fake, 16L * 60 * 1000);
+}
+
 struct fake_client fake_client_connect(
 	struct fake_service *fake, const struct endpoint *endpoint, uid_t uid, gid_t gid)
 {
@@ -319,4 +327,26 @@ void fake_client_talk(struct fake_client *client, const struct fake_exchange *ex
 		fake_service_match(client->service, fake_client_take(client),
 			exchanges[i].answer ? exchanges[i].answer : "");
 	}
+}
+
+void fake_client_says(struct fake_client *client, const char *line, const char *answer)
+{
+	fake_client_talk(client, &(struct fake_exchange){line, answer}, 1);
+}
+
+void fake_client_hears(struct fake_client *client, const char *answer)
+{
+	fake_service_match(client->service, fake_client_take(client), answer);
+}
+
+struct fake_client fake_client_open(
+	struct fake_service *fake, const struct endpoint *endpoint, uid_t uid, const char *name)
+{
+	struct fake_client client = fake_client_connect(fake, endpoint, uid, uid);
+	char line[256];
+
+	snprintf(
+		line, sizeof(line), REQUEST("0", "workspace.open", "{\"workspace\":\"%s\"}"), name);
+	fake_client_says(&client, line, RESULT("0", "{*}"));
+	return client;
 }

@@ -54,10 +54,17 @@ void fake_service_run(struct fake_service *fake);
 /** Lets @ms milliseconds pass, then does fake_service_run(). */
 void fake_service_pass(struct fake_service *fake, int64_t ms);
 
+/** Lets the sessions and tasks end that nobody has open any more, and be forgotten. */
+void fake_service_forget(struct fake_service *fake);
+
 /** Connects a client of the user @uid, whose only group is @gid. */
 struct fake_client fake_client_connect(
 	struct fake_service *fake, const struct endpoint *endpoint, uid_t uid, gid_t gid);
 void fake_client_close(struct fake_client *client);
+
+/** Connects a client of the user @uid to @endpoint, and opens its managed workspace @name. */
+struct fake_client fake_client_open(
+	struct fake_service *fake, const struct endpoint *endpoint, uid_t uid, const char *name);
 
 /** Sends @text unchanged. */
 void fake_client_send(struct fake_client *client, const char *text);
@@ -75,6 +82,12 @@ struct fake_exchange {
 
 /** Plays the exchanges one after the other. */
 void fake_client_talk(struct fake_client *client, const struct fake_exchange *exchanges, size_t n);
+
+/** Plays one exchange. */
+void fake_client_says(struct fake_client *client, const char *line, const char *answer);
+
+/** Checks what has come since the last call. */
+void fake_client_hears(struct fake_client *client, const char *answer);
 
 /** Fails the test unless @text matches @pattern, with '*' for any characters and '@' as above. */
 void fake_service_match(struct fake_service *fake, const char *text, const char *pattern);
