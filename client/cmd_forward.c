@@ -274,15 +274,8 @@ static int run_forward(const struct invocation *invocation)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	/* It stays open, and with it the workspace. */
-	if (session_open(invocation, true, &session) < 0)
+	if (session_open_service(invocation, true, "has nothing that listens", &session) < 0)
 		return STATUS_NO_SERVICE;
-	if (session.instance) {
-		complain_code("NO_SERVICE",
-			"no service runs, and nothing listens in a private instance: start one "
-			"with "
-			"`systemctl start cloister`, or as yourself with `cloisterd`");
-		return STATUS_NO_SERVICE;
-	}
 	listener = begin_to_listen(&ports);
 	if (listener < 0)
 		return STATUS_OWN_FAILURE;

@@ -436,15 +436,9 @@ static int act(const struct action *action, const struct invocation *invocation)
 	_cleanup_free_ char *id = NULL;
 	int status = STATUS_OK;
 
-	if (session_open(invocation, action->needs_workspace, &session) < 0)
+	if (session_open_service(invocation, action->needs_workspace,
+		    "ends what goes on in it with its client", &session) < 0)
 		return STATUS_NO_SERVICE;
-	if (session.instance) {
-		complain_code("NO_SERVICE",
-			"no service answers, and nothing goes on in a private instance whose "
-			"client has ended: start one with `systemctl start cloister`, or as "
-			"yourself with `cloisterd`");
-		return STATUS_NO_SERVICE;
-	}
 	if (action->names_session)
 		status = find(&session, invocation->argv[1], &id);
 	return status == STATUS_OK ? action->act(&session, invocation, id) : status;

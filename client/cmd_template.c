@@ -62,15 +62,8 @@ static int run_fork(const struct invocation *invocation)
 			invocation->argv[1]);
 		return STATUS_USAGE;
 	}
-	if (session_open(invocation, false, &session) < 0)
+	if (session_open_service(invocation, false, "has no managed workspaces", &session) < 0)
 		return STATUS_NO_SERVICE;
-	if (session.instance) {
-		complain_code("NO_SERVICE",
-			"no service answers, and a private instance has no managed workspaces: "
-			"start one with `systemctl start cloister`, or as yourself with "
-			"`cloisterd`");
-		return STATUS_NO_SERVICE;
-	}
 	params = json_object_new_object();
 	json_put(params, "from", json_object_new_string(invocation->argv[0]));
 	json_put(params, "count", json_object_new_int64(count));

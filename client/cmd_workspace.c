@@ -348,15 +348,8 @@ static int act(const struct action *action, const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 
-	if (session_open(invocation, false, &session) < 0)
+	if (session_open_service(invocation, false, "has no managed workspaces", &session) < 0)
 		return STATUS_NO_SERVICE;
-	if (session.instance) {
-		complain_code("NO_SERVICE",
-			"no service answers, and a private instance has no managed workspaces: "
-			"start one with `systemctl start cloister`, or as yourself with "
-			"`cloisterd`");
-		return STATUS_NO_SERVICE;
-	}
 	return action->act(&session, invocation);
 }
 

@@ -227,6 +227,20 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	return open_workspace(invocation, session, name, opened ? opened : directory);
 }
 
+int session_open_service(const struct invocation *invocation, bool needs_workspace,
+	const char *lacks, struct session *session)
+{
+	int r = session_open(invocation, needs_workspace, session);
+
+	if (r < 0 || !session->instance)
+		return r;
+	complain_code("NO_SERVICE",
+		"no service answers, and a private instance %s: start one with `systemctl start "
+		"cloister`, or as yourself with `cloisterd`",
+		lacks);
+	return -ENOTCONN;
+}
+
 int session_make(const struct invocation *invocation, struct session *session)
 {
 	const char *name = invocation->workspace;

@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/agent/tool_transaction.h"
+#include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
@@ -65,10 +66,28 @@ enum tool_error agent_moved(
 	return TOOL_MOVED;
 }
 
+enum tool_error agent_refuses_all(const struct session *session, struct refusal *ret_refusal)
+{
+	const char *unheard = audit_forbids(session->service->audit);
+	enum tool_error error = service_refusal(session->service, ret_refusal);
+
+	return error == TOOL_OK && unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : error;
+}
+
+enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal)
+{
+	if (session_calls(session) < LIMIT_CALLS_PER_CONNECTION)
+		return TOOL_OK;
+	return refusal_format(ret_refusal, TOOL_BUSY,
+		"%d requests of this connection wait for their answers, which is the limit; wait "
+		"for one of them",
+		LIMIT_CALLS_PER_CONNECTION);
+}
+
 enum tool_error agent_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
 {
-	enum tool_error error = service_refusal(session->service, ret_refusal);
+	enum tool_error error = agent_refuses_all(session, ret_refusal);
 
 	if (error == TOOL_OK)
 		error = agent_moved(session, workspace, ret_refusal);

@@ -28,6 +28,15 @@ enum tool_error agent_moved(
 enum tool_error agent_retires(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
 
-/** service_refusal() and agent_moved(). */
+/**
+ * Whether nothing begins at all now: service_refusal(), or TOOL_BUSY while the audit log cannot be
+ * written and must be.
+ */
+enum tool_error agent_refuses_all(const struct session *session, struct refusal *ret_refusal);
+
+/** Whether the connection waits for as many answers as it may: TOOL_OK, or TOOL_BUSY. */
+enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal);
+
+/** agent_refuses_all(), agent_moved(), and what a preview of the workspace that is open refuses. */
 enum tool_error agent_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);

@@ -25,6 +25,20 @@ struct workspace *agent_hold_workspace(struct session *session, struct text name
 	return NULL;
 }
 
+struct workspace *agent_hold_or_answer(
+	struct session *session, const struct jsonrpc_request *request, struct text name)
+{
+	struct workspace *workspace = agent_hold_workspace(session, name);
+
+	if (!workspace)
+		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
+				  : "No workspace is open on this connection; open one with "
+				    "workspace.open",
+			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	return workspace;
+}
+
 int64_t agent_workspace_made(const struct workspace *workspace)
 {
 	struct workspace_info info;

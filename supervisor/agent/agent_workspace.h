@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+struct jsonrpc_request;
 struct session;
 struct workspace;
 
@@ -13,6 +14,10 @@ struct workspace;
  * the managed one of that name which is there and not open. NULL: there is none.
  */
 struct workspace *agent_hold_workspace(struct session *session, struct text name);
+
+/** The same; answers @request, which has an id, if there is none. */
+struct workspace *agent_hold_or_answer(
+	struct session *session, const struct jsonrpc_request *request, struct text name);
 
 /**
  * Returns when a managed workspace was made, in milliseconds since the epoch: after it was removed,

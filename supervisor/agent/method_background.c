@@ -13,7 +13,6 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_input.h"
-#include "supervisor/audit/audit.h"
 #include "supervisor/background/background_use.h"
 #include "supervisor/background/background_wait.h"
 #include "supervisor/base/json_text.h"
@@ -235,11 +234,8 @@ static enum tool_error refused_now(const struct session *session, struct workspa
 	const struct start *start, struct refusal *ret)
 {
 	struct service *service = session->service;
-	const char *unheard = audit_forbids(service->audit);
 	enum tool_error error = agent_refusal(session, workspace, ret);
 
-	if (error == TOOL_OK && unheard)
-		error = refusal_set(ret, TOOL_BUSY, unheard);
 	if (error == TOOL_OK)
 		error = background_refuses(service, workspace, workspace_tenant(workspace),
 			start->wish.output_bytes, ret);
@@ -333,15 +329,9 @@ void method_session_start(struct session *session, struct jsonrpc_request *reque
 		answer_wrong(session, request, wrong);
 		return;
 	}
-	workspace = agent_hold_workspace(session, name);
-	if (!workspace) {
-		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
-				  : "No workspace is open on this connection; open one with "
-				    "workspace.open",
-			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	workspace = agent_hold_or_answer(session, request, name);
+	if (!workspace)
 		return;
-	}
 	start.call = call = make_call(request->params);
 	if (call)
 		start_in(session, request, workspace, &start);

@@ -105,19 +105,13 @@ static enum tool_error check_sessions(
 enum tool_error checkpoint_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret)
 {
-	const char *unheard = audit_forbids(session->service->audit);
 	enum tool_error error = agent_refusal(session, workspace, ret);
 
 	/* It would be made of files that another generation may have changed when calls end. */
 	if (error == TOOL_OK)
 		error = agent_retires(session, NULL, ret);
-	if (error == TOOL_OK && unheard)
-		error = refusal_set(ret, TOOL_BUSY, unheard);
-	if (error == TOOL_OK && session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
-		error = refusal_format(ret, TOOL_BUSY,
-			"%d requests of this connection wait for their answers, which is the "
-			"limit; wait for one of them",
-			LIMIT_CALLS_PER_CONNECTION);
+	if (error == TOOL_OK)
+		error = agent_has_room(session, ret);
 	return error == TOOL_OK ? check_sessions(workspace, ret) : error;
 }
 

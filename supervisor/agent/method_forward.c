@@ -34,14 +34,11 @@ static bool is_allowed(const struct session *session, const struct workspace *wo
 static enum tool_error refuses(struct session *session, struct workspace *workspace, int64_t port,
 	enum listens *ret_where, struct refusal *ret)
 {
-	const char *unheard = audit_forbids(session->service->audit);
 	enum tool_error error = agent_refusal(session, workspace, ret);
 	const struct tenant *tenant;
 
 	if (error != TOOL_OK)
 		return error;
-	if (unheard)
-		return refusal_set(ret, TOOL_BUSY, unheard);
 	if (!is_allowed(session, workspace, port, &tenant) || workspace_is_proxy(workspace, port))
 		return refusal_set(ret, TOOL_FORBIDDEN,
 			"This port may not be forwarded; forward_ports in the tenant's "
@@ -130,15 +127,9 @@ void method_workspace_forward(struct session *session, struct jsonrpc_request *r
 			"the answers to others first, and for its own before anything is sent");
 		return;
 	}
-	workspace = agent_hold_workspace(session, name);
-	if (!workspace) {
-		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
-				  : "No workspace is open on this connection; open one with "
-				    "workspace.open",
-			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
+	workspace = agent_hold_or_answer(session, request, name);
+	if (!workspace)
 		return;
-	}
 	act(session, request, workspace, port);
 	workspace_release(workspace);
 }

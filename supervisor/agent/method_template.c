@@ -182,17 +182,9 @@ static enum tool_error read_wish(struct session *session, struct json_object *pa
 
 static enum tool_error check(const struct session *session, struct refusal *ret)
 {
-	const char *unheard = audit_forbids(session->service->audit);
 	enum tool_error error = agent_refusal(session, NULL, ret);
 
-	if (error == TOOL_OK && unheard)
-		error = refusal_set(ret, TOOL_BUSY, unheard);
-	if (error == TOOL_OK && session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
-		error = refusal_format(ret, TOOL_BUSY,
-			"%d requests of this connection wait for their answers, which is the "
-			"limit; wait for one of them",
-			LIMIT_CALLS_PER_CONNECTION);
-	return error;
+	return error == TOOL_OK ? agent_has_room(session, ret) : error;
 }
 
 void method_workspace_fork(struct session *session, struct jsonrpc_request *request)

@@ -417,12 +417,9 @@ static void start(struct session *session, struct jsonrpc_request *request,
 static bool is_refused(struct session *session, struct workspace *workspace,
 	const struct call_request *request, struct call_refusal *refusal)
 {
-	const char *unheard = audit_forbids(session->service->audit);
-	enum tool_error error = request->inside ? service_refusal(session->service, &refusal->why)
+	enum tool_error error = request->inside ? agent_refuses_all(session, &refusal->why)
 						: agent_refusal(session, workspace, &refusal->why);
 
-	if (error == TOOL_OK && unheard)
-		error = refusal_set(&refusal->why, TOOL_BUSY, unheard);
 	if (error == TOOL_OK)
 		error = admission_refuses_call(&session->service->admission, request->tenant,
 			session_calls(session), call_is_scheduled(request), &refusal->why);

@@ -411,11 +411,8 @@ static enum tool_error has_room(const struct session *session, struct refusal *r
 void method_workspace_open(struct session *session, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	const char *unheard = audit_forbids(session->service->audit);
-	enum tool_error error = service_refusal(session->service, &refusal);
+	enum tool_error error = agent_refuses_all(session, &refusal);
 
-	if (error == TOOL_OK && unheard)
-		error = refusal_set(&refusal, TOOL_BUSY, unheard);
 	if (error == TOOL_OK)
 		error = has_room(session, &refusal);
 	if (error == TOOL_OK)

@@ -313,26 +313,27 @@ int layers_label(const struct layers_place *place, uint32_t number, struct text 
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
-int layers_preview(const struct layers_place *place, uint32_t number)
+static int mark_preview(const struct layers_place *place, uint32_t number, bool is_one)
 {
 	_cleanup_close_ int layers = open_layers(place, false);
 	char name[NAME_MAX + 1];
+	int r;
 
 	if (layers < 0)
 		return layers;
 	layer_name_put_preview(number, name);
-	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
+	r = is_one ? mkdirat(layers, name, MODE) : unlinkat(layers, name, AT_REMOVEDIR);
+	return r < 0 ? -errno : 0;
+}
+
+int layers_preview(const struct layers_place *place, uint32_t number)
+{
+	return mark_preview(place, number, true);
 }
 
 int layers_keep(const struct layers_place *place, uint32_t number)
 {
-	_cleanup_close_ int layers = open_layers(place, false);
-	char name[NAME_MAX + 1];
-
-	if (layers < 0)
-		return layers;
-	layer_name_put_preview(number, name);
-	return unlinkat(layers, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+	return mark_preview(place, number, false);
 }
 
 int layers_commit(const struct layers_place *place, const struct layer_stack *stack)

@@ -10,6 +10,7 @@
  */
 #include "client/tar.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/tar_checksums.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,20 +99,6 @@ static struct told read_all(struct text archive, size_t piece)
 	add(&told, end, sizeof(end));
 	tar_reader_free(reader);
 	return told;
-}
-
-static void set_checksums(char *archive, size_t len)
-{
-	for (; len >= TAR_BLOCK; archive += TAR_BLOCK, len -= TAR_BLOCK) {
-		unsigned sum = 0;
-
-		if (memcmp(archive + 257, "ustar", 5) != 0)
-			continue;
-		memset(archive + 148, ' ', 8);
-		for (size_t i = 0; i < TAR_BLOCK; i++)
-			sum += (unsigned char)archive[i];
-		snprintf(archive + 148, 8, "%06o", sum);
-	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -10,6 +10,7 @@
  * above one with links that lead out.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/tar_checksums.h"
 #include "tests/lib/scratch.h"
 #include "worker/unpack/unpack_archive.h"
 
@@ -42,20 +43,6 @@ static void check_outside(const struct scratch *scratch)
 	CHECK(fstatat(scratch->fd, "out/f", &stat_buf, 0) == 0);
 	CHECK(stat_buf.st_nlink == 1 && stat_buf.st_size == 7);
 	CHECK(fstatat(scratch->fd, ".", &stat_buf, 0) == 0 && stat_buf.st_nlink == 4);
-}
-
-static void set_checksums(char *archive, size_t len)
-{
-	for (; len >= BLOCK; archive += BLOCK, len -= BLOCK) {
-		unsigned sum = 0;
-
-		if (memcmp(archive + 257, "ustar", 5) != 0)
-			continue;
-		memset(archive + 148, ' ', 8);
-		for (size_t i = 0; i < BLOCK; i++)
-			sum += (unsigned char)archive[i];
-		snprintf(archive + 148, 8, "%06o", sum);
-	}
 }
 
 static void prepare_below(struct unpack_tree *tree)

@@ -104,3 +104,17 @@ static inline void answer_done(struct answer *answer)
 	free(answer->bytes);
 	free(answer->lines);
 }
+
+/* Checks the lines of an answer that has all there are, and frees it. */
+static inline void answer_has(struct answer answer, const char *expected)
+{
+	size_t lines = 0;
+
+	assert_int_equal(answer.end.error, TOOL_OK);
+	assert_string_equal(answer.lines, expected);
+	for (const char *p = answer.lines; *p; p++)
+		lines += *p == '\n';
+	assert_int_equal(answer.end.count, lines);
+	assert_false(answer.end.truncated);
+	answer_done(&answer);
+}

@@ -30,16 +30,7 @@ static struct answer search(struct files_search request)
 
 static void assert_finds(struct files_search request, const char *expected)
 {
-	struct answer answer = search(request);
-	size_t lines = 0;
-
-	assert_int_equal(answer.end.error, TOOL_OK);
-	assert_string_equal(answer.lines, expected);
-	for (const char *p = answer.lines; *p; p++)
-		lines += *p == '\n';
-	assert_int_equal(answer.end.count, lines);
-	assert_false(answer.end.truncated);
-	answer_done(&answer);
+	answer_has(search(request), expected);
 }
 
 /* Checks what @pattern finds in a file "f" that holds @text. */
