@@ -19,7 +19,7 @@ import time
 import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
-from daemon import AM_ROOT, Daemon, is_sanitized
+from daemon import AM_ROOT, Area, Daemon, is_sanitized
 
 MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
@@ -834,12 +834,22 @@ def test_two_private_instances_share_a_directory(area):
             first.kill()
 
 
-def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
+@pytest.fixture
+def lone_daemon(account):
+    """A cloisterd in an area of its own: what appears there is its."""
+    area = Area(account)
+    running = Daemon(area)
+    yield running
+    running.stop()
+    area.remove()
+
+
+def test_nothing_is_left_and_memory_is_flat_after_much_work(lone_daemon):
     opens, calls = (1000, 10000) if SOAK == "full" else (100, 1000)
-    client = own_daemon.connect()
-    paths = [own_daemon.area.new_directory() for _ in range(10)]
+    client = lone_daemon.connect()
+    paths = [lone_daemon.area.new_directory() for _ in range(10)]
     for path in paths:
-        with acting_as(own_daemon.account.uid, own_daemon.account.gid):
+        with acting_as(lone_daemon.account.uid, lone_daemon.account.gid):
             (path / "kept").write_text("kept\n")
             (path / "written").touch()
 
@@ -848,14 +858,14 @@ def test_nothing_is_left_and_memory_is_flat_after_much_work(own_daemon):
         client.call("workspace.open", {"root": str(paths[0])})
         make_calls(client, calls)
         client.call("workspace.close")
-        assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()))
+        assert procfs.eventually(lambda: not procfs.children(lone_daemon.spawner()))
 
     work(opens // 5, calls // 5)
-    before = leftovers(own_daemon)
-    rss = [procfs.rss_kib(own_daemon.pid), procfs.rss_kib(own_daemon.spawner())]
+    before = leftovers(lone_daemon)
+    rss = [procfs.rss_kib(lone_daemon.pid), procfs.rss_kib(lone_daemon.spawner())]
     work(opens, calls)
-    assert leftovers(own_daemon) == before
-    grown = [procfs.rss_kib(own_daemon.pid) - rss[0], procfs.rss_kib(own_daemon.spawner()) - rss[1]]
+    assert leftovers(lone_daemon) == before
+    grown = [procfs.rss_kib(lone_daemon.pid) - rss[0], procfs.rss_kib(lone_daemon.spawner()) - rss[1]]
     # AddressSanitizer keeps what is freed in a quarantine, to notice a later use.
     assert max(grown) < (16384 if is_sanitized() else 4096), f"KiB that cloisterd and the spawner grew by: {grown}"
     assert client.call("tools.list")
