@@ -366,6 +366,7 @@ static void serve(struct daemon *daemon)
 		if (r < 0)
 			die("cannot serve", r);
 		/* Nothing that follows can fail, so that the elder one ends for one that serves. */
+		detach_stay();
 		younger_serve(daemon->younger);
 		log_info("listening on %s", daemon->options.agent_fd >= 0
 						    ? "the socket that was passed"

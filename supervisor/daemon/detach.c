@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,21 @@ static _Noreturn void wait_until_told(pid_t child, int fd)
 	_exit(n == 1 ? 0 : 1);
 }
 
+/*
+ * If the reader of the pipe is killed, SIGIO ends this process, wherever it waits. There is no
+ * death signal, because it is not the parent.
+ */
+static void end_with_reader(int fd)
+{
+	struct pollfd pipe = {.fd = fd};
+
+	if (fcntl(fd, F_SETOWN, getpid()) < 0 || fcntl(fd, F_SETFL, O_ASYNC) < 0)
+		fail("fcntl");
+	/* It was killed before. */
+	if (poll(&pipe, 1, 0) != 0)
+		exit(1);
+}
+
 void detach_begin(void)
 {
 	int fds[2];
@@ -62,13 +78,22 @@ void detach_begin(void)
 	}
 	close(fds[0]);
 	leave();
+	end_with_reader(fds[1]);
 	told = fds[1];
+}
+
+void detach_stay(void)
+{
+	if (told >= 0)
+		(void)fcntl(told, F_SETFL, 0);
 }
 
 void detach_tell(void)
 {
 	if (told < 0)
 		return;
+	/* The pipe tells of being read, too. */
+	detach_stay();
 	(void)!write(told, "", 1);
 	close_fd(&told);
 }

@@ -14,5 +14,11 @@
  */
 void detach_begin(void);
 
+/**
+ * Call it before what cannot be undone. Until then the grandchild ends if the process that was
+ * started is killed, as a service manager does when a reload takes too long.
+ */
+void detach_stay(void);
+
 /** Lets what was started exit with success. Does nothing if there is none. */
 void detach_tell(void);
