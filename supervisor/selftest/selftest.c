@@ -503,7 +503,14 @@ static void on_wait(void *context)
 
 const char *selftest_obstacle(const struct selftest *selftest)
 {
-	return selftest->running ? NULL : audit_forbids(selftest->service->audit);
+	const struct service *service = selftest->service;
+
+	if (selftest->running)
+		return NULL;
+	/* Its workspaces would be opened, and a template made, beside the other generation. */
+	return service->retiring ? "Another generation of the service takes over: connect again, "
+				   "and repeat the request there"
+				 : audit_forbids(service->audit);
 }
 
 void selftest_run(struct selftest *selftest)

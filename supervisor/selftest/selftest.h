@@ -66,8 +66,8 @@ void selftest_free(struct selftest *selftest);
 void selftest_start(struct selftest *selftest);
 
 /**
- * Returns NULL if it can run or runs, otherwise a sentence in static storage: the audit log, which
- * must have a line for each call, refuses them now.
+ * Returns NULL if it can run or runs, otherwise a sentence in static storage: another generation
+ * of cloisterd takes over, or the audit log, which must have a line for each call, refuses them.
  */
 const char *selftest_obstacle(const struct selftest *selftest);
 
