@@ -39,6 +39,8 @@ struct layer_stack {
 #define LAYERS_FOLDED "folded-"
 /* Begins the names of whole trees, of workspaces or templates, that are copied or cleared. */
 #define TREE_UNFINISHED ".unfinished-"
+/* The same, with the process id of the cloisterd that makes it: two may use the state. */
+#define TREE_UNFINISHED_BY TREE_UNFINISHED "%d."
 /* The directory, beside that of the managed workspaces, in which each tenant's templates are. */
 #define TEMPLATES "templates"
 

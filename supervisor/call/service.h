@@ -69,7 +69,7 @@ struct service {
 	/* the generation before this one, while it lasts */
 	struct {
 		pid_t pid; /* 0: there is none */
-		size_t commands;
+		size_t commands, copies;
 		const struct elsewhere *workspaces;
 	} elder;
 	/*

@@ -308,6 +308,7 @@ static void put_elder(struct json_text *json, const struct service *service)
 	json_text_put_number(
 		json, "workspaces", (int64_t)elsewhere_count(service->elder.workspaces));
 	json_text_put_number(json, "commands", (int64_t)service->elder.commands);
+	json_text_put_number(json, "copies", (int64_t)service->elder.copies);
 	json_text_object_end(json);
 }
 

@@ -118,6 +118,10 @@ static void put_gauges(const struct metrics_text *out, const struct service *ser
 	metrics_family(out, "elder_commands", "gauge",
 		"Commands that run under the generation of cloisterd before this one.");
 	metrics_add(out, "cloister_elder_commands %zu\n", service->elder.commands);
+	metrics_family(out, "elder_copies", "gauge",
+		"Copies for templates and forks that the generation of cloisterd before this one "
+		"still makes.");
+	metrics_add(out, "cloister_elder_copies %zu\n", service->elder.copies);
 	metrics_family(out, "connections", "gauge", "Connections, by socket.");
 	metrics_add(out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
 	metrics_add(out, "cloister_connections{socket=\"control\"} %zu\n",

@@ -151,6 +151,13 @@ void control_template_remove(struct session *session, struct jsonrpc_request *re
 	tenant = read_owner(session, request);
 	if (!tenant)
 		return;
+	/* A fork of it would lack files. */
+	if (session->service->elder.copies > 0) {
+		control_refuse(session, request, TOOL_BUSY,
+			"Copies that began before the service was replaced are still being made, "
+			"and may be of this template: try again when they are");
+		return;
+	}
 	error = template_remove(session->service->workspaces, tenant, name, &refusal);
 	audit_act(session->service->audit, &session->peer, "template.remove", name,
 		error == TOOL_OK ? "done" : tool_error_name(error));

@@ -31,6 +31,7 @@
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"
@@ -68,7 +69,7 @@ struct elder {
 	struct timer look;
 	STAILQ_HEAD(, unsent) unsent;
 	size_t unsent_bytes;
-	size_t commands;                   /* that the peer has been told of */
+	size_t commands, copies;           /* that the peer has been told of */
 	uint64_t program_dev, program_ino; /* of this process */
 	bool peer_is_ready;
 	int64_t ready_ms; /* since when, in the state */
@@ -149,6 +150,7 @@ static void rest(struct elder *elder, bool rests)
 	struct service *service = &elder->daemon->service;
 
 	service->retiring = rests;
+	workspaces_retire(service->workspaces, rests);
 	listener_pause(elder->daemon->listener, rests);
 	listener_pause(elder->daemon->control, rests);
 	if (elder->daemon->egress)
@@ -231,6 +233,14 @@ static void give(struct elder *elder)
 	agent_conns_tell_retiring();
 }
 
+/* Whether it has a call, a preview that its client has not decided on, or is copied. */
+static bool is_in_use(struct workspace *workspace, struct workspace_info *ret)
+{
+	workspace_get_info(workspace, ret);
+	return ret->running + ret->waiting > 0 || workspace_has_preview(workspace) ||
+	       workspace_is_copied(workspace);
+}
+
 static void tell_held(void *context, struct workspace *workspace)
 {
 	struct elder *elder = context;
@@ -238,9 +248,7 @@ static void tell_held(void *context, struct workspace *workspace)
 	struct workspace_info info;
 	uid_t owner;
 
-	workspace_get_info(workspace, &info);
-	if (info.cell == CELL_STATUS_CLOSED && info.running + info.waiting == 0 &&
-		!workspace_has_preview(workspace))
+	if (!is_in_use(workspace, &info) && info.cell == CELL_STATUS_CLOSED)
 		return;
 	workspace_where(workspace, &message.dev, &message.ino, &owner);
 	message.uid = owner;
@@ -285,6 +293,27 @@ static void tell_commands(struct elder *elder)
 	say(elder, &(struct handover_message){.type = HANDOVER_COMMANDS, .number = now});
 }
 
+/* For templates and forks. */
+static size_t count_copies(const struct elder *elder)
+{
+	const struct config *config = elder->daemon->service.config;
+	size_t n = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		n += config->tenants[i]->usage->copies;
+	return n;
+}
+
+static void tell_copies(struct elder *elder)
+{
+	size_t now = count_copies(elder);
+
+	if (now == elder->copies)
+		return;
+	elder->copies = now;
+	say(elder, &(struct handover_message){.type = HANDOVER_COPIES, .number = now});
+}
+
 static void retire(struct elder *elder)
 {
 	struct daemon *daemon = elder->daemon;
@@ -296,6 +325,7 @@ static void retire(struct elder *elder)
 	notify_main_process(elder->pid);
 	workspaces_foreach(service->workspaces, tell_held, elder);
 	tell_commands(elder);
+	tell_copies(elder);
 	/* What ended meanwhile is known there before the first call comes. */
 	keys_relay(service->keys, relay_key, elder);
 	say(elder, &(struct handover_message){.type = HANDOVER_GO});
@@ -321,15 +351,13 @@ static void let_go(void *context, struct workspace *workspace)
 {
 	struct workspace_info info;
 
-	workspace_get_info(workspace, &info);
-	if (info.running + info.waiting == 0 && !workspace_has_preview(workspace) &&
-		!workspace_let_go(workspace))
+	if (!is_in_use(workspace, &info) && !workspace_let_go(workspace))
 		++*(size_t *)context;
 }
 
 /*
- * Ends the cells that no call or preview is in while the younger one starts, so that it finds these
- * workspaces free. It does not wait long for them.
+ * Ends the cells of workspaces that are not in use while the younger one starts, so that it finds
+ * these free. It does not wait long for them.
  */
 static void look_given(struct elder *elder)
 {
@@ -360,8 +388,8 @@ static bool is_done(const struct elder *elder)
 	for (size_t i = 0; i < service->config->n_tenants; i++)
 		known += service->config->tenants[i]->usage->tasks;
 	return lingering == 0 && agent_conns_calls() == 0 && call_count_left_behind() == 0 &&
-	       background_count(NULL) == 0 && (known == 0 || service->connections == 0) &&
-	       STAILQ_EMPTY(&elder->unsent);
+	       background_count(NULL) == 0 && count_copies(elder) == 0 &&
+	       (known == 0 || service->connections == 0) && STAILQ_EMPTY(&elder->unsent);
 }
 
 static void look_retired(struct elder *elder)
@@ -370,6 +398,7 @@ static void look_retired(struct elder *elder)
 
 	workspaces_foreach(service->workspaces, release, elder);
 	tell_commands(elder);
+	tell_copies(elder);
 	agent_conns_tell_retiring();
 	if (ms_in_state(elder) >= PART_MS)
 		agent_conns_part(PART_MS / LOOK_MS);
@@ -395,8 +424,8 @@ static void on_look(void *context)
 		give(elder);
 	else if (elder->state == ELDER_SETTLING && ms_in_state(elder) >= SETTLE_BOUND_MS)
 		refuse(elder,
-			"a workspace is being opened, removed or copied, a self-test runs, or "
-			"the audit log cannot be written; try again later");
+			"a managed workspace is being opened or removed or gets other layers, a "
+			"self-test runs, or the audit log cannot be written; try again later");
 	else if (elder->state == ELDER_GIVEN)
 		look_given(elder);
 }

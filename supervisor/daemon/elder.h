@@ -12,8 +12,12 @@
  *   GIVEN       refuses it         (it is)          RETIRED       SERVING            SERVING
  *   RETIRED     (not heard)        (it is)          ends all      ends all           ends all
  *
- * From SETTLING on, calls begin only where others run, and nothing is opened, removed or copied, so
- * that two generations never do that at once. The journal of keys and the audit log rest: their
+ * From SETTLING on, calls begin only where others run, and nothing begins to be opened, removed or
+ * copied, so that two generations never do that at once. What a file system may keep for long goes
+ * on: look-ups and the opening of directories, which share nothing, and copies for templates and
+ * forks, of which each has an unfinished tree of its own and, from its beginning, its id. A
+ * workspace that is copied is not released, and the younger one removes no template meanwhile. The
+ * journal of keys and the audit log rest: their
  * files belong to the younger one from GIVEN on, and to nobody if it is not heard of again, so that
  * this one opens them once more.
  *

@@ -23,6 +23,7 @@
 #include "supervisor/host/startup.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspaces.h"
@@ -224,6 +225,9 @@ static void hear(struct younger *younger, const struct handover_message *message
 	case HANDOVER_COMMANDS:
 		set_commands(younger, message->number);
 		break;
+	case HANDOVER_COPIES:
+		service->elder.copies = message->number;
+		break;
 	case HANDOVER_KEY:
 		keys_relayed(service->keys, message->text);
 		break;
@@ -242,7 +246,10 @@ static void on_gone(void *context)
 
 	elsewhere_clear(younger->elsewhere);
 	set_commands(younger, 0);
+	service->elder.copies = 0;
 	service->elder.pid = 0;
+	/* It may have named forks. */
+	managed_quota_count(younger->daemon->managed_fd, service->config);
 	spawner_link_beside(younger->daemon->spawner, false);
 	removal_look_again(younger->daemon->removal, service->config);
 	log_info("the former generation, process %d, has ended", (int)younger->pid);

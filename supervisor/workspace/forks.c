@@ -77,6 +77,18 @@ bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const
 	return false;
 }
 
+bool forks_are_copied(const struct workspaces *all)
+{
+	const struct forking *forking;
+
+	LIST_FOREACH (forking, &all->forking, entry)
+		if (!forking->copies ||
+			(forking->copying && !unfinished_has_id(all, forking->tenant,
+						     &forking->copies[forking->done])))
+			return false;
+	return true;
+}
+
 static void fail(struct forking *forking, enum tool_error error, const char *why)
 {
 	forking->error = error;
@@ -240,6 +252,11 @@ static void on_copied(void *context, int error, struct text step)
 	if (error < 0) {
 		copy_failed(error, step, &refusal);
 		fail(forking, refusal.error, refusal_text(&refusal));
+	} else if (forking->done < forking->count && forking->all->retiring) {
+		/* The other generation may give the id of the next one to a workspace, too. */
+		fail(forking, TOOL_BUSY,
+			"Another generation of the service takes over, and not all forks were "
+			"made: connect again, and repeat the request there");
 	} else if (forking->done < forking->count) {
 		copy_next(forking);
 		return;

@@ -50,5 +50,8 @@ uint32_t forking_count(const struct forking *forking);
 /** Ends it, and clears forks that have no name yet. NULL is allowed. */
 void forking_free(struct forking *forking);
 
+/** Whether those that are on their way are copies, which may take long, and have their ids. */
+bool forks_are_copied(const struct workspaces *all);
+
 /** Whether a copy of the template is under way. */
 bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template);

@@ -41,6 +41,13 @@ static int count(int managed_fd, const struct tenant *tenant)
 	return 0;
 }
 
+void managed_quota_count(int managed_fd, const struct config *config)
+{
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->managed)
+			(void)count(managed_fd, config->tenants[i]);
+}
+
 void managed_quota_follow(int managed_fd, const struct config *config)
 {
 	current = config;

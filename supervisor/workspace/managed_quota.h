@@ -19,6 +19,9 @@ struct tenant;
  */
 void managed_quota_follow(int managed_fd, const struct config *config);
 
+/** Counts those of each tenant again: another generation of cloisterd has made and removed some. */
+void managed_quota_count(int managed_fd, const struct config *config);
+
 /**
  * Whether @tenant may have one more managed workspace. The limit is its workspaces_existing. In
  * system mode, once half of the ids for managed workspaces are in use, a tenant also gets at most

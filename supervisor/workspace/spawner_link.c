@@ -187,11 +187,6 @@ int spawner_link_start(
 	return 0;
 }
 
-bool spawner_link_is_asked(const struct spawner_link *link)
-{
-	return !LIST_EMPTY(&link->pending);
-}
-
 void spawner_link_beside(struct spawner_link *link, bool beside)
 {
 	if (!link->is_lost && channel_send(&link->channel, SPAWNER_BESIDE, beside,

@@ -32,9 +32,6 @@ struct spawner_start {
 int spawner_link_start(
 	const struct spawner_start *start, struct spawner_link **ret, char **ret_message);
 
-/** Whether a request is not answered yet. */
-bool spawner_link_is_asked(const struct spawner_link *link);
-
 /**
  * Another generation of cloisterd uses the state too, or does not any more: what neither of two
  * spawners may do alone waits for that.

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 const char *tenant_directory(const struct tenant *tenant)
 {
@@ -223,8 +224,8 @@ int unfinished_make(const struct workspaces *all, const struct tenant *tenant, b
 		return directory;
 	do {
 		clock_gettime(CLOCK_REALTIME, &now);
-		snprintf(ret->name, sizeof(ret->name), TREE_UNFINISHED "%lld.%09ld.%lu",
-			(long long)now.tv_sec, now.tv_nsec, last++);
+		snprintf(ret->name, sizeof(ret->name), TREE_UNFINISHED_BY "%lld.%09ld.%lu",
+			(int)getpid(), (long long)now.tv_sec, now.tv_nsec, last++);
 		r = mkdirat(directory, ret->name, 0700) < 0 ? -errno : 0;
 	} while (r == -EEXIST);
 	return r;
@@ -253,6 +254,17 @@ int template_name(const struct workspaces *all, const struct tenant *tenant,
 	if (r < 0)
 		refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
 	return r;
+}
+
+bool unfinished_has_id(const struct workspaces *all, const struct tenant *tenant,
+	const struct unfinished *unfinished)
+{
+	_cleanup_close_ int directory = open_directory(all->managed_fd, tenant, false, false);
+	struct stat stat_buf;
+
+	return directory >= 0 &&
+	       fstatat(directory, unfinished->name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       stat_buf.st_uid != geteuid();
 }
 
 void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,

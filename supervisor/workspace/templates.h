@@ -65,6 +65,10 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 int template_name(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal);
 
+/** Whether the spawner has given the tree of a fork to the id that it will have. */
+bool unfinished_has_id(const struct workspaces *all, const struct tenant *tenant,
+	const struct unfinished *unfinished);
+
 /** Has the spawner clear what was copied. */
 void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished);

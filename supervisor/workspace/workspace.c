@@ -429,10 +429,11 @@ bool workspace_lingers(const struct workspace *workspace)
 
 bool workspace_let_go(struct workspace *workspace)
 {
-	/* Its client has yet to decide, and can do so here alone. */
-	if (workspace_has_preview(workspace))
+	/* Its client has yet to decide, and can do so here alone; or another generation would
+	 * change what is copied. */
+	if (workspace_has_preview(workspace) || workspace->freeze)
 		return false;
-	if (TAILQ_EMPTY(&workspace->entries) && !workspace->swap && !workspace->freeze)
+	if (TAILQ_EMPTY(&workspace->entries) && !workspace->swap)
 		cell_rest(workspace->cell);
 	return TAILQ_EMPTY(&workspace->entries) &&
 	       cell_status(workspace->cell) == CELL_STATUS_CLOSED;

@@ -42,6 +42,11 @@ void workspace_freeze_free(struct workspace *workspace)
 	free(freeze);
 }
 
+bool workspace_is_copied(const struct workspace *workspace)
+{
+	return workspace->freeze && workspace->freeze->copying;
+}
+
 static void finish(struct workspace *workspace, enum tool_error error, const char *why)
 {
 	workspace_frozen frozen = workspace->freeze->frozen;

@@ -26,6 +26,9 @@ typedef void (*workspace_frozen)(void *context, enum tool_error error, const cha
 enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
 	workspace_frozen frozen, void *context, struct refusal *ret_refusal);
 
+/** Whether its files are being copied. */
+bool workspace_is_copied(const struct workspace *workspace);
+
 /* For workspace.c. */
 
 /** Something of the workspace or its cell has changed: the copy may begin. */

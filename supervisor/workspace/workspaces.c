@@ -11,10 +11,12 @@
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
@@ -98,15 +100,22 @@ void workspaces_tell_left(struct workspaces *workspaces,
 	workspaces->left_context = context;
 }
 
+void workspaces_retire(struct workspaces *workspaces, bool retire)
+{
+	workspaces->retiring = retire;
+}
+
 bool workspaces_are_settled(const struct workspaces *workspaces)
 {
 	const struct workspace *workspace;
 
-	if (!LIST_EMPTY(&workspaces->forking) || spawner_link_is_asked(workspaces->spawner))
+	if (!forks_are_copied(workspaces))
 		return false;
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		if ((workspace->removing && !workspace->clearing) || workspace->swap ||
-			workspace->freeze || cell_status(workspace->cell) == CELL_STATUS_OPENING)
+			(workspace->freeze && !workspace_is_copied(workspace)) ||
+			(workspace->kind == WORKSPACE_MANAGED &&
+				cell_status(workspace->cell) == CELL_STATUS_OPENING))
 			return false;
 	return true;
 }

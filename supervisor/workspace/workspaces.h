@@ -37,8 +37,15 @@ void workspaces_tell_left(struct workspaces *workspaces,
 	void (*left)(void *context, struct workspace *workspace), void *context);
 
 /**
- * Whether nothing is under way that another cloisterd with the same state would have to know of: no
- * workspace is being opened, removed, copied or given other layers.
+ * Another generation of cloisterd takes over, or does not any more: copies that have begun go on,
+ * and none begins that would choose an id for a fork.
+ */
+void workspaces_retire(struct workspaces *workspaces, bool retire);
+
+/**
+ * Whether nothing is under way that another cloisterd with the same state must not find so: no
+ * managed workspace is being opened, and none removed or given other layers. Look-ups, copies and
+ * the opening of directories are not waited for, because a file system may keep them.
  */
 bool workspaces_are_settled(const struct workspaces *workspaces);
 

@@ -196,7 +196,7 @@ def test_results_of_the_control_methods(service):
     """The page names every member that comes and no others, except for members that come only sometimes."""
     daemon, client = service
     at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result",
-                "workspaces_omitted", "calls_omitted", "moved_to", "elder", "pid", "commands"}
+                "workspaces_omitted", "calls_omitted", "moved_to", "elder", "pid", "commands", "copies"}
     call = client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
     with daemon.control() as control:
         assert procfs.eventually(lambda: control.call("commands")["calls"])

@@ -10,10 +10,12 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
+#include "supervisor/config/tenant.h"
 #include "supervisor/daemon/daemon.h"
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/host/handover.h"
 #include "supervisor/rpc/listener.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/jsonrpc.h"
@@ -73,6 +75,7 @@ static void begin(void)
 						     "retire_time = 10min\n"
 						     "[tenant one]\n"
 						     "users = 1001\n"
+						     "managed = yes\n"
 						     "roots = @/root\n");
 	char path[300];
 
@@ -478,15 +481,72 @@ static void test_refusals(void **state)
 	house.daemon.service.elder.pid = 1;
 	refuses("try again later", SETTLE_MS);
 	house.daemon.service.elder.pid = 0;
-	/* A workspace that is being opened. */
+	/* A managed workspace that is being opened may get an id. */
 	house.fake->spawner_waits = true;
-	say(OPEN("1", "a"), NULL);
-	refuses("a workspace is being opened", SETTLE_MS);
+	say(REQUEST("1", "workspace.open", "{\"workspace\":\"w\"}"), NULL);
+	refuses("a managed workspace is being opened", SETTLE_MS);
 	house.fake->spawner_waits = false;
 	fake_service_match(house.fake, fake_client_take(&house.client), RESULT("1", "{*}"));
 	younger_connects();
 	younger_says(HANDOVER_ASK);
 	drop(expect(HANDOVER_GIVEN));
+}
+
+/* A look-up and the opening of a directory, which a file system may keep, are not waited for. */
+static void test_what_hangs(void **state)
+{
+	struct spawner_link *spawner = house.fake->spawner;
+	struct handover_message held;
+	struct fake_client other;
+
+	(void)state;
+	house.fake->spawner_waits = true;
+	say(OPEN("1", "a"), NULL);
+	/* It is found, and its cell is asked for. */
+	assert_null(fake_spawner_answer(spawner, fake_spawner_asked(spawner)));
+	run(0);
+	assert_int_equal(fake_spawner_asked(spawner)->type, SPAWNER_OPEN);
+	other = fake_client_connect(house.fake, &agent_endpoint, ALICE, ALICE);
+	fake_client_talk(&other, &(struct fake_exchange){OPEN("1", "b"), NULL}, 1);
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	drop(expect(HANDOVER_GIVEN));
+	younger_says(HANDOVER_READY);
+	run(LOOK_MS);
+	held = expect(HANDOVER_HELD);
+	assert_true(is_of(&held, "root/a"));
+	drop(expect(HANDOVER_GO));
+	assert_false(house.fake->stopped);
+	fake_client_close(&other);
+	house.fake->spawner_waits = false;
+	fake_service_match(house.fake, fake_client_take(&house.client), RESULT("1", "{*}"));
+	run(LOOK_MS);
+	run(LOOK_MS);
+	held = expect(HANDOVER_RELEASED);
+	assert_true(is_of(&held, "root/a"));
+}
+
+/* The younger one is told of copies, and the elder one stays for them. */
+static void test_copies(void **state)
+{
+	struct tenant *tenant = house.daemon.service.config->tenants[0];
+
+	(void)state;
+	tenant->usage->copies = 2;
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	drop(expect(HANDOVER_GIVEN));
+	younger_says(HANDOVER_READY);
+	run(LOOK_MS);
+	assert_int_equal(expect(HANDOVER_COPIES).number, 2);
+	drop(expect(HANDOVER_GO));
+	run(LOOK_MS);
+	assert_false(house.fake->stopped);
+	tenant->usage->copies = 0;
+	run(LOOK_MS);
+	assert_int_equal(expect(HANDOVER_COPIES).number, 0);
+	run(LOOK_MS);
+	assert_true(house.fake->stopped);
 }
 
 /* One that wants to take over from another program only. */
@@ -644,6 +704,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_taking_over, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_given, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_copies, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_same_program, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_at_a_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),

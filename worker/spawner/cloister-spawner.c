@@ -302,7 +302,7 @@ int main(int argc, char **argv)
 	spawner.maker.keyring_error = spawner.setup.keyring_error;
 	spawner.maker.starts = &spawner.starts;
 	if (!spawner.homes.beside)
-		spawner_find_left_overs(&spawner);
+		spawner_find_left_overs(&spawner, NULL);
 	lookers_serve(&spawner.lookers);
 	serve(&spawner, signal_fd);
 }

@@ -245,13 +245,15 @@ static void find_in_layers(
 		closedir(directory);
 }
 
-static void find_in_tenant(struct layer_drops *drops, const char *tenant)
+static void find_in_tenant(struct layer_drops *drops, const char *tenant, const char *spared)
 {
 	DIR *directory = read_directory(drops->managed, tenant);
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (begins(entry->d_name, LAYERS_DROPPED) || begins(entry->d_name, TREE_UNFINISHED))
+		if (begins(entry->d_name, LAYERS_DROPPED) ||
+			(begins(entry->d_name, TREE_UNFINISHED) &&
+				!(spared && begins(entry->d_name, spared))))
 			layer_drops_add(drops, tenant, entry->d_name);
 		else if (begins(entry->d_name, LAYERS_PREFIX))
 			find_in_layers(drops, dirfd(directory), tenant, entry->d_name);
@@ -259,23 +261,23 @@ static void find_in_tenant(struct layer_drops *drops, const char *tenant)
 		closedir(directory);
 }
 
-void layer_drops_find(struct layer_drops *drops, bool has_tenants)
+void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *spared)
 {
 	const struct dirent *entry;
 	DIR *directory;
 
 	if (drops->managed < 0)
 		return;
-	find_in_tenant(drops, SELFTEST_TENANT);
+	find_in_tenant(drops, SELFTEST_TENANT, spared);
 	/* Without tenants, directories here are workspaces, and their files are hostile. */
 	if (!has_tenants) {
-		find_in_tenant(drops, ".");
+		find_in_tenant(drops, ".", spared);
 		return;
 	}
 	directory = read_directory(drops->managed, ".");
 	while (directory && (entry = readdir(directory)))
 		if (entry->d_name[0] != '.')
-			find_in_tenant(drops, entry->d_name);
+			find_in_tenant(drops, entry->d_name, spared);
 	if (directory)
 		closedir(directory);
 }

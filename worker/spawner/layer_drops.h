@@ -27,8 +27,11 @@ struct layer_drops {
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
 void layer_drops_init(struct layer_drops *drops, int managed);
 
-/** At the start: finds what is left in each tenant's directory; without tenants, in the one. */
-void layer_drops_find(struct layer_drops *drops, bool has_tenants);
+/**
+ * Finds what is left in each tenant's directory; without tenants, in the one. Unfinished trees
+ * whose names begin with @spared (NULL: none) are still in use.
+ */
+void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *spared);
 
 /**
  * What was dropped as @path, in the directory @tenant of the managed workspaces, is to be cleared:

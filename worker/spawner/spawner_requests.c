@@ -370,23 +370,26 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
 
-void spawner_find_left_overs(struct spawner *spawner)
+void spawner_find_left_overs(struct spawner *spawner, const char *spared)
 {
 	cell_homes_sweep(&spawner->homes, &spawner->lookers);
-	layer_drops_find(&spawner->drops, spawner->policy != NULL);
-	layer_drops_find(&spawner->template_drops, spawner->policy != NULL);
+	layer_drops_find(&spawner->drops, spawner->policy != NULL, spared);
+	layer_drops_find(&spawner->template_drops, spawner->policy != NULL, spared);
 }
 
 static void set_beside(struct spawner *spawner, const struct channel_frame *frame)
 {
+	char own[sizeof(TREE_UNFINISHED_BY) + 16];
 	bool was = spawner->homes.beside;
 
 	if (frame->n_fds != 0 || frame->payload.len != 0 || frame->call > 1)
 		spawner_die("request", EBADMSG);
 	cell_homes_set_beside(&spawner->homes, frame->call == 1);
 	layer_folds_set_beside(&spawner->folds, frame->call == 1);
+	/* This cloisterd has had copies made meanwhile. */
+	snprintf(own, sizeof(own), TREE_UNFINISHED_BY, (int)getppid());
 	if (was && frame->call == 0)
-		spawner_find_left_overs(spawner);
+		spawner_find_left_overs(spawner, own);
 }
 
 static void let_go(struct spawner *spawner, const struct channel_frame *frame)

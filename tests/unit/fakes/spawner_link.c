@@ -348,11 +348,6 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 	asked_free(asked);
 }
 
-bool spawner_link_is_asked(const struct spawner_link *link)
-{
-	return link->asked != NULL;
-}
-
 void spawner_link_beside(struct spawner_link *link, bool beside)
 {
 	(void)link;
