@@ -102,6 +102,7 @@ static void end(struct interactive *run, int status)
 
 static void on_output(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata);
+static void write_output(struct interactive *run);
 
 static void read_on(struct interactive *run)
 {
@@ -172,6 +173,14 @@ static void take_end(struct interactive *run, const struct cloister_message *rep
 	}
 }
 
+/* A terminal that takes nothing must not stop the client: it has signals and keys to take. */
+static bool terminal_has_room(void)
+{
+	struct pollfd terminal = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&terminal, 1, 0) == 1;
+}
+
 static void on_output(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
@@ -201,6 +210,9 @@ static void on_output(struct cloister *cloister, int64_t id, int error,
 		take_end(run, reply);
 	else if (run->output_len == 0)
 		read_on(run);
+	/* At once, and not in the next turn, which costs a look at all else. */
+	else if (terminal_has_room())
+		write_output(run);
 }
 
 static void write_output(struct interactive *run)

@@ -18,6 +18,7 @@
 #include "egress/conn.h"
 #include "egress/keeper.h"
 #include "egress/resolver.h"
+#include "egress/resolver_check.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -80,6 +81,24 @@ static void read_policy(struct egress *egress, const char *config, const char *a
 		die(config[0] ? config : "rules", r);
 }
 
+/* A version of c-ares that does otherwise than the one that was tested serves nobody. */
+static void try_libraries(void)
+{
+	const char *fault = NULL;
+	int r = resolver_check(&fault);
+
+	if (r < 0)
+		die("c-ares", r);
+	if (!fault)
+		return;
+	fprintf(stderr,
+		"cloister-egress: the library c-ares that is installed here %s: install your "
+		"distribution's, or build cloister with this one and run its tests; \"ldd "
+		"%s/cloister-egress\" says which file it is\n",
+		fault, CLOISTER_LIBEXECDIR);
+	exit(1);
+}
+
 static void make_loop(struct egress *egress)
 {
 	struct event_config *config = event_config_new();
@@ -112,6 +131,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		die("keeper", r);
 	raise_descriptors(&egress);
+	try_libraries();
 	read_policy(&egress, argv[2], egress.is_system ? "" : argv[3]);
 	if (egress.is_system)
 		fd = connect_to_cloisterd(argv[3]);

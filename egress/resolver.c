@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloister-egress, on its one loop. ares_init_options(3), ares_getaddrinfo(3). */
+#define CARES_NO_DEPRECATED /* 1.34 has another function for sockets, which 1.18 lacks */
+
 #include "egress/resolver.h"
 
 #include "common/cleanup.h"
@@ -164,6 +166,20 @@ int resolver_new(struct event_base *base, const char *servers, struct resolver *
 	}
 	*ret = resolver;
 	return 0;
+}
+
+void resolver_free(struct resolver *resolver)
+{
+	ares_destroy(resolver->channel);
+	event_del(&resolver->timer);
+	free(resolver);
+	ares_library_cleanup();
+}
+
+void resolver_use_sockets(
+	struct resolver *resolver, const struct ares_socket_functions *functions, void *context)
+{
+	ares_set_socket_functions(resolver->channel, functions, context);
 }
 
 int resolver_renew(struct resolver *resolver, const char *servers)

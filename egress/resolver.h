@@ -9,6 +9,7 @@
 
 #include "common/egress/host.h"
 
+struct ares_socket_functions;
 struct event_base;
 struct resolver;
 struct resolver_query;
@@ -24,6 +25,13 @@ typedef void (*resolver_answer)(void *context, const struct sockaddr_storage *ad
  * /etc/resolv.conf after /etc/hosts. Returns 0 or -errno.
  */
 int resolver_new(struct event_base *base, const char *servers, struct resolver **ret);
+
+/** Frees a resolver that has no query. */
+void resolver_free(struct resolver *resolver);
+
+/** Asks by these sockets from now on (ares_set_socket_functions(3)). */
+void resolver_use_sockets(
+	struct resolver *resolver, const struct ares_socket_functions *functions, void *context);
 
 /** Begins again with other servers, or with what the system's files say now. Returns 0 or -errno.
  */

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/call/pipe_stock.h"
@@ -169,7 +170,9 @@ static void on_readable(void *context)
 {
 	struct command_output *output = context;
 
-	if (!loop_share_now_or_wait(&output->share, output->io->limits.share))
+	if (loop_share_now_or_wait(&output->share, output->io->limits.share))
+		loop_turn_end(); /* who waits for this output is answered at once */
+	else
 		watch_want(&output->readable, WATCH_NOTHING);
 }
 

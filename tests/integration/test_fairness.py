@@ -240,6 +240,26 @@ def soft_limit(daemon):
     return status["commands_soft_limit"]
 
 
+def test_by_default_a_few_for_each_cpu(start_daemon, account):
+    """With a configuration that does not name the key. A user alone has no such limit."""
+    cpus = os.sysconf("SC_NPROCESSORS_ONLN")
+    daemon = start_daemon(config=config_for([account], host=""))
+    with admin(daemon) as control:
+        status = control.call("status")
+    assert (status["commands_limit"], status["commands_per_cpu"], status["commands_soft_limit"]) == (256, 3, 3 * cpus)
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    numbers = [begin(client, "while :; do :; done") for _ in range(12 * cpus)]
+    wait_for(daemon, calls=12 * cpus)
+    assert procfs.eventually(lambda: tenant(daemon)["commands"] >= 3 * cpus)
+    assert tenant(daemon)["waiting"] > 0
+    for number in reversed(numbers):
+        client.cancel(number)
+    wait_for(daemon, commands=0, waiting=0)
+    with start_daemon().control() as control:
+        assert control.call("status")["commands_soft_limit"] is None
+
+
 @needs_users
 def test_commands_that_sleep_hold_up_none(neighbours):
     daemon, a, b = neighbours("commands_per_cpu = 1")

@@ -437,7 +437,8 @@ def test_a_development_server(daemon, workspace, forwarder):
     """What doc/tutorial.md shows, with npm: all by commands, and each waits for what it needs."""
     server = f"server-{os.getpid()}.js"
     made = {"package.json": json.dumps({"scripts": {"dev": f"node {server}"}}),
-            server: 'require("http").createServer((_, to) => to.end("from npm")).listen(3000)'}
+            # It does not end when it is asked to, so an end that is told too early finds it alive.
+            server: 'process.on("SIGTERM", () => {}); require("http").createServer((_, to) => to.end("from npm")).listen(3000)'}
     for name, content in made.items():
         (workspace / name).write_text(content)
         daemon.area.account.own(workspace / name)

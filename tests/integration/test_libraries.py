@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloisterd does not start if a library behaves differently from the one that it was built with."""
+"""cloisterd and cloister-egress do not start if a library behaves differently from the one that they were built with."""
 
 import subprocess
 
+import egress
 import pytest
 
 from daemon import SANITIZED, environment
@@ -26,13 +27,40 @@ OTHERS = {
 }
 
 
+# c-ares, which cloister-egress alone has: its real function, called otherwise.
+ARES = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+typedef void call(void *, const char *, const char *, const void *, void *, void *);
+void ares_getaddrinfo(void *channel, const char *name, const char *service, const int *hints, void *callback, void *context)
+{
+    call *real = (call *)dlsym(RTLD_NEXT, "ares_getaddrinfo");
+    char longer[300];
+    int of_ipv4[4] = {hints[0], 2, hints[2], hints[3]};
+    snprintf(longer, sizeof(longer), "%%s.search.test", name);
+    %s;
+}"""
+OTHER_ARES = {
+    "as before": ("real(channel, name, service, hints, callback, context)", None),
+    "search domains": ("real(channel, longer, service, hints, callback, context)", "asks for other names than it is given"),
+    "another port": ('real(channel, name, "22", hints, callback, context)', "takes answers to other questions, or changes addresses"),
+    "one family": ("real(channel, name, service, of_ipv4, callback, context)", "leaves addresses out"),
+}
+
+
+def build_other(directory, source):
+    other = directory / "other.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", other], input=source, text=True, check=True)
+    other.chmod(0o755)
+    return other
+
+
 @pytest.mark.parametrize("library", OTHERS)
 def test_another_library(area, library):
     source, fault = OTHERS[library]
     directory = area.new_directory()
-    other = directory / "other.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", other], input=source, text=True, check=True)
-    other.chmod(0o755)
+    other = build_other(directory, source)
     words = ["cloisterd", "--agent-socket", str(directory / "s"), "--state-dir", str(directory / "state")]
     env = {**environment(area.home), "LD_PRELOAD": str(other)}
     with area.start(words, env=env, stderr=subprocess.PIPE, text=True) as process:
@@ -43,3 +71,22 @@ def test_another_library(area, library):
     assert process.returncode == 1
     assert f"the library {library} that is installed here {fault}: install your distribution's" in said
     assert not (directory / "s").exists()
+
+
+@pytest.mark.parametrize("how", OTHER_ARES)
+def test_another_c_ares(area, account, how):
+    call, fault = OTHER_ARES[how]
+    directory = area.new_directory()
+    directory.chmod(0o755)
+    other = build_other(directory, ARES % call)
+    running = egress.Egress(directory, None, user=account.uid, allow="open.test", launcher=["env", f"LD_PRELOAD={other}"])
+    try:
+        if fault is None:
+            running.ready()
+            return
+        assert running.process.wait(60) == 1
+        assert f"the library c-ares that is installed here {fault}: install your distribution's" in running.logged()
+        with pytest.raises(EOFError):
+            running.link.next()
+    finally:
+        running.stop()

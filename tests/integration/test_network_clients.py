@@ -178,7 +178,8 @@ def test_client(clients, site, name, request):
     there = [way for way, number in asked.items() if clients[way].result(number)["output"]["exit_code"] == 0]
     if not there and not given:
         pytest.skip(f"{name} is not here")
-    assert not given or len(there) == len(WAYS)
+    # All start with and without the variables of the proxy, but an old Node: see there.
+    assert len(there) == len(WAYS) or name == "node" and there == ["bare"]
     places = "http://open.test https://a.open.test https://no.test"
     asked = {way: begin(clients[way], way, command, PLACES=places, **given) for way in there}
     for way, number in asked.items():

@@ -18,7 +18,7 @@ import time
 import procfs
 import pytest
 from cloister_client import acting_as
-from daemon import AM_ROOT, is_sanitized
+from daemon import AM_ROOT, ROOT, is_sanitized
 
 CAP_SYS_ADMIN = 1 << 21
 PIPES_AHEAD = 8  # supervisor/call/pipe_stock.c
@@ -467,6 +467,42 @@ def test_etc_is_small(client, workspace):
         "passwd", "group", "hosts", "hostname", "apt", "nsswitch.conf", "resolv.conf"} | shown
     assert client.run("id")["stdout"].startswith("uid=1000(agent) gid=1000(agent)")
     assert "cloister" in client.run("cat /etc/hostname /etc/hosts")["stdout"]
+
+
+# Starts a program as a user who sees the host's /etc with what the manual names and the host lacks, and with more.
+ETC_WITH_ALL = """
+set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+cp -a /etc/. /mnt
+uid=$1 gid=$2 names=$3
+shift 3
+for name in $names; do
+    [ -L "/mnt/$name" ] || [ -e "/mnt/$name" ] || mkdir -p "/mnt/$name"
+done
+mount --move /mnt /etc
+exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
+"""
+
+
+def manuals_list():
+    """What cloister-security(7) says that commands see in /etc: of the host, and what cloister makes."""
+    page = (ROOT / "man" / "cloister-security.7").read_text().split(".Ss What a command sees of the host\n")[1].split("\n.Ss")[0]
+    of_host, made = page.split("cloister makes the rest:")
+    names = re.search(r"\.It\nof\n\.Pa /etc :\n(.*?)\n\.It", of_host, re.DOTALL)[1]
+    made = re.search(r"the files\n(.*?)\nof\n\.Pa /etc ", made, re.DOTALL)[1]
+    return (re.findall(r"^\.Pa (\S+)", names, re.MULTILINE) + re.findall(r"^\.Pa /etc/(\S+)", of_host, re.MULTILINE),
+            [name.split("/")[0] for name in re.findall(r"^\.Pa (\S+)", made, re.MULTILINE)])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, for an /etc of its own")
+def test_of_etc_all_is_shown_that_the_manual_lists_and_nothing_else(area):
+    of_host, made = manuals_list()
+    assert len(of_host) > 14 and len(made) > 6
+    certificates = ["ssl/certs", "pki/tls/certs", "ca-certificates/extracted"]  # what is shown of the last three
+    launcher = ["unshare", "-m", "--propagation", "private", "sh", "-c", ETC_WITH_ALL, "sh", str(area.account.uid),
+                str(area.account.gid), " ".join([*of_host, *certificates, "decoy", "decoy.conf", "java-8-openjdk"])]
+    done = area.private(area.new_directory(), "exec", "--", "ls -A /etc", launcher=launcher)
+    assert set(done.stdout.decode().split()) == {*of_host, *made}, done.stderr
 
 
 # Starts a program as a user who sees the host's /etc with added certificates and keys that every user may read.

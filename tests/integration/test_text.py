@@ -119,3 +119,33 @@ def test_names_and_patterns(writer, workspace):
         found = writer.use("search_files", path="d", pattern=name[5:9])
         assert [(match["path"], match["text"]) for match in found["matches"]] == [(f"d/{name}", name)]
         (workspace / "d" / name).unlink()
+
+
+def test_names_of_sessions(writer):
+    for i in range(0, len(SOME), 16):
+        name = "".join(SOME[i:i + 16])
+        session = writer.call("session.start", {"command": "true", "name": name})["session"]
+        listed = {each["session"]: each["name"] for each in writer.call("session.list")["sessions"]}
+        assert listed[session] == name
+        writer.call("session.end", {"session": session})
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root, for a mount of overlays")
+@pytest.mark.parametrize("escaped", [False, True], ids=["raw", "escaped"])
+def test_labels_of_checkpoints(start_daemon, account, escaped):
+    """They are part of the names of directories, and are read from there after a restart."""
+    config = f"[tenant t]\nusers = {account.uid}\nmanaged = yes\n"
+    labels = ["".join(SOME[i:i + 20]) for i in range(0, len(SOME), 20)]
+    daemon = start_daemon(config=config)
+    for _ in range(2):
+        with daemon.connect() as client:
+            sends(client, escaped)
+            for first in range(0, len(labels), 40):  # a workspace keeps 63
+                client.call("workspace.open", {"workspace": f"w{first}"})
+                if not client.call("workspace.checkpoints")["checkpoints"]:
+                    for label in labels[first:first + 40]:
+                        client.call("workspace.checkpoint", {"label": label})
+                found = [each["label"] for each in client.call("workspace.checkpoints")["checkpoints"]]
+                assert found == labels[first:first + 40]
+        assert daemon.stop() == 0
+        daemon = start_daemon(config=config, state=daemon.state)

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
@@ -31,6 +32,10 @@ struct fixture {
 	int fds[COMMAND_FDS];
 	bool writes_on;
 	size_t reads;
+	/* An event that becomes active while output is read, and a task for the turn's end. */
+	struct event *later;
+	struct loop_turn_task task;
+	bool is_later, task_was_first;
 };
 
 /* Writes a byte for each byte that was read. */
@@ -43,6 +48,10 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 	f->reads++;
 	if (f->writes_on)
 		(void)!write(f->fds[COMMAND_FD_STDOUT], "x", 1);
+	if (f->later) {
+		event_active(f->later, EV_TIMEOUT, 0);
+		loop_turn_defer(&f->task);
+	}
 }
 
 static void on_limit(void *context)
@@ -128,6 +137,40 @@ static void test_all_that_a_large_pipe_holds(void **state)
 	assert_int_equal(drained(f), LARGE);
 }
 
+static void on_later(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	((struct fixture *)context)->is_later = true;
+}
+
+static void on_task(void *context)
+{
+	struct fixture *f = context;
+
+	f->task_was_first = !f->is_later;
+}
+
+/* Who waits for output is answered in the turn that reads it, and not after one more. */
+static void test_output_ends_the_turn(void **state)
+{
+	struct fixture *f = *state;
+
+	f->later = event_new(f->service.base, -1, 0, on_later, f);
+	assert_non_null(f->later);
+	f->task = (struct loop_turn_task){.act = on_task, .context = f};
+	assert_int_equal(write(f->fds[COMMAND_FD_STDOUT], "x", 1), 1);
+	assert_int_equal(timers_start(f->service.base), 0); /* output is watched after a moment */
+	for (unsigned n = 0; n < 10000 && !f->is_later; n++) {
+		assert_true(event_base_loop(f->service.base, EVLOOP_NONBLOCK) >= 0);
+		usleep(1000);
+	}
+	timers_stop();
+	event_free(TAKE_PTR(f->later));
+	assert_true(f->is_later);
+	assert_true(f->task_was_first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +178,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_packets, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_all_that_a_large_pipe_holds, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_output_ends_the_turn, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Tries c-ares before cloister-egress serves, since its version may change without cloister. */
+
+/**
+ * Asks for two names, with sockets that this program answers itself. c-ares must ask for these
+ * names and for no others, take no answer to another question, and give the addresses as they came,
+ * with the port. Returns 0 with *@ret_fault naming what it does otherwise, or NULL, or -errno.
+ * Call it before egress_confine().
+ */
+int resolver_check(const char **ret_fault);
