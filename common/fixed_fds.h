@@ -24,6 +24,8 @@
 #define FD_WORKER_PRIVATE 7
 /* Detached mount of the workspace's cgroup, if cgroups are delegated. */
 #define FD_WORKER_CGROUP 8
+/* User namespace that commands enter, with root_inside; without cgroups 8 is then /dev/null. */
+#define FD_WORKER_INSIDE 9
 
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
 #define FD_FILES_UP   4 /* pipe: results to cloisterd */

@@ -3,7 +3,7 @@
 
 /* How cloister's programs find and execute each other. */
 
-#define PROGRAM_FDS_MAX 9
+#define PROGRAM_FDS_MAX 10
 
 /**
  * Opens the program @name with O_PATH: from the directory of the running executable, otherwise from

@@ -184,7 +184,8 @@ struct spawner_open {
 	uint64_t kept;
 	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
 	struct layer_stack layers;
-	bool as_root; /* of a managed workspace: it is a whole root, and seen as / */
+	bool as_root;     /* of a managed workspace: it is a whole root, and seen as / */
+	bool root_inside; /* of such a one: its id is 0 to commands (root_inside = yes) */
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.

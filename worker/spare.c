@@ -127,6 +127,8 @@ static const char *const kind_names[] = {
 
 const char *spare_shown_name(const struct spawner_open *request)
 {
+	if (request->root_inside)
+		return KIND_ROOT_INSIDE;
 	return request->as_root ? KIND_MANAGED_ROOT
 				: workspace_kind_name((enum workspace_kind)request->kind);
 }
@@ -154,7 +156,8 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 
 	if (r < 0)
 		return r;
-	ret->is_fork = strcmp(argv[1], KIND_MANAGED_ROOT) == 0;
+	ret->root_inside = strcmp(argv[1], KIND_ROOT_INSIDE) == 0;
+	ret->is_fork = ret->root_inside || strcmp(argv[1], KIND_MANAGED_ROOT) == 0;
 	ret->kind = ret->is_fork ? WORKSPACE_ROOTFS
 				 : (uint8_t)workspace_kind_by_name(text_from(argv[1]));
 	if (argc > 7) {

@@ -24,6 +24,8 @@ enum spare_kind {
 
 /* The word for the kind of a managed workspace that is a whole root. */
 #define KIND_MANAGED_ROOT "managed-root"
+/* The same where commands are root in a user namespace of their own, FD_WORKER_INSIDE. */
+#define KIND_ROOT_INSIDE "managed-root-inside"
 
 /** Returns the word for the kind of the workspace of @request on the command line. */
 const char *spare_shown_name(const struct spawner_open *request);
@@ -37,8 +39,9 @@ const char *spare_kind_name(enum spare_kind kind);
 enum spare_kind spare_kind(char **argv);
 
 struct spare_assignment {
-	uint8_t kind; /* enum workspace_kind */
-	bool is_fork; /* a WORKSPACE_ROOTFS that cloister has made, of a template */
+	uint8_t kind;     /* enum workspace_kind */
+	bool is_fork;     /* a WORKSPACE_ROOTFS that cloister has made, of a template */
+	bool root_inside; /* never of a spare: spawner_open.root_inside */
 	/* from struct workspace_limits; used by the worker */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;

@@ -34,6 +34,9 @@ static const char *network(const struct tenant *tenant)
 /* In a whole root the system belongs to the workspace. */
 static const char *root(const struct workspace *workspace)
 {
+	if (workspace && workspace_root_inside(workspace))
+		return "root of this workspace's files alone: no other users, no mounts, apt-get "
+		       "takes -o APT::Sandbox::User=root";
 	return workspace && workspace_is_root(workspace)
 		       ? "no root or sudo"
 		       : "no root or sudo, and the system is read-only";

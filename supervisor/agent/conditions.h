@@ -11,7 +11,7 @@
 struct tenant;
 struct workspace;
 
-#define CONDITIONS_SIZE 704
+#define CONDITIONS_SIZE 768
 
 /** Writes it as one sentence. @workspace may be NULL: then it holds for all of @tenant's. */
 const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,

@@ -124,6 +124,8 @@ static void on_opened(void *context)
 		json_text_put(&json, "tenant", workspace_tenant(pending->workspace)->name);
 		json_text_put(
 			&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
+		if (workspace_root_inside(pending->workspace))
+			json_text_put_bool(&json, "root_inside", true);
 		put_key_horizon(&json, session->service, workspace_tenant(pending->workspace));
 		isolation_write(&json, session->service->cgroup, pending->workspace);
 		json_text_object_end(&json);

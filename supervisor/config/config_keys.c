@@ -60,6 +60,7 @@ const struct config_key config_keys[] = {
 	{"disk_class", TENANT(disk_class), .type = CONFIG_NAME},
 	{"managed", TENANT(managed), .type = CONFIG_YES_NO},
 	{"roots", TENANT(roots), .type = CONFIG_ROOTS},
+	{"root_inside", TENANT(root_inside), .type = CONFIG_YES_NO},
 	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none", "egress"}},
 	{"forward_ports", TENANT(forward_ports), .type = CONFIG_PORTS, .min = LIMIT_FORWARD_PORT_MIN, .max = UINT16_MAX, .fallback = CONFIG_PORTS_OF(LIMIT_FORWARD_PORT_MIN, UINT16_MAX)},

@@ -152,7 +152,8 @@ static void open_both(struct cell *cell)
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	request.kept = cell->kept;
-	cell->was_ahead = cell->wasted < CELL_SPARE_TRIES &&
+	/* A spare has no user namespace for it. */
+	cell->was_ahead = !request.root_inside && cell->wasted < CELL_SPARE_TRIES &&
 			  spare_cells_take(cell->spares, &request, &cell->group, links);
 	if (cell->was_ahead)
 		r = assign(cell, &request, root, links);

@@ -175,6 +175,7 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	if (!workspace->removing) {
 		ret->layers = workspace->layers;
 		ret->as_root = workspace->as_root;
+		ret->root_inside = workspace_root_inside(workspace);
 	}
 	*ret_root = workspace->root.fd;
 }
@@ -539,6 +540,11 @@ const char *workspace_host_path(const struct workspace *workspace)
 bool workspace_is_root(const struct workspace *workspace)
 {
 	return workspace->as_root || workspace->kind == WORKSPACE_ROOTFS;
+}
+
+bool workspace_root_inside(const struct workspace *workspace)
+{
+	return workspace->as_root && workspace->tenant->root_inside;
 }
 
 size_t workspace_users(const struct workspace *workspace)

@@ -34,9 +34,9 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
-def asked(kind=DIRECTORY, tenant=b"", as_root=0, **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, **limits):
     """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIQBIBI", kind, *{**LIMITS, **limits}.values(), 0, as_root, len(tenant)) + tenant
+    return struct.pack("<BQIIIIQQQIIQBIBBI", kind, *{**LIMITS, **limits}.values(), 0, as_root, root_inside, len(tenant)) + tenant
 
 
 class Spawner:
@@ -541,7 +541,8 @@ def test_descriptors_of_the_wrong_type(place, spawner):
 @pytest.mark.parametrize("frame", [
     {"kind": OPEN, "payload": b"x"}, {"kind": OPEN, "payload": asked()},
     {"kind": OPEN, "payload": asked(as_root=1)}, {"kind": OPEN, "payload": asked(MANAGED, as_root=2)},
-    {"kind": OPEN, "payload": asked(9)},
+    {"kind": OPEN, "payload": asked(9)}, {"kind": OPEN, "payload": asked(MANAGED, root_inside=1)},
+    {"kind": OPEN, "payload": asked(MANAGED, as_root=1, root_inside=2)},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
@@ -552,6 +553,21 @@ def test_garbage_ends_it_and_all_it_started(place, spawner, frame):
         spawner.socket.shutdown(socket.SHUT_WR)
     assert spawner.ends() or frame.get("n_fds")
     assert procfs.vanish([worker])
+
+
+def test_root_inside_is_the_tenants(place, spawner):
+    """Commands are root in their own user namespace only where the configuration says so, and never in a spare cell."""
+    place.directory("state/workspaces/m")
+    path, other = (place.directory(f"state/workspaces/m/{name}") for name in ("w", "x"))
+    wanted = {"kind": MANAGED, "tenant": b"m", "as_root": 1, "root_inside": 1}
+    assert "no root_inside" in spawner.refuses(path, **wanted, **UNLIMITED)
+    place.config.write_text(place.config.read_text() + "root_inside = yes\n")
+    spawner.send(RELOAD)
+    worker = spawner.opens(path, **wanted, **UNLIMITED)
+    assert os.readlink(f"/proc/{worker}/fd/9") != os.readlink(f"/proc/{worker}/ns/user")
+    assert spawner.prepare() == "opened"
+    error, reason = spawner.assign(other, spawner.pidfds[0], **wanted)
+    assert error == REFUSED and "spare cell" in reason
 
 
 @pytest.mark.parametrize("maps", ["none", "count", "order"])

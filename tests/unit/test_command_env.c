@@ -32,7 +32,8 @@ static void test_base(void **state)
 	(void)state;
 	setenv("CLOISTER_TEST_SECRET", "of the host", 1);
 	assert_int_equal(
-		command_env_build("/home/agent", false, false, (struct text){NULL, 0}, &env), 0);
+		command_env_build("/home/agent", false, false, false, (struct text){NULL, 0}, &env),
+		0);
 	assert_string_equal(find(env, "HOME"), "/home/agent");
 	assert_string_equal(find(env, "USER"), "agent");
 	assert_string_equal(find(env, "LANG"), "C.UTF-8");
@@ -44,6 +45,23 @@ static void test_base(void **state)
 	assert_null(find(env, "CLOISTER_TEST_SECRET"));
 }
 
+static void test_root_inside(void **state)
+{
+	static const char extra[] = "USER=other";
+	_cleanup_free_ char **env = NULL, **other = NULL;
+
+	(void)state;
+	assert_int_equal(
+		command_env_build("/run", true, false, false, (struct text){NULL, 0}, &env), 0);
+	assert_string_equal(find(env, "USER"), "root");
+	assert_string_equal(find(env, "LOGNAME"), "root");
+	assert_string_equal(find(env, "HOME"), "/run");
+	assert_int_equal(command_env_build("/run", true, false, false,
+				 (struct text){extra, sizeof(extra)}, &other),
+		0);
+	assert_string_equal(find(other, "USER"), "other");
+}
+
 /* Somebody is there who turns pages and answers prompts. */
 static void test_terminal(void **state)
 {
@@ -51,14 +69,15 @@ static void test_terminal(void **state)
 	_cleanup_free_ char **env = NULL, **other = NULL;
 
 	(void)state;
-	assert_int_equal(command_env_build("/", false, true, (struct text){NULL, 0}, &env), 0);
+	assert_int_equal(
+		command_env_build("/", false, false, true, (struct text){NULL, 0}, &env), 0);
 	assert_string_equal(find(env, "TERM"), "xterm-256color");
 	assert_null(find(env, "PAGER"));
 	assert_null(find(env, "GIT_TERMINAL_PROMPT"));
 	assert_null(find(env, "DEBIAN_FRONTEND"));
 	assert_non_null(find(env, "PATH"));
-	assert_int_equal(
-		command_env_build("/", false, true, (struct text){extra, sizeof(extra)}, &other),
+	assert_int_equal(command_env_build("/", false, false, true,
+				 (struct text){extra, sizeof(extra)}, &other),
 		0);
 	assert_string_equal(find(other, "TERM"), "vt100");
 }
@@ -69,7 +88,7 @@ static void test_extra_replaces_and_adds(void **state)
 	_cleanup_free_ char **env = NULL;
 
 	(void)state;
-	assert_int_equal(command_env_build("/home/agent", false, false,
+	assert_int_equal(command_env_build("/home/agent", false, false, false,
 				 (struct text){extra, sizeof(extra)}, &env),
 		0);
 	assert_string_equal(find(env, "HOME"), "/elsewhere");
@@ -91,7 +110,7 @@ static void test_malformed_extra(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
 		assert_int_equal(
-			command_env_build("/", false, false, malformed[i], &env), -EBADMSG);
+			command_env_build("/", false, false, false, malformed[i], &env), -EBADMSG);
 		assert_null(env);
 	}
 }
@@ -106,16 +125,19 @@ static void test_count_is_bounded(void **state)
 	(void)state;
 	for (unsigned i = 0; i < LIMIT_COMMAND_ENV_COUNT; i++)
 		at += (size_t)snprintf(extra + at, sizeof(extra) - at, "V%u=1", i) + 1;
-	assert_int_equal(command_env_build("/", false, false, (struct text){extra, at}, &env), 0);
+	assert_int_equal(
+		command_env_build("/", false, false, false, (struct text){extra, at}, &env), 0);
 	at += (size_t)snprintf(extra + at, sizeof(extra) - at, "X=1") + 1;
 	assert_int_equal(
-		command_env_build("/", false, false, (struct text){extra, at}, &none), -EBADMSG);
+		command_env_build("/", false, false, false, (struct text){extra, at}, &none),
+		-EBADMSG);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_base),
+		cmocka_unit_test(test_root_inside),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_extra_replaces_and_adds),
 		cmocka_unit_test(test_malformed_extra),

@@ -68,7 +68,8 @@ static int try_mount(const struct attempt *attempt, bool *ret_read_only)
 	uint64_t cookie;
 	int fd, r;
 
-	if (prepare() < 0 || confine_no_new_privs() < 0 || command_filter_install(&cookie) < 0)
+	if (prepare() < 0 || confine_no_new_privs() < 0 ||
+		command_filter_install(false, &cookie) < 0)
 		_exit(NOT_PREPARED);
 	r = syscall(SYS_mount, attempt->source, attempt->target, attempt->type, attempt->flags,
 		    NULL, cookie) < 0

@@ -5,6 +5,7 @@
  * must give the same verdict for the same call.
  */
 #include "common/cleanup.h"
+#include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
 
 #include <fcntl.h>
@@ -23,17 +24,19 @@
 
 #include <cmocka.h>
 
-#define commands_allowed x86_commands_allowed
-#define commands_refused x86_commands_refused
-#define commands_known   x86_commands_known
-#define files_allowed    x86_files_allowed
-#define spawner_refused  x86_spawner_refused
-#define unpack_allowed   x86_unpack_allowed
+#define commands_allowed        x86_commands_allowed
+#define commands_allowed_inside x86_commands_allowed_inside
+#define commands_refused        x86_commands_refused
+#define commands_known          x86_commands_known
+#define files_allowed           x86_files_allowed
+#define spawner_refused         x86_spawner_refused
+#define unpack_allowed          x86_unpack_allowed
 #include "x86_64/commands_filters.h"
 #include "x86_64/files_filters.h"
 #include "x86_64/spawner_filters.h"
 #include "x86_64/unpack_filters.h"
 #undef commands_allowed
+#undef commands_allowed_inside
 #undef commands_refused
 #undef commands_known
 #undef files_allowed
@@ -61,7 +64,7 @@ struct program {
 	}
 
 enum { X86, ARM, PROCESSORS };
-enum { COMMANDS, FILES, SPAWNER, UNPACK, PROCESSES };
+enum { COMMANDS, INSIDE, FILES, SPAWNER, UNPACK, PROCESSES };
 
 static const uint32_t processors[] = {[X86] = SCMP_ARCH_X86_64, [ARM] = SCMP_ARCH_AARCH64};
 
@@ -69,11 +72,15 @@ static const uint32_t processors[] = {[X86] = SCMP_ARCH_X86_64, [ARM] = SCMP_ARC
 static const struct program programs[PROCESSORS][PROCESSES][3] = {
 	[X86] = {[COMMANDS] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
 			 PROGRAM(x86_commands_allowed)},
+		[INSIDE] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
+			PROGRAM(x86_commands_allowed_inside)},
 		[FILES] = {PROGRAM(x86_files_allowed)},
 		[SPAWNER] = {PROGRAM(x86_spawner_refused)},
 		[UNPACK] = {PROGRAM(x86_unpack_allowed)}},
 	[ARM] = {[COMMANDS] = {PROGRAM(commands_known), PROGRAM(commands_refused),
 			 PROGRAM(commands_allowed)},
+		[INSIDE] = {PROGRAM(commands_known), PROGRAM(commands_refused),
+			PROGRAM(commands_allowed_inside)},
 		[FILES] = {PROGRAM(files_allowed)},
 		[SPAWNER] = {PROGRAM(spawner_refused)},
 		[UNPACK] = {PROGRAM(unpack_allowed)}},
@@ -186,6 +193,7 @@ static const struct row {
 	{"socket", {41, 198}, {AF_UNIX, SOCK_STREAM}, ALLOW, KILL, KILL},
 	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW}, FAIL(EPERM), KILL, KILL},
 	{"mount", {165, 40}, {0}, FAIL(EPERM), KILL, KILL},
+	{"setns", {308, 268}, {0, CLONE_NEWUSER}, FAIL(EPERM), KILL, KILL},
 	{"umount2", {166, 39}, {0}, FAIL(EPERM), KILL, KILL},
 	{"bpf", {321, 280}, {0}, FAIL(EPERM), KILL, KILL},
 	{"io_uring_setup", {425, 425}, {0}, FAIL(EPERM), KILL, KILL},
@@ -225,10 +233,39 @@ static void test_numbers(void **state)
 			memcpy(data.args, row->args, sizeof(data.args));
 			if (verdict(processor, COMMANDS, &data) != wanted)
 				fail_msg("commands, processor %d: %s", processor, row->name);
+			if (verdict(processor, INSIDE, &data) != wanted)
+				fail_msg("inside, processor %d: %s", processor, row->name);
 			if (verdict(processor, FILES, &data) != row->files)
 				fail_msg("files, processor %d: %s", processor, row->name);
 			if (verdict(processor, UNPACK, &data) != row->unpack)
 				fail_msg("unpack, processor %d: %s", processor, row->name);
+		}
+	}
+}
+
+/*
+ * With root_inside a process that knows the number may enter a user namespace, and nothing else is
+ * allowed that is not allowed without.
+ */
+static void test_root_inside(void **state)
+{
+	const uint64_t cookie = (uint64_t)FILTER_COOKIE_HIGH << 32 | FILTER_COOKIE_LOW;
+	static const int setns_numbers[PROCESSORS] = {308, 268};
+
+	(void)state;
+	for (int processor = 0; processor < PROCESSORS; processor++) {
+		const uint64_t kinds[] = {
+			0, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUSER | CLONE_NEWNS};
+
+		for (size_t i = 0; i < ARRAY_SIZE(kinds) * 2; i++) {
+			struct seccomp_data data = {.nr = setns_numbers[processor],
+				.arch = processors[processor],
+				.args = {3, kinds[i / 2], i % 2 ? cookie : cookie + 1}};
+			bool may = kinds[i / 2] == CLONE_NEWUSER && i % 2;
+
+			assert_int_equal(verdict(processor, COMMANDS, &data), refused());
+			assert_int_equal(
+				verdict(processor, INSIDE, &data), may ? ALLOW : refused());
 		}
 	}
 }
@@ -328,6 +365,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_root_inside),
 		cmocka_unit_test(test_other_processors),
 		cmocka_unit_test(test_same_verdicts),
 	};

@@ -341,7 +341,7 @@ static void check_layers(void)
 	}
 }
 
-/* Only a managed workspace may be a whole root besides. */
+/* Only a managed workspace may be a whole root besides, and only that have root inside. */
 static void check_roots(void)
 {
 	for (unsigned kind = WORKSPACE_MANAGED; kind < WORKSPACE_KIND_END; kind++) {
@@ -354,6 +354,17 @@ static void check_roots(void)
 		r = spawner_open_get(written(&writer), &opened);
 		assert_int_equal(r, kind == WORKSPACE_MANAGED ? 0 : -EBADMSG);
 		assert_true(r < 0 || spawner_open_shown(&opened) == WORKSPACE_ROOTFS);
+		assert_false(opened.root_inside);
+		/* Commands are root in a whole root alone. */
+		for (unsigned as_root = 0; as_root < 2; as_root++) {
+			writer = wire_writer(bytes, sizeof(bytes) - 1);
+			open.as_root = as_root > 0;
+			open.root_inside = true;
+			spawner_open_put(&writer, &open);
+			r = spawner_open_get(written(&writer), &opened);
+			assert_int_equal(r, kind == WORKSPACE_MANAGED && as_root ? 0 : -EBADMSG);
+			assert_true(r < 0 || opened.root_inside);
+		}
 	}
 }
 

@@ -18,6 +18,7 @@
 #include "common/wire_commands.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -149,6 +150,10 @@ int main(int argc, char **argv)
 		return r == -EPIPE ? 0 : 1;
 	setup.kind = assignment->kind;
 	setup.is_fork = assignment->is_fork;
+	if (assignment->root_inside) {
+		setup.inside = FD_WORKER_INSIDE;
+		(void)fcntl(setup.inside, F_SETFD, FD_CLOEXEC);
+	}
 	setup.visible = workspace_visible_root(setup.kind, assignment->path);
 	setup.readonly = spare_readonly_paths(assignment);
 	setup.tmp_bytes = assignment->tmp_bytes;

@@ -20,9 +20,11 @@ struct command_cgroups command_cgroups_inherited(void)
 {
 	struct command_cgroups all = {.group = -1};
 	char buffer[CGROUP_FILE_BYTES];
+	struct stat stat_buf;
 	struct text text;
 
-	if (fcntl(FD_WORKER_CGROUP, F_SETFD, FD_CLOEXEC) < 0)
+	if (fcntl(FD_WORKER_CGROUP, F_SETFD, FD_CLOEXEC) < 0 ||
+		fstat(FD_WORKER_CGROUP, &stat_buf) < 0 || !S_ISDIR(stat_buf.st_mode))
 		return all;
 	all.group = FD_WORKER_CGROUP;
 	if (cgroup_read(all.group, "cgroup.subtree_control", buffer, &text) == 0)

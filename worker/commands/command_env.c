@@ -17,6 +17,8 @@ static const char *const base[] = {
 	"TMPDIR=/tmp",
 };
 
+static const char *const root[] = {"USER=root", "LOGNAME=root"};
+
 /* The command is not interactive: no pager, prompt or editor. */
 static const char *const without_terminal[] = {
 	"TERM=dumb",
@@ -52,8 +54,8 @@ static void set_entry(char **env, size_t *n, char *entry)
 	env[*n] = NULL;
 }
 
-int command_env_build(
-	const char *home, bool no_network, bool has_terminal, struct text extra, char ***ret_env)
+int command_env_build(const char *home, bool root_inside, bool no_network, bool has_terminal,
+	struct text extra, char ***ret_env)
 {
 	/* One allocation holds the pointers and, after them, the text of HOME. */
 	size_t slots = ARRAY_SIZE(base) + ARRAY_SIZE(without_terminal) +
@@ -69,6 +71,8 @@ int command_env_build(
 	env[0] = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(base); i++)
 		set_entry(env, &n, (char *)base[i]);
+	for (size_t i = 0; root_inside && i < ARRAY_SIZE(root); i++)
+		set_entry(env, &n, (char *)root[i]);
 	for (size_t i = 0; has_terminal && i < ARRAY_SIZE(with_terminal); i++)
 		set_entry(env, &n, (char *)with_terminal[i]);
 	for (size_t i = 0; !has_terminal && i < ARRAY_SIZE(without_terminal); i++)

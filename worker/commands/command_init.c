@@ -27,6 +27,7 @@
 #include <linux/futex.h>
 #include <linux/quota.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -193,6 +194,26 @@ static inline __attribute__((always_inline, no_sanitize_address)) long exec_shel
 }
 
 /*
+ * Entering a user namespace gives all capabilities in it, in which nothing else exists that they
+ * would be good for. They are gone before the shell is executed, and its being uid 0 there gives
+ * none back. capabilities(7), "Effect of user ID changes", "The securebits flags".
+ */
+static inline __attribute__((always_inline, no_sanitize_address)) long become_root_inside(
+	const struct command_init *init)
+{
+	const long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			  SECBIT_NO_SETUID_FIXUP_LOCKED;
+	long r = RAW3(SYS_setns, init->inside, CLONE_NEWUSER, init->cookie);
+
+	if (r == 0)
+		r = RAW2(SYS_prctl, PR_SET_SECUREBITS, bits);
+	/* The kernel answers EINVAL for the number after the last. */
+	for (long capability = 0; r == 0; capability++)
+		r = RAW2(SYS_prctl, PR_CAPBSET_DROP, capability);
+	return r == -EINVAL ? drop_all_capabilities() : r;
+}
+
+/*
  * Runs in the shell's process, which shares the init's memory and stack until the exec. It must not
  * return, and must leave no AddressSanitizer marks on a stack that the init goes on using.
  */
@@ -204,6 +225,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 
 	if (r >= 0 && init->report->ruleset >= 0)
 		r = RAW2(SYS_landlock_restrict_self, init->report->ruleset, 0);
+	if (r >= 0 && init->inside >= 0)
+		r = become_root_inside(init);
 	if (r >= 0)
 		r = pass_gate(init->start.fds[COMMAND_FD_GATE]);
 	if (r >= 0)

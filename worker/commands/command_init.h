@@ -96,8 +96,9 @@ struct command_init {
 	char *stack;
 	const struct command_ruleset *ruleset;
 	const struct network_tries *tries; /* used with start.no_network */
-	uint64_t cookie;                   /* filter cookie: worker/filters/filter_cookie.h */
-	pid_t pid;                         /* pid of the init, a child of the worker */
+	int inside;      /* user namespace that the shell enters; -1: none (root_inside) */
+	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
+	pid_t pid;       /* pid of the init, a child of the worker */
 };
 
 /**

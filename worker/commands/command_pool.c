@@ -65,7 +65,7 @@ static int map_reports(struct command_pool *pool)
 	return 0;
 }
 
-int command_pool_new(uint64_t cookie, const struct command_ruleset *ruleset,
+int command_pool_new(uint64_t cookie, int inside, const struct command_ruleset *ruleset,
 	const struct network_tries *tries, struct command_pool **ret)
 {
 	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
@@ -75,6 +75,7 @@ int command_pool_new(uint64_t cookie, const struct command_ruleset *ruleset,
 		return -ENOMEM;
 	for (size_t i = 0; i < PLACES; i++) {
 		pool->places[i].init.cookie = cookie;
+		pool->places[i].init.inside = inside;
 		pool->places[i].init.ruleset = ruleset;
 		pool->places[i].init.tries = tries;
 	}

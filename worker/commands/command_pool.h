@@ -12,10 +12,10 @@
 struct command_pool;
 
 /**
- * Makes an empty pool. @cookie is the filter's cookie (command_filter.h); @ruleset and @tries are
- * borrowed. Returns 0 or -errno.
+ * Makes an empty pool. @cookie is the filter's cookie (command_filter.h); @inside is the user
+ * namespace that commands enter, -1: none; @ruleset and @tries are borrowed. Returns 0 or -errno.
  */
-int command_pool_new(uint64_t cookie, const struct command_ruleset *ruleset,
+int command_pool_new(uint64_t cookie, int inside, const struct command_ruleset *ruleset,
 	const struct network_tries *tries, struct command_pool **ret);
 
 /**

@@ -58,6 +58,7 @@ struct command {
 struct command_table {
 	int report_fd;
 	const char *home;
+	bool root_inside;
 	int null_fd, workspace_fd;
 	struct command_cgroups *cgroups;
 	struct command commands[LIMIT_COMMANDS_AT_ONCE];
@@ -80,6 +81,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 		return -ENOMEM;
 	table->report_fd = table->forwards.report_fd = report_fd;
 	table->home = setup->home;
+	table->root_inside = setup->inside >= 0;
 	table->cgroups = cgroups;
 	table->queue_names = setup->queue_names;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -88,7 +90,8 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	if (table->null_fd < 0 || table->workspace_fd < 0)
 		return -errno;
 	table->tries = network_tries_open();
-	r = command_pool_new(setup->cookie, &setup->ruleset, &table->tries, &table->pool);
+	r = command_pool_new(
+		setup->cookie, setup->inside, &setup->ruleset, &table->tries, &table->pool);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(table);
@@ -319,7 +322,7 @@ static int hold(struct command_table *table, struct command *command)
 static int launch(struct command_table *table, struct command *command)
 {
 	struct text extra = {command->body + command->run.command_len + 1, command->run.env_len};
-	int r = command_env_build(table->home, command->run.no_network,
+	int r = command_env_build(table->home, table->root_inside, command->run.no_network,
 		command->run.terminal.rows > 0, extra, &command->env);
 
 	if (r < 0)

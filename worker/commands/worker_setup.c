@@ -259,7 +259,7 @@ static int install_filter(void *context)
 {
 	struct worker_setup *setup = context;
 
-	return command_filter_install(&setup->cookie);
+	return command_filter_install(setup->inside >= 0, &setup->cookie);
 }
 
 /*

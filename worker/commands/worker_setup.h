@@ -23,14 +23,16 @@ struct worker_setup {
 		    1];  /* the failed step, when more can be said than its name */
 	int root;        /* mount of the new root while it is built, then -1 */
 	int private;     /* mount of the private tmpfs until the spawner has another */
+	int inside;      /* user namespace that commands enter; -1: none (root_inside) */
 	int queues;      /* mount of the message queues, until the Landlock rules take it */
 	int queue_names; /* root of that mount, open for reading; -1: the kernel has none */
 	bool begun;      /* worker_setup_ahead was called */
 	bool ahead;      /* and it has built the root */
 };
 
-#define WORKER_SETUP_NONE \
-	((struct worker_setup){.root = -1, .private = -1, .queues = -1, .queue_names = -1})
+#define WORKER_SETUP_NONE       \
+	((struct worker_setup){ \
+		.root = -1, .private = -1, .inside = -1, .queues = -1, .queue_names = -1})
 
 /**
  * Does the part of set-up that needs no workspace. With @has_ids the namespace's ids are mapped and

@@ -232,6 +232,17 @@ static int allow(scmp_filter_ctx filter)
 	return r;
 }
 
+/* As above, and the call by which a command's shell enters its user namespace. */
+static int allow_inside(scmp_filter_ctx filter)
+{
+	int r = allow(filter);
+
+	return r < 0 ? r
+		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(setns), 2,
+			       FILTER_LOW_EQUALS(1, CLONE_NEWUSER),
+			       SCMP_CMP64(FILTER_COOKIE_SETNS, SCMP_CMP_EQ, COOKIE));
+}
+
 /*
  * The core limit is fixed at 1 (worker_setup.c says why). Setting it does nothing but succeeds,
  * because AddressSanitizer, GnuPG and others lower it at start and exit if they cannot. It does not
@@ -448,6 +459,9 @@ static int know(scmp_filter_ctx filter)
 
 static const struct filter_source sources[] = {
 	{"commands_allowed", FILTER_REFUSE, allow, new_allowed, ARRAY_SIZE(new_allowed)},
+	/* in the place of the first, with root_inside */
+	{"commands_allowed_inside", FILTER_REFUSE, allow_inside, new_allowed,
+		ARRAY_SIZE(new_allowed)},
 	{"commands_refused", SCMP_ACT_ALLOW, refuse, new_refused, ARRAY_SIZE(new_refused)},
 	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know, new_allowed, ARRAY_SIZE(new_allowed)},
 };

@@ -19,6 +19,12 @@
 #define FILTER_COOKIE_CALLS 3
 
 /*
+ * With root_inside there is one more: commands enter their user namespace by setns(2). A worker
+ * whose commands do not may not make the call.
+ */
+#define FILTER_COOKIE_SETNS 2 /* the call takes two arguments */
+
+/*
  * Placeholders in the compiled filter for the two halves of the number, in the rules of each of the
  * calls.
  */

@@ -17,6 +17,7 @@
 #include "worker/spare.h"
 #include "worker/spawner/cell_sockets.h"
 #include "worker/spawner/cell_starts.h"
+#include "worker/spawner/root_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ static const cap_value_t files_capabilities[] = {
 
 #define SPARE_CAPABILITIES 2 /* the last of them */
 
-_Static_assert(FD_WORKER_CGROUP < PROGRAM_FDS_MAX, "the descriptors of a worker");
+_Static_assert(FD_WORKER_INSIDE < PROGRAM_FDS_MAX, "the descriptors of a worker");
 
 /* @cgroup is where it begins; -1: the caller's. */
 static long clone_process(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
@@ -127,7 +128,7 @@ static int become_agent(const struct cell *cell)
  * The last steps of both children: ids, capabilities for the program's set-up, descriptors, exec.
  */
 static _Noreturn void become_program(struct cell *cell, int report, int program, char *name,
-	const int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
+	int *fds, int n_fds, const cap_value_t *capabilities, int n_capabilities)
 {
 	const struct workspace_limits *limits = &cell->request->limits;
 	bool worker = program == cell->maker->worker_program;
@@ -145,6 +146,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	snprintf(data, sizeof(data), "%llu", (unsigned long long)limits->data_bytes);
 	snprintf(open_files, sizeof(open_files), "%u", limits->open_files);
 
+	if (r == 0 && n_fds > FD_WORKER_INSIDE)
+		r = root_inside_make(AGENT_ID, &fds[FD_WORKER_INSIDE]);
 	if (r == 0)
 		r = confine_pass_on_capabilities(
 			capabilities, n_capabilities - (nobody ? 0 : SPARE_CAPABILITIES));
@@ -165,8 +168,11 @@ static _Noreturn void worker_child(
 	struct cell *cell, int report, int go, int go_write, int network, int private)
 {
 	int fds[] = {-1, -1, CHILD_STDERR, cell->worker_fds[0], cell->worker_fds[1], cell->trees[0],
-		cell->home, private, -1};
-	int n_fds = cell->cgroup ? FD_WORKER_CGROUP + 1 : FD_WORKER_CGROUP;
+		cell->home, private, -1, -1};
+	bool inside = cell->spare == SPARE_NONE && cell->request->root_inside;
+	int n_fds = inside         ? FD_WORKER_INSIDE + 1
+		    : cell->cgroup ? FD_WORKER_CGROUP + 1
+				   : FD_WORKER_CGROUP;
 	char byte;
 	int r = 0;
 
@@ -206,8 +212,8 @@ static _Noreturn void worker_child(
  */
 static _Noreturn void files_child(struct cell *cell, int report, volatile pid_t *ret_files)
 {
-	const int fds[] = {-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1],
-		cell->trees[1], cell->layers};
+	int fds[] = {-1, -1, CHILD_STDERR, cell->files_fds[0], cell->files_fds[1], cell->trees[1],
+		cell->layers};
 	long pid;
 
 	if (setns(cell->pidfds[SPAWNER_OPENED_WORKER], SHARED_NAMESPACES) < 0) {

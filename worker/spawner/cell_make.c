@@ -98,6 +98,17 @@ static int check_policy(struct cell *cell)
 		cell->request, &cell->reason);
 }
 
+/* May commands of this tenant be root in a user namespace of their own? */
+static int check_root_inside(struct cell *cell)
+{
+	const struct spawner_open *request = cell->request;
+
+	if (!request->root_inside || policy_root_inside(cell->maker->policy, request->tenant))
+		return 0;
+	cell->reason = "its tenant's configuration gives it no root_inside";
+	return -SPAWNER_REFUSAL;
+}
+
 /* May commands of this tenant have a way to cloister-egress? */
 static int check_network(struct cell *cell)
 {
@@ -296,6 +307,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"open the workspace's root", open_root},
 		{"check the workspace against the configuration", check_policy},
 		{"check the workspace's network against the configuration", check_network},
+		{"check root_inside against the configuration", check_root_inside},
 		{"take the workspace's mounts", take_trees},
 		{"choose the workspace's id", choose_id},
 		{"mount the workspace's layers", cell_layers_mount},
@@ -480,6 +492,9 @@ static int find_waiting(struct cell *cell)
 	cell->network = cell_sockets_move(&cell->waiting->network);
 	cell->private = TAKE_FD(cell->waiting->private);
 	cell->number = cell->waiting->number;
+	cell->reason = "a spare cell has no user namespace for root_inside";
+	if (cell->request->root_inside)
+		return -SPAWNER_REFUSAL;
 	if (cell_sockets_reach_egress(&cell->network) == (cell->request->proxy_port > 0))
 		return 0;
 	cell->reason = "the spare cell was made for another kind of network";

@@ -27,7 +27,7 @@
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed, network_roots, keeps_homes, egress;
+	bool managed, network_roots, keeps_homes, egress, root_inside;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing;
@@ -200,6 +200,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		tenant->network_roots = strcmp(value, "yes") == 0;
 	if (strcmp(name, "home") == 0)
 		tenant->keeps_homes = strcmp(value, "kept") == 0;
+	if (strcmp(name, "root_inside") == 0)
+		tenant->root_inside = strcmp(value, "yes") == 0;
 	if (strcmp(name, "network") == 0)
 		tenant->egress = strcmp(value, "egress") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
@@ -429,6 +431,13 @@ bool policy_network(const struct policy *policy, const char *name)
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
 	return tenant && tenant->egress;
+}
+
+bool policy_root_inside(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant && tenant->root_inside;
 }
 
 struct policy_home policy_home(const struct policy *policy, const char *name)

@@ -4,8 +4,8 @@
 /*
  * The part of the configuration that the spawner enforces itself, read from root's files. cloisterd
  * follows the same files. If cloisterd is taken over, the spawner still refuses directories outside
- * a tenant's roots, managed workspaces of tenants that have none, limits above the tenant's, and
- * sockets of cells whose tenant has no network.
+ * a tenant's roots, managed workspaces of tenants that have none, limits above the tenant's,
+ * sockets of cells whose tenant has no network, and root inside where the tenant has none.
  */
 
 #include "common/config/disk_classes.h"
@@ -55,6 +55,9 @@ bool policy_managed(const struct policy *policy, const char *name);
 
 /** Whether the tenant @name has network = egress. */
 bool policy_network(const struct policy *policy, const char *name);
+
+/** Whether the tenant @name has root_inside = yes. */
+bool policy_root_inside(const struct policy *policy, const char *name);
 
 /* The policy on the homes of a tenant's workspaces. */
 struct policy_home {

@@ -743,6 +743,8 @@ export interface Workspace {
 	tenant: string;
 	/** Whether HOME of the commands is kept when the workspace's processes have ended. */
 	home: Home;
+	/** True: its commands run as user 0 of a user namespace of their own. */
+	root_inside?: boolean | undefined;
 	/** How long the results of calls with a key are kept; missing if calls cannot have one. */
 	key_horizon_ms?: number | undefined;
 	/** What is enforced, cloister-security(7). */

@@ -788,6 +788,8 @@ class _Workspace(TypedDict):
 class Workspace(_Workspace, total=False):
     """A workspace that was opened."""
 
+    #: True: its commands run as user 0 of a user namespace of their own.
+    root_inside: bool
     #: How long the results of calls with a key are kept; missing if calls cannot have one.
     key_horizon_ms: int
 
