@@ -10,13 +10,14 @@ import pytest
 
 import procfs
 from cloister_client import RpcError, acting_as
-from daemon import Daemon
+from daemon import SYSTEM, Daemon
 from killer import Killer
 from layers import checkpoint, client_fixture, in_state, kill_all, listed, opened, roll_back
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
 FOLD = 16  # LIMIT_LAYERS_FOLD
+MODE = "[cloister]\nmode = system\n" if SYSTEM else ""
 
 MANY = "mkdir many && cd many && seq 20000 | xargs touch"
 
@@ -266,7 +267,8 @@ def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
 
 def test_a_tenant_with_much_to_fold_does_not_hold_up_others(area, start_daemon):
     user = area.account.name
-    daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
+    config = "".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab")
+    daemon = start_daemon(config=MODE + config, system=SYSTEM)
     clients = {name: opened_with_many(daemon, name, "touch x" if name in ("a3", "b1") else MANY, tenant=name[0])
                for name in ("a1", "a2", "a3", "b1")}
     held = checkpoint_and_hold(daemon, clients["a1"])
@@ -297,14 +299,14 @@ def test_what_cannot_be_folded_is_told_and_kept(own_daemon):
 
 
 def test_nothing_is_folded_while_another_generation_lives(start_daemon, area):
-    config = f"[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
-    elder = start_daemon(config=config, system=False)
+    config = f"{MODE}[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
+    elder = start_daemon(config=config, system=SYSTEM)
     busy = opened(elder, "busy")
     running = busy.begin("run_command", {"command": "until [ -e go ]; do sleep 0.1; done"})
     client = opened_with_many(elder)
     now = seen(client)
     held = checkpoint_and_hold(elder, client)
-    younger = start_daemon(config=config, former=elder, system=False)
+    younger = start_daemon(config=config, former=elder, system=SYSTEM)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
     client = procfs.eventually(lambda: attempt(younger))
     checkpoint(client)

@@ -280,6 +280,7 @@ class Daemon:
         if config is not None:
             with acting_as(os.getuid()):
                 self.config.write_text(config)
+                self.config.chmod(0o644)  # whatever umask the tests run with
             words += ["--config", str(self.config)]
         if former:
             words.append("--take-over")
