@@ -20,6 +20,8 @@ struct spawner_link {
 	struct fake_cell *cells;
 	uint64_t last;
 	int refuses, broken;
+	uint32_t refused_layers; /* a cell with as many layers; 0: none */
+	int refused_error;
 	unsigned reloads;
 	bool tells_ports;
 	char removed[256], dropped[640], folding[640];
@@ -76,6 +78,12 @@ struct fake_asked *fake_spawner_asked(struct spawner_link *link)
 void fake_spawner_refuse(struct spawner_link *link, int error)
 {
 	link->refuses = error;
+}
+
+void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int error)
+{
+	link->refused_layers = count;
+	link->refused_error = error;
 }
 
 void fake_spawner_break(struct spawner_link *link, int error)
@@ -201,6 +209,10 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	memset(none, -1, sizeof(none));
 	if (link->refuses) {
 		fake_spawner_fail(link, asked, link->refuses, TEXT_LITERAL("do as asked"));
+		return NULL;
+	}
+	if (link->refused_layers > 0 && asked->request.layers.count == link->refused_layers) {
+		fake_spawner_fail(link, asked, link->refused_error, TEXT_LITERAL("do as asked"));
 		return NULL;
 	}
 	take_out(link, asked);

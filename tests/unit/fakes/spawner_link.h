@@ -44,6 +44,8 @@ struct fake_asked *fake_spawner_asked(struct spawner_link *link);
 
 /** From now on all requests are refused with @error; 0: none is. */
 void fake_spawner_refuse(struct spawner_link *link, int error);
+/** From now on cells with @count layers are refused with @error; 0: none is for them. */
+void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int error);
 /** From now on spawner_link_open() returns @error, as if requests could not be sent; 0: they can.
  */
 void fake_spawner_break(struct spawner_link *link, int error);
