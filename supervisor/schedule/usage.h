@@ -57,6 +57,7 @@ struct tenant_usage {
 	uint64_t forwards_begun;
 	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
 	uint64_t previews, commits, discards;
+	uint64_t folds, folds_failed, folds_us; /* two layers that were made one, or could not be */
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;

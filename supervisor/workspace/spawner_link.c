@@ -70,6 +70,9 @@ struct spawner_link {
 	int reserve[SPAWNER_OPENED_MOST];
 	void (*lost)(void *context);
 	void *context;
+	/* NULL: nobody hears of the spawner's own work */
+	void (*worked)(void *context, const struct spawner_worked *message);
+	void *hearer;
 };
 
 static int start_process(struct spawner_link *link, const struct spawner_start *start)
@@ -247,6 +250,13 @@ void spawner_link_fold(struct spawner_link *link, const char *tenant, const char
 		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(path)});
 }
 
+void spawner_link_hear(struct spawner_link *link,
+	void (*worked)(void *context, const struct spawner_worked *message), void *context)
+{
+	link->worked = worked;
+	link->hearer = context;
+}
+
 void spawner_link_let_go(struct spawner_link *link, uint64_t number)
 {
 	if (!link->is_lost && channel_send(&link->channel, SPAWNER_LET_GO, number,
@@ -342,6 +352,19 @@ static int take_copied(struct spawner_link *link, struct channel_frame *frame)
 	return 0;
 }
 
+/* Nobody has asked for it. Returns 0 or -EBADMSG. */
+static int take_worked(const struct spawner_link *link, const struct channel_frame *frame)
+{
+	struct spawner_worked message;
+
+	if (frame->n_fds > 0 || frame->call != 0 ||
+		spawner_worked_get(frame->payload, &message) < 0)
+		return -EBADMSG;
+	if (link->worked)
+		link->worked(link->hearer, &message);
+	return 0;
+}
+
 /* Returns 0, or -EBADMSG for a message that the spawner never sends. */
 static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
@@ -353,6 +376,8 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 
 	if (frame->type == SPAWNER_COPIED)
 		return take_copied(link, frame);
+	if (frame->type == SPAWNER_WORKED)
+		return take_worked(link, frame);
 	memset(fds, -1, sizeof(fds));
 	silence_end(&link->silence);
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||

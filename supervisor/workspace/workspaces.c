@@ -24,6 +24,19 @@
 
 #define END_WAIT_MS 1000 /* for one process, at the shutdown */
 
+/* Counts a fold for the tenant whose directory has the layers. */
+static void on_worked(void *context, const struct spawner_worked *message)
+{
+	struct tenant_usage *usage = managed_quota_usage(message->tenant);
+
+	(void)context;
+	if (!usage)
+		return;
+	usage->folds += message->error == 0;
+	usage->folds_failed += message->error != 0;
+	usage->folds_us += message->us;
+}
+
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
 {
@@ -45,6 +58,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	LIST_INIT(&workspaces->list);
 	LIST_INIT(&workspaces->forking);
 	TAILQ_INIT(&workspaces->idle);
+	spawner_link_hear(spawner, on_worked, workspaces);
 	return workspaces;
 }
 

@@ -268,6 +268,7 @@ int main(int argc, char **argv)
 					: openat(spawner.ids.managed, "../" TEMPLATES,
 						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	layer_folds_init(&spawner.folds, spawner.ids.managed, &spawner.drops);
+	spawner_tell_folds(&spawner);
 	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();

@@ -355,6 +355,31 @@ static void fold_layers(struct spawner *spawner, const struct channel_frame *fra
 	layer_folds_add(&spawner->folds, tenant, path);
 }
 
+static void tell_worked(struct channel *channel, const struct spawner_worked *message)
+{
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + 2 * LIMIT_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_worked_put(&writer, message);
+	answer(channel, SPAWNER_WORKED, 0, (struct text){(char *)payload, writer.len}, NULL, 0);
+}
+
+static void on_folded(void *context, const char *tenant, const char *path, int error, uint64_t us)
+{
+	struct spawner *spawner = context;
+
+	tell_worked(&spawner->channel, &(struct spawner_worked){.what = SPAWNER_FOLD,
+					       .tenant = text_from(tenant),
+					       .path = text_from(path),
+					       .error = (uint32_t)-error,
+					       .us = us});
+}
+
+void spawner_tell_folds(struct spawner *spawner)
+{
+	layer_folds_tell(&spawner->folds, on_folded, spawner);
+}
+
 static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
 {
 	struct spawner_copy request;

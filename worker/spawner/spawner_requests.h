@@ -39,5 +39,8 @@ void spawner_serve_requests(struct spawner *spawner);
 /** Takes a report of a files process's start, or ends the start at its deadline. */
 void spawner_attend(struct channel *channel, struct cell_start *start);
 
+/** Has cloisterd told of folds. */
+void spawner_tell_folds(struct spawner *spawner);
+
 /** Finds what workspaces and an earlier spawner have left; @spared as in layer_drops_find(). */
 void spawner_find_left_overs(struct spawner *spawner, const char *spared);

@@ -22,6 +22,8 @@ struct spawner_link {
 	int refuses, broken;
 	uint32_t refused_layers; /* a cell with as many layers; 0: none */
 	int refused_error;
+	void (*worked)(void *context, const struct spawner_worked *message);
+	void *hearer;
 	unsigned reloads;
 	bool tells_ports;
 	char removed[256], dropped[640], folding[640];
@@ -73,6 +75,18 @@ void fake_spawner_free(struct spawner_link *link)
 struct fake_asked *fake_spawner_asked(struct spawner_link *link)
 {
 	return link->asked;
+}
+
+void spawner_link_hear(struct spawner_link *link,
+	void (*worked)(void *context, const struct spawner_worked *message), void *context)
+{
+	link->worked = worked;
+	link->hearer = context;
+}
+
+void fake_spawner_work(struct spawner_link *link, const struct spawner_worked *message)
+{
+	link->worked(link->hearer, message);
 }
 
 void fake_spawner_refuse(struct spawner_link *link, int error)

@@ -74,6 +74,9 @@ struct fake_cell *fake_spawner_cells(struct spawner_link *link);
  */
 void fake_spawner_tell_ports(struct spawner_link *link);
 
+/** Tells cloisterd of the spawner's own work. */
+void fake_spawner_work(struct spawner_link *link, const struct spawner_worked *message);
+
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
 
