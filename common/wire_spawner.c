@@ -158,6 +158,7 @@ void spawner_worked_put(struct wire_writer *writer, const struct spawner_worked 
 	wire_put_text(writer, message->path);
 	wire_put_u32(writer, message->error);
 	wire_put_u64(writer, message->us);
+	wire_put_u64(writer, message->bytes);
 }
 
 int spawner_worked_get(struct text payload, struct spawner_worked *ret)
@@ -170,7 +171,9 @@ int spawner_worked_get(struct text payload, struct spawner_worked *ret)
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES - 1);
 	message.error = wire_get_u32(&reader);
 	message.us = wire_get_u64(&reader);
-	if (wire_reader_end(&reader) < 0 || message.what != SPAWNER_FOLD ||
+	message.bytes = wire_get_u64(&reader);
+	if (wire_reader_end(&reader) < 0 ||
+		(message.what != SPAWNER_FOLD && message.what != SPAWNER_MEASURE) ||
 		text_has_nul(message.tenant) || text_has_nul(message.path))
 		return -EBADMSG;
 	*ret = message;

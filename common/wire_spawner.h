@@ -60,6 +60,11 @@ enum spawner_message {
 	 * workspaces become one; no answer
 	 */
 	SPAWNER_FOLD,
+	/*
+	 * down: struct spawner_look_up: the template "path" in the directory "tenant" of templates
+	 * is to be measured; no answer
+	 */
+	SPAWNER_MEASURE,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -239,11 +244,14 @@ struct spawner_copy {
 
 /* What the spawner tells of work that nobody waits for. */
 struct spawner_worked {
-	uint8_t what;       /* SPAWNER_FOLD: two layers were made one, or could not be */
+	/* SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
+	 * measured */
+	uint8_t what;
 	struct text tenant; /* the name of its directory */
 	struct text path;   /* as it was told */
 	uint32_t error;     /* errno, positive; 0: it is done */
 	uint64_t us;        /* how long it took */
+	uint64_t bytes;     /* that a template takes on disk */
 };
 
 /*

@@ -236,6 +236,8 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, existing)},
 		{"tenant_templates", "Templates of managed workspaces, by tenant.",
 			offsetof(struct tenant_usage, templates)},
+		{"tenant_template_bytes", "Bytes on disk of the tenant's templates, as measured.",
+			offsetof(struct tenant_usage, template_bytes)},
 		{"tenant_disk_bytes",
 			"Bytes on disk of the tenant's workspaces in use, as counted or measured "
 			"last.",

@@ -42,6 +42,7 @@ struct tenant_usage {
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	size_t templates;       /* that were there when they were counted */
+	size_t template_bytes;  /* on disk, of those that have been measured */
 	size_t copies;          /* requests that have trees copied */
 	uint64_t unread_bytes;  /* see unread.h */
 	size_t tasks;           /* of MCP, running and kept */

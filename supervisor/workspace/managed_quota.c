@@ -56,11 +56,11 @@ void managed_quota_follow(int managed_fd, const struct config *config)
 			(void)count(managed_fd, config->tenants[i]);
 }
 
-struct tenant_usage *managed_quota_usage(struct text directory)
+const struct tenant *managed_quota_tenant(struct text directory)
 {
 	for (size_t i = 0; current && i < current->n_tenants; i++)
 		if (text_equal(directory, text_from(tenant_directory(current->tenants[i]))))
-			return current->tenants[i]->usage;
+			return current->tenants[i];
 	return NULL;
 }
 

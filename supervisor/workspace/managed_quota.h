@@ -12,7 +12,6 @@
 
 struct config;
 struct tenant;
-struct tenant_usage;
 
 /**
  * Counts the workspaces of each tenant of @config (borrowed until the next call) that has not been
@@ -36,8 +35,8 @@ enum tool_error managed_quota_check(
 enum tool_error managed_quota_check_many(
 	int managed_fd, const struct tenant *tenant, size_t more, struct refusal *ret_refusal);
 
-/** Returns the use of the tenant whose directory is called @directory; NULL: there is none now. */
-struct tenant_usage *managed_quota_usage(struct text directory);
+/** Returns the tenant whose directory is called @directory; NULL: there is none now. */
+const struct tenant *managed_quota_tenant(struct text directory);
 
 /** Counts a new workspace; removes one from the count. */
 void managed_quota_add(const struct tenant *tenant);

@@ -221,6 +221,13 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 		loop_turn_defer(&link->flush);
 }
 
+/* What is told before the link is served waits for that. */
+static void flush_soon(struct spawner_link *link)
+{
+	if (link->lost)
+		loop_turn_defer(&link->flush);
+}
+
 /* Tells of @path. What is not told is found at the spawner's next start, or asked for again. */
 static void tell_path(
 	struct spawner_link *link, uint8_t type, const struct spawner_look_up *message)
@@ -233,7 +240,7 @@ static void tell_path(
 	spawner_look_up_put(&writer, message);
 	if (channel_send(&link->channel, type, 0, (struct text){(char *)payload, writer.len}, NULL,
 		    0) == 0)
-		loop_turn_defer(&link->flush);
+		flush_soon(link);
 }
 
 void spawner_link_dropped(
@@ -248,6 +255,12 @@ void spawner_link_fold(struct spawner_link *link, const char *tenant, const char
 {
 	tell_path(link, SPAWNER_FOLD,
 		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(path)});
+}
+
+void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name)
+{
+	tell_path(link, SPAWNER_MEASURE,
+		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(name)});
 }
 
 void spawner_link_hear(struct spawner_link *link,
@@ -566,6 +579,7 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	if (r < 0)
 		return r;
 	watch_want(&link->watch, WATCH_READABLE);
+	flush_soon(link);
 	return keep_reserve(link);
 }
 

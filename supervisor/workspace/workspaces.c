@@ -16,6 +16,7 @@
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
@@ -24,14 +25,18 @@
 
 #define END_WAIT_MS 1000 /* for one process, at the shutdown */
 
-/* Counts a fold for the tenant whose directory has the layers. */
+/* Notes it for the tenant whose directory has the layers, or the template. */
 static void on_worked(void *context, const struct spawner_worked *message)
 {
-	struct tenant_usage *usage = managed_quota_usage(message->tenant);
+	const struct tenant *tenant = managed_quota_tenant(message->tenant);
+	struct tenant_usage *usage = tenant ? tenant->usage : NULL;
 
-	(void)context;
 	if (!usage)
 		return;
+	if (message->what == SPAWNER_MEASURE) {
+		template_measured(context, tenant, message->path, message->bytes);
+		return;
+	}
 	usage->folds += message->error == 0;
 	usage->folds_failed += message->error != 0;
 	usage->folds_us += message->us;
@@ -354,6 +359,8 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	workspaces->idle_ms = config->host.workspace_idle_ms;
 	workspaces->cells_kept = config->host.cells_kept;
 	managed_quota_follow(workspaces->managed_fd, config);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		templates_measure(workspaces, config->tenants[i]);
 	spare_cells_limit(workspaces->spares, config->host.spare_cells);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));

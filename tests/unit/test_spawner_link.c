@@ -406,7 +406,7 @@ static void on_worked(void *context, const struct spawner_worked *message)
 static void test_its_own_work(void **state)
 {
 	static const struct spawner_worked done = {
-		SPAWNER_FOLD, TEXT_LITERAL("t"), TEXT_LITERAL(".layers-w/5-3-2"), EIO, 70};
+		SPAWNER_FOLD, TEXT_LITERAL("t"), TEXT_LITERAL(".layers-w/5-3-2"), EIO, 70, 0};
 	static const struct {
 		uint64_t number;
 		uint8_t n_fds;

@@ -401,6 +401,7 @@ static void check_worked(void)
 		bool accepted;
 	} rows[] = {
 		{SPAWNER_FOLD, TEXT_LITERAL("one"), true},
+		{SPAWNER_MEASURE, TEXT_LITERAL("one"), true},
 		{SPAWNER_FOLD, TEXT_LITERAL("o\0e"), false},
 		{SPAWNER_DROPPED, TEXT_LITERAL("one"), false},
 		{0, TEXT_LITERAL("one"), false},
@@ -408,8 +409,8 @@ static void check_worked(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-		const struct spawner_worked worked = {
-			rows[i].what, rows[i].tenant, TEXT_LITERAL(".layers-w/5-3-2"), ENOSPC, 7};
+		const struct spawner_worked worked = {rows[i].what, rows[i].tenant,
+			TEXT_LITERAL(".layers-w/5-3-2"), ENOSPC, 7, 8};
 		struct spawner_worked got = {0};
 
 		spawner_worked_put(&writer, &worked);
@@ -417,7 +418,7 @@ static void check_worked(void)
 			rows[i].accepted ? 0 : -EBADMSG);
 		if (rows[i].accepted)
 			assert_true(text_equal(got.path, worked.path) && got.error == ENOSPC &&
-				    got.us == 7);
+				    got.us == 7 && got.bytes == 8);
 	}
 }
 

@@ -26,7 +26,7 @@ struct spawner_link {
 	void *hearer;
 	unsigned reloads;
 	bool tells_ports;
-	char removed[256], dropped[640], folding[640];
+	char removed[256], dropped[640], folding[640], measuring[640];
 	bool dropped_template;
 	char *imported;  /* the path that was looked up last, to be imported */
 	uint64_t let_go; /* one bit for each number below 64 */
@@ -82,6 +82,16 @@ void spawner_link_hear(struct spawner_link *link,
 {
 	link->worked = worked;
 	link->hearer = context;
+}
+
+void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name)
+{
+	snprintf(link->measuring, sizeof(link->measuring), "%s/%s", tenant, name);
+}
+
+const char *fake_spawner_measuring(const struct spawner_link *link)
+{
+	return link->measuring;
 }
 
 void fake_spawner_work(struct spawner_link *link, const struct spawner_worked *message)

@@ -87,6 +87,8 @@ bool fake_spawner_dropped_template(const struct spawner_link *link);
 bool fake_spawner_has_let_go(const struct spawner_link *link, uint64_t number);
 /** Returns TENANT/PATH of the last spawner_link_dropped(), or "". */
 const char *fake_spawner_dropped(const struct spawner_link *link);
+/** Returns TENANT/NAME of the last spawner_link_measure(), or "". */
+const char *fake_spawner_measuring(const struct spawner_link *link);
 /** Returns TENANT/PATH of the last spawner_link_fold(), or "". */
 const char *fake_spawner_folding(const struct spawner_link *link);
 /** Returns TENANT/NAME of the last spawner_link_removed(), or "". */
