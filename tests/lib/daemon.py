@@ -184,8 +184,10 @@ class Area:
         place = self.new_directory("disk")
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},uid={self.account.uid},mode=0700", "tmpfs", place],
                        check=True)
-        yield place
-        subprocess.run(["umount", "-l", place], check=True)
+        try:
+            yield place
+        finally:
+            subprocess.run(["umount", "-l", place], check=True)
 
     def new_directory(self, prefix="ws"):
         self.number += 1
