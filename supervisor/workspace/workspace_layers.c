@@ -392,8 +392,7 @@ enum tool_error workspace_swap_begin(struct workspace *workspace, const struct l
 static enum tool_error check(const struct workspace *workspace, struct refusal *ret_refusal)
 {
 	if (workspace->kind != WORKSPACE_MANAGED)
-		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			"Only a managed workspace, which is opened by its name, has checkpoints");
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
 	if (workspace->swap || workspace->freeze || workspace->preview)

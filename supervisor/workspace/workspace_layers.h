@@ -18,6 +18,12 @@
 struct workspace;
 struct workspace_swap;
 
+/* Why a workspace that is a directory has none of this. */
+#define WORKSPACE_NOT_MANAGED                                                                   \
+	"Only a managed workspace, which is opened by its name, has checkpoints, previews and " \
+	"diffs, because nobody else changes its files: copy the directory into one (cloister "  \
+	"put), and copy back what is to stay (cloister get)"
+
 /* The end of an exchange. @why is borrowed and may be NULL. */
 typedef void (*workspace_swapped)(void *context, enum tool_error error, const char *why);
 
