@@ -291,6 +291,7 @@ void print_templates(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {
 		{"forks", "FORKS", CTL_NUMBER},
+		{"bytes", "SIZE", CTL_SIZE},
 		{"created", "CREATED", CTL_TEXT},
 		{"tenant", "TENANT", CTL_TEXT},
 		{"template", "TEMPLATE", CTL_TEXT},

@@ -24,9 +24,9 @@ struct layer_stack {
 };
 
 /*
- * What a files process is given of the layers, in one read-only directory: for each layer but 0 the
- * directory "u3", what it has; and for each but the one that takes changes "v3", an overlay of that
- * layer and those below it, as a rollback to it would show.
+ * What a files process is given of the layers, in one read-only directory: for each layer the
+ * directory "u3", what it has, without the template below layer 0; and for each but the one that
+ * takes changes "v3", an overlay of that layer and those below it, as a rollback to it would show.
  */
 #define LAYERS_UPPER "u"
 #define LAYERS_VIEW  "v"

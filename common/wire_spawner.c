@@ -154,6 +154,35 @@ int spawner_look_up_get(struct text payload, struct spawner_look_up *ret)
 	return 0;
 }
 
+void spawner_worked_put(struct wire_writer *writer, const struct spawner_worked *message)
+{
+	wire_put_u8(writer, message->what);
+	wire_put_text(writer, message->tenant);
+	wire_put_text(writer, message->path);
+	wire_put_u32(writer, message->error);
+	wire_put_u64(writer, message->us);
+	wire_put_u64(writer, message->bytes);
+}
+
+int spawner_worked_get(struct text payload, struct spawner_worked *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct spawner_worked message;
+
+	message.what = wire_get_u8(&reader);
+	message.tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES - 1);
+	message.error = wire_get_u32(&reader);
+	message.us = wire_get_u64(&reader);
+	message.bytes = wire_get_u64(&reader);
+	if (wire_reader_end(&reader) < 0 ||
+		(message.what != SPAWNER_FOLD && message.what != SPAWNER_MEASURE) ||
+		text_has_nul(message.tenant) || text_has_nul(message.path))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void spawner_copy_put(struct wire_writer *writer, const struct spawner_copy *message)
 {
 	wire_put_text(writer, message->tenant);

@@ -60,6 +60,11 @@ enum spawner_message {
 	 * workspaces become one; no answer
 	 */
 	SPAWNER_FOLD,
+	/*
+	 * down: struct spawner_look_up: the template "path" in the directory "tenant" of templates
+	 * is to be measured; no answer
+	 */
+	SPAWNER_MEASURE,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -69,6 +74,7 @@ enum spawner_message {
 	SPAWNER_UNSHARED,     /* up, system mode: the spawner waits for its id maps; no payload */
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
 	SPAWNER_COPIED,       /* up: struct setup_failure; error 0: the tree is there */
+	SPAWNER_WORKED,       /* up, unasked: struct spawner_worked */
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */
@@ -237,6 +243,18 @@ struct spawner_copy {
 	uint64_t max_bytes, max_files;
 };
 
+/* What the spawner tells of work that nobody waits for. */
+struct spawner_worked {
+	/* SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
+	 * measured */
+	uint8_t what;
+	struct text tenant; /* the name of its directory */
+	struct text path;   /* as it was told */
+	uint32_t error;     /* errno, positive; 0: it is done */
+	uint64_t us;        /* how long it took */
+	uint64_t bytes;     /* that a template takes on disk */
+};
+
 /*
  * The error of a step to which the workspace itself is in the way; the step is a sentence that says
  * what is, and what to do. No system call in a set-up fails with this errno.
@@ -262,6 +280,8 @@ void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_look
 int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
 void spawner_copy_put(struct wire_writer *writer, const struct spawner_copy *message);
 int spawner_copy_get(struct text payload, struct spawner_copy *ret);
+void spawner_worked_put(struct wire_writer *writer, const struct spawner_worked *message);
+int spawner_worked_get(struct text payload, struct spawner_worked *ret);
 void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
 int setup_failure_get(struct text payload, struct setup_failure *ret);
 

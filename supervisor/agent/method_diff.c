@@ -120,8 +120,7 @@ static enum tool_error find_checkpoint(
 	const struct workspace *workspace, int64_t *since, struct refusal *ret)
 {
 	if (workspace_kind(workspace) != WORKSPACE_MANAGED)
-		return refusal_set(ret, TOOL_FORBIDDEN,
-			"Only a managed workspace, which is opened by its name, has checkpoints");
+		return refusal_set(ret, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	if (*since == 0)
 		*since = workspace_newest_checkpoint(workspace);
 	if (*since == 0)

@@ -22,6 +22,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_preview.h"
 
 #include <assert.h>
@@ -149,8 +150,7 @@ static enum tool_error check(const struct session *session, const struct jsonrpc
 		return TOOL_OK;
 	}
 	if (workspace_kind(workspace) != WORKSPACE_MANAGED)
-		return refusal_set(ret, TOOL_FORBIDDEN,
-			"Only a managed workspace, which is opened by its name, has previews");
+		return refusal_set(ret, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	return checkpoint_refusal(session, workspace, ret);
 }
 

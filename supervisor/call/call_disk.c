@@ -52,7 +52,9 @@ static bool is_host_full(const struct service *service, uint64_t *ret_left)
 
 static const char why_hidden[] =
 	"The workspace has a directory that it may not read itself, or one that lies too deep, so "
-	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it";
+	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it; if only "
+	"a "
+	"checkpoint has it, roll back to an earlier one";
 
 bool call_disk_refuses(struct call *call)
 {
@@ -66,11 +68,15 @@ bool call_disk_refuses(struct call *call)
 		refusal_set(&refusal, TOOL_QUOTA_EXCEEDED, why_hidden);
 	else if (disk_state_is_over(&disk))
 		refusal_format(&refusal, TOOL_QUOTA_EXCEEDED,
-			"The workspace takes %llu MiB on disk%s, and may take %llu MiB; remove "
-			"what is not needed, or ask the user",
+			"The workspace takes %llu MiB on disk%s%s, and may take %llu MiB; remove "
+			"what is not needed%s, or ask the user",
 			(unsigned long long)(disk.bytes / MIB),
+			disk.layers ? " with its checkpoints" : "",
 			disk.over_files ? " and has more files than it may" : "",
-			(unsigned long long)(disk.limit / MIB));
+			(unsigned long long)(disk.limit / MIB),
+			disk.layers ? " (what a checkpoint has stays), roll back to an earlier "
+				      "checkpoint"
+				    : "");
 	else if (workspace_kind(call->workspace) == WORKSPACE_MANAGED &&
 		 is_host_full(call->service, &left))
 		refusal_format(&refusal, TOOL_BUSY,

@@ -55,6 +55,11 @@ static void put_template(void *context, const struct template_info *info)
 	json_text_put(json, "template", info->name);
 	put_made(json, info->made_ms);
 	json_text_put_number(json, "forks", (int64_t)info->forks);
+	json_text_key(json, "bytes");
+	if (info->bytes < 0)
+		json_text_null(json);
+	else
+		json_text_int64(json, info->bytes);
 	json_text_object_end(json);
 }
 

@@ -42,6 +42,7 @@ struct tenant_usage {
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	size_t templates;       /* that were there when they were counted */
+	size_t template_bytes;  /* on disk, of those that have been measured */
 	size_t copies;          /* requests that have trees copied */
 	uint64_t unread_bytes;  /* see unread.h */
 	size_t tasks;           /* of MCP, running and kept */
@@ -57,6 +58,7 @@ struct tenant_usage {
 	uint64_t forwards_begun;
 	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
 	uint64_t previews, commits, discards;
+	uint64_t folds, folds_failed, folds_us; /* two layers that were made one, or could not be */
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;

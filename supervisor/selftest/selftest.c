@@ -17,6 +17,7 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
+#include "supervisor/host/id_range.h"
 #include "supervisor/selftest/canaries.h"
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
@@ -307,6 +308,38 @@ static void try_import(struct selftest *selftest, const char *archive)
 		on_imported, selftest, &selftest->import);
 }
 
+/* What keeps the layers from being made, or the canary from being exchanged, is no hole. */
+static void skip_foreign(struct selftest *selftest, enum tool_error error, const char *why)
+{
+	log_warning("self-test: %s is skipped: %s", selftest_suite[selftest->at].name, why);
+	selftest_skip(&selftest->results, selftest->at, tool_error_name(error));
+	step_soon(selftest);
+}
+
+static void on_foreign(void *context, enum tool_error error, const char *why)
+{
+	if (error == TOOL_OK || error == TOOL_FORBIDDEN)
+		note_request(context, error);
+	else
+		skip_foreign(context, error, why ? why : tool_error_sentence(error));
+}
+
+/* In user mode all workspaces have one id, and there is no layer of another. */
+static void show_foreign(struct selftest *selftest)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	enum tool_error error;
+
+	if (!id_range()) {
+		selftest_skip(&selftest->results, selftest->at, "skipped");
+		step_soon(selftest);
+		return;
+	}
+	error = workspace_try_foreign(canary(selftest)->workspace, on_foreign, selftest, &refusal);
+	if (error != TOOL_OK)
+		skip_foreign(selftest, error, refusal_text(&refusal));
+}
+
 /* Runs the probe program above a layer of its own. */
 static void run_above_a_layer(struct selftest *selftest)
 {
@@ -406,6 +439,9 @@ static void try_probe(struct selftest *selftest)
 		break;
 	case PROBE_LAYERS:
 		run_above_a_layer(selftest);
+		break;
+	case PROBE_FOREIGN:
+		show_foreign(selftest);
 		break;
 	case PROBE_OPEN:
 		note_request(selftest, selftest_open(selftest->service, plain->tenant, probe->how));

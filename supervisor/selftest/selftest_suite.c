@@ -305,6 +305,8 @@ const struct selftest_probe selftest_suite[] = {
 	{"forged-layer", "layer-handle", PROBE_LAYERS, NULL, "EPERM|EOPNOTSUPP"},
 	{"forged-layer", "layer-options", PROBE_LAYERS, NULL, "own"},
 
+	{"layer-of-another", "layer-foreign", PROBE_FOREIGN, NULL, "FORBIDDEN"},
+
 	{"shared-budgets", "inotify-instances", PROBE_PROGRAM, NULL, "16"},
 	{"shared-budgets", "inotify-instances-write", PROBE_PROGRAM, NULL, "EACCES|EROFS"},
 	{"shared-budgets", "inotify-watches", PROBE_PROGRAM, NULL, "8192"},

@@ -18,6 +18,8 @@ enum probe_kind {
 	PROBE_ALONE,   /* like PROBE_PROGRAM, in a command of its own */
 	PROBE_LAYERS,  /* like PROBE_PROGRAM, above a layer of its own, which is dropped afterwards
 			*/
+	PROBE_FOREIGN, /* shows the canary above a layer of another id, as its files: a code, or OK
+			*/
 	PROBE_EGRESS,  /* like PROBE_PROGRAM, where the tenant has a network: egress/canary.c */
 	PROBE_EMPTY,   /* the same in a workspace that has asked for no host of it */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */

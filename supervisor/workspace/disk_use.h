@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What a workspace's files take on disk. The files process measures it in a job, when the workspace
+ * What a workspace's files take on disk, with what only its checkpoints have and without its
+ * template. The files process measures it in a job, when the workspace
  * is opened and some time after calls that may have written. Measuring takes at most a twentieth of
  * the time, at idle priority. Where the kernel has a quota for the workspace, it is asked instead
  * of the walk's sum being taken. Where nothing but this bounds the workspace (workspace_disk.h), it

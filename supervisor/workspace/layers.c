@@ -288,6 +288,23 @@ int layers_make(const struct layers_place *place, const struct layer_stack *stac
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
 }
 
+int layers_make_foreign(const struct layers_place *place, const struct layer_stack *stack)
+{
+	static const char *const names[] = {"w", "u", "u/foreign"};
+	const struct layer top = top_of(stack);
+	_cleanup_close_ int layers = open_layers(place, false), layer = -1;
+	char name[NAME_MAX + 1];
+
+	layer_name_put(&top, name);
+	layer = layers < 0 ? layers : open_in(layers, name);
+	if (layer < 0)
+		return layer;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (mkdirat(layer, names[i], 0755) < 0)
+			return -errno;
+	return 0;
+}
+
 static int forget_label(void *context, int layers, const char *name)
 {
 	const struct layer_name read = layer_name_read(name);

@@ -39,6 +39,12 @@ int layers_read(const struct layers_place *place, struct layer_stack *ret);
  */
 int layers_make(const struct layers_place *place, const struct layer_stack *stack);
 
+/**
+ * Makes the highest layer of @stack, whose directory is there, one of cloisterd's own id, with a
+ * directory that everybody may read: no workspace may show it. Returns 0 or -errno.
+ */
+int layers_make_foreign(const struct layers_place *place, const struct layer_stack *stack);
+
 /** Notes the label of the checkpoint that freezes the layer @number. Returns 0 or -errno. */
 int layers_label(const struct layers_place *place, uint32_t number, struct text label);
 

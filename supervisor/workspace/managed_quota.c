@@ -56,6 +56,14 @@ void managed_quota_follow(int managed_fd, const struct config *config)
 			(void)count(managed_fd, config->tenants[i]);
 }
 
+const struct tenant *managed_quota_tenant(struct text directory)
+{
+	for (size_t i = 0; current && i < current->n_tenants; i++)
+		if (text_equal(directory, text_from(tenant_directory(current->tenants[i]))))
+			return current->tenants[i];
+	return NULL;
+}
+
 /*
  * Returns the number of ids for managed workspaces of @tenant, without the self-test's; 0 in user
  * mode, which needs none.

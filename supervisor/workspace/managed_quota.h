@@ -35,6 +35,9 @@ enum tool_error managed_quota_check(
 enum tool_error managed_quota_check_many(
 	int managed_fd, const struct tenant *tenant, size_t more, struct refusal *ret_refusal);
 
+/** Returns the tenant whose directory is called @directory; NULL: there is none now. */
+const struct tenant *managed_quota_tenant(struct text directory);
+
 /** Counts a new workspace; removes one from the count. */
 void managed_quota_add(const struct tenant *tenant);
 void managed_quota_drop(const struct tenant *tenant);

@@ -70,6 +70,9 @@ struct spawner_link {
 	int reserve[SPAWNER_OPENED_MOST];
 	void (*lost)(void *context);
 	void *context;
+	/* NULL: nobody hears of the spawner's own work */
+	void (*worked)(void *context, const struct spawner_worked *message);
+	void *hearer;
 };
 
 static int start_process(struct spawner_link *link, const struct spawner_start *start)
@@ -218,6 +221,13 @@ void spawner_link_removed(struct spawner_link *link, const char *tenant, const c
 		loop_turn_defer(&link->flush);
 }
 
+/* What is told before the link is served waits for that. */
+static void flush_soon(struct spawner_link *link)
+{
+	if (link->lost)
+		loop_turn_defer(&link->flush);
+}
+
 /* Tells of @path. What is not told is found at the spawner's next start, or asked for again. */
 static void tell_path(
 	struct spawner_link *link, uint8_t type, const struct spawner_look_up *message)
@@ -230,7 +240,7 @@ static void tell_path(
 	spawner_look_up_put(&writer, message);
 	if (channel_send(&link->channel, type, 0, (struct text){(char *)payload, writer.len}, NULL,
 		    0) == 0)
-		loop_turn_defer(&link->flush);
+		flush_soon(link);
 }
 
 void spawner_link_dropped(
@@ -245,6 +255,19 @@ void spawner_link_fold(struct spawner_link *link, const char *tenant, const char
 {
 	tell_path(link, SPAWNER_FOLD,
 		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(path)});
+}
+
+void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name)
+{
+	tell_path(link, SPAWNER_MEASURE,
+		&(struct spawner_look_up){.tenant = text_from(tenant), .path = text_from(name)});
+}
+
+void spawner_link_hear(struct spawner_link *link,
+	void (*worked)(void *context, const struct spawner_worked *message), void *context)
+{
+	link->worked = worked;
+	link->hearer = context;
 }
 
 void spawner_link_let_go(struct spawner_link *link, uint64_t number)
@@ -342,6 +365,19 @@ static int take_copied(struct spawner_link *link, struct channel_frame *frame)
 	return 0;
 }
 
+/* Nobody has asked for it. Returns 0 or -EBADMSG. */
+static int take_worked(const struct spawner_link *link, const struct channel_frame *frame)
+{
+	struct spawner_worked message;
+
+	if (frame->n_fds > 0 || frame->call != 0 ||
+		spawner_worked_get(frame->payload, &message) < 0)
+		return -EBADMSG;
+	if (link->worked)
+		link->worked(link->hearer, &message);
+	return 0;
+}
+
 /* Returns 0, or -EBADMSG for a message that the spawner never sends. */
 static int handle(struct spawner_link *link, struct channel_frame *frame)
 {
@@ -353,6 +389,8 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 
 	if (frame->type == SPAWNER_COPIED)
 		return take_copied(link, frame);
+	if (frame->type == SPAWNER_WORKED)
+		return take_worked(link, frame);
 	memset(fds, -1, sizeof(fds));
 	silence_end(&link->silence);
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
@@ -541,6 +579,7 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	if (r < 0)
 		return r;
 	watch_want(&link->watch, WATCH_READABLE);
+	flush_soon(link);
 	return keep_reserve(link);
 }
 

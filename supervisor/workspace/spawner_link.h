@@ -58,6 +58,14 @@ void spawner_link_dropped(
 /** Two layers are to become one: @path and @tenant as layer_folds_add() (worker/) has them. */
 void spawner_link_fold(struct spawner_link *link, const char *tenant, const char *path);
 
+/** The size of the template @name, in the directory @tenant of the templates, is asked for. */
+void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name);
+
+/** From here on, gives what the spawner tells of its own work to @worked; the texts are borrowed.
+ */
+void spawner_link_hear(struct spawner_link *link,
+	void (*worked)(void *context, const struct spawner_worked *message), void *context);
+
 /**
  * The private tmpfs that the cell @number has or had is not needed for another cell. If that
  * message cannot be sent, the spawner keeps it until it ends.

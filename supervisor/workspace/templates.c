@@ -9,6 +9,7 @@
 #include "supervisor/workspace/layer_names.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/template_size.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <dirent.h>
@@ -166,11 +167,49 @@ int templates_each(const struct workspaces *all, const struct tenant *tenant,
 		if (is_managed_name(text_from(entry->d_name)))
 			each(context,
 				&(struct template_info){entry->d_name, made_ms(fd, entry->d_name),
-					count_uses(&uses, entry->d_name)});
+					count_uses(&uses, entry->d_name),
+					template_size(fd, entry->d_name)});
 	if (directory)
 		closedir(directory);
 	free(uses.names);
 	return r;
+}
+
+void templates_measure(const struct workspaces *all, const struct tenant *tenant)
+{
+	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	DIR *directory = fd < 0 ? NULL : read_directory(fd, ".");
+	const struct dirent *entry;
+	uint64_t sum = 0;
+
+	while (directory && (entry = readdir(directory))) {
+		int64_t bytes = -1;
+
+		if (!is_managed_name(text_from(entry->d_name)))
+			continue;
+		bytes = template_size(fd, entry->d_name);
+		if (bytes < 0)
+			spawner_link_measure(all->spawner, tenant_directory(tenant), entry->d_name);
+		else
+			sum += (uint64_t)bytes;
+	}
+	if (directory)
+		closedir(directory);
+	tenant->usage->template_bytes = sum;
+}
+
+void template_measured(
+	const struct workspaces *all, const struct tenant *tenant, struct text name, uint64_t bytes)
+{
+	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	char string[LIMIT_TEMPLATE_NAME_BYTES + 1];
+
+	/* It may have been removed meanwhile, and another one made. */
+	if (fd < 0 || !take_name(name, string) || !exists(all->managed_fd, tenant, string) ||
+		template_size(fd, string) >= 0)
+		return;
+	if (template_size_note(fd, string, bytes) == 0)
+		tenant->usage->template_bytes += bytes;
 }
 
 size_t templates_count(int managed_fd, const struct tenant *tenant)
@@ -243,6 +282,14 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 		       : 0;
 }
 
+static void forget_size(const struct workspaces *all, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+
+	if (fd >= 0)
+		template_size_forget(fd, name);
+}
+
 int template_name(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal)
 {
@@ -250,7 +297,10 @@ int template_name(const struct workspaces *all, const struct tenant *tenant,
 
 	if (template_check_new(all, tenant, text_from(name), ret_refusal) != TOOL_OK)
 		return -EPERM;
+	forget_size(all, tenant, name); /* a death may have left that of another */
 	r = unfinished_name(all, tenant, true, unfinished, name);
+	if (r == 0)
+		spawner_link_measure(all->spawner, tenant_directory(tenant), name);
 	if (r < 0)
 		refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
 	return r;
@@ -315,6 +365,8 @@ enum tool_error template_remove(const struct workspaces *all, const struct tenan
 		r = put_aside(all, tenant, string);
 	if (r < 0)
 		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	forget_size(all, tenant, string);
+	templates_measure(all, tenant);
 	if (tenant->usage->templates > 0)
 		tenant->usage->templates--;
 	return TOOL_OK;

@@ -25,6 +25,7 @@ struct template_info {
 	const char *name;
 	int64_t made_ms; /* since the epoch; 0: not known */
 	size_t forks;    /* workspaces that show it below their own files */
+	int64_t bytes;   /* that it takes on disk; -1: not measured yet */
 };
 
 /** Returns the name of the directory that has the tenant's templates and managed workspaces. */
@@ -36,6 +37,13 @@ bool template_exists(const struct workspaces *all, const struct tenant *tenant, 
 /** Gives each of the tenant's templates to @each. Returns 0 or -errno. */
 int templates_each(const struct workspaces *all, const struct tenant *tenant,
 	void (*each)(void *context, const struct template_info *info), void *context);
+
+/** Has those of the tenant's templates measured that have not been. */
+void templates_measure(const struct workspaces *all, const struct tenant *tenant);
+
+/** The template @name was measured. */
+void template_measured(const struct workspaces *all, const struct tenant *tenant, struct text name,
+	uint64_t bytes);
 
 /** Returns how many templates the tenant has, below @managed_fd. */
 size_t templates_count(int managed_fd, const struct tenant *tenant);

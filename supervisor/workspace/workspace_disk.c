@@ -31,7 +31,8 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 	uint64_t quota = cell_disk_limit(workspace->cell);
 	struct disk_state state = {.known = use->known,
 		.bytes = use->bytes,
-		.limit = quota > 0 ? quota : class->bytes};
+		.limit = quota > 0 ? quota : class->bytes,
+		.layers = workspace->layers.count > 0};
 
 	if (quota > 0)
 		state.keeper = DISK_KEEPER_QUOTA;

@@ -31,6 +31,7 @@ struct disk_state {
 	uint64_t bytes;  /* as counted or measured last */
 	uint64_t limit;  /* 0: none */
 	bool over_files; /* measured: more files and directories than the class allows */
+	bool layers;     /* the workspace has checkpoints, and what they have counts */
 	bool hidden;     /* the workspace keeps a part of it from being measured */
 };
 

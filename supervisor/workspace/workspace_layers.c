@@ -168,11 +168,20 @@ void workspace_swap_free(struct workspace *workspace)
 	free(swap);
 }
 
+static void tidy(struct workspace *workspace)
+{
+	const struct layers_place place = place_of(workspace);
+
+	layers_tidy(&place, &workspace->layers);
+}
+
 static void finish(struct workspace *workspace)
 {
 	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
 
 	timer_cancel(&swap->deadline);
+	if (swap->way == SWAP_TRY)
+		tidy(workspace);
 	cell_settle(workspace->cell);
 	swap->swapped(swap->context, swap->error, swap->why);
 	free(swap->why);
@@ -205,7 +214,13 @@ static void commit(struct workspace *workspace)
 	const struct layers_place place = place_of(workspace);
 	struct workspace_swap *swap = workspace->swap;
 	bool is_new = swap->way != SWAP_SHOW && !swap->committed;
-	int r = is_new ? layers_commit(&place, &workspace->layers) : 0;
+	int r;
+
+	if (swap->way == SWAP_TRY) {
+		undo(workspace, TOOL_OK, NULL);
+		return;
+	}
+	r = is_new ? layers_commit(&place, &workspace->layers) : 0;
 
 	if (r < 0) {
 		undo(workspace, tool_error_from_errno(-r), NULL);
@@ -377,8 +392,7 @@ enum tool_error workspace_swap_begin(struct workspace *workspace, const struct l
 static enum tool_error check(const struct workspace *workspace, struct refusal *ret_refusal)
 {
 	if (workspace->kind != WORKSPACE_MANAGED)
-		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			"Only a managed workspace, which is opened by its name, has checkpoints");
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
 	if (workspace->swap || workspace->freeze || workspace->preview)
@@ -496,6 +510,33 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	return error != TOOL_OK ? error
 				: workspace_swap_begin(workspace, &next, SWAP_ROLLBACK, swapped,
 					  context, ret_refusal);
+}
+
+enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal)
+{
+	const struct layers_place place = place_of(workspace);
+	struct layer_stack next = workspace->layers;
+	enum tool_error error = check(workspace, ret_refusal);
+	int r;
+
+	if (error == TOOL_OK && next.count + 2 > LIMIT_LAYERS)
+		error = refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	if (error != TOOL_OK)
+		return error;
+	if (next.count == 0)
+		next.count = 1;
+	error = add_layer(workspace, &next, ret_refusal);
+	if (error != TOOL_OK)
+		return error;
+	r = layers_make_foreign(&place, &next);
+	next.numbers[next.count] = next.numbers[next.count - 1] + 1;
+	next.count++;
+	if (r == 0)
+		r = layers_make(&place, &next);
+	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL)
+		     : workspace_swap_begin(
+			       workspace, &next, SWAP_TRY, swapped, context, ret_refusal);
 }
 
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,

@@ -18,6 +18,12 @@
 struct workspace;
 struct workspace_swap;
 
+/* Why a workspace that is a directory has none of this. */
+#define WORKSPACE_NOT_MANAGED                                                                   \
+	"Only a managed workspace, which is opened by its name, has checkpoints, previews and " \
+	"diffs, because nobody else changes its files: copy the directory into one (cloister "  \
+	"put), and copy back what is to stay (cloister get)"
+
 /* The end of an exchange. @why is borrowed and may be NULL. */
 typedef void (*workspace_swapped)(void *context, enum tool_error error, const char *why);
 
@@ -59,6 +65,14 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
 	void *context, struct refusal *ret_refusal);
 
+/**
+ * Tries to have the workspace shown above a layer that belongs to cloisterd's own id. @swapped is
+ * told TOOL_OK if a cell has shown it, otherwise why not; the workspace is then as it was. As
+ * workspace_checkpoint().
+ */
+enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swapped swapped,
+	void *context, struct refusal *ret_refusal);
+
 /* For workspace_preview.c. */
 
 /* What an exchange of the cell is for. */
@@ -68,6 +82,7 @@ enum swap_way {
 	SWAP_PREVIEW,  /* likewise, and calls that came earlier begin and end before it */
 	SWAP_BACK,     /* layers that were in force before: no new cell is awaited */
 	SWAP_SHOW,     /* nothing that is recorded */
+	SWAP_TRY,      /* layers that must not be shown, and are not to stay if they are */
 };
 
 /** Begins an exchange that shows @next. As workspace_checkpoint(). */

@@ -16,6 +16,7 @@
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
@@ -23,6 +24,23 @@
 #include "supervisor/workspace/workspace_state.h"
 
 #define END_WAIT_MS 1000 /* for one process, at the shutdown */
+
+/* Notes it for the tenant whose directory has the layers, or the template. */
+static void on_worked(void *context, const struct spawner_worked *message)
+{
+	const struct tenant *tenant = managed_quota_tenant(message->tenant);
+	struct tenant_usage *usage = tenant ? tenant->usage : NULL;
+
+	if (!usage)
+		return;
+	if (message->what == SPAWNER_MEASURE) {
+		template_measured(context, tenant, message->path, message->bytes);
+		return;
+	}
+	usage->folds += message->error == 0;
+	usage->folds_failed += message->error != 0;
+	usage->folds_us += message->us;
+}
 
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd)
@@ -45,6 +63,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	LIST_INIT(&workspaces->list);
 	LIST_INIT(&workspaces->forking);
 	TAILQ_INIT(&workspaces->idle);
+	spawner_link_hear(spawner, on_worked, workspaces);
 	return workspaces;
 }
 
@@ -340,6 +359,8 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	workspaces->idle_ms = config->host.workspace_idle_ms;
 	workspaces->cells_kept = config->host.cells_kept;
 	managed_quota_follow(workspaces->managed_fd, config);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		templates_measure(workspaces, config->tenants[i]);
 	spare_cells_limit(workspaces->spares, config->host.spare_cells);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));

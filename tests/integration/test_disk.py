@@ -210,6 +210,23 @@ def test_a_hole_that_is_filled_counts(start):
     assert client.fail("write_file", path="g", content="x")["code"] == "QUOTA_EXCEEDED"
 
 
+def test_what_a_fork_takes(start):
+    """Not what its template has, which forks share. A copy of it, in system mode, is the fork's own."""
+    daemon = start()
+    client = opened(daemon)
+    client.use("run_command", command="head -c 3M /dev/zero >f")
+    client.call("workspace.freeze", {"template": "t"})
+    made = client.call("workspace.fork", {"from": "t", "count": 1})
+    assert made["forked_by"] == "overlay"
+    (name,) = made["workspaces"]
+    fork = opened(daemon, name)
+    assert procfs.eventually(lambda: size(daemon, name)["disk_bytes"] is not None, 60)
+    assert size(daemon, name)["disk_bytes"] < MIB and fork.run("wc -c <f")["stdout"] == f"{3 * MIB}\n"
+    fork.use("run_command", command="head -c 2M /dev/zero >g; rm f")
+    assert procfs.eventually(lambda: size(daemon, name)["disk_bytes"] >= 2 * MIB, 60)
+    assert fork.observe("write_file", {"path": "more", "content": "x"})["success"]
+
+
 def test_a_deleted_open_file_is_bounded_by_the_size_of_a_file(start):
     """It has no name that could be measured. What holds is that each is as small as one file may be."""
     daemon = start()

@@ -10,13 +10,14 @@ import pytest
 
 import procfs
 from cloister_client import RpcError, acting_as
-from daemon import Daemon
+from daemon import SYSTEM, Daemon
 from killer import Killer
 from layers import checkpoint, client_fixture, in_state, kill_all, listed, opened, roll_back
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
 FOLD = 16  # LIMIT_LAYERS_FOLD
+MODE = "[cloister]\nmode = system\n" if SYSTEM else ""
 
 MANY = "mkdir many && cd many && seq 20000 | xargs touch"
 
@@ -81,6 +82,12 @@ def checkpoint_and_hold(daemon, client):
     return held
 
 
+def metric(daemon, name):
+    """One of its tenant's. The configuration of the suites in system mode admits nobody to it."""
+    line, = (line for line in daemon.ctl("metrics").stdout.decode().splitlines() if line.startswith(f"cloister_tenant_{name}{{"))
+    return float(line.rsplit(" ", 1)[1])
+
+
 def send(pid, signal_number):
     with acting_as(os.getuid()):
         os.kill(pid, signal_number)
@@ -96,6 +103,10 @@ def test_checkpoints_without_a_label_become_one_with_the_next(own_daemon, seed):
         states[checkpoint(client, "kept" if step in (9, 20) else None)] = now
         assert seen(client) == now
         assert folded(own_daemon, client)
+    # Each checkpoint that made them more than 16 began one.
+    if not SYSTEM:
+        assert procfs.eventually(lambda: metric(own_daemon, "folds_total") == 40 - FOLD + 1), metric(own_daemon, "folds_total")
+        assert metric(own_daemon, "folds_failed_total") == 0 and 0 < metric(own_daemon, "fold_seconds_total") < 3600
     left = [number for number, _ in listed(client)]
     # The first, those with a label, and the newest; one is folded with each checkpoint.
     assert left[0] == 1 and {10, 21} <= set(left) and set(range(33, 41)) <= set(left)
@@ -235,6 +246,7 @@ def test_a_fold_ends_before_its_layers_are_cleared(own_daemon, what):
     assert procfs.eventually(lambda: not procfs.is_alive(held))
     assert procfs.eventually(lambda: not in_state(own_daemon, ".dropped-*", "folded-*"))
     assert "were not made one" not in own_daemon.log()
+    assert SYSTEM or metric(own_daemon, "folds_total") == metric(own_daemon, "folds_failed_total") == 0
 
 
 def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
@@ -266,7 +278,8 @@ def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
 
 def test_a_tenant_with_much_to_fold_does_not_hold_up_others(area, start_daemon):
     user = area.account.name
-    daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
+    config = "".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab")
+    daemon = start_daemon(config=MODE + config, system=SYSTEM)
     clients = {name: opened_with_many(daemon, name, "touch x" if name in ("a3", "b1") else MANY, tenant=name[0])
                for name in ("a1", "a2", "a3", "b1")}
     held = checkpoint_and_hold(daemon, clients["a1"])
@@ -291,20 +304,21 @@ def test_what_cannot_be_folded_is_told_and_kept(own_daemon):
         checkpoint(client)
         assert procfs.eventually(
             lambda: own_daemon.log().count("/.layers-w were not made one: File name too long") == number - FOLD + 1)
+        assert SYSTEM or procfs.eventually(lambda: metric(own_daemon, "folds_failed_total") == number - FOLD + 1)
     assert [number for number, _ in listed(client)] == list(range(1, FOLD + 3))
     assert client.run(f"test -d {'d/' * 210}")["exit_code"] == 0
     assert procfs.eventually(lambda: not in_state(own_daemon, ".dropped-*", "folded-*"))
 
 
 def test_nothing_is_folded_while_another_generation_lives(start_daemon, area):
-    config = f"[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
-    elder = start_daemon(config=config, system=False)
+    config = f"{MODE}[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
+    elder = start_daemon(config=config, system=SYSTEM)
     busy = opened(elder, "busy")
     running = busy.begin("run_command", {"command": "until [ -e go ]; do sleep 0.1; done"})
     client = opened_with_many(elder)
     now = seen(client)
     held = checkpoint_and_hold(elder, client)
-    younger = start_daemon(config=config, former=elder, system=False)
+    younger = start_daemon(config=config, former=elder, system=SYSTEM)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
     client = procfs.eventually(lambda: attempt(younger))
     checkpoint(client)

@@ -154,6 +154,47 @@ def test_a_template_in_use_stays(own_daemon):
             assert one.run("cat f")["stdout"] == "one\n"
 
 
+def sizes(daemon):
+    return {row["template"]: row["bytes"] for row in json.loads(daemon.ctl("templates", "--json").stdout)["templates"]}
+
+
+def test_sizes(area, start_daemon):
+    """What each takes on disk is measured once, also with directories that nobody may read, and survives the service."""
+    text = f"[cloister]\nadmin_group = {area.account.gid}\n{'mode = system' if SYSTEM else ''}\n" \
+           f"[tenant t]\nusers = {area.account.name}\nmanaged = yes\n"
+    daemon = start_daemon(config=text, system=SYSTEM)
+    client = opened(daemon, "w")
+    client.run("mkdir d; head -c 3M /dev/zero >d/f; ln d/f g; truncate -s 1G hole; chmod 0 d")
+    freeze(client, "large")
+    assert procfs.eventually(lambda: sizes(daemon)["large"] is not None)
+    assert 3 << 20 <= sizes(daemon)["large"] < 3.3 * (1 << 20)
+    client.run("chmod 700 d; rm -rf d g; echo x > small")
+    freeze(client, "small")
+    assert procfs.eventually(lambda: sizes(daemon)["small"] is not None)
+    assert sizes(daemon)["small"] < 1 << 20
+    assert metric(daemon) == sum(sizes(daemon).values())
+    before = sizes(daemon)
+    daemon.stop()
+    with acting_as(os.getuid()):  # an older cloisterd has measured none
+        record, = (daemon.state / "templates" / "t").glob(".size-small/*")
+        record.rmdir()
+    daemon = start_daemon(config=text, system=SYSTEM, state=daemon.state)
+    assert procfs.eventually(lambda: sizes(daemon) == before), sizes(daemon)
+    assert b"SIZE" in daemon.ctl("templates").stdout
+    assert daemon.ctl("template", "remove", "large").returncode == 0
+    assert sizes(daemon) == {"small": before["small"]} and metric(daemon) == before["small"]
+    client = opened(daemon, "w")
+    client.run("head -c 9M /dev/zero >f")
+    freeze(client, "large")
+    assert procfs.eventually(lambda: (sizes(daemon)["large"] or 0) > 9 << 20)
+    assert metric(daemon) == sum(sizes(daemon).values())
+
+
+def metric(daemon):
+    line, = (line for line in daemon.ctl("metrics").stdout.decode().splitlines() if line.startswith("cloister_tenant_template_bytes{"))
+    return int(line.rsplit(" ", 1)[1])
+
+
 def test_removed_forks_leave_nothing(own_daemon):
     client = opened(own_daemon, "w")
     client.run("mkdir d; echo x > d/x")

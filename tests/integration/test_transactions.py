@@ -5,6 +5,7 @@ of a preview when its connection or a process ends."""
 import contextlib
 import json
 import os
+import pathlib
 import random
 import signal
 
@@ -168,6 +169,30 @@ def test_what_is_wrong_is_refused(client, daemon):
         error = other.fail("run_command", PREVIEW, command="echo x > made")
         assert error["code"] == "FORBIDDEN" and "managed workspace" in error["message"]
         assert os.listdir(path) == []
+
+
+def test_a_directory_is_copied_in_and_out_for_a_preview(client, daemon):
+    """What the refusal says to do for a directory."""
+    def cloister(*words):
+        done = daemon.area.run("cloister", "--socket", str(daemon.socket), "--workspace", client.name, *words)
+        assert done.returncode == 0, done
+
+    with daemon.connect() as other:
+        path = daemon.new_workspace(other)
+        other.use("write_file", path="kept", content="old")
+        other.use("write_file", path="gone", content="old")
+        said = [refused(other, "workspace.checkpoint", {}, "FORBIDDEN"), refused(other, "workspace.diff", {}, "FORBIDDEN"),
+                other.fail("run_command", PREVIEW, command="rm gone")["message"]]
+    for message in said:
+        assert "cloister put" in message and "cloister get" in message, message
+    cloister("put", f"{path}/.")
+    for decide in ("discard", "commit"):
+        shown = client.observe("run_command", {"command": "rm gone; echo new > kept"}, PREVIEW)
+        assert sorted(row["path"] for row in shown["diff"]["changes"]) == ["gone", "kept"], shown
+        client.call(f"transaction.{decide}", {})
+        assert client.run("cat kept")["stdout"] == ("old" if decide == "discard" else "new\n")
+    cloister("get", ".", str(path))
+    assert (pathlib.Path(path) / "kept").read_text() == "new\n"
 
 
 @pytest.mark.parametrize("end", ["close", "connection", "in the call", "closed in the call"])

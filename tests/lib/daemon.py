@@ -184,8 +184,10 @@ class Area:
         place = self.new_directory("disk")
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},uid={self.account.uid},mode=0700", "tmpfs", place],
                        check=True)
-        yield place
-        subprocess.run(["umount", "-l", place], check=True)
+        try:
+            yield place
+        finally:
+            subprocess.run(["umount", "-l", place], check=True)
 
     def new_directory(self, prefix="ws"):
         self.number += 1
@@ -280,6 +282,7 @@ class Daemon:
         if config is not None:
             with acting_as(os.getuid()):
                 self.config.write_text(config)
+                self.config.chmod(0o644)  # whatever umask the tests run with
             words += ["--config", str(self.config)]
         if former:
             words.append("--take-over")

@@ -107,6 +107,7 @@ static UNUSED int fixture_setup(void **state)
 	put_file(fixture->base_fd, "outside/secret", SECRET);
 	fixture->ws = openat(fixture->base_fd, "ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	fixture->root.fd = openat(fixture->base_fd, "ws", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fixture->root.layers = -1;
 	fixture->root.proc_self_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	fixture->root.visible = text_from(fixture->visible);
 	assert_true(fixture->ws >= 0 && fixture->root.fd >= 0 && fixture->root.proc_self_fd >= 0);

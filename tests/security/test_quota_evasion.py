@@ -139,6 +139,33 @@ def test_sparse_files(host):
     here.neighbour.check()
 
 
+def test_what_only_checkpoints_have(host):
+    """What a checkpoint still has takes the workspace's disk, whatever is removed afterwards; so do closed directories in it.
+    Rolling back makes room."""
+    here = host()
+    here.evader.use("run_command", command="head -c 3M /dev/zero >f")
+    assert here.evader.call("workspace.checkpoint", {})["checkpoint"] == 1
+    here.evader.use("run_command", command="rm f")
+    here.measured(lambda row: 2.9 * MIB < row["disk_bytes"] < 3.2 * MIB)
+    assert here.evader.observe("write_file", {"path": "more", "content": "x"})["success"]
+    here.evader.use("run_command", command="mkdir d; head -c 2M /dev/zero >d/g")
+    here.evader.call("workspace.checkpoint", {})
+    here.evader.use("run_command", command="rm -rf d; ls")
+    here.is_over("roll back to an earlier checkpoint")
+    here.evader.use("run_command", command="rm more")
+    here.is_over("with its checkpoints")
+    here.evader.call("workspace.rollback", {"to": 1})
+    here.is_free_again()
+    here.measured(lambda row: 2.9 * MIB < row["disk_bytes"] < 3.2 * MIB)
+    here.evader.use("run_command", command="rm f; mkdir d; head -c 2M /dev/zero >d/g; chmod 0 d")
+    here.evader.call("workspace.checkpoint", {})
+    here.evader.use("run_command", command="rm -rf d || chmod 700 d && rm -rf d")
+    here.is_over("roll back to an earlier one")
+    here.evader.call("workspace.rollback", {"to": 1})
+    here.is_free_again()
+    here.neighbour.check()
+
+
 def test_many_names_of_one_file(host):
     """They count once, however many there are, and whole when all but one are where nothing is measured."""
     here = host()

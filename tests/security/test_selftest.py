@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The self-test of cloisterd: its probes, its report, and what a missing wall leads to."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,8 +10,9 @@ import signal
 
 import procfs
 import pytest
-from cloister_client import RpcError
-from daemon import BUILD, Area, Daemon
+from cloister_client import RpcError, acting_as
+from daemon import BUILD, INSTALLED, SYSTEM, Area, Daemon, system_config
+from layers import in_state
 
 FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}  # on x86 only
 # Where a tenant has a network: integration/test_egress.py.
@@ -36,7 +38,8 @@ def test_every_wall_holds(either_daemon):
     assert (status, report["result"]) == (0, "passed")
     assert report["passed"] + report["skipped"] == len(report["probes"])
     assert report["passed"] >= 100
-    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} - FOREIGN == EGRESS
+    one_id = set() if SYSTEM or INSTALLED else {"layer-foreign"}
+    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} - FOREIGN == EGRESS | one_id
 
 
 def test_every_wall_holds_where_cgroups_are_delegated(delegation, start_daemon):
@@ -188,6 +191,39 @@ def test_a_missing_wall_is_named(start_holed):
     assert f"self-test: FAILED: {len(failed)} of {len(report['probes'])} probes" in daemon.log()
     with daemon.connect() as client:  # not required: the report says so, and no client is refused
         assert refusal(client) is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to give a layer away")
+def test_a_layer_of_another_id_is_seen(area, start_daemon):
+    """In system mode, cloisterd's own layer is refused. If it were the canary's, the probe would say that it is shown; the
+    spawner is stopped while it is given away."""
+    daemon = start_daemon(system=True, config=system_config(area, f"admin_group = {area.account.gid}"))
+    place = daemon.state / "workspaces" / ".selftest"
+    canary = place / "canary"
+
+    def answer(report):
+        (probe,) = [probe for probe in report["probes"] if probe["row"] == "layer-of-another"]
+        return probe["answer"], probe["result"]
+
+    def given_away():
+        with daemon.control(groups=(area.account.gid,)) as control:
+            asked = control.request("selftest")
+            with acting_as(os.getuid()):
+                (made,) = procfs.eventually(lambda: list(place.glob(".layers-canary/[0-9]*/u/foreign")), interval=0.0001)
+                os.kill(daemon.spawner(), signal.SIGSTOP)
+                with contextlib.suppress(FileNotFoundError):  # it was dropped again
+                    for path in (made, made.parent, made.parents[1] / "w"):
+                        os.chown(path, canary.stat().st_uid, canary.stat().st_gid)
+                os.kill(daemon.spawner(), signal.SIGCONT)
+            return answer(control.result(asked)) == ("OK", "failed")
+
+    status, report = run(daemon)
+    assert (status, answer(report)) == (0, ("FORBIDDEN", "passed"))
+    # The spawner may have been faster.
+    assert procfs.eventually(given_away, 120)
+    status, report = run(daemon)
+    assert (status, answer(report)) == (0, ("FORBIDDEN", "passed"))
+    assert procfs.eventually(lambda: not in_state(daemon, ".layers-canary/*"))
 
 
 def test_required_and_failed(start_holed, account):

@@ -86,7 +86,7 @@ static int tear_down(void **state)
 #define MAKE(name, path)   IMPORT("{\"template\":\"" name "\",\"path\":\"" path "\",\"tenant\":\"one\"}")
 #define MADE(name, rest)   RESULT("1", "{\"tenant\":\"one\",\"template\":\"" name "\"" rest "}")
 #define LISTED(rows)       RESULT("1", "{\"templates\":[" rows "]}")
-#define ROW(tenant, name)  "{\"tenant\":\"" tenant "\",\"template\":\"" name "\",\"created\":*,\"forks\":0}"
+#define ROW(tenant, name)  "{\"tenant\":\"" tenant "\",\"template\":\"" name "\",\"created\":*,\"forks\":0,\"bytes\":null}"
 #define WRONG(words)       ERROR("1", "-32602", "\"message\":\"" words "\"")
 #define REFUSED(code, words) \
 	ERROR("1", "-32000", "\"message\":\"" words "\",\"data\":{\"code\":\"" code "\"*}")

@@ -106,7 +106,7 @@ static void act_die(const struct root *root, const void *request, struct reply *
 static int start(uint64_t call, job_function function)
 {
 	static const uint32_t count = 7;
-	struct root root = {.fd = -1, .proc_self_fd = -1};
+	struct root root = {.fd = -1, .proc_self_fd = -1, .layers = -1};
 
 	return job_table_start(table, &root, call, function, &count);
 }

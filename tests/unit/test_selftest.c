@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: service clock workers spawner_link process audit_writer */
+/* fakes: service clock workers spawner_link process audit_writer id_range */
 // SPDX-License-Identifier: Apache-2.0
 /* The self-test's runs: the outcome for each answer of a probe, and what prevents a run. The
  * workspace's processes give each probe the answer that the suite expects, except for one. */
@@ -14,10 +14,12 @@
 #include "supervisor/control/control_selftest.h"
 #include "supervisor/workspace/egress_link.h"
 #include "tests/unit/fakes/audit_writer.h"
+#include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,6 +214,7 @@ static int tear_down(void **state)
 	(void)state;
 	fake_workers_answers = (struct fake_answers){0};
 	fake_spawner_imports = NULL;
+	fake_id_range = NULL;
 	selftest_free(fake->service.selftest);
 	fake->service.selftest = NULL;
 	fake_service_free(fake);
@@ -263,12 +266,18 @@ static bool is_of_network(const struct selftest_probe *probe)
 	return strncmp(probe->row, "egress-", 7) == 0;
 }
 
-static size_t probes_of_network(void)
+static bool is_of_ids(const struct selftest_probe *probe)
+{
+	return probe->kind == PROBE_FOREIGN;
+}
+
+/* Those that user mode skips where no tenant has a network. */
+static size_t probes_skipped(void)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < selftest_suite_count; i++)
-		n += is_of_network(&selftest_suite[i]);
+		n += is_of_network(&selftest_suite[i]) || is_of_ids(&selftest_suite[i]);
 	return n;
 }
 
@@ -291,15 +300,17 @@ static void test_a_host_where_all_holds(void **state)
 	summary = end_run();
 	for (size_t i = 0; i < selftest_suite_count; i++) {
 		struct look look = result_of(selftest_suite[i].name);
-		/* No tenant has a network. */
-		const char *wanted = is_of_network(&selftest_suite[i]) ? "skipped" : "passed";
+		/* No tenant has a network, and all workspaces one id. */
+		bool is_skipped =
+			is_of_network(&selftest_suite[i]) || is_of_ids(&selftest_suite[i]);
+		const char *wanted = is_skipped ? "skipped" : "passed";
 
 		if (strcmp(look.outcome, wanted) != 0)
 			fail_msg("%s: %s, %s", look.name, look.outcome, look.answer);
 	}
 	assert_int_equal(summary.state, SELFTEST_PASSED);
-	assert_int_equal(summary.passed, selftest_suite_count - probes_of_network());
-	assert_int_equal(summary.skipped, probes_of_network());
+	assert_int_equal(summary.passed, selftest_suite_count - probes_skipped());
+	assert_int_equal(summary.skipped, probes_skipped());
 }
 
 /* The probes of a network wait for cloister-egress, but not for ever, and none after the first. */
@@ -319,7 +330,7 @@ static void test_no_cloister_egress(void **state)
 		fake_service_pass(fake, 100);
 	summary = end_run();
 	assert_int_equal(summary.state, SELFTEST_PASSED);
-	assert_int_equal(summary.passed, selftest_suite_count - probes_of_network());
+	assert_int_equal(summary.passed, selftest_suite_count - probes_skipped());
 	assert_string_equal(result_of("names-dns").outcome, "skipped");
 	egress_link_free(TAKE_PTR(fake->service.egress));
 	close(start.listener);
@@ -362,9 +373,55 @@ static void test_one_that_fails(void **state)
 		failed = strcmp(rows[i].outcome, "failed") == 0;
 		assert_int_equal(summary.failed, failed);
 		assert_int_equal(summary.skipped,
-			probes_of_network() + (strcmp(rows[i].outcome, "skipped") == 0));
+			probes_skipped() + (strcmp(rows[i].outcome, "skipped") == 0));
 		assert_int_equal(summary.state, failed ? SELFTEST_FAILED : SELFTEST_PASSED);
 	}
+}
+
+/* How many layers the canary has on disk, but for those that the spawner is to clear. */
+static size_t count_layers(void)
+{
+	int fd = openat(fake->managed_fd, ".selftest/.layers-canary", O_RDONLY | O_DIRECTORY);
+	DIR *layers = fdopendir(fd);
+	const struct dirent *entry;
+	size_t n = 0;
+
+	assert_non_null(layers);
+	while ((entry = readdir(layers)))
+		n += entry->d_name[0] != '.';
+	closedir(layers);
+	return n;
+}
+
+/* A layer of another id must not be shown, and what is shown all the same does not stay. */
+static void test_a_layer_of_another_id(void **state)
+{
+	static const struct id_range range = {100000, 100000, 1000};
+	static const struct {
+		int error;
+		const char *outcome, *answer;
+	} rows[] = {
+		{-SPAWNER_REFUSAL, "passed", "FORBIDDEN"},
+		{0, "failed", "OK"},
+		{-EIO, "skipped", "EXECUTION_ERROR"},
+		{-SPAWNER_REFUSAL, "passed", "FORBIDDEN"},
+	};
+
+	(void)state;
+	fake_id_range = &range;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct look look;
+
+		fake_spawner_refuse_layers(fake->spawner, rows[i].error ? 3 : 0, rows[i].error);
+		selftest_run(fake->service.selftest);
+		assert_int_equal(end_run().failed, strcmp(rows[i].outcome, "failed") == 0);
+		look = result_of("layer-foreign");
+		assert_string_equal(look.outcome, rows[i].outcome);
+		assert_string_equal(look.answer, rows[i].answer);
+		/* The probes after it were made in a canary without that layer. */
+		assert_string_equal(result_of("written-non-ascii").outcome, "passed");
+	}
+	assert_int_equal(count_layers(), 0);
 }
 
 static const char *say_nothing(const char *command)
@@ -525,6 +582,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_host_where_all_holds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_cloister_egress, set_up_network, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_layer_of_another_id, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_a_program_that_says_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_canary, set_up, tear_down),

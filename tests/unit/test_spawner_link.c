@@ -393,6 +393,54 @@ static void test_forgotten_answers(void **state)
 	assert_int_equal(losses, 0);
 }
 
+static struct spawner_worked heard;
+
+static void on_worked(void *context, const struct spawner_worked *message)
+{
+	assert_ptr_equal(context, &heard);
+	heard = *message;
+	heard.tenant = heard.path = (struct text){NULL, 0};
+}
+
+/* What the spawner tells of its own work answers nothing. */
+static void test_its_own_work(void **state)
+{
+	static const struct spawner_worked done = {
+		SPAWNER_FOLD, TEXT_LITERAL("t"), TEXT_LITERAL(".layers-w/5-3-2"), EIO, 70, 0};
+	static const struct {
+		uint64_t number;
+		uint8_t n_fds;
+		bool whole, lost;
+	} rows[] = {
+		{0, 0, true, false},
+		{1, 0, true, true}, /* no request is meant */
+		{0, 1, true, true},
+		{0, 0, false, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint8_t payload[256];
+		struct wire_writer writer = wire_writer(payload, sizeof(payload));
+		uint64_t number;
+
+		set_up(state);
+		heard = (struct spawner_worked){0};
+		spawner_worked_put(&writer, &done);
+		says(SPAWNER_WORKED, 0, (struct text){(char *)payload, writer.len}, 0);
+		assert_int_equal(losses, 0); /* nobody hears of it */
+		spawner_link_hear(link_, on_worked, &heard);
+		assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+		run();
+		says(SPAWNER_WORKED, rows[i].number,
+			(struct text){(char *)payload, writer.len - !rows[i].whole}, rows[i].n_fds);
+		assert_int_equal(losses, rows[i].lost);
+		assert_int_equal(told.answers, rows[i].lost);
+		assert_int_equal(heard.us, rows[i].lost ? 0 : 70);
+		assert_int_equal(heard.error, rows[i].lost ? 0 : EIO);
+		tear_down(state);
+	}
+}
+
 /* cloisterd drops a failure of a request that it has forgotten. A frame that breaks the protocol
  * ends the spawner, as it does for any other request. */
 static void test_other_answers_about_what_is_forgotten(void **state)
@@ -608,6 +656,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_answers_out_of_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_forgotten_answers, set_up, tear_down),
 		cmocka_unit_test(test_other_answers_about_what_is_forgotten),
+		cmocka_unit_test(test_its_own_work),
 		cmocka_unit_test_setup_teardown(test_torn_frames, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bytes_that_are_no_frame, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_spawners_death, set_up, tear_down),

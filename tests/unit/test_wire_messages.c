@@ -403,6 +403,36 @@ static void check_copies(void)
 	}
 }
 
+/* What the spawner tells of its own work: of a kind that it does, and without a NUL in a name. */
+static void check_worked(void)
+{
+	static const struct {
+		uint8_t what;
+		struct text tenant;
+		bool accepted;
+	} rows[] = {
+		{SPAWNER_FOLD, TEXT_LITERAL("one"), true},
+		{SPAWNER_MEASURE, TEXT_LITERAL("one"), true},
+		{SPAWNER_FOLD, TEXT_LITERAL("o\0e"), false},
+		{SPAWNER_DROPPED, TEXT_LITERAL("one"), false},
+		{0, TEXT_LITERAL("one"), false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		const struct spawner_worked worked = {rows[i].what, rows[i].tenant,
+			TEXT_LITERAL(".layers-w/5-3-2"), ENOSPC, 7, 8};
+		struct spawner_worked got = {0};
+
+		spawner_worked_put(&writer, &worked);
+		assert_int_equal(spawner_worked_get(written(&writer), &got),
+			rows[i].accepted ? 0 : -EBADMSG);
+		if (rows[i].accepted)
+			assert_true(text_equal(got.path, worked.path) && got.error == ENOSPC &&
+				    got.us == 7 && got.bytes == 8);
+	}
+}
+
 static void check_proxy_ports(void)
 {
 	static const struct {
@@ -450,6 +480,7 @@ static void test_spawner(void **state)
 	assert_string_equal(opened.tenant, "someone");
 	check_exact(written(&writer), get_open);
 	check_limits_refused();
+	check_worked();
 	check_proxy_ports();
 	check_layers();
 	check_copies();

@@ -6,6 +6,7 @@
 #include "worker/files/file_sweep.h"
 
 #include "common/cleanup.h"
+#include "common/layer_stack.h"
 #include "worker/files/dir_marks.h"
 #include "worker/files/tree_walk.h"
 
@@ -78,36 +79,91 @@ static void measure(const struct walk_entry *entry, struct files_end *sum)
 	sum->count += !is_directory;
 }
 
-static int visit(const struct walk_entry *entry, void *context)
+static int clean(const struct walk_entry *entry, void *context)
 {
+	(void)context;
 	if (tree_walk_is_temporary(entry->name))
 		remove_abandoned(entry);
+	return 0;
+}
+
+static int count(const struct walk_entry *entry, void *context)
+{
 	measure(entry, context);
 	return 0;
+}
+
+static int clean_and_count(const struct walk_entry *entry, void *context)
+{
+	(void)clean(entry, NULL);
+	return count(entry, context);
+}
+
+/* Visits all of @root_fd, and adds to @sum whether a part of it was out of sight. */
+static void walk_all(int root_fd, walk_visitor visit, struct files_end *sum)
+{
+	struct walk walk = {
+		.root_fd = root_fd,
+		.path = TEXT_LITERAL("."),
+		.recursive = true,
+		.temporaries = true,
+		.visit = visit,
+		.context = sum,
+	};
+	_cleanup_close_ int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct walk_end end = {0};
+	struct stat st;
+
+	sum->truncated |=
+		fd < 0 || tree_walk(&walk, fd, &end) < 0 || end.unreadable > 0 || end.truncated;
+	/* What lies deeper than a walk goes was put there to be out of its sight. */
+	sum->files_skipped +=
+		end.truncated || (fd < 0 && fstat(root_fd, &st) == 0 && is_hidden(&st));
+}
+
+/*
+ * What the overlay shows may be a template's, and what only a checkpoint still has is not shown: so
+ * the layers are measured, each by itself. While two of them are being made one, each of their
+ * files has a name in a third place, and counts half.
+ */
+static void count_layers(int layers, struct files_end *sum)
+{
+	int fd = openat(layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	sum->truncated |= !directory;
+	if (!directory) {
+		close_fd(&fd);
+		return;
+	}
+	while ((entry = readdir(directory))) {
+		_cleanup_close_ int layer = -1;
+
+		if (strncmp(entry->d_name, LAYERS_UPPER, strlen(LAYERS_UPPER)) != 0)
+			continue;
+		layer = openat(
+			layers, entry->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (layer < 0)
+			sum->truncated = true;
+		else
+			walk_all(layer, count, sum);
+	}
+	closedir(directory);
 }
 
 void file_sweep(const struct root *root, struct files_end *ret_end)
 {
 	const struct sched_param none = {0};
-	struct walk walk = {
-		.root_fd = root->fd,
-		.path = TEXT_LITERAL("."),
-		.recursive = true,
-		.temporaries = true,
-		.visit = visit,
-		.context = ret_end,
-	};
-	struct walk_end end = {0};
-	struct stat st;
-	_cleanup_close_ int fd = openat(root->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	/* A tenant that opens a file which this process has a lease on must not end it. */
 	signal(SIGIO, SIG_IGN);
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	*ret_end = (struct files_end){0};
-	ret_end->truncated =
-		fd < 0 || tree_walk(&walk, fd, &end) < 0 || end.unreadable > 0 || end.truncated;
-	/* What lies deeper than a walk goes was put there to be out of its sight. */
-	if (end.truncated || (fd < 0 && fstat(root->fd, &st) == 0 && is_hidden(&st)))
-		ret_end->files_skipped++;
+	if (root->layers < 0) {
+		walk_all(root->fd, clean_and_count, ret_end);
+		return;
+	}
+	walk_all(root->fd, clean, &(struct files_end){0});
+	count_layers(root->layers, ret_end);
 }

@@ -7,7 +7,8 @@
 /**
  * Removes temporary files of writes that died: regular files called .cloister-<16 hex digits> that
  * no process has open for writing, and whose directory has no mark of their call (dir_marks.h).
- * Measures what the others take on disk, into the size, count and truncated of @ret_end. Walks the
- * whole workspace at idle priority, so it runs in a job. sched(7), fcntl(2) on leases.
+ * Measures what the workspace takes on disk, with what only its checkpoints still have and without
+ * a template that it lies above, into the size, count and truncated of @ret_end. Walks the whole
+ * workspace and its layers at idle priority, so it runs in a job. sched(7), fcntl(2) on leases.
  */
 void file_sweep(const struct root *root, struct files_end *ret_end);

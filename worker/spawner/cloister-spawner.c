@@ -54,6 +54,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		layer_drops_reaped(&spawner->drops, pid);
 		layer_drops_reaped(&spawner->template_drops, pid);
 		layer_folds_reaped(&spawner->folds, pid, status);
+		template_sizes_reaped(&spawner->sizes, pid);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
@@ -268,6 +269,7 @@ int main(int argc, char **argv)
 					: openat(spawner.ids.managed, "../" TEMPLATES,
 						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	layer_folds_init(&spawner.folds, spawner.ids.managed, &spawner.drops);
+	spawner_tell_work(&spawner);
 	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();

@@ -288,6 +288,25 @@ static void give_up(struct layer_folds *folds, struct layer_fold *fold)
 	free(fold);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void tell(
+	const struct layer_folds *folds, const struct layer_fold *fold, int error, uint64_t us)
+{
+	char path[NAME_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%u-%u-%u", fold->layers, fold->high, fold->low,
+		fold->below);
+	if (folds->tell)
+		folds->tell(folds->context, fold->tenant, path, error, us);
+}
+
 static void go_on(struct layer_folds *folds)
 {
 	while (folds->merger == 0 && !folds->beside && !TAILQ_EMPTY(&folds->list)) {
@@ -300,10 +319,15 @@ static void go_on(struct layer_folds *folds)
 		folds->round = next->round;
 		pid = start(folds, next);
 		if (pid < 0) {
+			/* It was made before, and waits to be put in force; or its layers are gone.
+			 */
+			if (pid != -EEXIST && pid != -ENOENT)
+				tell(folds, next, pid, 0);
 			give_up(folds, next);
 			continue;
 		}
 		folds->merger = pid;
+		folds->began_us = now_us();
 		folds->folded = next;
 	}
 }
@@ -367,6 +391,12 @@ static void end_merger(struct layer_folds *folds)
 	kill(folds->merger, SIGKILL);
 }
 
+void layer_folds_tell(struct layer_folds *folds, layer_folded folded, void *context)
+{
+	folds->tell = folded;
+	folds->context = context;
+}
+
 void layer_folds_look(struct layer_folds *folds)
 {
 	_cleanup_close_ int layers = -1;
@@ -393,6 +423,7 @@ void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status)
 {
 	struct layer_fold *fold = folds->folded;
 	_cleanup_close_ int layers = -1;
+	int result = forked_result(status);
 	char name[64];
 	bool done;
 
@@ -400,12 +431,18 @@ void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status)
 		return;
 	layers = open_layers(folds, fold);
 	name_folded(fold, name);
-	done = !folds->ended && layers >= 0 && forked_result(status) == 0 &&
+	done = !folds->ended && layers >= 0 && result == 0 &&
 	       renameat2(layers, fold->unfinished, layers, name, RENAME_NOREPLACE) == 0;
 	if (done)
 		fold->unfinished[0] = '\0';
 	else if (!folds->ended)
 		log_given_up(fold, status);
+	if (!folds->ended)
+		tell(folds, fold,
+			done         ? 0
+			: result < 0 ? result
+				     : -EIO,
+			now_us() - folds->began_us);
 	folds->merger = 0;
 	folds->folded = NULL;
 	folds->ended = false;

@@ -195,12 +195,13 @@ static int mount_layers(void *context)
 static int show_upper(const struct keeper *keeper, size_t i)
 {
 	const uint32_t *number = &keeper->start->stack->numbers[i];
-	char name[sizeof(LAYERS_UPPER "4294967295")], path[LAYER_BYTES];
+	char name[sizeof(LAYERS_UPPER "4294967295")], path[LAYER_BYTES] = "b";
 	_cleanup_close_ int tree = -1;
 	int r;
 
 	snprintf(name, sizeof(name), LAYERS_UPPER "%u", number[0]);
-	snprintf(path, sizeof(path), "l/%u-%u/u", number[0], number[-1]);
+	if (i > 0)
+		snprintf(path, sizeof(path), "l/%u-%u/u", number[0], number[-1]);
 	r = mount_clone(AT_FDCWD, path, 0, &tree);
 	return r < 0 ? r : attach(tree, keeper->views, name);
 }
@@ -241,7 +242,7 @@ static int show_views(void *context)
 		keeper->views = open("d", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r == 0 && keeper->views < 0)
 		r = -errno;
-	for (size_t i = 1; r == 0 && i <= top; i++)
+	for (size_t i = 0; r == 0 && i <= top; i++)
 		r = show_upper(keeper, i);
 	for (size_t i = 0; r == 0 && i < top; i++)
 		r = show_view(keeper, i);

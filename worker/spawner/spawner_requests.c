@@ -355,6 +355,55 @@ static void fold_layers(struct spawner *spawner, const struct channel_frame *fra
 	layer_folds_add(&spawner->folds, tenant, path);
 }
 
+static void tell_worked(struct channel *channel, const struct spawner_worked *message)
+{
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + 2 * LIMIT_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	spawner_worked_put(&writer, message);
+	answer(channel, SPAWNER_WORKED, 0, (struct text){(char *)payload, writer.len}, NULL, 0);
+}
+
+static void on_folded(void *context, const char *tenant, const char *path, int error, uint64_t us)
+{
+	struct spawner *spawner = context;
+
+	tell_worked(&spawner->channel, &(struct spawner_worked){.what = SPAWNER_FOLD,
+					       .tenant = text_from(tenant),
+					       .path = text_from(path),
+					       .error = (uint32_t)-error,
+					       .us = us});
+}
+
+static void on_measured(
+	void *context, const char *tenant, const char *name, uint64_t bytes, uint64_t us)
+{
+	struct spawner *spawner = context;
+
+	tell_worked(&spawner->channel, &(struct spawner_worked){.what = SPAWNER_MEASURE,
+					       .tenant = text_from(tenant),
+					       .path = text_from(name),
+					       .us = us,
+					       .bytes = bytes});
+}
+
+void spawner_tell_work(struct spawner *spawner)
+{
+	layer_folds_tell(&spawner->folds, on_folded, spawner);
+	template_sizes_init(&spawner->sizes, spawner->ids.managed, on_measured, spawner);
+}
+
+static void measure_template(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
+	struct spawner_look_up wanted;
+
+	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &wanted) < 0)
+		spawner_die("request", EBADMSG);
+	take_texts(&wanted, tenant, name);
+	template_sizes_add(&spawner->sizes, tenant, name);
+}
+
 static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
 {
 	struct spawner_copy request;
@@ -407,6 +456,7 @@ static void (*const orders[])(struct spawner *spawner, const struct channel_fram
 	[SPAWNER_REMOVED] = forget_home,
 	[SPAWNER_DROPPED] = clear_layer,
 	[SPAWNER_FOLD] = fold_layers,
+	[SPAWNER_MEASURE] = measure_template,
 	[SPAWNER_FORK] = fork_template,
 	[SPAWNER_LET_GO] = let_go,
 	[SPAWNER_BESIDE] = set_beside,

@@ -10,6 +10,7 @@
 #include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
+#include "worker/spawner/template_sizes.h"
 
 /* State that lives as long as the process. */
 struct spawner {
@@ -21,6 +22,7 @@ struct spawner {
 	struct cell_layers layers;
 	struct layer_drops drops, template_drops;
 	struct layer_folds folds;
+	struct template_sizes sizes;
 	struct copies copies;
 	struct cell_privates privates;
 	struct cell_spares spares;
@@ -38,6 +40,9 @@ void spawner_serve_requests(struct spawner *spawner);
 
 /** Takes a report of a files process's start, or ends the start at its deadline. */
 void spawner_attend(struct channel *channel, struct cell_start *start);
+
+/** Initialises what cloisterd is told of without asking. Call it after layer_folds_init(). */
+void spawner_tell_work(struct spawner *spawner);
 
 /** Finds what workspaces and an earlier spawner have left; @spared as in layer_drops_find(). */
 void spawner_find_left_overs(struct spawner *spawner, const char *spared);

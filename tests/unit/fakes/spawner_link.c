@@ -20,9 +20,13 @@ struct spawner_link {
 	struct fake_cell *cells;
 	uint64_t last;
 	int refuses, broken;
+	uint32_t refused_layers; /* a cell with as many layers; 0: none */
+	int refused_error;
+	void (*worked)(void *context, const struct spawner_worked *message);
+	void *hearer;
 	unsigned reloads;
 	bool tells_ports;
-	char removed[256], dropped[640], folding[640];
+	char removed[256], dropped[640], folding[640], measuring[640];
 	bool dropped_template;
 	char *imported;  /* the path that was looked up last, to be imported */
 	uint64_t let_go; /* one bit for each number below 64 */
@@ -73,9 +77,37 @@ struct fake_asked *fake_spawner_asked(struct spawner_link *link)
 	return link->asked;
 }
 
+void spawner_link_hear(struct spawner_link *link,
+	void (*worked)(void *context, const struct spawner_worked *message), void *context)
+{
+	link->worked = worked;
+	link->hearer = context;
+}
+
+void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name)
+{
+	snprintf(link->measuring, sizeof(link->measuring), "%s/%s", tenant, name);
+}
+
+const char *fake_spawner_measuring(const struct spawner_link *link)
+{
+	return link->measuring;
+}
+
+void fake_spawner_work(struct spawner_link *link, const struct spawner_worked *message)
+{
+	link->worked(link->hearer, message);
+}
+
 void fake_spawner_refuse(struct spawner_link *link, int error)
 {
 	link->refuses = error;
+}
+
+void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int error)
+{
+	link->refused_layers = count;
+	link->refused_error = error;
 }
 
 void fake_spawner_break(struct spawner_link *link, int error)
@@ -201,6 +233,10 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	memset(none, -1, sizeof(none));
 	if (link->refuses) {
 		fake_spawner_fail(link, asked, link->refuses, TEXT_LITERAL("do as asked"));
+		return NULL;
+	}
+	if (link->refused_layers > 0 && asked->request.layers.count == link->refused_layers) {
+		fake_spawner_fail(link, asked, link->refused_error, TEXT_LITERAL("do as asked"));
 		return NULL;
 	}
 	take_out(link, asked);

@@ -44,6 +44,8 @@ struct fake_asked *fake_spawner_asked(struct spawner_link *link);
 
 /** From now on all requests are refused with @error; 0: none is. */
 void fake_spawner_refuse(struct spawner_link *link, int error);
+/** From now on cells with @count layers are refused with @error; 0: none is for them. */
+void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int error);
 /** From now on spawner_link_open() returns @error, as if requests could not be sent; 0: they can.
  */
 void fake_spawner_break(struct spawner_link *link, int error);
@@ -72,6 +74,9 @@ struct fake_cell *fake_spawner_cells(struct spawner_link *link);
  */
 void fake_spawner_tell_ports(struct spawner_link *link);
 
+/** Tells cloisterd of the spawner's own work. */
+void fake_spawner_work(struct spawner_link *link, const struct spawner_worked *message);
+
 /** Returns how often spawner_link_reload() was called. */
 unsigned fake_spawner_reloads(const struct spawner_link *link);
 
@@ -82,6 +87,8 @@ bool fake_spawner_dropped_template(const struct spawner_link *link);
 bool fake_spawner_has_let_go(const struct spawner_link *link, uint64_t number);
 /** Returns TENANT/PATH of the last spawner_link_dropped(), or "". */
 const char *fake_spawner_dropped(const struct spawner_link *link);
+/** Returns TENANT/NAME of the last spawner_link_measure(), or "". */
+const char *fake_spawner_measuring(const struct spawner_link *link);
 /** Returns TENANT/PATH of the last spawner_link_fold(), or "". */
 const char *fake_spawner_folding(const struct spawner_link *link);
 /** Returns TENANT/NAME of the last spawner_link_removed(), or "". */
