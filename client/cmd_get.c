@@ -22,19 +22,21 @@
 
 /*
  * Lists the wanted object: "d" or "f", then its files, each as transfer_read_record() reads it.
- * Prints "?" for the files if the workspace lacks the GNU programs for that.
+ * Prints "?" for the files if the workspace lacks the GNU programs for that, and "*" for those of a
+ * directory if all are wanted ("n").
  */
 static const char list_script[] =
 	"command -v tar >/dev/null ||\n"
 	"  { echo 'there is no tar in this workspace; get needs one' >&2; exit 127; }\n"
-	"if [ -d \"$p\" ]; then cd -- \"$p\" || exit 1; printf 'd\\0'\n"
-	"elif [ -f \"$p\" ]; then printf 'f\\0'\n"
+	"if [ -d \"$p\" ]; then cd -- \"$p\" || exit 1; k=d; printf 'd\\0'\n"
+	"elif [ -f \"$p\" ]; then k=f; printf 'f\\0'\n"
 	"else echo \"$p: no such file or directory in the workspace\" >&2; exit 1; fi\n"
 	"case $(tar --version 2>/dev/null; find --version 2>/dev/null) in\n"
 	"*GNU*GNU*) ;;\n"
 	"*) printf '?\\0'; exit 0 ;;\n"
 	"esac\n"
-	"if [ -d \"$p\" ] || [ ! -f \"$p\" ]; then\n"
+	"if [ \"$n$k\" = 1d ]; then printf '*\\0'\n"
+	"elif [ -d \"$p\" ] || [ ! -f \"$p\" ]; then\n"
 	"  find . -mindepth 1 \\( -type f -o -type d -o -type l \\) -printf '%y %m %s %T@ "
 	"./%P\\0'\n"
 	"else find -H \"$p\" -maxdepth 0 -printf '%y %m %s %T@ ./%f\\0'; fi\n";
@@ -46,10 +48,16 @@ static const char list_script[] =
 	"  case $p in */*) cd -- \"${p%/*}/\" || exit 1 ;; esac\n" \
 	"fi\n"
 
-static const char get_script[] =
-	GO_THERE "exec tar -b 128 -cf - $h --format=posix --pax-option=delete=atime,delete=ctime "
-		 "--no-recursion \\\n"
-		 "  --hard-dereference --null -T -\n";
+#define TAR                                                                          \
+	"tar -b 128 -cf - $h --format=posix --pax-option=delete=atime,delete=ctime " \
+	"--hard-dereference --null "
+
+static const char get_script[] = GO_THERE "exec " TAR "--no-recursion -T -\n";
+
+/* tar passes FIFOs and devices on, too, which the list leaves out. */
+static const char get_whole_script[] =
+	GO_THERE "find . -mindepth 1 -maxdepth 1 \\( -type f -o -type d -o -type l \\) -print0 |\n"
+		 "  " TAR "--warning=no-file-ignored -T -\n";
 
 static const char get_all_script[] =
 	"command -v tar >/dev/null ||\n"
@@ -61,6 +69,8 @@ struct get {
 	const char *path, *to;
 	char kind;               /* 'd', 'f', or 0 until the workspace has said which */
 	bool unlisted;           /* the workspace cannot list its files */
+	bool is_new;             /* nothing is at the place that a directory would be copied to */
+	bool whole;              /* so the workspace has listed none: all are wanted */
 	char name[NAME_MAX + 3]; /* for a file: its name, after "./" */
 	struct tree_extract *tree;
 	struct tar_reader *reader;
@@ -176,6 +186,11 @@ static int take_listed(struct text record, void *context)
 		get->unlisted = true;
 		return 0;
 	}
+	if (record.len == 1 && record.data[0] == '*' && get->is_new && get->kind == 'd') {
+		get->whole = true;
+		tree_extract_pass_over(get->tree);
+		return 0;
+	}
 	if (transfer_read_record(record, true, &entry) < 0) {
 		complain("the workspace did not send a list of files");
 		return -EBADMSG;
@@ -252,9 +267,15 @@ static int take_archive(struct text data, void *context)
 static int fetch(struct get *get, struct session *session)
 {
 	struct tar_reader_owner owner = {begin_entry, add_content, end_entry, NULL, get};
+	const bool listed = !get->unlisted && !get->whole;
+	const char *script = get_script;
 	int status;
 
-	if (get->n_wanted == 0 && !get->unlisted)
+	if (get->unlisted)
+		script = get_all_script;
+	else if (get->whole)
+		script = get_whole_script;
+	if (get->n_wanted == 0 && listed)
 		return STATUS_OK;
 	if (tar_reader_new(&owner, &get->reader) < 0) {
 		complain("out of memory");
@@ -263,13 +284,35 @@ static int fetch(struct get *get, struct session *session)
 	rewind(get->wanted);
 	get->transfer.records = NULL;
 	get->transfer.bytes = take_archive;
-	status = transfer_run(&get->transfer, session, get->unlisted ? get_all_script : get_script,
-		"p", get->path, get->unlisted ? NULL : read_wanted, -1);
+	status = transfer_run(
+		&get->transfer, session, script, "p", get->path, listed ? read_wanted : NULL, -1);
 	if (status == STATUS_OK && !tar_reader_at_end(get->reader)) {
 		complain("the archive ended early; run the same command again to copy the rest");
 		status = STATUS_TOOL_FAILED;
 	}
 	return status;
+}
+
+/* Whether nothing that get could leave as it is can be where it would copy a directory to. */
+static bool is_new(const struct get *get)
+{
+	char name[NAME_MAX + 1];
+	const char *to = get->to ? get->to : last_name(get->path, name, sizeof(name));
+
+	return to && !holds_something(to);
+}
+
+static int list(struct get *get, struct session *session)
+{
+	_cleanup_free_ char *script = NULL;
+
+	get->is_new = is_new(get);
+	if (asprintf(&script, "n=%s\n%s", get->is_new ? "1" : "", list_script) < 0) {
+		complain("out of memory");
+		return STATUS_OWN_FAILURE;
+	}
+	get->transfer.records = take_listed;
+	return transfer_run(&get->transfer, session, script, "p", get->path, NULL, -1);
 }
 
 static int get_tree(struct get *get, struct session *session)
@@ -282,8 +325,7 @@ static int get_tree(struct get *get, struct session *session)
 		complain("cannot make a temporary file: %s", strerror(errno));
 		return STATUS_TOOL_FAILED;
 	}
-	get->transfer.records = take_listed;
-	status = transfer_run(&get->transfer, session, list_script, "p", get->path, NULL, -1);
+	status = list(get, session);
 	if (status == STATUS_OK)
 		status = get->kind ? fetch(get, session) : STATUS_TOOL_FAILED;
 	tar_reader_free(get->reader);

@@ -74,6 +74,9 @@ static int take_known(struct text record, void *context)
 		snprintf(entry.path, sizeof(entry.path), "%s", record.data);
 	else if (entry.type != TAR_DIRECTORY)
 		known_files_add(put->known, &entry);
+	/* The directory that is put into is in nobody's way. */
+	if (strcmp(entry.path, ".") == 0)
+		return 0;
 	mark = mark_of(entry.path, entry.type == TAR_DIRECTORY);
 	return known_files_add(put->present, &mark);
 }
@@ -139,7 +142,9 @@ static int list_targets(struct put *put, const struct put_target *target)
 	return status;
 }
 
-/* Goes through @source without reading its files. Returns a status. */
+/*
+ * Goes through @source without reading its files, if anything can be in its way. Returns a status.
+ */
 static int check_source(struct put *put, const char *path, const char *as)
 {
 	const struct tree_source_owner owner = {finds_in_the_way, put, .quiet = true};
@@ -148,7 +153,8 @@ static int check_source(struct put *put, const char *path, const char *as)
 
 	if (tree_source_new(path, as, &owner, &source) < 0)
 		return STATUS_TOOL_FAILED;
-	while (tree_source_read(source, headers, sizeof(headers)) > 0)
+	while (!known_files_is_empty(put->present) &&
+		tree_source_read(source, headers, sizeof(headers)) > 0)
 		;
 	(void)tree_source_end(source);
 	return STATUS_OK;
@@ -169,7 +175,8 @@ static int complain_in_the_way(const struct put *put, const struct put_target *t
 static int send_source(
 	struct put *put, const struct put_target *target, const char *path, const char *as)
 {
-	const struct tree_source_owner owner = {skips, put, .quiet = false};
+	const struct tree_source_owner owner = {
+		known_files_is_empty(put->known) ? NULL : skips, put, .quiet = false};
 	struct tree_source_result result;
 	int status;
 

@@ -101,6 +101,11 @@ int known_files_add(struct known_files *known, const struct tar_entry *entry)
 	return 0;
 }
 
+bool known_files_is_empty(const struct known_files *known)
+{
+	return known->used == 0;
+}
+
 bool known_files_has(const struct known_files *known, const struct tar_entry *entry)
 {
 	return known->hashes[place_of(known, hash_of(known, entry))] != 0;

@@ -254,7 +254,7 @@ static int take_names(struct tar_reader *reader)
 	size_t name = strnlen((const char *)block, 100);
 
 	if (reader->extended.has_path) {
-		memcpy(entry->path, reader->extended.path, PATH_MAX);
+		memcpy(entry->path, reader->extended.path, strlen(reader->extended.path) + 1);
 	} else {
 		memcpy(entry->path, block + 345, prefix);
 		if (prefix > 0)
@@ -263,7 +263,7 @@ static int take_names(struct tar_reader *reader)
 		entry->path[prefix + name] = '\0';
 	}
 	if (reader->extended.has_link)
-		memcpy(entry->link, reader->extended.link, PATH_MAX);
+		memcpy(entry->link, reader->extended.link, strlen(reader->extended.link) + 1);
 	else
 		(void)copy_name(entry->link, block + 157, 100);
 	return 0;
@@ -292,7 +292,8 @@ static int begin_entry(struct tar_reader *reader, uint64_t size)
 	entry->size = size;
 	entry->mtime = reader->extended.has_mtime ? reader->extended.mtime
 						  : (struct timespec){(time_t)mtime, 0};
-	reader->extended = (struct extended){0};
+	reader->extended.has_path = reader->extended.has_link = false;
+	reader->extended.has_size = reader->extended.has_mtime = false;
 	r = reader->owner.begin(reader->owner.context, entry);
 	if (r < 0)
 		return r;

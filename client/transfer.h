@@ -70,5 +70,6 @@ int transfer_read_record(struct text record, bool typed, struct tar_entry *ret_e
 /** Returns NULL, after a complaint, if memory is out. */
 struct known_files *known_files_new(void);
 int known_files_add(struct known_files *known, const struct tar_entry *entry);
+bool known_files_is_empty(const struct known_files *known);
 bool known_files_has(const struct known_files *known, const struct tar_entry *entry);
 void known_files_free(struct known_files *known);

@@ -15,12 +15,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define NAMED_MAX  100  /* skipped entries that are named: a workspace must not fill the terminal */
 #define HOLE_BYTES 4096 /* a run of so many zeros is written as a hole */
+#define NUMBERS    32   /* random numbers that are asked for at once */
 
 /* A directory on the way to the current entry, inside the one before it. */
 struct level {
@@ -40,12 +42,17 @@ struct tree_extract {
 	struct level levels[LIMIT_TREE_DEPTH + 1];
 	size_t depth;  /* index of the last one */
 	bool skipping; /* the current entry is skipped */
-	int fd;        /* the current file, or -1 */
+	bool passes_over;
+	int fd; /* the current file, or -1 */
+	uint64_t
+		numbers[NUMBERS]; /* for names of temporary files, the first n_numbers are unused */
+	size_t n_numbers;
 	char temporary[48];
 	char name[NAME_MAX + 1];
 	struct tar_entry entry; /* of the current file */
 	uint64_t offset;
-	int error; /* of writing the file */
+	uint64_t length; /* of the file, without a hole at its end */
+	int error;       /* of writing the file */
 };
 
 static void leave_level(struct level *level)
@@ -99,6 +106,11 @@ int tree_extract_new(const char *directory, const struct tree_extract_limits *li
 	tree->fd = -1;
 	*ret_tree = tree;
 	return 0;
+}
+
+void tree_extract_pass_over(struct tree_extract *tree)
+{
+	tree->passes_over = true;
 }
 
 /* Prints the current entry and why it is skipped or changed. */
@@ -273,10 +285,13 @@ static int make_directory(struct tree_extract *tree, const struct tar_entry *ent
 
 static void name_temporary(struct tree_extract *tree)
 {
-	uint64_t number;
+	uint64_t number = (uint64_t)getpid();
 
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		number = (uint64_t)getpid();
+	if (tree->n_numbers == 0 && getrandom(tree->numbers, sizeof(tree->numbers), 0) ==
+					    (ssize_t)sizeof(tree->numbers))
+		tree->n_numbers = NUMBERS;
+	if (tree->n_numbers > 0)
+		number = tree->numbers[--tree->n_numbers];
 	snprintf(tree->temporary, sizeof(tree->temporary), ".cloister-get-%016" PRIx64, number);
 }
 
@@ -287,8 +302,11 @@ static int begin_file(struct tree_extract *tree, const struct tar_entry *entry)
 		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (tree->fd < 0)
 		return -errno;
-	tree->entry = *entry;
-	tree->offset = 0;
+	tree->entry.size = entry->size;
+	tree->entry.mode = entry->mode;
+	tree->entry.mtime = entry->mtime;
+	memcpy(tree->entry.path, entry->path, strlen(entry->path) + 1);
+	tree->offset = tree->length = 0;
 	tree->error = 0;
 	return 0;
 }
@@ -377,6 +395,9 @@ static int make(struct tree_extract *tree, const struct tar_entry *entry)
 		leave_out(tree, entry->path, "a hard link; left out");
 		return 0;
 	default:
+		tree->skipping = true;
+		if (tree->passes_over)
+			return 0;
 		leave_out(
 			tree, entry->path, "a device, a FIFO or a file of unknown type; left out");
 		return 0;
@@ -404,30 +425,46 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 	return r < 0 ? fail(tree, entry->path, r) : 0;
 }
 
+static bool is_zero(const char *data, size_t len)
+{
+	static const char zero[HOLE_BYTES];
+
+	return memcmp(data, zero, len) == 0;
+}
+
+/* Returns the length of @data up to the next block of zeros after the first @n bytes. */
+static size_t until_hole(struct text data, size_t n)
+{
+	while (n < data.len) {
+		size_t block = MIN(data.len - n, (size_t)HOLE_BYTES);
+
+		if (is_zero(data.data + n, block))
+			break;
+		n += block;
+	}
+	return n;
+}
+
 /*
  * Writes @data at the current offset, except blocks of zeros; the file gets its full length at the
  * end.
  */
 static int write_blocks(struct tree_extract *tree, struct text data)
 {
-	static const char zero[HOLE_BYTES];
-
 	while (data.len > 0) {
 		size_t to_block = HOLE_BYTES - (size_t)(tree->offset % HOLE_BYTES);
-		size_t n = data.len < to_block ? data.len : to_block;
+		size_t n = MIN(data.len, to_block);
 		ssize_t written = (ssize_t)n;
 
-		if (memcmp(data.data, zero, n) != 0) {
-			/* Write up to the next block of zeros at once. */
-			while (data.len - n >= HOLE_BYTES &&
-				memcmp(data.data + n, zero, HOLE_BYTES) != 0)
-				n += HOLE_BYTES;
-			written = pwrite(tree->fd, data.data, n, (off_t)tree->offset);
+		if (!is_zero(data.data, n)) {
+			written = pwrite(
+				tree->fd, data.data, until_hole(data, n), (off_t)tree->offset);
+			if (written < 0 && errno == EINTR)
+				continue;
+			if (written < 0)
+				return -errno;
+			tree->length = tree->offset + (uint64_t)written;
 		}
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return -errno;
 		tree->offset += (uint64_t)written;
 		data.data += written;
 		data.len -= (size_t)written;
@@ -449,7 +486,10 @@ static int finish_file(struct tree_extract *tree)
 {
 	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, tree->entry.mtime};
 
-	if (tree->error < 0 || ftruncate(tree->fd, (off_t)tree->entry.size) < 0 ||
+	/* A hole at the end was not written. */
+	if (tree->error < 0 ||
+		(tree->length != tree->entry.size &&
+			ftruncate(tree->fd, (off_t)tree->entry.size) < 0) ||
 		fchmod(tree->fd, tree->entry.mode & 0777) < 0 || futimens(tree->fd, times) < 0) {
 		int r = tree->error < 0 ? tree->error : -errno;
 

@@ -33,6 +33,9 @@ struct tree_extract_result {
 int tree_extract_new(const char *directory, const struct tree_extract_limits *limits,
 	struct tree_extract **ret_tree);
 
+/** From now on devices, FIFOs and objects of unknown type are left out without a word. */
+void tree_extract_pass_over(struct tree_extract *tree);
+
 /**
  * Functions for struct tar_reader_owner. They return -errno, after printing why, for an error that
  * ends the extraction: -EFBIG past a limit, a full disk, no memory.

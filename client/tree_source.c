@@ -79,7 +79,7 @@ static bool describe(struct tree_source *source, int parent, const char *name)
 	return true;
 }
 
-/* Opens the file of the entry, and takes its current size. */
+/* Opens the file of the entry, and takes its current size, mode and time. */
 static bool open_file(struct tree_source *source, int parent, const char *name)
 {
 	struct stat status;
@@ -90,6 +90,10 @@ static bool open_file(struct tree_source *source, int parent, const char *name)
 		close_fd(&source->fd);
 		return false;
 	}
+	source->entry.type = TAR_FILE;
+	source->entry.mode = status.st_mode & 0777;
+	source->entry.mtime = status.st_mtim;
+	source->entry.link[0] = '\0';
 	source->entry.size = (uint64_t)status.st_size;
 	source->left = source->entry.size;
 	source->padding = tar_padding(source->left);
@@ -158,7 +162,7 @@ int tree_source_new(const char *path, const char *as, const struct tree_source_o
 }
 
 /* Stores the next name of the current directory as the entry's path. Returns NULL at the end. */
-static const char *next_name(struct tree_source *source)
+static const struct dirent *next_name(struct tree_source *source)
 {
 	struct level *level = &source->levels[source->n_levels - 1];
 	struct dirent *found;
@@ -180,9 +184,14 @@ static const char *next_name(struct tree_source *source)
 			continue;
 		if ((size_t)snprintf(source->entry.path + level->path_len, room, "/%s",
 			    found->d_name) < room)
-			return found->d_name;
+			return found;
 		fail(source, ENAMETOOLONG);
 	}
+}
+
+static bool skips(const struct tree_source *source)
+{
+	return source->owner.skips && source->owner.skips(source->owner.context, &source->entry);
 }
 
 /* Finds and opens the next entry. Returns false at the end. */
@@ -190,11 +199,18 @@ static bool next_entry(struct tree_source *source)
 {
 	while (source->n_levels > 0) {
 		int parent = dirfd(source->levels[source->n_levels - 1].directory);
-		const char *name = next_name(source);
+		const struct dirent *found = next_name(source);
+		const char *name = found ? found->d_name : NULL;
 
+		/* What is sent in any case need not be looked at before it is opened. */
+		if (found && found->d_type == DT_REG && !source->owner.skips) {
+			if (open_file(source, parent, name))
+				return true;
+			continue;
+		}
 		if (!name || !describe(source, parent, name))
 			continue;
-		if (source->owner.skips(source->owner.context, &source->entry)) {
+		if (skips(source)) {
 			source->result.skipped++;
 			continue;
 		}
@@ -248,13 +264,11 @@ size_t tree_source_read(struct tree_source *source, unsigned char *buffer, size_
 		if (source->fd >= 0 && !source->single) {
 			used += source->left > 0 ? read_content(source, buffer + used, size - used)
 						 : read_padding(source, buffer + used);
-		} else if (source->single &&
-			   source->owner.skips(source->owner.context, &source->entry)) {
+		} else if (source->single && skips(source)) {
 			source->result.skipped++;
 			source->single = false;
 			close_fd(&source->fd);
-		} else if (source->top &&
-			   source->owner.skips(source->owner.context, &source->entry)) {
+		} else if (source->top && skips(source)) {
 			source->top = false;
 		} else if (source->single || source->top || next_entry(source)) {
 			source->single = false;

@@ -40,37 +40,6 @@ static inline size_t escape_byte(char *to, unsigned char c)
 	return 6;
 }
 
-/* Copies a block and returns the number of plain bytes at its start. */
-typedef size_t (*block_copy)(char *to, const char *from);
-
-/* Inlined into each caller, with the caller's block function. */
-static inline __attribute__((always_inline)) size_t escape_ascii(
-	char *to, size_t room, struct text *text, block_copy copy, size_t block)
-{
-	const char *from = text->data, *from_end = from + text->len;
-	char *at = to;
-
-	while (from < from_end && room - (size_t)(at - to) >= JSON_ESCAPE_ROOM) {
-		if ((size_t)(from_end - from) >= block) {
-			size_t plain = copy(at, from);
-
-			at += plain;
-			from += plain;
-			if (plain == block)
-				continue;
-		}
-		if (json_byte_is_plain(*from))
-			*at++ = *from;
-		else if (*from & 0x80)
-			break;
-		else
-			at += escape_byte(at, (unsigned char)*from);
-		from++;
-	}
-	*text = (struct text){from, (size_t)(from_end - from)};
-	return (size_t)(at - to);
-}
-
 /* The byte @value eight times. */
 #define EACH(value) (UINT64_C(0x0101010101010101) * (value))
 
@@ -95,6 +64,44 @@ static inline size_t copy_8(char *to, const char *from)
 	memcpy(to, &word, sizeof(word));
 	found = not_plain_8(le64toh(word));
 	return found ? (size_t)__builtin_ctzll(found) / 8 : sizeof(word);
+}
+
+/* Copies a block and returns the number of plain bytes at its start. */
+typedef size_t (*block_copy)(char *to, const char *from);
+
+/* Inlined into each caller, with the caller's block function. */
+static inline __attribute__((always_inline)) size_t escape_ascii(
+	char *to, size_t room, struct text *text, block_copy copy, size_t block)
+{
+	const char *from = text->data, *from_end = from + text->len;
+	char *at = to;
+
+	while (from < from_end && room - (size_t)(at - to) >= JSON_ESCAPE_ROOM) {
+		if ((size_t)(from_end - from) >= block) {
+			size_t plain = copy(at, from);
+
+			at += plain;
+			from += plain;
+			if (plain == block)
+				continue;
+		} else if ((size_t)(from_end - from) >= sizeof(uint64_t)) {
+			size_t plain = copy_8(at, from);
+
+			at += plain;
+			from += plain;
+			if (plain == sizeof(uint64_t))
+				continue;
+		}
+		if (json_byte_is_plain(*from))
+			*at++ = *from;
+		else if (*from & 0x80)
+			break;
+		else
+			at += escape_byte(at, (unsigned char)*from);
+		from++;
+	}
+	*text = (struct text){from, (size_t)(from_end - from)};
+	return (size_t)(at - to);
 }
 
 size_t json_escape_ascii_portable(char *to, size_t room, struct text *text)

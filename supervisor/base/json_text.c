@@ -132,6 +132,13 @@ void json_text_key(struct json_text *json, const char *name)
 	json->comma = false;
 }
 
+void json_text_raw_key(struct json_text *json, struct text text)
+{
+	begin(json);
+	put(json, text);
+	json->comma = false;
+}
+
 void json_text_raw(struct json_text *json, struct text text)
 {
 	begin(json);

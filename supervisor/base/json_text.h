@@ -53,6 +53,11 @@ void json_text_array_end(struct json_text *json);
 
 /** Writes the name of the next value, a C string. */
 void json_text_key(struct json_text *json, const char *name);
+/**
+ * Writes @text, a name in quotes that needs no escapes with the colon behind it, as it is. What is
+ * written for each entry of a list uses it.
+ */
+void json_text_raw_key(struct json_text *json, struct text text);
 /** Writes a string. Invalid UTF-8 is replaced and counted in json->replaced. */
 void json_text_string(struct json_text *json, struct text text);
 void json_text_int64(struct json_text *json, int64_t value);

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <unistd.h>
@@ -122,55 +121,68 @@ static void on_writable(void *context)
 		input->owner.moved(input->owner.context);
 }
 
-/*
- * What a person types is little, and the command is to have it before its client is answered. More,
- * or what finds no room, takes its turn in the loop.
- */
-static void write_at_once(struct command_input *input)
+/* Returns a part without its bytes, or NULL if memory is out. */
+static struct input_part *make_part(size_t len, bool eof, char *label)
 {
-	write_parts(input);
-	if (!STAILQ_EMPTY(&input->parts))
-		watch_want(&input->watch, WATCH_WRITABLE);
-	else if (input->owner.moved)
-		input->owner.moved(input->owner.context);
+	struct input_part *part = malloc(sizeof(*part) + len);
+
+	if (part)
+		*part = (struct input_part){.label = label, .len = len, .eof = eof};
+	return part;
 }
 
-/* Returns NULL if memory is out. */
-static struct input_part *make_part(struct text text, bool eof, char *label)
+/* Writes one slice of @text, as much as finds room. */
+static size_t write_now(struct command_input *input, struct text text)
 {
-	struct input_part *part = malloc(sizeof(*part) + text.len);
+	size_t len = text.len < COMMAND_IO_CHUNK ? text.len : COMMAND_IO_CHUNK;
+	ssize_t n = len > 0 ? write(input->fd, text.data, len) : 0;
 
-	if (!part)
-		return NULL;
-	*part = (struct input_part){.label = label, .len = text.len, .eof = eof};
-	if (text.len > 0)
-		memcpy(part->data, text.data, text.len);
-	return part;
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		command_input_close(input);
+	return n > 0 ? (size_t)n : 0;
+}
+
+/*
+ * Adds a part, of which some is written, to those that the pipe takes. What a person types the
+ * command is to have before its client is answered.
+ */
+static void add_part(struct command_input *input, struct input_part *part)
+{
+	const size_t written = part->written;
+
+	input->eof = part->eof;
+	input->pending += part->len;
+	input->n_parts += part->label != NULL;
+	service_account(input->service, input->usage, (int64_t)part->len);
+	STAILQ_INSERT_TAIL(&input->parts, part, entry);
+	if (input->closed)
+		end_part(input);
+	else if (input->fd >= 0 && STAILQ_FIRST(&input->parts) == part && written == part->len)
+		write_parts(input);
+	else
+		watch_want(&input->watch, WATCH_WRITABLE);
+	if (written > 0 && input->owner.moved)
+		input->owner.moved(input->owner.context);
 }
 
 int command_input_add(struct command_input *input, struct text text, bool eof, char **label)
 {
-	const bool alone = STAILQ_EMPTY(&input->parts);
+	const bool waits = !STAILQ_EMPTY(&input->parts) || input->fd < 0;
 	struct input_part *part;
 
 	if (input->eof)
 		return -EPIPE;
-	part = make_part(text, eof, label ? *label : NULL);
+	part = make_part(text.len, eof, label ? *label : NULL);
 	if (!part)
 		return -ENOMEM;
 	if (label)
 		*label = NULL;
-	input->eof = eof;
-	input->pending += text.len;
-	input->n_parts += part->label != NULL;
-	service_account(input->service, input->usage, (int64_t)text.len);
-	STAILQ_INSERT_TAIL(&input->parts, part, entry);
-	if (input->closed)
-		end_part(input);
-	else if (alone && input->fd >= 0 && text.len <= PIPE_BUF)
-		write_at_once(input);
-	else
-		watch_want(&input->watch, WATCH_WRITABLE);
+	/* What the pipe takes at once is not copied. */
+	part->written = waits ? 0 : write_now(input, text);
+	if (part->written < text.len)
+		memcpy(part->data + part->written, text.data + part->written,
+			text.len - part->written);
+	add_part(input, part);
 	return 0;
 }
 
@@ -182,9 +194,10 @@ int command_input_begin(
 	int ends[2], r;
 
 	if (first.data) {
-		part = make_part(first, only, NULL);
+		part = make_part(first.len, only, NULL);
 		if (!part)
 			return -ENOMEM;
+		memcpy(part->data, first.data, first.len);
 		STAILQ_INSERT_HEAD(&input->parts, part, entry);
 	}
 	if (pipe2(ends, O_CLOEXEC) < 0)

@@ -43,7 +43,8 @@ static void put_bool(struct json_text *json, const char *key, bool value)
 
 void observation_write_path(struct json_text *json, struct text path)
 {
-	put_string(json, "path", path);
+	json_text_raw_key(json, TEXT_LITERAL("\"path\":"));
+	json_text_string(json, path);
 	if (utf8_is_valid(path) && (path.len == 0 || !memchr(path.data, '\\', path.len)))
 		return;
 	json_text_key(json, "path_base64");
@@ -62,14 +63,14 @@ static void put_digits(char *end, unsigned digits, unsigned value)
  * Writes a time by RFC 3339, in UTC with milliseconds. The date is cached, because the files of a
  * directory are often of the same day.
  */
-static void put_time(struct json_text *json, const char *key, uint64_t nanoseconds)
+static void put_time(struct json_text *json, uint64_t nanoseconds)
 {
 	static char date[32]; /* "2006-01-02T" of @day */
 	static uint64_t day = UINT64_MAX;
 	static size_t date_len;
 	uint64_t milliseconds = nanoseconds / 1000000, now = milliseconds / 86400000;
 	unsigned rest = (unsigned)(milliseconds % 86400000);
-	char text[sizeof(date) + sizeof("00:00:00.000Z")];
+	char text[sizeof(date) + sizeof("\"00:00:00.000Z\"")] = "\"", *clock = text + 1;
 	struct tm tm;
 
 	if (now != day) {
@@ -79,13 +80,13 @@ static void put_time(struct json_text *json, const char *key, uint64_t nanosecon
 		date_len = gmtime_r(&midnight, &tm) ? strftime(date, sizeof(date), "%Y-%m-%dT", &tm)
 						    : 0;
 	}
-	memcpy(text, date, date_len);
-	memcpy(text + date_len, "00:00:00.000Z", sizeof("00:00:00.000Z"));
-	put_digits(text + date_len + 2, 2, rest / 3600000);
-	put_digits(text + date_len + 5, 2, rest / 60000 % 60);
-	put_digits(text + date_len + 8, 2, rest / 1000 % 60);
-	put_digits(text + date_len + 12, 3, rest % 1000);
-	put_string(json, key, (struct text){text, date_len + sizeof("00:00:00.000Z") - 1});
+	clock = mempcpy(clock, date, date_len);
+	memcpy(clock, "00:00:00.000Z\"", sizeof("00:00:00.000Z\""));
+	put_digits(clock + 2, 2, rest / 3600000);
+	put_digits(clock + 5, 2, rest / 60000 % 60);
+	put_digits(clock + 8, 2, rest / 1000 % 60);
+	put_digits(clock + 12, 3, rest % 1000);
+	json_text_raw(json, (struct text){text, 1 + date_len + sizeof("00:00:00.000Z\"") - 1});
 }
 
 static const char *type_name(uint8_t type)
@@ -108,9 +109,12 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 {
 	json_text_object_begin(json);
 	observation_write_path(json, entry->path);
-	put_string(json, "type", text_from(type_name(entry->type)));
-	put_number(json, "size", entry->size);
-	put_time(json, "mtime", entry->mtime_ns);
+	json_text_raw_key(json, TEXT_LITERAL("\"type\":"));
+	json_text_string(json, text_from(type_name(entry->type)));
+	json_text_raw_key(json, TEXT_LITERAL("\"size\":"));
+	json_text_uint64(json, entry->size);
+	json_text_raw_key(json, TEXT_LITERAL("\"mtime\":"));
+	put_time(json, entry->mtime_ns);
 	if (entry->type == FILES_TYPE_SYMLINK)
 		put_string(json, "target", entry->target);
 	json_text_object_end(json);

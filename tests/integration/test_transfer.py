@@ -10,6 +10,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tarfile
@@ -144,6 +145,32 @@ def test_a_tree_comes_back_as_it_went(place):
     assert place.json("put", "src/.")["unchanged"] == files + links
     again = place.json("get", ".", "back")
     assert again["unchanged"] == files and again["bytes"] == 0
+
+
+@pytest.mark.parametrize("there", ["no directory", "an empty one", "one with another file"])
+def test_what_a_list_leaves_out_is_left_out_without_one(place, there):
+    """get has the workspace list its files only if some may be here already. Both ways copy the same."""
+    inside = place.workspace / "d/e"
+    inside.mkdir(parents=True)
+    (inside / "file").write_text("x")
+    os.link(inside / "file", inside / "hard")
+    for directory in (place.workspace, inside):
+        os.mkfifo(directory / "fifo")
+        with socket.socket(socket.AF_UNIX) as listener:
+            os.chdir(directory)
+            listener.bind("sock")
+            os.chdir("/")
+    back = place.path / "back"
+    if there != "no directory":
+        back.mkdir()
+    if there == "one with another file":
+        (back / "other").write_text("mine")
+    done = place.run("--json", "get", ".", "back")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert (result["files"], result["bytes"], result["left_out"]) == (4, 2, 0)
+    (back / "other").unlink(missing_ok=True)
+    assert content_of(back) == {"d/e/file": b"x", "d/e/hard": b"x"}
 
 
 @pytest.mark.parametrize("change", ["size", "time", "permissions", "gone", "kind"])

@@ -80,11 +80,7 @@ class Service:
             self.wanted += base64.b64decode(params["data"])
             self.send(id=number, result={"taken": 1, "closed": False})
             if params["eof"]:
-                self.output(self.call, self.archive)
-                if self.closes:
-                    return False
-                if not self.hangs:
-                    self.end(self.call)
+                return self.give_archive()
         elif method == "tool.cancel":
             self.send(id=number, result={"cancelled": True})
             self.end(params["id"], success=False)
@@ -93,7 +89,15 @@ class Service:
             self.end(number)
         else:
             self.call = number
+            if not params["options"].get("stdin_stream"):
+                return self.give_archive()
         return True
+
+    def give_archive(self):
+        self.output(self.call, self.archive)
+        if not self.hangs and not self.closes:
+            self.end(self.call)
+        return not self.closes
 
 
 class Target:
@@ -337,6 +341,20 @@ def test_lists_that_are_none(target, words, data, word):
     done = target.get(data, archive(member("x")), *words)
     assert done.returncode == 1 and word in done.stderr
     assert not target.into.exists() or os.listdir(target.into) == []
+    target.check()
+
+
+@pytest.mark.parametrize("data,is_new", [(b"d\0*\0", True), (b"d\0*\0", False), (b"*\0", True)])
+def test_a_directory_is_taken_without_a_list_only_to_a_new_place(target, data, is_new):
+    """Other files that are there could not be left as they are."""
+    target.into.mkdir()
+    os.chown(target.into, target.area.account.uid, target.area.account.gid)
+    if not is_new:
+        (target.into / "mine").write_text("mine")
+    done = target.get(data, archive(member("x"), member("fifo", type=tarfile.FIFOTYPE), member("../x")))
+    taken = data == b"d\0*\0" and is_new
+    assert done.returncode == 1 and ("leads out" if taken else "list") in done.stderr and "fifo" not in done.stderr
+    assert sorted(os.listdir(target.into)) == (["x"] if taken else [] if is_new else ["mine"])
     target.check()
 
 

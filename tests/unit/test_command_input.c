@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/usage.h"
 
@@ -132,18 +133,26 @@ static void test_before_the_beginning_it_waits(void **state)
 	assert_memory_equal(got, "ab", 2);
 }
 
+/* One slice of it is written at once. */
 static void test_much_takes_its_turn(void **state)
 {
-	static const char much[PIPE_BUF + 1];
-	static char got[2 * sizeof(much)];
+	static char much[COMMAND_IO_CHUNK + 5000], got[sizeof(much)];
 	struct fixture *f = *state;
 
+	for (size_t i = 0; i < sizeof(much); i++)
+		much[i] = (char)(i % 251);
 	begin(f);
 	add(f, much, sizeof(much), false, "1");
+	assert_int_equal(f->moved, 1);
+	assert_int_equal(take(f, got, sizeof(got)), COMMAND_IO_CHUNK);
 	assert_int_equal(take(f, got, sizeof(got)), -1);
+	assert_string_equal(f->told, "");
+	assert_int_equal(command_input_pending(f->input), sizeof(much));
 	turn(f);
-	assert_int_equal(take(f, got, sizeof(got)), sizeof(much));
+	assert_int_equal(take(f, got + COMMAND_IO_CHUNK, 5000), 5000);
+	assert_memory_equal(got, much, sizeof(much));
 	assert_string_equal(f->told, "1");
+	assert_int_equal(command_input_pending(f->input), 0);
 }
 
 /* What finds no room waits, and what comes later waits behind it. */
