@@ -52,9 +52,8 @@ static bool is_host_full(const struct service *service, uint64_t *ret_left)
 
 static const char why_hidden[] =
 	"The workspace has a directory that it may not read itself, or one that lies too deep, so "
-	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it; if only "
-	"a "
-	"checkpoint has it, roll back to an earlier one";
+	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it; if a "
+	"checkpoint alone has it, roll back to an earlier one";
 
 bool call_disk_refuses(struct call *call)
 {
