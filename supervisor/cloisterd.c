@@ -323,8 +323,9 @@ static void start(struct daemon *daemon)
 			daemon->service.egress, daemon->service.base, &daemon->network);
 	if (r < 0)
 		die("cannot watch cloister-egress", r);
-	daemon->removal = removal_new(
-		daemon->service.base, daemon->service.workspaces, daemon->service.config);
+	/* A former generation has yet to say which workspaces it still uses: younger_serve(). */
+	daemon->removal = removal_new(daemon->service.base, daemon->service.workspaces,
+		daemon->younger ? NULL : daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
 	(void)short_timeslice();
@@ -358,6 +359,7 @@ static void serve(struct daemon *daemon)
 				 "that this user namespace does not map");
 		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
+		younger_prepare(daemon->younger);
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);

@@ -25,10 +25,12 @@
 #include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/removal.h"
+#include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,6 +39,8 @@
 
 #define ASK_MS   30000 /* for a cell to open, or a former generation to end */
 #define READY_MS 10000
+/* For spare cells, so that the first calls find as much ready as at the elder one. */
+#define PREPARE_MS 1000
 /* Its processes die with it, but not in the same instant. */
 #define GONE_MS      1000
 #define GRACE_MS     2000 /* beyond retire_time, at which the elder one ends by itself */
@@ -306,6 +310,25 @@ void younger_begin(struct younger *younger)
 	workspaces_set_elsewhere(service->workspaces, younger->elsewhere);
 }
 
+void younger_prepare(struct younger *younger)
+{
+	const struct service *service = younger ? &younger->daemon->service : NULL;
+	const uint64_t deadline = monotonic_ms() + PREPARE_MS;
+
+	if (!younger || service->config->n_tenants == 0)
+		return;
+	workspaces_prepare(service->workspaces, service->config->tenants[0]);
+	/* The timer that makes them, or the spawner's, ends each turn. */
+	while (!spare_cells_are_made(workspaces_spares(service->workspaces)) &&
+		monotonic_left_ms(deadline) > 0 && !event_base_got_break(service->base)) {
+		clock_begin_turn();
+		if (event_base_loop(service->base, EVLOOP_ONCE) != 0)
+			break;
+	}
+	if (event_base_got_break(service->base) || service->shutting_down)
+		give_up("it was told to end, or cloister-spawner has ended");
+}
+
 void younger_serve(struct younger *younger)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_NORMAL};
@@ -330,6 +353,7 @@ void younger_serve(struct younger *younger)
 	}
 	if (r != 1)
 		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
+	removal_look_again(younger->daemon->removal, younger->daemon->service.config);
 	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
 	watch_want(&younger->watch, WATCH_READABLE);
 	timer_set(&younger->overdue,

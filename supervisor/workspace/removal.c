@@ -164,7 +164,8 @@ struct removal *removal_new(
 		free(removal);
 		return NULL;
 	}
-	removal_look_again(removal, config);
+	if (config)
+		removal_look_again(removal, config);
 	return removal;
 }
 

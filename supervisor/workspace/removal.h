@@ -12,7 +12,10 @@ struct event_base;
 struct removal;
 struct workspaces;
 
-/** Looks for marked workspaces of @config's tenants and begins. Returns NULL if memory is out. */
+/**
+ * Looks for marked workspaces of @config's tenants and begins; NULL: that waits for
+ * removal_look_again(). Returns NULL if memory is out.
+ */
 struct removal *removal_new(
 	struct event_base *base, struct workspaces *workspaces, const struct config *config);
 

@@ -201,18 +201,29 @@ void spare_cells_limit(struct spare_cells *spares, size_t limit)
 	drop_down_to(spares, limit);
 }
 
+void spare_cells_begin(struct spare_cells *spares, const struct spawner_open *request)
+{
+	spares->request = *request;
+	spares->request.layers = (struct layer_stack){0};
+	spares->request.kept = 0;
+	if (spares->limit == 0)
+		return;
+	timer_set(&spares->refill, PAUSE_MS);
+	timer_set(&spares->idle, LIMIT_SPARE_CELLS_MS);
+}
+
+bool spare_cells_are_made(const struct spare_cells *spares)
+{
+	return spares->ready >= spares->limit ||
+	       (!spares->coming && !timer_is_set(&spares->refill));
+}
+
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
 	uint64_t *ret_group, struct process_link *ret_links[SPAWNER_OPENED_FDS])
 {
 	struct spare *spare;
 
-	spares->request = *request;
-	spares->request.layers = (struct layer_stack){0};
-	spares->request.kept = 0;
-	if (spares->limit > 0) {
-		timer_set(&spares->refill, PAUSE_MS);
-		timer_set(&spares->idle, LIMIT_SPARE_CELLS_MS);
-	}
+	spare_cells_begin(spares, request);
 	LIST_FOREACH (spare, &spares->list, entry)
 		if (!spare->lost && spare->proxy_port == request->proxy_port)
 			break;

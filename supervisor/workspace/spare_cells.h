@@ -5,8 +5,8 @@
  * Spare cells, made ahead so that opening a workspace need not wait for namespaces and programs: a
  * worker and a files process in their own namespaces, without any workspace. Each becomes one
  * workspace's cell and is never used again. As many as are configured are made, one after the
- * other, while workspaces are being opened; they are ended when none has been opened for
- * LIMIT_SPARE_CELLS_MS.
+ * other, while workspaces are being opened, and before a cloisterd that takes over serves; they are
+ * ended when none has been opened for LIMIT_SPARE_CELLS_MS.
  */
 
 #include "common/wire_spawner.h"
@@ -27,6 +27,12 @@ void spare_cells_free(struct spare_cells *spares);
 
 /** Sets how many there may be, and ends those beyond it. */
 void spare_cells_limit(struct spare_cells *spares, size_t limit);
+
+/** Begins to make them, as if @request had been for a workspace that is being opened. */
+void spare_cells_begin(struct spare_cells *spares, const struct spawner_open *request);
+
+/** Whether no more come: there are as many as there may be, or one could not be made. */
+bool spare_cells_are_made(const struct spare_cells *spares);
 
 /**
  * Takes a spare cell for a workspace that is being opened, one with the proxy_port of @request, and

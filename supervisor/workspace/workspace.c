@@ -149,34 +149,48 @@ static enum cell_need need(void *context)
 	return workspace->users > 0 ? CELL_KEPT : CELL_UNUSED;
 }
 
+static struct workspace_limits limits_of_tenant(const struct tenant *tenant)
+{
+	struct workspace_limits limits = limits_of_workspace(&tenant->limits);
+	const uint64_t hard = disk_hard_limit(tenant);
+
+	/* One file is never larger than all of them may be. */
+	if (hard > 0 && hard < limits.file_size_bytes)
+		limits.file_size_bytes = hard;
+	return limits;
+}
+
+void workspace_describe_any(
+	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret)
+{
+	size_t length = strlen(tenant->name);
+
+	*ret = (struct spawner_open){
+		.kind = WORKSPACE_DIRECTORY, .limits = limits_of_tenant(tenant)};
+	/*
+	 * The name of a configured tenant fits. The tenant of user mode may have a longer name; it
+	 * has no section that would add anything.
+	 */
+	if (length < sizeof(ret->tenant))
+		memcpy(ret->tenant, tenant->name, length);
+	if (all->egress && tenant->network == TENANT_NETWORK_EGRESS)
+		ret->proxy_port = (uint32_t)tenant->egress_port;
+}
+
 static void describe(void *context, struct spawner_open *ret, int *ret_root)
 {
 	const struct workspace *workspace = context;
-	const uint64_t hard = disk_hard_limit(workspace->tenant);
-	size_t length;
 
-	*ret = (struct spawner_open){.kind = (uint8_t)workspace->kind,
-		.limits = limits_of_workspace(&workspace->tenant->limits)};
-	/* One file is never larger than all of them may be. */
-	if (hard > 0 && hard < ret->limits.file_size_bytes)
-		ret->limits.file_size_bytes = hard;
-	/*
-	 * The name of a configured tenant fits. The tenant of user mode may have a longer name; it
-	 * has no section that would add anything. A workspace that is only being removed needs no
-	 * additions either.
-	 */
-	length = strlen(workspace->tenant->name);
-	if (length < sizeof(ret->tenant) && !workspace->removing)
-		memcpy(ret->tenant, workspace->tenant->name, length);
-	if (workspace->all->egress && workspace->tenant->network == TENANT_NETWORK_EGRESS &&
-		!workspace->removing)
-		ret->proxy_port = (uint32_t)workspace->tenant->egress_port;
-	/* What is removed shows its own directory alone, which is cleared. */
-	if (!workspace->removing) {
+	/* What is only being removed shows its own directory alone, which is cleared. */
+	if (workspace->removing) {
+		*ret = (struct spawner_open){.limits = limits_of_tenant(workspace->tenant)};
+	} else {
+		workspace_describe_any(workspace->all, workspace->tenant, ret);
 		ret->layers = workspace->layers;
 		ret->as_root = workspace->as_root;
 		ret->root_inside = workspace_root_inside(workspace);
 	}
+	ret->kind = (uint8_t)workspace->kind;
 	*ret_root = workspace->root.fd;
 }
 

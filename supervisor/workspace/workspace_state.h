@@ -54,6 +54,10 @@ struct workspace {
 	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
 
+/** What any workspace of @tenant would be opened with. */
+void workspace_describe_any(
+	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);
+
 /** A waiting entry need not wait for a preview any more. */
 void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry);
 

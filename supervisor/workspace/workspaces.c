@@ -119,6 +119,14 @@ void workspaces_tell_left(struct workspaces *workspaces,
 	workspaces->left_context = context;
 }
 
+void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tenant)
+{
+	struct spawner_open request;
+
+	workspace_describe_any(workspaces, tenant, &request);
+	spare_cells_begin(workspaces->spares, &request);
+}
+
 void workspaces_retire(struct workspaces *workspaces, bool retire)
 {
 	workspaces->retiring = retire;

@@ -42,6 +42,9 @@ void workspaces_tell_left(struct workspaces *workspaces,
  */
 void workspaces_retire(struct workspaces *workspaces, bool retire);
 
+/** Begins to make spare cells, as those of @tenant's workspaces are, before one is opened. */
+void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tenant);
+
 /**
  * Whether nothing is under way that another cloisterd with the same state must not find so: no
  * managed workspace is being opened, and none removed or given other layers. Look-ups, copies and

@@ -200,6 +200,16 @@ def test_stopping_waits_for_the_elders_answers(generations, area):
     assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
 
 
+def test_the_younger_one_has_spare_cells(generations, area):
+    """So that the first workspace there is opened like any other: it is the first that takes one."""
+    first = generations(host="spare_cells = 2")
+    second = generations(former=first, host="spare_cells = 2")
+    assert status(second)["spare_cells"] == 2
+    with opened(second, area.new_directory()) as client:
+        assert client.run("echo a")["stdout"] == "a\n"
+    assert status(second)["spare_cells_used"] == 1
+
+
 def test_a_third_generation_ends_the_oldest(generations, area):
     first = generations()
     oldest = opened(first, area.new_directory())
