@@ -23,8 +23,10 @@ struct clear {
 	size_t depth;
 	uint64_t removed;
 	uint64_t moved; /* counts the names given, so that none is used twice */
-	/* a directory was moved up since the root was last read from its beginning */
-	bool moved_up;
+	/* Since the root was last read from its beginning: */
+	bool moved_up;         /* a directory was moved up */
+	int kept;              /* one could not be removed, with this -errno; 0: none */
+	uint64_t removed_then; /* how many were removed until then */
 };
 
 static int enter(struct clear *clear, int parent, const char *name)
@@ -54,6 +56,7 @@ static int remove_entry(struct clear *clear, const char *name)
 {
 	int parent = dirfd(clear->levels[clear->depth - 1]);
 	char moved[64];
+	int r;
 
 	if (unlinkat(parent, name, 0) == 0) {
 		clear->removed++;
@@ -71,10 +74,11 @@ static int remove_entry(struct clear *clear, const char *name)
 	do
 		snprintf(moved, sizeof(moved), ".cloister-cleared-%llu",
 			(unsigned long long)clear->moved++);
-	while (renameat2(parent, name, dirfd(clear->levels[0]), moved, RENAME_NOREPLACE) < 0 &&
+	while ((r = renameat2(parent, name, dirfd(clear->levels[0]), moved, RENAME_NOREPLACE)) <
+			0 &&
 		errno == EEXIST);
-	clear->moved_up = true;
 	/* If the move failed, the removal of the parent fails too and reports the error. */
+	clear->moved_up = clear->moved_up || r == 0;
 	return 0;
 }
 
@@ -84,14 +88,23 @@ static int leave(struct clear *clear)
 	size_t top = clear->depth - 1;
 
 	if (top == 0) {
-		/* A directory that was moved up may lie behind the current reading position. */
-		if (clear->moved_up) {
+		/*
+		 * A directory that was moved up may lie behind the current reading position. One
+		 * that could not be moved, because the disk was full, can be when others are gone.
+		 */
+		if (clear->moved_up || (clear->kept < 0 && clear->removed > clear->removed_then)) {
 			clear->moved_up = false;
+			clear->kept = 0;
+			clear->removed_then = clear->removed;
 			rewinddir(clear->levels[0]);
 			return 0;
 		}
+		if (clear->kept < 0)
+			return clear->kept;
 	} else if (unlinkat(dirfd(clear->levels[top - 1]), clear->names[top], AT_REMOVEDIR) < 0) {
-		return -errno;
+		/* The first is the reason of those above it. */
+		if (clear->kept == 0)
+			clear->kept = -errno;
 	} else {
 		clear->removed++;
 	}

@@ -150,8 +150,14 @@ static int copy_content(struct work *work, int from, int to, const struct stat *
 {
 	if (stat_buf->st_size == 0)
 		return 0;
-	if (ioctl(to, FICLONE, from) == 0)
-		return add_bytes(work, (uint64_t)stat_buf->st_blocks * STAT_BLOCK);
+	if (ioctl(to, FICLONE, from) == 0) {
+		struct stat cloned;
+
+		/* The file may have grown since it was looked at. */
+		if (fstat(to, &cloned) < 0)
+			return -errno;
+		return add_bytes(work, (uint64_t)cloned.st_blocks * STAT_BLOCK);
+	}
 	return copy_data(work, from, to, stat_buf->st_size);
 }
 
