@@ -105,10 +105,11 @@
 #define LIMIT_LAYERS_NEWEST     8  /* checkpoints that stay as they are */
 #define LIMIT_LAYERS_FOLDS      64 /* pairs of a tenant's layers that wait; others ask again */
 #define LIMIT_LAYERS_FOLD_CPU_S 60 /* for two to become one */
+#define LIMIT_SWEEP_CPU_S       1  /* for what a tenant has dropped, before it is another's turn */
 /* Templates whose size the spawner has yet to measure, and for one of them. */
 #define LIMIT_TEMPLATES_MEASURED 4096
 #define LIMIT_MEASURE_CPU_S      60
-#define LIMIT_LAYER_NUMBER      999999999 /* of which each checkpoint and rollback takes one */
+#define LIMIT_LAYER_NUMBER       999999999 /* of which each checkpoint and rollback takes one */
 /* dropped layers of a workspace, and removed workspaces of a tenant, that are not cleared yet */
 #define LIMIT_LAYERS_DROPPED         64
 #define LIMIT_LAYERS_REMOVED         1024

@@ -39,10 +39,12 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #define LOOK_MS         20
+#define ASK_BOUND_MS    5000 /* for one that has connected to ask */
 #define SETTLE_BOUND_MS 15000
 #define GIVEN_BOUND_MS  60000 /* for a younger generation to be ready */
 #define ENDING_BOUND_MS 1000  /* for cells without calls to end */
@@ -71,7 +73,7 @@ struct elder {
 	size_t unsent_bytes;
 	size_t commands, copies;           /* that the peer has been told of */
 	uint64_t program_dev, program_ino; /* of this process */
-	bool peer_is_ready;
+	bool peer_is_ready, peer_is_killed;
 	int64_t ready_ms; /* since when, in the state */
 };
 
@@ -356,6 +358,21 @@ static void let_go(void *context, struct workspace *workspace)
 }
 
 /*
+ * The younger one may be at work on the files of both, and cut off what this one writes: if it can
+ * be killed, its end is awaited (on_readable).
+ */
+static void end_late(struct elder *elder)
+{
+	static const char late[] = "it was not ready in time";
+
+	elder->peer_is_killed = elder->pid > 0 && kill(elder->pid, SIGKILL) == 0;
+	if (elder->peer_is_killed)
+		log_warning("killing process %d, which takes over: %s", (int)elder->pid, late);
+	else
+		go_on_serving(elder, late);
+}
+
+/*
  * Ends the cells of workspaces that are not in use while the younger one starts, so that it finds
  * these free. It does not wait long for them.
  */
@@ -363,12 +380,14 @@ static void look_given(struct elder *elder)
 {
 	size_t ending = 0;
 
+	if (elder->peer_is_killed)
+		return;
 	workspaces_foreach(elder->daemon->service.workspaces, let_go, &ending);
 	if (elder->peer_is_ready &&
 		(ending == 0 || ms_in_state(elder) >= elder->ready_ms + ENDING_BOUND_MS))
 		retire(elder);
 	else if (ms_in_state(elder) >= GIVEN_BOUND_MS)
-		go_on_serving(elder, "it was not ready in time");
+		end_late(elder);
 }
 
 static void count_known(void *context, const struct background *background)
@@ -417,6 +436,12 @@ static void on_look(void *context)
 {
 	struct elder *elder = context;
 
+	if (elder->state == ELDER_SERVING) {
+		/* While it is there, no other one is heard. */
+		if (elder->peer >= 0)
+			go_on_serving(elder, "it has not asked");
+		return;
+	}
 	timer_set(&elder->look, LOOK_MS);
 	if (elder->state == ELDER_RETIRED)
 		look_retired(elder);
@@ -507,12 +532,14 @@ static void on_connected(void *context)
 	}
 	elder->peer = fd;
 	elder->pid = pid;
-	elder->peer_is_ready = false;
+	elder->peer_is_ready = elder->peer_is_killed = false;
 	r = watch_init(&elder->peer_watch, elder->daemon->service.base, fd, &calls, elder);
-	if (r < 0)
+	if (r < 0) {
 		end_talk(elder);
-	else
-		watch_want(&elder->peer_watch, WATCH_READABLE);
+		return;
+	}
+	watch_want(&elder->peer_watch, WATCH_READABLE);
+	timer_set(&elder->look, ASK_BOUND_MS);
 }
 
 int elder_new(struct daemon *daemon, int state, struct elder **ret)

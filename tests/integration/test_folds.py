@@ -123,6 +123,29 @@ def test_checkpoints_without_a_label_become_one_with_the_next(own_daemon, seed):
     assert procfs.eventually(lambda: not in_state(own_daemon, ".dropped-*", ".layers-w"))
 
 
+def test_what_was_deleted_of_a_new_directory_is_in_no_list(own_daemon):
+    """Nothing is below the directory that its whiteouts could hide, and no layer says that it is opaque. The kernel leaves
+    them out because an attribute says that the directory was copied up, which what is folded must keep."""
+    client, states = opened(own_daemon, "w"), {}
+    client.run("mkdir old; touch old/x")
+    checkpoint(client)
+    steps = ["mkdir -p new/sub old/new; touch new/a new/b new/sub/c old/new/d old/y", "rm -r new/a new/sub old/new/d old/y",
+             "rm old/x; touch old/z", "rm -r old new; mkdir -p old/new new; touch old/new/e new/f", "rm old/new/e new/f"]
+    while len(states) < FOLD + len(steps):
+        client.run(steps[len(states)] if len(states) < len(steps) else f"echo {len(states)} > file")
+        now = seen(client)
+        states[checkpoint(client)] = now
+        assert folded(own_daemon, client)
+        assert seen(client) == now
+    left = [number for number, _ in listed(client)]
+    assert len(left) <= FOLD + 1
+    for number in reversed(left[1:]):
+        if number in [row for row, _ in listed(client)]:
+            roll_back(client, number)
+            assert seen(client) == states[number], number
+            assert client.run("tar -cf /dev/null . && rm -r old new && ! ls old new")["exit_code"] == 0
+
+
 @pytest.mark.parametrize("who", ["cloisterd", "spawner", "merger"])
 def test_a_death_at_any_step_leaves_each_checkpoint(area, who):
     """Kills a process at one of its system calls while checkpoints are made and folded, and compares what is left."""

@@ -26,11 +26,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -38,6 +40,7 @@
 #define LOOK_MS   20
 #define SETTLE_MS 15000
 #define GIVEN_MS  60000
+#define ASK_MS    5000
 #define RETIRE_MS 600000 /* as configured */
 #define ENDING_MS 1000
 
@@ -584,27 +587,76 @@ static void test_one_at_a_time(void **state)
 	drop(expect(HANDOVER_GIVEN));
 }
 
+static void test_one_that_does_not_ask_holds_up_nobody(void **state)
+{
+	struct handover_message message;
+
+	(void)state;
+	younger_connects();
+	run(ASK_MS - 1);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	run(1);
+	assert_true(talk_is_over() && !service()->retiring);
+	close_fd(&house.peer);
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	drop(expect(HANDOVER_GIVEN));
+}
+
+/* Connects from another process, which the elder one may kill. Returns its pid. */
+static pid_t other_connects(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int status;
+	pid_t pid;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/handover",
+		house.state);
+	house.peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	pid = fork();
+	if (pid == 0) {
+		if (connect(house.peer, (struct sockaddr *)&address, sizeof(address)) == 0)
+			raise(SIGSTOP);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	run(0);
+	return pid;
+}
+
 /* One that is not ready in time, and after that one that is. */
 static void test_bounds(void **state)
 {
 	struct handover_message message = {0};
 	struct fake_cell *cell;
-	char pid[16] = "";
+	char text[16] = "";
+	int status;
+	pid_t pid;
 
 	(void)state;
 	say(OPEN("1", "a"), RESULT("1", "{*}"));
-	younger_connects();
+	pid = other_connects();
 	younger_says(HANDOVER_ASK);
 	drop(expect(HANDOVER_GIVEN));
 	/* The younger one has signed the lock, and never serves: it is signed back. */
 	assert_int_equal(pwrite(house.daemon.state_lock, "1\n", 2, 0), 2);
 	run(GIVEN_MS - LOOK_MS);
 	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	run(LOOK_MS);
-	assert_true(talk_is_over() && !service()->retiring);
-	assert_true(pread(house.daemon.state_lock, pid, sizeof(pid) - 1, 0) > 0);
-	assert_int_equal(atoi(pid), getpid());
+	/* Nothing is written before it has ended: it might cut that off. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	younger_says(HANDOVER_READY);
+	run(ENDING_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_true(service()->retiring && !elder_has_retired(elder()));
 	close_fd(&house.peer);
+	run(0);
+	assert_false(service()->retiring);
+	assert_true(pread(house.daemon.state_lock, text, sizeof(text) - 1, 0) > 0);
+	assert_int_equal(atoi(text), getpid());
 	/* The cell of a workspace without calls is ended, and is not waited for for long. */
 	say(REQUEST("1", "tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"x\"}}"),
 		RESULT("1", "{\"success\":true,*}"));
@@ -708,6 +760,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_copies, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_same_program, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_at_a_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_one_that_does_not_ask_holds_up_nobody, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_end_of_retire_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_slow_reader, set_up, tear_down),

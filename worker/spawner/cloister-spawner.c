@@ -51,8 +51,8 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_layers_reaped(&spawner->layers, pid);
-		layer_drops_reaped(&spawner->drops, pid);
-		layer_drops_reaped(&spawner->template_drops, pid);
+		layer_drops_reaped(&spawner->drops, pid, status);
+		layer_drops_reaped(&spawner->template_drops, pid, status);
 		layer_folds_reaped(&spawner->folds, pid, status);
 		template_sizes_reaped(&spawner->sizes, pid);
 		cell_spares_reaped(&spawner->spares, pid);

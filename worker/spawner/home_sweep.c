@@ -17,7 +17,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 enum home_swept home_measure(int fd, uint64_t max_bytes)
 {
@@ -52,9 +54,12 @@ static enum home_swept clear(struct forked *forked, int fd)
 
 static _Noreturn void be_sweeper(const struct home_sweep *sweep, pid_t parent)
 {
+	static const struct rlimit turn = {LIMIT_SWEEP_CPU_S, LIMIT_SWEEP_CPU_S + 1};
 	static const struct sched_param none;
 	struct forked forked = {.spawner = parent, .kept = {sweep->fd}, .n_kept = 1};
 
+	if (sweep->in_turns && setrlimit(RLIMIT_CPU, &turn) < 0)
+		_exit(HOME_NOT_CLEARED);
 	(void)prctl(PR_SET_NAME, "cloister-sweep");
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
@@ -70,4 +75,9 @@ pid_t home_sweep_start(const struct home_sweep *sweep)
 	if (pid == 0)
 		be_sweeper(sweep, parent);
 	return pid < 0 ? -errno : pid;
+}
+
+bool home_sweep_goes_on(int status)
+{
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU;
 }

@@ -19,11 +19,15 @@ enum home_swept {
 struct home_sweep {
 	int fd;             /* the home, open for reading; closed in the child */
 	bool clear;         /* otherwise measure it */
+	bool in_turns;      /* after LIMIT_SWEEP_CPU_S it ends: home_sweep_goes_on() */
 	uint64_t max_bytes; /* against this size */
 };
 
 /** Starts a sweeper. Returns its pid, to be reaped by the caller, or -errno. */
 pid_t home_sweep_start(const struct home_sweep *sweep);
+
+/** Whether its turn was over, so that another one is to go on; @status as it was reaped with. */
+bool home_sweep_goes_on(int status);
 
 /**
  * Whether the tree at @fd takes at most @max_bytes of disk and has at most LIMIT_HOME_FILES files.

@@ -22,7 +22,7 @@
 struct layer_drop {
 	TAILQ_ENTRY(layer_drop) entry;
 	uint64_t turn;             /* when a layer of its tenant was worked on last; 0: never */
-	struct directory_id swept; /* the part that a sweeper has worked on last */
+	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
 
@@ -83,7 +83,7 @@ static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 		return -errno;
 	if (drop->swept.dev == stat_buf.st_dev && drop->swept.ino == stat_buf.st_ino)
 		return -ENOTEMPTY;
-	pid = home_sweep_start(&(struct home_sweep){.fd = fd, .clear = true});
+	pid = home_sweep_start(&(struct home_sweep){.fd = fd, .clear = true, .in_turns = true});
 	if (pid > 0)
 		drop->swept = (struct directory_id){stat_buf.st_dev, stat_buf.st_ino};
 	return pid;
@@ -142,7 +142,10 @@ static void log_kept(const struct layer_drop *drop)
 			drop->tenant, drop->path);
 }
 
-/* The tenant that has waited longest is next: one with many layers does not hold up the others. */
+/*
+ * The tenant that has waited longest is next: one with many layers, or with many files in one, does
+ * not hold up the others.
+ */
 static struct layer_drop *next_of(const struct layer_drops *drops)
 {
 	struct layer_drop *drop, *next = TAILQ_FIRST(&drops->list);
@@ -187,6 +190,7 @@ static void go_on(struct layer_drops *drops)
 		take_turn(drops, drop->tenant);
 		if (r > 0) {
 			drops->sweeper = r;
+			drops->cleared = drop;
 			return;
 		}
 		if (r < 0)
@@ -214,11 +218,14 @@ void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *
 	go_on(drops);
 }
 
-void layer_drops_reaped(struct layer_drops *drops, pid_t pid)
+void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status)
 {
 	if (drops->sweeper == 0 || pid != drops->sweeper)
 		return;
+	if (home_sweep_goes_on(status))
+		drops->cleared->swept = (struct directory_id){0};
 	drops->sweeper = 0;
+	drops->cleared = NULL;
 	go_on(drops);
 }
 

@@ -18,7 +18,8 @@ struct layer_drop;
 
 struct layer_drops {
 	int managed;                   /* directory of the managed workspaces, or -1 */
-	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on one of them, unless it is 0 */
+	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on @cleared, unless it is 0 */
+	struct layer_drop *cleared;
 	pid_t sweeper;
 	uint64_t turns; /* counts the parts that were worked on */
 	bool held;      /* no sweeper begins */
@@ -39,8 +40,8 @@ void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *s
  */
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path);
 
-/** @pid has been reaped. */
-void layer_drops_reaped(struct layer_drops *drops, pid_t pid);
+/** @pid has been reaped, with @status. */
+void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status);
 
 /** While @held, no sweeper begins. */
 void layer_drops_hold(struct layer_drops *drops, bool held);

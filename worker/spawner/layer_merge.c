@@ -47,7 +47,11 @@ static bool is_opaque(int directory)
 	return fgetxattr(directory, OPAQUE, &value, 1) == 1 && value == 'y';
 }
 
-/* As the upper of the two has it. Those of access control lists are lists of our own id's. */
+/*
+ * As the upper of the two has it. Those of access control lists are lists of our own id's. That it
+ * was copied up ("user.overlay.origin") stays: where no other layer has the directory, the kernel
+ * leaves whiteouts out of its list for that reason only.
+ */
 static int copy_attributes(struct work *work, int from, int to)
 {
 	ssize_t n = flistxattr(from, work->names, sizeof(work->names));
