@@ -4,29 +4,25 @@
 
 #include "common/channel.h"
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
-#include "supervisor/host/id_range.h"
-#include "supervisor/host/namespaces_probe.h"
 #include "supervisor/workspace/helper_process.h"
 #include "supervisor/workspace/silence.h"
+#include "supervisor/workspace/spawner_begin.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#define READY_TIMEOUT_MS 10000
-#define LOOK_MS          1000 /* interval of the checks whether an answer is overdue */
+#define LOOK_MS 1000 /* interval of the checks whether an answer is overdue */
 
 /*
  * A request, from when it is sent until it is answered:
@@ -75,92 +71,9 @@ struct spawner_link {
 	void *hearer;
 };
 
-static int start_process(struct spawner_link *link, const struct spawner_start *start)
-{
-	char *argv[] = {(char *)"cloister-spawner", (char *)(start->range ? "system" : "user"),
-		(char *)(start->config ? start->config : ""),
-		(char *)(start->readonly ? start->readonly : ""), NULL, NULL, NULL};
-	unsigned argc = 4;
-	const int more[] = {start->managed_fd, start->cgroup_fd};
-	int ours, r;
-
-	if (start->network)
-		argv[argc++] = (char *)"egress";
-	if (start->beside)
-		argv[argc] = (char *)"beside";
-	r = helper_process_start(
-		&link->process, argv[0], argv, more, start->cgroup_fd < 0 ? 1 : 2, &ours);
-	if (r < 0)
-		return r;
-	channel_init(&link->channel, ours, ours, CHANNEL_TAKES_FDS);
-	return 0;
-}
-
-_Static_assert(FD_SPAWNER_CHANNEL == 3 && FD_SPAWNER_MANAGED == 4 && FD_SPAWNER_CGROUP == 5,
-	"helper_process_start() gives them");
-
-static bool is_policy(uint32_t error)
-{
-	return error == EPERM || error == EACCES || error == ENOSPC;
-}
-
-static int next_frame(struct spawner_link *link, struct channel_frame *ret)
-{
-	struct pollfd poll_fd = {.fd = link->channel.in, .events = POLLIN};
-	int r;
-
-	while ((r = channel_next(&link->channel, ret)) == 0) {
-		if (poll(&poll_fd, 1, READY_TIMEOUT_MS) <= 0)
-			return -ETIMEDOUT;
-		r = channel_fill(&link->channel, WIRE_FRAME_MAX);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : 0;
-}
-
 static int tell(struct spawner_link *link, uint8_t type)
 {
 	return channel_send(&link->channel, type, 0, (struct text){NULL, 0}, NULL, 0);
-}
-
-static int give_ids(struct spawner_link *link, const struct id_range *range, char **ret_message)
-{
-	int r = range ? id_range_map(range, link->process.pid, ret_message) : -EBADMSG;
-
-	if (r == 0)
-		r = tell(link, SPAWNER_MAPPED);
-	return r < 0 ? r : channel_flush(&link->channel);
-}
-
-/*
- * Waits for the first messages: the spawner is in its namespaces, or why not; in system mode it
- * first asks for its id maps.
- */
-static int wait_until_ready(
-	struct spawner_link *link, const struct id_range *range, char **ret_message)
-{
-	struct setup_failure failure;
-	struct channel_frame frame;
-	int r = next_frame(link, &frame);
-
-	if (r == 0 && frame.type == SPAWNER_UNSHARED) {
-		r = give_ids(link, range, ret_message);
-		range = NULL;
-		if (r == 0)
-			r = next_frame(link, &frame);
-	}
-	if (r < 0 || (frame.type == SPAWNER_READY && !range))
-		return r;
-	if (frame.type != SPAWNER_FAILED || setup_failure_get(frame.payload, &failure) < 0)
-		return -EBADMSG;
-	if (asprintf(ret_message, "cloister-spawner could not %.*s: %s%s%s", (int)failure.step.len,
-		    failure.step.data, strerror((int)failure.error),
-		    is_policy(failure.error) ? ": " : "",
-		    is_policy(failure.error) ? namespaces_remedy("/proc/sys", (int)failure.error)
-					     : "") < 0)
-		*ret_message = NULL;
-	return -(int)failure.error;
 }
 
 int spawner_link_start(
@@ -177,9 +90,7 @@ int spawner_link_start(
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
 	link->silence.stat = -1;
-	r = start_process(link, start);
-	if (r == 0)
-		r = wait_until_ready(link, start->range, ret_message);
+	r = spawner_begin(start, &link->process, &link->channel, ret_message);
 	if (r < 0) {
 		spawner_link_free(link);
 		return r;
@@ -204,23 +115,6 @@ void spawner_link_reload(struct spawner_link *link)
 		loop_turn_defer(&link->flush);
 }
 
-void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name)
-{
-	const struct spawner_look_up message = {
-		.tenant = text_from(tenant), .path = text_from(name)};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_NAME_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	/* The tenant of user mode without a configuration may have a longer name, and has no kept
-	 * homes. */
-	if (link->is_lost || message.tenant.len > LIMIT_CONFIG_NAME_BYTES)
-		return;
-	spawner_look_up_put(&writer, &message);
-	if (channel_send(&link->channel, SPAWNER_REMOVED, 0,
-		    (struct text){(char *)payload, writer.len}, NULL, 0) == 0)
-		loop_turn_defer(&link->flush);
-}
-
 /* What is told before the link is served waits for that. */
 static void flush_soon(struct spawner_link *link)
 {
@@ -241,6 +135,16 @@ static void tell_path(
 	if (channel_send(&link->channel, type, 0, (struct text){(char *)payload, writer.len}, NULL,
 		    0) == 0)
 		flush_soon(link);
+}
+
+void spawner_link_removed(struct spawner_link *link, const char *tenant, const char *name)
+{
+	/* The tenant of user mode without a configuration may have a longer name, and has no kept
+	 * homes. */
+	if (strlen(tenant) <= LIMIT_CONFIG_NAME_BYTES)
+		tell_path(link, SPAWNER_REMOVED,
+			&(struct spawner_look_up){
+				.tenant = text_from(tenant), .path = text_from(name)});
 }
 
 void spawner_link_dropped(
