@@ -307,6 +307,7 @@ def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_d
     held = roll_back_and_hold(daemon, clients["a1"])
     for name in ("a2", "a3", "b1"):
         roll_back(clients[name], 1)
+
     def dropped(name):
         with acting_as(os.getuid()):
             names = os.listdir(daemon.state / "workspaces" / name[0] / f".layers-{name}")
@@ -361,6 +362,19 @@ def test_a_large_dropped_layer_does_not_hold_up_other_tenants(area, start_daemon
             break
     if held is not True:
         go_on(held)
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+    assert "could not be removed" not in daemon.log()
+
+
+def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    checkpoint(client)
+    client.run(MANY)
+    held = roll_back_and_hold(daemon, client)
+    assert in_state(daemon, ".dropped-*")
+    with acting_as(os.getuid()):
+        os.kill(held, signal.SIGKILL)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
     assert "could not be removed" not in daemon.log()
 

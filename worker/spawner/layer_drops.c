@@ -17,14 +17,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct layer_drop {
 	TAILQ_ENTRY(layer_drop) entry;
 	uint64_t turn;             /* when a layer of its tenant was worked on last; 0: never */
 	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
+	unsigned killed;           /* sweepers of its that something killed */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
+
+#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
 
 void layer_drops_init(struct layer_drops *drops, int managed)
 {
@@ -222,7 +226,8 @@ void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status)
 {
 	if (drops->sweeper == 0 || pid != drops->sweeper)
 		return;
-	if (home_sweep_goes_on(status))
+	if (home_sweep_goes_on(status) ||
+		(WIFSIGNALED(status) && drops->cleared->killed++ < KILLED_MAX))
 		drops->cleared->swept = (struct directory_id){0};
 	drops->sweeper = 0;
 	drops->cleared = NULL;
