@@ -63,7 +63,8 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	LIST_INIT(&workspaces->list);
 	LIST_INIT(&workspaces->forking);
 	TAILQ_INIT(&workspaces->idle);
-	spawner_link_hear(spawner, on_worked, workspaces);
+	if (spawner)
+		spawner_link_hear(spawner, on_worked, workspaces);
 	return workspaces;
 }
 

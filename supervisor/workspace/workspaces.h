@@ -13,8 +13,9 @@ struct spare_cells;
 struct spawner_link;
 
 /**
- * @scheduler is borrowed. @own_directories is as in workspace_root.h (borrowed). @managed_fd is the
- * directory of managed workspaces, or -1. Returns NULL if memory is out.
+ * @scheduler is borrowed. @spawner is NULL where nothing is opened. @own_directories is as in
+ * workspace_root.h (borrowed). @managed_fd is the directory of managed workspaces, or -1. Returns
+ * NULL if memory is out.
  */
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd);
