@@ -125,11 +125,13 @@ def is_known(name, rest, area, daemon):
     config, state = re.escape(str(daemon.path)), re.escape(str(daemon.state))
     # A tenant's workspaces, and the layers of one: not what is in a workspace or in a layer.
     place = rf'\d+<{state}/workspaces/[^/>]*(/\.layers-[^/>]*(/[^/>]*)?)?>'
-    # A tenant's templates, and not what is in one.
+    # A tenant's templates and what is recorded of their sizes, and not what is in one.
     templates = rf'\d+<{state}/templates(/[^/>]*)?>'
+    size = rf'\d+<{state}/templates/[^/>]*/\.size-[^/>]*>'
     known = [
         ("openat", rf'\d+<{state}/workspaces>, "\.\./templates"'),
-        ("openat|mkdirat|newfstatat|statx", rf'{templates}, "[^"/]*"'),
+        ("openat|mkdirat|unlinkat|newfstatat|statx", rf'{templates}, "[^"/]*"'),
+        ("openat|mkdirat|unlinkat|newfstatat", rf'{size}, "[^"/]*"'),
         ("renameat2?", rf'{templates}, "[^"/]*", {templates}, "[^"/]*"'),
         ("openat", rf'AT_FDCWD(<[^>]*>)?, "(/|{re.escape(str(area.path))})", O_RDONLY\|[A-Z_|]*O_PATH[A-Z_|]*\b'),
         ("openat", rf'\d+<{config}>, "cloister\.conf(\.d)?", '),
