@@ -156,7 +156,7 @@ void background_get_info(const struct background *background, struct background_
 		.taken = background->taken,
 		.terminal = background->terminal,
 		.input_over = !background->call || !background->has_input || background->eof ||
-			      call_input_is_closed(background->call),
+			      !call_input_is_read(background->call),
 		.end = end_of(background),
 		.ending = ending_of(background),
 	};

@@ -92,3 +92,8 @@ bool call_input_is_closed(const struct call *call)
 {
 	return !call->input || command_input_is_closed(call->input);
 }
+
+bool call_input_is_read(const struct call *call)
+{
+	return call->input && command_input_is_read(call->input);
+}

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <unistd.h>
@@ -228,6 +229,14 @@ size_t command_input_parts(const struct command_input *input)
 bool command_input_is_closed(const struct command_input *input)
 {
 	return input->closed;
+}
+
+bool command_input_is_read(const struct command_input *input)
+{
+	struct pollfd pipe = {.fd = input->fd};
+
+	/* POLLERR: nobody can read. poll(2) */
+	return !input->closed && (poll(&pipe, 1, 0) <= 0 || !(pipe.revents & POLLERR));
 }
 
 void command_input_free(struct command_input *input)

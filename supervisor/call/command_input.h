@@ -57,6 +57,12 @@ size_t command_input_parts(const struct command_input *input);
 bool command_input_is_closed(const struct command_input *input);
 
 /**
+ * Whether anybody could read what is written. Looks at the pipe: one that the command closes after
+ * the last write is found closed by the next write only.
+ */
+bool command_input_is_read(const struct command_input *input);
+
+/**
  * The command has ended, or will not begin: closes the pipe, and tells the owner of all parts that
  * were not taken.
  */

@@ -887,6 +887,8 @@ def test_what_killed_elders_leave_of_cgroups(generations, delegation, area):
     def next_after(killed, n):
         busy(killed, n)
         heir = generations(former=killed, launcher=control())
+        with acting_as(os.getuid()):
+            os.kill(killed.spawner(), signal.SIGSTOP)  # it may see the end of its cloisterd before it is killed, and tidy up
         killed.process.kill()
         killed.process.wait()
         assert procfs.eventually(lambda: "elder" not in status(heir))

@@ -145,6 +145,7 @@ class Area:
             self.take_openat2()
         self.number = 0
         self.delegations = []
+        self.roots_own = []  # directories of the configurations of its daemons in system mode
         self.overlays, self.workspaces = [], "ws"
         if LAYERS:
             self.lay_over()
@@ -245,6 +246,9 @@ class Area:
             delegation.remove()
         for path in self.overlays:
             subprocess.run(["umount", "-l", path], check=True)
+        with acting_as(os.getuid()):
+            for path in self.roots_own:
+                shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.path)
 
 
@@ -276,6 +280,7 @@ class Daemon:
             with acting_as(os.getuid()):
                 self.roots_own = pathlib.Path(tempfile.mkdtemp(prefix="cloister-test."))
                 self.roots_own.chmod(0o755)
+            area.roots_own.append(self.roots_own)  # a test may kill the daemon and not stop it
             self.config = self.roots_own / "cloister.conf"
         words = ["cloisterd", "--agent-socket", str(self.socket), "--state-dir", str(self.state),
                  "--control-socket", str(self.control_socket)]

@@ -196,6 +196,20 @@ static void test_a_closed_input_is_found_at_once(void **state)
 	assert_string_equal(f->told, "1!2!");
 }
 
+/* What was written before is in the pipe: nothing else would find it. */
+static void test_an_input_that_is_closed_later_is_found_when_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	add(f, "k", 1, false, "1");
+	assert_string_equal(f->told, "1");
+	assert_true(command_input_is_read(f->input));
+	close_fd(&f->read_end);
+	assert_false(command_input_is_read(f->input));
+	assert_false(command_input_is_closed(f->input));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -206,6 +220,7 @@ int main(void)
 		TEST(test_much_takes_its_turn),
 		TEST(test_a_full_pipe),
 		TEST(test_a_closed_input_is_found_at_once),
+		TEST(test_an_input_that_is_closed_later_is_found_when_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
