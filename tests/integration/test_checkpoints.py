@@ -291,6 +291,15 @@ def roll_back_and_hold(daemon, client):
     return held
 
 
+def with_a_held_sweeper(start_daemon):
+    """A daemon, a client whose workspace has dropped a layer with many files, and the pid of the sweeper that is stopped."""
+    daemon = start_daemon()
+    client = opened(daemon, "w")
+    checkpoint(client)
+    client.run(MANY)
+    return daemon, client, roll_back_and_hold(daemon, client)
+
+
 def go_on(pid):
     with acting_as(os.getuid()):
         os.kill(pid, signal.SIGCONT)
@@ -367,11 +376,7 @@ def test_a_large_dropped_layer_does_not_hold_up_other_tenants(area, start_daemon
 
 
 def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
-    daemon = start_daemon()
-    client = opened(daemon, "w")
-    checkpoint(client)
-    client.run(MANY)
-    held = roll_back_and_hold(daemon, client)
+    daemon, _, held = with_a_held_sweeper(start_daemon)
     assert in_state(daemon, ".dropped-*")
     with acting_as(os.getuid()):
         os.kill(held, signal.SIGKILL)
@@ -380,11 +385,7 @@ def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
 
 
 def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
-    daemon = start_daemon()
-    client = opened(daemon, "w")
-    checkpoint(client)
-    client.run(MANY)
-    held = roll_back_and_hold(daemon, client)
+    daemon, client, held = with_a_held_sweeper(start_daemon)
     for _ in range(DROPPED - 1):
         roll_back(client, 1)
     assert len(in_state(daemon, ".dropped-*")) == DROPPED

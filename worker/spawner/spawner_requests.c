@@ -213,13 +213,33 @@ static void on_looked(void *context, int error, struct place *place)
 	job_free(job);
 }
 
-static void take_texts(const struct spawner_look_up *message,
-	char ret_tenant[LIMIT_CONFIG_NAME_BYTES + 1], char ret_path[LIMIT_PATH_BYTES])
+/* A tenant and what is named in its directory. */
+struct named {
+	bool below, file; /* as in the message */
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
+};
+
+/* Reads a message of this form. Any other ends the spawner. */
+static void read_named(struct text payload, struct named *ret)
 {
-	snprintf(ret_tenant, LIMIT_CONFIG_NAME_BYTES + 1, "%.*s", (int)message->tenant.len,
-		message->tenant.data ? message->tenant.data : "");
-	snprintf(ret_path, LIMIT_PATH_BYTES, "%.*s", (int)message->path.len,
-		message->path.data ? message->path.data : "");
+	struct spawner_look_up message;
+
+	if (spawner_look_up_get(payload, &message) < 0)
+		spawner_die("request", EBADMSG);
+	ret->below = message.below;
+	ret->file = message.file;
+	snprintf(ret->tenant, sizeof(ret->tenant), "%.*s", (int)message.tenant.len,
+		message.tenant.data ? message.tenant.data : "");
+	snprintf(ret->path, sizeof(ret->path), "%.*s", (int)message.path.len,
+		message.path.data ? message.path.data : "");
+}
+
+/* Reads one that comes without descriptors. */
+static void read_told(const struct channel_frame *frame, struct named *ret)
+{
+	if (frame->n_fds != 0)
+		spawner_die("request", EBADMSG);
+	read_named(frame->payload, ret);
 }
 
 /* Starts the look-up that the request needs. */
@@ -227,18 +247,15 @@ static int look_for(struct job *job, struct text payload)
 {
 	struct spawner *spawner = job->spawner;
 	struct look_request wanted = {.fd = job->fds[0]};
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
-	struct spawner_look_up look_up;
+	struct named named;
 
 	if (job->type == SPAWNER_LOOK_UP) {
-		if (spawner_look_up_get(payload, &look_up) < 0)
-			spawner_die("request", EBADMSG);
-		take_texts(&look_up, tenant, path);
+		read_named(payload, &named);
 		wanted.kind = LOOK_UP;
-		wanted.below = look_up.below;
-		wanted.file = look_up.file;
-		wanted.tenant = tenant;
-		wanted.path = path;
+		wanted.below = named.below;
+		wanted.file = named.file;
+		wanted.tenant = named.tenant;
+		wanted.path = named.path;
 	} else {
 		wanted.kind = LOOK_AGAIN;
 		wanted.file = job->type == SPAWNER_UNPACK;
@@ -322,37 +339,29 @@ static void read_policy(struct spawner *spawner, const struct channel_frame *fra
 
 static void forget_home(struct spawner *spawner, const struct channel_frame *frame)
 {
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
-	struct spawner_look_up removed;
+	struct named removed;
 
-	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &removed) < 0)
-		spawner_die("request", EBADMSG);
-	take_texts(&removed, tenant, name);
-	cell_homes_forget(&spawner->homes, tenant, name);
+	read_told(frame, &removed);
+	cell_homes_forget(&spawner->homes, removed.tenant, removed.path);
 }
 
 static void clear_layer(struct spawner *spawner, const struct channel_frame *frame)
 {
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
-	struct spawner_look_up dropped;
+	struct named dropped;
 
-	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &dropped) < 0)
-		spawner_die("request", EBADMSG);
-	take_texts(&dropped, tenant, name);
+	read_told(frame, &dropped);
 	if (!dropped.below)
 		layer_folds_look(&spawner->folds);
-	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, tenant, name);
+	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, dropped.tenant,
+		dropped.path);
 }
 
 static void fold_layers(struct spawner *spawner, const struct channel_frame *frame)
 {
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], path[LIMIT_PATH_BYTES];
-	struct spawner_look_up wanted;
+	struct named wanted;
 
-	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &wanted) < 0)
-		spawner_die("request", EBADMSG);
-	take_texts(&wanted, tenant, path);
-	layer_folds_add(&spawner->folds, tenant, path);
+	read_told(frame, &wanted);
+	layer_folds_add(&spawner->folds, wanted.tenant, wanted.path);
 }
 
 static void tell_worked(struct channel *channel, const struct spawner_worked *message)
@@ -395,13 +404,10 @@ void spawner_tell_work(struct spawner *spawner)
 
 static void measure_template(struct spawner *spawner, const struct channel_frame *frame)
 {
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1], name[LIMIT_PATH_BYTES];
-	struct spawner_look_up wanted;
+	struct named wanted;
 
-	if (frame->n_fds != 0 || spawner_look_up_get(frame->payload, &wanted) < 0)
-		spawner_die("request", EBADMSG);
-	take_texts(&wanted, tenant, name);
-	template_sizes_add(&spawner->sizes, tenant, name);
+	read_told(frame, &wanted);
+	template_sizes_add(&spawner->sizes, wanted.tenant, wanted.path);
 }
 
 static void fork_template(struct spawner *spawner, const struct channel_frame *frame)
