@@ -84,8 +84,11 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 	if (!use->asked)
 		return -EBADMSG;
 	use->asked = false;
+	use->fresh = end->error == TOOL_OK;
 	use->earliest = now + (now - use->asked_at) * PART;
-	if (end->error == TOOL_OK) {
+	if (use->fresh) {
+		if (!use->doubted)
+			use->before = (struct disk_before){use->known, use->hidden, use->bytes};
 		use->known = true;
 		use->partial = end->truncated;
 		use->bytes = end->disk_limit > 0 ? end->disk_bytes : end->size;
@@ -94,10 +97,25 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 		use->hidden = end->files_skipped > 0;
 	}
 	/* It was changed meanwhile, or the files process was busy. */
-	if (stale || end->error != TOOL_OK)
+	if (stale || !use->fresh)
 		disk_use_changed(use);
 	disk_use_runs(use, use->running);
 	return 0;
+}
+
+enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard)
+{
+	const bool grown = use->before.known && use->bytes > hard && use->bytes > use->before.bytes;
+	const bool sure = use->doubted;
+
+	if (!use->fresh)
+		return DISK_GROWTH_NONE;
+	use->doubted = grown && !sure;
+	if (use->doubted && !use->asked)
+		ask(use);
+	if (!grown || !sure)
+		return DISK_GROWTH_NONE;
+	return use->before.hidden ? DISK_GROWTH_UNHIDDEN : DISK_GROWTH_WRITTEN;
 }
 
 void disk_use_lost(struct disk_use *use)

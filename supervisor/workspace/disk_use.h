@@ -16,6 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a workspace takes beyond a size, as two measurements in a row found it. */
+enum disk_growth {
+	DISK_GROWTH_NONE,
+	DISK_GROWTH_WRITTEN,
+	DISK_GROWTH_UNHIDDEN, /* or: a part of it could not be measured before */
+};
+
 struct disk_use {
 	bool known;
 	bool partial;   /* some directories could not be read: there is more */
@@ -29,6 +36,12 @@ struct disk_use {
 	bool (*ask)(void *context);
 	void *context;
 	bool stale, asked, running;
+	struct disk_before {
+		bool known, hidden;
+		uint64_t bytes;
+	} before;     /* the last measurement but one, or the one before growth that is in doubt */
+	bool doubted; /* growth was seen once */
+	bool fresh;   /* the last answer was a measurement */
 	int64_t asked_at, earliest, due; /* as clock_now(); due while the timer is set */
 	struct timer timer;
 };
@@ -62,6 +75,13 @@ void disk_use_told(struct disk_use *use, uint64_t bytes);
 
 /** The answer to the measurement. Returns -EBADMSG if there was none. */
 int disk_use_answer(struct disk_use *use, const struct files_end *end);
+
+/**
+ * After an answer: returns whether the workspace takes more than @hard bytes and more than before.
+ * Names that are removed or renamed during a walk can make it count more than there is, so what has
+ * grown is measured once more at once, whatever part of the time that takes, before it is told.
+ */
+enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard);
 
 /** The process that measured has gone. */
 void disk_use_lost(struct disk_use *use);

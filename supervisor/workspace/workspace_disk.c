@@ -106,22 +106,30 @@ static void end_commands(struct workspace *workspace, uint64_t at_least_ms)
 
 int workspace_disk_measured(struct workspace *workspace, struct text payload)
 {
-	const struct disk_use *use = &workspace->disk;
-	const bool was_known = use->known, was_hidden = use->hidden;
-	const uint64_t before = use->bytes;
+	struct disk_use *use = &workspace->disk;
+	const bool was_hidden = use->hidden;
 	struct files_end end;
 
-	if (files_end_get(payload, &end) < 0 || disk_use_answer(&workspace->disk, &end) < 0)
+	if (files_end_get(payload, &end) < 0 || disk_use_answer(use, &end) < 0)
 		return -EBADMSG;
 	workspace_disk_count(workspace);
 	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
 		return 0;
-	/* Commands that only remove files go on. */
-	if (was_known && use->bytes > before && use->bytes > disk_hard_limit(workspace->tenant))
+	switch (disk_use_growth(use, disk_hard_limit(workspace->tenant))) {
+	case DISK_GROWTH_WRITTEN: /* commands that only remove files go on */
 		end_commands(workspace, 0);
+		return 0;
+	case DISK_GROWTH_UNHIDDEN:
+		/* One that is new may have opened what an earlier one has closed and filled, and
+		 * has time to remove it. */
+		end_commands(workspace, LIMIT_DISK_HIDDEN_MS);
+		return 0;
+	case DISK_GROWTH_NONE:
+		break;
+	}
 	/* Twice in a row: a test suite may close a directory for a moment. One that is new has time
-	 * to open what an earlier one has closed. */
-	else if (was_hidden && use->hidden)
+	 * to open it. */
+	if (was_hidden && use->hidden)
 		end_commands(workspace, LIMIT_DISK_HIDDEN_MS);
 	return 0;
 }

@@ -201,6 +201,74 @@ static void test_limited(void **state)
 	assert_int_equal(f->asked, 5);
 }
 
+static enum disk_growth grow(struct fixture *f, const struct files_end *end)
+{
+	answer(f, 1, end);
+	return disk_use_growth(&f->use, 100);
+}
+
+/* Two measurements in a row have to see it, and the second one does not wait. */
+static void test_growth(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	assert_int_equal(grow(f, &(struct files_end){.size = 50}), DISK_GROWTH_NONE);
+	disk_use_changed(&f->use);
+	fake_clock_pass(20);
+	assert_int_equal(f->asked, 2);
+	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_NONE);
+	assert_int_equal(f->asked, 3);
+	assert_int_equal(grow(f, &(struct files_end){.size = 102}), DISK_GROWTH_WRITTEN);
+	assert_int_equal(f->asked, 3);
+	/* A command that removes files is seen to take more than before by the first walk only. */
+	disk_use_runs(&f->use, true);
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(grow(f, &(struct files_end){.size = 110}), DISK_GROWTH_NONE);
+	assert_int_equal(f->asked, 5);
+	assert_int_equal(grow(f, &(struct files_end){.size = 102}), DISK_GROWTH_NONE);
+	assert_int_equal(f->asked, 5);
+	/* What has not grown is not measured twice. */
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(grow(f, &(struct files_end){.size = 102}), DISK_GROWTH_NONE);
+	assert_int_equal(f->asked, 6);
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS - 1);
+	assert_int_equal(f->asked, 6);
+}
+
+/* No answer is a measurement that failed. */
+static void test_growth_that_cannot_be_measured_again(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	assert_int_equal(grow(f, &(struct files_end){.size = 50}), DISK_GROWTH_NONE);
+	disk_use_changed(&f->use);
+	fake_clock_pass(20);
+	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_NONE);
+	assert_int_equal(grow(f, &(struct files_end){.error = TOOL_BUSY}), DISK_GROWTH_NONE);
+	fake_clock_pass(20);
+	assert_int_equal(f->asked, 4);
+	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_WRITTEN);
+}
+
+/* What could not be measured before may have been there already. */
+static void test_growth_of_what_was_hidden(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	assert_int_equal(
+		grow(f, &(struct files_end){.size = 50, .files_skipped = 1}), DISK_GROWTH_NONE);
+	disk_use_changed(&f->use);
+	fake_clock_pass(20);
+	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_NONE);
+	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_UNHIDDEN);
+}
+
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
 static void test_quota(void **state)
 {
@@ -220,6 +288,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_an_answer_that_nobody_asked_for, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limited, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_growth_that_cannot_be_measured_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_growth_of_what_was_hidden, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_quota, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),
