@@ -173,6 +173,6 @@ def test_each_process_ends_alone(place, web):
         os.kill(former, 9)
     observation = client.wait(call)["result"]
     assert "proxy_lost" in [one["reason"] for one in observation["network"]["denied"]]
-    assert "what still runs here has no network any more" in first.log()
+    assert procfs.eventually(lambda: "what still runs here has no network any more" in first.log())
     assert newer.run(web.curl("now"))["stdout"] == "hello"
     assert ended(first) == 0

@@ -96,6 +96,7 @@ def test_draining_and_shutting_down(start_daemon, area):
         becomes(daemon)
         assert procfs.eventually(lambda: ask(daemon)[1]["slots"]["commands"]["used"] == 1)
         with daemon.control() as control:  # the socket takes no new clients any more
+            control.call("health")  # this one is taken
             daemon.process.send_signal(signal.SIGTERM)
             assert procfs.eventually(lambda: [reason["reason"] for reason in control.call("health")["reasons"]] == ["shutting_down"])
         client.cancel(running)
