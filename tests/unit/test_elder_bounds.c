@@ -1,0 +1,223 @@
+/* links: cloister-supervisor */
+/* fakes: service clock workers spawner_link process audit_writer house */
+// SPDX-License-Identifier: Apache-2.0
+/* How long an elder generation waits for a younger one that is late, silent or does not read, and
+ * that no other one takes over meanwhile. */
+#include "supervisor/daemon/elder.h"
+
+#include "common/cleanup.h"
+#include "supervisor/host/handover.h"
+#include "tests/unit/fakes/house.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/spawner_link.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define GIVEN_MS  60000
+#define ASK_MS    5000
+#define ENDING_MS 1000
+
+static void test_one_at_a_time(void **state)
+{
+	struct handover_message message;
+	int second = -1;
+
+	(void)state;
+	younger_connects();
+	assert_int_equal(handover_connect(house.state, &second), 0);
+	house_run(0);
+	assert_int_equal(handover_await(second, 0, &message), 0);
+	close(second);
+	younger_says(HANDOVER_ASK);
+	younger_takes(HANDOVER_GIVEN);
+}
+
+static void test_one_that_does_not_ask_holds_up_nobody(void **state)
+{
+	struct handover_message message;
+
+	(void)state;
+	younger_connects();
+	house_run(ASK_MS - 1);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	house_run(1);
+	assert_true(younger_talk_is_over() && !service()->retiring);
+	close_fd(&house.peer);
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	younger_takes(HANDOVER_GIVEN);
+}
+
+/* Connects from another process, which the elder one may kill. Returns its pid. */
+static pid_t other_connects(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int status;
+	pid_t pid;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/handover",
+		house.state);
+	house.peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	pid = fork();
+	if (pid == 0) {
+		if (connect(house.peer, (struct sockaddr *)&address, sizeof(address)) == 0)
+			raise(SIGSTOP);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	house_run(0);
+	return pid;
+}
+
+/* One that is not ready in time, and after that one that is. */
+static void test_bounds(void **state)
+{
+	struct handover_message message = {0};
+	struct fake_cell *cell;
+	char text[16] = "";
+	int status;
+	pid_t pid;
+
+	(void)state;
+	house_say(OPEN("1", "a"), RESULT("1", "{*}"));
+	pid = other_connects();
+	younger_says(HANDOVER_ASK);
+	younger_takes(HANDOVER_GIVEN);
+	/* The younger one has signed the lock, and never serves: it is signed back. */
+	assert_int_equal(pwrite(house.daemon.state_lock, "1\n", 2, 0), 2);
+	house_run(GIVEN_MS - HOUSE_LOOK_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	house_run(HOUSE_LOOK_MS);
+	/* Nothing is written before it has ended: it might cut that off. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	younger_says(HANDOVER_READY);
+	house_run(ENDING_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_true(service()->retiring && !elder_has_retired(elder()));
+	close_fd(&house.peer);
+	house_run(0);
+	assert_false(service()->retiring);
+	assert_true(pread(house.daemon.state_lock, text, sizeof(text) - 1, 0) > 0);
+	assert_int_equal(atoi(text), getpid());
+	/* The cell of a workspace without calls is ended, and is not waited for for long. */
+	house_say(REQUEST("1", "tool.call",
+			  "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"x\"}}"),
+		RESULT("1", "{\"success\":true,*}"));
+	cell = fake_spawner_cells(house.fake->spawner);
+	cell->worker.held = cell->files.held = true;
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	younger_takes(HANDOVER_GIVEN);
+	younger_says(HANDOVER_READY);
+	house_run(ENDING_MS - HOUSE_LOOK_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	house_run(HOUSE_LOOK_MS);
+	message = younger_expects(HANDOVER_HELD);
+	assert_true(message_is_of(&message, "root/a"));
+	(void)younger_expects(HANDOVER_GO);
+	fake_process_end(&cell->worker);
+	fake_process_end(&cell->files);
+	house_run(0);
+	house_run(HOUSE_LOOK_MS);
+	message = younger_expects(HANDOVER_RELEASED);
+	assert_true(message_is_of(&message, "root/a"));
+}
+
+static void test_the_end_of_retire_time(void **state)
+{
+	(void)state;
+	house_reach(RETIRED);
+	house_run(HOUSE_RETIRE_MS - 2 * HOUSE_LOOK_MS);
+	assert_false(service()->shutting_down);
+	house_run(2 * HOUSE_LOOK_MS);
+	assert_true(service()->shutting_down);
+}
+
+#define TIMES 200 /* twice that is more messages than the socket has room for */
+
+/* Reads what is in the socket. Returns how often the younger one was told so far, in order. */
+static size_t read_all(size_t told)
+{
+	struct handover_message message;
+
+	while (handover_receive(house.peer, &message) == 1) {
+		assert_int_equal(message.type, HANDOVER_COMMANDS);
+		assert_int_equal(message.number, told % 2 == 0 ? 2 : 1);
+		told++;
+	}
+	return told;
+}
+
+/* The younger one is told how many commands there are until its socket is full. Returns how often
+ * it was when it has read all that was in it. */
+static size_t fill(void)
+{
+	size_t told;
+
+	house_reach(RETIRED);
+	for (int i = 0; i < TIMES; i++) {
+		house_say(HANG("4"), NULL);
+		house_run(HOUSE_LOOK_MS);
+		house_say(CANCEL("5", "4"), "{*\"id\":*}\n{*\"id\":*}");
+		house_run(HOUSE_LOOK_MS);
+	}
+	told = read_all(0);
+	if (told == 2 * TIMES) {
+		print_message("skipped: sockets have room for all of this (wmem_default)\n");
+		skip();
+	}
+	return told;
+}
+
+/* A younger one that does not read for a while is told everything when it does. */
+static void test_a_slow_reader(void **state)
+{
+	size_t told = fill(), before = 0;
+
+	(void)state;
+	for (; told != before && told < 2 * TIMES; told = read_all(told)) {
+		before = told;
+		house_run(0);
+	}
+	assert_int_equal(told, 2 * TIMES);
+}
+
+/* What the loop has not sent is sent at the end. */
+static void test_last_words(void **state)
+{
+	size_t told = fill();
+
+	(void)state;
+	house_end_elder();
+	assert_int_equal(read_all(told), 2 * TIMES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_one_at_a_time, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_one_that_does_not_ask_holds_up_nobody, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(test_bounds, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_the_end_of_retire_time, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(test_a_slow_reader, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(test_last_words, house_set_up, house_tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
