@@ -261,7 +261,7 @@ def test_tls_for_the_host(running, at_443):
 
 
 @pytest.mark.parametrize("first", [egress.client_hello("other.test"), egress.client_hello(None), b"SSH-2.0-x\r\n",
-                                   b"GET / HTTP/1.1\r\n\r\n"])
+                                   b"GET / HTTP/1.1\r\n\r\n"], ids=["another name", "no name", "ssh", "http"])
 def test_tls_for_another_host(running, at_443, first):
     port = running.open()
     for connection in (egress.connect(port, "tls.test:443")[0], egress.socks(port, "tls.test", 443)[0]):
