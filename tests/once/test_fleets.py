@@ -145,10 +145,14 @@ def test_the_stateful_set_keeps_names_and_state(manifests):
     assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == budget["selector"]["matchLabels"] == labels
     # A headless service maps no ports: its own is the one that sshd listens at.
     offered = {port["targetPort"]: port["port"] for port in service["spec"]["ports"]}
-    assert offered == {port["name"]: port["containerPort"] for container in spec["template"]["spec"]["containers"]
+    assert offered == {port["name"]: port["containerPort"] for container in all_containers(spec["template"]["spec"])
                        for port in container.get("ports", [])}
     assert budget["maxUnavailable"] == 1
     assert spec["template"]["spec"]["priorityClassName"] == of_kind(objects, "PriorityClass")["metadata"]["name"]
+
+
+def all_containers(spec):
+    return spec["initContainers"] + spec["containers"]
 
 
 def script_of_the_keeper(manifests):
@@ -434,9 +438,9 @@ def test_the_image_has_the_manifests_users(manifests):
     recipe = (FLEETS / "Containerfile").read_text()
     for line in "useradd --uid 900 --gid 900 ", 'TENANTS="blue green"', "number=1001;", "cloister:2000:60000":
         assert line in recipe
-    (sshd,) = [container for container in daemon_set(manifests)[0]["containers"] if container["name"] == "sshd"]
+    (sshd,) = [container for container in daemon_set(manifests)[0]["initContainers"] if container["name"] == "sshd"]
     assert sshd["securityContext"]["capabilities"]["add"] == ["SETUID", "SETGID", "SYS_CHROOT"]
-    for container in daemon_set(manifests)[0]["containers"] + [sidecar(manifests)[1]]:
+    for container in all_containers(daemon_set(manifests)[0]) + [sidecar(manifests)[1]]:
         assert container["image"] in ("cloister:0.1.0", "cloister-ssh:0.1.0")
         assert f"podman build -t {container['image']} " in recipe
 
