@@ -55,7 +55,9 @@ static void put_shown(void *context, struct text piece, bool padding)
 /* Takes a part of an image, which the files process sends only if it was asked for one. */
 static int add_image(struct call_result *result, struct text part)
 {
-	if (!result->request->shown.images || part.len > LIMIT_IMAGE_BYTES - result->bytes)
+	/* It may have sent more than that as content. */
+	if (!result->request->shown.images || result->bytes > LIMIT_IMAGE_BYTES ||
+		part.len > LIMIT_IMAGE_BYTES - result->bytes)
 		return -EBADMSG;
 	result->bytes += part.len;
 	if (result->dropped)

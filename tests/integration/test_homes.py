@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """home = kept: a workspace's HOME outlives its cell, and no other workspace gets it."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -116,6 +117,57 @@ def test_a_removed_workspace_takes_its_home_along(start, tenants):
     assert procfs.eventually(lambda: homes(daemon) == {"a/v"})
     # The other workspace, "v", still has its home.
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "built\n"
+
+
+MANY = "mkdir ~/many && cd ~/many && seq 40000 | xargs touch"
+
+
+def next_sweeper(daemon, name=""):
+    """Stops the sweeper that runs, if the home that it has is of @name. Returns its pid, or None."""
+    for pid in procfs.children(daemon.spawner()):
+        if procfs.name(pid) != "cloister-sweep" or f"/homes/{name}" not in str(procfs.fds(pid)):
+            continue
+        with contextlib.suppress(ProcessLookupError):
+            procfs.stop(pid)
+            if procfs.status(pid).get("State", "X")[0] in "Tt":
+                return pid
+    return None
+
+
+def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
+    """A sweeper that clears has a turn of a second of the processor's time, after which the kernel sends it this signal."""
+    daemon = start(tenants)
+    for user, workspace, command in ((0, "w", MANY), (0, "v", MANY), (1, "w", "echo x >~/f")):
+        put(daemon, tenants[user], command, workspace=workspace)
+    assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
+    clients = [daemon.connect(user) for user in tenants[:2]]
+    clients[0].call("workspace.remove", {"workspace": "w"})
+    held = procfs.eventually(lambda: next_sweeper(daemon, "a/.gone-"), 60, 0.001)
+    clients[0].call("workspace.remove", {"workspace": "v"})
+    clients[1].call("workspace.remove", {"workspace": "w"})
+    assert "Max cpu time              1 " in pathlib.Path(f"/proc/{held}/limits").read_text()
+
+    def left(tenant):
+        return list((daemon.state / "homes" / tenant).glob(".gone-*"))
+
+    assert procfs.eventually(lambda: left("b"))
+    os.kill(held, signal.SIGXCPU)
+    os.kill(held, signal.SIGCONT)
+    assert procfs.eventually(lambda: not left("b"))
+    assert procfs.eventually(lambda: not left("a"))
+    assert "could not be removed" not in daemon.log()
+
+
+def test_a_sweeper_that_is_killed_is_followed_by_another(start, tenants):
+    daemon = start(tenants)
+    put(daemon, tenants[0], MANY)
+    assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
+    client = daemon.connect(tenants[0])
+    client.call("workspace.remove", {"workspace": "w"})
+    held = procfs.eventually(lambda: next_sweeper(daemon, "a/.gone-"), 60, 0.001)
+    os.kill(held, signal.SIGKILL)
+    assert procfs.eventually(lambda: not list((daemon.state / "homes" / "a").glob(".gone-*")))
+    assert "could not be removed" not in daemon.log()
 
 
 def test_a_workspace_that_is_made_again_at_once_has_an_empty_home(start, tenants):

@@ -11,6 +11,7 @@ import pytest
 from cloister_client import RpcError
 from cells import Cell
 from daemon import AM_ROOT, Area, Daemon, is_sanitized
+from mcp_client import LEGACY, Mcp
 
 COMMAND, READ, LIST = ("run_command", {"command": "echo real"}), ("read_file", {"path": "x"}), ("list_directory", {"path": "."})
 SEARCH = ("search_files", {"pattern": "x"})
@@ -293,6 +294,17 @@ def test_answers(daemon, name):
             assert observation["output"]["truncated"]
         is_only_answer(liar)
         assert not liar.notes()
+        liar.close()
+
+
+def test_an_image_is_no_larger_than_an_image_may_be(daemon):
+    """Also after more content than that. Only a client of MCP is shown images."""
+    lie = files("send(*[frame(FILES_DATA, call, b'x' * 60000)] * 20, *[frame(FILES_IMAGE, call, b'x' * 60000)] * 40)\n"
+                "send(frame(FILES_END, call, files_end(flags=(1, 1, 0), kind='image/png')))")
+    with undisturbed(daemon):
+        liar = Liar(daemon, **lie).open()
+        result = Mcp(liar.client, LEGACY).ready().call("read_file", path="x")
+        assert result["isError"] and result["structuredContent"]["error"]["code"] == "WORKER_LOST", str(result)[:500]
         liar.close()
 
 

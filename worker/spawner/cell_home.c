@@ -36,8 +36,12 @@ struct live_home {
 /* A home to be measured, or a former one whose content is to be removed. */
 struct home_job {
 	TAILQ_ENTRY(home_job) entry;
+	uint64_t turn;   /* when a home of its tenant was worked on last; 0: never */
+	unsigned killed; /* sweepers of its that something killed */
 	struct home_name of;
 };
+
+#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
 
 void cell_homes_init(struct cell_homes *homes, int managed)
 {
@@ -191,20 +195,54 @@ static bool has_newer_workspace(const struct cell_homes *homes, const struct hom
 
 /* Sweeping. */
 
+/*
+ * The tenant that has waited longest is next: one with many homes, or with many files in one, does
+ * not hold up the others.
+ */
+static struct home_job *next_job(const struct cell_homes *homes)
+{
+	struct home_job *job, *next = TAILQ_FIRST(&homes->jobs);
+
+	TAILQ_FOREACH (job, &homes->jobs, entry)
+		if (job->turn < next->turn)
+			next = job;
+	return next;
+}
+
+/* Returns when a home of @tenant was worked on last. */
+static uint64_t turn_of(const struct cell_homes *homes, const char *tenant)
+{
+	const struct home_job *job;
+
+	TAILQ_FOREACH (job, &homes->jobs, entry)
+		if (strcmp(job->of.tenant, tenant) == 0)
+			return job->turn;
+	return 0;
+}
+
+static void take_turn(struct cell_homes *homes, const char *tenant)
+{
+	struct home_job *job;
+
+	homes->turns++;
+	TAILQ_FOREACH (job, &homes->jobs, entry)
+		if (strcmp(job->of.tenant, tenant) == 0)
+			job->turn = homes->turns;
+}
+
 static void add_job(struct cell_homes *homes, const struct home_name *of)
 {
 	struct home_job *job;
 
 	TAILQ_FOREACH (job, &homes->jobs, entry)
-		if (is_same(&job->of, of) &&
-			(homes->sweeper == 0 || job != TAILQ_FIRST(&homes->jobs)))
+		if (is_same(&job->of, of) && job != homes->swept)
 			return;
 	/* Without memory the home is left out. The next start, or the end of its next cell, adds it
 	 * again. */
 	job = malloc(sizeof(*job));
 	if (!job)
 		return;
-	job->of = *of;
+	*job = (struct home_job){.turn = turn_of(homes, of->tenant), .of = *of};
 	TAILQ_INSERT_TAIL(&homes->jobs, job, entry);
 }
 
@@ -225,10 +263,8 @@ static int put_aside(struct cell_homes *homes, int tenant, const struct home_nam
 	return 0;
 }
 
-static void drop_job(struct cell_homes *homes)
+static void drop_job(struct cell_homes *homes, struct home_job *job)
 {
-	struct home_job *job = TAILQ_FIRST(&homes->jobs);
-
 	TAILQ_REMOVE(&homes->jobs, job, entry);
 	free(job);
 }
@@ -249,6 +285,7 @@ static int begin(struct cell_homes *homes, const struct home_name *of)
 	if (fd < 0)
 		return -errno;
 	sweep.fd = fd;
+	sweep.in_turns = sweep.clear; /* what is measured is bounded, and would begin again */
 	pid = home_sweep_start(&sweep);
 	if (pid < 0)
 		return pid;
@@ -256,12 +293,18 @@ static int begin(struct cell_homes *homes, const struct home_name *of)
 	return 0;
 }
 
-/* Begins the first job that can be begun. The end of its sweeper is reaped. */
+/* Begins the next job that can be begun. The end of its sweeper is reaped. */
 static void begin_next(struct cell_homes *homes)
 {
-	while (!homes->beside && homes->sweeper == 0 && !TAILQ_EMPTY(&homes->jobs))
-		if (begin(homes, &TAILQ_FIRST(&homes->jobs)->of) < 0)
-			drop_job(homes);
+	struct home_job *job;
+
+	while (!homes->beside && homes->sweeper == 0 && (job = next_job(homes))) {
+		take_turn(homes, job->of.tenant);
+		if (begin(homes, &job->of) < 0)
+			drop_job(homes, job);
+		else
+			homes->swept = job;
+	}
 }
 
 static void log_swept(const struct home_name *of, const char *what)
@@ -273,15 +316,18 @@ static void log_swept(const struct home_name *of, const char *what)
 			of->name, what);
 }
 
-/* The sweeper of the first job has ended. */
+/* The sweeper has ended. */
 static void end_job(struct cell_homes *homes, int status)
 {
-	struct home_name of = TAILQ_FIRST(&homes->jobs)->of;
+	struct home_job *job = TAKE_PTR(homes->swept);
+	struct home_name of = job->of;
 	_cleanup_close_ int tenant = open_tenant(homes, of.tenant);
 	enum home_swept swept = WIFEXITED(status) ? WEXITSTATUS(status) : HOME_NOT_CLEARED;
 
 	homes->sweeper = 0;
-	drop_job(homes);
+	if (home_sweep_goes_on(status) || (WIFSIGNALED(status) && job->killed++ < KILLED_MAX))
+		return; /* it has another turn */
+	drop_job(homes, job);
 	if (tenant < 0)
 		return;
 	if (is_gone(of.name)) {

@@ -10,7 +10,8 @@
  *
  * After a cell has ended, a sweeper measures its home. The spawner removes a home that is larger
  * than home_size, and the home of a workspace that is gone. It first renames the home to ".gone-N",
- * so that no cell can get it any more.
+ * so that no cell can get it any more. One sweeper works for all tenants, in turns: one that clears
+ * ends after LIMIT_SWEEP_CPU_S, and the next is of the tenant that has waited longest.
  */
 
 #include "common/wire_spawner.h"
@@ -32,8 +33,10 @@ struct cell_homes {
 	bool beside;   /* cell_homes_set_beside() */
 	uint64_t gone; /* number in the name of the next home that is put aside */
 	LIST_HEAD(, live_home) live;
-	TAILQ_HEAD(, home_job) jobs; /* @sweeper works on the first, unless it is 0 */
-	pid_t sweeper;
+	TAILQ_HEAD(, home_job) jobs;
+	uint64_t turns;
+	pid_t sweeper;          /* 0: none */
+	struct home_job *swept; /* what it works on */
 };
 
 /** Initialises @homes; @managed as in cell_ids_init(), borrowed. */
