@@ -232,13 +232,14 @@ def unread(client):
 def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
     """cloisterd or the spawner is killed at different moments while it makes cells, and none of their processes
     remain."""
+    config = f"[cloister]\nspare_cells = 0\n[tenant t]\nusers = {account.name}\nmanaged = yes\n"
     for i in range(15 if is_sanitized() else 40):
-        daemon = Daemon(area, config=spare_config(account, 0))
+        daemon = Daemon(area, config=config)
         client = daemon.connect()
         asked = [client.request("workspace.open", {"workspace": name}) for name in "abcd"]
         assert procfs.eventually(lambda: not unread(client), interval=0)
         time.sleep(i % 20 * 0.0005)
-        kill(daemon, daemon.pid if victim == "cloisterd" else daemon.spawner())
+        daemon.kill(daemon.pid if victim == "cloisterd" else daemon.spawner())
         if victim == "spawner":
             for number in asked:  # cloisterd had opened it, or refuses with a reason
                 answer = client.wait(number)
@@ -263,12 +264,6 @@ def test_a_killed_private_client_takes_its_instance_along(area, marker):
 # The end of a workspace
 
 
-def kill(daemon, pid):
-    """Kills a process as the daemon's user, who may do so at any time."""
-    with acting_as(daemon.account.uid):
-        os.kill(pid, signal.SIGKILL)
-
-
 def two_workspaces(daemon):
     """Opens two workspaces. Returns (client, path, worker, files) of each."""
     made = []
@@ -287,7 +282,7 @@ def test_a_killed_worker_is_replaced(own_daemon, marker):
             for i in range(3)]
     assert procfs.eventually(lambda: (other_path / "begun").exists() and all(
         (path / f"begun{i}").exists() for i in range(3)))
-    kill(own_daemon, worker)
+    own_daemon.kill(worker)
     for call in lost:
         observation = client.wait(call)["result"]
         assert observation["error"]["code"] == "WORKER_LOST"
@@ -316,7 +311,7 @@ def test_a_killed_files_process_is_replaced(own_daemon):
                                            "timeout_ms": 300000})
     (job,) = procfs.eventually(lambda: procfs.children(files))
     began = procfs.free_seconds()
-    kill(own_daemon, files)
+    own_daemon.kill(files)
     assert client.wait(lost)["result"]["error"]["code"] == "WORKER_LOST"
     assert procfs.vanish([files, job])
     assert procfs.free_seconds() - began < AT_ONCE
@@ -342,7 +337,7 @@ def test_processes_killed_again_and_again(own_daemon):
         while not own_daemon.cells():
             client.observe("run_command", {"command": "true"})
         ((worker, files),) = own_daemon.cells()
-        kill(own_daemon, (worker, files)[i % 2])
+        own_daemon.kill((worker, files)[i % 2])
         deadline = time.monotonic() + 60
         while True:
             observation = client.observe("run_command", {"command": "echo well"})
@@ -451,148 +446,6 @@ def test_a_workspace_with_a_session_is_not_idle(start_daemon, account):
     assert procfs.eventually(lambda: not is_open("with"))
 
 
-# Spare cells
-
-
-def spares_of(daemon):
-    return [pid for pid in procfs.children(daemon.spawner())
-            if procfs.name(pid) == "cloister-spare" and procfs.is_alive(pid)]
-
-
-def has_ahead(daemon, count, seconds=60):
-    """Waits until cloisterd has that many spare cells."""
-    def there():
-        status = json.loads(daemon.ctl("--json", "status").stdout)
-        return status["spare_cells"] == count and len(spares_of(daemon)) == 2 * count
-    assert procfs.eventually(there, seconds), spares_of(daemon)
-
-
-def cell_of_managed(daemon, name):
-    return daemon.cell_of(daemon.state / "workspaces" / "t" / name)
-
-
-def spare_config(account, count):
-    return f"[cloister]\nspare_cells = {count}\nadmin_group = {account.name}\n[tenant t]\nusers = {account.name}\nmanaged = yes\n"
-
-
-def spares_lost(daemon):
-    (line,) = [line for line in daemon.ctl("metrics").stdout.decode().splitlines()
-               if line.startswith("cloister_spare_cells_lost_total ")]
-    return int(line.split()[1])
-
-
-def test_spare_cells_are_bounded_and_used_once(start_daemon, account):
-    daemon = start_daemon(config=spare_config(account, 2))
-    client = daemon.connect()
-    assert not spares_of(daemon)
-    client.call("workspace.open", {"workspace": "first"})
-    client.use("write_file", path="secret", content="of the first")
-    client.run("echo secret > /tmp/secret")
-    used = set(cell_of_managed(daemon, "first"))
-    for i in range(6):
-        has_ahead(daemon, 2)
-        spares = set(spares_of(daemon))
-        for pid in spares if AM_ROOT else ():
-            # The user namespace of a spare cell maps one id, and the cell sees no workspace's files.
-            assert (procfs.PROC / str(pid) / "uid_map").read_text().split() == ["1000", str(account.uid), "1"]
-            assert str(daemon.state) not in (procfs.PROC / str(pid) / "mountinfo").read_text()
-            assert not any(str(daemon.state) in text for text in procfs.fds(pid).values())
-        client.call("workspace.open", {"workspace": f"w{i}"})
-        name = {"workspace": f"w{i}"}
-        assert client.observe("run_command", {"command": "id -u; ls -A . /tmp"}, **name)["output"]["stdout"] == \
-            "1000\n.:\n\n/tmp:\n"
-        assert client.observe("list_directory", {"path": "."}, **name)["output"]["count"] == 0
-        new = set(cell_of_managed(daemon, f"w{i}"))
-        assert new <= spares and not new & used
-        used |= new
-        assert len(spares_of(daemon)) <= 4
-    status = json.loads(daemon.ctl("--json", "status").stdout)
-    assert status["spare_cells_used"] == 6
-
-
-def test_spare_cells_fit_their_workspaces(start_daemon, account, area):
-    """A spare cell's root is made before its workspace is known. It must fit a workspace whose private tmpfs has another
-    limit, one that covers the home, and one that is a whole system."""
-    plain, covering, root = (area.new_directory(name) for name in ("plain", "covering", "rootfs"))
-    for name in ("proc", "dev", "usr", "bin", "lib", "lib64"):
-        (root / name).mkdir()
-    text = spare_config(account, 1) + f"tmp_size = {{}}\nroots = {plain}\n  {covering}\n  {root}\n  /home\n"
-    daemon = start_daemon(config=text.format("2M"))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "first"})
-
-    def run(params, command):
-        has_ahead(daemon, 1)
-        spares = set(spares_of(daemon))
-        used = json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"]
-        name = client.call("workspace.open", params)["workspace"]
-        assert json.loads(daemon.ctl("--json", "status").stdout)["spare_cells_used"] == used + 1
-        place = params.get("root") or daemon.state / "workspaces" / "t" / name
-        assert set(daemon.cell_of(place)) == spares
-        return client.observe("run_command", {"command": command}, workspace=name)["output"]
-
-    # The size of the private tmpfs.
-    room = "stat -f -c '%b %S' /tmp /run /dev/shm $HOME | awk '{print $1 * $2 / 1048576}' | uniq"
-    assert run({"root": str(plain)}, room)["stdout"] == "2\n"
-    assert daemon.reload(text.format("3M"))
-    assert run({"root": str(covering)}, room + "; echo $HOME; pwd")["stdout"] == f"3\n/home/agent\n{covering}\n"
-    assert run({"root": "/home"}, room + "; echo $HOME; grep agent: /etc/passwd; ls /proc/1/cwd >&-; id -u")[
-        "stdout"] == "3\n/run/home\nagent:x:1000:1000:agent:/run/home:/bin/sh\n1000\n"
-    # The root has no shell, and that of the spare cell is not there either.
-    assert run({"root": str(root), "kind": "rootfs"}, "true") is None
-    worker, _ = daemon.cell_of(root)
-    points = {line.split()[4] for line in (procfs.PROC / str(worker) / "mountinfo").read_text().splitlines()}
-    assert "/proc" in points and not points & {"/usr", "/etc/ssl", "/home/agent"}
-
-
-def test_spare_cells_may_die_and_may_be_forbidden(start_daemon, account):
-    daemon = start_daemon(config=spare_config(account, 2))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    has_ahead(daemon, 2)
-    # One process of each cell dies, and cloisterd learns of it together with the request for the cell.
-    procfs.stop(daemon.pid)
-    for victim in spares_of(daemon)[1:3]:
-        kill(daemon, victim)  # cloisterd ends the cell's other process
-    client.send({"jsonrpc": "2.0", "id": "late", "method": "workspace.open", "params": {"workspace": "late"}})
-    os.kill(daemon.pid, signal.SIGCONT)
-    assert "result" in client.receive()
-    for i in range(3):
-        client.call("workspace.open", {"workspace": f"w{i}"})
-        assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
-    has_ahead(daemon, 2)
-    assert daemon.reload(spare_config(account, 0))
-    assert procfs.eventually(lambda: not spares_of(daemon))
-    client.call("workspace.open", {"workspace": "last"})
-    time.sleep(0.5)
-    assert not spares_of(daemon)
-
-
-@pytest.mark.parametrize("which", [0, 1], ids=["worker", "files"])
-def test_a_spare_cell_may_die_while_it_is_assigned(start_daemon, account, which):
-    """The process dies after cloisterd has taken the cell, before the spawner learns of the death or of the workspace. No
-    call fails for that."""
-    daemon = start_daemon(config=spare_config(account, 1))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    for lost, name in enumerate(("late", "later", "latest")):
-        assert spares_lost(daemon) == lost
-        has_ahead(daemon, 1)
-        victims = spares_of(daemon)
-        procfs.stop(daemon.spawner())
-        try:
-            client.send({"jsonrpc": "2.0", "id": name, "method": "workspace.open", "params": {"workspace": name}})
-            assert client.call("tools.list")  # acted on after it
-            kill(daemon, victims[which])
-            assert procfs.eventually(lambda: not procfs.is_alive(victims[which]))
-        finally:
-            os.kill(daemon.spawner(), signal.SIGCONT)
-        answer = client.receive_any()
-        assert "result" in answer, answer
-        assert client.observe("run_command", {"command": "echo well"}, workspace=name)["success"]
-    assert spares_lost(daemon) == 3
-
-
 # A spawner that hangs
 
 
@@ -636,7 +489,7 @@ def test_a_cell_that_comes_too_late_is_discarded(own_daemon):
     path = own_daemon.new_workspace(leaving)
     before = own_daemon.settled_fds()
     worker, files = own_daemon.cell_of(path)
-    kill(own_daemon, worker)
+    own_daemon.kill(worker)
     assert procfs.vanish([worker, files])
     procfs.stop(own_daemon.spawner())
     try:

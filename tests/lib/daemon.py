@@ -367,6 +367,11 @@ class Daemon:
         (pid,) = procfs.children(self.pid)
         return pid
 
+    def kill(self, pid):
+        """Kills a process as the daemon's user, who may do so at any time."""
+        with acting_as(self.account.uid):
+            os.kill(pid, signal.SIGKILL)
+
     def look_at_cells(self):
         """Returns the pairs (worker, files) of complete cells in the order of their start, and the processes whose
         other process is just starting or has just ended. A process that is ending itself is in neither list."""
