@@ -80,6 +80,10 @@
 #define LIMIT_MEASURE_PAUSE_MS 10000
 /* How often a workspace that has a disk class and no quota is measured while its commands run. */
 #define LIMIT_MEASURE_RUNNING_MS 2000
+/* A measurement that takes longer meanwhile is made anew, and not at idle priority. */
+#define LIMIT_MEASURE_LATE_MS 10000
+/* until the next one, if it is not the measuring itself that took the processor's time */
+#define LIMIT_MEASURE_REST_MS 60000
 /* commands that have run for this long are ended when a part of it cannot be measured */
 #define LIMIT_DISK_HIDDEN_MS 10000
 #define LIMIT_DISK_OVER_PART 8 /* commands are ended this part of the class beyond its size */

@@ -406,6 +406,22 @@ int files_step_get(struct text payload, struct files_step *ret)
 	return 0;
 }
 
+void files_sweep_put(struct wire_writer *writer, const struct files_sweep *message)
+{
+	wire_put_u8(writer, message->prompt);
+}
+
+int files_sweep_get(struct text payload, struct files_sweep *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_sweep message = {.prompt = wire_get_bool(&reader)};
+
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 void files_ready_put(struct wire_writer *writer, const struct files_ready *message)
 {
 	wire_put_u64(writer, message->disk_limit);

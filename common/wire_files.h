@@ -24,8 +24,8 @@ enum files_message {
 	/* no payload: remove everything in the workspace, which is about to be removed */
 	FILES_CLEAR,
 	/*
-	 * no payload: remove the temporary files of writes that died, and measure what all files
-	 * take on disk; its FILES_END belongs to no call
+	 * struct files_sweep: remove the temporary files of writes that died, and measure what all
+	 * files take on disk; its FILES_END belongs to no call. FILES_CANCEL ends it
 	 */
 	FILES_SWEEP,
 	FILES_EDIT,  /* struct files_edit; the edits follow in FILES_BODY frames */
@@ -242,7 +242,8 @@ struct files_end {
 	bool created; /* write: the file did not exist before */
 	/* read: size of the file; write: bytes written; sweep: bytes that all files take */
 	uint64_t size;
-	uint64_t lines;       /* read: lines in the content */
+	/* read: lines in the content; sweep: microseconds of the processor's time that it took */
+	uint64_t lines;
 	uint64_t total_lines; /* read: lines in the file, 0 if not counted */
 	/* list: number of entries; search: number of matches; sweep: number of files */
 	uint64_t count;
@@ -262,6 +263,12 @@ struct files_end {
 	 */
 	uint64_t disk_bytes, disk_limit;
 };
+
+struct files_sweep {
+	bool prompt; /* otherwise it is made at idle priority */
+};
+
+#define FILES_SWEEP_SIZE 1 /* size of the payload in bytes */
 
 struct files_ready {
 	uint64_t disk_limit; /* as in struct files_end, as it was then */
@@ -320,6 +327,8 @@ void files_patched_put(struct wire_writer *writer, const struct files_patched *m
 int files_patched_get(struct text payload, struct files_patched *ret);
 void files_step_put(struct wire_writer *writer, const struct files_step *message);
 int files_step_get(struct text payload, struct files_step *ret);
+void files_sweep_put(struct wire_writer *writer, const struct files_sweep *message);
+int files_sweep_get(struct text payload, struct files_sweep *ret);
 void files_ready_put(struct wire_writer *writer, const struct files_ready *message);
 int files_ready_get(struct text payload, struct files_ready *ret);
 void files_end_put(struct wire_writer *writer, const struct files_end *message);

@@ -9,13 +9,30 @@
 
 #define PART 20 /* a measurement takes at most this part of the time */
 
+#define LATE_NS (LIMIT_MEASURE_LATE_MS * CLOCK_NS_PER_MS)
+
+/* Looks whether the measurement is late, if commands could be the reason. */
+static void watch_late(struct disk_use *use)
+{
+	int64_t left = use->asked_at + LATE_NS - clock_now();
+
+	if (use->late || !use->running || !use->limited)
+		return;
+	use->late = left <= 0;
+	if (use->late)
+		(void)use->ask(use->context, DISK_ASK_NO_MORE);
+	else
+		timer_set_ns(&use->timer, left);
+}
+
 static void ask(struct disk_use *use)
 {
-	if (!use->ask(use->context))
+	if (!use->ask(use->context, use->late || use->doubted ? DISK_ASK_PROMPT : DISK_ASK_IDLE))
 		return;
 	use->stale = false;
 	use->asked = true;
 	use->asked_at = clock_now();
+	watch_late(use);
 }
 
 /* Measures at @due, or when it may, unless that is to be earlier anyway. */
@@ -25,6 +42,8 @@ static void schedule(struct disk_use *use, int64_t due)
 
 	if (due < use->earliest)
 		due = use->earliest;
+	if (use->asked)
+		watch_late(use);
 	if (use->asked || (timer_is_set(&use->timer) && use->due <= due))
 		return;
 	use->due = due;
@@ -35,11 +54,14 @@ static void on_timer(void *context)
 {
 	struct disk_use *use = context;
 
-	if ((use->stale || (use->running && use->limited)) && !use->asked)
+	if (use->asked)
+		watch_late(use);
+	else if (use->stale || (use->running && use->limited))
 		ask(use);
 }
 
-void disk_use_init(struct disk_use *use, bool (*ask_for)(void *context), void *context)
+void disk_use_init(
+	struct disk_use *use, bool (*ask_for)(void *context, enum disk_ask what), void *context)
 {
 	*use = (struct disk_use){.ask = ask_for, .context = context};
 	timer_init(&use->timer, on_timer, use);
@@ -76,17 +98,39 @@ void disk_use_look(struct disk_use *use, bool writing)
 		ask(use);
 }
 
+/*
+ * How long nothing is measured. Commands that keep the processors busy make a measurement long, and
+ * must not win time by it in which they are not measured.
+ */
+static int64_t rest_ns(const struct disk_use *use, const struct files_end *end)
+{
+	int64_t taken = clock_now() - use->asked_at, used = taken;
+	int64_t rest = LIMIT_MEASURE_REST_MS * CLOCK_NS_PER_MS;
+
+	if (!use->fresh || !use->running || !use->limited)
+		return taken * PART;
+	if (end->lines < (uint64_t)(taken / CLOCK_NS_PER_US))
+		used = (int64_t)end->lines * CLOCK_NS_PER_US;
+	if (rest < used * PART)
+		rest = used * PART;
+	return rest < taken * PART ? rest : taken * PART;
+}
+
 int disk_use_answer(struct disk_use *use, const struct files_end *end)
 {
-	int64_t now = clock_now();
 	bool stale = use->stale;
 
 	if (!use->asked)
 		return -EBADMSG;
+	timer_cancel(&use->timer);
 	use->asked = false;
 	use->fresh = end->error == TOOL_OK;
-	use->earliest = now + (now - use->asked_at) * PART;
+	use->earliest = clock_now() + rest_ns(use, end);
+	/* The next one comes soon, and not at once: the files process may be busy. */
+	if (use->late && !use->fresh)
+		use->earliest = clock_now() + LIMIT_RETRY_MIN_MS * CLOCK_NS_PER_MS;
 	if (use->fresh) {
+		use->late = false;
 		if (!use->doubted)
 			use->before = (struct disk_before){use->known, use->hidden, use->bytes};
 		use->known = true;
@@ -121,7 +165,7 @@ enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard)
 void disk_use_lost(struct disk_use *use)
 {
 	use->stale |= use->asked;
-	use->asked = false;
+	use->asked = use->late = false;
 }
 
 void disk_use_stop(struct disk_use *use)

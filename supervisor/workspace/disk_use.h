@@ -5,9 +5,12 @@
  * What a workspace's files take on disk, with what only its checkpoints have and without its
  * template. The files process measures it in a job, when the workspace
  * is opened and some time after calls that may have written. Measuring takes at most a twentieth of
- * the time, at idle priority. Where the kernel has a quota for the workspace, it is asked instead
- * of the walk's sum being taken. Where nothing but this bounds the workspace (workspace_disk.h), it
- * measures at once after such calls, and every LIMIT_MEASURE_RUNNING_MS while commands run.
+ * the time, at idle priority. Where the kernel has a quota for the workspace, it is asked
+ * instead of the walk's sum being taken. Where nothing but this bounds the workspace
+ * (workspace_disk.h), it measures at once after such calls, and every LIMIT_MEASURE_RUNNING_MS
+ * while commands run. These could keep the processors busy, and so a measurement from its end: one
+ * that takes LIMIT_MEASURE_LATE_MS meanwhile is made anew at their priority, and the next one comes
+ * after LIMIT_MEASURE_REST_MS at the latest, unless measuring itself takes the processor's time.
  */
 
 #include "common/wire_files.h"
@@ -23,6 +26,12 @@ enum disk_growth {
 	DISK_GROWTH_UNHIDDEN, /* or: a part of it could not be measured before */
 };
 
+enum disk_ask {
+	DISK_ASK_IDLE,    /* measure at idle priority */
+	DISK_ASK_PROMPT,  /* measure as commands run */
+	DISK_ASK_NO_MORE, /* end the measurement, which is answered with an error */
+};
+
 struct disk_use {
 	bool known;
 	bool partial;   /* some directories could not be read: there is more */
@@ -33,9 +42,10 @@ struct disk_use {
 	bool hidden;
 	bool limited; /* set by the owner: the workspace is bounded by nothing else */
 	/* The rest belongs to disk_use.c. */
-	bool (*ask)(void *context);
+	bool (*ask)(void *context, enum disk_ask what);
 	void *context;
 	bool stale, asked, running;
+	bool late; /* it got no time of the processor, and is made anew as commands run */
 	struct disk_before {
 		bool known, hidden;
 		uint64_t bytes;
@@ -50,7 +60,8 @@ struct disk_use {
  * Initialises @use, which knows nothing. @ask starts a measurement whose end is told by
  * disk_use_answer(), and returns false if the workspace is closed or is being measured.
  */
-void disk_use_init(struct disk_use *use, bool (*ask)(void *context), void *context);
+void disk_use_init(
+	struct disk_use *use, bool (*ask)(void *context, enum disk_ask what), void *context);
 
 /** The workspace was opened, for the first time or after a death: measures it. */
 void disk_use_opened(struct disk_use *use);

@@ -343,13 +343,20 @@ static void network(void *context, const int *sockets)
 }
 
 /* A sweep measures too. */
-static bool send_sweep(void *context)
+static bool send_sweep(void *context, enum disk_ask what)
 {
+	uint8_t payload[FILES_SWEEP_SIZE];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct workspace *workspace = context;
 
 	if (!cell_serves(workspace->cell, CELL_FILES))
 		return false;
-	workspace_send_files(workspace, FILES_SWEEP, 0, (struct text){NULL, 0});
+	files_sweep_put(&writer, &(struct files_sweep){.prompt = what == DISK_ASK_PROMPT});
+	if (what == DISK_ASK_NO_MORE)
+		workspace_send_files(workspace, FILES_CANCEL, 0, (struct text){NULL, 0});
+	else
+		workspace_send_files(
+			workspace, FILES_SWEEP, 0, (struct text){(char *)payload, writer.len});
 	return true;
 }
 

@@ -101,7 +101,8 @@ static void sweep(void *context)
 {
 	struct fixture *f = context;
 
-	cell_send(f->cell, CELL_FILES, FILES_SWEEP, 0, (struct text){NULL, 0}, NULL, 0);
+	cell_send(
+		f->cell, CELL_FILES, FILES_SWEEP, 0, (struct text){"", FILES_SWEEP_SIZE}, NULL, 0);
 }
 
 static void run(struct fixture *f)

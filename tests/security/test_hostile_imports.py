@@ -159,6 +159,14 @@ def test_a_link_in_a_layer_below(service, source):
     assert state_of(source) == before
 
 
+def test_a_link_to_what_it_replaces(service, source):
+    """The file is in a directory of a layer below, which gives way to the link."""
+    with acting_as(os.getuid()):
+        built = Layout(source / "layout")
+        built.image(built.layer(entry("a/f", content=b"x")), built.layer(hardlink("a", "a/f")))
+    refused(service, source, built.path, "NOT_FOUND", "does not come before")
+
+
 @pytest.mark.parametrize("name", [".wh.", ".wh...", "d/.wh..", "../.wh.x", "OUT/.wh.f", "a/../.wh.x"])
 def test_whiteouts_that_name_no_entry(service, source, name):
     with acting_as(os.getuid()):

@@ -261,7 +261,9 @@ TO_FILES = {
     "a search's pattern that is too long": frame(FILES_SEARCH, 1, files_search("x" * 8193)),
     "a cancel with a payload": frame(FILES_CANCEL, 1, b"x"),
     "a clearing with a payload": frame(FILES_CLEAR, 1, b"x"),
-    "a sweep with a payload": frame(FILES_SWEEP, 1, b"x"),
+    "a sweep without a payload": frame(FILES_SWEEP, 1),
+    "a sweep of no kind": frame(FILES_SWEEP, 1, b"x"),
+    "a sweep and more": frame(FILES_SWEEP, 1, b"\0x"),
 }
 
 

@@ -2,8 +2,11 @@
 """Ways around a disk class where the kernel has no quota and cloisterd measures: each is caught, or bounded as it is documented,
 while a neighbour of another tenant works. tests/vm/test_disk_quota.py tries them against the kernel's quota."""
 
+import contextlib
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import threading
 
@@ -230,6 +233,30 @@ def test_a_command_that_goes_on_in_what_it_has_closed(host):
     assert taken < 900 * 64 * 1024, taken
     here.evader.use("run_command", command="chmod -R u+rwX d; rm -rf d", timeout_ms=120000)
     here.is_free_again()
+    here.neighbour.check()
+
+
+def test_a_measurement_that_is_kept_from_the_processor(host):
+    """Commands of the lowest priority are enough for that, since it has none: here it is stopped. Another is made at theirs."""
+    here = host()
+    held = here.evader.begin("run_command", {"timeout_ms": 300000, "command":
+                             "i=0; while [ $i -lt 900 ]; do i=$((i+1)); head -c 64K /dev/zero >f$i; sleep .3; done"})
+
+    def idle_job():
+        for pid in procfs.descendants(here.daemon.spawner()):
+            with contextlib.suppress(OSError):
+                if (procfs.name(pid) == "cloister-files" and os.sched_getscheduler(pid) == os.SCHED_IDLE and
+                        "/evader/w " in pathlib.Path(f"/proc/{pid}/mountinfo").read_text()):
+                    os.kill(pid, signal.SIGSTOP)
+                    return pid
+
+    with acting_as(os.getuid()):
+        pid = procfs.eventually(lambda: here.row()["disk_bytes"] and idle_job(), 120, 0.0005)
+        assert pid
+    ended(here.evader.result(held))
+    with acting_as(os.getuid()):
+        assert not procfs.is_alive(pid)
+    here.is_over("may take 4 MiB")
     here.neighbour.check()
 
 

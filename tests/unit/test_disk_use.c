@@ -17,15 +17,20 @@
 struct fixture {
 	struct disk_use use;
 	bool closed;
-	unsigned asked;
+	unsigned asked, ended;
+	bool prompt; /* the last one */
 };
 
-static bool ask(void *context)
+static bool ask(void *context, enum disk_ask what)
 {
 	struct fixture *f = context;
 
-	f->asked += !f->closed;
-	return !f->closed;
+	if (f->closed)
+		return false;
+	f->ended += what == DISK_ASK_NO_MORE;
+	f->asked += what != DISK_ASK_NO_MORE;
+	f->prompt = what == DISK_ASK_PROMPT;
+	return true;
 }
 
 static int set_up(void **state)
@@ -220,6 +225,7 @@ static void test_growth(void **state)
 	assert_int_equal(f->asked, 2);
 	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_NONE);
 	assert_int_equal(f->asked, 3);
+	assert_true(f->prompt);
 	assert_int_equal(grow(f, &(struct files_end){.size = 102}), DISK_GROWTH_WRITTEN);
 	assert_int_equal(f->asked, 3);
 	/* A command that removes files is seen to take more than before by the first walk only. */
@@ -269,6 +275,50 @@ static void test_growth_of_what_was_hidden(void **state)
 	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_UNHIDDEN);
 }
 
+/* Commands that keep the processors busy do not keep a measurement from its end. */
+static void test_late(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	fake_clock_pass(2 * LIMIT_MEASURE_LATE_MS);
+	assert_int_equal(f->ended, 0); /* there is none */
+	answer(f, 1, &(struct files_end){.size = 1, .lines = 1000});
+	disk_use_runs(&f->use, true);
+	fake_clock_pass(LIMIT_MEASURE_REST_MS * 8);
+	assert_int_equal(f->asked, 2);
+	assert_false(f->prompt);
+	fake_clock_pass(LIMIT_MEASURE_LATE_MS - 1);
+	assert_int_equal(f->ended, 0);
+	fake_clock_pass(1);
+	assert_int_equal(f->ended, 1);
+	answer(f, 0, &(struct files_end){.error = TOOL_CANCELLED});
+	fake_clock_pass(LIMIT_RETRY_MIN_MS);
+	assert_int_equal(f->asked, 3);
+	assert_true(f->prompt);
+	/* That one may take as long as it takes, and does not give them much time afterwards. */
+	fake_clock_pass(LIMIT_MEASURE_REST_MS);
+	assert_int_equal(f->ended, 1);
+	answer(f, 0, &(struct files_end){.size = 1, .lines = 1000000});
+	fake_clock_pass(LIMIT_MEASURE_REST_MS - 1);
+	assert_int_equal(f->asked, 3);
+	fake_clock_pass(1);
+	assert_int_equal(f->asked, 4);
+	assert_false(f->prompt);
+	/* What takes the processor's time itself is measured in its part of the time only. */
+	answer(f, LIMIT_MEASURE_LATE_MS - 1, &(struct files_end){.size = 1, .lines = 5000000});
+	fake_clock_pass(100000 - 1);
+	assert_int_equal(f->asked, 4);
+	fake_clock_pass(1);
+	assert_int_equal(f->asked, 5);
+	/* A lie about that changes nothing. */
+	answer(f, 1000, &(struct files_end){.size = 1, .lines = UINT64_MAX});
+	fake_clock_pass(20000);
+	assert_int_equal(f->asked, 6);
+	disk_use_lost(&f->use);
+}
+
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
 static void test_quota(void **state)
 {
@@ -292,6 +342,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_growth_that_cannot_be_measured_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_growth_of_what_was_hidden, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_late, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_quota, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),

@@ -96,7 +96,7 @@ static int in_child(int (*act)(void))
 
 static int sweep(void)
 {
-	file_sweep(&at->root, &(struct files_end){0});
+	file_sweep(&at->root, &(struct files_sweep){0}, &(struct files_end){0});
 	return 0;
 }
 

@@ -39,7 +39,7 @@ static void sweep(void)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		file_sweep(&at->root, found);
+		file_sweep(&at->root, &(struct files_sweep){0}, found);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

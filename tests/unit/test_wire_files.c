@@ -44,6 +44,17 @@ static void assert_text(struct text text, const char *expected)
 	assert_true(text_equal(text, text_from(expected)));
 }
 
+static void test_sweep(void **state)
+{
+	const struct files_sweep sent = {.prompt = true};
+	struct files_sweep got;
+
+	(void)state;
+	ROUND_TRIP(sweep, &sent, &got);
+	assert_true(got.prompt);
+	assert_int_equal(files_sweep_get(TEXT_LITERAL("\2"), &got), -EBADMSG);
+}
+
 static void test_read(void **state)
 {
 	const struct files_read sent = {
@@ -356,6 +367,7 @@ static void test_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sweep),
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_edit),
 		cmocka_unit_test(test_patch),

@@ -22,6 +22,8 @@
 
 #define OLD_SECONDS 3600
 #define STAT_BLOCK  512 /* the unit of st_blocks, stat(3type) */
+#define US_PER_S    1000000ULL
+#define NS_PER_S    1000000000ULL
 
 /*
  * Whether the write that the temporary file @name belongs to is over. No other write ever has the
@@ -152,18 +154,29 @@ static void count_layers(int layers, struct files_end *sum)
 	closedir(directory);
 }
 
-void file_sweep(const struct root *root, struct files_end *ret_end)
+static uint64_t used_us(void)
+{
+	struct timespec used = {0};
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * US_PER_S + (uint64_t)used.tv_nsec / (NS_PER_S / US_PER_S);
+}
+
+void file_sweep(
+	const struct root *root, const struct files_sweep *request, struct files_end *ret_end)
 {
 	const struct sched_param none = {0};
 
 	/* A tenant that opens a file which this process has a lease on must not end it. */
 	signal(SIGIO, SIG_IGN);
-	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	if (!request->prompt)
+		(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	*ret_end = (struct files_end){0};
 	if (root->layers < 0) {
 		walk_all(root->fd, clean_and_count, ret_end);
-		return;
+	} else {
+		walk_all(root->fd, clean, &(struct files_end){0});
+		count_layers(root->layers, ret_end);
 	}
-	walk_all(root->fd, clean, &(struct files_end){0});
-	count_layers(root->layers, ret_end);
+	ret_end->lines = used_us();
 }

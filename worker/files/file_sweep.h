@@ -11,4 +11,5 @@
  * a template that it lies above, into the size, count and truncated of @ret_end. Walks the whole
  * workspace and its layers at idle priority, so it runs in a job. sched(7), fcntl(2) on leases.
  */
-void file_sweep(const struct root *root, struct files_end *ret_end);
+void file_sweep(
+	const struct root *root, const struct files_sweep *request, struct files_end *ret_end);

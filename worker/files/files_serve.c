@@ -163,8 +163,7 @@ static void act_sweep(const struct root *root, const void *request, struct reply
 {
 	struct files_end end = {0};
 
-	(void)request;
-	file_sweep(root, &end);
+	file_sweep(root, request, &end);
 	if (root->has_quota)
 		reply_tell_disk(reply, root->fd);
 	reply_end(reply, &end);
@@ -234,9 +233,10 @@ static int handle_clear(struct server *server, const struct channel_frame *frame
 
 static int handle_sweep(struct server *server, const struct channel_frame *frame)
 {
-	if (frame->payload.len > 0)
-		return -EBADMSG;
-	return answer_in_job(server, frame->call, act_sweep, NULL);
+	struct files_sweep request;
+	int r = files_sweep_get(frame->payload, &request);
+
+	return r < 0 ? r : answer_in_job(server, frame->call, act_sweep, &request);
 }
 
 static bool is_free(const struct open_body *body)

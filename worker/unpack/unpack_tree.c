@@ -394,9 +394,10 @@ int unpack_tree_link(struct unpack_tree *tree, const struct unpack_entry *entry,
 	parent = begin(tree, entry, false, &path, &kept);
 	if (parent < 0)
 		return parent;
-	return linkat(from, source.text + source.leaf, parent, path.text + path.leaf, 0) < 0
-		       ? -errno
-		       : 0;
+	if (linkat(from, source.text + source.leaf, parent, path.text + path.leaf, 0) == 0)
+		return 0;
+	/* It was in what a layer below had in the link's place. */
+	return errno == ENOENT ? unpack_refuse(tree, UNPACK_LINK_MISSING, entry->path) : -errno;
 }
 
 /* Files. */

@@ -405,7 +405,10 @@ static void clear(struct fake_process *process, const struct channel_frame *fram
 
 static void sweep(struct fake_process *process, const struct channel_frame *frame)
 {
+	struct files_sweep message;
+
 	assert_int_equal(frame->call, 0);
+	assert_int_equal(files_sweep_get(frame->payload, &message), 0);
 	end_files(process, 0, &(struct files_end){.size = 8192, .count = 2});
 }
 
