@@ -16,7 +16,7 @@
 
 struct live_layers {
 	LIST_ENTRY(live_layers) entry;
-	struct layer_keeper keeper;
+	struct giver keeper;
 	pid_t pids[2]; /* 0 once reaped */
 };
 
@@ -178,9 +178,9 @@ static int map_ids(void *context, pid_t pid)
 	return cell_write_maps(context, pid);
 }
 
-static int start_keeper(struct cell *cell, int layers, int template, struct layer_keeper *ret)
+static int start_keeper(struct cell *cell, int layers, int template, struct giver *ret)
 {
-	static char step[LAYER_KEEPER_STEP_BYTES];
+	static char step[GIVER_STEP_BYTES];
 	struct layer_keeper_start start = {.stack = &cell->request->layers,
 		.base = cell->trees[0],
 		.template = template,
@@ -198,7 +198,7 @@ static int start_keeper(struct cell *cell, int layers, int template, struct laye
 	return r;
 }
 
-static int take_clones(struct cell *cell, const struct layer_keeper *keeper)
+static int take_clones(struct cell *cell, const struct giver *keeper)
 {
 	int r = 0;
 
@@ -271,7 +271,7 @@ static void forget_if_gone(struct live_layers *live)
 {
 	if (live->pids[0] != 0 || live->pids[1] != 0)
 		return;
-	layer_keeper_end(&live->keeper);
+	giver_end(&live->keeper);
 	LIST_REMOVE(live, entry);
 	free(live);
 }
@@ -301,7 +301,7 @@ void cell_layers_reaped(struct cell_layers *layers, pid_t pid)
 
 	LIST_FOREACH (live, &layers->live, entry) {
 		if (live->keeper.pid == pid)
-			layer_keeper_end(&live->keeper);
+			giver_end(&live->keeper);
 		if (live->pids[0] != pid && live->pids[1] != pid)
 			continue;
 		live->pids[live->pids[0] == pid ? 0 : 1] = 0;
