@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -117,6 +118,15 @@ def test_many_empty_files_count(start_daemon, area):
     assert fork(client, "t")[0] == "memory"
     assert metrics(daemon, "memory_bytes") > 1500 * 1024
     assert fork(client, "u")[0] == "copy"
+    # Neither the files nor their pages alone are too much.
+    client.run("cd d; ls | tail -n +1001 | xargs rm; head -c 1300000 /dev/urandom > big")
+    client.call("workspace.freeze", {"template": "v"})
+    assert fork(client, "v")[0] == "copy"
+    client.run("truncate -s 900000 d/big")
+    client.call("workspace.freeze", {"template": "x"})
+    with opened(daemon, "t-1"):  # it is in use, so that only what is left counts
+        assert fork(client, "x")[0] == "copy"
+    assert procfs.eventually(lambda: fork(client, "x")[0] == "memory", 40, 1)
 
 
 def test_what_is_in_use_stays_and_the_rest_makes_room(start_daemon, area):
@@ -129,6 +139,8 @@ def test_what_is_in_use_stays_and_the_rest_makes_room(start_daemon, area):
     by, why, (copied,) = fork(client, "two")
     assert by == "copy" and "other templates in use" in why
     before = digest(one)
+    time.sleep(6)  # longer than LIMIT_TEMPLATE_ASKED_MS: only its cell keeps it
+    assert fork(client, "two")[0] == "copy" and len(holders(daemon)) == 1
     end(one)
     # It was in use a moment ago.
     assert procfs.eventually(lambda: fork(client, "two")[0] == "memory", 40, 1)
