@@ -180,6 +180,7 @@ void print_status(struct json_object *result)
 		{"enough_for", "ENOUGH FOR WORKSPACES", CTL_TEXT},
 		{NULL, NULL, CTL_TEXT},
 	};
+	struct json_object *templates = member(result, "template_memory");
 	char buffer[32];
 
 	print_unenforced(member(result, "enforcement"));
@@ -200,6 +201,9 @@ void print_status(struct json_object *result)
 	printf("refused      %lld because of a limit\n", number(result, "refused"));
 	printf("memory       at most %lld MiB, of which unread answers take %lld\n",
 		number(result, "memory_bound") >> 20, number(result, "unread_bytes") >> 20);
+	if (templates)
+		printf("templates    take %lld of %lld MiB of memory\n",
+			number(templates, "bytes") >> 20, number(templates, "limit_bytes") >> 20);
 	print_states(member(result, "workspaces"));
 	printf("             %lld managed ones exist, in use or not\n",
 		number(result, "workspaces_existing"));

@@ -18,6 +18,7 @@
 #define DEFAULT_FILE_SIZE_BYTES        (16 * GIB)
 #define DEFAULT_OPEN_FILES             4096
 #define DEFAULT_HOME_BYTES             (4 * GIB)
+#define DEFAULT_TEMPLATE_MEMORY_BYTES  (1 * GIB)
 #define DEFAULT_WORKSPACES_EXISTING    1000
 /* No service is known by it, and it is below the ports that the kernel gives to clients. */
 #define DEFAULT_EGRESS_PORT         18129

@@ -122,12 +122,21 @@
 #define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
 #define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
 #define LIMIT_FORKS_AT_ONCE       256  /* that one request makes */
-#define LIMIT_COPIES              16   /* copies of trees that run at once, */
-#define LIMIT_COPIES_OF_TENANT    2    /* requests for them of one tenant */
-#define LIMIT_COPY_MS             600000
-#define LIMIT_COPY_BYTES          (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
-#define LIMIT_COPY_FILES          4000000
-#define LIMIT_COPY_ATTRIBUTES     (64 * KIB) /* names, or a value, of extended attributes */
+/* Templates in memory (worker/spawner/template_memory.h): on the host, and loads at once. */
+#define LIMIT_TEMPLATES_IN_MEMORY  256
+#define LIMIT_TEMPLATES_OF_TENANT  64
+#define LIMIT_TEMPLATE_WAITS       LIMIT_WORKSPACES /* requests for one that is being loaded */
+#define LIMIT_TEMPLATE_LOADS       4                /* of different tenants */
+#define LIMIT_TEMPLATE_LEAST_BYTES (1 * MIB) /* with less room none is loaded, if others can go */
+#define LIMIT_TEMPLATE_FILE_BYTES  1024      /* what a file takes beside its pages */
+#define LIMIT_TEMPLATE_WHY_BYTES   256       /* of the sentence that says why one is not there */
+#define LIMIT_TEMPLATE_ASKED_MS    5000      /* one that was asked for stays so long */
+#define LIMIT_COPIES               16        /* copies of trees that run at once, */
+#define LIMIT_COPIES_OF_TENANT     2         /* requests for them of one tenant */
+#define LIMIT_COPY_MS              600000
+#define LIMIT_COPY_BYTES           (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
+#define LIMIT_COPY_FILES           4000000
+#define LIMIT_COPY_ATTRIBUTES      (64 * KIB) /* names, or a value, of extended attributes */
 /* archives and images that become templates (worker/unpack) */
 #define LIMIT_UNPACKERS           2            /* that run at once */
 #define LIMIT_UNPACK_MEMORY_BYTES (512 * MIB)  /* address space of one */

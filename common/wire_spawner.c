@@ -176,7 +176,8 @@ int spawner_worked_get(struct text payload, struct spawner_worked *ret)
 	message.us = wire_get_u64(&reader);
 	message.bytes = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 ||
-		(message.what != SPAWNER_FOLD && message.what != SPAWNER_MEASURE) ||
+		(message.what != SPAWNER_FOLD && message.what != SPAWNER_MEASURE &&
+			message.what != SPAWNER_LOAD) ||
 		text_has_nul(message.tenant) || text_has_nul(message.path))
 		return -EBADMSG;
 	*ret = message;

@@ -65,6 +65,12 @@ enum spawner_message {
 	 * is to be measured; no answer
 	 */
 	SPAWNER_MEASURE,
+	/*
+	 * down, system mode: struct spawner_look_up: the template "path" in the directory "tenant"
+	 * of templates is to be in memory, for forks that lie above it. The answer is
+	 * SPAWNER_COPIED, with the errors of worker/spawner/template_memory.h
+	 */
+	SPAWNER_LOAD,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -205,6 +211,9 @@ struct spawner_open {
  */
 #define SPAWNER_REFUSAL EKEYREJECTED
 
+/* The error when the template of a fork is not in memory any more. As above. */
+#define SPAWNER_NOT_LOADED ENOMEDIUM
+
 /* Asks for a directory to be looked up by a process that may wait for its file system. */
 struct spawner_look_up {
 	/* stay below the directory that came with the request; otherwise that directory is "/" */
@@ -246,13 +255,15 @@ struct spawner_copy {
 /* What the spawner tells of work that nobody waits for. */
 struct spawner_worked {
 	/* SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
-	 * measured */
+	 * measured; SPAWNER_LOAD: it was loaded, or could not be, or with an empty path one was
+	 * given up */
 	uint8_t what;
 	struct text tenant; /* the name of its directory */
 	struct text path;   /* as it was told */
 	uint32_t error;     /* errno, positive; 0: it is done */
 	uint64_t us;        /* how long it took */
-	uint64_t bytes;     /* that a template takes on disk */
+	/* that a template takes on disk; SPAWNER_LOAD: that all of the tenant's take in memory */
+	uint64_t bytes;
 };
 
 /*

@@ -72,6 +72,24 @@ int mount_resize_tmpfs(int fd, uint64_t bytes)
 	return r;
 }
 
+int mount_freeze(int fd)
+{
+	_cleanup_close_ int fs = fspick(fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "ro", NULL, 0) < 0 ||
+		fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+int mount_map_ids(int fd, int namespace)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)(unsigned)namespace};
+
+	return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
 int mount_new_proc(bool subset_pid, int *ret_fd)
 {
 	_cleanup_close_ int fs = fsopen("proc", FSOPEN_CLOEXEC);

@@ -80,5 +80,14 @@ int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd);
 
 /** Makes and opens an empty file @name in @dirfd, as a target for a bind mount. */
 int mount_make_file(int dirfd, const char *name, int *ret_fd);
+/** Makes the file system that @fd lies in one that nothing can change, by whatever mount. */
+int mount_freeze(int fd);
+
+/**
+ * Has the detached mount @fd show each id of the file system as the one that the user namespace
+ * @namespace maps it to. mount_setattr(2)
+ */
+int mount_map_ids(int fd, int namespace);
+
 /** Changes the size of the tmpfs that @fd lies in to @bytes. */
 int mount_resize_tmpfs(int fd, uint64_t bytes);

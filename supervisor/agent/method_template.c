@@ -101,7 +101,9 @@ static void answer_forks(struct fork_request *wish)
 	session_answer_begin(pending->session, &json, pending->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "template", forking_template(wish->forking));
-	json_text_put(&json, "forked_by", forked_by());
+	json_text_put(&json, "forked_by", forking_by(wish->forking));
+	if (forking_why_copied(wish->forking))
+		json_text_put(&json, "why_copied", forking_why_copied(wish->forking));
 	json_text_key(&json, "workspaces");
 	json_text_array_begin(&json);
 	for (uint32_t i = 0; i < forking_count(wish->forking); i++) {

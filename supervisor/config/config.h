@@ -40,10 +40,11 @@ struct config_host {
 	uint64_t tenants;          /* enum config_tenants */
 	uint64_t umask;            /* of commands and files processes */
 	uint64_t workspace_idle_ms;
-	uint64_t cells_kept; /* that stay open without a call; 0: all */
-	uint64_t drain_ms;   /* time that SIGTERM leaves to calls in flight */
-	uint64_t retire_ms;  /* time that what runs is left when another generation takes over */
-	uint64_t selftest;   /* enum selftest_mode */
+	uint64_t template_memory_bytes; /* for templates, of all tenants; 0: none */
+	uint64_t cells_kept;            /* that stay open without a call; 0: all */
+	uint64_t drain_ms;              /* time that SIGTERM leaves to calls in flight */
+	uint64_t retire_ms; /* time that what runs is left when another generation takes over */
+	uint64_t selftest;  /* enum selftest_mode */
 	uint64_t selftest_interval_ms;
 	uint64_t spare_cells;
 	struct string_list require;

@@ -34,10 +34,11 @@ struct tenant_limits {
 	uint64_t connections;
 	uint64_t calls; /* in flight, on all connections */
 	uint64_t calls_per_connection;
-	uint64_t workspaces;          /* in use at once */
-	uint64_t workspaces_existing; /* managed workspaces that exist, in use or not */
-	uint64_t templates;           /* that exist; 0: none may be made */
-	uint64_t commands;            /* running at once, in all workspaces */
+	uint64_t workspaces;            /* in use at once */
+	uint64_t workspaces_existing;   /* managed workspaces that exist, in use or not */
+	uint64_t templates;             /* that exist; 0: none may be made */
+	uint64_t template_memory_bytes; /* for those in memory; the spawner sees to it */
+	uint64_t commands;              /* running at once, in all workspaces */
 	uint64_t commands_per_workspace;
 	uint64_t queue_length; /* calls that may wait in the queue */
 	uint64_t queue_ms;     /* the longest time that a call may wait */

@@ -312,6 +312,22 @@ static void put_elder(struct json_text *json, const struct service *service)
 	json_text_object_end(json);
 }
 
+/* Only system mode has templates in memory. */
+static void put_template_memory(struct json_text *json, const struct config *config)
+{
+	int64_t bytes = 0;
+
+	if (!id_range() || config->host.template_memory_bytes == 0)
+		return;
+	for (size_t i = 0; i < config->n_tenants; i++)
+		bytes += (int64_t)config->tenants[i]->usage->template_memory;
+	json_text_key(json, "template_memory");
+	json_text_object_begin(json);
+	json_text_put_number(json, "bytes", bytes);
+	json_text_put_number(json, "limit_bytes", (int64_t)config->host.template_memory_bytes);
+	json_text_object_end(json);
+}
+
 void control_status(struct session *session, struct jsonrpc_request *request)
 {
 	const struct service *service = session->service;
@@ -352,6 +368,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 		json_text_put_number(&look.json, cell_status_name(i), look.workspaces[i]);
 	json_text_object_end(&look.json);
 	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
+	put_template_memory(&look.json, service->config);
 	put_audit(&look.json, service->audit);
 	put_keys(&look.json, service);
 	put_enforcement(&look.json, service->cgroup, service->config->host.disk_classes.count > 0);

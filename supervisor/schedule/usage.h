@@ -43,6 +43,7 @@ struct tenant_usage {
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	size_t templates;       /* that were there when they were counted */
 	size_t template_bytes;  /* on disk, of those that have been measured */
+	size_t template_memory; /* bytes of those that are in memory */
 	size_t copies;          /* requests that have trees copied */
 	uint64_t unread_bytes;  /* see unread.h */
 	size_t tasks;           /* of MCP, running and kept */
@@ -59,6 +60,7 @@ struct tenant_usage {
 	uint64_t checkpoints, rollbacks; /* of managed workspaces, that were made */
 	uint64_t previews, commits, discards;
 	uint64_t folds, folds_failed, folds_us; /* two layers that were made one, or could not be */
+	uint64_t loads, loads_failed, loads_us; /* of templates into memory */
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
 	uint64_t network_connections, network_bytes_in, network_bytes_out;

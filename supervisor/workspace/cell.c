@@ -10,7 +10,9 @@
 #include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/host/id_range.h"
 #include "supervisor/workspace/cell_process.h"
+#include "supervisor/workspace/copy_bounds.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
@@ -60,10 +62,11 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 	cell->asked = 0;
 	/* The deadline counts from here, because the spawner may have had to serve others first. */
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
-	cell->not_made = error == -SPAWNER_REFUSAL ? CELL_REFUSED
-			 : error == -ETIMEDOUT     ? CELL_SILENT
-			 : error == -EDQUOT        ? CELL_OVER_QUOTA
-						   : CELL_NOT_MADE;
+	cell->not_made = error == -SPAWNER_REFUSAL      ? CELL_REFUSED
+			 : error == -ETIMEDOUT          ? CELL_SILENT
+			 : error == -EDQUOT             ? CELL_OVER_QUOTA
+			 : error == -SPAWNER_NOT_LOADED ? CELL_NO_TEMPLATE
+							: CELL_NOT_MADE;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
 	/* The private tmpfs is taken, or was not what hindered the cell; that is not told. */
@@ -141,15 +144,12 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 	return r;
 }
 
-static void open_both(struct cell *cell)
+static void make(struct cell *cell)
 {
 	struct process_link *links[SPAWNER_OPENED_FDS];
 	struct spawner_open request;
 	int r, root;
 
-	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
-	cell->failed = cell->idle = cell->died_ahead = false;
-	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	request.kept = cell->kept;
 	/* A spare has no user namespace for it. */
@@ -162,6 +162,45 @@ static void open_both(struct cell *cell)
 	if (r < 0)
 		cell_process_fail(
 			cell_worker(cell), "The workspace could not be opened: %s", strerror(-r));
+}
+
+static void on_loaded(void *context, int error, struct text step)
+{
+	struct cell *cell = context;
+	char why[LIMIT_TEMPLATE_WHY_BYTES];
+
+	cell->asked = 0;
+	if (error == 0) {
+		make(cell);
+		return;
+	}
+	cell->not_made = CELL_NO_TEMPLATE;
+	template_load_why(error, step, why, sizeof(why));
+	cell_process_fail(cell_worker(cell),
+		"The workspace is a fork, and its template is not in memory, because %s: try again "
+		"later, or have the administrator raise template_memory",
+		why);
+	cell_settle(cell);
+}
+
+static void open_both(struct cell *cell)
+{
+	struct spawner_open request;
+	int r, root;
+
+	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
+	cell->failed = cell->idle = cell->died_ahead = false;
+	cell->not_made = CELL_NOT_MADE;
+	cell->owner->describe(cell->context, &request, &root);
+	/* In system mode a template is shown from memory. */
+	if (!request.layers.template[0] || !id_range()) {
+		make(cell);
+		return;
+	}
+	r = spawner_link_load(cell->spawner, request.tenant, request.layers.template, on_loaded,
+		cell, &cell->asked);
+	if (r < 0)
+		on_loaded(cell, r, TEXT_LITERAL("load its template"));
 }
 
 static void be_open(struct cell *cell)

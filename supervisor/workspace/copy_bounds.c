@@ -2,12 +2,14 @@
 /* Runs in cloisterd. */
 #include "supervisor/workspace/copy_bounds.h"
 
+#include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_spawner.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 uint64_t copy_max_bytes(const struct tenant *tenant)
@@ -28,6 +30,29 @@ enum tool_error copy_check_room(const struct tenant *tenant, struct refusal *ret
 		"%d requests of the tenant are copying files, which is the limit; wait for one of "
 		"them",
 		LIMIT_COPIES_OF_TENANT);
+}
+
+void template_load_why(int error, struct text step, char *ret, size_t size)
+{
+	static const struct {
+		int error;
+		const char *why;
+	} known[] = {
+		{EOPNOTSUPP, "template_memory is 0 in the configuration"},
+		{EFBIG, "the template takes more than template_memory gives the tenant"},
+		{ENOSPC, "other templates in use take what template_memory gives"},
+		{ENOSYS, "the kernel is older than Linux 6.6, or cannot map the ids of a tmpfs"},
+		{ETIMEDOUT, "the template could not be read into memory in time"},
+		{EAGAIN, "the template was exchanged for another one"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i].error == -error) {
+			snprintf(ret, size, "%s", known[i].why);
+			return;
+		}
+	snprintf(ret, size, "the service could not %.*s: %s", (int)step.len, step.data,
+		strerror(-error));
 }
 
 void copy_failed(int error, struct text step, struct refusal *ret)

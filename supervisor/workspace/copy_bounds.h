@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "supervisor/base/refusal.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct tenant;
@@ -16,6 +17,12 @@ uint64_t copy_max_files(const struct tenant *tenant);
 
 /** Whether one more request of the tenant may have trees copied. TOOL_OK or TOOL_BUSY. */
 enum tool_error copy_check_room(const struct tenant *tenant, struct refusal *ret_refusal);
+
+/**
+ * Writes why a template is not in memory, from the spawner's -errno and step: a clause that may
+ * follow "because".
+ */
+void template_load_why(int error, struct text step, char *ret, size_t size);
 
 /** Fills in @ret with why a copy failed, from the spawner's -errno and step. */
 void copy_failed(int error, struct text step, struct refusal *ret);

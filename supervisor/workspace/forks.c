@@ -31,6 +31,9 @@ struct forking {
 	bool as_root;
 	uint32_t first, count, done; /* forks that are there, or copied */
 	struct unfinished *copies;   /* system mode: without their names; NULL: none are copied */
+	bool loading;                /* system mode: the template, into memory */
+	bool in_memory;              /* it is there */
+	char *why_copied;            /* NULL: they are not, or there is no memory for it */
 	bool copying;                /* the one after those that are done */
 	uint64_t asked;              /* its number with the spawner */
 	struct loop_turn_task tell;  /* the end */
@@ -40,9 +43,14 @@ struct forking {
 	void *context;
 };
 
-const char *forked_by(void)
+const char *forking_by(const struct forking *forking)
 {
-	return id_range() ? "copy" : "overlay";
+	return !forking->copies ? "overlay" : forking->in_memory ? "memory" : "copy";
+}
+
+const char *forking_why_copied(const struct forking *forking)
+{
+	return forking->why_copied;
 }
 
 void forking_name(const struct forking *forking, uint32_t i, char *ret)
@@ -240,6 +248,10 @@ static void name_copies(struct forking *forking)
 		fail(forking, tool_error_from_errno(-r), NULL);
 }
 
+static const char taken_over[] =
+	"Another generation of the service takes over, and not all forks were made: connect again, "
+	"and repeat the request there";
+
 static void copy_next(struct forking *forking);
 
 static void on_copied(void *context, int error, struct text step)
@@ -254,9 +266,7 @@ static void on_copied(void *context, int error, struct text step)
 		fail(forking, refusal.error, refusal_text(&refusal));
 	} else if (forking->done < forking->count && forking->all->retiring) {
 		/* The other generation may give the id of the next one to a workspace, too. */
-		fail(forking, TOOL_BUSY,
-			"Another generation of the service takes over, and not all forks were "
-			"made: connect again, and repeat the request there");
+		fail(forking, TOOL_BUSY, taken_over);
 	} else if (forking->done < forking->count) {
 		copy_next(forking);
 		return;
@@ -288,6 +298,39 @@ static void copy_next(struct forking *forking)
 	forking->done++;
 	fail(forking, tool_error_from_errno(-r), NULL);
 	loop_turn_defer(&forking->tell);
+}
+
+/* Forks of a template that is in memory are made as in user mode. The others are copied. */
+static void on_loaded(void *context, int error, struct text step)
+{
+	struct forking *forking = context;
+	char why[LIMIT_TEMPLATE_WHY_BYTES];
+
+	forking->loading = false;
+	if (forking->all->retiring) {
+		fail(forking, TOOL_BUSY, taken_over);
+	} else if (error == 0) {
+		forking->in_memory = true;
+		make_layers(forking);
+	} else {
+		if (error != -EOPNOTSUPP) {
+			template_load_why(error, step, why, sizeof(why));
+			forking->why_copied = strdup(why);
+		}
+		copy_next(forking);
+		return;
+	}
+	loop_turn_defer(&forking->tell);
+}
+
+/* Where there is no memory for templates, the spawner says so at once. */
+static void load(struct forking *forking)
+{
+	if (spawner_link_load(forking->all->spawner, tenant_directory(forking->tenant),
+		    forking->template, on_loaded, forking, &forking->asked) == 0)
+		forking->loading = true;
+	else
+		copy_next(forking);
 }
 
 static enum tool_error check(
@@ -360,7 +403,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 	*ret = forking;
 	if (forking->copies) {
 		tenant->usage->copies++;
-		copy_next(forking);
+		load(forking);
 	} else {
 		make_layers(forking);
 		loop_turn_defer(&forking->tell);
@@ -372,7 +415,7 @@ void forking_free(struct forking *forking)
 {
 	if (!forking)
 		return;
-	if (forking->copying)
+	if (forking->copying || forking->loading)
 		spawner_link_forget(forking->all->spawner, forking->asked);
 	for (uint32_t i = 0; forking->copies && i < forking->count; i++)
 		if (forking->copies[i].name[0])
@@ -384,5 +427,6 @@ void forking_free(struct forking *forking)
 	tenant_release(forking->tenant);
 	free(forking->copies);
 	free(forking->why);
+	free(forking->why_copied);
 	free(forking);
 }

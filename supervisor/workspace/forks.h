@@ -5,8 +5,9 @@
  * Forks: managed workspaces that begin with a template's files. In user mode they all have one id,
  * and a fork is an empty workspace whose layers lie above the template: it takes the same short
  * time however large that is. In system mode each fork has an id of its own, to which the
- * template's files must belong, so the spawner has them copied. In both, a fork gets its name when
- * it is complete.
+ * template's files must belong. Where the configuration has template_memory, the spawner shows each
+ * fork a template in memory as its own; otherwise, and for want of room there, it has the files
+ * copied. In all three ways a fork gets its name when it is complete.
  */
 
 #include "common/layer_stack.h"
@@ -20,9 +21,6 @@ struct workspaces;
 
 /* The end of making forks: TOOL_OK, or a code with a sentence (borrowed; may be NULL). */
 typedef void (*forks_made)(void *context, enum tool_error error, const char *why);
-
-/** How forks are made here: "overlay" or "copy". */
-const char *forked_by(void);
 
 struct forks_wanted {
 	struct text template, prefix; /* without a prefix, the template's name is it */
@@ -46,6 +44,11 @@ void forking_name(const struct forking *forking, uint32_t i, char *ret);
 struct tenant *forking_tenant(const struct forking *forking);
 const char *forking_template(const struct forking *forking);
 uint32_t forking_count(const struct forking *forking);
+
+/** How they were made: "overlay", "memory" or "copy". */
+const char *forking_by(const struct forking *forking);
+/** Why they were copied where they need not have been; NULL: they were not, or always are. */
+const char *forking_why_copied(const struct forking *forking);
 
 /** Ends it, and clears forks that have no name yet. NULL is allowed. */
 void forking_free(struct forking *forking);

@@ -603,6 +603,23 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 	return ask(link, &frame, &who, ret_number);
 }
 
+int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
+	spawner_copied loaded, void *context, uint64_t *ret_number)
+{
+	const struct pending_cell who = {.copied = loaded, .context = context};
+	const struct spawner_look_up request = {
+		.below = true, .tenant = text_from(tenant), .path = text_from(name)};
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	struct channel_frame frame = {.type = SPAWNER_LOAD};
+
+	spawner_look_up_put(&writer, &request);
+	if (!wire_writer_ok(&writer))
+		return -ENAMETOOLONG;
+	frame.payload = (struct text){(char *)payload, writer.len};
+	return ask(link, &frame, &who, ret_number);
+}
+
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 {
 	struct pending_cell *pending = find_pending(link, cell);

@@ -124,6 +124,13 @@ typedef void (*spawner_copied)(void *context, int error, struct text step);
 int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
 	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number);
 
+/**
+ * Asks for the template @name in the directory @tenant of the templates to be in memory, which only
+ * system mode needs, and may take up to LIMIT_COPY_MS. As spawner_link_copy().
+ */
+int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
+	spawner_copied loaded, void *context, uint64_t *ret_number);
+
 /** Drops the request @cell: when its answer comes, its processes are killed. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);
 

@@ -37,6 +37,13 @@ static void on_worked(void *context, const struct spawner_worked *message)
 		template_measured(context, tenant, message->path, message->bytes);
 		return;
 	}
+	if (message->what == SPAWNER_LOAD) {
+		usage->template_memory = message->bytes;
+		usage->loads += message->path.len > 0 && message->error == 0;
+		usage->loads_failed += message->error != 0;
+		usage->loads_us += message->us;
+		return;
+	}
 	usage->folds += message->error == 0;
 	usage->folds_failed += message->error != 0;
 	usage->folds_us += message->us;

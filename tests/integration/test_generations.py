@@ -660,6 +660,35 @@ def test_ids_of_two_generations(start_daemon, area):
         newcomer.call("workspace.open", {"root": str(other)})
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root for system mode")
+def test_forks_of_a_template_in_memory(start_daemon, area):
+    """The younger generation loads the template for forks that it opens; those of the elder go on with what they have."""
+    config = system_config(area, "template_memory = 64M", f"admin_group = {area.account.gid}")
+    first = start_daemon(config=config, system=True)
+    client = opened(first)
+    client.run("head -c 3M /dev/urandom > big; echo template > f")
+    client.call("workspace.freeze", {"template": "t"})
+    answer = client.call("workspace.fork", {"from": "t", "count": 2})
+    if answer["forked_by"] == "copy":
+        pytest.skip("a tmpfs with mapped ids and attributes needs Linux 6.6")
+    old = opened(first, name="t-1")
+    expected = old.run("sha256sum big; echo old > f; cat f")["stdout"]
+    running = begin(old, GO + "cat f; sha256sum big")
+    runs(first, 1)
+    second = start_daemon(config=config, system=True, former=first)
+    new = opened(second, name="t-2")
+    assert new.run("sha256sum big; cat f")["stdout"] == expected.replace("old\n", "template\n")
+    assert "template_memory" in status(second) and 3 * 2**20 < status(second)["template_memory"]["bytes"] < 4 * 2**20
+    assert status(second)["template_memory"]["limit_bytes"] == 64 * 2**20
+    more = second.connect().call("workspace.fork", {"from": "t"})
+    assert (more["forked_by"], more["workspaces"]) == ("memory", ["t-3"])
+    assert old.observe("write_file", {"path": "go", "content": ""})["success"]
+    assert old.result(running)["output"]["stdout"].split() == ["old", *expected.split()[:2]]
+    assert ended(first) == 0
+    with opened(second, name="t-1") as again:
+        assert again.run("sha256sum big; cat f")["stdout"] == expected
+
+
 def test_a_kept_home_stays_with_its_cell(generations, area):
     """The younger one's spawner empties a home that is too large when it is alone, and not while the elder's cell has it."""
     settings = "home = kept\nhome_size = 1M"

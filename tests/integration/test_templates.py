@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 from functools import partial
 
@@ -18,7 +19,13 @@ from layers import in_state, opened, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 
+# How forks are made: in user mode from the template on disk; in system mode, where each has an id of its own, by
+# copies, or above a template in memory.
 BY = "copy" if SYSTEM else "overlay"
+MEMORY = "template_memory = 64M"
+has_idmapped_tmpfs = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups()) >= (6, 6)
+expected = {"way": BY}  # of the daemon that the test has started
+WAYS = [BY, pytest.param("memory", marks=pytest.mark.skipif(not has_idmapped_tmpfs, reason="a tmpfs with mapped ids: 6.6"))]
 MAKE = ("mkdir -p src/deep .git; printf one > src/a; printf tool > run; chmod 750 run; ln -s src/a link; ln run hard; "
         "mkfifo pipe; printf x > .git/x; chmod 400 .git/x; chmod 500 .git; truncate -s 8G sparse; printf end >> sparse; "
         "printf é > 'a b'; touch -d 2001-01-01 src/a src/deep; touch -h -d 2002-02-02 link; mkdir shut; echo x > shut/x; "
@@ -33,16 +40,31 @@ def tree(client):
     return client.run(script)["stdout"]
 
 
+@pytest.fixture(params=WAYS)
+def way(request):
+    return request.param
+
+
 @pytest.fixture
-def own_daemon(start_daemon, area):
+def own_daemon(start_daemon, area, way):
     """One whose user may use cloisterctl in system mode, too."""
-    return start_one(start_daemon, area)
+    return start_one(start_daemon, area, way)
 
 
-def start_one(start, area, **more):
-    if SYSTEM:
-        more = {"config": system_config(area, f"admin_group = {area.account.gid}"), "system": True, **more}
+def start_one(start, area, way, *lines, **more):
+    if way != "overlay":
+        lines = [f"admin_group = {area.account.gid}", *lines, *[MEMORY] * (way == "memory")]
+        more = {"config": system_config(area, *lines), "system": True, **more}
+    expected["way"] = way
     return start(**more)
+
+
+def way_is_user():
+    return expected["way"] == "overlay"
+
+
+def copied():
+    return expected["way"] == "copy"
 
 
 def freeze(client, template):
@@ -51,7 +73,7 @@ def freeze(client, template):
 
 def fork(client, template, count=1, **more):
     answer = client.call("workspace.fork", {"from": template, "count": count, **more})
-    assert (answer["template"], answer["forked_by"], len(answer["workspaces"])) == (template, BY, count)
+    assert (answer["template"], answer["forked_by"], len(answer["workspaces"])) == (template, expected["way"], count)
     return answer["workspaces"]
 
 
@@ -76,7 +98,7 @@ def test_forks_have_the_templates_files(own_daemon):
             assert one.run("stat -c %u shut src; chmod 700 shut; cat shut/x 2>&1; du -m sparse | cut -f1")["stdout"].split()[:2] == ["1000"] * 2
     assert fork(client, "ready", prefix="task") == ["task-1"]
     assert fork(client, "ready", 2) == ["ready-4", "ready-5"]
-    assert templates(own_daemon) == {"ready": 0 if SYSTEM else 6}
+    assert templates(own_daemon) == {"ready": 0 if copied() else 6}
 
 
 def test_a_hole_stays_a_hole(own_daemon):
@@ -106,7 +128,7 @@ def test_a_fork_has_checkpoints_and_can_become_a_template(own_daemon):
     freeze(client, "t")
     one = opened(own_daemon, fork(client, "t")[0])
     one.run("echo two > f; rm -r d")
-    if not SYSTEM:
+    if not copied():
         # The template is the first checkpoint of a fork above it.
         assert [(row["checkpoint"], row["label"]) for row in one.call("workspace.checkpoints", {})["checkpoints"]] == [(1, "t")]
     freeze(one, "u")
@@ -116,14 +138,15 @@ def test_a_fork_has_checkpoints_and_can_become_a_template(own_daemon):
     one.run("echo three > f")
     one.call("workspace.rollback", {"to": number})
     assert one.run("cat f")["stdout"] == "two\n"
-    if not SYSTEM:
+    if not copied():
         one.call("workspace.rollback", {"to": 1})
         assert one.run("cat f d/x")["stdout"] == "one\nx\n"
     assert two.run("cat f")["stdout"] == "two\n"
 
 
-@pytest.mark.skipif(SYSTEM, reason="a fork that is a copy has no checkpoint of its template")
 def test_what_a_fork_has_changed(own_daemon):
+    if copied():
+        pytest.skip("a fork that is a copy has no checkpoint of its template")
     client = opened(own_daemon, "w")
     client.run("echo one > a; echo two > b; mkdir d; echo three > d/c; echo four > d/same; chmod 751 .")
     freeze(client, "t")
@@ -139,7 +162,7 @@ def test_a_template_in_use_stays(own_daemon):
     client.run("echo one > f")
     freeze(client, "t")
     names = fork(client, "t", 3)
-    for i, name in enumerate(names if not SYSTEM else []):
+    for i, name in enumerate(names if not copied() else []):
         said = own_daemon.ctl("template", "remove", "t")
         left = len(names) - i
         assert said.returncode == 3 and f"{left} fork{'s use' if left > 1 else ' uses'} it".encode() in said.stderr, said
@@ -149,7 +172,7 @@ def test_a_template_in_use_stays(own_daemon):
     assert templates(own_daemon) == {}
     assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))
     refused(client, "workspace.fork", {"from": "t"}, "NOT_FOUND")
-    if SYSTEM:  # each has its own files
+    if copied():  # each has its own files
         with opened(own_daemon, names[0]) as one:
             assert one.run("cat f")["stdout"] == "one\n"
 
@@ -160,6 +183,7 @@ def sizes(daemon):
 
 def test_sizes(area, start_daemon):
     """What each takes on disk is measured once, also with directories that nobody may read, and survives the service."""
+    expected["way"] = BY
     text = f"[cloister]\nadmin_group = {area.account.gid}\n{'mode = system' if SYSTEM else ''}\n" \
            f"[tenant t]\nusers = {area.account.name}\nmanaged = yes\n"
     daemon = start_daemon(config=text, system=SYSTEM)
@@ -230,6 +254,7 @@ def test_refusals(own_daemon):
 
 
 def test_limits(start_daemon, area):
+    expected["way"] = BY
     lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]",
              f"users = {area.account.name}", "managed = yes", "templates = 2", "workspaces_existing = 4", ""]
     daemon = start_daemon(config="\n".join(lines), system=SYSTEM)
@@ -306,9 +331,9 @@ def kill_all(daemon):
 
 @pytest.mark.parametrize("what", ["freeze", "fork"])
 @pytest.mark.parametrize("who", ["cloisterd", "spawner"])
-def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what):
+def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what, way):
     """Kills the process at one of its system calls, later and later ones, until it lives through it."""
-    daemon = start_one(partial(Daemon, area), area)
+    daemon = start_one(partial(Daemon, area), area, way)
     state, count, deaths = daemon.state, 1, 0
     client = opened(daemon, "w")
     client.run("mkdir d; for i in $(seq 20); do echo $i > d/$i; done")
@@ -324,7 +349,7 @@ def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what):
         died = killer.end()
         deaths += died
         kill_all(daemon)
-        daemon = start_one(partial(Daemon, area), area, state=state)
+        daemon = start_one(partial(Daemon, area), area, way, state=state)
         client = opened(daemon, "w")
         made = [row["workspace"] for row in client.call("workspace.list", {})["workspaces"] if row["workspace"] != "w"]
         made += fork(client, f"t{count}") if f"t{count}" in templates(daemon) else []
@@ -339,7 +364,7 @@ def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what):
             break
         count += 3 + count // 4
     # A fork above its template is cloisterd's work alone, and the spawner may have nothing to do.
-    assert deaths > 3 or (who, what, SYSTEM) == ("spawner", "fork", False)
+    assert deaths > 3 or (who, what, way) == ("spawner", "fork", "overlay")
     assert daemon.stop() == 0
 
 
@@ -414,7 +439,7 @@ def test_import_of_a_directory(own_daemon, area):
                         (f"{source}/same", b"no tar archive"), (f"{source}/dev/null", b"NOT_A_DIRECTORY")):
         said = own_daemon.ctl("template", "import", "other", path)
         assert said.returncode in (1, 2, 3) and words in said.stderr, (path, said)
-    if SYSTEM:  # the spawner could read all files of the range's ids; the copier must not
+    if not way_is_user():  # the spawner could read all files of the range's ids; the copier must not
         path = own_daemon.new_directory()
         with acting_as(os.getuid()):
             (path / "f").write_text("x")
@@ -425,5 +450,5 @@ def test_import_of_a_directory(own_daemon, area):
     for name in ("", "../x", ".x"):
         assert own_daemon.ctl("template", "import", name, str(source)).returncode in (2, 3)
     assert own_daemon.ctl("template", "import", "x").returncode == 2
-    assert templates(own_daemon) == {"base": 1 if not SYSTEM else 0}
+    assert templates(own_daemon) == {"base": 0 if copied() else 1}
     assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))

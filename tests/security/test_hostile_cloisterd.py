@@ -4,9 +4,11 @@ spawner is the real one, with real id maps."""
 
 import array
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
+import re
 import select
 import signal
 import socket
@@ -24,19 +26,23 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make use
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
 (OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK, BESIDE,
- FOLD) = range(1, 17)
-READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED = range(32, 41)
+ FOLD, MEASURE, LOAD) = range(1, 19)
+READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED, WORKED = range(32, 42)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
+RELEASE = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
-def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, **limits):
-    """struct spawner_open"""
-    return struct.pack("<BQIIIIQQQIIQBIBBI", kind, *{**LIMITS, **limits}.values(), 0, as_root, root_inside, len(tenant)) + tenant
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", **limits):
+    """struct spawner_open. With a template there are the layers of a new fork."""
+    numbers = (0, 1) if template else ()
+    limits = {**LIMITS, **limits, "layers": len(numbers)}
+    return (struct.pack("<BQIIIIQQQIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
+            + template + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
 
 
 class Spawner:
@@ -695,6 +701,76 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     assert procfs.eventually(lambda: {path.name for path in homes.iterdir()} == {"v"})
     spawner.send(REMOVED, payload=b"x")
     assert spawner.ends()
+
+
+@pytest.mark.skipif(RELEASE < (6, 6), reason="a tmpfs with mapped ids and attributes needs Linux 6.6")
+def test_only_templates_of_the_tenant_are_in_memory(place, begin):
+    """cloisterd names a tenant and a template. What a fork lies above is of the tenant whose workspace it is, and no more
+    is loaded than the configuration allows."""
+    place.config.write_text("[cloister]\nmode = system\ntemplate_memory = 16M\n" + "".join(
+        f"[tenant {name}]\nusers = 1\nmanaged = yes\ntemplate_memory = {size}\n" for name, size in (("m", "8M"), ("n", "8M"), ("o", 0))))
+    spawner = begin()
+    assert spawner.receive()[0] == UNSHARED
+    spawner.map_ids()
+    assert spawner.receive()[0] == READY, spawner.log()
+
+    def directory(name):
+        return place.top / name if (place.top / name).exists() else place.directory(name)
+
+    def template(tenant, name, size=10):
+        for path in ("state/templates", f"state/templates/{tenant}"):
+            directory(path)
+        path = directory(f"state/templates/{tenant}/{name}")
+        (path / "f").write_bytes(b"x" * size)
+        os.chown(path / "f", place.account.uid, place.account.gid)
+        return path
+
+    def workspace(tenant, name):
+        for path in (f"state/workspaces/{tenant}", f"state/workspaces/{tenant}/.layers-{name}",
+                     f"state/workspaces/{tenant}/.layers-{name}/1-0"):
+            directory(path)
+        return directory(f"state/workspaces/{tenant}/{name}")
+
+    def load(tenant, name):
+        """0 or the errno of the answer."""
+        spawner.cell += 1
+        spawner.send(LOAD, spawner.cell, struct.pack("<BBI", 1, 0, len(tenant)) + tenant + struct.pack("<I", len(name)) + name)
+        kind = WORKED
+        while kind == WORKED:  # what it tells on its own
+            kind, cell, said = spawner.receive()
+        assert (kind, cell) == (COPIED, spawner.cell)
+        return struct.unpack("<I", said[-4:])[0]
+
+    def opened(tenant, name, below):
+        answer = spawner.ask(workspace(tenant, name), MANAGED, tenant=tenant.encode(), template=below)
+        spawner.pidfds, spawner.fds = spawner.fds, []
+        return "opened" if answer == "opened" else answer[0]
+
+    template("m", "t")
+    template("n", "u", 7 << 20)
+    template("n", "v", 7 << 20)
+    os.chown(template("m", "foreign"), place.account.first + 5, place.account.first_gid + 5)
+    (place.state.parent / "templates/m/link").symlink_to("../n/u")
+    # Nothing is in memory yet, and a message that asked for it first is not believed to have come.
+    assert opened("m", "early", b"t") == errno.ENOMEDIUM
+    assert load(b"m", b"t") == 0 and load(b"m", b"t") == 0
+    assert opened("m", "w", b"t") == "opened"
+    (space,) = [pid for pid in procfs.children(spawner.process.pid) if procfs.name(pid) == "cloister-layers"]
+    owner = (place.state / "m" / "w").stat().st_uid
+    assert open(f"/proc/{space}/uid_map").read().split() == ["1000", str(owner), "1"] and owner != place.account.uid
+    # Another tenant's, by the tenant that the message names and by where the workspace is.
+    assert opened("n", "w", b"t") == errno.ENOENT
+    assert spawner.ask(workspace("n", "x"), MANAGED, tenant=b"m", template=b"t") != "opened"
+    assert [load(b"n", b"t"), load(b"none", b"t"), load(b"o", b"t"), load(b"m", b"foreign"), load(b"m", b"link")] == \
+        [errno.ENOENT, errno.EOPNOTSUPP, errno.EOPNOTSUPP, errno.EPERM, errno.ELOOP]
+    assert load(b"n", b"u") == 0 and load(b"n", b"v") == errno.ENOSPC
+    for tenant, name in ((b"..", b"t"), (b"m/..", b"t"), (b"", b"t"), (b"m", b"../n/u"), (b"m", b""), (b"m", b".x")):
+        other = begin()
+        assert other.receive()[0] == UNSHARED
+        other.map_ids()
+        assert other.receive()[0] == READY, other.log()
+        other.send(LOAD, 1, struct.pack("<BBI", 1, 0, len(tenant)) + tenant + struct.pack("<I", len(name)) + name)
+        assert other.ends(), (tenant, name)
 
 
 def test_only_layers_of_one_workspace_are_folded(place, begin):

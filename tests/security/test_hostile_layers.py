@@ -3,9 +3,7 @@
 cloisterd that was, which can rename directories in its state."""
 
 import contextlib
-import ctypes
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -16,10 +14,10 @@ import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM
 from layers import in_state, opened
+from namespaces import MS_REMOUNT, in_namespaces, mount
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory and namespaces")
 
-MS_REMOUNT = 32
 CAP_DAC_READ_SEARCH = 1 << 2
 FOLD = 16  # LIMIT_LAYERS_FOLD
 SECRET = "not for workspaces"
@@ -81,41 +79,6 @@ def test_what_shows_in_the_upper_layer_is_the_workspaces_own(own_daemon):
             assert owner not in (own_daemon.account.uid, 0)
 
 
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def mount(source, target, kind, flags, options):
-    """Returns 0 or the errno."""
-    r = libc.mount(source, target, kind, flags, options)
-    return ctypes.get_errno() if r < 0 else 0
-
-
-def in_namespaces(pid, act):
-    """Returns what @act returns in the worker's user and mount namespace, with all capabilities there. A program could not
-    keep them over its exec."""
-    def inside(pipe):
-        with acting_as(os.getuid()):
-            spaces = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("user", "mnt")]
-            for space in spaces:
-                assert libc.setns(space, 0) == 0, ctypes.get_errno()
-            os.write(pipe, json.dumps(act()).encode())
-            os._exit(0)  # the ids of before are not to be had here
-
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            inside(writer)
-        except BaseException as error:  # the test's own process reports it
-            os.write(writer, json.dumps(repr(error)).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        said = answer.read()
-    os.waitpid(child, 0)
-    return json.loads(said)
-
-
 def worker_of(daemon):
     """The worker of the one cell that is no spare."""
     with acting_as(os.getuid()):
@@ -133,7 +96,7 @@ def test_a_worker_that_was_taken_over(own_daemon):
     worker = worker_of(own_daemon)
     options = (b"lowerdir=/usr", b"upperdir=/tmp,workdir=/tmp", b"redirect_dir=on", b"metacopy=on", b"")
 
-    def attack():
+    def attack(_):
         seen = open("/workspace/file").read()
         errors = [mount(b"none", b"/workspace", b"overlay", MS_REMOUNT, option) for option in options]
         errors.append(mount(b"none", b"/workspace", b"tmpfs", 0, None))  # a mount of its own, which it may make

@@ -13,8 +13,8 @@ import procfs
 from cloister_client import acting_as
 from daemon import Area, Daemon
 from inside import config, forked, starter
+from namespaces import in_namespaces, libc
 from small_system import add_python
-from test_hostile_layers import in_namespaces, libc
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make the images for another account")
 
@@ -180,7 +180,7 @@ def test_a_worker_that_was_taken_over_traps_no_files_process(begin):
             return error.errno
         return 0
 
-    def attack():
+    def attack(_):
         assert libc.setresgid(1000, 1000, 1000) == 0 and libc.setresuid(1000, 1000, 1000) == 0
         above = register()
         assert libc.setns(inside, CLONE_NEWUSER) == 0 and libc.unshare(CLONE_NEWNS) == 0

@@ -136,6 +136,51 @@ static void test_forks_with_their_own_ids(void **state)
 	assert_int_equal(fake->service.config->tenants[0]->usage->copies, 0);
 }
 
+/* Where the spawner has the template in memory, forks with their own ids lie above it, too. */
+static void test_forks_above_memory(void **state)
+{
+	static const struct id_range range = {100000, 100000, 1000};
+	static const struct fake_exchange
+		frozen[] =
+			{
+				{OPEN, RESULT("1", "{*}")},
+				{FREEZE("{\"template\":\"t\"}"), FROZEN("t")},
+			},
+		made[] = {{FORK("{\"from\":\"t\",\"count\":2}"),
+			FORKED("memory", "\"t-1\",\"t-2\"")}},
+		copied[] = {{FORK("{\"from\":\"t\"}"),
+			RESULT("1", "{\"template\":\"t\",\"forked_by\":"
+				    "\"copy\",\"why_copied\":"
+				    "\"other templates in use take what "
+				    "template_memory gives\",\"workspaces\":"
+				    "[\"t-3\"]}")}},
+		opened[] = {{REQUEST("1", "workspace.open", "{\"workspace\":\"t-1\"}"),
+			RESULT("1", "{*}")}},
+		refused[] = {{REQUEST("1", "workspace.open", "{\"workspace\":\"t-2\"}"),
+			REFUSED("BUSY")}};
+	struct fake_service *fake = *state;
+	const struct tenant *tenant = fake->service.config->tenants[0];
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	talk(state, frozen, ARRAY_SIZE(frozen));
+	fake_id_range = &range;
+	fake_spawner_load(fake->spawner, 0);
+	talk(state, made, 1);
+	assert_string_equal(fake_spawner_loaded(fake->spawner), "one/t");
+	assert_true(is_there(state, "state/one/t-2") &&
+		    is_there(state, "state/one/.layers-t-2/from=t"));
+	assert_int_equal(
+		template_remove(fake->service.workspaces, tenant, TEXT_LITERAL("t"), &refusal),
+		TOOL_BUSY);
+	talk(state, opened, 1);
+	fake_spawner_load(fake->spawner, -ENOSPC);
+	talk(state, copied, 1);
+	assert_false(is_there(state, "state/one/.layers-t-3"));
+	/* No cell is made of one whose template cannot be loaded. */
+	talk(state, refused, 1);
+	assert_int_equal(tenant->usage->copies, 0);
+}
+
 static void test_what_is_wrong(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -183,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_forks_above_a_template, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_forks_with_their_own_ids, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_forks_above_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_copy_that_fails, set_up, tear_down),
 	};

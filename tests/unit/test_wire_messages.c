@@ -413,6 +413,7 @@ static void check_worked(void)
 	} rows[] = {
 		{SPAWNER_FOLD, TEXT_LITERAL("one"), true},
 		{SPAWNER_MEASURE, TEXT_LITERAL("one"), true},
+		{SPAWNER_LOAD, TEXT_LITERAL("one"), true},
 		{SPAWNER_FOLD, TEXT_LITERAL("o\0e"), false},
 		{SPAWNER_DROPPED, TEXT_LITERAL("one"), false},
 		{0, TEXT_LITERAL("one"), false},

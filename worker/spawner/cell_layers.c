@@ -16,8 +16,10 @@
 
 struct live_layers {
 	LIST_ENTRY(live_layers) entry;
-	struct layer_keeper keeper;
-	pid_t pids[2]; /* 0 once reaped */
+	struct giver keeper;
+	struct template_memory *memory;
+	struct memory_template *template; /* that it uses there; NULL: none */
+	pid_t pids[2];                    /* 0 once reaped */
 };
 
 void cell_layers_init(struct cell_layers *layers)
@@ -143,12 +145,38 @@ static int shape_own(const struct cell *cell, const struct stat *template)
 	return chmod(link, mode) < 0 ? -errno : 0;
 }
 
+/* In system mode templates are cloister's own, and only in memory can their ids be mapped. */
+static bool is_in_memory(const struct cell *cell)
+{
+	return cell->request->layers.template[0] && cell->maker->ids->count > 0;
+}
+
+/* Clones the mount of the template whose directory is @template. */
+static int clone_base(struct cell *cell, int template, const char *tenant,
+	const struct stat *on_disk, int *ret_tree, struct memory_template **ret)
+{
+	const struct cell_maker *maker = cell->maker;
+	int r;
+
+	if (!is_in_memory(cell))
+		return mount_clone(template, "", 0, ret_tree);
+	r = template_memory_take(
+		maker->templates, tenant, cell->request->layers.template, on_disk, ret_tree, ret);
+	if (r == -SPAWNER_NOT_LOADED)
+		cell->failed = "find the workspace's template in memory, which had to make room: "
+			       "try again";
+	return r;
+}
+
 /*
  * Opens the template below the layers, and clones its mount. It is one of the tenant's whose
- * directory has the workspace, and belongs to the workspace's id: only in user mode can it do so.
+ * directory has the workspace, and belongs to the workspace's id; or, in system mode, where it is
+ * used from memory, to cloister's own.
  */
-static int open_base(struct cell *cell, int *ret_tree, struct stat *ret_stat)
+static int open_base(
+	struct cell *cell, int *ret_tree, struct stat *ret_stat, struct memory_template **ret)
 {
+	uid_t owner = is_in_memory(cell) ? cell->maker->ids->own.uid : cell->id.uid;
 	const char *path = cell->place->path, *end = strrchr(path, '/');
 	const char *begin = end ? memrchr(path, '/', (size_t)(end - path)) : NULL;
 	_cleanup_close_ int template = -1;
@@ -165,29 +193,46 @@ static int open_base(struct cell *cell, int *ret_tree, struct stat *ret_stat)
 		return template;
 	if (fstat(template, ret_stat) < 0)
 		return -errno;
-	if (ret_stat->st_uid != cell->id.uid) {
+	if (ret_stat->st_uid != owner) {
 		cell->reason = "the workspace's template does not belong to the workspace's id";
 		return -SPAWNER_REFUSAL;
 	}
 	r = shape_own(cell, ret_stat);
-	return r < 0 ? r : mount_clone(template, "", 0, ret_tree);
+	return r < 0 ? r : clone_base(cell, template, tenant, ret_stat, ret_tree, ret);
 }
 
+/* A keeper that waits for its ids, and the template in memory that it is to show; -1: none. */
+struct mapping {
+	const struct cell *cell;
+	int template;
+};
+
+/* The keeper's user namespace says as whose the template's files are seen: the workspace's id. */
 static int map_ids(void *context, pid_t pid)
 {
-	return cell_write_maps(context, pid);
+	const struct mapping *mapping = context;
+	_cleanup_close_ int namespace = -1;
+	char path[64];
+	int r = cell_write_maps(mapping->cell, pid);
+
+	if (r < 0 || mapping->template <0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	namespace = open(path, O_RDONLY | O_CLOEXEC);
+	return namespace < 0 ? -errno : mount_map_ids(mapping->template, namespace);
 }
 
-static int start_keeper(struct cell *cell, int layers, int template, struct layer_keeper *ret)
+static int start_keeper(struct cell *cell, int layers, int template, struct giver *ret)
 {
-	static char step[LAYER_KEEPER_STEP_BYTES];
+	static char step[GIVER_STEP_BYTES];
+	struct mapping mapping = {cell, is_in_memory(cell) ? template : -1};
 	struct layer_keeper_start start = {.stack = &cell->request->layers,
 		.base = cell->trees[0],
 		.template = template,
 		.layers = -1,
 		.drops_groups = cell->maker->ids->count > 0,
 		.map = map_ids,
-		.context = cell};
+		.context = &mapping};
 	int r = mount_clone(layers, "", 0, &start.layers);
 
 	if (r == 0)
@@ -198,7 +243,7 @@ static int start_keeper(struct cell *cell, int layers, int template, struct laye
 	return r;
 }
 
-static int take_clones(struct cell *cell, const struct layer_keeper *keeper)
+static int take_clones(struct cell *cell, const struct giver *keeper)
 {
 	int r = 0;
 
@@ -213,6 +258,7 @@ int cell_layers_mount(struct cell *cell)
 {
 	_cleanup_close_ int layers = -1, template = -1;
 	struct stat base = cell->place->stat;
+	struct memory_template *used = NULL;
 	struct live_layers *live;
 	int r;
 
@@ -221,19 +267,19 @@ int cell_layers_mount(struct cell *cell)
 	layers = open_layers(cell->place->path);
 	r = layers < 0 ? layers : 0;
 	if (r == 0 && cell->request->layers.template[0])
-		r = open_base(cell, &template, &base);
+		r = open_base(cell, &template, &base, &used);
 	if (r == 0)
 		r = prepare(cell, layers, &base);
-	if (r < 0)
-		return r;
 	live = calloc(1, sizeof(*live));
-	if (!live)
-		return -ENOMEM;
-	r = start_keeper(cell, layers, template, &live->keeper);
-	if (r < 0) {
+	if (r == 0)
+		r = live ? start_keeper(cell, layers, template, &live->keeper) : -ENOMEM;
+	if (r < 0 || !live) {
+		template_memory_leave(cell->maker->templates, used);
 		free(live);
 		return r;
 	}
+	live->memory = cell->maker->templates;
+	live->template = used;
 	LIST_INSERT_HEAD(&cell->maker->layers->live, live, entry);
 	cell->live_layers = live;
 	return take_clones(cell, &live->keeper);
@@ -271,7 +317,8 @@ static void forget_if_gone(struct live_layers *live)
 {
 	if (live->pids[0] != 0 || live->pids[1] != 0)
 		return;
-	layer_keeper_end(&live->keeper);
+	giver_end(&live->keeper);
+	template_memory_leave(live->memory, live->template);
 	LIST_REMOVE(live, entry);
 	free(live);
 }
@@ -301,7 +348,7 @@ void cell_layers_reaped(struct cell_layers *layers, pid_t pid)
 
 	LIST_FOREACH (live, &layers->live, entry) {
 		if (live->keeper.pid == pid)
-			layer_keeper_end(&live->keeper);
+			giver_end(&live->keeper);
 		if (live->pids[0] != pid && live->pids[1] != pid)
 			continue;
 		live->pids[live->pids[0] == pid ? 0 : 1] = 0;

@@ -18,6 +18,7 @@
 #include "worker/spawner/copies.h"
 #include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
+#include "worker/spawner/template_memory.h"
 
 #include <sys/types.h>
 
@@ -30,6 +31,7 @@ struct cell_maker {
 	struct cell_homes *homes;
 	struct cell_layers *layers;
 	struct copies *copies;
+	struct template_memory *templates;
 	struct cell_privates *privates;
 	struct cell_cgroups *cgroups;
 	struct cell_spares *spares;

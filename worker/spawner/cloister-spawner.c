@@ -55,6 +55,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		layer_drops_reaped(&spawner->template_drops, pid, status);
 		layer_folds_reaped(&spawner->folds, pid, status);
 		template_sizes_reaped(&spawner->sizes, pid);
+		template_memory_reaped(&spawner->templates, pid, status);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid, status);
@@ -295,6 +296,8 @@ int main(int argc, char **argv)
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;
 	spawner.maker.copies = &spawner.copies;
+	spawner.maker.templates = &spawner.templates;
+	spawner.templates.policy = spawner.policy;
 	spawner.maker.privates = &spawner.privates;
 	spawner.homes.policy = spawner.policy;
 	spawner.maker.cgroups = &spawner.cgroups;

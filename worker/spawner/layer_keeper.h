@@ -11,15 +11,7 @@
  */
 
 #include "common/layer_stack.h"
-
-#include <sys/types.h>
-
-#define LAYER_KEEPER_STEP_BYTES 64
-
-struct layer_keeper {
-	pid_t pid;  /* 0: none */
-	int socket; /* -1: none */
-};
+#include "worker/spawner/mount_giver.h"
 
 struct layer_keeper_start {
 	const struct layer_stack *stack;
@@ -28,7 +20,7 @@ struct layer_keeper_start {
 	int template; /* detached mount of the template below layer 0; -1: none */
 	/* System mode: the supplementary groups are dropped. */
 	bool drops_groups;
-	/* Maps the workspace's id to AGENT_ID in the user namespace of @pid; returns 0 or -errno.
+	/* Maps the workspace's id to GIVER_ID in the user namespace of @pid; returns 0 or -errno.
 	 */
 	int (*map)(void *context, pid_t pid);
 	void *context;
@@ -38,17 +30,14 @@ struct layer_keeper_start {
  * Starts a keeper and waits until it has mounted the layers. Returns 0, or -errno with the failed
  * step in @ret_step, and no process left.
  */
-int layer_keeper_start(const struct layer_keeper_start *start, struct layer_keeper *ret,
-	char ret_step[LAYER_KEEPER_STEP_BYTES]);
+int layer_keeper_start(
+	const struct layer_keeper_start *start, struct giver *ret, char ret_step[GIVER_STEP_BYTES]);
 
 /** Gives a detached clone of the mount. Returns 0 or -errno. */
-int layer_keeper_clone(const struct layer_keeper *keeper, int *ret_tree);
+int layer_keeper_clone(const struct giver *keeper, int *ret_tree);
 
 /**
  * Gives a detached, read-only clone of the directory that shows the layers one by one, and the
  * checkpoints (LAYERS_UPPER, LAYERS_VIEW). Returns 0 or -errno.
  */
-int layer_keeper_views(const struct layer_keeper *keeper, int *ret_tree);
-
-/** Tells the keeper to end, without waiting: that may write what the disk has not yet. */
-void layer_keeper_end(struct layer_keeper *keeper);
+int layer_keeper_views(const struct giver *keeper, int *ret_tree);

@@ -30,7 +30,7 @@ struct policy_tenant {
 	bool managed, network_roots, keeps_homes, egress, root_inside;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
-	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing;
+	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing, template_bytes;
 	char *readonly;                               /* paths, one a line; NULL: none */
 	const char *roots_file, *readonly_file;       /* files that set them last */
 	char disk_class[LIMIT_CONFIG_NAME_BYTES + 1]; /* "": the first one */
@@ -42,6 +42,7 @@ struct policy {
 	size_t n_tenants;
 	struct disk_classes classes; /* as at the start: they divide the ids */
 	bool has_classes;            /* they have been read */
+	uint64_t template_bytes;     /* in memory, of all tenants */
 	bool system; /* system mode: the owner of a directory is its workspace's id */
 };
 
@@ -60,6 +61,7 @@ static const struct {
 	{"open_files", CONFIG_NUMBER, offsetof(struct policy_tenant, open_files)},
 	{"home_size", CONFIG_BYTES, offsetof(struct policy_tenant, home_bytes)},
 	{"workspaces_existing", CONFIG_NUMBER, offsetof(struct policy_tenant, existing)},
+	{"template_memory", CONFIG_BYTES, offsetof(struct policy_tenant, template_bytes)},
 };
 
 /* What is read. */
@@ -67,7 +69,8 @@ struct draft {
 	struct tenant_sections sections;
 	struct disk_classes classes;
 	const char *classes_file; /* that set them last */
-	bool in_host;             /* in the section [cloister] */
+	uint64_t template_bytes;
+	bool in_host; /* in the section [cloister] */
 };
 
 static void release_tenants(struct policy_tenant *tenants, size_t n)
@@ -95,6 +98,7 @@ static const struct policy_tenant defaults = {
 	.open_files = DEFAULT_OPEN_FILES,
 	.home_bytes = DEFAULT_HOME_BYTES,
 	.existing = DEFAULT_WORKSPACES_EXISTING,
+	.template_bytes = DEFAULT_TEMPLATE_MEMORY_BYTES,
 };
 static_assert(offsetof(struct policy_tenant, name) == 0, "as tenant_sections.h has it");
 
@@ -119,6 +123,9 @@ static void take_host_setting(
 {
 	const char *why;
 
+	if (strcmp(name, "template_memory") == 0 &&
+		config_number(CONFIG_BYTES, value, &draft->template_bytes) < 0)
+		config_wrong(reader, "template_memory: not a number that fits");
 	if (strcmp(name, "disk_classes") != 0)
 		return;
 	if (draft->classes_file != reader->file)
@@ -309,6 +316,7 @@ int policy_read(struct policy *policy, bool only_roots)
 	give_network(draft);
 	release_tenants(policy->tenants, policy->n_tenants);
 	policy->system = only_roots;
+	policy->template_bytes = read.template_bytes;
 	policy->tenants = TAKE_PTR(draft->items);
 	policy->n_tenants = draft->count;
 	draft->count = 0;
@@ -447,6 +455,14 @@ struct policy_home policy_home(const struct policy *policy, const char *name)
 	return tenant ? (struct policy_home){tenant->keeps_homes, tenant->home_bytes,
 				tenant->existing}
 		      : (struct policy_home){0};
+}
+
+struct policy_templates policy_templates(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant ? (struct policy_templates){policy->template_bytes, tenant->template_bytes}
+		      : (struct policy_templates){0};
 }
 
 struct id_span policy_ids(const struct policy *policy, const char *name, uint32_t count)

@@ -59,6 +59,16 @@ bool policy_network(const struct policy *policy, const char *name);
 /** Whether the tenant @name has root_inside = yes. */
 bool policy_root_inside(const struct policy *policy, const char *name);
 
+/* How many bytes templates in memory may take: all, and those of one tenant. */
+struct policy_templates {
+	uint64_t host_bytes, bytes;
+};
+
+/**
+ * Returns what the tenant @name may have. Without a policy (NULL), or such a tenant, it is nothing.
+ */
+struct policy_templates policy_templates(const struct policy *policy, const char *name);
+
 /* The policy on the homes of a tenant's workspaces. */
 struct policy_home {
 	bool is_kept;

@@ -335,6 +335,7 @@ static void read_policy(struct spawner *spawner, const struct channel_frame *fra
 	if (spawner->policy && policy_read(spawner->policy, spawner->setup.system) < 0)
 		fprintf(stderr, "cloister-spawner: the configuration was not reloaded in the "
 				"spawner: the old one stays in force\n");
+	template_memory_tidy(&spawner->templates, NULL);
 }
 
 static void forget_home(struct spawner *spawner, const struct channel_frame *frame)
@@ -354,6 +355,8 @@ static void clear_layer(struct spawner *spawner, const struct channel_frame *fra
 		layer_folds_look(&spawner->folds);
 	layer_drops_add(dropped.below ? &spawner->template_drops : &spawner->drops, dropped.tenant,
 		dropped.path);
+	if (dropped.below)
+		template_memory_tidy(&spawner->templates, dropped.tenant);
 }
 
 static void fold_layers(struct spawner *spawner, const struct channel_frame *frame)
@@ -396,8 +399,29 @@ static void on_measured(
 					       .bytes = bytes});
 }
 
+static void on_in_memory(
+	void *context, const char *tenant, const char *name, int error, uint64_t us, uint64_t bytes)
+{
+	struct spawner *spawner = context;
+
+	tell_worked(&spawner->channel, &(struct spawner_worked){.what = SPAWNER_LOAD,
+					       .tenant = text_from(tenant),
+					       .path = text_from(name),
+					       .error = (uint32_t)-error,
+					       .us = us,
+					       .bytes = bytes});
+}
+
+static void on_loaded(void *context, uint64_t number, int error, const char *step)
+{
+	struct spawner *spawner = context;
+
+	setup_report_failure(&spawner->channel, SPAWNER_COPIED, number, step, error);
+}
+
 void spawner_tell_work(struct spawner *spawner)
 {
+	template_memory_init(&spawner->templates, &spawner->ids, on_loaded, on_in_memory, spawner);
 	layer_folds_tell(&spawner->folds, on_folded, spawner);
 	template_sizes_init(&spawner->sizes, spawner->ids.managed, on_measured, spawner);
 }
@@ -423,6 +447,17 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		log_refusal(frame->call, step);
 	if (r < 0)
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
+}
+
+static void load_template(struct spawner *spawner, const struct channel_frame *frame)
+{
+	struct named wanted;
+
+	read_told(frame, &wanted);
+	if (!is_managed_name(text_from(wanted.path)) || !*wanted.tenant ||
+		strchr(wanted.tenant, '/') || wanted.tenant[0] == '.')
+		spawner_die("request", EBADMSG);
+	template_memory_load(&spawner->templates, frame->call, wanted.tenant, wanted.path);
 }
 
 void spawner_find_left_overs(struct spawner *spawner, const char *spared)
@@ -464,6 +499,7 @@ static void (*const orders[])(struct spawner *spawner, const struct channel_fram
 	[SPAWNER_FOLD] = fold_layers,
 	[SPAWNER_MEASURE] = measure_template,
 	[SPAWNER_FORK] = fork_template,
+	[SPAWNER_LOAD] = load_template,
 	[SPAWNER_LET_GO] = let_go,
 	[SPAWNER_BESIDE] = set_beside,
 };

@@ -10,6 +10,7 @@
 #include "worker/spawner/looker.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
+#include "worker/spawner/template_memory.h"
 #include "worker/spawner/template_sizes.h"
 
 /* State that lives as long as the process. */
@@ -23,6 +24,7 @@ struct spawner {
 	struct layer_drops drops, template_drops;
 	struct layer_folds folds;
 	struct template_sizes sizes;
+	struct template_memory templates;
 	struct copies copies;
 	struct cell_privates privates;
 	struct cell_spares spares;

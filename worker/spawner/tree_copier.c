@@ -94,7 +94,7 @@ static _Noreturn void be_copier(struct child *child)
 	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
 	if (r == 0)
 		r = tree_copy(&(struct tree_copy){child->from, child->to, child->copier->max_bytes,
-			child->copier->max_files});
+			child->copier->max_files, child->copier->to_memory});
 	forked_exit(r);
 }
 

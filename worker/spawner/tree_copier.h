@@ -18,6 +18,7 @@ struct tree_copier {
 	gid_t gid;
 	bool unprivileged; /* it reads with the rights of that id alone */
 	uint64_t max_bytes, max_files;
+	bool to_memory; /* @to is a tmpfs (tree_copy.h) */
 };
 
 /** Starts a copier. Returns its pid, to be reaped by the caller, or -errno. */

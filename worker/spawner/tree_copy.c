@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #define STAT_BLOCK 512 /* the unit of st_blocks, stat(3type) */
@@ -34,6 +35,7 @@ struct work {
 	struct level levels[LIMIT_CLEAR_DEPTH];
 	size_t depth;
 	uint64_t bytes, files, max_bytes, max_files;
+	bool to_memory;
 	int links; /* directory of files with several names; -1: none was met yet */
 	char links_name[32];
 	char names[LIMIT_COPY_ATTRIBUTES], value[LIMIT_COPY_ATTRIBUTES], piece[PIECE];
@@ -43,6 +45,29 @@ static int add_bytes(struct work *work, uint64_t bytes)
 {
 	work->bytes += bytes;
 	return work->bytes > work->max_bytes ? -EFBIG : 0;
+}
+
+uint64_t tree_copy_taken(const struct statfs *status)
+{
+	return (uint64_t)(status->f_blocks - status->f_bfree) * (uint64_t)status->f_bsize +
+	       (uint64_t)(status->f_files - status->f_ffree) * LIMIT_TEMPLATE_FILE_BYTES;
+}
+
+/* Whether the tmpfs has room for one more file. A file of a template does not grow meanwhile. */
+static int check_memory(const struct work *work, int to, const struct stat *stat_buf)
+{
+	/* One with several names is copied once. */
+	uint64_t blocks = stat_buf->st_nlink > 1 ? 0 : (uint64_t)stat_buf->st_blocks;
+	struct statfs status;
+
+	if (!work->to_memory)
+		return 0;
+	if (fstatfs(to, &status) < 0)
+		return -errno;
+	return tree_copy_taken(&status) + LIMIT_TEMPLATE_FILE_BYTES + blocks * STAT_BLOCK >
+			       work->max_bytes
+		       ? -EFBIG
+		       : 0;
 }
 
 /* Attributes. */
@@ -300,11 +325,15 @@ static int copy_entry(struct work *work, const char *name)
 	const struct level *level = &work->levels[work->depth - 1];
 	int parent = dirfd(level->from);
 	struct stat stat_buf;
+	int r;
 
 	if (fstatat(parent, name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (++work->files > work->max_files)
 		return -EOVERFLOW;
+	r = check_memory(work, level->to, &stat_buf);
+	if (r < 0)
+		return r;
 	switch (stat_buf.st_mode & S_IFMT) {
 	case S_IFREG:
 		return stat_buf.st_nlink > 1 ? copy_linked(work, parent, level->to, name, &stat_buf)
@@ -369,6 +398,7 @@ int tree_copy(const struct tree_copy *copy)
 	work->links = -1;
 	work->max_bytes = copy->max_bytes;
 	work->max_files = copy->max_files;
+	work->to_memory = copy->to_memory;
 	r = enter(work, copy->from, ".", to);
 	while (r == 0 && work->depth > 0)
 		r = step(work);

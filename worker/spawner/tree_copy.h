@@ -10,13 +10,18 @@
  * user's but those of an overlay. Sockets and devices are left out.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct statfs;
 
 struct tree_copy {
 	int from;           /* the directory to copy */
 	int to;             /* an empty one */
 	uint64_t max_bytes; /* on disk */
 	uint64_t max_files; /* and directories */
+	/* @to is a tmpfs, which may take @max_bytes, with its files (tree_copy_taken()) */
+	bool to_memory;
 };
 
 /**
@@ -25,3 +30,6 @@ struct tree_copy {
  * another -errno. What was copied until then stays.
  */
 int tree_copy(const struct tree_copy *copy);
+
+/** What a tmpfs with @status takes of memory: its pages, and each file something more. */
+uint64_t tree_copy_taken(const struct statfs *status);

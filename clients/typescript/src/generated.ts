@@ -137,6 +137,7 @@ export type Home =
 
 export type ForkedBy =
 	| "overlay"
+	| "memory"
 	| "copy";
 
 export type Format =
@@ -807,8 +808,10 @@ export interface Frozen {
 /** Workspaces that were made of a template. */
 export interface Forked {
 	template: string;
-	/** overlay: what is not changed is the template's; copy: each has its own. */
+	/** overlay, memory: what is not changed is the template's; copy: each has its own. */
 	forked_by: ForkedBy;
+	/** Why there was no room in memory for the template. */
+	why_copied?: string | undefined;
 	/** Their names. */
 	workspaces: Array<string>;
 }

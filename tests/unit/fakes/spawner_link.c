@@ -22,6 +22,8 @@ struct spawner_link {
 	int refuses, broken;
 	uint32_t refused_layers; /* a cell with as many layers; 0: none */
 	int refused_error;
+	int loads;        /* the answer to SPAWNER_LOAD */
+	char loaded[640]; /* the template of the last one */
 	void (*worked)(void *context, const struct spawner_worked *message);
 	void *hearer;
 	unsigned reloads;
@@ -39,6 +41,7 @@ struct spawner_link *fake_spawner_new(void)
 	struct spawner_link *link = calloc(1, sizeof(*link));
 
 	assert_non_null(link);
+	link->loads = -EOPNOTSUPP;
 	return link;
 }
 
@@ -108,6 +111,16 @@ void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int e
 {
 	link->refused_layers = count;
 	link->refused_error = error;
+}
+
+void fake_spawner_load(struct spawner_link *link, int error)
+{
+	link->loads = error;
+}
+
+const char *fake_spawner_loaded(const struct spawner_link *link)
+{
+	return link->loaded;
 }
 
 void fake_spawner_break(struct spawner_link *link, int error)
@@ -245,6 +258,9 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	case SPAWNER_UNPACK:
 		answer_import(link, asked);
 		break;
+	case SPAWNER_LOAD:
+		asked->copied(asked->context, link->loads, TEXT_LITERAL("load it"));
+		break;
 	case SPAWNER_FREEZE:
 	case SPAWNER_FORK:
 		asked->copied(asked->context, 0, (struct text){NULL, 0});
@@ -367,6 +383,21 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 	asked->template = strndup(request->template.data, request->template.len);
 	asked->target = strndup(request->target.data, request->target.len);
 	asked->copied = copied;
+	asked->context = context;
+	*ret_number = asked->number;
+	return 0;
+}
+
+int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
+	spawner_copied loaded, void *context, uint64_t *ret_number)
+{
+	struct fake_asked *asked;
+
+	if (link->broken)
+		return link->broken;
+	asked = ask(link, SPAWNER_LOAD);
+	snprintf(link->loaded, sizeof(link->loaded), "%s/%s", tenant, name);
+	asked->copied = loaded;
 	asked->context = context;
 	*ret_number = asked->number;
 	return 0;

@@ -50,6 +50,11 @@ void fake_spawner_refuse_layers(struct spawner_link *link, uint32_t count, int e
  */
 void fake_spawner_break(struct spawner_link *link, int error);
 
+/** From now on a template is loaded into memory, 0, or not; at first there is no memory for any. */
+void fake_spawner_load(struct spawner_link *link, int error);
+/** Returns "TENANT/NAME" of the template that was to be loaded last. */
+const char *fake_spawner_loaded(const struct spawner_link *link);
+
 /**
  * Answers @asked with success and frees it: a cell has processes that have sent nothing yet, or a
  * directory has been looked up. Returns the cell, or NULL if none was made.

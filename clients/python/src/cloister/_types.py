@@ -36,7 +36,7 @@ SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
 SessionTo = Literal["all", "foreground"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
-ForkedBy = Literal["overlay", "copy"]
+ForkedBy = Literal["overlay", "memory", "copy"]
 Format = Literal["ollama", "openai", "mcp"]
 Encoding = Literal["utf-8", "base64"]
 Durability = Literal["durable", "fast"]
@@ -853,14 +853,19 @@ class Frozen(TypedDict):
     template: str
 
 
-class Forked(TypedDict):
-    """Workspaces that were made of a template."""
-
+class _Forked(TypedDict):
     template: str
-    #: overlay: what is not changed is the template's; copy: each has its own.
+    #: overlay, memory: what is not changed is the template's; copy: each has its own.
     forked_by: ForkedBy
     #: Their names.
     workspaces: List[str]
+
+
+class Forked(_Forked, total=False):
+    """Workspaces that were made of a template."""
+
+    #: Why there was no room in memory for the template.
+    why_copied: str
 
 
 class _WorkspaceDiff(TypedDict):

@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in the spawner, which looks at nothing in a template: a copier does, and its holder has the
+ * tmpfs. Names are looked up in cloister's own state directory only.
+ */
+#include "worker/spawner/template_memory.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/monotonic.h"
+#include "common/wire_spawner.h"
+#include "worker/mounts.h"
+#include "worker/spawner/cell_children.h"
+#include "worker/spawner/copies.h"
+#include "worker/spawner/template_holder.h"
+#include "worker/spawner/tree_copier.h"
+#include "worker/spawner/tree_copy.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+/* A request that waits for a load. */
+struct memory_wait {
+	STAILQ_ENTRY(memory_wait) entry;
+	uint64_t number;
+};
+
+struct memory_template {
+	TAILQ_ENTRY(memory_template) entry;
+	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	struct stat on_disk;
+	enum { WAITS, LOADS, READY } state;
+	bool stale; /* what is on disk is another one, or the holder has ended: no cell gets it */
+	struct giver holder;
+	pid_t copier;
+	uint64_t bytes; /* that it takes, or has reserved */
+	uint64_t least; /* it wants so much room, */
+	uint64_t tried; /* and with this much it failed */
+	uint64_t pass;  /* of go_on(), in which it was tried last */
+	size_t cells;
+	uint64_t asked_ms, used_ms, began_ms;
+	STAILQ_HEAD(, memory_wait) waits;
+};
+
+void template_memory_init(struct template_memory *memory, const struct cell_ids *ids,
+	template_memory_answer answer, template_memory_tell tell, void *context)
+{
+	*memory = (struct template_memory){
+		.ids = ids, .answer = answer, .tell = tell, .context = context};
+	TAILQ_INIT(&memory->list);
+}
+
+/* What those of @tenant take, or with NULL all. */
+static uint64_t taken(const struct template_memory *memory, const char *tenant)
+{
+	const struct memory_template *template;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (!tenant || strcmp(template->tenant, tenant) == 0)
+			bytes += template->bytes;
+	return bytes;
+}
+
+static uint64_t left_of(uint64_t limit, uint64_t used)
+{
+	return used < limit ? limit - used : 0;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the configuration allows a tenant that has nothing in memory, if nobody has. */
+static uint64_t most(const struct template_memory *memory, const char *tenant)
+{
+	struct policy_templates allowed = policy_templates(memory->policy, tenant);
+
+	return smaller(allowed.host_bytes, allowed.bytes);
+}
+
+/* Whether the tenant's own bound leaves less than @bytes. */
+static bool is_own_bound(const struct template_memory *memory, const char *tenant, uint64_t bytes)
+{
+	return left_of(policy_templates(memory->policy, tenant).bytes, taken(memory, tenant)) <
+	       bytes;
+}
+
+static uint64_t room(const struct template_memory *memory, const char *tenant)
+{
+	struct policy_templates allowed = policy_templates(memory->policy, tenant);
+
+	return smaller(left_of(allowed.host_bytes, taken(memory, NULL)),
+		left_of(allowed.bytes, taken(memory, tenant)));
+}
+
+/* Whether more is in memory than a configuration that was read again allows. */
+static bool is_too_much(const struct template_memory *memory, const char *tenant)
+{
+	struct policy_templates allowed = policy_templates(memory->policy, tenant);
+
+	return taken(memory, NULL) > allowed.host_bytes || taken(memory, tenant) > allowed.bytes;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	/* The root of a template never changes, so that another time means another template. */
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static struct memory_template *find(
+	const struct template_memory *memory, const char *tenant, const char *name)
+{
+	struct memory_template *template;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (!template->stale && strcmp(template->tenant, tenant) == 0 &&
+			strcmp(template->name, name) == 0)
+			return template;
+	return NULL;
+}
+
+static void answer_waits(struct template_memory *memory, struct memory_template *template,
+	int error, const char *step)
+{
+	struct memory_wait *wait;
+
+	while ((wait = STAILQ_FIRST(&template->waits))) {
+		STAILQ_REMOVE_HEAD(&template->waits, entry);
+		memory->n_waits--;
+		memory->answer(memory->context, wait->number, error, step);
+		free(wait);
+	}
+}
+
+static void end_holder(struct memory_template *template)
+{
+	if (template->holder.pid > 0)
+		kill(template->holder.pid, SIGKILL);
+	giver_end(&template->holder);
+}
+
+/* Takes it off the list. Its tmpfs goes with the last mount, and none is left. */
+static void drop(struct template_memory *memory, struct memory_template *template)
+{
+	if (template->state == LOADS) {
+		kill(template->copier, SIGKILL);
+		memory->n_loads--;
+	}
+	end_holder(template);
+	TAILQ_REMOVE(&memory->list, template, entry);
+	if (template->state == READY)
+		memory->tell(memory->context, template->tenant, "", 0, 0,
+			taken(memory, template->tenant));
+	free(template);
+}
+
+/* No cell gets it any more; what cells lie above stays with them. */
+static void give_up(struct template_memory *memory, struct memory_template *template)
+{
+	template->stale = true;
+	answer_waits(memory, template, -EAGAIN, "find the template as it was");
+	if (template->cells == 0)
+		drop(memory, template);
+}
+
+/* Gives up the one that was used longest ago, and that no cell uses. */
+static bool make_room(struct template_memory *memory, const char *tenant)
+{
+	struct memory_template *template, *oldest = NULL;
+	uint64_t now = monotonic_ms();
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		/* One that was just asked for is about to be used. */
+		if (template->state == READY && template->cells == 0 &&
+			template->asked_ms + LIMIT_TEMPLATE_ASKED_MS <= now &&
+			(!tenant || strcmp(template->tenant, tenant) == 0) &&
+			(!oldest || template->used_ms < oldest->used_ms))
+			oldest = template;
+	if (oldest)
+		give_up(memory, oldest);
+	return oldest;
+}
+
+/* Loading. */
+
+static int map_own(void *context, pid_t pid)
+{
+	const struct template_memory *memory = context;
+
+	return child_write_maps(pid, memory->ids->own);
+}
+
+static int open_template(const struct template_memory *memory, const char *tenant, const char *name,
+	struct stat *ret, const char **ret_step)
+{
+	_cleanup_close_ int fd = template_open(memory->ids->managed, tenant, name);
+
+	*ret_step = "open the template";
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, ret) < 0)
+		return -errno;
+	return ret->st_uid == memory->ids->own.uid ? TAKE_FD(fd) : -EPERM;
+}
+
+static int start_copier(
+	const struct template_memory *memory, struct memory_template *template, uint64_t bytes)
+{
+	struct tree_copier copier = {.from = -1,
+		.to = -1,
+		.uid = memory->ids->own.uid,
+		.gid = memory->ids->own.gid,
+		.max_bytes = bytes,
+		.max_files = LIMIT_COPY_FILES,
+		.to_memory = true};
+	struct stat now;
+	const char *step;
+	_cleanup_close_ int fd =
+		open_template(memory, template->tenant, template->name, &now, &step);
+	pid_t pid;
+	int r = fd < 0 ? fd : 0;
+
+	if (r == 0 && !is_same(&now, &template->on_disk))
+		r = -EAGAIN;
+	if (r == 0)
+		r = mount_clone(fd, "", 0, &copier.from);
+	if (r == 0)
+		r = template_holder_fill(&template->holder, &copier.to);
+	pid = r < 0 ? r : tree_copier_start(&copier);
+	close_fd(&copier.from);
+	close_fd(&copier.to);
+	if (pid < 0)
+		return pid;
+	template->copier = pid;
+	return 0;
+}
+
+static int begin(struct template_memory *memory, struct memory_template *template, uint64_t bytes,
+	const char **ret_step)
+{
+	static char step[GIVER_STEP_BYTES];
+	struct template_holder_start start = {.bytes = bytes,
+		.inodes = bytes / LIMIT_TEMPLATE_FILE_BYTES + 1,
+		.map = map_own,
+		.context = memory};
+	int r = template_holder_start(&start, &template->holder, step);
+
+	*ret_step = step;
+	if (r < 0)
+		return r;
+	*ret_step = "start a copy of the template";
+	r = start_copier(memory, template, bytes);
+	if (r < 0) {
+		end_holder(template);
+		return r;
+	}
+	template->state = LOADS;
+	template->bytes = bytes;
+	template->began_ms = monotonic_ms();
+	memory->n_loads++;
+	return 0;
+}
+
+static void fail(
+	struct template_memory *memory, struct memory_template *template, int r, const char *step)
+{
+	uint64_t us = template->began_ms ? (monotonic_ms() - template->began_ms) * 1000 : 0;
+
+	template->bytes = 0;
+	memory->tell(memory->context, template->tenant, template->name, r, us,
+		taken(memory, template->tenant));
+	answer_waits(memory, template, r, step);
+	template->state = WAITS;
+	drop(memory, template);
+}
+
+static bool is_loading(const struct template_memory *memory, const char *tenant)
+{
+	const struct memory_template *template;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (template->state == LOADS && strcmp(template->tenant, tenant) == 0)
+			return true;
+	return false;
+}
+
+/* Begins to load one that waits, or fails it, or leaves it until another load has ended. */
+static void try(struct template_memory *memory, struct memory_template *template)
+{
+	uint64_t limit = most(memory, template->tenant), found;
+	const char *step = "load the template into memory";
+	int r;
+
+	if (memory->n_loads >= LIMIT_TEMPLATE_LOADS || is_loading(memory, template->tenant))
+		return;
+	while ((found = room(memory, template->tenant)) < template->least &&
+		make_room(memory, is_own_bound(memory, template->tenant, template->least)
+					  ? template->tenant
+					  : NULL))
+		;
+	if (found > template->tried)
+		r = begin(memory, template, found, &step);
+	else if (limit == 0)
+		r = -EOPNOTSUPP;
+	else if (limit <= template->tried)
+		r = -EFBIG;
+	else if (memory->n_loads > 0)
+		return; /* they may leave more than they have reserved */
+	else
+		r = -ENOSPC;
+	if (r < 0)
+		fail(memory, template, r, step);
+}
+
+/* Trying one may take others off the list, to make room. */
+static struct memory_template *next_waiting(const struct template_memory *memory)
+{
+	struct memory_template *template;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (template->state == WAITS && template->pass != memory->pass)
+			return template;
+	return NULL;
+}
+
+static void go_on(struct template_memory *memory)
+{
+	struct memory_template *template;
+
+	memory->pass++;
+	while ((template = next_waiting(memory))) {
+		template->pass = memory->pass;
+		try(memory, template);
+	}
+}
+
+static size_t count(const struct template_memory *memory, const char *tenant)
+{
+	const struct memory_template *template;
+	size_t n = 0;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		n += !tenant || strcmp(template->tenant, tenant) == 0;
+	return n;
+}
+
+static struct memory_template *add(struct template_memory *memory, const char *tenant,
+	const char *name, const struct stat *on_disk)
+{
+	struct memory_template *template;
+
+	while (count(memory, tenant) >= LIMIT_TEMPLATES_OF_TENANT)
+		if (!make_room(memory, tenant))
+			return NULL;
+	while (count(memory, NULL) >= LIMIT_TEMPLATES_IN_MEMORY)
+		if (!make_room(memory, NULL))
+			return NULL;
+	template = calloc(1, sizeof(*template));
+	if (!template)
+		return NULL;
+	*template = (struct memory_template){
+		.on_disk = *on_disk, .holder = {.socket = -1}, .least = LIMIT_TEMPLATE_LEAST_BYTES};
+	snprintf(template->tenant, sizeof(template->tenant), "%s", tenant);
+	snprintf(template->name, sizeof(template->name), "%s", name);
+	STAILQ_INIT(&template->waits);
+	TAILQ_INSERT_TAIL(&memory->list, template, entry);
+	return template;
+}
+
+/* Finds the template, or adds it to those that wait. */
+static int want(struct template_memory *memory, const char *tenant, const char *name,
+	struct memory_template **ret, const char **ret_step)
+{
+	struct memory_template *template = find(memory, tenant, name);
+	struct stat on_disk;
+	int fd;
+
+	*ret_step = "find memory for the template";
+	if (memory->ids->count == 0 || !memory->policy || most(memory, tenant) == 0)
+		return -EOPNOTSUPP;
+	fd = open_template(memory, tenant, name, &on_disk, ret_step);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	if (template && !is_same(&template->on_disk, &on_disk)) {
+		give_up(memory, template);
+		template = NULL;
+	}
+	if (!template)
+		template = add(memory, tenant, name, &on_disk);
+	*ret = template;
+	return template ? 0 : -ENOSPC;
+}
+
+void template_memory_load(
+	struct template_memory *memory, uint64_t number, const char *tenant, const char *name)
+{
+	struct memory_template *template = NULL;
+	struct memory_wait *wait;
+	const char *step;
+	int r = want(memory, tenant, name, &template, &step);
+
+	if (r == 0)
+		template->asked_ms = template->used_ms = monotonic_ms();
+	if (r < 0 || template->state == READY) {
+		memory->answer(memory->context, number, r, step);
+		return;
+	}
+	wait = memory->n_waits < LIMIT_TEMPLATE_WAITS ? malloc(sizeof(*wait)) : NULL;
+	if (!wait) {
+		memory->answer(memory->context, number, -EBUSY, step);
+		return;
+	}
+	memory->n_waits++;
+	wait->number = number;
+	STAILQ_INSERT_TAIL(&template->waits, wait, entry);
+	if (template->state == WAITS)
+		try(memory, template);
+}
+
+/* The copy is complete. Learns what it takes. */
+static int finish(struct memory_template *template)
+{
+	_cleanup_close_ int tree = -1;
+	struct statfs status;
+	int r = template_holder_freeze(&template->holder);
+
+	if (r == 0)
+		r = template_holder_clone(&template->holder, &tree);
+	if (r < 0)
+		return r;
+	if (fstatfs(tree, &status) < 0)
+		return -errno;
+	template->bytes = tree_copy_taken(&status);
+	return 0;
+}
+
+/* Whether it is tried again with more room, which there may be. */
+static bool may_grow(const struct template_memory *memory, struct memory_template *template)
+{
+	uint64_t limit = most(memory, template->tenant);
+
+	template->tried = template->bytes;
+	template->least = template->tried > limit / 2 ? limit : 2 * template->tried;
+	return template->tried < limit;
+}
+
+static void end_load(struct template_memory *memory, struct memory_template *template, int status)
+{
+	int r = tree_copier_result(status);
+	bool again;
+
+	memory->n_loads--;
+	template->state = WAITS;
+	template->copier = 0;
+	if (r == -ENOSPC)
+		r = -EFBIG;
+	if (r == 0)
+		r = finish(template);
+	if (r == 0) {
+		template->state = READY;
+		memory->tell(memory->context, template->tenant, template->name, 0,
+			(monotonic_ms() - template->began_ms) * 1000,
+			taken(memory, template->tenant));
+		answer_waits(memory, template, 0, "");
+		return;
+	}
+	again = r == -EFBIG && may_grow(memory, template);
+	if (!again) {
+		fail(memory, template, r, "copy the template into memory");
+		return;
+	}
+	template->bytes = 0;
+	end_holder(template);
+}
+
+void template_memory_reaped(struct template_memory *memory, pid_t pid, int status)
+{
+	struct memory_template *template;
+
+	TAILQ_FOREACH (template, &memory->list, entry) {
+		if (template->holder.pid == pid) {
+			giver_end(&template->holder);
+			if (template->state == READY)
+				give_up(memory, template);
+			else
+				kill(template->copier, SIGKILL);
+			break;
+		}
+		if (template->state == LOADS && template->copier == pid) {
+			end_load(memory, template, status);
+			break;
+		}
+	}
+	if (template)
+		go_on(memory);
+}
+
+/* Use. */
+
+int template_memory_take(struct template_memory *memory, const char *tenant, const char *name,
+	const struct stat *on_disk, int *ret_tree, struct memory_template **ret)
+{
+	struct memory_template *template = find(memory, tenant, name);
+	int r;
+
+	if (!template || template->state != READY || !is_same(&template->on_disk, on_disk))
+		return -SPAWNER_NOT_LOADED;
+	r = template_holder_clone(&template->holder, ret_tree);
+	if (r < 0)
+		return r;
+	template->cells++;
+	*ret = template;
+	return 0;
+}
+
+void template_memory_leave(struct template_memory *memory, struct memory_template *template)
+{
+	if (!template)
+		return;
+	template->cells--;
+	template->used_ms = monotonic_ms();
+	if (template->cells == 0 && (template->stale || is_too_much(memory, template->tenant)))
+		give_up(memory, template);
+	go_on(memory);
+}
+
+void template_memory_tidy(struct template_memory *memory, const char *tenant)
+{
+	struct memory_template *template, *next;
+	struct stat on_disk;
+	const char *step;
+
+	for (template = TAILQ_FIRST(&memory->list); template; template = next) {
+		int fd;
+
+		next = TAILQ_NEXT(template, entry);
+		if (template->stale || template->state != READY)
+			continue;
+		if (!tenant) {
+			if (template->cells == 0 &&
+				most(memory, template->tenant) < taken(memory, template->tenant))
+				give_up(memory, template);
+			continue;
+		}
+		if (strcmp(template->tenant, tenant) != 0)
+			continue;
+		fd = open_template(memory, template->tenant, template->name, &on_disk, &step);
+		if (fd < 0 || !is_same(&template->on_disk, &on_disk))
+			give_up(memory, template);
+		close_fd(&fd);
+	}
+	go_on(memory);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Templates in memory, in the spawner, in system mode: there the forks of a template have ids of
+ * their own, and each needs the template's files as its own id's, which a kernel without privilege
+ * gives of a tmpfs only (template_holder.h). The template on disk is what counts. It is loaded by a
+ * copier when cloisterd asks for it, before a fork is made or opened, and stays as long as there is
+ * room or a cell lies above it.
+ *
+ * What all of them take, and those of one tenant, is bounded by template_memory. A load reserves
+ * what is left and keeps what it has taken. For want of room, those that no cell uses go, the one
+ * first that was used longest ago.
+ */
+
+#include "worker/spawner/cell_id.h"
+#include "worker/spawner/policy.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct memory_template;
+
+/* The answer to the request @number; @step is static storage. */
+typedef void (*template_memory_answer)(void *context, uint64_t number, int error, const char *step);
+/*
+ * A template was loaded, or could not be, in @us; @name is "" when one was given up. @bytes are
+ * those that all of the tenant's take then.
+ */
+typedef void (*template_memory_tell)(void *context, const char *tenant, const char *name, int error,
+	uint64_t us, uint64_t bytes);
+
+struct template_memory {
+	const struct cell_ids *ids;
+	const struct policy *policy;
+	TAILQ_HEAD(, memory_template) list;
+	size_t n_loads, n_waits;
+	uint64_t pass;
+	template_memory_answer answer;
+	template_memory_tell tell;
+	void *context;
+};
+
+void template_memory_init(struct template_memory *memory, const struct cell_ids *ids,
+	template_memory_answer answer, template_memory_tell tell, void *context);
+
+/**
+ * Loads the template @name in the directory @tenant of the templates, unless it is there. The
+ * answer to @number is 0; -EOPNOTSUPP if the configuration gives no memory; -EFBIG if it gives too
+ * little for this template, -ENOSPC if others use it; -ENOSYS if the kernel cannot; or another
+ * -errno.
+ */
+void template_memory_load(
+	struct template_memory *memory, uint64_t number, const char *tenant, const char *name);
+
+/**
+ * Gives a detached mount of the template, whose directory on disk has the status @on_disk, to a
+ * cell. Returns 0, -SPAWNER_NOT_LOADED if it is not in memory, or another -errno.
+ */
+int template_memory_take(struct template_memory *memory, const char *tenant, const char *name,
+	const struct stat *on_disk, int *ret_tree, struct memory_template **ret);
+
+/** The cell does not use it any more. NULL is allowed. */
+void template_memory_leave(struct template_memory *memory, struct memory_template *template);
+
+/** Gives up those of @tenant that are not on disk any more, and, with NULL, what is too much. */
+void template_memory_tidy(struct template_memory *memory, const char *tenant);
+
+/** @pid has been reaped with @status. */
+void template_memory_reaped(struct template_memory *memory, pid_t pid, int status);
