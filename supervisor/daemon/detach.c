@@ -12,7 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int told = -1;
+/*
+ * Two pipes to the process that was started. The one is written to when this one serves. The other
+ * is never read from or written to: on Linux 6.1 a writer with O_ASYNC gets SIGIO also when a
+ * reader begins to wait.
+ */
+static int told = -1, attached = -1;
 
 static _Noreturn void fail(const char *what)
 {
@@ -48,10 +53,10 @@ static _Noreturn void wait_until_told(pid_t child, int fd)
 }
 
 /*
- * If the reader of the pipe is killed, SIGIO ends this process, wherever it waits. There is no
- * death signal, because it is not the parent.
+ * If the process with the other end is killed, SIGIO ends this process, wherever it waits. There is
+ * no death signal, because it is not the parent.
  */
-static void end_with_reader(int fd)
+static void end_with_other_end(int fd)
 {
 	struct pollfd pipe = {.fd = fd};
 
@@ -64,35 +69,38 @@ static void end_with_reader(int fd)
 
 void detach_begin(void)
 {
-	int fds[2];
+	int tell[2], attach[2];
 	pid_t child;
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (pipe2(tell, O_CLOEXEC) < 0 || pipe2(attach, O_CLOEXEC) < 0)
 		fail("pipe2");
 	child = fork();
 	if (child < 0)
 		fail("fork");
 	if (child > 0) {
-		close(fds[1]);
-		wait_until_told(child, fds[0]);
+		close(tell[1]);
+		close(attach[1]);
+		wait_until_told(child, tell[0]);
 	}
-	close(fds[0]);
+	close(tell[0]);
+	close(attach[0]);
 	leave();
-	end_with_reader(fds[1]);
-	told = fds[1];
+	end_with_other_end(attach[1]);
+	told = tell[1];
+	attached = attach[1];
 }
 
 void detach_stay(void)
 {
-	if (told >= 0)
-		(void)fcntl(told, F_SETFL, 0);
+	if (attached >= 0)
+		(void)fcntl(attached, F_SETFL, 0);
+	close_fd(&attached);
 }
 
 void detach_tell(void)
 {
 	if (told < 0)
 		return;
-	/* The pipe tells of being read, too. */
 	detach_stay();
 	(void)!write(told, "", 1);
 	close_fd(&told);

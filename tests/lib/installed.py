@@ -26,7 +26,8 @@ def run(*words, check=True, **keywords):
     """Runs a command to its end. Its .stdout has both stdout and stderr."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=600, **keywords)
-    assert not check or done.returncode == 0, (words, done.returncode, done.stdout)
+    said = journal()[-2000:] if check and done.returncode != 0 and words[0] == "systemctl" else ""
+    assert not check or done.returncode == 0, (words, done.returncode, done.stdout, said)
     return done
 
 

@@ -3,6 +3,7 @@
 controllers and whose systemd delegates them."""
 
 import os
+import re
 import subprocess
 import time
 
@@ -10,12 +11,13 @@ import procfs
 import pytest
 from cells import Bystander
 from cloister_client import Client
-from delegation import group_of, mount_point, processes
+from delegation import ENTER, group_of, mount_point, processes
 
 pytestmark = pytest.mark.skipif(
     "CLOISTER_VM" not in os.environ, reason="runs in the virtual machine of tests/vm/run")
 
 MIB = 1 << 20
+SLOW = 600  # seconds, for an emulated machine
 BOMB = "exec python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 24))'"
 
 
@@ -374,3 +376,74 @@ def test_the_figures_are_of_the_one_command(workspace):
     usage = workspace.observe("true")["usage"]
     assert usage["peak_memory_bytes"] < 32 * MIB
     assert usage["wall_us"] <= (time.monotonic() - began) * 1e6
+
+
+class Container:
+    """A group as a kubelet makes one for a container: it belongs to root, has a limit, and is killed as a whole or not."""
+
+    def __init__(self, account, whole):
+        self.path = mount_point() / f"cloister-container-{os.getpid()}"
+        self.path.mkdir()
+        (self.path / "memory.max").write_text(str(256 * MIB))
+        (self.path / "memory.oom.group").write_text(str(int(whole)))
+        self.launcher = ["/bin/sh", "-c", ENTER, str(self.path), "setpriv", f"--reuid={account.uid}", f"--regid={account.gid}",
+                         "--clear-groups", "--"]
+
+    def remove(self):
+        assert procfs.eventually(lambda: not processes(self.path))
+        self.path.rmdir()
+
+
+def state_of_oom(doctor):
+    (line,) = [line for line in doctor.splitlines() if re.match(r"\w+ +single_process_oom\b", line)]
+    return line.split()[0]
+
+
+@pytest.fixture(params=[True, False], ids=["whole", "one"])
+def container(account, request):
+    assert "memory" in (mount_point() / "cgroup.subtree_control").read_text()
+    made = Container(account, request.param)
+    made.whole = request.param
+    yield made
+    made.remove()
+
+
+def test_a_kubelet_s_limit(container, start_daemon, area):
+    """In a container's group that is not cloister's to divide, a command that takes the last memory is killed with cloisterd
+    and all other calls, or by itself, as the kubelet has set memory.oom.group; doctor says which."""
+    daemon = start_daemon(launcher=container.launcher)
+    said = subprocess.run([*container.launcher, str(area.bin / "cloisterd"), "--doctor"], capture_output=True, text=True,
+                          check=False).stdout
+    assert state_of_oom(said) == ("missing" if container.whole else "ok"), said
+    assert ("singleProcessOOMKill: true" in said) == container.whole
+    bystander = daemon.connect()
+    bystander.call("workspace.open", {"root": str(area.new_directory())})
+    client = daemon.connect()
+    client.call("workspace.open", {"root": str(area.new_directory())})
+    waiting = bystander.begin("run_command", {"command": "while ! test -e go; do sleep 0.2; done; echo lives", "timeout_ms": 600000})
+    ended = client.begin("run_command", {"command": BOMB, "timeout_ms": 600000})
+    if container.whole:
+        assert procfs.eventually(lambda: not processes(container.path), SLOW)
+        assert daemon.process.wait(SLOW) != 0
+        return
+    output = client.result(ended, SLOW)["output"]
+    assert output["signal"] == "SIGKILL" or output["exit_code"] == 137, output
+    bystander.use("write_file", path="go", content="")
+    assert bystander.result(waiting, SLOW)["output"]["stdout"] == "lives\n"
+    daemon.stop()
+
+
+def test_a_divided_group_below_a_kubelet_s(delegation, start_daemon, account):
+    """Where a container's group is cloister's to divide, a command is killed at its own limit and nothing else is, though
+    the container would be killed as a whole."""
+    (delegation.path / "memory.max").write_text(str(512 * MIB))
+    (delegation.path / "memory.oom.group").write_text("1")
+    config = (f"[cloister]\nadmin_group = {account.gid}\n[tenant t]\nusers = {account.uid}\nmanaged = yes\n"
+              "command_memory = 64M\nworkspace_memory = 128M\n")
+    daemon = start_daemon(config=config, launcher=delegation.launcher())
+    said = daemon.ctl("doctor").stdout.decode()
+    assert state_of_oom(said) == "ok", said
+    client = daemon.connect()
+    client.call("workspace.open", {"workspace": "w"})
+    check_memory(client.observe("run_command", {"command": BOMB, "timeout_ms": 600000}))
+    assert client.run("echo well")["stdout"] == "well\n"
