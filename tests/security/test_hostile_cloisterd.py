@@ -31,18 +31,18 @@ READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP,
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 RELEASE = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
-SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
+SOCKETS = 5  # CELL_SOCKETS_LEAST; a cell with a network namespace of its own has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 
 
-def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, shared_network=0, template=b"", **limits):
     """struct spawner_open. With a template there are the layers of a new fork."""
     numbers = (0, 1) if template else ()
     limits = {**LIMITS, **limits, "layers": len(numbers)}
     return (struct.pack("<BQIIIIQQQIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
-            + template + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
+            + template + struct.pack("<BBBI", as_root, root_inside, shared_network, len(tenant)) + tenant)
 
 
 class Spawner:
@@ -118,7 +118,7 @@ class Spawner:
             fds[place] = fd
         self.cell += 1
         self.send(OPEN, self.cell, asked(kind, tenant, **limits), fds)
-        answer = self.answer(2 + (SOCKETS if limits.get("proxy_port") else 0) + 1)
+        answer = self.answer(2 + self.sockets_of(limits))
         for pair in pairs:
             pair[1].close()
         for pipe in pipes:
@@ -127,6 +127,11 @@ class Spawner:
             os.close(opened)
         self.kept = getattr(self, "kept", []) + [pairs, pipes]
         return answer
+
+    @staticmethod
+    def sockets_of(limits):
+        """How many sockets come with such a cell."""
+        return (SOCKETS if limits.get("proxy_port") else 0) + (0 if limits.get("shared_network") else 1)
 
     def answer(self, n_pidfds):
         kind, cell, said = self.receive()
@@ -176,7 +181,7 @@ class Spawner:
         opened = os.open(root, os.O_PATH)
         self.cell += 1
         self.send(ASSIGN, self.cell, asked(kind, tenant, **{**UNLIMITED, **limits}), [opened, worker])
-        answer = self.answer((SOCKETS if limits.get("proxy_port") else 0) + 1)
+        answer = self.answer(self.sockets_of(limits))
         if answer == "assigned":
             self.sockets, self.fds = self.fds, []
         os.close(opened)
@@ -896,3 +901,66 @@ def test_the_self_test_has_no_network_of_its_own(spawner, request):
     with_network = request.getfixturevalue("network_spawner")
     assert with_network.prepare(tenant=b".selftest", proxy_port=PORT)[0] == REFUSED
     assert with_network.prepare(tenant=b".selftest-egress", proxy_port=PORT) == "opened"
+
+
+SHARED = {"shared_network": 1, **UNLIMITED}
+
+
+@pytest.fixture
+def sharing_spawner(place, begin):
+    """A spawner whose tenants a and m share a network namespace each, and whose tenant b does not."""
+    text = place.config.read_text()
+    for name in "am":
+        text = text.replace(f"[tenant {name}]\n", f"[tenant {name}]\nnetwork_namespace = shared\n")
+    place.config.write_text(text)
+    made = begin()
+    assert made.receive()[0] == UNSHARED
+    made.map_ids()
+    assert made.receive()[0] == READY, made.log()
+    return made
+
+
+def network_of(pid):
+    return os.stat(f"/proc/{pid}/ns/net").st_ino
+
+
+def test_a_shared_network_namespace_is_the_tenants(place, sharing_spawner):
+    """Whatever cloisterd asks, no cell is in the namespace of a tenant that has not its directory, or not the key."""
+    spawner = sharing_spawner
+    of_a, also_of_a, of_b = (place.owned(place.roots[name[0]] / name) for name in ("a-one", "a-two", "b-one"))
+    place.directory("state/workspaces/m")
+    of_m = place.directory("state/workspaces/m/w")
+    for path, tenant in ((of_b, b"b"), (of_b, b"a"), (of_a, b"b"), (of_a, b"none"), (of_a, b"m"), (of_b, b"m")):
+        reason = spawner.refuses(path, tenant=tenant, **SHARED)
+        assert "no shared network namespace" in reason or "no tenant" in reason, (path, tenant, reason)
+    workers = [spawner.opens(path, kind, tenant=tenant, **SHARED)
+               for path, kind, tenant in ((of_a, DIRECTORY, b"a"), (of_m, MANAGED, b"m"), (also_of_a, DIRECTORY, b"a"))]
+    first, managed, second = map(network_of, workers)
+    assert first == second != managed and os.stat("/proc/self/ns/net").st_ino not in (first, managed)
+    # cloisterd gets no socket of such a namespace.
+    assert len(spawner.pidfds) == 2
+
+
+def test_a_spare_cell_stays_in_its_tenants_network_namespace(place, sharing_spawner):
+    spawner = sharing_spawner
+    of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
+    assert spawner.prepare(tenant=b"b", shared_network=1)[0] == REFUSED
+    for path, tenant, made_for, made, wanted in (
+            (of_b, b"b", b"a", 1, 0), (of_a, b"a", b"a", 1, 0), (of_a, b"a", b"a", 0, 1), (of_a, b"a", b"m", 1, 1)):
+        assert spawner.prepare(tenant=made_for, shared_network=made) == "opened"
+        error, reason = spawner.assign(path, spawner.pidfds[0], tenant=tenant, shared_network=wanted)
+        assert error == REFUSED and "network" in reason, (tenant, made_for, reason)
+    assert spawner.prepare(tenant=b"a", shared_network=1) == "opened"
+    assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", shared_network=1) == "assigned"
+    assert spawner.sockets == []
+
+
+@pytest.mark.parametrize("words", [{"proxy_port": PORT, "tenant": b"a"}, {"tenant": b""}])
+def test_a_shared_network_namespace_without_its_tenant_is_no_request(place, sharing_spawner, words):
+    pairs = [socket.socketpair() for _ in range(2)]
+    pipes = [os.pipe() for _ in range(2)]
+    sharing_spawner.send(PREPARE, 1, asked(shared_network=1, **words),
+                         [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]])
+    assert sharing_spawner.ends()
+    for fd in (fd for pipe in pipes for fd in pipe):
+        os.close(fd)

@@ -4,6 +4,7 @@
 /* A cell that takes a spare one, whose processes were made, and may have died, before. */
 #include "supervisor/workspace/cell_state.h"
 
+#include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 
 #include <errno.h>
@@ -141,6 +142,42 @@ static void test_spares_are_not_tried_for_ever(void **state)
 	assert_int_equal(f->cell->wasted, 0);
 }
 
+/* A spare cell that is in a network namespace of a tenant's goes to no other workspace. */
+static void test_spare_of_another_network(void **state)
+{
+	static const struct spawner_open own = {.tenant = "a"},
+					 of_a = {.tenant = "a", .shared_network = true},
+					 of_b = {.tenant = "b", .shared_network = true},
+					 own_of_b = {.tenant = "b"},
+					 egress = {.tenant = "a", .proxy_port = 3129};
+	static const struct {
+		const struct spawner_open *made_for, *wanted;
+		bool fits;
+	} rows[] = {{&own, &own, true}, {&own, &own_of_b, true}, {&own, &of_a, false},
+		{&own, &egress, false}, {&of_a, &of_a, true}, {&of_a, &of_b, false},
+		{&of_a, &own, false}, {&of_a, &own_of_b, false}, {&of_a, &egress, false},
+		{&egress, &of_a, false}};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct process_link *links[SPAWNER_OPENED_FDS] = {NULL};
+		uint64_t group;
+
+		drop_cell(f);
+		make_cell(f);
+		spare_cells_limit(f->spares, 1);
+		spare_cells_begin(f->spares, rows[i].made_for);
+		pass(f, 5);
+		assert_int_equal(fake_spawner_asked(f->spawner)->request.shared_network,
+			rows[i].made_for->shared_network);
+		answer(f);
+		assert_int_equal(
+			spare_cells_take(f->spares, rows[i].wanted, &group, links), rows[i].fits);
+		for (size_t j = 0; j < SPAWNER_OPENED_FDS; j++)
+			process_link_free(links[j]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_spares_are_not_tried_for_ever, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_spare_of_another_network, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
