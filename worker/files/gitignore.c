@@ -386,6 +386,9 @@ static bool is_git_directory(struct text path)
 
 int gitignore_tracks(struct gitignore *ignore, struct text path)
 {
+	/* A hostile index may name files in a `.git`, which git never tracks. */
+	if (is_git_directory(path))
+		return 0;
 	for (size_t i = ignore->count; i-- > 0;) {
 		struct level *level = &ignore->levels[i];
 		_cleanup_close_ int git = -1;
@@ -395,9 +398,7 @@ int gitignore_tracks(struct gitignore *ignore, struct text path)
 		git = TAKE_FD(level->git);
 		if (git >= 0 && git_index_read(git, &level->index) < 0)
 			return -ENOMEM;
-		/* A hostile index may name files in a `.git`, which git never tracks. */
-		return level->index && !is_git_directory(path) &&
-		       git_index_tracks(level->index, below_level(level, path));
+		return level->index && git_index_tracks(level->index, below_level(level, path));
 	}
 	return 0;
 }
