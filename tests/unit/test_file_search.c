@@ -306,17 +306,23 @@ static void test_unreadable(void **state)
 	(void)state;
 	scratch_text(&scratch, "closed/x", "end");
 	scratch_text(&scratch, "secret", "end");
+	scratch_text(&scratch, "a/closed/x", "end");
+	scratch_text(&scratch, "a/b/c/x", "none");
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0, 0), 0);
+	assert_int_equal(fchmodat(scratch.fd, "a/closed", 0, 0), 0);
 	assert_int_equal(fchmodat(scratch.fd, "secret", 0, 0), 0);
 	if (faccessat(scratch.fd, "secret", R_OK, 0) == 0) {
 		print_message("skipped: this user may read everything\n");
 		assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
+		assert_int_equal(fchmodat(scratch.fd, "a/closed", 0777, 0), 0);
 		skip();
 	}
 	answer = search((struct files_search){.pattern = TEXT_LITERAL("end")});
 	assert_int_equal(answer.end.error, TOOL_OK);
-	assert_int_equal(answer.end.files_skipped, 2);
+	assert_int_equal(answer.end.files_searched, 1);
+	assert_int_equal(answer.end.files_skipped, 3); /* near or not, each once */
 	answer_done(&answer);
+	assert_int_equal(fchmodat(scratch.fd, "a/closed", 0777, 0), 0);
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
 }
 
@@ -343,6 +349,49 @@ static void test_cap(void **state)
 	answer = search(request);
 	assert_int_equal(answer.end.count, LIMIT_SEARCH_RESULTS);
 	assert_true(answer.end.truncated);
+	answer_done(&answer);
+}
+
+/*
+ * Of more matches than are wanted those near the searched directory are told, and all that are told
+ * are in the order of names.
+ */
+static void test_near_first(void **state)
+{
+	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 4};
+	struct answer answer;
+
+	(void)state;
+	scratch_text(&scratch, "a/b/c/far", "x\n");
+	scratch_text(&scratch, "a/b/far", "x\n");
+	scratch_text(&scratch, "a/b.c", "x\n");
+	scratch_text(&scratch, "a/z", "x\nx\n");
+	scratch_text(&scratch, "a.b", "x\n");
+	scratch_text(&scratch, "z/z/z", "x\n");
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b.c:1:x\na/z:1:x\na/z:2:x\na.b:1:x\n");
+	assert_true(answer.end.truncated);
+	assert_int_equal(answer.end.count, 4);
+	assert_int_equal(answer.end.files_searched, 4);
+	answer_done(&answer);
+	request.max_results = 6;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\na/b/far:1:x\na/b.c:1:x\na/z:1:x\n"
+					  "a/z:2:x\na.b:1:x\n");
+	assert_true(answer.end.truncated);
+	answer_done(&answer);
+	request.max_results = 7;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\na/b/far:1:x\na/b.c:1:x\na/z:1:x\n"
+					  "a/z:2:x\na.b:1:x\nz/z/z:1:x\n");
+	assert_false(answer.end.truncated);
+	assert_int_equal(answer.end.files_searched, 6);
+	answer_done(&answer);
+	/* The directory that is searched is what they are near to. */
+	request.path = TEXT_LITERAL("a/b");
+	request.max_results = 1;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\n");
 	answer_done(&answer);
 }
 
@@ -513,6 +562,7 @@ int main(void)
 			test_lines_in_large, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_unreadable, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_cap, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_near_first, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_cut, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(

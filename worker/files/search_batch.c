@@ -27,6 +27,7 @@ void batch_clear(struct batch *batch)
 	batch->names_len = batch->path_len = batch->count = 0;
 	batch->hits_count = batch->texts_len = batch->done = 0;
 	batch->result = 0;
+	batch->near = false;
 }
 
 void batch_free(struct batch *batch)
