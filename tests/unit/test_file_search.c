@@ -198,6 +198,107 @@ static void test_skipped(void **state)
 	free(large);
 }
 
+/*
+ * A file that is read in parts, and the patterns of each engine: the first is looked for as a
+ * literal, the others by an automaton, which is made because "before" is long.
+ */
+#define PART        ((size_t)256 * 1024) /* search_batch.c */
+#define LARGE_BYTES (3 * PART + 1000)
+
+static const char *const large_patterns[] = {"needle", "(needle|noodle)", "^(needle|noodle)$"};
+
+/* Writes the file "f" of lines of dots with @text, a line or more, at offset @at. */
+static void write_large(const char *text, size_t at)
+{
+	char *bytes = malloc(LARGE_BYTES);
+
+	for (size_t i = 0; i < LARGE_BYTES; i++)
+		bytes[i] = i % 64 == 63 ? '\n' : '.';
+	if (at > 0)
+		bytes[at - 1] = '\n';
+	memcpy(bytes + at, text, strlen(text));
+	if (at + strlen(text) < LARGE_BYTES)
+		bytes[at + strlen(text)] = '\n';
+	scratch_write(&scratch, "f", bytes, LARGE_BYTES);
+	free(bytes);
+}
+
+static void write_before(void)
+{
+	char *bytes = malloc(6 * PART);
+
+	memset(bytes, '\n', 6 * PART);
+	scratch_write(&scratch, "before", bytes, 6 * PART);
+	free(bytes);
+}
+
+static void assert_found_in_large(size_t pattern, bool found)
+{
+	struct answer answer =
+		search((struct files_search){.pattern = text_from(large_patterns[pattern])});
+
+	assert_int_equal(answer.end.error, TOOL_OK);
+	assert_int_equal(answer.end.files_searched, 2);
+	assert_int_equal(answer.end.count, found ? 1 : 0);
+	answer_done(&answer);
+}
+
+static void test_large(void **state)
+{
+	const size_t places[] = {1, PART - 7, PART - 6, PART - 5, PART - 1, PART, PART + 1,
+		2 * PART - 12, 2 * PART - 3, 3 * PART - 2, LARGE_BYTES - 6};
+
+	(void)state;
+	write_before();
+	for (size_t i = 0; i < ARRAY_SIZE(large_patterns); i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(places); j++) {
+			write_large("needle", places[j]);
+			assert_found_in_large(i, true);
+			write_large("nee\nle", places[j]);
+			assert_found_in_large(i, false);
+		}
+		/* Marks and ends of lines that only the whole file shows. */
+		write_large("\xef\xbb\xbfneedle", 0);
+		assert_found_in_large(i, true);
+		write_large("needle\r", 2 * PART + 5);
+		assert_found_in_large(i, true);
+	}
+}
+
+/* The line of a match is numbered and shown whole wherever a part ends. */
+static void test_line_in_large(void **state)
+{
+	char *line = malloc(LARGE_BYTES);
+	struct answer answer;
+
+	(void)state;
+	write_before();
+	for (size_t i = 0; i < 2; i++) {
+		write_large("the needle in it", 2 * PART - 8);
+		answer_has(search((struct files_search){.pattern = text_from(large_patterns[i])}),
+			"f:8193:the needle in it\n");
+		/* One line alone is longer than a part. */
+		memset(line, '.', LARGE_BYTES);
+		memcpy(line + LARGE_BYTES - 10, "needle", 6);
+		scratch_write(&scratch, "f", line, LARGE_BYTES);
+		answer = search((struct files_search){.pattern = text_from(large_patterns[i])});
+		assert_int_equal(answer.end.count, 1);
+		answer_done(&answer);
+	}
+	free(line);
+}
+
+/* Several lines, of which one is in each part, match together. */
+static void test_lines_in_large(void **state)
+{
+	(void)state;
+	write_before();
+	write_large("the\nneedle", PART - 4);
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("the\nneedle")}, "f:4097:the\n");
+	assert_finds((struct files_search){.pattern = TEXT_LITERAL("[t]he\\s(needle|noodle)")},
+		"f:4097:the\n");
+}
+
 static void test_unreadable(void **state)
 {
 	struct answer answer;
@@ -205,17 +306,23 @@ static void test_unreadable(void **state)
 	(void)state;
 	scratch_text(&scratch, "closed/x", "end");
 	scratch_text(&scratch, "secret", "end");
+	scratch_text(&scratch, "a/closed/x", "end");
+	scratch_text(&scratch, "a/b/c/x", "none");
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0, 0), 0);
+	assert_int_equal(fchmodat(scratch.fd, "a/closed", 0, 0), 0);
 	assert_int_equal(fchmodat(scratch.fd, "secret", 0, 0), 0);
 	if (faccessat(scratch.fd, "secret", R_OK, 0) == 0) {
 		print_message("skipped: this user may read everything\n");
 		assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
+		assert_int_equal(fchmodat(scratch.fd, "a/closed", 0777, 0), 0);
 		skip();
 	}
 	answer = search((struct files_search){.pattern = TEXT_LITERAL("end")});
 	assert_int_equal(answer.end.error, TOOL_OK);
-	assert_int_equal(answer.end.files_skipped, 2);
+	assert_int_equal(answer.end.files_searched, 1);
+	assert_int_equal(answer.end.files_skipped, 3); /* near or not, each once */
 	answer_done(&answer);
+	assert_int_equal(fchmodat(scratch.fd, "a/closed", 0777, 0), 0);
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
 }
 
@@ -242,6 +349,49 @@ static void test_cap(void **state)
 	answer = search(request);
 	assert_int_equal(answer.end.count, LIMIT_SEARCH_RESULTS);
 	assert_true(answer.end.truncated);
+	answer_done(&answer);
+}
+
+/*
+ * Of more matches than are wanted those near the searched directory are told, and all that are told
+ * are in the order of names.
+ */
+static void test_near_first(void **state)
+{
+	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 4};
+	struct answer answer;
+
+	(void)state;
+	scratch_text(&scratch, "a/b/c/far", "x\n");
+	scratch_text(&scratch, "a/b/far", "x\n");
+	scratch_text(&scratch, "a/b.c", "x\n");
+	scratch_text(&scratch, "a/z", "x\nx\n");
+	scratch_text(&scratch, "a.b", "x\n");
+	scratch_text(&scratch, "z/z/z", "x\n");
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b.c:1:x\na/z:1:x\na/z:2:x\na.b:1:x\n");
+	assert_true(answer.end.truncated);
+	assert_int_equal(answer.end.count, 4);
+	assert_int_equal(answer.end.files_searched, 4);
+	answer_done(&answer);
+	request.max_results = 6;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\na/b/far:1:x\na/b.c:1:x\na/z:1:x\n"
+					  "a/z:2:x\na.b:1:x\n");
+	assert_true(answer.end.truncated);
+	answer_done(&answer);
+	request.max_results = 7;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\na/b/far:1:x\na/b.c:1:x\na/z:1:x\n"
+					  "a/z:2:x\na.b:1:x\nz/z/z:1:x\n");
+	assert_false(answer.end.truncated);
+	assert_int_equal(answer.end.files_searched, 6);
+	answer_done(&answer);
+	/* The directory that is searched is what they are near to. */
+	request.path = TEXT_LITERAL("a/b");
+	request.max_results = 1;
+	answer = search(request);
+	assert_string_equal(answer.lines, "a/b/c/far:1:x\n");
 	answer_done(&answer);
 }
 
@@ -405,8 +555,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unicode, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_tree, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_skipped, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_large, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_line_in_large, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_lines_in_large, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_unreadable, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_cap, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_near_first, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_cut, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_refused, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(

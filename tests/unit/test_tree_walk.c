@@ -107,6 +107,46 @@ static void test_order(void **state)
 	scratch_done(&scratch);
 }
 
+static void assert_depths(
+	const struct scratch *scratch, size_t min, size_t max, const char *expected)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	struct log log = {.stream = open_memstream(&text, &len)};
+	struct walk walk = {
+		.root_fd = scratch->fd,
+		.path = TEXT_LITERAL("."),
+		.recursive = true,
+		.min_depth = min,
+		.max_depth = max,
+		.visit = log_visit,
+		.context = &log,
+	};
+	_cleanup_close_ int fd = openat(scratch->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct walk_end end;
+
+	assert_int_equal(tree_walk(&walk, fd, &end), 0);
+	fclose(log.stream);
+	assert_string_equal(text, expected);
+}
+
+static void test_depths(void **state)
+{
+	struct scratch scratch = scratch_new();
+
+	(void)state;
+	scratch_text(&scratch, "a/b/c/d", "");
+	scratch_text(&scratch, "a/b/e", "");
+	scratch_text(&scratch, "a/f", "");
+	scratch_text(&scratch, "g", "");
+	assert_depths(&scratch, 0, 0, "a\na/b\na/b/c\na/b/c/d\na/b/e\na/f\ng\n");
+	assert_depths(&scratch, 0, 1, "a\ng\n");
+	assert_depths(&scratch, 0, 2, "a\na/b\na/f\ng\n");
+	assert_depths(&scratch, 3, 0, "a/b/c\na/b/c/d\na/b/e\n");
+	assert_depths(&scratch, 2, 2, "a/b\na/f\n");
+	scratch_done(&scratch);
+}
+
 static void test_temporary_names(void **state)
 {
 	struct scratch scratch = scratch_new();
@@ -314,6 +354,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_depths),
 		cmocka_unit_test(test_temporary_names),
 		cmocka_unit_test(test_visitor_ends_it),
 		cmocka_unit_test(test_many_entries),

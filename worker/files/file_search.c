@@ -20,12 +20,17 @@
 
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY)
 
+/* Files of the searched directory, and those in its directories, are searched before all others. */
+#define NEAR_DEPTH 2
+
 struct search {
 	struct reply *reply;
 	struct scan_pattern *pattern;
 	struct search_pool *pool;
 	struct glob_set *file_pattern;
-	size_t base; /* length of the searched directory's path */
+	size_t base;         /* length of the searched directory's path */
+	bool far;            /* there is a directory whose files are not near */
+	uint64_t unreadable; /* directories that the walk of the near ones could not read */
 };
 
 static void search_done(struct search *search)
@@ -39,11 +44,15 @@ static void search_done(struct search *search)
 static int visit_entry(const struct walk_entry *entry, void *context)
 {
 	struct search *search = context;
+	struct walk_entry counted = *entry;
 
+	if (entry->type == DT_DIR && entry->depth == NEAR_DEPTH)
+		search->far = true;
 	if (entry->type != DT_REG ||
 		!glob_set_match(search->file_pattern, entry->path, search->base))
 		return 0;
-	return search_pool_add(search->pool, entry);
+	counted.unreadable += search->unreadable;
+	return search_pool_add(search->pool, &counted, entry->depth <= NEAR_DEPTH);
 }
 
 /* Compiles the patterns of @request. Returns false if the call was answered with an error. */
@@ -79,6 +88,33 @@ static bool prepare_search(
 	return true;
 }
 
+/*
+ * Walks the near part of the directory @fd, then the rest. Files near it are more likely to be what
+ * is looked for, and when there are more matches than are wanted, the others need not be read.
+ */
+static int search_directory(
+	struct search *search, const struct walk *walk, int fd, struct walk_end *ret_walked)
+{
+	struct walk part = *walk;
+	struct walk_end walked;
+	int r;
+
+	part.max_depth = NEAR_DEPTH;
+	r = tree_walk(&part, fd, &walked);
+	*ret_walked = walked;
+	if (r != 0 || !search->far)
+		return r;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
+	search->unreadable = walked.unreadable;
+	part.min_depth = NEAR_DEPTH + 1;
+	part.max_depth = 0;
+	r = tree_walk(&part, fd, ret_walked);
+	ret_walked->unreadable += walked.unreadable;
+	ret_walked->truncated |= walked.truncated;
+	return r;
+}
+
 /* Searches @fd, a directory or file; the caller gave the path @walk->path. */
 static void search_place(struct search *search, const struct walk *walk, int fd, mode_t mode)
 {
@@ -90,7 +126,7 @@ static void search_place(struct search *search, const struct walk *walk, int fd,
 		r = search_pool_add_single(search->pool, fd, walk->path);
 	} else {
 		search->base = text_equal(walk->path, TEXT_LITERAL(".")) ? 0 : walk->path.len;
-		r = tree_walk(walk, fd, &walked);
+		r = search_directory(search, walk, fd, &walked);
 	}
 	search_pool_finish(search->pool, &end);
 	/*

@@ -30,11 +30,27 @@ struct rule {
 	bool base_name;
 };
 
+/*
+ * Which of 64 rules may match a name by its first byte, or by its last: bit 0 is the first rule.
+ * Most names are like no rule, and are not compared with any.
+ */
+#define BLOCK_RULES 64
+
+struct rule_block {
+	uint64_t base_first[256]; /* of the last component, for rules with base_name */
+	uint64_t path_first[256]; /* of the path, for the others */
+	uint64_t last[256];
+};
+
+/* Fewer rules are compared one by one. */
+#define BLOCKS_FROM_RULES 8
+
 struct rules {
 	char *bytes; /* content of the file, to which the rules' texts point */
 	struct rule *rule;
 	size_t count;
-	size_t held; /* bytes of memory */
+	struct rule_block *blocks; /* NULL: none */
+	size_t held;               /* bytes of memory */
 };
 
 /* A directory that has rules or is a repository. Other directories have no level. */
@@ -63,6 +79,7 @@ static void rules_done(struct rules *rules)
 {
 	free(rules->bytes);
 	free(rules->rule);
+	free(rules->blocks);
 	*rules = (struct rules){0};
 }
 
@@ -186,6 +203,40 @@ static bool parse_rule(struct text line, struct rule *ret_rule)
 	return true;
 }
 
+/* Sets @bit for the byte @c; 0 stands for every byte. */
+static void note_byte(uint64_t bytes[256], char c, uint64_t bit)
+{
+	if (c)
+		bytes[(unsigned char)c] |= bit;
+	else
+		for (size_t i = 0; i < 256; i++)
+			bytes[i] |= bit;
+}
+
+/* Makes the blocks of many rules, if they fit into @room. Returns 0 or -ENOMEM. */
+static int make_blocks(struct rules *rules, size_t room)
+{
+	size_t count = (rules->count + BLOCK_RULES - 1) / BLOCK_RULES;
+	size_t held = count * sizeof(*rules->blocks);
+
+	if (rules->count < BLOCKS_FROM_RULES || rules->held + held > room)
+		return 0;
+	rules->blocks = calloc(count, sizeof(*rules->blocks));
+	if (!rules->blocks)
+		return -ENOMEM;
+	rules->held += held;
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct rule *rule = &rules->rule[i];
+		struct rule_block *block = &rules->blocks[i / BLOCK_RULES];
+		uint64_t bit = (uint64_t)1 << i % BLOCK_RULES;
+
+		note_byte(
+			rule->base_name ? block->base_first : block->path_first, rule->first, bit);
+		note_byte(block->last, rule->last, bit);
+	}
+	return 0;
+}
+
 /*
  * Reads the rules in @name of @dirfd, unless they take more than @room bytes. Returns 0 or -ENOMEM.
  */
@@ -213,10 +264,11 @@ static int read_rules(int dirfd, const char *name, size_t room, struct rules *re
 		rules.count += parse_rule((struct text){line, line_len}, &rules.rule[rules.count]);
 		at += line_len + 1;
 	}
-	ret_rules->count = rules.count;
-	ret_rules->held = rules.held;
-	ret_rules->bytes = TAKE_PTR(rules.bytes);
-	ret_rules->rule = TAKE_PTR(rules.rule);
+	r = make_blocks(&rules, room);
+	if (r < 0)
+		return r;
+	*ret_rules = rules;
+	rules = (struct rules){0};
 	return 0;
 }
 
@@ -334,11 +386,41 @@ static bool rule_matches(const struct rule *rule, struct text name, bool is_dire
 		(struct text){name.data + rule->literal.len, name.len - rule->literal.len});
 }
 
+/* Those rules of @block that may match the name, as bits. */
+static uint64_t possible_rules(
+	const struct rule_block *block, struct text below, struct text base_name)
+{
+	return (block->base_first[(unsigned char)base_name.data[0]] |
+		       block->path_first[(unsigned char)below.data[0]]) &
+	       block->last[(unsigned char)base_name.data[base_name.len - 1]];
+}
+
+/* Returns the number of the rule before rule @end that may match next, or SIZE_MAX for none. */
+static size_t rule_before(
+	const struct rules *rules, size_t end, struct text below, struct text base_name)
+{
+	if (!rules->blocks)
+		return end - 1; /* of 0 it is SIZE_MAX */
+	while (end > 0) {
+		size_t block = (end - 1) / BLOCK_RULES, first = block * BLOCK_RULES;
+		uint64_t possible = possible_rules(&rules->blocks[block], below, base_name);
+
+		if (end - first < BLOCK_RULES)
+			possible &= ((uint64_t)1 << (end - first)) - 1;
+		if (possible)
+			return first + 63 - (size_t)__builtin_clzll(possible);
+		end = first;
+	}
+	return SIZE_MAX;
+}
+
 /* Returns the verdict of the last matching rule: 1 ignored, 0 not ignored, -1 if none matches. */
 static int rules_verdict(
 	const struct rules *rules, struct text below, struct text base_name, bool is_directory)
 {
-	for (size_t i = rules->count; i-- > 0;) {
+	size_t i = rules->count;
+
+	while ((i = rule_before(rules, i, below, base_name)) != SIZE_MAX) {
 		const struct rule *rule = &rules->rule[i];
 
 		if (rule_matches(rule, rule->base_name ? base_name : below, is_directory))
@@ -386,6 +468,9 @@ static bool is_git_directory(struct text path)
 
 int gitignore_tracks(struct gitignore *ignore, struct text path)
 {
+	/* A hostile index may name files in a `.git`, which git never tracks. */
+	if (is_git_directory(path))
+		return 0;
 	for (size_t i = ignore->count; i-- > 0;) {
 		struct level *level = &ignore->levels[i];
 		_cleanup_close_ int git = -1;
@@ -395,9 +480,7 @@ int gitignore_tracks(struct gitignore *ignore, struct text path)
 		git = TAKE_FD(level->git);
 		if (git >= 0 && git_index_read(git, &level->index) < 0)
 			return -ENOMEM;
-		/* A hostile index may name files in a `.git`, which git never tracks. */
-		return level->index && !is_git_directory(path) &&
-		       git_index_tracks(level->index, below_level(level, path));
+		return level->index && git_index_tracks(level->index, below_level(level, path));
 	}
 	return 0;
 }

@@ -424,6 +424,13 @@ static int note_match(size_t end, void *context)
 	return 1;
 }
 
+static bool make_scratch(struct scanner *scanner, const struct automaton *automaton)
+{
+	if (!scanner->scratch)
+		scanner->scratch = automaton_scratch_new(automaton);
+	return scanner->scratch != NULL;
+}
+
 /* Scans the rest with @automaton, which supports the pattern. */
 static int scan_with(struct scan *scan, const struct automaton *automaton)
 {
@@ -431,9 +438,7 @@ static int scan_with(struct scan *scan, const struct automaton *automaton)
 	bool found = false;
 	int r;
 
-	if (!scan->scanner->scratch)
-		scan->scanner->scratch = automaton_scratch_new(automaton);
-	if (!scan->scanner->scratch)
+	if (!make_scratch(scan->scanner, automaton))
 		return -ENOMEM;
 	if (!scan->scanner->pattern->traits.crosses_lines)
 		return scan_candidates(scan, automaton);
@@ -441,9 +446,15 @@ static int scan_with(struct scan *scan, const struct automaton *automaton)
 	return r < 0 || !found ? r : scan_by_pcre2(scan);
 }
 
+size_t scanner_mark_len(struct text bytes)
+{
+	return bytes.len >= 3 && memcmp(bytes.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context)
 {
 	struct scan_pattern *pattern = scanner->pattern;
+	const size_t mark = scanner_mark_len(bytes);
 	const struct automaton *automaton = scan_pattern_automaton(pattern, bytes.len);
 	struct scan scan = {
 		.scanner = scanner,
@@ -453,8 +464,7 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 	};
 	int r;
 
-	if (bytes.len >= 3 && memcmp(bytes.data, "\xef\xbb\xbf", 3) == 0)
-		bytes = (struct text){bytes.data + 3, bytes.len - 3};
+	bytes = (struct text){bytes.data + mark, bytes.len - mark};
 	scan.bytes = bytes;
 	if (automaton && automaton_can_scan(automaton, bytes))
 		return scan_with(&scan, automaton);
@@ -463,4 +473,43 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 		return r;
 	automaton = scan_pattern_make_automaton(pattern, true);
 	return automaton && automaton_can_scan(automaton, bytes) ? scan_with(&scan, automaton) : r;
+}
+
+/* Every match begins with @literal, of which the next part may hold the rest. */
+static bool literal_rules_out(
+	const struct literal *literal, struct text bytes, bool last, size_t *ret_done)
+{
+	const size_t kept = last ? 0 : literal->text.len - 1;
+
+	*ret_done = bytes.len > kept ? bytes.len - kept : 0;
+	return literal_find(literal, bytes, 0) == bytes.len;
+}
+
+/* No match spans lines, and what @automaton finds depends on the line alone. */
+static bool automaton_rules_out(struct scanner *scanner, const struct automaton *automaton,
+	struct text bytes, bool last, size_t *ret_done)
+{
+	const char *newline = memrchr(bytes.data, '\n', bytes.len);
+	bool found = false;
+
+	if (!last && !newline)
+		return false;
+	if (!last)
+		bytes.len = (size_t)(newline + 1 - bytes.data);
+	*ret_done = bytes.len;
+	return automaton_can_scan(automaton, bytes) && make_scratch(scanner, automaton) &&
+	       automaton_scan(automaton, scanner->scratch, bytes, note_match, &found) == 0 &&
+	       !found;
+}
+
+bool scanner_rules_out(struct scanner *scanner, struct text bytes, bool last, size_t *ret_done)
+{
+	struct scan_pattern *pattern = scanner->pattern;
+	const struct automaton *automaton;
+
+	if (pattern->start.text.len > 0)
+		return literal_rules_out(&pattern->start, bytes, last, ret_done);
+	automaton = scan_pattern_automaton(pattern, 0);
+	return automaton && !pattern->traits.crosses_lines &&
+	       automaton_rules_out(scanner, automaton, bytes, last, ret_done);
 }

@@ -53,3 +53,14 @@ typedef int (*scan_visitor)(const struct scan_line *line, void *context);
  * failed otherwise.
  */
 int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit, void *context);
+
+/** Returns how many bytes of @bytes, with which a file begins, are a byte order mark. */
+size_t scanner_mark_len(struct text bytes);
+
+/**
+ * Looks at @bytes, a part of a text too long to be held for this. It begins at the text's
+ * beginning, behind a byte order mark, or @ret_done bytes after the part before; @last: the text
+ * ends with it. Returns true if no match begins in the first *@ret_done bytes. False:
+ * scanner_scan() has to see the whole text.
+ */
+bool scanner_rules_out(struct scanner *scanner, struct text bytes, bool last, size_t *ret_done);

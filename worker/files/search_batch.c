@@ -27,6 +27,7 @@ void batch_clear(struct batch *batch)
 	batch->names_len = batch->path_len = batch->count = 0;
 	batch->hits_count = batch->texts_len = batch->done = 0;
 	batch->result = 0;
+	batch->near = false;
 }
 
 void batch_free(struct batch *batch)
@@ -230,16 +231,81 @@ static int scan(struct searcher *searcher, struct batch *batch, struct text byte
 	return scanner_scan(searcher->scanner, bytes, add_hit, &search);
 }
 
-/* Reads the rest of @fd; @buffer holds its first bytes and has room for @size. */
+/* A large file that is being searched. */
+struct large_file {
+	int fd;
+	size_t size; /* what is read of it; more than FIRST_READ_BYTES */
+	size_t held; /* bytes at its beginning that the searcher's buffer holds */
+};
+
+/* Reads the rest of @file; @buffer holds its first bytes and has room for all. */
 static int read_and_scan(
-	struct searcher *searcher, struct batch *batch, int fd, char *buffer, size_t size)
+	struct searcher *searcher, struct batch *batch, const struct large_file *file, char *buffer)
 {
-	ssize_t n = read_up_to(fd, buffer + FIRST_READ_BYTES, size - FIRST_READ_BYTES);
-	struct text bytes = {buffer, FIRST_READ_BYTES + (size_t)n};
+	ssize_t n = read_up_to(file->fd, buffer + file->held, file->size - file->held);
+	struct text bytes = {buffer, file->held + (size_t)n};
 
 	if (n < 0 || bytes.len > LIMIT_SEARCH_FILE_BYTES)
 		return 0;
 	return scan(searcher, batch, bytes);
+}
+
+/* Searches @file with a buffer of its size. */
+static int search_whole(
+	struct searcher *searcher, struct batch *batch, const struct large_file *file)
+{
+	char *buffer;
+	int r = -ENOMEM;
+
+	if (file->size <= KEPT_BUFFER_BYTES) {
+		if (array_reserve(&searcher->buffer, &searcher->buffer_size, file->size, 1) < 0)
+			return -ENOMEM;
+		return read_and_scan(searcher, batch, file, searcher->buffer);
+	}
+	budget_take(searcher->budget, file->size);
+	buffer = malloc(file->size);
+	if (buffer) {
+		memcpy(buffer, searcher->buffer, file->held);
+		r = read_and_scan(searcher, batch, file, buffer);
+	}
+	free(buffer);
+	budget_give_back(searcher->budget, file->size);
+	return r;
+}
+
+/*
+ * Reads @file part by part for as long as nothing in it can match. A part stays in the processor's
+ * cache, and its memory is there already. Returns 1 at the end of the file; 0 if it has to be
+ * searched as a whole, from its beginning; or -errno.
+ */
+static int rule_out(struct searcher *searcher, struct large_file *file)
+{
+	char *buffer = searcher->buffer;
+	size_t len = file->held, left = file->size - len;
+	size_t at = scanner_mark_len((struct text){buffer, len});
+
+	for (;;) {
+		struct text part = {buffer + at, len - at};
+		size_t done, wanted;
+		ssize_t n;
+
+		if (!scanner_rules_out(searcher->scanner, part, left == 0, &done))
+			break;
+		if (left == 0)
+			return 1;
+		at += done;
+		len -= at;
+		memmove(buffer, buffer + at, len);
+		at = 0;
+		file->held = 0;
+		wanted = left < FIRST_READ_BYTES - len ? left : FIRST_READ_BYTES - len;
+		n = read_up_to(file->fd, buffer + len, wanted);
+		if (n < 0)
+			return -errno;
+		len += (size_t)n;
+		left = (size_t)n < wanted ? 0 : left - wanted; /* it has become shorter */
+	}
+	return file->held > 0 || lseek(file->fd, 0, SEEK_SET) == 0 ? 0 : -errno;
 }
 
 /*
@@ -249,30 +315,21 @@ static int read_and_scan(
  */
 static int search_large(struct searcher *searcher, struct batch *batch, int fd)
 {
+	struct large_file file = {
+		.fd = fd, .size = LIMIT_SEARCH_FILE_BYTES + 1, .held = FIRST_READ_BYTES};
 	struct stat st;
-	char *buffer;
-	size_t size;
-	int r = -ENOMEM;
+	int r = 0;
 
 	if (is_binary(searcher->buffer, FIRST_READ_BYTES) || fstat(fd, &st) < 0 ||
 		!S_ISREG(st.st_mode) || (uint64_t)st.st_size > LIMIT_SEARCH_FILE_BYTES)
 		return 0;
-	size = (size_t)st.st_size > FIRST_READ_BYTES ? (size_t)st.st_size
-						     : LIMIT_SEARCH_FILE_BYTES + 1;
-	if (size <= KEPT_BUFFER_BYTES) {
-		if (array_reserve(&searcher->buffer, &searcher->buffer_size, size, 1) < 0)
-			return -ENOMEM;
-		return read_and_scan(searcher, batch, fd, searcher->buffer, size);
+	if ((size_t)st.st_size > FIRST_READ_BYTES) {
+		file.size = (size_t)st.st_size;
+		r = rule_out(searcher, &file);
 	}
-	budget_take(searcher->budget, size);
-	buffer = malloc(size);
-	if (buffer) {
-		memcpy(buffer, searcher->buffer, FIRST_READ_BYTES);
-		r = read_and_scan(searcher, batch, fd, buffer, size);
-	}
-	free(buffer);
-	budget_give_back(searcher->budget, size);
-	return r;
+	if (r > 0)
+		batch->state[batch->done] = FILE_SEARCHED;
+	return r == 0 ? search_whole(searcher, batch, &file) : 0;
 }
 
 /*

@@ -42,6 +42,7 @@ struct batch {
 	size_t name_at[BATCH_FILES];
 	size_t count;
 	uint64_t unreadable; /* directories before this one that the walk could not read */
+	bool near;           /* its files are near the searched directory */
 
 	uint8_t state[BATCH_FILES]; /* for the first @done files */
 	size_t done;

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/near_hits.h"
 #include "worker/files/search_batch.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ struct search_pool {
 	bool closed; /* no more batches will be added */
 	atomic_bool stop;
 	struct search_pool_end end;
+	struct near_hits near;
 	struct slot ring[RING];
 };
 
@@ -106,8 +108,13 @@ static int report_hit(struct search_pool *pool, struct batch *batch, const struc
 		return SEARCH_POOL_FULL;
 	if (batch_path(batch, hit->file, &match.path) < 0)
 		return -ENOMEM;
-	if (reply_match(pool->reply, &match) < 0)
+	if (batch->near) {
+		if (near_hits_keep(&pool->near, &match) < 0)
+			return -ENOMEM;
+	} else if (near_hits_send(&pool->near, pool->reply, &match.path) < 0 ||
+		   reply_match(pool->reply, &match) < 0) {
 		return SEARCH_POOL_LISTENER_GONE;
+	}
 	pool->end.count++;
 	return 0;
 }
@@ -261,7 +268,7 @@ static struct text directory_of(struct text path)
 	return (struct text){path.data, slash ? (size_t)(slash - path.data) : 0};
 }
 
-int search_pool_add(struct search_pool *pool, const struct walk_entry *entry)
+int search_pool_add(struct search_pool *pool, const struct walk_entry *entry, bool near)
 {
 	struct text directory = directory_of(entry->path);
 	struct batch *batch = pool->filling;
@@ -277,6 +284,7 @@ int search_pool_add(struct search_pool *pool, const struct walk_entry *entry)
 		if (r != 0)
 			return r;
 		batch->unreadable = entry->unreadable;
+		batch->near = near;
 		pool->filling = batch;
 	}
 	return r != 0 ? r : batch_add(batch, entry->name);
@@ -303,6 +311,9 @@ void search_pool_finish(struct search_pool *pool, struct search_pool_end *ret_en
 	while (pool->end.result == 0 && pool->reported < pool->added)
 		if (!search_one(pool, &pool->searcher))
 			wait_change(pool);
+	if ((pool->end.result == 0 || pool->end.result == SEARCH_POOL_FULL) &&
+		near_hits_send(&pool->near, pool->reply, NULL) < 0)
+		pool->end.result = SEARCH_POOL_LISTENER_GONE;
 	*ret_end = pool->end;
 	pthread_mutex_unlock(&pool->mutex);
 }
@@ -319,6 +330,7 @@ void search_pool_free(struct search_pool *pool)
 	for (size_t i = 0; i < RING; i++)
 		batch_free(&pool->ring[i].batch);
 	searcher_done(&pool->searcher);
+	near_hits_done(&pool->near);
 	pthread_mutex_destroy(&pool->mutex);
 	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->budget.mutex);

@@ -3,8 +3,10 @@
 
 /*
  * The threads of one search job of the files process. The caller walks the tree and adds files in
- * order. The threads, and the caller too, search them; results are reported in the order in which
- * files were added. If threads cannot be created, the search goes on without them.
+ * order, first those near the searched directory, then the others. The threads, and the caller too,
+ * search them; which matches are reported depends on the order in which files were added, and they
+ * are reported in the order of names. If threads cannot be created, the search goes on without
+ * them.
  */
 
 #include "worker/files/pattern_scan.h"
@@ -32,10 +34,10 @@ struct search_pool *search_pool_new(
 	struct scan_pattern *pattern, uint64_t max_results, struct reply *reply);
 
 /**
- * Adds a file from the walk. Returns 0, SEARCH_POOL_FULL or another result of search_pool_end, or
- * -errno.
+ * Adds a file from the walk; those that are @near the searched directory come first. Returns 0,
+ * SEARCH_POOL_FULL or another result of search_pool_end, or -errno.
  */
-int search_pool_add(struct search_pool *pool, const struct walk_entry *entry);
+int search_pool_add(struct search_pool *pool, const struct walk_entry *entry, bool near);
 
 /** Adds the file @fd (borrowed), whose path is @path. It must be the only one. */
 int search_pool_add_single(struct search_pool *pool, int fd, struct text path);

@@ -83,6 +83,13 @@ static bool is_our_fault(int error_number)
 	return error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
 }
 
+/* Counts a directory at @depth as unreadable, unless its entries would be above min_depth. */
+static void note_unreadable(struct walker *walker, size_t depth)
+{
+	if (depth + 1 >= walker->walk->min_depth)
+		walker->end.unreadable++;
+}
+
 bool tree_walk_is_temporary(const char *name)
 {
 	size_t prefix = strlen(TEMPORARY_NAME);
@@ -163,7 +170,7 @@ static int read_directory(struct walker *walker, int fd)
 		}
 		len = getdents64(fd, walker->batch, sizeof(walker->batch));
 		if (len < 0)
-			walker->end.unreadable++;
+			note_unreadable(walker, walker->depth - 1);
 		if (len <= 0)
 			break;
 		for (ssize_t at = 0; at < len;) {
@@ -314,7 +321,7 @@ static int descend(
 		return push_level(walker, fd, path_len, left_out);
 	if (is_our_fault(errno))
 		return -errno;
-	walker->end.unreadable++;
+	note_unreadable(walker, walker->depth);
 	return 0;
 }
 
@@ -337,7 +344,8 @@ static int visit_next(struct walker *walker)
 	struct level *level = &walker->levels[walker->depth - 1];
 	const struct entry *entry = &walker->entries[level->next++];
 	const char *name = walker->names + entry->name;
-	struct walk_entry visited = {.name = name, .type = entry->type};
+	struct walk_entry visited = {.name = name, .depth = walker->depth, .type = entry->type};
+	const struct walk *walk = walker->walk;
 	size_t path_len;
 	bool left_out;
 	int r;
@@ -348,7 +356,7 @@ static int visit_next(struct walker *walker)
 			/*
 			 * It was moved away during the walk, so the rest of it cannot be reached.
 			 */
-			walker->end.unreadable++;
+			note_unreadable(walker, walker->depth - 1);
 			level->next = walker->count;
 			return is_our_fault(-r) ? r : 0;
 		}
@@ -367,11 +375,14 @@ static int visit_next(struct walker *walker)
 			return 0; /* removed meanwhile */
 		visited.type = (unsigned char)IFTODT(st.st_mode);
 	}
+	if (visited.type != DT_DIR && visited.depth < walk->min_depth)
+		return 0;
 	r = judge_entry(walker, level, &visited, &left_out);
 	if (r <= 0)
 		return r;
-	r = walker->walk->visit(&visited, walker->walk->context);
-	if (r != 0 || visited.type != DT_DIR || !walker->walk->recursive)
+	r = visited.depth < walk->min_depth ? 0 : walk->visit(&visited, walk->context);
+	if (r != 0 || visited.type != DT_DIR || !walk->recursive ||
+		visited.depth == walk->max_depth)
 		return r;
 	return descend(walker, level->fd, name, path_len, left_out);
 }

@@ -17,6 +17,7 @@ struct walk_entry {
 	int dirfd; /* of its directory; may be O_PATH */
 	const char *name;
 	struct text path;    /* relative to the workspace's root */
+	size_t depth;        /* 1: an entry of the walked directory */
 	unsigned char type;  /* DT_*, never DT_UNKNOWN */
 	uint64_t unreadable; /* as in walk_end, so far */
 };
@@ -31,6 +32,9 @@ struct walk {
 	/* the directory to walk, relative to the workspace's root; "." is the root */
 	struct text path;
 	bool recursive;
+	size_t min_depth; /* entries above it are not visited, and what is unreadable there not
+			     counted */
+	size_t max_depth; /* directories there are not entered; 0: any depth */
 	bool temporaries; /* visit cloister's own temporary files too */
 	bool gitignore;   /* omit what git ignores, except @path itself */
 	walk_visitor visit;
