@@ -145,7 +145,7 @@ def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way
         running = {}
         for i in range(1000):
             client = clients[i % 4]
-            running[i] = client, client.begin("run_command", {"command": f"exec curl -sS https://h{i}.test/"}, options={"timeout_ms": 600000})
+            running[i] = client, client.begin("run_command", {"command": f"exec curl -sS https://h{i}.test/", "timeout_ms": 600000})
         for i, (client, number) in running.items():
             observation = client.result(number)
             assert observation["success"] and observation["output"]["exit_code"] != 0, observation
@@ -190,7 +190,7 @@ def test_every_reason(start_daemon, area, names, web):
         for reason, command, sentence in REASONS:
             if reason == "proxy_lost":
                 daemon.reload(config.replace("egress_bytes_out = 60", ""))
-            number = client.begin("run_command", {"command": filled(command)}, options={"timeout_ms": 120000})
+            number = client.begin("run_command", {"command": filled(command), "timeout_ms": 120000})
             if reason == "proxy_lost":
                 assert procfs.eventually(lambda: waiting.connections == 1)
                 kept = network_metrics(daemon), control.call("denials")["denials"]
@@ -279,8 +279,8 @@ def test_real_clients_find_the_proxy(start_daemon, area, names):
         asked = {name: client.begin("run_command", {"command": words[0]}) for name, words in CLIENTS.items()}
         there = [name for name, number in asked.items() if client.result(number)["output"]["exit_code"] == 0]
         assert {"curl", "git", "python"} <= set(there)
-        asked = {name: client.begin("run_command", {"command": f"mkdir -p '{name}' && cd '{name}' && {CLIENTS[name][1]}"},
-                                    options={"timeout_ms": 120000}) for name in there}
+        asked = {name: client.begin("run_command", {"command": f"mkdir -p '{name}' && cd '{name}' && {CLIENTS[name][1]}",
+                                                    "timeout_ms": 120000}) for name in there}
         for name, number in asked.items():
             observation = client.result(number)
             denied = observation["network"]["denied"]

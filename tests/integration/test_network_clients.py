@@ -164,7 +164,7 @@ WAYS = {"proxy": ("exec ", {"host": "no.test", "port": 443, "reason": "not_allow
 def begin(client, way, command, **variables):
     given = " ".join(f"{name}='{value}';" for name, value in variables.items())
     quoted = f"{given} {command}".replace("'", "'\\''")
-    return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'"}, options={"timeout_ms": 600000})
+    return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'", "timeout_ms": 600000})
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -185,7 +185,9 @@ def test_client(clients, site, name, request):
     for way, number in asked.items():
         observation = clients[way].result(number)
         _, refusal, host = WAYS[way]
-        assert observation["output"]["stdout"].split("\n")[:2] == ["from the host"] * 2, (way, observation["output"]["stderr"], observation)
+        seen = observation["output"]
+        assert seen["stdout"].split("\n")[:2] == ["from the host"] * 2, (
+            f"{way}, {seen['ended_by']}: {seen['stderr'][-2000:]}")
         assert observation["output"]["exit_code"] != 0, (way, observation)
         assert len(observation["network"]["denied"]) == 1, (way, observation["network"], observation["output"]["stderr"][-1500:])
         (denied,) = observation["network"]["denied"]

@@ -100,7 +100,7 @@ def workspace(daemon, tenant="net", name="one"):
 def run(client, command, **options):
     """The observation of a command without the proxy's variables. The words of @command are a shell's."""
     quoted = "'" + command.replace("'", "'\\''") + "'"
-    return client.observe("run_command", {"command": BARE + "sh -c " + quoted}, options={"timeout_ms": 60000, **options})
+    return client.observe("run_command", {"command": BARE + "sh -c " + quoted, "timeout_ms": 60000}, options=options)
 
 
 def python(text):
@@ -267,8 +267,8 @@ def test_commands_at_once_where_cgroups_are_delegated(delegation, start_daemon, 
     with workspace(daemon) as client:
         words = ({"me": "one", "other": "two", "host": "open", "no": "no-one"},
                  {"me": "two", "other": "one", "host": "a.open", "no": "no-two"})
-        numbers = [client.begin("run_command", {"command": BARE + "sh -c " + shlex.quote(together.format(**each))},
-                                options={"timeout_ms": 60000}) for each in words]
+        numbers = [client.begin("run_command", {"command": BARE + "sh -c " + shlex.quote(together.format(**each)),
+                                                "timeout_ms": 60000}) for each in words]
         for number, each in zip(numbers, words):
             observation = client.wait(number)["result"]
             assert observation["output"]["stdout"] == "from the host", observation

@@ -130,6 +130,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def end_headers(self):
+        """cloister-egress asks for one request a connection, and a client has to know: RFC 9112, section 9.6."""
+        if self.close_connection and self.path != "/ws":
+            self.send_header("Connection", "close")
+        super().end_headers()
+
     def do_GET(self):
         if self.path == "/ws":
             self.echo_frame()

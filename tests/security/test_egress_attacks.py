@@ -79,8 +79,7 @@ def test_every_spelling_from_a_command(start_daemon, area, names, request, way, 
         waiting, asked = list(FORBIDDEN), []
         while waiting or asked:
             while waiting and len(asked) < at_once:
-                asked.append((waiting[0], client.begin("run_command", {"command": asks(waiting.pop(0)[0], way)},
-                                                       options={"timeout_ms": 300000})))
+                asked.append((waiting[0], client.begin("run_command", {"command": asks(waiting.pop(0)[0], way), "timeout_ms": 300000})))
             (written, host, reason), number = asked.pop(0)
             observation = client.result(number)
             answer, network = observation["output"]["stdout"].split(), observation["network"]
