@@ -81,9 +81,8 @@ def test_files_are_the_workspaces_own(begin):
     client.use("write_file", path="/d/t", content="tool\n")
     assert says(client, "stat -c %u:%g /d/* /d /tmp/t; cat /d/c /d/t; echo more >> /d/t; mv /d/t /d/u") == ["0:0"] * 4 + ["command", "tool"]
     assert client.use("read_file", path="/d/u", options={"line_numbers": False})["content"] == "tool\nmore\n"
+    worker, files = service.only("cloister-worker"), service.only("cloister-files")
     with acting_as(os.getuid()):
-        (worker,) = [pid for pid in procfs.children(service.spawner()) if procfs.name(pid) == "cloister-worker"]
-        (files,) = [pid for pid in procfs.children(service.spawner()) if procfs.name(pid) == "cloister-files"]
         owner = os.stat(f"/proc/{worker}/task").st_uid, os.stat(f"/proc/{worker}/root/d/c").st_uid
         ids = {procfs.status(pid)["Uid"].split()[0] for pid in (worker, files)}
         maps = [pathlib.Path(f"/proc/{pid}/uid_map").read_text().split() for pid in (worker, files)]

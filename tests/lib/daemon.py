@@ -372,6 +372,16 @@ class Daemon:
         with acting_as(self.account.uid):
             os.kill(pid, signal.SIGKILL)
 
+    def only(self, name):
+        """Waits until the spawner has exactly one child of that name, and returns it. A spare cell's processes have the
+        names of others for a moment, and a cell's last for a moment after its end."""
+        with acting_as(os.getuid()):
+            def found():
+                pids = [pid for pid in procfs.children(self.spawner()) if procfs.name(pid) == name]
+                return pids if len(pids) == 1 else []
+            (pid,) = procfs.eventually(found)
+        return pid
+
     def look_at_cells(self):
         """Returns the pairs (worker, files) of complete cells in the order of their start, and the processes whose
         other process is just starting or has just ended. A process that is ending itself is in neither list."""

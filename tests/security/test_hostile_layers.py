@@ -79,13 +79,6 @@ def test_what_shows_in_the_upper_layer_is_the_workspaces_own(own_daemon):
             assert owner not in (own_daemon.account.uid, 0)
 
 
-def worker_of(daemon):
-    """The worker of the one cell that is no spare."""
-    with acting_as(os.getuid()):
-        (pid,) = [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-worker"]
-    return pid
-
-
 def test_a_worker_that_was_taken_over(own_daemon):
     """It may be in its namespaces with CAP_SYS_ADMIN, but not in those of the keeper. Its filter would refuse most of this
     already, and is not in force here."""
@@ -93,7 +86,7 @@ def test_a_worker_that_was_taken_over(own_daemon):
     client.run("echo frozen > file")
     client.call("workspace.checkpoint", {})
     client.run("echo new > file")
-    worker = worker_of(own_daemon)
+    worker = own_daemon.only("cloister-worker")
     options = (b"lowerdir=/usr", b"upperdir=/tmp,workdir=/tmp", b"redirect_dir=on", b"metacopy=on", b"")
 
     def attack(_):

@@ -46,16 +46,6 @@ def holder_of(daemon):
     return pid
 
 
-def worker_of(daemon):
-    """The worker of the one cell that is no spare, once the other cells are gone."""
-    with acting_as(os.getuid()):
-        def found():
-            pids = [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-worker"]
-            return pids if len(pids) == 1 else []
-        (pid,) = procfs.eventually(found, 20)
-    return pid
-
-
 def unchanged(daemon, name):
     """That a fork that was not attacked shows the template as it was made."""
     with opened(daemon, name) as client:
@@ -108,7 +98,7 @@ def test_a_worker_that_was_taken_over(daemon):
     first, second = forks(daemon, 2)
     client = opened(daemon, first)
     client.run("true")
-    worker = worker_of(daemon)
+    worker = daemon.only("cloister-worker")
 
     def syscall(*words):
         ctypes.set_errno(0)
