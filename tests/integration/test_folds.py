@@ -285,7 +285,7 @@ def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
     held = checkpoint_and_hold(own_daemon, client)
     send(held, signal.SIGKILL)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
-    assert "were not made one: the merger was ended" in own_daemon.log()
+    assert procfs.eventually(lambda: "were not made one: the merger was ended" in own_daemon.log())
     assert procfs.eventually(lambda: len(in_state(own_daemon, ".layers-w/.dropped-*")) == 1)
     now = seen(client)
     checkpoint(client)
