@@ -53,10 +53,9 @@ def pytest_runtest_makereport(call):
                 outcome.get_result().sections.append((str(log), log.read_text(errors="replace")))
 
 
-def pytest_sessionfinish(session):
-    """Writes the failed cases, and other failures marked as such, for tests/run. One of several that share the cases
-    writes nothing: the one that gave them out hears of each."""
-    if "CLOISTER_FAILED_CASES" in os.environ and not hasattr(session.config, "workerinput"):
+def pytest_sessionfinish():
+    """Writes the failed cases, and other failures marked as such, for tests/run."""
+    if "CLOISTER_FAILED_CASES" in os.environ:
         pathlib.Path(os.environ["CLOISTER_FAILED_CASES"]).write_text("".join(f"{case}\n" for case in failed))
 
 
