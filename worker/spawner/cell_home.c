@@ -35,19 +35,15 @@ struct live_home {
 
 /* A home to be measured, or a former one whose content is to be removed. */
 struct home_job {
-	TAILQ_ENTRY(home_job) entry;
-	uint64_t turn;   /* when a home of its tenant was worked on last; 0: never */
-	unsigned killed; /* sweepers of its that something killed */
+	struct sweep_turn turn; /* first */
 	struct home_name of;
 };
-
-#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
 
 void cell_homes_init(struct cell_homes *homes, int managed)
 {
 	*homes = (struct cell_homes){.managed = managed, .root = -1};
 	LIST_INIT(&homes->live);
-	TAILQ_INIT(&homes->jobs);
+	sweep_turns_init(&homes->jobs);
 }
 
 /* Names. */
@@ -195,55 +191,24 @@ static bool has_newer_workspace(const struct cell_homes *homes, const struct hom
 
 /* Sweeping. */
 
-/*
- * The tenant that has waited longest is next: one with many homes, or with many files in one, does
- * not hold up the others.
- */
-static struct home_job *next_job(const struct cell_homes *homes)
-{
-	struct home_job *job, *next = TAILQ_FIRST(&homes->jobs);
-
-	TAILQ_FOREACH (job, &homes->jobs, entry)
-		if (job->turn < next->turn)
-			next = job;
-	return next;
-}
-
-/* Returns when a home of @tenant was worked on last. */
-static uint64_t turn_of(const struct cell_homes *homes, const char *tenant)
-{
-	const struct home_job *job;
-
-	TAILQ_FOREACH (job, &homes->jobs, entry)
-		if (strcmp(job->of.tenant, tenant) == 0)
-			return job->turn;
-	return 0;
-}
-
-static void take_turn(struct cell_homes *homes, const char *tenant)
-{
-	struct home_job *job;
-
-	homes->turns++;
-	TAILQ_FOREACH (job, &homes->jobs, entry)
-		if (strcmp(job->of.tenant, tenant) == 0)
-			job->turn = homes->turns;
-}
-
 static void add_job(struct cell_homes *homes, const struct home_name *of)
 {
+	struct sweep_turn *turn;
 	struct home_job *job;
 
-	TAILQ_FOREACH (job, &homes->jobs, entry)
+	TAILQ_FOREACH (turn, &homes->jobs.list, entry) {
+		job = (struct home_job *)turn;
 		if (is_same(&job->of, of) && job != homes->swept)
 			return;
+	}
 	/* Without memory the home is left out. The next start, or the end of its next cell, adds it
 	 * again. */
 	job = malloc(sizeof(*job));
 	if (!job)
 		return;
-	*job = (struct home_job){.turn = turn_of(homes, of->tenant), .of = *of};
-	TAILQ_INSERT_TAIL(&homes->jobs, job, entry);
+	*job = (struct home_job){.of = *of};
+	job->turn.tenant = job->of.tenant;
+	sweep_turns_add(&homes->jobs, &job->turn);
 }
 
 /* Takes a home out of use, and has it cleared. */
@@ -265,7 +230,7 @@ static int put_aside(struct cell_homes *homes, int tenant, const struct home_nam
 
 static void drop_job(struct cell_homes *homes, struct home_job *job)
 {
-	TAILQ_REMOVE(&homes->jobs, job, entry);
+	sweep_turns_remove(&homes->jobs, &job->turn);
 	free(job);
 }
 
@@ -298,8 +263,8 @@ static void begin_next(struct cell_homes *homes)
 {
 	struct home_job *job;
 
-	while (!homes->beside && homes->sweeper == 0 && (job = next_job(homes))) {
-		take_turn(homes, job->of.tenant);
+	while (!homes->beside && homes->sweeper == 0 &&
+		(job = (struct home_job *)sweep_turns_take(&homes->jobs))) {
 		if (begin(homes, &job->of) < 0)
 			drop_job(homes, job);
 		else
@@ -325,7 +290,7 @@ static void end_job(struct cell_homes *homes, int status)
 	enum home_swept swept = WIFEXITED(status) ? WEXITSTATUS(status) : HOME_NOT_CLEARED;
 
 	homes->sweeper = 0;
-	if (home_sweep_goes_on(status) || (WIFSIGNALED(status) && job->killed++ < KILLED_MAX))
+	if (sweep_turns_goes_on(&job->turn, status))
 		return; /* it has another turn */
 	drop_job(homes, job);
 	if (tenant < 0)

@@ -19,6 +19,7 @@
 #include "worker/spawner/looker.h"
 #include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
+#include "worker/spawner/sweep_turns.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -33,10 +34,9 @@ struct cell_homes {
 	bool beside;   /* cell_homes_set_beside() */
 	uint64_t gone; /* number in the name of the next home that is put aside */
 	LIST_HEAD(, live_home) live;
-	TAILQ_HEAD(, home_job) jobs;
-	uint64_t turns;
-	pid_t sweeper;          /* 0: none */
-	struct home_job *swept; /* what it works on */
+	struct sweep_turns jobs; /* struct home_job */
+	pid_t sweeper;           /* 0: none */
+	struct home_job *swept;  /* what it works on */
 };
 
 /** Initialises @homes; @managed as in cell_ids_init(), borrowed. */

@@ -21,19 +21,15 @@
 #include <unistd.h>
 
 struct layer_drop {
-	TAILQ_ENTRY(layer_drop) entry;
-	uint64_t turn;             /* when a layer of its tenant was worked on last; 0: never */
+	struct sweep_turn turn;    /* first */
 	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
-	unsigned killed;           /* sweepers of its that something killed */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
-
-#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
 
 void layer_drops_init(struct layer_drops *drops, int managed)
 {
 	*drops = (struct layer_drops){.managed = managed};
-	TAILQ_INIT(&drops->list);
+	sweep_turns_init(&drops->list);
 }
 
 static int open_directory(int parent, const char *name, int flags)
@@ -146,52 +142,17 @@ static void log_kept(const struct layer_drop *drop)
 			drop->tenant, drop->path);
 }
 
-/*
- * The tenant that has waited longest is next: one with many layers, or with many files in one, does
- * not hold up the others.
- */
-static struct layer_drop *next_of(const struct layer_drops *drops)
-{
-	struct layer_drop *drop, *next = TAILQ_FIRST(&drops->list);
-
-	TAILQ_FOREACH (drop, &drops->list, entry)
-		if (drop->turn < next->turn)
-			next = drop;
-	return next;
-}
-
-/* Returns when a layer of @tenant was worked on last. */
-static uint64_t turn_of(const struct layer_drops *drops, const char *tenant)
-{
-	const struct layer_drop *drop;
-
-	TAILQ_FOREACH (drop, &drops->list, entry)
-		if (strcmp(drop->tenant, tenant) == 0)
-			return drop->turn;
-	return 0;
-}
-
-static void take_turn(struct layer_drops *drops, const char *tenant)
-{
-	struct layer_drop *drop;
-
-	drops->turns++;
-	TAILQ_FOREACH (drop, &drops->list, entry)
-		if (strcmp(drop->tenant, tenant) == 0)
-			drop->turn = drops->turns;
-}
-
 /* Works on the list until a sweeper runs. */
 static void go_on(struct layer_drops *drops)
 {
 	struct layer_drop *drop;
 
-	while (drops->sweeper == 0 && !drops->held && (drop = next_of(drops))) {
+	while (drops->sweeper == 0 && !drops->held &&
+		(drop = (struct layer_drop *)sweep_turns_take(&drops->list))) {
 		const char *name;
 		_cleanup_close_ int parent = open_parent(drops, drop, &name);
 		pid_t r = parent < 0 ? 0 : clear(drop, parent, name, 2);
 
-		take_turn(drops, drop->tenant);
 		if (r > 0) {
 			drops->sweeper = r;
 			drops->cleared = drop;
@@ -199,7 +160,7 @@ static void go_on(struct layer_drops *drops)
 		}
 		if (r < 0)
 			log_kept(drop);
-		TAILQ_REMOVE(&drops->list, drop, entry);
+		sweep_turns_remove(&drops->list, &drop->turn);
 		free(drop);
 	}
 }
@@ -215,10 +176,10 @@ void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *
 	drop = calloc(1, sizeof(*drop));
 	if (!drop)
 		return;
-	drop->turn = turn_of(drops, tenant);
+	drop->turn.tenant = drop->tenant;
 	snprintf(drop->tenant, sizeof(drop->tenant), "%s", tenant);
 	snprintf(drop->path, sizeof(drop->path), "%s", path);
-	TAILQ_INSERT_TAIL(&drops->list, drop, entry);
+	sweep_turns_add(&drops->list, &drop->turn);
 	go_on(drops);
 }
 
@@ -226,8 +187,7 @@ void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status)
 {
 	if (drops->sweeper == 0 || pid != drops->sweeper)
 		return;
-	if (home_sweep_goes_on(status) ||
-		(WIFSIGNALED(status) && drops->cleared->killed++ < KILLED_MAX))
+	if (sweep_turns_goes_on(&drops->cleared->turn, status))
 		drops->cleared->swept = (struct directory_id){0};
 	drops->sweeper = 0;
 	drops->cleared = NULL;

@@ -8,6 +8,7 @@
  */
 
 #include "common/directory_parents.h"
+#include "worker/spawner/sweep_turns.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,12 +18,11 @@
 struct layer_drop;
 
 struct layer_drops {
-	int managed;                   /* directory of the managed workspaces, or -1 */
-	TAILQ_HEAD(, layer_drop) list; /* @sweeper works on @cleared, unless it is 0 */
+	int managed;             /* directory of the managed workspaces, or -1 */
+	struct sweep_turns list; /* struct layer_drop; @sweeper works on @cleared, unless it is 0 */
 	struct layer_drop *cleared;
 	pid_t sweeper;
-	uint64_t turns; /* counts the parts that were worked on */
-	bool held;      /* no sweeper begins */
+	bool held; /* no sweeper begins */
 };
 
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
