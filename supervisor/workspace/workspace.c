@@ -351,24 +351,6 @@ static void network(void *context, const int *sockets)
 		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
 }
 
-/* A sweep measures too. */
-static bool send_sweep(void *context, enum disk_ask what)
-{
-	uint8_t payload[FILES_SWEEP_SIZE];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	struct workspace *workspace = context;
-
-	if (!cell_serves(workspace->cell, CELL_FILES))
-		return false;
-	files_sweep_put(&writer, &(struct files_sweep){.prompt = what == DISK_ASK_PROMPT});
-	if (what == DISK_ASK_NO_MORE)
-		workspace_send_files(workspace, FILES_CANCEL, 0, (struct text){NULL, 0});
-	else
-		workspace_send_files(
-			workspace, FILES_SWEEP, 0, (struct text){(char *)payload, writer.len});
-	return true;
-}
-
 static void sweep(void *context)
 {
 	struct workspace *workspace = context;
@@ -407,7 +389,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	workspace->name = strdup(name);
 	TAILQ_INIT(&workspace->entries);
 	scheduler_queues_init(workspaces->scheduler, &workspace->queues, tenant);
-	disk_use_init(&workspace->disk, send_sweep, workspace);
+	disk_use_init(&workspace->disk, workspace_disk_ask, workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);

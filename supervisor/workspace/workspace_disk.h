@@ -11,6 +11,7 @@
  */
 
 #include "common/text.h"
+#include "supervisor/workspace/disk_use.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,9 @@ struct disk_state workspace_disk(const struct workspace *workspace);
 
 /** Whether what is measured is over the soft limit, so that nothing may be written. */
 bool disk_state_is_over(const struct disk_state *state);
+
+/** For workspace.c: asks the files process of the workspace @context, for disk_use_init(). */
+bool workspace_disk_ask(void *context, enum disk_ask what);
 
 /**
  * For workspace.c: the number of calls that run has changed. Measures now and then while there are
