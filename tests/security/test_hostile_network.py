@@ -5,7 +5,6 @@ that was taken over."""
 import ctypes
 import errno
 import fcntl
-import json
 import os
 import socket
 import struct
@@ -14,7 +13,7 @@ import pytest
 
 import procfs
 from cloister_client import acting_as
-from namespaces import libc
+from namespaces import in_namespaces, libc
 from sharing import namespace_of, opened, starter
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to enter namespaces")
@@ -136,25 +135,16 @@ def test_what_a_command_reaches(begin):
 def in_cell(pid, act):
     """Returns what @act returns in the worker's network, user and mount namespaces, as its user and with all capabilities
     there."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with acting_as(os.getuid()):
-                spaces = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("net", "user", "mnt")]
-                for space in spaces:
-                    assert libc.setns(space, 0) == 0, ctypes.get_errno()
-                assert libc.setresgid(1000, 1000, 1000) == 0 and libc.setresuid(1000, 1000, 1000) == 0
-                os.write(writer, json.dumps(act(spaces[0])).encode())
-                os._exit(0)  # the ids of before are not to be had here
-        except BaseException as error:  # the test's own process reports it
-            os.write(writer, json.dumps(repr(error)).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        said = answer.read()
-    os.waitpid(child, 0)
-    return json.loads(said)
+    def as_its_user(_):
+        assert libc.setresgid(1000, 1000, 1000) == 0 and libc.setresuid(1000, 1000, 1000) == 0
+        return act(network)
+
+    with acting_as(os.getuid()):
+        network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        return in_namespaces(pid, as_its_user, ("net", "user", "mnt"))
+    finally:
+        os.close(network)
 
 
 def attempt(function, *arguments):
