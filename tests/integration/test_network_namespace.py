@@ -24,8 +24,7 @@ def kept(service):
     """The network namespaces of which the spawner has a descriptor."""
     with acting_as(os.getuid()):
         pid = service.spawner()
-        links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
-        return sorted(link for link in links if link.startswith("net:")), procfs.namespace(pid, "net")
+        return sorted(link for link in procfs.fds(pid).values() if link.startswith("net:")), procfs.namespace(pid, "net")
 
 
 @pytest.mark.parametrize("spares", [0, 2])

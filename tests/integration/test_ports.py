@@ -135,8 +135,7 @@ def test_very_many_sockets_that_listen(client, workspace):
 
 def sockets_of(pid):
     """The inodes of a process's sockets."""
-    links = (os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd"))
-    return {match[1] for match in (re.match(r"socket:\[(\d+)\]", link) for link in links) if match}
+    return {match[1] for match in (re.match(r"socket:\[(\d+)\]", link) for link in procfs.fds(pid).values()) if match}
 
 
 def askers_in(pid):
