@@ -70,7 +70,9 @@ static inline void scratch_write(
 	int fd;
 
 	scratch_parents(scratch, path);
-	fd = openat(scratch->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	/* ext4(5) flushes a file that was truncated when it is closed (auto_da_alloc). */
+	(void)unlinkat(scratch->fd, path, 0);
+	fd = openat(scratch->fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0 || write(fd, data, len) != (ssize_t)len)
 		err(1, "%s", path);
 	close(fd);
