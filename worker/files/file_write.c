@@ -118,6 +118,9 @@ void file_write_fail_place(struct file_write *staged, enum tool_error error)
 
 	if (error == TOOL_OK)
 		return;
+	/* tmpfs(5) makes files in a removed directory; only their naming fails, again and again. */
+	if (error == TOOL_BUSY && is_removed(staged->root->fd))
+		error = TOOL_NOT_FOUND;
 	if (error == TOOL_BUSY)
 		sentence = "The file is being renamed by another process; try again";
 	for (size_t i = 0; i < ARRAY_SIZE(errnos); i++)
