@@ -246,6 +246,65 @@ def test_a_template_that_was_exchanged(start_daemon, area):
         assert one.run("cat name")["stdout"] == "other\n"
 
 
+def exchange(daemon, one, other):
+    """Exchanges the names of two templates, of which nobody tells the spawner."""
+    with acting_as(os.getuid()):
+        (directory,) = in_state(daemon, "templates/*")
+        for old, new in ((one, "between"), (other, one), ("between", other)):
+            os.rename(directory / old, directory / new)
+
+
+def name_in(daemon, workspace):
+    with opened(daemon, workspace) as one:
+        said = one.run("cat name")["stdout"].strip()
+        end(one)
+    return said
+
+
+def test_a_name_that_is_another_template_s(start_daemon, area):
+    """What is in memory belongs to the directory that it was loaded from, not to its name."""
+    daemon = start(start_daemon, area)
+    for name in ("t", "u", "v"):
+        template(daemon, name, 1)
+    client = opened(daemon, "w")
+    (old,) = fork(client, "t")[2]
+    assert name_in(daemon, old) == "t" and metrics(daemon, "loads_total") == 1
+    # A cell that is made asks for the template that has the name now.
+    exchange(daemon, "t", "u")
+    assert name_in(daemon, old) == "u" and metrics(daemon, "loads_total") == 2
+    assert procfs.eventually(lambda: len(holders(daemon)) == 1)
+    # So do forks.
+    exchange(daemon, "t", "v")
+    by, _, (new,) = fork(client, "t")
+    assert by == "memory" and metrics(daemon, "loads_total") == 3
+    assert name_in(daemon, new) == name_in(daemon, old) == "v"
+    assert procfs.eventually(lambda: len(holders(daemon)) == 1)
+
+
+def test_a_name_that_is_another_template_s_when_its_turn_comes(start_daemon, area):
+    """A tenant's templates are loaded one after the other. What waited for the first is not loaded in another's place."""
+    daemon = start(start_daemon, area)
+    client = opened(daemon, "w")
+    client.run("mkdir d; cd d; seq 20000 | xargs touch")  # so many that the copier is met at its work
+    client.call("workspace.freeze", {"template": "first"})
+    client.run("rm -r d")
+    for name in ("t", "u"):
+        template(daemon, name, 1)
+    asked = client.request("workspace.fork", {"from": "first"})
+    with acting_as(os.getuid()):
+        copier = procfs.hold_child(daemon.spawner(), "cloister-copy")
+    with daemon.connect() as second:
+        waits = second.request("workspace.fork", {"from": "t"})
+        opened(daemon, "other").close()  # the spawner has read that request before
+        exchange(daemon, "t", "u")
+        with acting_as(os.getuid()):
+            os.kill(copier, signal.SIGCONT)
+        assert client.result(asked)["forked_by"] == "memory"
+        answer = second.result(waits)
+    assert answer["forked_by"] == "copy" and answer["why_copied"] == "the template was exchanged for another one", answer
+    assert name_in(daemon, answer["workspaces"][0]) == "u"
+
+
 def test_deaths_of_the_loader(start_daemon, area):
     """A fork is made in the other way, and none is opened without its template."""
     daemon = start(start_daemon, area, host="256M")

@@ -763,6 +763,13 @@ def test_only_templates_of_the_tenant_are_in_memory(place, begin):
     (space,) = [pid for pid in procfs.children(spawner.process.pid) if procfs.name(pid) == "cloister-layers"]
     owner = (place.state / "m" / "w").stat().st_uid
     assert open(f"/proc/{space}/uid_map").read().split() == ["1000", str(owner), "1"] and owner != place.account.uid
+    # What is in memory is not what has its name now: a cell does not lie above it, whatever cloisterd asks for before.
+    templates = place.top / "state/templates/m"
+    template("m", "next")
+    (templates / "t").rename(templates / "before")
+    (templates / "next").rename(templates / "t")
+    assert opened("m", "late", b"t") == errno.ENOMEDIUM
+    assert load(b"m", b"t") == 0 and opened("m", "later", b"t") == "opened"
     # Another tenant's, by the tenant that the message names and by where the workspace is.
     assert opened("n", "w", b"t") == errno.ENOENT
     assert spawner.ask(workspace("n", "x"), MANAGED, tenant=b"m", template=b"t") != "opened"
