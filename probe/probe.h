@@ -30,6 +30,7 @@ extern const struct probe probes_of_budgets[];   /* budgets.c */
 extern const struct probe probes_of_egress[];    /* egress.c */
 extern const struct probe probes_of_layers[];    /* layers.c */
 extern const struct probe probes_of_archives[];  /* archives.c */
+extern const struct probe probes_of_forks[];     /* forks.c */
 
 /* The self-test's result for a probe that does not apply to this host. */
 #define PROBE_SKIPPED "skipped"

@@ -79,6 +79,14 @@ bool config_has_network(const struct config *config)
 	return false;
 }
 
+bool config_has_root_inside(const struct config *config)
+{
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->root_inside)
+			return true;
+	return false;
+}
+
 struct config *config_hold(struct config *config)
 {
 	config->references++;

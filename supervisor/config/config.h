@@ -84,4 +84,7 @@ uint64_t config_workspaces(const struct config *config);
 /** Whether a tenant has network = egress. */
 bool config_has_network(const struct config *config);
 
+/** Whether a tenant has root_inside = yes. */
+bool config_has_root_inside(const struct config *config);
+
 struct tenant *config_find_tenant(const struct config *config, const char *name);

@@ -8,6 +8,7 @@
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/selftest/selftest_forks.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
@@ -19,13 +20,42 @@ static const struct {
 	[CANARY_PLAIN] = {SELFTEST_TENANT, "canary", NULL},
 	[CANARY_NETWORK] = {SELFTEST_EGRESS_TENANT, "canary", NULL},
 	[CANARY_EMPTY] = {SELFTEST_EGRESS_TENANT, "empty", ""},
+	[CANARY_FORK] = {SELFTEST_TENANT, SELFTEST_FORK, NULL},
+	[CANARY_SIBLING] = {SELFTEST_TENANT, SELFTEST_SIBLING, NULL},
+	[CANARY_ROOT] = {SELFTEST_TENANT, SELFTEST_ROOT, NULL},
 };
 
 enum canary_place canary_place(enum probe_kind kind)
 {
-	return kind == PROBE_EGRESS  ? CANARY_NETWORK
-	       : kind == PROBE_EMPTY ? CANARY_EMPTY
-				     : CANARY_PLAIN;
+	switch (kind) {
+	case PROBE_EGRESS:
+		return CANARY_NETWORK;
+	case PROBE_EMPTY:
+		return CANARY_EMPTY;
+	case PROBE_FORKED:
+		return CANARY_FORK;
+	case PROBE_SIBLING:
+		return CANARY_SIBLING;
+	case PROBE_ROOT:
+		return CANARY_ROOT;
+	default:
+		return CANARY_PLAIN;
+	}
+}
+
+bool canary_has_network(enum canary_place place)
+{
+	return place == CANARY_NETWORK || place == CANARY_EMPTY;
+}
+
+bool canary_is_fork(enum canary_place place)
+{
+	return place >= CANARY_FORK;
+}
+
+const char *canary_name(enum canary_place place)
+{
+	return places[place].workspace;
 }
 
 static struct tenant *make_tenant(enum canary_place place)
@@ -53,6 +83,8 @@ int canaries_make(struct canary canaries[CANARY_PLACES])
 	if (!canaries[CANARY_PLAIN].tenant || !canaries[CANARY_NETWORK].tenant)
 		return -ENOMEM;
 	canaries[CANARY_EMPTY].tenant = tenant_hold(canaries[CANARY_NETWORK].tenant);
+	for (enum canary_place place = CANARY_FORK; place < CANARY_PLACES; place++)
+		canaries[place].tenant = tenant_hold(canaries[CANARY_PLAIN].tenant);
 	return 0;
 }
 
@@ -71,7 +103,8 @@ enum tool_error canary_open(struct canary canaries[CANARY_PLACES], enum canary_p
 	if (canary->workspace)
 		return TOOL_OK;
 	error = workspaces_get_managed(workspaces, canary->tenant,
-		text_from(places[place].workspace), true, &canary->workspace, ret_refusal);
+		text_from(places[place].workspace), !canary_is_fork(place), &canary->workspace,
+		ret_refusal);
 	if (error != TOOL_OK || !places[place].allow ||
 		workspace_narrow(canary->workspace, places[place].allow))
 		return error;
@@ -79,10 +112,20 @@ enum tool_error canary_open(struct canary canaries[CANARY_PLACES], enum canary_p
 	return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 }
 
+static void close_one(struct canary *canary)
+{
+	workspace_release(canary->workspace);
+	*canary = (struct canary){.tenant = canary->tenant};
+}
+
+void canaries_leave_forks(struct canary canaries[CANARY_PLACES])
+{
+	for (size_t i = CANARY_FORK; i < CANARY_PLACES; i++)
+		close_one(&canaries[i]);
+}
+
 void canaries_close(struct canary canaries[CANARY_PLACES])
 {
-	for (size_t i = 0; i < CANARY_PLACES; i++) {
-		workspace_release(canaries[i].workspace);
-		canaries[i] = (struct canary){.tenant = canaries[i].tenant};
-	}
+	for (size_t i = 0; i < CANARY_PLACES; i++)
+		close_one(&canaries[i]);
 }

@@ -15,6 +15,10 @@ enum canary_place {
 	CANARY_PLAIN,   /* without a network */
 	CANARY_NETWORK, /* with one */
 	CANARY_EMPTY,   /* with one that is narrowed to no host */
+	/* forks of the first, which selftest_forks.h makes and removes */
+	CANARY_FORK,
+	CANARY_SIBLING,
+	CANARY_ROOT, /* a whole root, in which commands are uid 0 */
 	CANARY_PLACES,
 };
 
@@ -28,16 +32,24 @@ struct canary {
 /** Where probes of @kind are made. */
 enum canary_place canary_place(enum probe_kind kind);
 
+/** Whether @place has a network, and whether it is a fork; then its name. */
+bool canary_has_network(enum canary_place place);
+bool canary_is_fork(enum canary_place place);
+const char *canary_name(enum canary_place place);
+
 /** Makes the tenants. Returns 0 or -ENOMEM; then canaries_free() frees what there is. */
 int canaries_make(struct canary canaries[CANARY_PLACES]);
 void canaries_free(struct canary canaries[CANARY_PLACES]);
 
 /**
- * Opens the workspace of @place, made if it does not exist, unless it is open. Returns TOOL_OK, or
- * a code with @ret_refusal filled in.
+ * Opens the workspace of @place unless it is open; one that is no fork is made if it does not
+ * exist. Returns TOOL_OK, or a code with @ret_refusal filled in.
  */
 enum tool_error canary_open(struct canary canaries[CANARY_PLACES], enum canary_place place,
 	struct workspaces *workspaces, struct refusal *ret_refusal);
+
+/** Nothing holds the forks any more. */
+void canaries_leave_forks(struct canary canaries[CANARY_PLACES]);
 
 /** Ends a run: no workspace is held, and the next run begins from the start. */
 void canaries_close(struct canary canaries[CANARY_PLACES]);

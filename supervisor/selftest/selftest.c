@@ -12,17 +12,15 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
-#include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
-#include "supervisor/host/id_range.h"
-#include "supervisor/selftest/canaries.h"
+#include "supervisor/selftest/selftest_attempts.h"
+#include "supervisor/selftest/selftest_forks.h"
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
-#include "supervisor/selftest/selftest_requests.h"
-#include "supervisor/selftest/selftest_results.h"
+#include "supervisor/selftest/selftest_state.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -42,48 +40,11 @@
 #define EGRESS_WAITS    50 /* for cloister-egress to connect */
 #define EGRESS_PAUSE_MS 100
 
-struct selftest {
-	struct service *service;
-	struct canary canaries[CANARY_PLACES];
-	enum canary_place place; /* of the current step */
-	struct call *call;       /* in flight */
-	struct selftest_import *import;
-	struct unread_account unread;
-	struct event *step;
-	struct timer interval;
-	struct timer wait; /* for cloister-egress */
-	unsigned waits;
-	bool is_repeated; /* a batch that the end of cloister-egress interrupted */
-	bool running;
-	size_t at;   /* index of the current probe, or of the first of the batch */
-	size_t next; /* index after the current probe or batch */
-	bool tearing_down;
-	bool unheard;                         /* the audit log refused one of its calls */
-	char obstacle[SELFTEST_ANSWER_BYTES]; /* why the suite could not be run; empty: it could */
-	int64_t began;                        /* as clock_now() */
-	struct selftest_results results;
-	void (*ended)(const struct selftest *selftest);
-	struct selftest_summary last;
-};
-
-static void step_soon(struct selftest *selftest)
-{
-	event_active(selftest->step, EV_TIMEOUT, 0);
-}
-
-static struct canary *canary(struct selftest *selftest)
-{
-	return &selftest->canaries[selftest->place];
-}
-
+/* The template that forks are made of is filled already. */
 static bool is_set_up(const struct selftest *selftest)
 {
-	return selftest->canaries[selftest->place].set_up == STEPS_SET_UP;
-}
-
-static void note(struct selftest *selftest, size_t at, struct text answer)
-{
-	selftest_note(&selftest->results, at, answer);
+	return canary_is_fork(selftest->place) ||
+	       selftest->canaries[selftest->place].set_up == STEPS_SET_UP;
 }
 
 /*
@@ -94,7 +55,7 @@ static bool was_interrupted(struct selftest *selftest, const struct observation 
 {
 	bool is_there = egress_link_is_ready(selftest->service->egress);
 
-	if (canary_place(selftest_suite[selftest->at].kind) == CANARY_PLAIN ||
+	if (!canary_has_network(canary_place(selftest_suite[selftest->at].kind)) ||
 		!observation->network || (is_there && !observation->network->is_lost))
 		return false;
 	if (!selftest->is_repeated) {
@@ -120,7 +81,7 @@ static void note_set_up(struct selftest *selftest, const struct observation *obs
 	else if (command && command->wait_status != 0)
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle),
 			"set-up: the command failed (%u)", command->wait_status);
-	canary(selftest)->set_up++;
+	selftest_canary(selftest)->set_up++;
 }
 
 static void on_undone(void *context, enum tool_error error, const char *why)
@@ -130,13 +91,13 @@ static void on_undone(void *context, enum tool_error error, const char *why)
 	if (error != TOOL_OK)
 		log_warning("self-test: the layer of its probes is still there: %s",
 			why ? why : tool_error_sentence(error));
-	step_soon(selftest);
+	selftest_step_soon(selftest);
 }
 
 /* Drops the layer of the probes, and goes on then; or skips them, since there is none. */
 static void end_layers(struct selftest *selftest, const struct observation *observation)
 {
-	struct workspace *workspace = canary(selftest)->workspace;
+	struct workspace *workspace = selftest_canary(selftest)->workspace;
 
 	if (workspace_preview_is_open(workspace)) {
 		selftest_note_call(&selftest->results, selftest->at, selftest->next, observation);
@@ -148,7 +109,18 @@ static void end_layers(struct selftest *selftest, const struct observation *obse
 		selftest_skip(&selftest->results, i, "no overlay can be made of layers here");
 	log_warning("self-test: the probes of layers are skipped: %.*s",
 		(int)observation_message(observation).len, observation_message(observation).data);
-	step_soon(selftest);
+	selftest_step_soon(selftest);
+}
+
+/* What keeps a fork from being shown is no hole. */
+static void skip_fork(struct selftest *selftest, const struct observation *observation)
+{
+	struct text why = observation_message(observation);
+
+	log_warning("self-test: the probes of the fork %s are skipped: %.*s",
+		canary_name(selftest->place), (int)why.len, why.data);
+	for (size_t i = selftest->at; i < selftest->next; i++)
+		selftest_skip(&selftest->results, i, tool_error_name(observation->error));
 }
 
 static void on_done(void *context, const struct observation *observation)
@@ -163,9 +135,12 @@ static void on_done(void *context, const struct observation *observation)
 	}
 	if (!selftest->tearing_down && !is_set_up(selftest))
 		note_set_up(selftest, observation);
+	else if (!selftest->tearing_down && canary_is_fork(selftest->place) &&
+		 observation->error != TOOL_OK)
+		skip_fork(selftest, observation);
 	else if (!selftest->tearing_down && !was_interrupted(selftest, observation))
 		selftest_note_call(&selftest->results, selftest->at, selftest->next, observation);
-	step_soon(selftest);
+	selftest_step_soon(selftest);
 }
 
 /* Ends the step as if a call had ended with @error. */
@@ -184,9 +159,9 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	struct call_request request;
 	struct call_refusal refusal;
 	enum tool_error error;
-	struct workspace *workspace = canary(selftest)->workspace;
-	int r = call_request_read(params, 0, workspace_visible(workspace), canary(selftest)->tenant,
-		&request, &refusal);
+	struct workspace *workspace = selftest_canary(selftest)->workspace;
+	int r = call_request_read(params, 0, workspace_visible(workspace),
+		selftest_canary(selftest)->tenant, &request, &refusal);
 
 	json_object_put(params);
 	if (r == 0 && audit_forbids(selftest->service->audit)) {
@@ -210,7 +185,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	call_refusal_done(&refusal);
 	/* A protocol error has no tool error code. */
 	if (error == TOOL_OK && is_set_up(selftest) && !selftest->tearing_down)
-		note(selftest, selftest->at, TEXT_LITERAL(INVALID_PARAMS));
+		selftest_note(&selftest->results, selftest->at, TEXT_LITERAL(INVALID_PARAMS));
 	done_at_once(selftest, error);
 }
 
@@ -241,7 +216,7 @@ static void set_up(struct selftest *selftest)
 {
 	_cleanup_free_ char *program = NULL;
 
-	switch (canary(selftest)->set_up) {
+	switch (selftest_canary(selftest)->set_up) {
 	case 0:
 		run_command(selftest, selftest_tear_down);
 		break;
@@ -277,82 +252,19 @@ static void run_program(struct selftest *selftest)
 	run_command(selftest, command);
 }
 
-/* Stores what came of a request that cloisterd has made itself. */
-static void note_request(struct selftest *selftest, enum tool_error error)
-{
-	note(selftest, selftest->at, text_from(error == TOOL_OK ? "OK" : tool_error_name(error)));
-	step_soon(selftest);
-}
-
-/* A disk that is nearly full, or tenants that copy, hinder an import and are no hole. */
-static void on_imported(void *context, enum tool_error error, const char *answer)
-{
-	struct selftest *selftest = context;
-
-	selftest->import = NULL;
-	if (error == TOOL_NO_SPACE || error == TOOL_BUSY) {
-		selftest_skip(&selftest->results, selftest->at, answer);
-		log_warning("self-test: %s is skipped: %s", selftest_suite[selftest->at].name,
-			tool_error_sentence(error));
-	} else {
-		note(selftest, selftest->at, text_from(answer));
-	}
-	step_soon(selftest);
-}
-
-static void try_import(struct selftest *selftest, const char *archive)
-{
-	const struct canary *plain = &selftest->canaries[CANARY_PLAIN];
-
-	selftest_import(selftest->service->workspaces, plain->tenant, plain->workspace, archive,
-		on_imported, selftest, &selftest->import);
-}
-
-/* What keeps the layers from being made, or the canary from being exchanged, is no hole. */
-static void skip_foreign(struct selftest *selftest, enum tool_error error, const char *why)
-{
-	log_warning("self-test: %s is skipped: %s", selftest_suite[selftest->at].name, why);
-	selftest_skip(&selftest->results, selftest->at, tool_error_name(error));
-	step_soon(selftest);
-}
-
-static void on_foreign(void *context, enum tool_error error, const char *why)
-{
-	if (error == TOOL_OK || error == TOOL_FORBIDDEN)
-		note_request(context, error);
-	else
-		skip_foreign(context, error, why ? why : tool_error_sentence(error));
-}
-
-/* In user mode all workspaces have one id, and there is no layer of another. */
-static void show_foreign(struct selftest *selftest)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error;
-
-	if (!id_range()) {
-		selftest_skip(&selftest->results, selftest->at, "skipped");
-		step_soon(selftest);
-		return;
-	}
-	error = workspace_try_foreign(canary(selftest)->workspace, on_foreign, selftest, &refusal);
-	if (error != TOOL_OK)
-		skip_foreign(selftest, error, refusal_text(&refusal));
-}
-
 /* Runs the probe program above a layer of its own. */
 static void run_above_a_layer(struct selftest *selftest)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	uint32_t checkpoint;
-	enum tool_error error =
-		workspace_preview_begin(canary(selftest)->workspace, &checkpoint, &refusal);
+	enum tool_error error = workspace_preview_begin(
+		selftest_canary(selftest)->workspace, &checkpoint, &refusal);
 
 	if (error == TOOL_OK) {
 		run_program(selftest);
 		return;
 	}
-	note_request(selftest, error);
+	selftest_note_request(selftest, error);
 }
 
 /* Reads the params of a row of the suite. Returns NULL if memory is out. */
@@ -400,24 +312,25 @@ static bool has_network(struct selftest *selftest)
 	if (is_wanted)
 		log_warning("self-test: cloister-egress is not there, so its probes are skipped");
 	while (selftest->next < selftest_suite_count &&
-		canary_place(selftest_suite[selftest->next].kind) != CANARY_PLAIN)
-		note(selftest, selftest->next++, TEXT_LITERAL("skipped"));
-	step_soon(selftest);
+		canary_has_network(canary_place(selftest_suite[selftest->next].kind)))
+		selftest_note(&selftest->results, selftest->next++, TEXT_LITERAL("skipped"));
+	selftest_step_soon(selftest);
 	return false;
 }
 
 static void try_probe(struct selftest *selftest)
 {
 	const struct selftest_probe *probe = &selftest_suite[selftest->at];
-	const struct canary *plain = &selftest->canaries[CANARY_PLAIN];
 	enum canary_place place = canary_place(probe->kind);
 
-	if (place != CANARY_PLAIN && !has_network(selftest))
+	if (canary_has_network(place) && !has_network(selftest))
+		return;
+	if (canary_is_fork(place) && !selftest_has_fork(selftest))
 		return;
 	enter(selftest, place);
 	if (!is_set_up(selftest)) {
 		selftest->next = selftest->at;
-		step_soon(selftest);
+		selftest_step_soon(selftest);
 		return;
 	}
 	selftest->next = selftest->at + 1;
@@ -435,25 +348,34 @@ static void try_probe(struct selftest *selftest)
 	case PROBE_ALONE:
 	case PROBE_EGRESS:
 	case PROBE_EMPTY:
+	case PROBE_FORKED:
+	case PROBE_SIBLING:
+	case PROBE_ROOT:
 		run_program(selftest);
 		break;
 	case PROBE_LAYERS:
 		run_above_a_layer(selftest);
 		break;
 	case PROBE_FOREIGN:
-		show_foreign(selftest);
+		selftest_try_foreign(selftest);
 		break;
 	case PROBE_OPEN:
-		note_request(selftest, selftest_open(selftest->service, plain->tenant, probe->how));
+		selftest_try_open(selftest, probe->how);
 		break;
 	case PROBE_MAKE:
-		note_request(selftest, selftest_make(selftest->service, plain->tenant, probe->how));
+		selftest_try_make(selftest, probe->how);
 		break;
 	case PROBE_IMPORT:
-		try_import(selftest, probe->how);
+		selftest_try_import(selftest, probe->how);
 		break;
 	case PROBE_FORK:
-		note_request(selftest, selftest_fork(selftest->service, plain->tenant, probe->how));
+		selftest_try_fork(selftest, probe->how);
+		break;
+	case PROBE_FORKS:
+		selftest_try_forks(selftest);
+		break;
+	case PROBE_STEAL:
+		selftest_try_steal(selftest);
 		break;
 	}
 }
@@ -494,10 +416,12 @@ static void finish(struct selftest *selftest)
 	set_interval(selftest);
 }
 
-/* Clears the workspaces one after the other. */
+/* Clears the workspaces one after the other, and removes those that are forks before. */
 static void leave(struct selftest *selftest)
 {
 	selftest->tearing_down = true;
+	if (selftest_leave_forks(selftest))
+		return;
 	for (size_t i = 0; i < CANARY_PLACES; i++) {
 		struct canary *left = &selftest->canaries[i];
 
@@ -534,7 +458,7 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 
 static void on_wait(void *context)
 {
-	step_soon(context);
+	selftest_step_soon(context);
 }
 
 const char *selftest_obstacle(const struct selftest *selftest)
@@ -556,13 +480,14 @@ void selftest_run(struct selftest *selftest)
 	timer_cancel(&selftest->interval);
 	selftest->running = true;
 	selftest->tearing_down = selftest->unheard = selftest->is_repeated = false;
+	selftest->has_left_forks = false;
 	selftest->at = selftest->next = 0;
 	selftest->waits = 0;
 	selftest->obstacle[0] = '\0';
 	memset(&selftest->results, 0, sizeof(selftest->results));
 	selftest->began = clock_now();
 	enter(selftest, CANARY_PLAIN);
-	step_soon(selftest);
+	selftest_step_soon(selftest);
 }
 
 static void run_when_it_may(struct selftest *selftest)
@@ -599,7 +524,10 @@ struct selftest *selftest_new(
 	selftest->step = event_new(service->base, -1, 0, on_step, selftest);
 	timer_init(&selftest->interval, on_interval, selftest);
 	timer_init(&selftest->wait, on_wait, selftest);
-	if (canaries_make(selftest->canaries) < 0 || !selftest->step) {
+	if (canaries_make(selftest->canaries) == 0)
+		selftest->forks = selftest_forks_new(
+			service->workspaces, selftest->canaries[CANARY_PLAIN].tenant);
+	if (!selftest->forks || !selftest->step) {
 		selftest_free(selftest);
 		return NULL;
 	}
@@ -613,6 +541,7 @@ void selftest_free(struct selftest *selftest)
 	if (selftest->call)
 		call_disown(selftest->call);
 	selftest_import_forget(selftest->import);
+	selftest_forks_free(selftest->forks);
 	unread_close(&selftest->unread);
 	if (selftest->step)
 		event_free(selftest->step);

@@ -57,7 +57,8 @@ void selftest_note_lines(
 static bool is_program(enum probe_kind kind)
 {
 	return kind == PROBE_PROGRAM || kind == PROBE_ALONE || kind == PROBE_LAYERS ||
-	       kind == PROBE_EGRESS || kind == PROBE_EMPTY;
+	       kind == PROBE_EGRESS || kind == PROBE_EMPTY || kind == PROBE_FORKED ||
+	       kind == PROBE_SIBLING || kind == PROBE_ROOT;
 }
 
 static struct text output_of(const struct observation *observation)

@@ -7,7 +7,10 @@
 
 #include "common/cleanup.h"
 
-/* Makes links, a FIFO and a configuration file, as a hostile owner of the workspace would. */
+/*
+ * Makes links, a FIFO and a configuration file, as a hostile owner of the workspace would; and the
+ * shell of a whole root that is forked of it.
+ */
 const char selftest_set_up[] =
 	"mkdir inside && echo secret >inside/f && touch set-id && chmod 755 set-id && "
 	"ln -s /etc/passwd out-file && ln -s / out-dir && ln -s ../../.. up && "
@@ -16,7 +19,7 @@ const char selftest_set_up[] =
 	"printf 'export PLANTED=yes\\n' | tee .profile .bashrc .shrc .env \"$HOME/.profile\" "
 	"\"$HOME/.bashrc\" >/dev/null && printf '#!/bin/sh\\n' >ls && chmod 700 ls && "
 	"printf '[tenant .selftest]\\nenvironment = PLANTED=yes\\n' >cloister.conf && chmod 700 "
-	"probe";
+	"probe && mkdir bin && cp probe bin/sh";
 
 const char selftest_tear_down[] = "chmod 700 . && rm -rf -- * .[!.]*";
 
@@ -328,8 +331,48 @@ const struct selftest_probe selftest_suite[] = {
 
 	{"id-exhaustion", "make-second", PROBE_MAKE, "second", "QUOTA_EXCEEDED"},
 
+	{"template-change", "forks-made", PROBE_FORKS, NULL, "overlay|memory|copy"},
+	{"template-change", "template-shown", PROBE_FORKED, NULL, "shown"},
+	{"template-change", "template-owner", PROBE_FORKED, NULL, "1000"},
+	{"template-change", "template-mapping", PROBE_FORKED, NULL, "EACCES"},
+	{"template-change", "template-change", PROBE_FORKED, NULL, "changed"},
+	{"template-change", "sibling-shown", PROBE_SIBLING, NULL, "shown"},
+	{"template-change", "sibling-owner", PROBE_SIBLING, NULL, "1000"},
+	{"template-change", "sibling-made", PROBE_SIBLING, NULL, "ENOENT"},
+	{"template-change", "sibling-removed", PROBE_SIBLING, NULL, "OK"},
+
 	{"template-of-another", "fork-other", PROBE_FORK, "*", "NOT_FOUND"},
 	{"template-of-another", "fork-climb", PROBE_FORK, "../x", "INVALID_ARGUMENTS"},
+	{"template-of-another", "fork-steal", PROBE_STEAL, NULL, "NOT_FOUND"},
+
+	{"root-inside", "root-id", PROBE_ROOT, NULL, "0"},
+	{"root-inside", "root-capabilities", PROBE_ROOT, NULL, "none"},
+	{"root-inside", "root-bounding-set", PROBE_ROOT, NULL, "empty"},
+	{"root-inside", "root-raise-capability", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-mapped-ids", PROBE_ROOT, NULL, "1"},
+	{"root-inside", "root-set-groups", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-chown", PROBE_ROOT, NULL, "EINVAL"},
+	{"root-inside", "root-set-user-id-chmod", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-file-capability", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-shmmax", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-msgmnb", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-sem", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-queues-max", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-ip-forward", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-core-pattern", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-max-user-namespaces-write", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-mount-formats", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-mount-tmpfs", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-mount-overlay", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-umount", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-chroot", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-unshare-user", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-clone-user", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-setns", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-sethostname", PROBE_ROOT, NULL, "EPERM"},
+	{"root-inside", "root-init-root", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-init-mem", PROBE_ROOT, NULL, "EACCES"},
+	{"root-inside", "root-init-ptrace", PROBE_ROOT, NULL, "EPERM"},
 
 	{"archive-escape", "archive-write", PROBE_ALONE, NULL, "OK"},
 	{"archive-escape", "import-parent", PROBE_IMPORT, "archive-parent", "PATH_OUTSIDE_WORKSPACE"},

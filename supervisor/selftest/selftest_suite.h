@@ -30,6 +30,13 @@ enum probe_kind {
 	 */
 	PROBE_IMPORT,
 	PROBE_FORK, /* makes a fork of the template @how; "*": one that another tenant has */
+	/* freezes the canary as a template and makes forks of it: how, or a code */
+	PROBE_FORKS,
+	PROBE_FORKED,  /* like PROBE_PROGRAM, in one of them */
+	PROBE_SIBLING, /* the same in another one */
+	PROBE_ROOT,    /* the same in one that is a whole root, with root_inside */
+	/* as PROBE_FORK of that template, by the tenant that has a network */
+	PROBE_STEAL,
 };
 
 struct selftest_probe {
@@ -43,7 +50,7 @@ struct selftest_probe {
 extern const struct selftest_probe selftest_suite[];
 extern const size_t selftest_suite_count;
 
-#define SELFTEST_PROBES_MAX 320
+#define SELFTEST_PROBES_MAX 400
 
 /* The shell command that fills the canary before the first probe. */
 extern const char selftest_set_up[];

@@ -14,8 +14,15 @@ from cloister_client import RpcError, acting_as
 from daemon import BUILD, INSTALLED, SYSTEM, Area, Daemon, system_config
 from layers import in_state
 
+RELEASE = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 FOREIGN = {"int80", "x32", "iopl", "modify-ldt"}  # on x86 only
 # Where a tenant has a network: integration/test_egress.py.
+# Where a tenant has root_inside: test_forks_in_each_way.
+ROOT = {"root-" + name for name in (
+    "id", "capabilities", "bounding-set", "raise-capability", "mapped-ids", "set-groups", "chown", "set-user-id-chmod",
+    "file-capability", "shmmax", "msgmnb", "sem", "queues-max", "ip-forward", "core-pattern", "max-user-namespaces-write",
+    "mount-formats", "mount-tmpfs", "mount-overlay", "umount", "chroot", "unshare-user", "clone-user", "setns", "sethostname",
+    "init-root", "init-mem", "init-ptrace")}
 EGRESS = {f"{what}-{way}" for what in ("metadata", "private", "empty", "names")
           for way in ("connect", "http", "socks", "host")} | {"names-dns"}
 
@@ -39,13 +46,42 @@ def test_every_wall_holds(either_daemon):
     assert report["passed"] + report["skipped"] == len(report["probes"])
     assert report["passed"] >= 100
     one_id = set() if SYSTEM or INSTALLED else {"layer-foreign"}
-    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} - FOREIGN == EGRESS | one_id
+    assert {probe["probe"] for probe in report["probes"] if probe["result"] == "skipped"} - FOREIGN == EGRESS | ROOT | one_id
 
 
 def test_every_wall_holds_where_cgroups_are_delegated(delegation, start_daemon):
     daemon = start_daemon(launcher=delegation.launcher())
     status, report = run(daemon)
     assert (status, wrong(report)) == (0, {})
+
+
+def forks_made(report):
+    return [probe["answer"] for probe in report["probes"] if probe["probe"] == "forks-made"]
+
+
+@pytest.mark.parametrize("way", ["overlay", "memory", "copy"])
+def test_forks_in_each_way(start_daemon, area, way):
+    """Its own template is attacked from forks, and from a whole root whose commands are uid 0; nothing of them stays."""
+    if way == "overlay":
+        text = f"[cloister]\nadmin_group = {area.account.gid}\n[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
+        daemon = start_daemon(config=text + "root_inside = yes\n")
+    else:
+        if os.getuid() != 0 or (way == "memory" and RELEASE < (6, 6)):
+            pytest.skip("needs root for system mode, and Linux 6.6 for a template in memory")
+        text = system_config(area, f"admin_group = {area.account.gid}", f"template_memory = {'16M' if way == 'memory' else 0}")
+        daemon = start_daemon(config=text + "root_inside = yes\n", system=True)
+    for _ in range(2):
+        status, report = run(daemon)
+        assert (status, wrong(report)) == (0, {})
+        assert forks_made(report) == [way]
+        assert not ROOT & {probe["probe"] for probe in report["probes"] if probe["result"] != "passed"}
+    assert "still there" not in daemon.log()
+    assert procfs.eventually(lambda: daemon.cells() == [])
+    with acting_as(os.getuid()):
+        # The spawner clears what was dropped in the background.
+        assert procfs.eventually(lambda: [path.name for path in (daemon.state / "workspaces/.selftest").iterdir()
+                                          if path.name != ".layers-canary"] == ["canary"])
+        assert procfs.eventually(lambda: list((daemon.state / "templates/.selftest").iterdir()) == [])
 
 
 def test_what_is_said_of_it(own_daemon):
@@ -193,6 +229,22 @@ def test_a_missing_wall_is_named(start_holed):
         assert refusal(client) is None
 
 
+def hold_spawner(daemon, find):
+    """Waits until find() finds something, and leaves the spawner stopped. It is stopped most of the time meanwhile, so that it
+    seldom has gone on with what was found."""
+    spawner = daemon.spawner()
+
+    def held():
+        os.kill(spawner, signal.SIGSTOP)
+        found = procfs.eventually(find, 0.02, 0.0005)
+        if not found:
+            os.kill(spawner, signal.SIGCONT)
+        return found
+    found = procfs.eventually(held, 60, 0.001)
+    assert found
+    return found
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to give a layer away")
 def test_a_layer_of_another_id_is_seen(area, start_daemon):
     """In system mode, cloisterd's own layer is refused. If it were the canary's, the probe would say that it is shown; the
@@ -209,8 +261,7 @@ def test_a_layer_of_another_id_is_seen(area, start_daemon):
         with daemon.control(groups=(area.account.gid,)) as control:
             asked = control.request("selftest")
             with acting_as(os.getuid()):
-                (made,) = procfs.eventually(lambda: list(place.glob(".layers-canary/[0-9]*/u/foreign")), interval=0.0001)
-                os.kill(daemon.spawner(), signal.SIGSTOP)
+                (made,) = hold_spawner(daemon, lambda: list(place.glob(".layers-canary/[0-9]*/u/foreign")))
                 with contextlib.suppress(FileNotFoundError):  # it was dropped again
                     for path in (made, made.parent, made.parents[1] / "w"):
                         os.chown(path, canary.stat().st_uid, canary.stat().st_gid)
@@ -224,6 +275,27 @@ def test_a_layer_of_another_id_is_seen(area, start_daemon):
     status, report = run(daemon)
     assert (status, answer(report)) == (0, ("FORBIDDEN", "passed"))
     assert procfs.eventually(lambda: not in_state(daemon, ".layers-canary/*"))
+
+
+@pytest.mark.skipif(SYSTEM or INSTALLED, reason="the template is on disk below the forks in user mode alone")
+def test_a_template_that_is_changed_is_seen(own_daemon):
+    """What forks show is compared with what was frozen. The spawner is stopped while the template is changed."""
+    template = own_daemon.state / "templates" / ".selftest" / "canary" / "inside" / "f"
+
+    def changed():
+        with own_daemon.control() as control:
+            asked = control.request("selftest")
+            hold_spawner(own_daemon, template.exists)
+            with contextlib.suppress(FileNotFoundError):  # it was removed again
+                template.write_text("forged\n")
+            os.kill(own_daemon.spawner(), signal.SIGCONT)
+            failed = wrong(control.result(asked))
+        assert set(failed) <= {"template-shown", "sibling-shown"} and set(failed.values()) <= {("shown", "changed")}
+        return failed
+    # The spawner may have been faster.
+    assert procfs.eventually(changed, 120)
+    status, report = run(own_daemon)
+    assert (status, wrong(report)) == (0, {})
 
 
 def test_required_and_failed(start_holed, account):

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/selftest_tenants.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
@@ -163,6 +164,7 @@ static int on_import(const char *path, struct unpack_report *ret_report)
 }
 
 static struct fake_service *fake;
+static bool has_root_inside; /* a tenant */
 static struct audit *audit;
 static unsigned ended;
 
@@ -181,6 +183,7 @@ static void begin(const char *config)
 	assert_int_equal(mkdirat(fake->managed_fd, "../" TEMPLATES, 0700), 0);
 	ended = 0;
 	wrong_probe = NULL;
+	has_root_inside = false;
 	fake_workers_answers = (struct fake_answers){on_command, on_file};
 	fake_spawner_imports = on_import;
 }
@@ -199,6 +202,14 @@ static int set_up_network(void **state)
 {
 	(void)state;
 	begin(CONFIG TENANT "network = egress\n");
+	return 0;
+}
+
+static int set_up_root_inside(void **state)
+{
+	(void)state;
+	begin(CONFIG TENANT "root_inside = yes\n");
+	has_root_inside = true;
 	return 0;
 }
 
@@ -266,18 +277,19 @@ static bool is_of_network(const struct selftest_probe *probe)
 	return strncmp(probe->row, "egress-", 7) == 0;
 }
 
-static bool is_of_ids(const struct selftest_probe *probe)
+/* Whether user mode skips it where no tenant has a network. */
+static bool is_skipped(const struct selftest_probe *probe)
 {
-	return probe->kind == PROBE_FOREIGN;
+	return is_of_network(probe) || probe->kind == PROBE_FOREIGN ||
+	       (probe->kind == PROBE_ROOT && !has_root_inside);
 }
 
-/* Those that user mode skips where no tenant has a network. */
 static size_t probes_skipped(void)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < selftest_suite_count; i++)
-		n += is_of_network(&selftest_suite[i]) || is_of_ids(&selftest_suite[i]);
+		n += is_skipped(&selftest_suite[i]);
 	return n;
 }
 
@@ -300,10 +312,7 @@ static void test_a_host_where_all_holds(void **state)
 	summary = end_run();
 	for (size_t i = 0; i < selftest_suite_count; i++) {
 		struct look look = result_of(selftest_suite[i].name);
-		/* No tenant has a network, and all workspaces one id. */
-		bool is_skipped =
-			is_of_network(&selftest_suite[i]) || is_of_ids(&selftest_suite[i]);
-		const char *wanted = is_skipped ? "skipped" : "passed";
+		const char *wanted = is_skipped(&selftest_suite[i]) ? "skipped" : "passed";
 
 		if (strcmp(look.outcome, wanted) != 0)
 			fail_msg("%s: %s, %s", look.name, look.outcome, look.answer);
@@ -350,7 +359,9 @@ static void test_one_that_fails(void **state)
 		{"import-parent", "FORBIDDEN", "failed", "FORBIDDEN"},
 		{"import-parent", "NO_SPACE", "skipped", "NO_SPACE"},
 		{"import-parent", "BUSY", "skipped", "BUSY"},
-		{"mknod", "OK", "failed", "OK"},         /* PROBE_PROGRAM */
+		{"template-shown", "changed", "failed", "changed"}, /* PROBE_FORKED */
+		{"sibling-made", "OK", "failed", "OK"},             /* PROBE_SIBLING */
+		{"mknod", "OK", "failed", "OK"},                    /* PROBE_PROGRAM */
 		{"mknod", "EACCES", "passed", "EACCES"}, /* the second of the accepted answers */
 		{"mknod", "skipped", "skipped", "skipped"},
 		{"mknod", "EPERM|EACCES", "failed", "EPERM|EACCES"},
@@ -422,6 +433,61 @@ static void test_a_layer_of_another_id(void **state)
 		assert_string_equal(result_of("written-non-ascii").outcome, "passed");
 	}
 	assert_int_equal(count_layers(), 0);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat stat_buf;
+
+	return fstatat(fake->managed_fd, path, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void make(const char *path)
+{
+	assert_int_equal(mkdirat(fake->managed_fd, path, 0700), 0);
+}
+
+/* They are made and removed in each run, also those that a death has left. */
+static void test_forks_that_were_left(void **state)
+{
+	(void)state;
+	make(SELFTEST_TENANT);
+	make(SELFTEST_TENANT "/canary");
+	make(SELFTEST_TENANT "/fork-7");
+	make(SELFTEST_TENANT "/root-1");
+	make(SELFTEST_TENANT "/.removing-root-1");
+	make(SELFTEST_TENANT "/.removing-gone");
+	make("../" TEMPLATES "/" SELFTEST_TENANT);
+	make("../" TEMPLATES "/" SELFTEST_TENANT "/canary");
+	for (int i = 0; i < 2; i++) {
+		selftest_run(fake->service.selftest);
+		assert_int_equal(end_run().state, SELFTEST_PASSED);
+		assert_string_equal(result_of("forks-made").answer, "overlay");
+		assert_string_equal(result_of("make-second").outcome, "passed");
+		assert_string_equal(result_of("fork-steal").answer, "NOT_FOUND");
+		assert_false(is_there(SELFTEST_TENANT "/fork-1"));
+		assert_false(is_there(SELFTEST_TENANT "/fork-7"));
+		assert_false(is_there(SELFTEST_TENANT "/root-1"));
+		assert_true(is_there(SELFTEST_TENANT "/canary"));
+		assert_false(is_there("../" TEMPLATES "/" SELFTEST_TENANT "/canary"));
+	}
+}
+
+/* What keeps them from being made or shown is no hole, and is not passed. */
+static void test_forks_that_cannot_be_had(void **state)
+{
+	(void)state;
+	fake_spawner_refuse_layers(fake->spawner, 2, -EIO);
+	selftest_run(fake->service.selftest);
+	assert_int_equal(end_run().state, SELFTEST_PASSED);
+	assert_string_equal(result_of("forks-made").outcome, "passed");
+	assert_string_equal(result_of("template-shown").outcome, "skipped");
+	assert_string_equal(result_of("sibling-shown").outcome, "skipped");
+	assert_false(is_there(SELFTEST_TENANT "/fork-1"));
+	fake_spawner_refuse_layers(fake->spawner, 0, 0);
+	selftest_run(fake->service.selftest);
+	assert_int_equal(end_run().state, SELFTEST_PASSED);
+	assert_string_equal(result_of("template-shown").outcome, "passed");
 }
 
 static const char *say_nothing(const char *command)
@@ -580,9 +646,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_host_where_all_holds, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_host_where_all_holds, set_up_root_inside, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_cloister_egress, set_up_network, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_layer_of_another_id, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_forks_that_were_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_forks_that_cannot_be_had, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_a_program_that_says_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_canary, set_up, tear_down),

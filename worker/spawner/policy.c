@@ -259,17 +259,21 @@ static int add_selftest(struct tenant_sections *draft, const char *name)
 	return 0;
 }
 
-/* The one that has a network has it only where another tenant has. */
-static void give_network(const struct tenant_sections *draft)
+/* They have a network and root_inside only where another tenant has. */
+static void complete_selftest(const struct tenant_sections *draft)
 {
 	struct policy_tenant *tenants = draft->items;
-	bool is_given = false;
+	bool has_network = false, has_root_inside = false;
 
-	for (size_t i = 0; i < draft->count; i++)
-		is_given |= tenants[i].egress;
+	for (size_t i = 0; i < draft->count; i++) {
+		has_network |= tenants[i].egress;
+		has_root_inside |= tenants[i].root_inside;
+	}
 	for (size_t i = 0; i < draft->count; i++)
 		if (strcmp(tenants[i].name, SELFTEST_EGRESS_TENANT) == 0)
-			tenants[i].egress = is_given;
+			tenants[i].egress = has_network;
+		else if (strcmp(tenants[i].name, SELFTEST_TENANT) == 0)
+			tenants[i].root_inside = has_root_inside;
 }
 
 /*
@@ -315,7 +319,7 @@ int policy_read(struct policy *policy, bool only_roots)
 		r = -EINVAL;
 	if (r < 0)
 		return r;
-	give_network(draft);
+	complete_selftest(draft);
 	release_tenants(policy->tenants, policy->n_tenants);
 	policy->system = only_roots;
 	policy->template_bytes = read.template_bytes;
