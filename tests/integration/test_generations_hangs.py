@@ -50,11 +50,6 @@ def held(daemon, name="cloister-copy"):
 MANY = "mkdir d; cd d; seq 20000 | xargs touch; cd ..; "
 
 
-def unfinished(daemon):
-    with acting_as(os.getuid()):
-        return [path for place in ("templates", "workspaces") for path in (daemon.state / place).rglob(".unfinished-*")]
-
-
 def stays(elder, younger, idle):
     """Waits until the younger one knows of the elder one's copy, and until that has looked often whether it can end: it has
     closed the connection @idle, on which there is nothing to do."""
@@ -80,7 +75,7 @@ def test_a_template_is_finished_by_the_elder(pair):
         assert said.returncode != 0 and b"before the service was replaced" in said.stderr, said
     assert client.result(asked) == {"workspace": "w", "template": "t"}
     assert ended(first) == 0 and procfs.eventually(lambda: "elder" not in status(second))
-    assert templates(second) == {"t": 0} and not unfinished(second)
+    assert templates(second) == {"t": 0} and not second.unfinished()
     with opened(second, name="w") as newcomer:
         with opened(second, name=fork(newcomer, "t")[0]) as one:
             assert one.run("cat f")["stdout"] == "one\n"
@@ -97,11 +92,11 @@ def test_a_killed_elder_leaves_no_half_of_a_template(pair):
     with held(first):
         second = pair(former=first)
         stays(first, second, idle)
-        assert unfinished(second)
+        assert second.unfinished()
         first.process.kill()
         first.process.wait()
         assert procfs.eventually(lambda: "elder" not in status(second))
-    assert procfs.eventually(lambda: not unfinished(second))
+    assert procfs.eventually(lambda: not second.unfinished())
     with opened(second, name="w") as newcomer:
         freeze(newcomer, "t")
         assert templates(second) == {"t": 0}
@@ -125,7 +120,7 @@ def test_a_copy_of_the_younger_one_outlives_the_elder(pair):
             # The spawner has looked for what is left, and nothing is being cleared any more.
             assert procfs.eventually(lambda: not [
                 pid for pid in procfs.children(second.spawner()) if procfs.name(pid) == "cloister-sweep"])
-            assert len(unfinished(second)) == 1
+            assert len(second.unfinished()) == 1
         newcomer.result(asked)
         with opened(second, name=fork(newcomer, "t")[0]) as one:
             assert one.run("cat d/f g")["stdout"] == "one\ntwo\n"
@@ -141,7 +136,7 @@ def test_a_fork_is_finished_by_the_elder(pair):
     client.request("workspace.fork", {"from": "t", "prefix": "one"})
     with held(first) as copier:
         other = first.connect()
-        assert procfs.eventually(lambda: len(unfinished(first)) == 1)
+        assert procfs.eventually(lambda: len(first.unfinished()) == 1)
         three = other.request("workspace.fork", {"from": "t", "prefix": "three", "count": 3})
         assert procfs.eventually(lambda: [
             pid for pid in procfs.children(first.spawner()) if procfs.name(pid) == "cloister-copy" and pid != copier])
@@ -156,7 +151,7 @@ def test_a_fork_is_finished_by_the_elder(pair):
         client.close()
         stays(first, second, other)
     assert ended(first) == 0 and procfs.eventually(lambda: "elder" not in status(second))
-    assert procfs.eventually(lambda: not unfinished(second))
+    assert procfs.eventually(lambda: not second.unfinished())
     with opened(second, name="one-1") as newcomer:
         assert newcomer.run("cat f")["stdout"] == "one\n"
     with acting_as(os.getuid()):

@@ -57,12 +57,7 @@ def refused(service, path, *words):
     assert said.returncode in (1, 2, 3), said
     for word in words:
         assert word.encode() in said.stderr, (word, said)
-    assert procfs.eventually(lambda: not left(service))
-
-
-def left(service):
-    with acting_as(os.getuid()):
-        return list((service.state / "templates").rglob(".unfinished-*"))
+    assert procfs.eventually(lambda: not service.unfinished())
 
 
 def fork(service, template="base"):
@@ -275,7 +270,7 @@ def test_two_imports_of_one_name(service, source):
     said = {one.communicate(timeout=120) for one in both}
     assert {out for out, _ in said} == {b"The template is made.\n", b""}
     assert any(b"emplate of this name" in err for _, err in said), said
-    assert procfs.eventually(lambda: not left(service))
+    assert procfs.eventually(lambda: not service.unfinished())
 
 
 def test_two_imports_and_the_number_of_templates(start_daemon, area, source):
@@ -289,7 +284,7 @@ def test_two_imports_and_the_number_of_templates(start_daemon, area, source):
     said = [one.communicate(timeout=120) for one in both]
     assert sorted(out for out, _ in said) == [b"", b"The template is made.\n"]
     assert any(b"QUOTA_EXCEEDED" in err for _, err in said), said
-    assert procfs.eventually(lambda: not left(service))
+    assert procfs.eventually(lambda: not service.unfinished())
 
 
 def test_what_cloister_may_not_read(service, source):
@@ -313,4 +308,4 @@ def test_a_freeze_of_an_image_and_a_removal(service, source):
     assert shown(service, "next") == {"d/", "d/f = x", "g = more", ""}
     if SYSTEM:
         assert service.ctl("template", "remove", "base").returncode == 0
-        assert procfs.eventually(lambda: not left(service))
+        assert procfs.eventually(lambda: not service.unfinished())

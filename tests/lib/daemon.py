@@ -382,6 +382,12 @@ class Daemon:
             (pid,) = procfs.eventually(found)
         return pid
 
+    def unfinished(self):
+        """The copies of templates and forks that are being made or cleared. os.walk() passes over what goes meanwhile."""
+        with acting_as(os.getuid()):
+            return [f"{top}/{name}" for place in ("templates", "workspaces") for top, names, _ in os.walk(self.state / place)
+                    for name in names if name.startswith(".unfinished-")]
+
     def look_at_cells(self):
         """Returns the pairs (worker, files) of complete cells in the order of their start, and the processes whose
         other process is just starting or has just ended. A process that is ending itself is in neither list."""

@@ -89,12 +89,7 @@ def test_trees_that_are_too_deep_or_too_large(own_daemon, start_daemon, area):
     bound.call("workspace.freeze", {"template": "t"})
     put((f"f{i}" for i in range(5)), 15 * 2**20)
     assert "more room" in refused(bound, "workspace.freeze", {"template": "u"}, "QUOTA_EXCEEDED")
-    assert procfs.eventually(lambda: not left(own_daemon))
-
-
-def left(daemon):
-    with acting_as(os.getuid()):
-        return list((daemon.state / "templates").rglob(".unfinished-*"))
+    assert procfs.eventually(lambda: not own_daemon.unfinished())
 
 
 def test_a_tree_that_changes_while_it_is_copied(own_daemon, area):
