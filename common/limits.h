@@ -128,6 +128,7 @@
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64
 #define LIMIT_TEMPLATE_WAITS       LIMIT_WORKSPACES /* requests for one that is being loaded */
+#define LIMIT_TEMPLATE_TRIES       8                /* to load one, with more room each time */
 #define LIMIT_TEMPLATE_LOADS       4                /* of different tenants */
 #define LIMIT_TEMPLATE_LEAST_BYTES (1 * MIB) /* with less room none is loaded, if others can go */
 #define LIMIT_TEMPLATE_FILE_BYTES  1024      /* what a file takes beside its pages */
