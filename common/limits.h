@@ -109,7 +109,9 @@
 #define LIMIT_LAYERS_NEWEST     8  /* checkpoints that stay as they are */
 #define LIMIT_LAYERS_FOLDS      64 /* pairs of a tenant's layers that wait; others ask again */
 #define LIMIT_LAYERS_FOLD_CPU_S 60 /* for two to become one */
-#define LIMIT_SWEEP_CPU_S       1  /* for what a tenant has dropped, before it is another's turn */
+/* for what a tenant has dropped, before it may be another's turn: of the processor, and in all */
+#define LIMIT_SWEEP_CPU_S  1
+#define LIMIT_SWEEP_TURN_S 2
 /* Templates whose size the spawner has yet to measure, and for one of them. */
 #define LIMIT_TEMPLATES_MEASURED 4096
 #define LIMIT_MEASURE_CPU_S      60
@@ -126,6 +128,7 @@
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64
 #define LIMIT_TEMPLATE_WAITS       LIMIT_WORKSPACES /* requests for one that is being loaded */
+#define LIMIT_TEMPLATE_TRIES       8                /* to load one, with more room each time */
 #define LIMIT_TEMPLATE_LOADS       4                /* of different tenants */
 #define LIMIT_TEMPLATE_LEAST_BYTES (1 * MIB) /* with less room none is loaded, if others can go */
 #define LIMIT_TEMPLATE_FILE_BYTES  1024      /* what a file takes beside its pages */

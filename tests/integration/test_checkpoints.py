@@ -384,6 +384,23 @@ def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
     assert "could not be removed" not in daemon.log()
 
 
+def test_a_sweeper_that_waits_for_the_disk_has_no_longer_turn(start_daemon):
+    """Commands choose how long the disk takes for each file: the time that passes is bounded, too. The next one does not
+    wait for an idle processor."""
+    daemon, _, held = with_a_held_sweeper(start_daemon)
+    with acting_as(os.getuid()):
+        assert os.sched_getscheduler(held) == os.SCHED_IDLE
+        assert procfs.eventually(lambda: int(procfs.status(held)["ShdPnd"], 16) & 1 << signal.SIGALRM - 1)
+    go_on(held)
+    with acting_as(os.getuid()):
+        assert procfs.eventually(lambda: not procfs.is_alive(held))
+        following = procfs.eventually(lambda: next_sweeper(daemon))
+        assert os.sched_getscheduler(following) == os.SCHED_OTHER
+        os.kill(following, signal.SIGCONT)
+    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
+    assert "could not be removed" not in daemon.log()
+
+
 def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
     daemon, client, held = with_a_held_sweeper(start_daemon)
     for _ in range(DROPPED - 1):

@@ -108,6 +108,29 @@ def test_a_template_that_is_too_large_is_copied(start_daemon, area):
     assert metrics(daemon, "memory_bytes") < 4 * 2**20
 
 
+def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
+    """A load reserves what its tenant may have, here all: those of other tenants get half of what it has not used yet."""
+    daemon = start(start_daemon, area, host="60M")
+    with acting_as(os.getuid()):
+        text = daemon.config.read_text()
+    assert daemon.reload(text + f"[tenant b]\nusers = {area.account.name}\nmanaged = yes\n")
+    clients = {name: daemon.connect() for name in (area.account.name, "b")}
+    for name, make in (("b", "head -c 5M /dev/urandom > big"), (area.account.name, "seq 20000 | xargs touch; head -c 14M /dev/urandom > zz")):
+        clients[name].call("workspace.open", {"workspace": "w", "tenant": name})
+        clients[name].run(make)
+        clients[name].call("workspace.freeze", {"template": "t"})
+    asked = clients[area.account.name].request("workspace.fork", {"from": "t", "tenant": area.account.name})
+    with acting_as(os.getuid()):
+        held = procfs.hold_child(daemon.spawner(), "cloister-copy")
+    answer = clients["b"].call("workspace.fork", {"from": "t", "tenant": "b"})
+    assert answer["forked_by"] == "memory"
+    with acting_as(os.getuid()):
+        assert procfs.is_alive(held)
+        os.kill(held, signal.SIGCONT)
+    # It needs more than the half that it was left, and is loaded again.
+    assert clients[area.account.name].result(asked)["forked_by"] == "memory"
+
+
 def test_many_empty_files_count(start_daemon, area):
     daemon = start(start_daemon, area, tenant="2M")
     client = opened(daemon, "w")

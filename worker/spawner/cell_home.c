@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "worker/mounts.h"
 #include "worker/spawner/home_sweep.h"
 
@@ -250,6 +251,7 @@ static int begin(struct cell_homes *homes, const struct home_name *of)
 	if (fd < 0)
 		return -errno;
 	sweep.fd = fd;
+	sweep.prompt = homes->jobs.late;
 	sweep.in_turns = sweep.clear; /* what is measured is bounded, and would begin again */
 	pid = home_sweep_start(&sweep);
 	if (pid < 0)
@@ -264,7 +266,7 @@ static void begin_next(struct cell_homes *homes)
 	struct home_job *job;
 
 	while (!homes->beside && homes->sweeper == 0 &&
-		(job = (struct home_job *)sweep_turns_take(&homes->jobs))) {
+		(job = (struct home_job *)sweep_turns_take(&homes->jobs, monotonic_ms()))) {
 		if (begin(homes, &job->of) < 0)
 			drop_job(homes, job);
 		else
@@ -290,7 +292,8 @@ static void end_job(struct cell_homes *homes, int status)
 	enum home_swept swept = WIFEXITED(status) ? WEXITSTATUS(status) : HOME_NOT_CLEARED;
 
 	homes->sweeper = 0;
-	if (sweep_turns_goes_on(&job->turn, status))
+	sweep_turns_used(&homes->jobs, &job->turn, monotonic_ms());
+	if (sweep_turns_goes_on(&homes->jobs, &job->turn, status))
 		return; /* it has another turn */
 	drop_job(homes, job);
 	if (tenant < 0)

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 enum home_swept home_measure(int fd, uint64_t max_bytes)
@@ -52,16 +53,34 @@ static enum home_swept clear(struct forked *forked, int fd)
 	return r < 0 ? HOME_NOT_CLEARED : HOME_SWEPT;
 }
 
-static _Noreturn void be_sweeper(const struct home_sweep *sweep, pid_t parent)
+/*
+ * Commands choose how long the disk takes for each of their files, for instance by FS_DIRSYNC_FL of
+ * ioctl_iflags(2), so the time that passes has a bound as well.
+ */
+static int bound_turn(void)
 {
 	static const struct rlimit turn = {LIMIT_SWEEP_CPU_S, LIMIT_SWEEP_CPU_S + 1};
+	static const struct itimerval end = {.it_value.tv_sec = LIMIT_SWEEP_TURN_S};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	if (signal(SIGALRM, SIG_DFL) == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0 ||
+		setrlimit(RLIMIT_CPU, &turn) < 0 || setitimer(ITIMER_REAL, &end, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+static _Noreturn void be_sweeper(const struct home_sweep *sweep, pid_t parent)
+{
 	static const struct sched_param none;
 	struct forked forked = {.spawner = parent, .kept = {sweep->fd}, .n_kept = 1};
 
-	if (sweep->in_turns && setrlimit(RLIMIT_CPU, &turn) < 0)
+	if (sweep->in_turns && bound_turn() < 0)
 		_exit(HOME_NOT_CLEARED);
 	(void)prctl(PR_SET_NAME, "cloister-sweep");
-	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	if (!sweep->prompt)
+		(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
 		_exit(HOME_NOT_CLEARED);
 	_exit((int)(sweep->clear ? clear(&forked, sweep->fd)
@@ -79,5 +98,10 @@ pid_t home_sweep_start(const struct home_sweep *sweep)
 
 bool home_sweep_goes_on(int status)
 {
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU;
+	return home_sweep_is_late(status) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU);
+}
+
+bool home_sweep_is_late(int status)
+{
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
 }

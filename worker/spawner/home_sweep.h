@@ -19,7 +19,8 @@ enum home_swept {
 struct home_sweep {
 	int fd;             /* the home, open for reading; closed in the child */
 	bool clear;         /* otherwise measure it */
-	bool in_turns;      /* after LIMIT_SWEEP_CPU_S it ends: home_sweep_goes_on() */
+	bool in_turns;      /* after LIMIT_SWEEP_* it ends: home_sweep_goes_on() */
+	bool prompt;        /* not only while nothing else wants the processor */
 	uint64_t max_bytes; /* against this size */
 };
 
@@ -28,6 +29,9 @@ pid_t home_sweep_start(const struct home_sweep *sweep);
 
 /** Whether its turn was over, so that another one is to go on; @status as it was reaped with. */
 bool home_sweep_goes_on(int status);
+
+/** Whether that was so although it had less time of the processor than a turn has. */
+bool home_sweep_is_late(int status);
 
 /**
  * Whether the tree at @fd takes at most @max_bytes of disk and has at most LIMIT_HOME_FILES files.

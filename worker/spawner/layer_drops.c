@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
+#include "common/monotonic.h"
 #include "common/selftest_tenants.h"
 #include "worker/spawner/home_sweep.h"
 
@@ -23,6 +24,7 @@
 struct layer_drop {
 	struct sweep_turn turn;    /* first */
 	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
+	bool prompt;               /* a sweeper is not to wait for an idle processor */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
 
@@ -83,7 +85,8 @@ static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 		return -errno;
 	if (drop->swept.dev == stat_buf.st_dev && drop->swept.ino == stat_buf.st_ino)
 		return -ENOTEMPTY;
-	pid = home_sweep_start(&(struct home_sweep){.fd = fd, .clear = true, .in_turns = true});
+	pid = home_sweep_start(&(struct home_sweep){
+		.fd = fd, .clear = true, .in_turns = true, .prompt = drop->prompt});
 	if (pid > 0)
 		drop->swept = (struct directory_id){stat_buf.st_dev, stat_buf.st_ino};
 	return pid;
@@ -148,10 +151,13 @@ static void go_on(struct layer_drops *drops)
 	struct layer_drop *drop;
 
 	while (drops->sweeper == 0 && !drops->held &&
-		(drop = (struct layer_drop *)sweep_turns_take(&drops->list))) {
+		(drop = (struct layer_drop *)sweep_turns_take(&drops->list, monotonic_ms()))) {
 		const char *name;
 		_cleanup_close_ int parent = open_parent(drops, drop, &name);
-		pid_t r = parent < 0 ? 0 : clear(drop, parent, name, 2);
+		pid_t r;
+
+		drop->prompt = drops->list.late;
+		r = parent < 0 ? 0 : clear(drop, parent, name, 2);
 
 		if (r > 0) {
 			drops->sweeper = r;
@@ -187,7 +193,8 @@ void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status)
 {
 	if (drops->sweeper == 0 || pid != drops->sweeper)
 		return;
-	if (sweep_turns_goes_on(&drops->cleared->turn, status))
+	sweep_turns_used(&drops->list, &drops->cleared->turn, monotonic_ms());
+	if (sweep_turns_goes_on(&drops->list, &drops->cleared->turn, status))
 		drops->cleared->swept = (struct directory_id){0};
 	drops->sweeper = 0;
 	drops->cleared = NULL;

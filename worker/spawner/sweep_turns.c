@@ -11,7 +11,7 @@
 
 void sweep_turns_init(struct sweep_turns *turns)
 {
-	turns->count = 0;
+	*turns = (struct sweep_turns){0};
 	TAILQ_INIT(&turns->list);
 }
 
@@ -19,9 +19,10 @@ void sweep_turns_add(struct sweep_turns *turns, struct sweep_turn *turn)
 {
 	const struct sweep_turn *other;
 
+	turn->used_ms = turns->used_ms;
 	TAILQ_FOREACH (other, &turns->list, entry)
 		if (strcmp(other->tenant, turn->tenant) == 0) {
-			turn->last = other->last;
+			turn->used_ms = other->used_ms;
 			break;
 		}
 	TAILQ_INSERT_TAIL(&turns->list, turn, entry);
@@ -32,23 +33,35 @@ void sweep_turns_remove(struct sweep_turns *turns, struct sweep_turn *turn)
 	TAILQ_REMOVE(&turns->list, turn, entry);
 }
 
-struct sweep_turn *sweep_turns_take(struct sweep_turns *turns)
+struct sweep_turn *sweep_turns_take(struct sweep_turns *turns, uint64_t now_ms)
 {
 	struct sweep_turn *turn, *next = TAILQ_FIRST(&turns->list);
 
 	TAILQ_FOREACH (turn, &turns->list, entry)
-		if (turn->last < next->last)
+		if (turn->used_ms < next->used_ms)
 			next = turn;
-	if (!next)
-		return NULL;
-	turns->count++;
-	TAILQ_FOREACH (turn, &turns->list, entry)
-		if (strcmp(turn->tenant, next->tenant) == 0)
-			turn->last = turns->count;
+	if (next) {
+		turns->used_ms = next->used_ms;
+		turns->began_ms = now_ms;
+	} else {
+		turns->late = false;
+	}
 	return next;
 }
 
-bool sweep_turns_goes_on(struct sweep_turn *turn, int status)
+void sweep_turns_used(struct sweep_turns *turns, const struct sweep_turn *turn, uint64_t now_ms)
 {
+	/* A turn that took no time counts, too. */
+	const uint64_t used_ms = turn->used_ms + now_ms - turns->began_ms + 1;
+	struct sweep_turn *other;
+
+	TAILQ_FOREACH (other, &turns->list, entry)
+		if (strcmp(other->tenant, turn->tenant) == 0)
+			other->used_ms = used_ms;
+}
+
+bool sweep_turns_goes_on(struct sweep_turns *turns, struct sweep_turn *turn, int status)
+{
+	turns->late = turns->late || home_sweep_is_late(status);
 	return home_sweep_goes_on(status) || (WIFSIGNALED(status) && turn->killed++ < KILLED_MAX);
 }

@@ -5,17 +5,19 @@
 #include "common/cleanup.h"
 #include "worker/confine.h"
 #include "worker/mounts.h"
+#include "worker/spawner/tree_copy.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define INERT (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-enum { GIVE_TO_FILL = 'w', FREEZE = 'f', GIVE_CLONE = 'm' };
+enum { GIVE_TO_FILL = 'w', HALVE = 'h', FREEZE = 'f', GIVE_CLONE = 'm' };
 
 struct holder {
 	struct giver_child child; /* first: the context of its steps */
@@ -70,6 +72,24 @@ static const struct setup_step steps[] = {
 	{"leave the host's root", setup_leave_host},
 };
 
+static uint64_t size_of(const struct statfs *status)
+{
+	return (uint64_t)status->f_blocks * (uint64_t)status->f_bsize;
+}
+
+static int halve(int mount)
+{
+	struct statfs status;
+	uint64_t taken;
+
+	if (fstatfs(mount, &status) < 0)
+		return -errno;
+	taken = tree_copy_taken(&status);
+	if (taken >= size_of(&status))
+		return -ENOSPC;
+	return mount_resize_tmpfs(mount, taken + (size_of(&status) - taken) / 2);
+}
+
 static int give(struct giver_child *child, char what, int *ret_tree)
 {
 	const struct holder *holder = (const struct holder *)child;
@@ -77,6 +97,8 @@ static int give(struct giver_child *child, char what, int *ret_tree)
 	switch (what) {
 	case GIVE_TO_FILL:
 		return mount_clone(holder->mount, "", INERT, ret_tree);
+	case HALVE:
+		return halve(holder->mount);
 	case FREEZE:
 		return mount_freeze(holder->mount);
 	default:
@@ -101,6 +123,22 @@ int template_holder_start(const struct template_holder_start *start, struct give
 int template_holder_fill(const struct giver *holder, int *ret_tree)
 {
 	return giver_ask(holder, GIVE_TO_FILL, ret_tree);
+}
+
+int template_holder_halve(const struct giver *holder, uint64_t *ret_bytes)
+{
+	_cleanup_close_ int tree = -1;
+	struct statfs status;
+	int r = giver_ask(holder, HALVE, NULL);
+
+	if (r == 0)
+		r = template_holder_clone(holder, &tree);
+	if (r < 0)
+		return r;
+	if (fstatfs(tree, &status) < 0)
+		return -errno;
+	*ret_bytes = size_of(&status);
+	return 0;
 }
 
 int template_holder_freeze(const struct giver *holder)

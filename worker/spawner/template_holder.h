@@ -29,6 +29,12 @@ int template_holder_start(const struct template_holder_start *start, struct give
 /** Gives a detached mount to fill. Returns 0 or -errno. */
 int template_holder_fill(const struct giver *holder, int *ret_tree);
 
+/**
+ * Takes half of the room that is left from the tmpfs, for others. Stores the bytes that it may have
+ * now. Returns 0 or -errno.
+ */
+int template_holder_halve(const struct giver *holder, uint64_t *ret_bytes);
+
 /** From here on nothing can change the files any more, by whatever mount. Returns 0 or -errno. */
 int template_holder_freeze(const struct giver *holder);
 

@@ -41,6 +41,7 @@ struct memory_template {
 	uint64_t bytes; /* that it takes, or has reserved */
 	uint64_t least; /* it wants so much room, */
 	uint64_t tried; /* and with this much it failed */
+	unsigned tries; /* loads of it that were begun */
 	uint64_t pass;  /* of go_on(), in which it was tried last */
 	size_t cells;
 	uint64_t asked_ms, used_ms, began_ms;
@@ -262,6 +263,7 @@ static int begin(struct template_memory *memory, struct memory_template *templat
 		end_holder(template);
 		return r;
 	}
+	template->tries++;
 	template->state = LOADS;
 	template->bytes = bytes;
 	template->began_ms = monotonic_ms();
@@ -292,6 +294,22 @@ static bool is_loading(const struct template_memory *memory, const char *tenant)
 	return false;
 }
 
+/*
+ * A load reserves more than it needs, for nobody knows how much that is. A slow one must not hold
+ * up those of other tenants: each that finds no room gets half of what it has not used yet.
+ */
+static void share_room(struct template_memory *memory, const char *tenant)
+{
+	struct memory_template *template;
+	uint64_t bytes;
+
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (template->state == LOADS && strcmp(template->tenant, tenant) != 0 &&
+			template_holder_halve(&template->holder, &bytes) == 0 &&
+			bytes < template->bytes)
+			template->bytes = bytes;
+}
+
 /* Begins to load one that waits, or fails it, or leaves it until another load has ended. */
 static void try(struct template_memory *memory, struct memory_template *template)
 {
@@ -306,6 +324,11 @@ static void try(struct template_memory *memory, struct memory_template *template
 					  ? template->tenant
 					  : NULL))
 		;
+	if ((found <= template->tried || found < LIMIT_TEMPLATE_LEAST_BYTES) &&
+		!is_own_bound(memory, template->tenant, found + 1)) {
+		share_room(memory, template->tenant);
+		found = room(memory, template->tenant);
+	}
 	if (found > template->tried)
 		r = begin(memory, template, found, &step);
 	else if (limit == 0)
@@ -450,7 +473,8 @@ static bool may_grow(const struct template_memory *memory, struct memory_templat
 
 	template->tried = template->bytes;
 	template->least = template->tried > limit / 2 ? limit : 2 * template->tried;
-	return template->tried < limit;
+	/* Loads of others may take the room of this one each time. */
+	return template->tried < limit && template->tries < LIMIT_TEMPLATE_TRIES;
 }
 
 static void end_load(struct template_memory *memory, struct memory_template *template, int status)
@@ -475,6 +499,8 @@ static void end_load(struct template_memory *memory, struct memory_template *tem
 	}
 	again = r == -EFBIG && may_grow(memory, template);
 	if (!again) {
+		if (r == -EFBIG && template->tried < most(memory, template->tenant))
+			r = -ENOSPC;
 		fail(memory, template, r, "copy the template into memory");
 		return;
 	}

@@ -64,8 +64,9 @@ static int check_memory(const struct work *work, int to, const struct stat *stat
 		return 0;
 	if (fstatfs(to, &status) < 0)
 		return -errno;
+	/* It may have become smaller since the copy began. */
 	return tree_copy_taken(&status) + LIMIT_TEMPLATE_FILE_BYTES + blocks * STAT_BLOCK >
-			       work->max_bytes
+			       (uint64_t)status.f_blocks * (uint64_t)status.f_bsize
 		       ? -EFBIG
 		       : 0;
 }
