@@ -84,6 +84,13 @@
 #define LIMIT_MEASURE_LATE_MS 10000
 /* until the next one, if it is not the measuring itself that took the processor's time */
 #define LIMIT_MEASURE_REST_MS 60000
+/* A measurement is exact if no command could write meanwhile. When commands have run for so long
+ * without one, the next is made while they are stopped. */
+#define LIMIT_MEASURE_EXACT_MS 10000
+/* They are stopped for so long at most; the next time for longer, if the measurement was not done.
+ */
+#define LIMIT_PAUSE_MS     1000
+#define LIMIT_PAUSE_MAX_MS 60000
 /* commands that have run for this long are ended when a part of it cannot be measured */
 #define LIMIT_DISK_HIDDEN_MS 10000
 #define LIMIT_DISK_OVER_PART 8 /* commands are ended this part of the class beyond its size */

@@ -168,6 +168,38 @@ int command_signal_get(struct text payload, struct command_signal *ret)
 	}
 }
 
+void command_pause_put(struct wire_writer *writer, const struct command_pause *message)
+{
+	wire_put_u32(writer, message->ms);
+}
+
+int command_pause_get(struct text payload, struct command_pause *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct command_pause message = {.ms = wire_get_u32(&reader)};
+
+	if (wire_reader_end(&reader) < 0 || message.ms > LIMIT_PAUSE_MAX_MS)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void command_paused_put(struct wire_writer *writer, const struct command_paused *message)
+{
+	wire_put_u8(writer, message->all);
+}
+
+int command_paused_get(struct text payload, struct command_paused *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct command_paused message = {.all = wire_get_bool(&reader)};
+
+	if (wire_reader_end(&reader) < 0)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 static void put_cgroup_usage(struct wire_writer *writer, const struct command_cgroup_usage *usage)
 {
 	wire_put_u8(writer, usage->has_memory_peak);

@@ -26,6 +26,11 @@ enum command_message {
 	 * the number of the forward, which is none of a command.
 	 */
 	COMMAND_FORWARD,
+	/*
+	 * struct command_pause: stops all commands, or lets them go on. The call is the number of
+	 * the pause, which is none of a command.
+	 */
+	COMMAND_PAUSE,
 	/* up */
 	COMMAND_READY = 32, /* set-up is complete */
 	COMMAND_FAILED,     /* set-up failed, also after COMMAND_READY: struct setup_failure */
@@ -38,6 +43,10 @@ enum command_message {
 	 */
 	COMMAND_HELD,
 	COMMAND_FORWARD_ENDED, /* no payload: nothing is left of a forward */
+	/* struct command_paused, once for each COMMAND_PAUSE that stops, if the pause lasts that
+	 * long
+	 */
+	COMMAND_PAUSED,
 };
 
 /*
@@ -160,6 +169,17 @@ struct command_forward {
 	uint32_t idle_ms; /* it ends after so long without a byte either way; not 0 */
 };
 
+/* Commands that begin meanwhile begin stopped. The worker ends it when its time is over. */
+struct command_pause {
+	uint32_t ms; /* at most LIMIT_PAUSE_MAX_MS; 0: the commands go on */
+};
+
+struct command_paused {
+	bool all; /* none of them runs; otherwise they all do again: they could not be stopped */
+};
+
+#define COMMAND_PAUSED_SIZE 1 /* size of the payload in bytes */
+
 #define COMMAND_ENDED_SIZE 81 /* size of the payload in bytes */
 
 void command_run_put(struct wire_writer *writer, const struct command_run *message);
@@ -174,5 +194,9 @@ void command_resize_put(struct wire_writer *writer, const struct command_termina
 int command_resize_get(struct text payload, struct command_terminal *ret);
 void command_forward_put(struct wire_writer *writer, const struct command_forward *message);
 int command_forward_get(struct text payload, struct command_forward *ret);
+void command_pause_put(struct wire_writer *writer, const struct command_pause *message);
+int command_pause_get(struct text payload, struct command_pause *ret);
+void command_paused_put(struct wire_writer *writer, const struct command_paused *message);
+int command_paused_get(struct text payload, struct command_paused *ret);
 void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
 int command_ended_get(struct text payload, struct command_ended *ret);

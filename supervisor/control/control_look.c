@@ -139,14 +139,21 @@ static void put_host_ids(struct json_text *json)
 }
 
 /* What is measured is not held back: the reason is given in any case. */
-static void put_disk(struct json_text *json, bool has_classes)
+static void put_disk(struct json_text *json, const struct cgroup *cgroup, bool has_classes)
 {
-	if (feature_is_present("disk_quota"))
+	const char *remedy = feature_remedy("disk_quota");
+	char why[768];
+
+	if (feature_is_present("disk_quota")) {
 		put_keeper(json, "disk", disk_keeper_name(DISK_KEEPER_QUOTA), NULL);
-	else
-		put_keeper(json, "disk",
-			has_classes ? disk_keeper_name(DISK_KEEPER_MEASURED) : NULL,
-			feature_remedy("disk_quota"));
+		return;
+	}
+	snprintf(why, sizeof(why), "%s%s", remedy ? remedy : "the kernel has no quota",
+		has_classes && cgroup->root < 0
+			? "; without cgroups a command can move its files out of the way of "
+			  "measurements"
+			: "");
+	put_keeper(json, "disk", has_classes ? disk_keeper_name(DISK_KEEPER_MEASURED) : NULL, why);
 }
 
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup, bool classes)
@@ -157,7 +164,7 @@ static void put_enforcement(struct json_text *json, const struct cgroup *cgroup,
 	put_limit(json, cgroup, "processes", cgroup_keeper_of_processes(cgroup), "pids controller");
 	put_limit(json, cgroup, "cpu", cgroup_keeper_of_cpu(cgroup), "cpu controller");
 	put_limit(json, cgroup, "io", cgroup_keeper_of_io(cgroup), "io controller with io.weight");
-	put_disk(json, classes);
+	put_disk(json, cgroup, classes);
 	put_keeper(json, "files", "mount namespace", NULL);
 	put_keeper(json, "network", "network namespace", NULL);
 	put_keeper(json, "processes of others", "pid namespace", NULL);

@@ -257,7 +257,8 @@ static const struct feature {
 		shared_budgets_remedy},
 	{"disk_quota", has_disk_quota, NULL,
 		"the kernel does not limit what a workspace takes on disk: with disk_classes it is "
-		"measured, and what is written between two measurements is not held back; without, "
+		"measured, and what is written between two measurements is not held back, nor, "
+		"without cgroups, what a command moves out of their way; without disk_classes, "
 		"one workspace can fill the disk of all",
 		disk_probe_remedy},
 	{"overlay", carries_overlays, NULL,

@@ -76,7 +76,7 @@ static int on_frame(void *context, const struct channel_frame *frame)
 {
 	static const struct {
 		uint8_t first, last;
-	} said[] = {[CELL_WORKER] = {COMMAND_ENDED, COMMAND_FORWARD_ENDED},
+	} said[] = {[CELL_WORKER] = {COMMAND_ENDED, COMMAND_PAUSED},
 		[CELL_FILES] = {FILES_DATA, FILES_END}};
 	struct process *process = context;
 

@@ -9,14 +9,15 @@
 
 #define PART 20 /* a measurement takes at most this part of the time */
 
-#define LATE_NS (LIMIT_MEASURE_LATE_MS * CLOCK_NS_PER_MS)
+#define LATE_NS  (LIMIT_MEASURE_LATE_MS * CLOCK_NS_PER_MS)
+#define EXACT_NS (LIMIT_MEASURE_EXACT_MS * CLOCK_NS_PER_MS)
 
 /* Looks whether the measurement is late, if commands could be the reason. */
 static void watch_late(struct disk_use *use)
 {
 	int64_t left = use->asked_at + LATE_NS - clock_now();
 
-	if (use->late || !use->running || !use->limited)
+	if (use->late || use->frozen || !use->running || !use->limited)
 		return;
 	use->late = left <= 0;
 	if (use->late)
@@ -25,12 +26,30 @@ static void watch_late(struct disk_use *use)
 		timer_set_ns(&use->timer, left);
 }
 
+/*
+ * What has grown is measured again while commands are stopped, too: they could follow the second
+ * measurement as they could the first.
+ */
+static bool needs_pause(const struct disk_use *use)
+{
+	int64_t now = clock_now();
+
+	return use->pauses && use->limited && use->running && now >= use->pause_earliest &&
+	       (use->doubted || (use->unsure && now - use->unsure_since >= EXACT_NS));
+}
+
 static void ask(struct disk_use *use)
 {
-	if (!use->ask(use->context, use->late || use->doubted ? DISK_ASK_PROMPT : DISK_ASK_IDLE))
+	bool frozen = needs_pause(use);
+
+	if (!use->ask(use->context, frozen                      ? DISK_ASK_FROZEN
+				    : use->late || use->doubted ? DISK_ASK_PROMPT
+								: DISK_ASK_IDLE))
 		return;
 	use->stale = false;
 	use->asked = true;
+	use->frozen = frozen;
+	use->ran = use->running;
 	use->asked_at = clock_now();
 	watch_late(use);
 }
@@ -63,7 +82,7 @@ static void on_timer(void *context)
 void disk_use_init(
 	struct disk_use *use, bool (*ask_for)(void *context, enum disk_ask what), void *context)
 {
-	*use = (struct disk_use){.ask = ask_for, .context = context};
+	*use = (struct disk_use){.ask = ask_for, .context = context, .pause_ms = LIMIT_PAUSE_MS};
 	timer_init(&use->timer, on_timer, use);
 }
 
@@ -81,6 +100,10 @@ void disk_use_changed(struct disk_use *use)
 void disk_use_runs(struct disk_use *use, bool running)
 {
 	use->running = running;
+	use->ran |= running;
+	if (running && !use->unsure)
+		use->unsure_since = clock_now();
+	use->unsure |= running;
 	if (running && use->limited)
 		schedule(use, clock_now() + LIMIT_MEASURE_RUNNING_MS * CLOCK_NS_PER_MS);
 }
@@ -116,7 +139,39 @@ static int64_t rest_ns(const struct disk_use *use, const struct files_end *end)
 	return rest < taken * PART ? rest : taken * PART;
 }
 
-int disk_use_answer(struct disk_use *use, const struct files_end *end)
+/*
+ * Commands that make a measurement longer than the pause, by many files or by calls that the kernel
+ * does not leave, are stopped for twice as long the next time, and so until one is done. Pauses
+ * take their part of the time together, whatever becomes of them.
+ */
+static void end_pause(struct disk_use *use, bool done)
+{
+	int64_t pause = use->pause_ms * CLOCK_NS_PER_MS, taken = clock_now() - use->asked_at;
+
+	if (!use->frozen)
+		return;
+	use->frozen = false;
+	if (taken > pause)
+		taken = pause;
+	use->pause_earliest = clock_now() + taken * PART;
+	use->pause_ms = (done ? taken / CLOCK_NS_PER_MS : use->pause_ms) * 2;
+	if (use->pause_ms < LIMIT_PAUSE_MS)
+		use->pause_ms = LIMIT_PAUSE_MS;
+	if (use->pause_ms > LIMIT_PAUSE_MAX_MS)
+		use->pause_ms = LIMIT_PAUSE_MAX_MS;
+}
+
+/* Whether no command could write while the measurement went on. */
+static void note_exact(struct disk_use *use, bool frozen)
+{
+	use->exact = use->fresh && frozen;
+	if (!use->fresh || (use->ran && !frozen))
+		return;
+	use->unsure = use->running;
+	use->unsure_since = clock_now();
+}
+
+int disk_use_answer(struct disk_use *use, const struct files_end *end, bool frozen)
 {
 	bool stale = use->stale;
 
@@ -125,6 +180,8 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 	timer_cancel(&use->timer);
 	use->asked = false;
 	use->fresh = end->error == TOOL_OK;
+	note_exact(use, frozen);
+	end_pause(use, use->exact);
 	use->earliest = clock_now() + rest_ns(use, end);
 	/* The next one comes soon, and not at once: the files process may be busy. */
 	if (use->late && !use->fresh)
@@ -150,7 +207,7 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end)
 enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard)
 {
 	const bool grown = use->before.known && use->bytes > hard && use->bytes > use->before.bytes;
-	const bool sure = use->doubted;
+	const bool sure = use->doubted || use->exact;
 
 	if (!use->fresh)
 		return DISK_GROWTH_NONE;
@@ -164,6 +221,8 @@ enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard)
 
 void disk_use_lost(struct disk_use *use)
 {
+	if (use->asked)
+		end_pause(use, false);
 	use->stale |= use->asked;
 	use->asked = use->late = false;
 }

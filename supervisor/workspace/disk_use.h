@@ -11,6 +11,11 @@
  * while commands run. These could keep the processors busy, and so a measurement from its end: one
  * that takes LIMIT_MEASURE_LATE_MS meanwhile is made anew at their priority, and the next one comes
  * after LIMIT_MEASURE_REST_MS at the latest, unless measuring itself takes the processor's time.
+ *
+ * A command can follow a measurement and keep what it has written out of its way. Where commands
+ * can be stopped, one is made while they are, once they have run for LIMIT_MEASURE_EXACT_MS since
+ * the last one that was made while none could write. It is as exact as one of a workspace in which
+ * nothing runs.
  */
 
 #include "common/wire_files.h"
@@ -19,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a workspace takes beyond a size, as two measurements in a row found it. */
+/* What a workspace takes beyond a size, as an exact measurement found it, or two in a row. */
 enum disk_growth {
 	DISK_GROWTH_NONE,
 	DISK_GROWTH_WRITTEN,
@@ -29,6 +34,7 @@ enum disk_growth {
 enum disk_ask {
 	DISK_ASK_IDLE,    /* measure at idle priority */
 	DISK_ASK_PROMPT,  /* measure as commands run */
+	DISK_ASK_FROZEN,  /* measure so while they are stopped, for pause_ms at most */
 	DISK_ASK_NO_MORE, /* end the measurement, which is answered with an error */
 };
 
@@ -41,11 +47,19 @@ struct disk_use {
 	/* the workspace itself keeps a part from being measured */
 	bool hidden;
 	bool limited; /* set by the owner: the workspace is bounded by nothing else */
+	bool pauses;  /* set by the owner: commands can be stopped */
+	int64_t pause_ms;
 	/* The rest belongs to disk_use.c. */
 	bool (*ask)(void *context, enum disk_ask what);
 	void *context;
 	bool stale, asked, running;
-	bool late; /* it got no time of the processor, and is made anew as commands run */
+	bool late;   /* it got no time of the processor, and is made anew as commands run */
+	bool frozen; /* what is asked for is measured while commands are stopped */
+	bool ran;    /* one ran since it was asked for */
+	bool unsure; /* one has run since the last exact measurement, or could */
+	int64_t unsure_since; /* as clock_now(), if unsure */
+	int64_t pause_earliest;
+	bool exact; /* the last answer was measured while they were stopped */
 	struct disk_before {
 		bool known, hidden;
 		uint64_t bytes;
@@ -84,13 +98,17 @@ void disk_use_runs(struct disk_use *use, bool running);
 /** A write has told what the kernel's quota counts now. */
 void disk_use_told(struct disk_use *use, uint64_t bytes);
 
-/** The answer to the measurement. Returns -EBADMSG if there was none. */
-int disk_use_answer(struct disk_use *use, const struct files_end *end);
+/**
+ * The answer to the measurement. @frozen: commands were stopped all the time. Returns -EBADMSG if
+ * there was none.
+ */
+int disk_use_answer(struct disk_use *use, const struct files_end *end, bool frozen);
 
 /**
  * After an answer: returns whether the workspace takes more than @hard bytes and more than before.
  * Names that are removed or renamed during a walk can make it count more than there is, so what has
  * grown is measured once more at once, whatever part of the time that takes, before it is told.
+ * What was measured while commands were stopped needs no other.
  */
 enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard);
 

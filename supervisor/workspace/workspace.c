@@ -30,6 +30,7 @@
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -58,6 +59,8 @@ static bool is_held(const struct workspace *workspace)
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
+	if (class == CALL_CLASS_WRITE && workspace_pause_holds(workspace))
+		return false;
 	return !is_held(workspace) && cell_serves(workspace->cell, classes[class].process) &&
 	       workspace->running[class] < classes[class].limit;
 }
@@ -124,6 +127,7 @@ void workspace_free(struct workspace *workspace)
 	workspace->all->count--;
 	workspace_idle_end(workspace);
 	disk_use_stop(&workspace->disk);
+	timer_cancel(&workspace->pause.timer);
 	workspace_disk_uncount(workspace);
 	workspace_root_done(&workspace->root);
 	assert(workspace->tenant->usage->workspaces > 0);
@@ -222,6 +226,8 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 		return workspace_disk_measured(workspace, frame->payload);
 	if (from == CELL_WORKER && frame->type == COMMAND_FORWARD_ENDED)
 		return workspace_forward_ended(workspace, frame);
+	if (from == CELL_WORKER && frame->type == COMMAND_PAUSED)
+		return workspace_pause_told(workspace, frame);
 	/* The call was answered meanwhile; but a long series of such frames is a fault. */
 	if (!entry)
 		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
@@ -240,6 +246,7 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
 		workspace_disk_calls(workspace);
+		workspace_pause_advance(workspace);
 	}
 	scheduler_remove(workspace->all->scheduler, &entry->sched);
 }
@@ -314,8 +321,10 @@ static void on_settled(void *context)
 {
 	struct workspace *workspace = context;
 
-	if (!cell_serves(workspace->cell, CELL_FILES))
+	if (!cell_serves(workspace->cell, CELL_FILES)) {
 		disk_use_lost(&workspace->disk);
+		(void)workspace_pause_end(workspace);
+	}
 	if (workspace->swap)
 		workspace_swap_advance(workspace);
 	else if (workspace->freeze)
@@ -390,6 +399,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	TAILQ_INIT(&workspace->entries);
 	scheduler_queues_init(workspaces->scheduler, &workspace->queues, tenant);
 	disk_use_init(&workspace->disk, workspace_disk_ask, workspace);
+	workspace_pause_init(workspace);
 	workspace->cell = cell_new(workspaces->base, workspaces->spawner, workspaces->spares,
 		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);

@@ -9,6 +9,8 @@
 #include "common/wire_files.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <errno.h>
@@ -92,7 +94,9 @@ bool workspace_disk_ask(void *context, enum disk_ask what)
 	if (!cell_serves(workspace->cell, CELL_FILES))
 		return false;
 	files_sweep_put(&writer, &(struct files_sweep){.prompt = what == DISK_ASK_PROMPT});
-	if (what == DISK_ASK_NO_MORE)
+	if (what == DISK_ASK_FROZEN)
+		workspace_pause_begin(workspace, workspace->disk.pause_ms);
+	else if (what == DISK_ASK_NO_MORE)
 		workspace_send_files(workspace, FILES_CANCEL, 0, (struct text){NULL, 0});
 	else
 		workspace_send_files(
@@ -103,6 +107,7 @@ bool workspace_disk_ask(void *context, enum disk_ask what)
 void workspace_disk_calls(struct workspace *workspace)
 {
 	workspace->disk.limited = workspace_disk(workspace).keeper == DISK_KEEPER_MEASURED;
+	workspace->disk.pauses = workspace_has_cgroups(workspace);
 	disk_use_runs(&workspace->disk, workspace->running[CALL_CLASS_COMMAND] > 0 ||
 						workspace->running[CALL_CLASS_SESSION] > 0);
 }
@@ -128,7 +133,8 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	const bool was_hidden = use->hidden;
 	struct files_end end;
 
-	if (files_end_get(payload, &end) < 0 || disk_use_answer(use, &end) < 0)
+	if (files_end_get(payload, &end) < 0 ||
+		disk_use_answer(use, &end, workspace_pause_end(workspace)) < 0)
 		return -EBADMSG;
 	workspace_disk_count(workspace);
 	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)

@@ -12,6 +12,7 @@
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_pause.h"
 
 struct workspace {
 	LIST_ENTRY(workspace) entry;
@@ -39,6 +40,7 @@ struct workspace {
 	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
 	struct disk_use disk;
+	struct workspace_pause pause; /* of its commands, for disk */
 	size_t disk_counted;          /* of disk's bytes, in its tenant's use */
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */

@@ -30,6 +30,8 @@ static uint8_t again[WIRE_PAYLOAD_MAX];
 
 ROUND_TRIP(command_run)
 ROUND_TRIP(command_held)
+ROUND_TRIP(command_pause)
+ROUND_TRIP(command_paused)
 ROUND_TRIP(command_signal)
 ROUND_TRIP(command_ended)
 ROUND_TRIP(spawner_open)
@@ -82,6 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		command_held_again,
 		command_signal_again,
 		unpack_report_again,
+		command_pause_again,
+		command_paused_again,
 	};
 	struct text rest = fuzz_text(data, size);
 	uint8_t type = fuzz_byte(&rest);

@@ -179,6 +179,11 @@ ANSWERS = {
     "worker: held, for nobody": (COMMAND, worker("send(frame(COMMAND_HELD, call + 1, command_held())); " + GOOD_END), {"success"}),
     "worker: a forward's end, of none": (
         COMMAND, worker("send(frame(COMMAND_FORWARD_ENDED, call, b'')); " + GOOD_END), LOST),
+    "worker: stopped, for nobody": (COMMAND, worker("send(frame(COMMAND_PAUSED, call, command_paused())); " + GOOD_END), {"success"}),
+    "worker: stopped, half": (COMMAND, worker("send(frame(COMMAND_PAUSED, call, command_paused(2))); " + GOOD_END), LOST),
+    "worker: stopped, without a word": (COMMAND, worker("send(frame(COMMAND_PAUSED, call)); " + GOOD_END), LOST),
+    "worker: a flood of stops": (
+        COMMAND, worker("chunk = frame(COMMAND_PAUSED, call, command_paused()) * 1000\nwhile True: send(chunk)"), LOST),
     "worker: a flood of ends": (
         COMMAND, worker("chunk = frame(COMMAND_ENDED, call - 1, command_ended()) * 1000\nwhile True: send(chunk)"), LOST),
     "files: an end of a wrong length": (READ, files("send(frame(FILES_END, call, files_end() + b'x'))"), LOST),
@@ -545,3 +550,46 @@ def test_what_a_peer_says_reaches_no_terminal(daemon):
     assert "\x1b" not in daemon.log()
     liar.close()
     assert os.path.exists(daemon.log_path)
+
+
+# A worker that is to stop its commands, so that the workspace is measured meanwhile, and what it does.
+
+STOPS = {
+    "it never answers": "pass",
+    "it cannot": "send(frame(COMMAND_PAUSED, call, command_paused(0)))",
+    "it says so, and goes on": "send(frame(COMMAND_PAUSED, call, command_paused()))",
+    "it says so twice": "send(frame(COMMAND_PAUSED, call, command_paused()) * 2)",
+    "it says so too late": "call = request(COMMAND_PAUSE)[1]; send(frame(COMMAND_PAUSED, call, command_paused()))",
+    "it says so of the next": "send(frame(COMMAND_PAUSED, call + 1, command_paused()))",
+}
+
+
+def test_workers_that_do_not_stop_their_commands(account, delegation):
+    """Their workspaces are measured nevertheless, and what is written there by other calls waits for a second at most."""
+    place = Area(account)
+    place.take_liars()
+    daemon = Daemon(place, config=f"[cloister]\nadmin_group = {account.gid}\nspare_cells = 0\ndisk_classes = one:64M:1000:10\n"
+                    f"[tenant t]\nusers = {account.name}\nroots = {place.path}\n", launcher=delegation.launcher())
+
+    def is_measured(liar):
+        with daemon.control() as control:
+            row = next(row for row in control.call("workspaces")["workspaces"] if row["workspace"] == str(liar.path))
+        assert row["disk_limited_by"] == "measured"
+        return row["disk_files"] == len(list(liar.path.iterdir()))
+
+    try:
+        liars = [Liar(daemon, worker="be_ready(); request(COMMAND_RUN)\nwhile True:\n"
+                      "    kind, call, payload, _ = request(COMMAND_PAUSE, COMMAND_TERMINATE)\n"
+                      "    if kind == COMMAND_TERMINATE: sys.exit(0)\n"
+                      f"    if payload != command_pause(): note(payload == command_pause(1000)); {lie}\n").open() for lie in STOPS.values()]
+        for liar in liars:
+            liar.client.request("session.start", {"command": "real"})
+        for liar in liars:
+            assert procfs.eventually(liar.notes)[0] == "True"
+            assert liar.observe(("write_file", {"path": "more", "content": "x"}))["success"]
+        assert procfs.eventually(lambda: all(map(is_measured, liars)))
+        for liar in liars:
+            liar.close()
+    finally:
+        assert daemon.stop() == 0
+        place.remove()

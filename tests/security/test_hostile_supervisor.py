@@ -5,8 +5,10 @@ the workspace."""
 
 import os
 import select
+import signal
 import socket
 import subprocess
+import time
 
 import procfs
 import pytest
@@ -80,7 +82,6 @@ class Cell:
 
 
 def signal_of_kill(pidfd):
-    import signal
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
 
@@ -95,13 +96,22 @@ def send_fds(channel, data, fds):
 
 
 class Supervisor:
-    def __init__(self, area):
+    def __init__(self, area, delegation=None):
+        """With @delegation commands have cgroups of their own."""
         self.area = area
+        launcher, groups = [], "5<&-"
+        if delegation:
+            group = delegation.path / "supervisor"
+            group.mkdir()
+            for path in (group, group / "cgroup.procs"):
+                os.chown(path, area.account.uid, area.account.gid)
+            launcher, groups = delegation.launcher("supervisor"), f"5<{delegation.path}"
         self.channel, theirs = socket.socketpair()
         number = theirs.fileno()
         self.spawner = subprocess.Popen(
-            ["/bin/bash", "-c", f"exec {area.bin}/cloister-spawner user '' '' 3<&{number}"], pass_fds=[number], cwd=area.path,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(area.home), **area.account.as_user())
+            [*launcher, "/bin/bash", "-c", f"exec {area.bin}/cloister-spawner user '' '' 3<&{number} {groups}"], pass_fds=[number],
+            cwd=area.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(area.home),
+            **({} if delegation else area.account.as_user()))
         theirs.close()
         self.channel.settimeout(SOON)
         self.answers = of_socket(self.channel)
@@ -174,6 +184,10 @@ TO_WORKER = {
     "a payload with an order to end": (frame(COMMAND_KILL, 1, b"x"), 0),
     "leave to begin for one that is not held": (RUN + frame(COMMAND_GO, 1), 2),
     "leave to begin with a payload": (RUN + frame(COMMAND_GO, 1, b"x"), 2),
+    "too long a pause": (frame(COMMAND_PAUSE, 9, command_pause(60001)), 0),
+    "a pause without a length": (frame(COMMAND_PAUSE, 9), 0),
+    "a longer pause": (frame(COMMAND_PAUSE, 9, command_pause(1) + b"x"), 0),
+    "a pause with a descriptor": (frame(COMMAND_PAUSE, 9, command_pause(1), fds=1), 1),
     # To the command that runs.
     "no signal": (frame(COMMAND_SIGNAL, 77), 0),
     "two signals": (frame(COMMAND_SIGNAL, 77, bytes([2, 2])), 0),
@@ -208,6 +222,132 @@ def test_commands_are_given_pipes_only(cell, supervisor, what, place):
     os.close(opened)
     assert cell.ends(0)
     assert not (cell.path / "marker").exists()
+
+
+class Paused:
+    """A cell with cgroups, and a command that writes without end and is stopped for a minute."""
+
+    def __init__(self, area, delegation):
+        self.supervisor = Supervisor(area, delegation)
+        self.cell = Cell(self.supervisor, area.new_directory())
+        (self.group,) = delegation.path.glob("ws-*")
+        self.ticks = self.cell.path / "ticks"
+        self.cell.run("while :; do echo >>ticks; done", call=1)
+        assert procfs.eventually(self.ticks.exists)
+        self.pause(60000)
+
+    def pause(self, ms, call=5):
+        self.cell.to_worker(frame(COMMAND_PAUSE, call, command_pause(ms)))
+        if ms:
+            assert self.cell.from_worker.next()[:3] == (COMMAND_PAUSED, call, command_paused())
+            assert self.is_stopped(1)
+
+    def is_stopped(self, number):
+        return "frozen 1" in (self.group / f"cmd-{number}/cgroup.events").read_text().splitlines()
+
+    def is_still(self):
+        before = self.ticks.stat().st_size
+        time.sleep(.2)
+        return self.ticks.stat().st_size == before
+
+    def goes_on(self):
+        before = self.ticks.stat().st_size
+        return procfs.eventually(lambda: self.ticks.stat().st_size > before)
+
+    def close(self):
+        self.cell.close()
+        self.supervisor.stop()
+
+
+@pytest.fixture
+def paused(area, delegation):
+    made = Paused(area, delegation)
+    yield made
+    made.close()
+
+
+def test_commands_are_stopped(paused):
+    """None of them does anything, until they are told to go on."""
+    assert paused.is_still()
+    paused.pause(0)
+    assert paused.goes_on() and not paused.is_stopped(1)
+    paused.pause(60000, call=6)
+    paused.pause(0, call=5)  # of one that is over
+    assert paused.is_stopped(1) and paused.is_still()
+    paused.pause(0, call=6)
+    assert paused.goes_on()
+
+
+def test_a_pause_ends_by_itself(paused):
+    paused.pause(0)
+    paused.cell.to_worker(frame(COMMAND_PAUSE, 6, command_pause(1)))
+    assert paused.cell.from_worker.next()[:2] == (COMMAND_PAUSED, 6)
+    assert paused.goes_on()
+
+
+def test_commands_that_begin_meanwhile(paused):
+    """They do nothing yet. One that is killed has never begun; one that is not begins when all go on."""
+    cell = paused.cell
+    for call, name in ((2, "killed"), (3, "begun")):
+        cell.run(f"touch {name}", call=call)
+        procs = paused.group / f"cmd-{call}/cgroup.procs"
+        assert procfs.eventually(lambda: procs.exists() and procs.read_text())
+        assert procfs.eventually(lambda: paused.is_stopped(call))
+    cell.to_worker(frame(COMMAND_KILL, 2))
+    assert cell.from_worker.next()[:2] == (COMMAND_ENDED, 2)
+    assert paused.is_still() and paused.is_stopped(1) and not list(cell.path.glob("*e*"))
+    paused.pause(0)
+    kind, call, payload, _ = cell.from_worker.next()
+    assert (kind, call, payload[:5]) == (COMMAND_ENDED, 3, command_ended()[:5])
+    assert paused.goes_on() and [path.name for path in cell.path.glob("*e*")] == ["begun"]
+
+
+@pytest.mark.parametrize("order", [COMMAND_TERMINATE, COMMAND_KILL])
+def test_what_is_stopped_ends_at_once(paused, order):
+    """Its processes are stopped when they end."""
+    paused.cell.to_worker(frame(order, 1))
+    assert paused.cell.from_worker.next()[:2] == (COMMAND_ENDED, 1)
+    assert procfs.eventually(lambda: not (paused.group / "cmd-1").exists())
+
+
+def test_what_handles_the_order_to_end_goes_on_first(paused):
+    cell = paused.cell
+    paused.pause(0)
+    cell.run("trap 'touch trapped; exit' TERM; touch ready; while :; do :; done", call=2)
+    assert procfs.eventually((cell.path / "ready").exists)
+    paused.pause(60000)
+    cell.to_worker(frame(COMMAND_TERMINATE, 2))
+    assert paused.is_still() and paused.is_stopped(2) and not (cell.path / "trapped").exists()
+    paused.pause(0)
+    assert cell.from_worker.next()[:2] == (COMMAND_ENDED, 2) and (cell.path / "trapped").exists()
+
+
+@pytest.mark.parametrize("who", ["worker", "supervisor", "spawner"])
+def test_nothing_stays_stopped(paused, who):
+    """Whoever dies, also while the worker cannot do anything: what it has stopped ends."""
+    everything = procfs.descendants(paused.supervisor.spawner.pid, without_lookers=True)
+    commands = [pid for pid in everything if procfs.name(pid) in ("bash", "sh")]
+    worker = next(pid for pid in everything if procfs.name(pid) == "cloister-worker")
+    assert commands
+    if who == "worker":
+        os.kill(worker, signal.SIGSTOP)
+        signal_of_kill(paused.cell.pidfds[0])
+    elif who == "spawner":
+        os.kill(worker, signal.SIGSTOP)
+        paused.supervisor.spawner.kill()
+    else:
+        paused.cell.worker_down.close()
+        os.close(paused.cell.worker_up)
+        paused.cell.worker_up = os.dup(paused.cell.files_up)
+    assert procfs.vanish([worker, *commands])
+
+
+def test_a_pause_without_cgroups(cell):
+    """It is refused, and nothing is stopped."""
+    cell.to_worker(frame(COMMAND_PAUSE, 9, command_pause(60000)))
+    assert cell.from_worker.next()[:3] == (COMMAND_PAUSED, 9, command_paused(0))
+    cell.run("true")
+    assert cell.from_worker.next()[:2] == (COMMAND_ENDED, 1)
 
 
 def test_one_number_for_two_commands(cell):

@@ -17,7 +17,7 @@ from daemon import SYSTEM, Account, acting_as
 
 MIB = 1 << 20
 CLASS, HARD = 4 * MIB, 4 * MIB + MIB // 2
-CLASSES = "small:4M:400:100 large:64M:20k:100"
+CLASSES = "small:4M:400:100 large:64M:20k:100 wide:8M:20k:100"
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as two tenants")
 
@@ -29,11 +29,11 @@ def neighbour_account():
     made.remove()
 
 
-def config(area, other, host=""):
+def config(area, other, host="", wide=False):
     mode = "mode = system\n" if SYSTEM else ""
     return (f"[cloister]\n{mode}agent_socket_mode = 0666\nadmin_group = {area.account.gid}\ndisk_classes = {CLASSES}\n{host}"
             f"[tenant evader]\nusers = {area.account.name}\nmanaged = yes\ntools = basic patch\n"
-            f"[tenant neighbour]\nusers = {other.name}\nmanaged = yes\ndisk_class = large\n")
+            f"{'disk_class = wide' if wide else ''}\n[tenant neighbour]\nusers = {other.name}\nmanaged = yes\ndisk_class = large\n")
 
 
 class Neighbour(threading.Thread):
@@ -107,8 +107,8 @@ class Host:
 def host(area, start_daemon, neighbour_account):
     made = []
 
-    def start(**more):
-        daemon = start_daemon(config=config(area, neighbour_account), system=SYSTEM, **more)
+    def start(wide=False, **more):
+        daemon = start_daemon(config=config(area, neighbour_account, wide=wide), system=SYSTEM, **more)
         made.append(Host(daemon, neighbour_account))
         return made[-1]
 
@@ -267,6 +267,84 @@ def test_a_measurement_that_is_kept_from_the_processor(host):
     with acting_as(os.getuid()):
         assert not procfs.is_alive(pid)
     here.is_over("may take 4 MiB")
+    here.neighbour.check()
+
+
+FOLLOW = """
+import ctypes, os, struct, sys, threading, time
+c, pieces = ctypes.CDLL(None), int(sys.argv[1])
+for name in ("a", "m", "z", "z/big"): os.mkdir(name)
+for i in range(15000): os.close(os.open(f"m/{i}", os.O_CREAT | os.O_WRONLY))
+notify = c.inotify_init1(0)
+place = {c.inotify_add_watch(notify, name.encode(), 16): name for name in ("a", "z")}  # IN_CLOSE_NOWRITE
+
+def follow():
+    first, where = None, "z"
+    while True:
+        for at in range(0, len(data := os.read(notify, 4096)), 16):
+            closed = place[struct.unpack_from("i", data, at)[0]]
+            first = first or closed
+            wanted = first if closed == first else {"a": "z", "z": "a"}[first]
+            if wanted != where:
+                os.rename(f"{where}/big", f"{wanted}/big")
+                where = wanted
+
+threading.Thread(target=follow, daemon=True).start()
+big = os.open("z/big", os.O_RDONLY)
+for i in range(pieces):
+    file = os.open(f"{i}", os.O_CREAT | os.O_WRONLY, dir_fd=big)
+    os.write(file, bytes(1 << 20))
+    os.close(file)
+    time.sleep(.2)
+"""
+
+
+def test_a_command_that_follows_the_measurement(host, delegation):
+    """It moves what it has written to where a measurement has been, and back. One is made while it is stopped."""
+    here = host(wide=True, launcher=delegation.launcher())
+    here.evader.use("write_file", path="follow.py", content=FOLLOW)
+    seen = here.evader.observe("run_command", {"command": "python3 follow.py 400", "timeout_ms": 600000})
+    print(seen, here.row())
+    ended(seen)
+    here.is_over("may take 8 MiB")
+    here.neighbour.check()
+
+
+@pytest.mark.parametrize("who", ["files process", "worker", "cloisterd"])
+def test_nothing_stays_stopped(host, delegation, who):
+    """A process dies just when commands are stopped to be measured, and the worker cannot do anything."""
+    here = host(wide=True, launcher=delegation.launcher())
+    here.evader.use("run_command", command="mkdir m; seq 15000 | sed s#^#m/# | xargs touch")
+    held = here.evader.begin("run_command", {"timeout_ms": 600000, "command": "while :; do echo >ticks; done"})
+    with acting_as(os.getuid()):
+        worker, files = next(pids for pids in here.daemon.cells() if "/evader/w " in pathlib.Path(f"/proc/{pids[1]}/mountinfo").read_text())
+        # The workspace's group and command are the only ones that are ever frozen: the neighbour's last less than ten seconds.
+        (path,) = (here.daemon.state / "workspaces").glob("evader/w")
+        ticks = path / "ticks"
+
+        def stopped():
+            for group in delegation.path.glob("ws-*/cmd-*"):
+                with contextlib.suppress(OSError):
+                    if (group / "cgroup.freeze").read_text() == "1\n":
+                        os.kill(worker, signal.SIGSTOP)
+                        return (group / "cgroup.freeze").read_text() == "1\n" or os.kill(worker, signal.SIGCONT)
+
+        assert procfs.eventually(stopped, 300, 0)
+        everything = procfs.descendants(worker)
+        os.kill({"files process": files, "worker": worker, "cloisterd": here.daemon.pid}[who], signal.SIGKILL)
+        if who == "files process":
+            assert procfs.eventually(lambda: not procfs.is_alive(files))
+            os.kill(worker, signal.SIGCONT)
+            before = ticks.stat().st_mtime_ns
+            assert procfs.eventually(lambda: ticks.stat().st_mtime_ns > before)
+        else:
+            assert procfs.vanish([worker, *everything])
+    if who == "cloisterd":
+        here.daemon.process.wait()
+        return
+    if who == "worker":
+        assert here.evader.result(held)["error"]["code"] == "WORKER_LOST"
+    assert here.evader.observe("write_file", {"path": "more", "content": "x"})["success"]
     here.neighbour.check()
 
 

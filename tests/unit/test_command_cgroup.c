@@ -4,8 +4,10 @@
  * A command's shell starts in the command's cgroup and its init does not, also where a system call
  * filter refuses clone3(2). Needs root and a writable cgroup v2, and skips without.
  */
+#include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/mountinfo.h"
+#include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_init.h"
 #include "worker/commands/command_ruleset.h"
 
@@ -24,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -146,10 +149,124 @@ static void test_enters_its_group_where_clone3_is_forbidden(void **state)
 	check(state, true);
 }
 
+/* Waits until what the kernel says of the group is so. */
+static bool becomes(struct command_cgroups *all, bool frozen)
+{
+	for (int i = 0; i < 60000; i++) {
+		if (command_cgroups_are_frozen(all) == frozen)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static void wait_for_stop(pid_t pid)
+{
+	siginfo_t info;
+
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT), 0);
+}
+
+/* What a process of a command may be doing when it is to be frozen. */
+static void be_busy(void)
+{
+	for (;;)
+		__asm__ volatile("");
+}
+
+static void sleep_on(void)
+{
+	for (;;)
+		pause();
+}
+
+static void wait_for_exec(void)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0)
+		sleep_on();
+}
+
+static void be_stopped(void)
+{
+	raise(SIGSTOP);
+}
+
+static void be_traced(void)
+{
+	(void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	raise(SIGUSR1);
+}
+
+/*
+ * Freezing stops processes whatever they do, and what is killed ends nevertheless; so does what
+ * begins in a group that is frozen.
+ */
+static void test_freeze(void **state)
+{
+	static void (*const ways[])(void) = {
+		be_busy, sleep_on, wait_for_exec, be_stopped, be_traced};
+	const struct command_limits limits = {.memory_bytes = 1 << 30, .processes = 100};
+	const size_t n = sizeof(ways) / sizeof(*ways);
+	char path[PATH_MAX];
+	struct command_cgroups all = {
+		.group = make_group(path, sizeof(path)), .list = LIST_HEAD_INITIALIZER(all.list)};
+	struct command_cgroup groups[sizeof(ways) / sizeof(*ways)];
+	pid_t pids[sizeof(ways) / sizeof(*ways)];
+
+	(void)state;
+	if (all.group < 0)
+		skip();
+	for (size_t i = 0; i < n; i++) {
+		/* The last two begin while the others are frozen. */
+		if (i == n - 2) {
+			assert_true(becomes(&all, false));
+			assert_int_equal(command_cgroups_freeze(&all, true), 0);
+			assert_true(becomes(&all, true));
+		}
+		assert_int_equal(command_cgroup_make(&all, &limits, &groups[i]), 0);
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			char self[16];
+
+			snprintf(self, sizeof(self), "%d", (int)getpid());
+			if (cgroup_write(groups[i].fd, "cgroup.procs", self) < 0)
+				_exit(1);
+			ways[i]();
+			_exit(2);
+		}
+	}
+	assert_true(becomes(&all, true));
+	/* Neither has come to its stop. */
+	assert_int_equal(command_cgroups_freeze(&all, false), 0);
+	wait_for_stop(pids[n - 2]);
+	wait_for_stop(pids[n - 1]);
+	assert_true(becomes(&all, false));
+	assert_int_equal(command_cgroups_freeze(&all, true), 0);
+	assert_true(becomes(&all, true));
+	for (size_t i = 0; i < n; i++) {
+		int status;
+
+		command_cgroup_kill(&groups[i]);
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	}
+	for (size_t i = 0; i < n; i++)
+		command_cgroup_remove(&all, &groups[i]);
+	assert_true(LIST_EMPTY(&all.list));
+	close(all.group);
+	/* The vfork's child was killed with its parent, and is reaped by another. */
+	for (int i = 0; rmdir(path) < 0 && i < 1000; i++)
+		usleep(1000);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begins_in_its_group),
+		cmocka_unit_test(test_freeze),
 		cmocka_unit_test(test_enters_its_group_where_clone3_is_forbidden),
 	};
 

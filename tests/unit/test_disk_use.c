@@ -18,7 +18,7 @@ struct fixture {
 	struct disk_use use;
 	bool closed;
 	unsigned asked, ended;
-	bool prompt; /* the last one */
+	bool prompt, frozen; /* the last one */
 };
 
 static bool ask(void *context, enum disk_ask what)
@@ -30,6 +30,7 @@ static bool ask(void *context, enum disk_ask what)
 	f->ended += what == DISK_ASK_NO_MORE;
 	f->asked += what != DISK_ASK_NO_MORE;
 	f->prompt = what == DISK_ASK_PROMPT;
+	f->frozen = what == DISK_ASK_FROZEN;
 	return true;
 }
 
@@ -56,7 +57,7 @@ static int tear_down(void **state)
 static void answer(struct fixture *f, int64_t ms, const struct files_end *end)
 {
 	fake_clock_pass(ms);
-	assert_int_equal(disk_use_answer(&f->use, end), 0);
+	assert_int_equal(disk_use_answer(&f->use, end, false), 0);
 }
 
 static void test_opened(void **state)
@@ -87,13 +88,13 @@ static void test_an_answer_that_nobody_asked_for(void **state)
 	struct fixture *f = *state;
 	const struct files_end end = {.size = 1};
 
-	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+	assert_int_equal(disk_use_answer(&f->use, &end, false), -EBADMSG);
 	disk_use_opened(&f->use);
 	answer(f, 0, &end);
-	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+	assert_int_equal(disk_use_answer(&f->use, &end, false), -EBADMSG);
 	disk_use_opened(&f->use);
 	disk_use_lost(&f->use);
-	assert_int_equal(disk_use_answer(&f->use, &end), -EBADMSG);
+	assert_int_equal(disk_use_answer(&f->use, &end, false), -EBADMSG);
 }
 
 static void test_after_calls_that_write(void **state)
@@ -319,6 +320,165 @@ static void test_late(void **state)
 	disk_use_lost(&f->use);
 }
 
+/* The measurement that was asked for ends after @ms, in which commands were stopped or not. */
+static void answer_frozen(struct fixture *f, int64_t ms, uint64_t bytes, bool frozen)
+{
+	const struct files_end end = {.size = bytes};
+
+	fake_clock_pass(ms);
+	assert_int_equal(disk_use_answer(&f->use, &end, frozen), 0);
+}
+
+/* Lets the time pass in which others are made and end at once, until commands are to be stopped. */
+static int64_t until_frozen(struct fixture *f)
+{
+	int64_t passed = 0;
+
+	while (!f->frozen) {
+		unsigned asked = f->asked;
+
+		fake_clock_pass(LIMIT_MEASURE_RUNNING_MS / 2);
+		passed += LIMIT_MEASURE_RUNNING_MS / 2;
+		if (f->asked != asked && !f->frozen)
+			answer_frozen(f, 0, 1, false);
+		assert_true(passed < 10000000);
+	}
+	return passed;
+}
+
+static void begin_to_run(struct fixture *f)
+{
+	f->use.limited = f->use.pauses = true;
+	disk_use_opened(&f->use);
+	answer_frozen(f, 0, 1, false);
+	disk_use_runs(&f->use, true);
+}
+
+/* Every ten seconds in which commands run, one is made while they are stopped. */
+static void test_frozen(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_to_run(f);
+	assert_int_equal(until_frozen(f), LIMIT_MEASURE_EXACT_MS);
+	assert_int_equal(f->use.pause_ms, LIMIT_PAUSE_MS);
+	answer_frozen(f, 0, 1, true);
+	f->frozen = false;
+	assert_int_equal(until_frozen(f), LIMIT_MEASURE_EXACT_MS);
+	answer_frozen(f, 0, 1, true);
+	f->frozen = false;
+	/* Commands that come and go between two measurements do not begin the time anew. */
+	for (int i = 0; i < 5; i++) {
+		fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+		disk_use_runs(&f->use, false);
+		disk_use_runs(&f->use, true);
+		if (!f->frozen)
+			answer_frozen(f, 0, 1, false);
+	}
+	assert_true(f->frozen);
+	answer_frozen(f, 0, 1, true);
+	f->frozen = false;
+	/* One in which none ran from its beginning to its end does. */
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	answer_frozen(f, 0, 1, false);
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	disk_use_runs(&f->use, false);
+	answer_frozen(f, 0, 1, false);
+	disk_use_changed(&f->use);
+	fake_clock_pass(1000);
+	answer_frozen(f, 0, 1, false);
+	disk_use_runs(&f->use, true);
+	assert_int_equal(until_frozen(f), LIMIT_MEASURE_EXACT_MS);
+}
+
+static void test_not_frozen(void **state)
+{
+	static const struct {
+		bool limited, pauses, runs;
+	} rows[] = {{false, true, true}, {true, false, true}, {true, true, false}};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		begin_to_run(f);
+		disk_use_runs(&f->use, rows[i].runs);
+		f->use.limited = rows[i].limited;
+		f->use.pauses = rows[i].pauses;
+		for (int j = 0; j < 20; j++) {
+			unsigned asked = f->asked;
+
+			disk_use_changed(&f->use);
+			fake_clock_pass(LIMIT_MEASURE_PAUSE_MS);
+			assert_true(f->asked > asked && !f->frozen);
+			answer_frozen(f, 0, 1, false);
+		}
+		tear_down(state);
+		set_up(state);
+	}
+}
+
+/* A pause that does not suffice is longer the next time, and pauses take their part of the time. */
+static void test_longer_pauses(void **state)
+{
+	struct fixture *f = *state;
+	int64_t pause = LIMIT_PAUSE_MS;
+
+	begin_to_run(f);
+	until_frozen(f);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(f->use.pause_ms, pause);
+		/* It goes on for as long again while they run, and is not late. */
+		answer_frozen(f, 2 * pause, 1, false);
+		assert_int_equal(f->ended, 0);
+		f->frozen = false;
+		assert_true(until_frozen(f) >= 20 * pause);
+		pause = 2 * pause < LIMIT_PAUSE_MAX_MS ? 2 * pause : LIMIT_PAUSE_MAX_MS;
+	}
+	/* One that was done shows what is needed. */
+	answer_frozen(f, 9000, 1, true);
+	assert_int_equal(f->use.pause_ms, 18000);
+	f->frozen = false;
+	assert_true(until_frozen(f) >= 20 * 9000);
+	answer_frozen(f, 5, 1, true);
+	assert_int_equal(f->use.pause_ms, LIMIT_PAUSE_MS);
+	/* So does one whose files process dies. */
+	f->frozen = false;
+	until_frozen(f);
+	fake_clock_pass(500);
+	disk_use_lost(&f->use);
+	f->frozen = false;
+	disk_use_look(&f->use, true);
+	assert_false(f->frozen);
+	answer_frozen(f, 0, 1, false);
+	assert_true(until_frozen(f) >= 20 * 500 - LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(f->use.pause_ms, 2 * LIMIT_PAUSE_MS);
+}
+
+/* What an exact measurement finds is sure, and what another finds is measured exactly. */
+static void test_growth_while_frozen(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_to_run(f);
+	until_frozen(f);
+	answer_frozen(f, 1, 101, true);
+	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_WRITTEN);
+	f->frozen = false;
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	answer_frozen(f, 1, 102, false);
+	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+	assert_true(f->frozen);
+	answer_frozen(f, 1, 102, true);
+	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_WRITTEN);
+	/* It was none. */
+	f->frozen = false;
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	answer_frozen(f, 1, 110, false);
+	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+	assert_true(f->frozen);
+	answer_frozen(f, 1, 102, true);
+	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+}
+
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
 static void test_quota(void **state)
 {
@@ -343,6 +503,10 @@ int main(void)
 			test_growth_that_cannot_be_measured_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_growth_of_what_was_hidden, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_late, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_frozen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_not_frozen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_longer_pauses, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_growth_while_frozen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_quota, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),

@@ -192,6 +192,47 @@ static void test_command_held(void **state)
 	assert_int_equal(get_held(written(&writer)), -EBADMSG);
 }
 
+static int get_pause(struct text payload)
+{
+	struct command_pause message;
+
+	return command_pause_get(payload, &message);
+}
+
+static int get_paused(struct text payload)
+{
+	struct command_paused message;
+
+	return command_paused_get(payload, &message);
+}
+
+static void test_command_pause(void **state)
+{
+	static const struct {
+		uint32_t ms;
+		int result;
+	} rows[] = {{0, 0}, {1, 0}, {LIMIT_PAUSE_MAX_MS, 0}, {LIMIT_PAUSE_MAX_MS + 1, -EBADMSG},
+		{UINT32_MAX, -EBADMSG}};
+	struct wire_writer writer;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		writer = wire_writer(bytes, sizeof(bytes));
+		command_pause_put(&writer, &(struct command_pause){.ms = rows[i].ms});
+		assert_int_equal(get_pause(written(&writer)), rows[i].result);
+		if (rows[i].result == 0)
+			check_exact(written(&writer), get_pause);
+	}
+	for (uint8_t all = 0; all < 3; all++) {
+		writer = wire_writer(bytes, sizeof(bytes));
+		wire_put_u8(&writer, all);
+		assert_int_equal(writer.len, COMMAND_PAUSED_SIZE);
+		assert_int_equal(get_paused(written(&writer)), all < 2 ? 0 : -EBADMSG);
+		if (all < 2)
+			check_exact(written(&writer), get_paused);
+	}
+}
+
 static int get_signal(struct text payload)
 {
 	struct command_signal message;
@@ -673,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_command_run),
 		cmocka_unit_test(test_terminals),
 		cmocka_unit_test(test_command_held),
+		cmocka_unit_test(test_command_pause),
 		cmocka_unit_test(test_command_signal),
 		cmocka_unit_test(test_command_ended),
 		cmocka_unit_test(test_spawner),

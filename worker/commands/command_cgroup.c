@@ -18,7 +18,7 @@
 
 struct command_cgroups command_cgroups_inherited(void)
 {
-	struct command_cgroups all = {.group = -1};
+	struct command_cgroups all = {.group = -1, .list = LIST_HEAD_INITIALIZER(all.list)};
 	char buffer[CGROUP_FILE_BYTES];
 	struct stat stat_buf;
 	struct text text;
@@ -55,6 +55,23 @@ static int set_limits(unsigned controllers, int fd, const struct command_limits 
 	return r;
 }
 
+/* The kernel has it since Linux 5.2. */
+static int freeze_one(const struct command_cgroup *cgroup, bool freeze)
+{
+	return cgroup_write(cgroup->fd, "cgroup.freeze", freeze ? "1" : "0");
+}
+
+static uint64_t counted(int fd, const char *file, const char *key)
+{
+	char buffer[CGROUP_FILE_BYTES];
+	struct text text;
+	uint64_t value = 0;
+
+	if (cgroup_read(fd, file, buffer, &text) < 0 || cgroup_key(text, key, &value) < 0)
+		return 0;
+	return value;
+}
+
 int command_cgroup_make(struct command_cgroups *all, const struct command_limits *limits,
 	struct command_cgroup *ret)
 {
@@ -71,13 +88,40 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 		return -errno;
 	cgroup.fd = openat(all->group, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = cgroup.fd < 0 ? -errno : set_limits(all->controllers, cgroup.fd, limits);
+	if (r == 0 && all->frozen)
+		r = freeze_one(&cgroup, true);
 	if (r < 0) {
 		close_fd(&cgroup.fd);
 		(void)unlinkat(all->group, name, AT_REMOVEDIR);
 		return r;
 	}
 	*ret = cgroup;
+	LIST_INSERT_HEAD(&all->list, ret, link);
 	return 0;
+}
+
+int command_cgroups_freeze(struct command_cgroups *all, bool freeze)
+{
+	const struct command_cgroup *cgroup;
+	int r = all->group < 0 ? -ENOENT : 0;
+
+	all->frozen = freeze;
+	LIST_FOREACH (cgroup, &all->list, link) {
+		int error = freeze_one(cgroup, freeze);
+
+		r = r < 0 ? r : error;
+	}
+	return r;
+}
+
+bool command_cgroups_are_frozen(const struct command_cgroups *all)
+{
+	const struct command_cgroup *cgroup;
+
+	LIST_FOREACH (cgroup, &all->list, link)
+		if (counted(cgroup->fd, "cgroup.events", "frozen") != 1)
+			return false;
+	return true;
 }
 
 uint64_t command_cgroup_inode(const struct command_cgroup *cgroup)
@@ -95,17 +139,6 @@ void command_cgroup_kill(const struct command_cgroup *cgroup)
 	 */
 	if (cgroup->fd >= 0)
 		(void)cgroup_write(cgroup->fd, "cgroup.kill", "1");
-}
-
-static uint64_t counted(int fd, const char *file, const char *key)
-{
-	char buffer[CGROUP_FILE_BYTES];
-	struct text text;
-	uint64_t value = 0;
-
-	if (cgroup_read(fd, file, buffer, &text) < 0 || cgroup_key(text, key, &value) < 0)
-		return 0;
-	return value;
 }
 
 static void raise_to(uint64_t *value, uint64_t other)
@@ -153,6 +186,7 @@ void command_cgroup_remove(struct command_cgroups *all, struct command_cgroup *c
 
 	if (cgroup->fd < 0)
 		return;
+	LIST_REMOVE(cgroup, link);
 	close_fd(&cgroup->fd);
 	name_of(cgroup, name);
 	/*

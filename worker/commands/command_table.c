@@ -12,6 +12,7 @@
 #include "common/wire_commands.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
+#include "worker/commands/command_pause.h"
 #include "worker/commands/command_pool.h"
 #include "worker/commands/command_terminal.h"
 #include "worker/commands/forward.h"
@@ -69,6 +70,7 @@ struct command_table {
 	bool ipc_is_used;    /* a command may have left objects in the IPC namespace */
 	int64_t quiet_since; /* the last request or end, as now_ms() */
 	struct forwards forwards;
+	struct command_pause_state pause;
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
@@ -82,7 +84,8 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->report_fd = table->forwards.report_fd = report_fd;
 	table->home = setup->home;
 	table->root_inside = setup->inside >= 0;
-	table->cgroups = cgroups;
+	table->cgroups = table->pause.cgroups = cgroups;
+	table->pause.report_fd = report_fd;
 	table->queue_names = setup->queue_names;
 	table->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	/* The worker is in the workspace. */
@@ -455,6 +458,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		return begin(table, frame);
 	if (frame->type == COMMAND_FORWARD)
 		return forward_begin(&table->forwards, frame);
+	if (frame->type == COMMAND_PAUSE)
+		return command_pause_handle(&table->pause, frame, table->quiet_since);
 	if (frame->n_fds > 0 || frame->type < COMMAND_RUN || frame->type > COMMAND_RESIZE ||
 		(frame->type != COMMAND_BODY && frame->type != COMMAND_SIGNAL &&
 			frame->type != COMMAND_RESIZE && frame->payload.len > 0))
@@ -565,6 +570,10 @@ static int64_t next_look(const struct command_table *table)
 int command_table_rest(struct command_table *table)
 {
 	int64_t now = now_ms(), look = next_look(table), until = 0;
+	int pause;
+
+	/* The loop notices itself that nobody reads reports any more. */
+	(void)command_pause_look(&table->pause, now, &pause);
 
 	if (table->ended) {
 		command_pool_make_ahead(table->pool);
@@ -575,6 +584,8 @@ int command_table_rest(struct command_table *table)
 		until = table->quiet_since + INITS_AHEAD_MS;
 	if (look > 0 && (until == 0 || look < until))
 		until = look;
+	if (pause >= 0 && (until == 0 || now + pause < until))
+		until = now + pause;
 	if (until == 0)
 		return -1;
 	return until > now ? (int)(until - now) : 0;

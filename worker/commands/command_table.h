@@ -34,8 +34,8 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 int command_table_reap(struct command_table *table);
 
 /**
- * Does work that can wait until the worker is idle: makes inits ahead. Returns the milliseconds
- * without an event after which command_table_idle() is due, or -1 for never.
+ * Does what is due between two events: looks after a pause, makes inits ahead. Returns the
+ * milliseconds without an event after which command_table_idle() is due, or -1 for never.
  */
 int command_table_rest(struct command_table *table);
 

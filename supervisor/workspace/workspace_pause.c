@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. The worker is not trusted: it says what it likes, once for each pause. */
+#include "supervisor/workspace/workspace_pause.h"
+
+#include "common/channel.h"
+#include "common/wire_commands.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspace_disk.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <errno.h>
+
+static void tell_worker(struct workspace *workspace, int64_t ms)
+{
+	const struct command_pause message = {.ms = (uint32_t)ms};
+	uint8_t payload[8];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (!cell_serves(workspace->cell, CELL_WORKER))
+		return; /* it has no commands any more */
+	command_pause_put(&writer, &message);
+	workspace_send_worker(workspace, COMMAND_PAUSE, workspace->pause.number,
+		(struct text){(char *)payload, writer.len}, NULL, 0);
+}
+
+bool workspace_pause_end(struct workspace *workspace)
+{
+	struct workspace_pause *pause = &workspace->pause;
+	struct tenant_usage *usage = workspace->tenant->usage;
+	bool whole = pause->state == PAUSE_ON;
+
+	if (pause->state == PAUSE_NONE)
+		return false;
+	pause->state = PAUSE_NONE;
+	timer_cancel(&pause->timer);
+	tell_worker(workspace, 0);
+	usage->pauses++;
+	usage->paused_us += (uint64_t)(clock_now() - pause->began) / CLOCK_NS_PER_US;
+	cell_settle(workspace->cell); /* calls that write go on */
+	return whole;
+}
+
+static void measure(struct workspace *workspace)
+{
+	if (cell_serves(workspace->cell, CELL_FILES))
+		(void)workspace_disk_ask(workspace, DISK_ASK_PROMPT);
+}
+
+/* What is not done goes on while commands do. */
+static void on_over(void *context)
+{
+	struct workspace *workspace = context;
+
+	if (!workspace_pause_end(workspace))
+		measure(workspace);
+}
+
+void workspace_pause_init(struct workspace *workspace)
+{
+	timer_init(&workspace->pause.timer, on_over, workspace);
+}
+
+void workspace_pause_begin(struct workspace *workspace, int64_t ms)
+{
+	static uint64_t last;
+	struct workspace_pause *pause = &workspace->pause;
+
+	(void)workspace_pause_end(workspace);
+	pause->state = PAUSE_ASKED;
+	pause->number = ++last;
+	pause->began = clock_now();
+	timer_set(&pause->timer, (unsigned)ms);
+	/* The worker's time begins later, and so ends later. */
+	tell_worker(workspace, ms);
+}
+
+bool workspace_pause_holds(const struct workspace *workspace)
+{
+	return workspace->pause.state != PAUSE_NONE;
+}
+
+void workspace_pause_advance(struct workspace *workspace)
+{
+	if (workspace->pause.state != PAUSE_WRITES || workspace->running[CALL_CLASS_WRITE] > 0)
+		return;
+	workspace->pause.state = PAUSE_ON;
+	measure(workspace);
+}
+
+int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame)
+{
+	struct workspace_pause *pause = &workspace->pause;
+	struct command_paused message;
+
+	if (command_paused_get(frame->payload, &message) < 0)
+		return -EBADMSG;
+	/* An answer to one that is over, as a rule; but a long series of them is a fault. */
+	if (pause->state != PAUSE_ASKED || pause->number != frame->call)
+		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
+	if (message.all) {
+		pause->state = PAUSE_WRITES;
+		workspace_pause_advance(workspace);
+	} else {
+		on_over(workspace);
+	}
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A workspace is measured while its commands are stopped, so that none can follow the measurement
+ * and move its files behind it. The worker stops them, where they have cgroups of their own
+ * (worker/commands/command_pause.h). Calls that write wait meanwhile: a client could move files as
+ * well. Runs in cloisterd; a worker that was taken over can say that its commands are stopped.
+ */
+
+#include "supervisor/base/timer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct channel_frame;
+struct workspace;
+
+struct workspace_pause {
+	enum {
+		PAUSE_NONE,
+		PAUSE_ASKED,  /* the worker has not said that commands are stopped */
+		PAUSE_WRITES, /* they are; calls that write are waited for */
+		PAUSE_ON,     /* the files process measures */
+	} state;
+	uint64_t number;
+	int64_t began; /* as clock_now() */
+	struct timer timer;
+};
+
+void workspace_pause_init(struct workspace *workspace);
+
+/**
+ * Has the workspace measured while its commands are stopped, for @ms at most. If that is not to be,
+ * it is measured nevertheless.
+ */
+void workspace_pause_begin(struct workspace *workspace, int64_t ms);
+
+/** Ends it, if there is one. Returns whether the files process has measured all the time. */
+bool workspace_pause_end(struct workspace *workspace);
+
+/** Whether calls that write have to wait. */
+bool workspace_pause_holds(const struct workspace *workspace);
+
+/** A call that writes has ended. */
+void workspace_pause_advance(struct workspace *workspace);
+
+/** Takes COMMAND_PAUSED. Returns 0 or -EBADMSG. */
+int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame);
