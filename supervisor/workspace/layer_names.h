@@ -9,7 +9,8 @@
  *   3-1         layer 3, whose lower one is layer 1
  *   at-3        empty: layer 3 takes changes now. One rename puts another stack in force.
  *   c1=LABEL    empty: the checkpoint that froze layer 1, made when this directory was
- *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it
+ *   from=NAME   empty: the template that lies below layer 0; the workspace is a fork of it, and its
+ *               checkpoint of layer 0 is called after it
  *   preview-3   empty: nobody has decided yet whether what layer 3 has is kept
  *   folded-5-3-2  a layer in the place of 5-3 and 3-2; as 5-2 it is in force
  *   .dropped-X  a layer that the spawner clears

@@ -525,7 +525,7 @@ int layers_to_fold(
 int layers_fork(const struct layers_place *place, const char *template)
 {
 	static const struct layer first = {1, 0};
-	char from[NAME_MAX + 1], name[NAME_MAX + 1], label[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
+	char from[NAME_MAX + 1], name[NAME_MAX + 1];
 	_cleanup_close_ int layers = -1;
 	int r = check_dropped(place);
 
@@ -536,12 +536,8 @@ int layers_fork(const struct layers_place *place, const char *template)
 	if (layers < 0)
 		return layers;
 	snprintf(from, sizeof(from), LAYERS_FROM "%s", template);
-	snprintf(label, sizeof(label), "%s", template);
 	layer_name_put(&first, name);
 	if (mkdirat(layers, from, MODE) < 0 || mkdirat(layers, name, MODE) < 0)
-		return -errno;
-	layer_name_put_label(0, text_from(label), name);
-	if (mkdirat(layers, name, MODE) < 0)
 		return -errno;
 	layer_name_put_at(first.number, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
@@ -575,17 +571,20 @@ static int list(void *context, int layers, const char *name)
 {
 	const struct listing *listing = context;
 	const struct layer_name read = layer_name_read(name);
+	/* A fork's first checkpoint has its template's name, and no directory of its own. */
+	bool is_template = read.kind == LAYER_NAME_FROM;
 	struct stat stat_buf;
 
-	if (read.kind != LAYER_NAME_LABEL)
+	if (read.kind != LAYER_NAME_LABEL && !is_template)
 		return 0;
 	for (size_t i = 0; i + 1 < listing->stack->count; i++) {
 		struct label *label = &listing->labels[i];
 
-		if (listing->stack->numbers[i] != read.number)
+		if (listing->stack->numbers[i] != read.number || (is_template && label->known))
 			continue;
 		label->known = true;
-		snprintf(label->name, sizeof(label->name), "%s", read.label);
+		snprintf(label->name, sizeof(label->name), "%s",
+			is_template ? read.template : read.label);
 		if (fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 			label->made_ms = (int64_t)stat_buf.st_mtim.tv_sec * 1000 +
 					 stat_buf.st_mtim.tv_nsec / 1000000;

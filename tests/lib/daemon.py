@@ -13,6 +13,7 @@ import tempfile
 import delegation as delegated
 import procfs
 import pytest
+import template_lower
 from cloister_client import Client, acting_as
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,7 +25,9 @@ AM_ROOT = os.getuid() == 0
 DELEGATED = os.environ.get("CLOISTER_DELEGATED") == "1" and not delegated.reason_against()
 WITHOUT = os.environ.get("CLOISTER_WITHOUT")  # a feature that every program runs without: tests/lib/without.c
 SYSTEM = os.environ.get("CLOISTER_MODE") == "system"  # run every daemon that has no configuration of its own in system mode
-LAYERS = os.environ.get("CLOISTER_LAYERS") == "1"  # workspaces of the suites are overlays, as those with checkpoints are
+# Workspaces of the suites are overlays: "1", as those with checkpoints are, or "memory", as forks of a template in memory are.
+LAYERS = os.environ.get("CLOISTER_LAYERS")
+TEMPLATE_DIRECTORIES = 4000  # of an area's workspaces, which come from the template
 INSTALLED = os.environ.get("CLOISTER_SERVICE") == "1"  # tests/vm: use the package's service
 user_mode_only = pytest.mark.skipif(SYSTEM, reason="what the test does there is user mode's")
 IDS = 1000  # in an account's subordinate range
@@ -175,8 +178,9 @@ class Area:
     def directory(self, name):
         path = self.path / name
         with acting_as(os.getuid()):
-            path.mkdir()
-            self.account.own(path)
+            if not path.exists():  # a template's is the user's
+                path.mkdir()
+                self.account.own(path)
         return path
 
     @contextlib.contextmanager
@@ -203,12 +207,22 @@ class Area:
         """Mounts an overlay, with the options of worker/spawner/layer_keeper.c, for the directories that become
         workspaces. A running spawner may not see mounts that are made later. Needs root."""
         parts = [self.directory(part) for part in ("lower", "upper", "work", "over")]
+        if LAYERS == "memory":
+            self.lay_memory(parts[0])
         options = "userxattr,index=off,metacopy=off,redirect_dir=nofollow"
         options += ",lowerdir={},upperdir={},workdir={}".format(*parts)
         with acting_as(os.getuid()):
             subprocess.run(["mount", "-t", "overlay", "-o", f"nosuid,nodev,{options}", "layers", parts[-1]], check=True)
         self.overlays.append(parts[-1])
         self.workspaces = "over/ws"
+
+    def lay_memory(self, lower):
+        """Mounts a template in memory as the lower layer. The workspaces' own directories are the template's."""
+        place = self.directory("template")
+        names = [f"ws{i}" for i in range(1, TEMPLATE_DIRECTORIES)]
+        with acting_as(os.getuid()):
+            template_lower.mount(place, lower, self.account.uid, self.account.gid, names)
+        self.overlays += [place, lower]
 
     def start(self, words, launcher=None, without=None, **keywords):
         """Starts one of cloister's programs as the user, directly or by a launcher, possibly without a kernel feature."""
@@ -244,7 +258,7 @@ class Area:
     def remove(self):
         for delegation in self.delegations:
             delegation.remove()
-        for path in self.overlays:
+        for path in reversed(self.overlays):
             subprocess.run(["umount", "-l", path], check=True)
         with acting_as(os.getuid()):
             for path in self.roots_own:

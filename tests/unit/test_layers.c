@@ -226,6 +226,24 @@ static void test_labels_may_be_any_text(void **state)
 	assert_string_equal(seen.labels[1], longest);
 }
 
+/* A fork of a former version has a directory for the name of its first checkpoint, too. */
+static void test_a_fork_is_called_after_its_template(void **state)
+{
+	struct fixture *f = *state;
+	struct layer_stack stack;
+	struct seen seen = {0}, former = {0};
+
+	assert_int_equal(layers_fork(&f->place, "repo"), 0);
+	assert_int_equal(layers_read(&f->place, &stack), 0);
+	assert_int_equal(layers_each(&f->place, &stack, see, &seen), 0);
+	assert_int_equal(seen.n, 1);
+	assert_string_equal(seen.labels[0], "repo");
+	make(f, "c0=former");
+	assert_int_equal(layers_each(&f->place, &stack, see, &former), 0);
+	assert_int_equal(former.n, 1);
+	assert_string_equal(former.labels[0], "former");
+}
+
 static void test_a_damaged_record_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -481,6 +499,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_no_layer_is_made_while_many_wait_to_be_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_fork_is_called_after_its_template, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_which_are_to_be_folded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_two_layers_become_one, set_up, tear_down),

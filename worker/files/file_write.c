@@ -16,6 +16,7 @@
 #include "worker/files/file_version.h"
 #include "worker/files/file_write_state.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -69,12 +70,20 @@ static int open_nearest(const struct file_write *staged)
 	return -1;
 }
 
-/* A removed directory can still be open, but nothing can be created in it. */
+/*
+ * A removed directory can still be open, but nothing can be created in it. An overlay counts no
+ * links of one that comes from a lower layer; no directory that was removed can be listed.
+ */
 static bool is_removed(int fd)
 {
+	_cleanup_close_ int directory = -1;
+	char entry[512];
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && st.st_nlink == 0;
+	if (fstat(fd, &st) == 0 && st.st_nlink == 0)
+		return true;
+	directory = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return directory >= 0 && getdents64(directory, entry, sizeof(entry)) < 0 && errno == ENOENT;
 }
 
 /* Returns a sentence about @error_number that depends on this file system, or NULL. */
@@ -118,8 +127,11 @@ void file_write_fail_place(struct file_write *staged, enum tool_error error)
 
 	if (error == TOOL_OK)
 		return;
-	/* tmpfs(5) makes files in a removed directory; only their naming fails, again and again. */
-	if (error == TOOL_BUSY && is_removed(staged->root->fd))
+	/*
+	 * tmpfs(5) makes files in a removed directory; only their naming fails, again and again. An
+	 * overlay finds in the place of one from a lower layer what stands for its removal.
+	 */
+	if ((error == TOOL_BUSY || error == TOOL_NOT_A_DIRECTORY) && is_removed(staged->root->fd))
 		error = TOOL_NOT_FOUND;
 	if (error == TOOL_BUSY)
 		sentence = "The file is being renamed by another process; try again";
