@@ -49,12 +49,28 @@ static void run_cloister(void)
 	bench_take_answer(&cloister);
 }
 
+/* As commands have it: with LANG bash(1) loads the locale, a tenth of the time that it takes. */
+static char *const environment[] = {
+	(char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	(char *)"USER=agent",
+	(char *)"LOGNAME=agent",
+	(char *)"SHELL=/bin/sh",
+	(char *)"LANG=C.UTF-8",
+	(char *)"TMPDIR=/tmp",
+	(char *)"TERM=dumb",
+	(char *)"PAGER=cat",
+	(char *)"GIT_PAGER=cat",
+	(char *)"GIT_TERMINAL_PROMPT=0",
+	(char *)"DEBIAN_FRONTEND=noninteractive",
+	(char *)"HOME=/tmp",
+	NULL,
+};
+
 static pid_t spawn(char *const argv[])
 {
-	static char *const env[] = {(char *)"PATH=/usr/bin:/bin", NULL};
 	pid_t pid;
 
-	if (posix_spawn(&pid, argv[0], NULL, NULL, argv, env) != 0)
+	if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environment) != 0)
 		bench_die(argv[0]);
 	return pid;
 }
