@@ -140,18 +140,16 @@ int diff_request(struct json_object *params, struct tenant *tenant, int64_t sinc
 	*ret = (struct call_request){.tool = &tool_diff,
 		.args = {.since = since, .as_patch = patch},
 		.path = strdup("."),
-		.json = json_object_new_array(),
+		.params = json_object_get(params),
+		.arguments = arguments,
 		.tenant = tenant_hold(tenant)};
 	options_defaults(&ret->options);
-	if (!ret->json || !arguments || !ret->path) {
-		json_object_put(arguments);
+	if (!arguments || !ret->path) {
 		call_request_done(ret);
 		return -ENOMEM;
 	}
 	json_object_object_add(arguments, "since", json_object_new_int64(since));
 	json_object_object_add(arguments, "patch", json_object_new_boolean(patch));
-	json_object_array_add(ret->json, json_object_get(params));
-	json_object_array_add(ret->json, arguments);
 	return 0;
 }
 

@@ -438,8 +438,8 @@ static void begin(struct session *session, struct jsonrpc_request *request,
 	}
 	/* A call that waits keeps no more of its request than it needs. */
 	call_request_drop_sent(&call->request);
-	json_object_put(call->request.json);
-	call->request.json = NULL;
+	json_object_put(TAKE_PTR(call->request.params));
+	json_object_put(TAKE_PTR(call->request.arguments));
 	r = output_wait_begin(&call->wait, session, request);
 	if (r < 0 && acts[tool].acts) {
 		answer(&call->wait, session, request->id_text);

@@ -133,9 +133,82 @@ static inline size_t copy_16(char *to, const char *from)
 	return found ? (size_t)__builtin_ctz(found) : sizeof(bytes);
 }
 
-size_t json_escape_ascii(char *to, size_t room, struct text *text)
+#define BLOCK      ((size_t)64)
+#define BLOCK_ROOM (6 * BLOCK + BLOCK) /* all escaped, and what a copy writes beyond its end */
+
+static inline __m128i *part_of(const char *block, size_t part)
+{
+	return (__m128i *)(void *)block + part;
+}
+
+/* Returns a bit for every byte of the block that is not plain. */
+static inline uint64_t not_plain_64(const char *block)
+{
+	uint64_t found = 0;
+
+#pragma GCC unroll 4
+	for (size_t i = 0; i < BLOCK / sizeof(__m128i); i++)
+		found |= (uint64_t)not_plain_16(_mm_loadu_si128(part_of(block, i)))
+			 << (i * sizeof(__m128i));
+	return found;
+}
+
+static inline void copy_64(char *to, const char *from)
+{
+#pragma GCC unroll 4
+	for (size_t i = 0; i < BLOCK / sizeof(__m128i); i++)
+		_mm_storeu_si128(part_of(to, i), _mm_loadu_si128(part_of(from, i)));
+}
+
+/*
+ * Like json_escape_ascii(), for whole blocks only. It knows all places of a block that need an
+ * escape before it writes, so that no search waits for the escape before. Each copy is of as many
+ * bytes as a block has, whatever counts of them, since a branch on their number costs more.
+ */
+static size_t escape_blocks(char *to, size_t room, struct text *text)
+{
+	const char *from = text->data, *from_end = from + text->len;
+	char *at = to;
+
+	while ((size_t)(from_end - from) >= 2 * BLOCK && room - (size_t)(at - to) >= BLOCK_ROOM) {
+		const char *block = from;
+
+		for (uint64_t found = not_plain_64(block); found != 0; found &= found - 1) {
+			const char *place = block + __builtin_ctzll(found);
+
+			copy_64(at, from);
+			at += place - from;
+			from = place;
+			if (*from & 0x80)
+				goto stop;
+			at += escape_byte(at, (unsigned char)*from++);
+		}
+		copy_64(at, from);
+		at += block + BLOCK - from;
+		from = block + BLOCK;
+	}
+stop:
+	*text = (struct text){from, (size_t)(from_end - from)};
+	return (size_t)(at - to);
+}
+
+static size_t escape_16(char *to, size_t room, struct text *text)
 {
 	return escape_ascii(to, room, text, copy_16, sizeof(__m128i));
+}
+
+/* A text in which other characters are frequent is not looked at in blocks. */
+size_t json_escape_ascii(char *to, size_t room, struct text *text)
+{
+	struct text head = {text->data, text->len < BLOCK ? text->len : BLOCK};
+	const char *head_end = head.data + head.len;
+	size_t len = escape_16(to, room, &head);
+
+	*text = (struct text){head.data, text->len - (size_t)(head.data - text->data)};
+	if (head.data < head_end)
+		return len;
+	len += escape_blocks(to + len, room - len, text);
+	return len + escape_16(to + len, room - len, text);
 }
 
 #else

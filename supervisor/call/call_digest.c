@@ -26,13 +26,13 @@ static struct json_object *options_of(const struct call_request *request)
 {
 	struct json_object *options = NULL;
 
-	json_object_object_get_ex(json_object_array_get_idx(request->json, 0), "options", &options);
+	json_object_object_get_ex(request->params, "options", &options);
 	return options;
 }
 
 static size_t list_arguments(const struct call_request *request, struct argument *list)
 {
-	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
+	struct json_object *arguments = request->arguments;
 	struct json_object *base64 = NULL;
 	size_t n = 0;
 

@@ -380,13 +380,8 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	limit_timeout(&request, arguments, &tenant->limits);
 	if (!json_object_object_get_ex(options, "durability", NULL))
 		request.options.fast_write = tenant->durability == TENANT_FAST;
-	request.json = json_object_new_array();
-	if (!request.json) {
-		(void)refuse(refusal, TOOL_BUSY, "Out of memory");
-		return give_up(&request, refusal);
-	}
-	json_object_array_add(request.json, json_object_get(params));
-	json_object_array_add(request.json, json_object_get(arguments));
+	request.params = json_object_get(params);
+	request.arguments = json_object_get(arguments);
 	/* The string has been parsed. */
 	json_object_object_del(params, "tool_call");
 	r = check_values(&request, visible_root, tenant->policy, refusal);
@@ -402,9 +397,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 /* Drops the only member that may be large, in the arguments or in the options. */
 static void drop_large(struct call_request *request)
 {
-	struct json_object *params = json_object_array_get_idx(request->json, 0);
-	struct json_object *arguments = json_object_array_get_idx(request->json, 1);
-	struct json_object *options;
+	struct json_object *arguments = request->arguments, *options;
 
 	if (request->tool->id == TOOL_WRITE_FILE)
 		json_object_object_del(arguments, "content");
@@ -414,7 +407,7 @@ static void drop_large(struct call_request *request)
 		json_object_object_del(arguments, "patch");
 	else if (request->tool->id == TOOL_SEND_INPUT)
 		json_object_object_del(arguments, "input");
-	else if (json_object_object_get_ex(params, "options", &options))
+	else if (json_object_object_get_ex(request->params, "options", &options))
 		json_object_object_del(options, "stdin");
 }
 
@@ -436,7 +429,8 @@ void call_request_drop_sent(struct call_request *request)
 
 void call_request_done(struct call_request *request)
 {
-	json_object_put(request->json);
+	json_object_put(request->params);
+	json_object_put(request->arguments);
 	free(request->decoded);
 	free(request->path);
 	notes_done(&request->notes);

@@ -39,16 +39,16 @@ struct call_session {
 
 struct call_request {
 	const struct tool *tool;
-	struct tool_args args;       /* texts borrowed from json, or from decoded */
+	struct tool_args args;       /* texts borrowed from params, arguments or decoded */
 	struct call_options options; /* texts borrowed like those of args */
 	struct shown shown;          /* how much of the result the reader is shown */
 	struct notes notes;          /* about the arguments, for the model */
-	char *path;               /* relative to the root, checked as a string; NULL for commands */
-	char *decoded;            /* decoded base64 */
-	struct json_object *json; /* a reference: an array of the params and the arguments */
-	struct call_key key;      /* if options.key was given */
-	struct call_session session; /* if it is the command of one */
-	bool inside;                 /* it is of the workspace's preview (workspace_preview.h) */
+	char *path;    /* relative to the root, checked as a string; NULL for commands */
+	char *decoded; /* decoded base64 */
+	struct json_object *params, *arguments; /* references */
+	struct call_key key;                    /* if options.key was given */
+	struct call_session session;            /* if it is the command of one */
+	bool inside;   /* it is of the workspace's preview (workspace_preview.h) */
 	bool held;     /* a change of files that waits until its beginning is recorded */
 	bool look;     /* and is to find out first what has become of an earlier one */
 	size_t memory; /* bytes that it is counted with: the values above, and the whole request */

@@ -7,6 +7,7 @@
 #include "json/json_read.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 
@@ -66,10 +67,22 @@ const char *jsonrpc_id_text(struct json_object *id)
 		id, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
+/* Returns a copy of the id's text, or NULL. json-c makes a buffer for each text of an integer. */
+static char *copy_id(struct json_object *id)
+{
+	char digits[sizeof("-9223372036854775808")];
+	const char *text = digits;
+
+	if (json_object_is_type(id, json_type_int) && json_object_get_int64(id) < INT64_MAX)
+		snprintf(digits, sizeof(digits), "%" PRId64, json_object_get_int64(id));
+	else
+		text = jsonrpc_id_text(id);
+	return text ? strdup(text) : NULL;
+}
+
 static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 {
 	struct json_object *id;
-	const char *text;
 
 	request->notification = !member(request->root, "id", &id);
 	if (request->notification)
@@ -77,8 +90,7 @@ static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 	if (!jsonrpc_id_is_acceptable(id))
 		return refuse(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: id must be a short string or a 64-bit integer");
-	text = jsonrpc_id_text(id);
-	request->id_text = text ? strdup(text) : NULL;
+	request->id_text = copy_id(id);
 	return request->id_text ? 0 : -ENOMEM;
 }
 

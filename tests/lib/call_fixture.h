@@ -124,14 +124,13 @@ static struct call_request make_request(struct fixture *f, enum kind kind)
 	struct call_request request = {
 		.tool = &tools[kind == COMMAND ? TOOL_RUN_COMMAND : TOOL_READ_FILE],
 		.tenant = tenant_hold(f->tenant),
-		.json = json_object_new_array(),
+		.params = json_object_new_object(),
+		.arguments = json_object_new_object(),
 		.memory = 100,
 	};
 
 	tool_args_defaults(request.tool, &request.args);
 	options_defaults(&request.options);
-	for (int i = 0; i < 2; i++) /* params and arguments */
-		assert_int_equal(json_object_array_add(request.json, json_object_new_object()), 0);
 	if (kind == COMMAND) {
 		request.args.command = TEXT_LITERAL("true");
 		request.args.timeout_ms = TIMEOUT_MS;

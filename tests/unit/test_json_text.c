@@ -139,7 +139,7 @@ static void check_escape(const char *bytes, size_t len)
 {
 	size_t (*const ways[])(char *, size_t, struct text *) = {
 		json_escape_ascii, json_escape_ascii_portable};
-	char expected[512];
+	char expected[2048];
 	struct text rest = {bytes, len};
 	size_t expected_len = escape_simply(expected, &rest), plain = 0;
 
@@ -148,7 +148,7 @@ static void check_escape(const char *bytes, size_t len)
 	assert_true(json_plain_prefix((struct text){bytes, len}) == plain);
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		struct text text = {bytes, len};
-		char written[512 + JSON_ESCAPE_ROOM];
+		char written[sizeof(expected) + JSON_ESCAPE_ROOM];
 
 		assert_true(ways[i](written, sizeof(written), &text) == expected_len);
 		assert_memory_equal(written, expected, expected_len);
@@ -180,6 +180,25 @@ static void test_escape_every_byte(void **state)
 	}
 }
 
+/* The same in long texts, which are looked at in blocks. */
+static void test_escape_every_byte_of_blocks(void **state)
+{
+	const size_t lens[] = {64, 65, 127, 191, 192, 193, 255, 256, 257};
+	char bytes[257];
+
+	(void)state;
+	memset(bytes, ' ', sizeof(bytes));
+	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		for (size_t at = 0; at < lens[i]; at++) {
+			for (int byte = 0; byte <= 0xff; byte++) {
+				bytes[at] = (char)byte;
+				check_escape(bytes, lens[i]);
+			}
+			bytes[at] = (char)('a' + at % 26);
+		}
+	}
+}
+
 static char random_byte(uint64_t *seed)
 {
 	static const char of_interest[] = "\x1f !\"#[\\]\x7f\x80\xff\n\t~a";
@@ -196,11 +215,16 @@ static void test_escape_random(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100000; i++) {
-		char bytes[60];
+		char bytes[331];
+		size_t len = (size_t)i % sizeof(bytes);
 
-		for (size_t at = 0; at < sizeof(bytes); at++)
+		for (size_t at = 0; at < len; at++) {
 			bytes[at] = random_byte(&seed);
-		check_escape(bytes, sizeof(bytes));
+			/* Half of the texts are ASCII, or few blocks would be reached. */
+			if (i & 1)
+				bytes[at] &= 0x7f;
+		}
+		check_escape(bytes, len);
 	}
 }
 
@@ -209,14 +233,15 @@ static void test_escape_room(void **state)
 {
 	size_t (*const ways[])(char *, size_t, struct text *) = {
 		json_escape_ascii, json_escape_ascii_portable};
-	char bytes[500];
+	char bytes[1000];
 
 	(void)state;
 	for (size_t at = 0; at < sizeof(bytes); at++)
 		bytes[at] = at % 3 ? '\x01' : 'x';
-	for (size_t i = 0; i < 2 * 300; i++) {
+	/* All of it is longer than the most room. */
+	for (size_t i = 0; i < 2 * 2000; i++) {
 		size_t room = i / 2, n;
-		char written[512];
+		char written[2048];
 		struct text text = {bytes, sizeof(bytes)};
 
 		memset(written, '~', sizeof(written));
@@ -400,6 +425,7 @@ int main(void)
 		TEST(test_structure),
 		TEST(test_every_byte),
 		TEST(test_escape_every_byte),
+		TEST(test_escape_every_byte_of_blocks),
 		TEST(test_escape_random),
 		TEST(test_escape_room),
 		TEST(test_replacement),

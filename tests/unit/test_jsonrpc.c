@@ -66,6 +66,8 @@ static void test_requests(void **state)
 	assert_request("{" CALL ",\"id\":1}", "1", "{}");
 	assert_request("{" CALL ",\"id\":-7,\"params\":{}}", "-7", "{}");
 	assert_request("{" CALL ",\"id\":9223372036854775807}", "9223372036854775807", "{}");
+	assert_request("{" CALL ",\"id\":-9223372036854775808}", "-9223372036854775808", "{}");
+	assert_request("{" CALL ",\"id\":18446744073709551615}", "18446744073709551615", "{}");
 	assert_request("{" CALL ",\"id\":18446744073709551614}", "18446744073709551614", "{}");
 	assert_request("{" CALL ",\"id\":\"\"}", "\"\"", "{}");
 	assert_request("{" CALL ",\"id\":\"a/b\\u00e9\\\"\\n\\u0000\"}",

@@ -107,6 +107,60 @@ static void test_order(void **state)
 	scratch_done(&scratch);
 }
 
+/* What was visited last, and how much. */
+struct order {
+	char last[LIMIT_NAME_BYTES + 1];
+	size_t visits;
+};
+
+static int check_order(const struct walk_entry *entry, void *context)
+{
+	struct order *order = context;
+
+	if (order->visits++ > 0)
+		assert_true(strcmp(order->last, entry->name) < 0);
+	strcpy(order->last, entry->name);
+	return 0;
+}
+
+/* Makes files of many lengths whose names begin with @prefix and then differ in few bytes. */
+static void assert_order(const char *prefix)
+{
+	static const char letters[] = "ab\x01\xff";
+	struct scratch scratch = scratch_new();
+	struct order order = {.visits = 0};
+	struct walk walk = {.root_fd = scratch.fd,
+		.path = TEXT_LITERAL("."),
+		.visit = check_order,
+		.context = &order};
+	_cleanup_close_ int fd = openat(scratch.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned seed = 12345;
+	struct walk_end end;
+
+	for (int i = 0; i < 600; i++) {
+		char name[64];
+		size_t at = (size_t)sprintf(name, "%s", prefix);
+
+		for (int left = 1 + i % 20; left > 0; left--) {
+			seed = seed * 1103515245 + 12345;
+			name[at++] = letters[seed >> 30];
+		}
+		name[at] = '\0';
+		scratch_text(&scratch, name, "");
+	}
+	assert_int_equal(tree_walk(&walk, fd, &end), 0);
+	assert_int_equal(order.visits, 547); /* the others have the same name as one of these */
+	scratch_done(&scratch);
+}
+
+static void test_order_of_names(void **state)
+{
+	(void)state;
+	assert_order("");
+	assert_order("entry-");
+	assert_order("names-that-begin-alike-");
+}
+
 static void assert_depths(
 	const struct scratch *scratch, size_t min, size_t max, const char *expected)
 {
@@ -354,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_order_of_names),
 		cmocka_unit_test(test_depths),
 		cmocka_unit_test(test_temporary_names),
 		cmocka_unit_test(test_visitor_ends_it),

@@ -14,6 +14,7 @@
 #include "worker/files/gitignore.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -122,7 +123,9 @@ static int add_entry(struct walker *walker, const struct dirent64 *dirent)
 		walker->end.truncated = true;
 		return 0;
 	}
-	r = array_reserve(&walker->names, &walker->names_size, walker->names_len + len, 1);
+	/* first_bytes() may read behind the last name. */
+	r = array_reserve(
+		&walker->names, &walker->names_size, walker->names_len + len + sizeof(uint64_t), 1);
 	if (r == 0)
 		r = array_reserve(&walker->entries, &walker->entries_size, walker->count + 1,
 			sizeof(struct entry));
@@ -137,11 +140,41 @@ static int add_entry(struct walker *walker, const struct dirent64 *dirent)
 	return 0;
 }
 
-static int compare_entries(const void *a, const void *b, void *names)
+/*
+ * The first bytes of @name as a number, whose order is theirs. What lies behind a shorter name does
+ * not count, since its NUL differs from any other name's byte there.
+ */
+static uint64_t first_bytes(const char *name)
 {
-	const struct entry *left = a, *right = b;
+	uint64_t bytes;
 
-	return strcmp((const char *)names + left->name, (const char *)names + right->name);
+	memcpy(&bytes, name, sizeof(bytes));
+	return be64toh(bytes);
+}
+
+/* @context is the names without what the compared ones begin with. */
+static int compare_entries(const void *a, const void *b, void *context)
+{
+	const char *names = context;
+	const char *left = names + ((const struct entry *)a)->name;
+	const char *right = names + ((const struct entry *)b)->name;
+	uint64_t left_bytes = first_bytes(left), right_bytes = first_bytes(right);
+
+	if (left_bytes != right_bytes)
+		return left_bytes < right_bytes ? -1 : 1;
+	return strcmp(left, right);
+}
+
+/* Files are often numbered: names that begin alike are compared behind that. */
+static void sort_entries(const struct walker *walker, struct entry *entries, size_t count)
+{
+	const char *first = walker->names + entries[0].name;
+	size_t alike = strlen(first);
+
+	for (size_t i = 1; i < count; i++)
+		while (strncmp(walker->names + entries[i].name, first, alike) != 0)
+			alike--;
+	qsort_r(entries, count, sizeof(*entries), compare_entries, walker->names + alike);
 }
 
 /* Whether there is no room for another name of any length. */
@@ -183,8 +216,7 @@ static int read_directory(struct walker *walker, int fd)
 		}
 	}
 	if (walker->count > first)
-		qsort_r(walker->entries + first, walker->count - first, sizeof(struct entry),
-			compare_entries, walker->names);
+		sort_entries(walker, walker->entries + first, walker->count - first);
 	return 0;
 }
 
