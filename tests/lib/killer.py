@@ -43,6 +43,9 @@ class Holder:
                                             stdout=subprocess.PIPE, text=True, bufsize=1)
         assert self.process.stdout.readline() == "ready\n"
 
+    def has_held(self):
+        return self.process.poll() is not None
+
     def held(self):
         """Waits for the child. Returns its pid; it is stopped."""
         assert select.select([self.process.stdout], [], [], procfs.SOON)[0], "there was no such child"
