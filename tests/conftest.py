@@ -15,7 +15,7 @@ import delegation as delegated  # noqa: E402  (lib is only now on the path)
 import npm  # noqa: E402
 import procfs  # noqa: E402
 from cloister_client import acting_as  # noqa: E402
-from daemon import INSTALLED, Account, Area, Daemon  # noqa: E402
+from daemon import INSTALLED, Account, Area, Daemon, is_sanitized  # noqa: E402
 from installed import InstalledDaemon  # noqa: E402
 
 
@@ -25,6 +25,19 @@ def left_of(account):
         return [pid for pid in account.processes() if procfs.is_alive(pid)]
     procfs.eventually(lambda: not alive())
     return [(pid, procfs.command_line(pid)) for pid in alive()]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "release_only(reason): what the case adds does not come from cloister's C: "
+                            "tests/run does not run it under sanitizers (doc/decisions/0163)")
+
+
+def pytest_collection_modifyitems(config, items):
+    """A case that is named alone runs in any build."""
+    if is_sanitized() and len(items) > 1:
+        left_out = [item for item in items if item.get_closest_marker("release_only")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 failed = []

@@ -11,6 +11,7 @@ import pytest
 import procfs
 from cloister_client import RpcError
 from daemon import DELEGATED, Account, Daemon
+from killer import Holder
 
 MIB = 1 << 20
 DEV_ZERO = "head -c {} /dev/zero"
@@ -291,10 +292,10 @@ class TestIds:
         client = daemon.connect(users[0])
         client.call("workspace.open", {"workspace": "old"})
         client.call("workspace.checkpoint", {})
-        client.run("mkdir many && cd many && seq 40000 | xargs touch")
-        asked = client.request("workspace.remove", {"workspace": "old"})
-        held = procfs.hold_child(daemon.spawner(), "cloister-sweep")
-        client.result(asked)
+        client.run("mkdir many && cd many && seq 400 | xargs touch")
+        sweeper = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
+        client.call("workspace.remove", {"workspace": "old"})
+        held = sweeper.held()
         assert list((daemon.state / "workspaces" / "a").glob(".dropped-*"))
         with pytest.raises(RpcError) as caught:
             client.call("workspace.open", {"workspace": "new"})

@@ -88,7 +88,8 @@ def peak_rss(pid):
         yield highest
 
 
-@pytest.mark.parametrize("holes", [True, False], ids=["sparse", "log"])
+@pytest.mark.parametrize("holes", [True, pytest.param(False, marks=pytest.mark.release_only("a gigabyte is for the memory"))],
+                         ids=["sparse", "log"])
 def test_a_range_deep_in_a_large_file_costs_no_memory(own_daemon, holes):
     """read_file of the last two lines takes no more memory in a large file: 10 GiB with holes, or 1 GiB of data, which is
     as much as the disk should hold."""

@@ -13,6 +13,7 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM, system_config
+from killer import Holder
 from silent_fs import FuseMount
 from test_generations import ask, ended, error_of, generations_fixture, opened, replace_program, status, talk  # noqa: F401  (a fixture)
 from test_templates import fork, freeze, templates
@@ -35,19 +36,19 @@ def pair_fixture(start_daemon, area):
 
 
 @contextlib.contextmanager
-def held(daemon, name="cloister-copy"):
-    """Holds the next copier."""
-    with acting_as(os.getuid()):
-        pid = procfs.hold_child(daemon.spawner(), name)
+def held(daemon, client, method, params):
+    """Makes a request, and holds the copier that it starts, when that has copied a file. The value is the request's id."""
+    copier = Holder(daemon.spawner(), "cloister-copy", "futimens")
+    asked = client.request(method, params)
+    pid = copier.held()
     try:
-        yield pid
+        yield asked
     finally:
         with acting_as(os.getuid()), contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
-# So many files that the copier is met at its work.
-MANY = "mkdir d; cd d; seq 20000 | xargs touch; cd ..; "
+MANY = "mkdir d; touch d/{1..100}; "
 
 
 def stays(elder, younger, idle):
@@ -65,8 +66,7 @@ def test_a_template_is_finished_by_the_elder(pair):
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
     idle = first.connect()
-    asked = client.request("workspace.freeze", {"template": "t"})
-    with held(first):
+    with held(first, client, "workspace.freeze", {"template": "t"}) as asked:
         second = pair(former=first)
         stays(first, second, idle)
         with second.connect() as newcomer:
@@ -88,8 +88,7 @@ def test_a_killed_elder_leaves_no_half_of_a_template(pair):
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
     idle = first.connect()
-    client.request("workspace.freeze", {"template": "t"})
-    with held(first):
+    with held(first, client, "workspace.freeze", {"template": "t"}):
         second = pair(former=first)
         stays(first, second, idle)
         assert second.unfinished()
@@ -111,8 +110,7 @@ def test_a_copy_of_the_younger_one_outlives_the_elder(pair):
     second = pair(former=first)
     with opened(second, name="w") as newcomer:
         newcomer.run(MANY + "echo one >d/f; echo two >g")
-        asked = newcomer.request("workspace.freeze", {"template": "t"})
-        with held(second):
+        with held(second, newcomer, "workspace.freeze", {"template": "t"}) as asked:
             client.use("write_file", path="go", content="")
             assert client.result(begun)["success"]
             assert ended(first) == 0
@@ -133,14 +131,10 @@ def test_a_fork_is_finished_by_the_elder(pair):
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
     freeze(client, "t")
-    client.request("workspace.fork", {"from": "t", "prefix": "one"})
-    with held(first) as copier:
+    with held(first, client, "workspace.fork", {"from": "t", "prefix": "one"}):
         other = first.connect()
-        assert procfs.eventually(lambda: len(first.unfinished()) == 1)
-        three = other.request("workspace.fork", {"from": "t", "prefix": "three", "count": 3})
-        assert procfs.eventually(lambda: [
-            pid for pid in procfs.children(first.spawner()) if procfs.name(pid) == "cloister-copy" and pid != copier])
-        with held_beside(first, copier):
+        assert len(first.unfinished()) == 1
+        with held(first, other, "workspace.fork", {"from": "t", "prefix": "three", "count": 3}) as three:
             second = pair(former=first)
             assert procfs.eventually(lambda: status(second)["elder"]["copies"] == 2)
             made = [opened(second, name=f"young-{i}") for i in range(3)]
@@ -157,19 +151,6 @@ def test_a_fork_is_finished_by_the_elder(pair):
     with acting_as(os.getuid()):
         owners = [path.stat().st_uid for path in first.state.glob("workspaces/*/*") if path.is_dir()]
     assert len(owners) == len(made) + 2 and len(set(owners)) == len(owners), owners
-
-
-@contextlib.contextmanager
-def held_beside(daemon, other):
-    """Holds the copier that is not @other."""
-    with acting_as(os.getuid()):
-        (pid,) = [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-copy" and pid != other]
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with acting_as(os.getuid()):
-            os.kill(pid, signal.SIGCONT)
 
 
 @needs_fuse

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """home = kept: a workspace's HOME outlives its cell, and no other workspace gets it."""
 
-import contextlib
 import os
 import pathlib
 import shutil
@@ -13,6 +12,7 @@ import procfs
 import pytest
 
 from daemon import Daemon
+from killer import Holder
 from small_system import small_system
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to give directories to workspaces' ids")
@@ -119,19 +119,16 @@ def test_a_removed_workspace_takes_its_home_along(start, tenants):
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "built\n"
 
 
-MANY = "mkdir ~/many && cd ~/many && seq 40000 | xargs touch"
+MANY = "mkdir ~/many && cd ~/many && seq 400 | xargs touch"
 
 
-def next_sweeper(daemon, name=""):
-    """Stops the sweeper that runs, if the home that it has is of @name. Returns its pid, or None."""
-    for pid in procfs.children(daemon.spawner()):
-        if procfs.name(pid) != "cloister-sweep" or f"/homes/{name}" not in str(procfs.fds(pid)):
-            continue
-        with contextlib.suppress(ProcessLookupError):
-            procfs.stop(pid)
-            if procfs.status(pid).get("State", "X")[0] in "Tt":
-                return pid
-    return None
+def remove_and_hold(daemon, client):
+    """Removes the workspace "w". Returns the pid of the sweeper of its home, which is stopped at its work."""
+    sweeper = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
+    client.call("workspace.remove", {"workspace": "w"})
+    held = sweeper.held()
+    assert "/homes/a/.gone-" in str(procfs.fds(held))
+    return held
 
 
 def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
@@ -141,8 +138,7 @@ def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
         put(daemon, tenants[user], command, workspace=workspace)
     assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
     clients = [daemon.connect(user) for user in tenants[:2]]
-    clients[0].call("workspace.remove", {"workspace": "w"})
-    held = procfs.eventually(lambda: next_sweeper(daemon, "a/.gone-"), 60, 0.001)
+    held = remove_and_hold(daemon, clients[0])
     clients[0].call("workspace.remove", {"workspace": "v"})
     clients[1].call("workspace.remove", {"workspace": "w"})
     assert "Max cpu time              1 " in pathlib.Path(f"/proc/{held}/limits").read_text()
@@ -162,9 +158,7 @@ def test_a_sweeper_that_is_killed_is_followed_by_another(start, tenants):
     daemon = start(tenants)
     put(daemon, tenants[0], MANY)
     assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
-    client = daemon.connect(tenants[0])
-    client.call("workspace.remove", {"workspace": "w"})
-    held = procfs.eventually(lambda: next_sweeper(daemon, "a/.gone-"), 60, 0.001)
+    held = remove_and_hold(daemon, daemon.connect(tenants[0]))
     os.kill(held, signal.SIGKILL)
     assert procfs.eventually(lambda: not list((daemon.state / "homes" / "a").glob(".gone-*")))
     assert "could not be removed" not in daemon.log()

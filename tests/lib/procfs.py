@@ -217,25 +217,6 @@ def stop(pid):
     assert eventually(lambda: status(pid)["State"][0] in "Tt"), status(pid)
 
 
-def hold_child(parent, wanted):
-    """Waits for a child of @parent with this name, stops it, and returns its pid. One that ends first is passed over."""
-    def state(pid):
-        return status(pid).get("State", "X")[0]
-
-    def held():
-        for pid in children(parent):
-            if name(pid) == wanted:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-                assert eventually(lambda: state(pid) in "TtZX"), status(pid)
-                if state(pid) in "Tt":
-                    return pid
-        return None
-    pid = eventually(held, interval=0.001)
-    assert pid
-    return pid
-
-
 def free_seconds():
     """A clock that stands still while any process on this host waits for a CPU, so that a bound measures cloister and not
     the host. Without proc_pressure(5) it is the monotonic clock."""

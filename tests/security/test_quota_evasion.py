@@ -2,11 +2,8 @@
 """Ways around a disk class where the kernel has no quota and cloisterd measures: each is caught, or bounded as it is documented,
 while a neighbour of another tenant works. tests/vm/test_disk_quota.py tries them against the kernel's quota."""
 
-import contextlib
 import os
-import pathlib
 import shutil
-import signal
 import subprocess
 import threading
 
@@ -14,6 +11,7 @@ import pytest
 
 import procfs
 from daemon import SYSTEM, Account, acting_as
+from killer import Holder
 
 MIB = 1 << 20
 CLASS, HARD = 4 * MIB, 4 * MIB + MIB // 2
@@ -240,28 +238,15 @@ def test_a_measurement_that_is_kept_from_the_processor(host):
     """Commands of the lowest priority are enough for that, since it has none: here it is stopped. Another is made at theirs.
     The command writes only when one is stopped, so that none before it can end the command."""
     here = host()
-    here.evader.use("run_command", command="for i in $(seq 300); do : >f$i; done")
+    (path,) = (here.daemon.state / "workspaces").glob("evader/w")
+    # A child that measures takes the lowest priority first.
+    measurer = Holder(here.daemon.cell_of(path)[1], "cloister-files", "sched_setscheduler")
     held = here.evader.begin("run_command", {"timeout_ms": 300000, "command":
                              "while [ ! -e go ]; do sleep .1; done; "
                              "i=0; while [ $i -lt 900 ]; do i=$((i+1)); head -c 64K /dev/zero >g$i; sleep .3; done"})
-
-    def stopped(job):
-        with contextlib.suppress(OSError):
-            job = procfs.Process(job)
-            if os.sched_getscheduler(job) != os.SCHED_IDLE:
-                return None
-            os.kill(job, signal.SIGSTOP)
-            # It may have answered just before. The files process kills one that has, in a turn in which it looks for requests too.
-            for _ in range(3):
-                here.evader.use("read_file", path="f1")
-            return None if procfs.is_going(job) else job
-
-    with acting_as(os.getuid()):
-        files = next(pid for pid in procfs.descendants(here.daemon.spawner()) if procfs.name(pid) == "cloister-files" and
-                     "/evader/w " in pathlib.Path(f"/proc/{pid}/mountinfo").read_text())
-        jobs = pathlib.Path(f"/proc/{files}/task/{files}/children")
-        pid = procfs.eventually(lambda: next(filter(None, map(stopped, map(int, jobs.read_text().split()))), None), 120, 0)
-    assert pid
+    assert procfs.eventually(lambda: here.row() and measurer.has_held(), 120)
+    pid = measurer.held()
+    assert os.sched_getscheduler(pid) == os.SCHED_IDLE
     here.evader.use("write_file", path="go", content="")
     ended(here.evader.result(held))
     with acting_as(os.getuid()):
