@@ -203,6 +203,8 @@ static void stop_command(struct work *work, uint8_t type)
 				  .end = COMMAND_END_TERMINATED, .wait_status = (uint32_t)signal});
 }
 
+uint64_t fake_workers_pause;
+
 static void act_on_worker_frame(struct fake_process *process, struct channel_frame *frame)
 {
 	struct work *work;
@@ -213,6 +215,10 @@ static void act_on_worker_frame(struct fake_process *process, struct channel_fra
 		assert_int_equal(frame->n_fds, command_run_fds(&work->run));
 		memcpy(work->fds, frame->fds, frame->n_fds * sizeof(int));
 		frame->n_fds = 0;
+		return;
+	}
+	if (frame->type == COMMAND_PAUSE) {
+		fake_workers_pause = frame->call;
 		return;
 	}
 	work = find(process, frame->call);

@@ -52,3 +52,6 @@ void fake_workers_write(const char *text);
 
 /** Closes the ends of commands' pipes that are still open. */
 void fake_workers_done(void);
+
+/* The number of the last COMMAND_PAUSE; the test answers it. */
+extern uint64_t fake_workers_pause;

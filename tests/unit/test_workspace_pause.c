@@ -1,0 +1,181 @@
+/* links: cloister-supervisor */
+/* fakes: service clock workers spawner_link process */
+// SPDX-License-Identifier: Apache-2.0
+/* Calls that write while a workspace's commands are stopped, and how long they wait. */
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/config/config.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/workspaces.h"
+#include "tests/unit/fakes/jsonrpc.h"
+#include "tests/unit/fakes/service.h"
+#include "tests/unit/fakes/workers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CONFIG                                                          \
+	"[cloister]\nspare_cells = 0\ndisk_classes = one:64M:1000:10\n" \
+	"[tenant one]\nusers = 1001\nroots = @/root\n"
+
+static int set_up(void **state)
+{
+	*state = fake_service_new(CONFIG);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_service_free(*state);
+	return 0;
+}
+
+static uint64_t pauses(struct fake_service *fake)
+{
+	return fake->service.config->tenants[0]->usage->pauses;
+}
+
+/* A command runs until commands are to be stopped. @cgroups: they can be. */
+static struct fake_client begin(struct fake_service *fake, bool cgroups)
+{
+	static const struct fake_exchange exchanges[] = {
+		{REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}"), RESULT("1", "{*}")},
+		{REQUEST("2", "tool.call",
+			 "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\","
+			 "\"timeout_ms\":600000}}"),
+			NULL},
+	};
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
+
+	if (cgroups)
+		workspaces_set_cgroups(fake->service.workspaces, fake->managed_fd);
+	fake_client_talk(&client, exchanges, 2);
+	for (int ms = 0; ms < LIMIT_MEASURE_EXACT_MS; ms += LIMIT_MEASURE_RUNNING_MS)
+		fake_service_pass(fake, LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(pauses(fake), 0);
+	return client;
+}
+
+static void say(struct fake_service *fake, uint64_t pause, char all)
+{
+	struct fake_cell *cell = fake_spawner_cells(fake->spawner);
+
+	fake_process_say(&cell->worker, COMMAND_PAUSED, pause, (struct text){&all, 1});
+	fake_service_run(fake);
+}
+
+static void write_file(struct fake_client *client, const char *answer)
+{
+	fake_client_says(client,
+		REQUEST("3", "tool.call",
+			"{\"tool\":\"write_file\",\"arguments\":{\"path\":\"f\",\"content\":\"\"}"
+			"}"),
+		answer);
+}
+
+static void read_file(struct fake_client *client)
+{
+	fake_client_says(client,
+		REQUEST("4", "tool.call",
+			"{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}"),
+		RESULT("4", "{\"success\":true*}"));
+}
+
+#define WRITTEN RESULT("3", "{\"success\":true*}")
+
+/* It waits until the measurement is done; what does not write does not wait. */
+static void test_a_write_waits(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+
+	write_file(&client, NULL);
+	read_file(&client);
+	say(fake, fake_workers_pause, 1);
+	fake_client_hears(&client, WRITTEN);
+	assert_int_equal(pauses(fake), 1);
+	fake_client_close(&client);
+}
+
+/* The worker says that it cannot, or something of another pause, or nothing. */
+static void test_no_longer_than_a_pause(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+
+	write_file(&client, NULL);
+	say(fake, fake_workers_pause + 1, 1);
+	say(fake, fake_workers_pause - 1, 0);
+	fake_service_pass(fake, LIMIT_PAUSE_MS - 1);
+	assert_string_equal(fake_client_take(&client), "");
+	fake_service_pass(fake, 1);
+	fake_client_hears(&client, WRITTEN);
+	assert_int_equal(pauses(fake), 1);
+	say(fake, fake_workers_pause, 1); /* too late */
+	write_file(&client, WRITTEN);
+	fake_client_close(&client);
+}
+
+static void test_a_worker_that_cannot(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+
+	write_file(&client, NULL);
+	say(fake, fake_workers_pause, 0);
+	fake_client_hears(&client, WRITTEN);
+	fake_client_close(&client);
+}
+
+/* One that is in flight is waited for, and so is the end of its files process. */
+static void test_a_write_in_flight(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+	struct fake_cell *cell = fake_spawner_cells(fake->spawner);
+
+	say(fake, fake_workers_pause, 1);
+	assert_int_equal(pauses(fake), 1);
+	fake_client_says(&client,
+		REQUEST("3", "tool.call",
+			"{\"tool\":\"write_file\",\"arguments\":{\"path\":\"deaf\",\"content\":"
+			"\"\"}}"),
+		NULL);
+	for (int ms = 0; ms < LIMIT_MEASURE_EXACT_MS; ms += LIMIT_MEASURE_RUNNING_MS)
+		fake_service_pass(fake, LIMIT_MEASURE_RUNNING_MS);
+	say(fake, fake_workers_pause, 1);
+	assert_int_equal(pauses(fake), 1);
+	fake_process_end(&cell->files);
+	fake_service_run(fake);
+	assert_int_equal(pauses(fake), 2);
+	fake_client_close(&client);
+}
+
+static void test_without_cgroups(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, false);
+
+	write_file(&client, WRITTEN);
+	assert_int_equal(pauses(fake), 0);
+	fake_client_close(&client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_write_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_longer_than_a_pause, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_write_in_flight, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_worker_that_cannot, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_without_cgroups, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
