@@ -204,11 +204,14 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end, bool froz
 	return 0;
 }
 
-enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard)
+enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard, uint64_t *ret_ms)
 {
 	const bool grown = use->before.known && use->bytes > hard && use->bytes > use->before.bytes;
 	const bool sure = use->doubted || use->exact;
 
+	if (!use->doubted)
+		use->grown_at = clock_now();
+	*ret_ms = (uint64_t)((clock_now() - use->grown_at) / CLOCK_NS_PER_MS);
 	if (!use->fresh)
 		return DISK_GROWTH_NONE;
 	use->doubted = grown && !sure;

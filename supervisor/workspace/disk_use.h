@@ -66,6 +66,7 @@ struct disk_use {
 	} before;     /* the last measurement but one, or the one before growth that is in doubt */
 	bool doubted; /* growth was seen once */
 	bool fresh;   /* the last answer was a measurement */
+	int64_t grown_at;                /* when growth was seen first, as clock_now() */
 	int64_t asked_at, earliest, due; /* as clock_now(); due while the timer is set */
 	struct timer timer;
 };
@@ -109,8 +110,9 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end, bool froz
  * Names that are removed or renamed during a walk can make it count more than there is, so what has
  * grown is measured once more at once, whatever part of the time that takes, before it is told.
  * What was measured while commands were stopped needs no other.
+ * @ret_ms: how long a command has run at least that may have written it.
  */
-enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard);
+enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard, uint64_t *ret_ms);
 
 /** The process that measured has gone. */
 void disk_use_lost(struct disk_use *use);

@@ -132,6 +132,7 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	struct disk_use *use = &workspace->disk;
 	const bool was_hidden = use->hidden;
 	struct files_end end;
+	uint64_t at_least_ms;
 
 	if (files_end_get(payload, &end) < 0 ||
 		disk_use_answer(use, &end, workspace_pause_end(workspace)) < 0)
@@ -139,14 +140,15 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	workspace_disk_count(workspace);
 	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
 		return 0;
-	switch (disk_use_growth(use, disk_hard_limit(workspace->tenant))) {
+	switch (disk_use_growth(use, disk_hard_limit(workspace->tenant), &at_least_ms)) {
 	case DISK_GROWTH_WRITTEN: /* commands that only remove files go on */
-		end_commands(workspace, 0);
+		end_commands(workspace, at_least_ms);
 		return 0;
 	case DISK_GROWTH_UNHIDDEN:
 		/* One that is new may have opened what an earlier one has closed and filled, and
 		 * has time to remove it. */
-		end_commands(workspace, LIMIT_DISK_HIDDEN_MS);
+		end_commands(workspace,
+			at_least_ms > LIMIT_DISK_HIDDEN_MS ? at_least_ms : LIMIT_DISK_HIDDEN_MS);
 		return 0;
 	case DISK_GROWTH_NONE:
 		break;

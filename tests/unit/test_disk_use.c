@@ -18,6 +18,7 @@ struct fixture {
 	struct disk_use use;
 	bool closed;
 	unsigned asked, ended;
+	uint64_t grown_ms;
 	bool prompt, frozen; /* the last one */
 };
 
@@ -210,7 +211,7 @@ static void test_limited(void **state)
 static enum disk_growth grow(struct fixture *f, const struct files_end *end)
 {
 	answer(f, 1, end);
-	return disk_use_growth(&f->use, 100);
+	return disk_use_growth(&f->use, 100, &f->grown_ms);
 }
 
 /* Two measurements in a row have to see it, and the second one does not wait. */
@@ -227,7 +228,10 @@ static void test_growth(void **state)
 	assert_int_equal(grow(f, &(struct files_end){.size = 101}), DISK_GROWTH_NONE);
 	assert_int_equal(f->asked, 3);
 	assert_true(f->prompt);
+	fake_clock_pass(30);
+	/* Commands that have begun since then did not write it. */
 	assert_int_equal(grow(f, &(struct files_end){.size = 102}), DISK_GROWTH_WRITTEN);
+	assert_int_equal(f->grown_ms, 30 + 1);
 	assert_int_equal(f->asked, 3);
 	/* A command that removes files is seen to take more than before by the first walk only. */
 	disk_use_runs(&f->use, true);
@@ -461,22 +465,22 @@ static void test_growth_while_frozen(void **state)
 	begin_to_run(f);
 	until_frozen(f);
 	answer_frozen(f, 1, 101, true);
-	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_WRITTEN);
+	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_WRITTEN);
 	f->frozen = false;
 	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
 	answer_frozen(f, 1, 102, false);
-	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
 	assert_true(f->frozen);
 	answer_frozen(f, 1, 102, true);
-	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_WRITTEN);
+	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_WRITTEN);
 	/* It was none. */
 	f->frozen = false;
 	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
 	answer_frozen(f, 1, 110, false);
-	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
 	assert_true(f->frozen);
 	answer_frozen(f, 1, 102, true);
-	assert_int_equal(disk_use_growth(&f->use, 100), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
 }
 
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
