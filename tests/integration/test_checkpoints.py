@@ -383,10 +383,11 @@ def test_a_sweeper_that_waits_for_the_disk_has_no_longer_turn(start_daemon):
     with acting_as(os.getuid()):
         assert os.sched_getscheduler(held) == os.SCHED_IDLE
         assert procfs.eventually(lambda: int(procfs.status(held)["ShdPnd"], 16) & 1 << signal.SIGALRM - 1)
+    sweeper = next_sweeper(daemon)
     go_on(held)
+    assert procfs.eventually(lambda: not procfs.is_alive(held))
+    following = sweeper.held()
     with acting_as(os.getuid()):
-        assert procfs.eventually(lambda: not procfs.is_alive(held))
-        following = procfs.eventually(lambda: next_sweeper(daemon))
         assert os.sched_getscheduler(following) == os.SCHED_OTHER
         os.kill(following, signal.SIGCONT)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))

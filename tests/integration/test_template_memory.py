@@ -13,6 +13,7 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import system_config
+from killer import Holder
 from layers import checkpoint, in_state, opened, roll_back
 
 RELEASE = tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
@@ -119,9 +120,9 @@ def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
         clients[name].call("workspace.open", {"workspace": "w", "tenant": name})
         clients[name].run(make)
         clients[name].call("workspace.freeze", {"template": "t"})
+    copier = Holder(daemon.spawner(), "cloister-copy", "futimens")
     asked = clients[area.account.name].request("workspace.fork", {"from": "t", "tenant": area.account.name})
-    with acting_as(os.getuid()):
-        held = procfs.hold_child(daemon.spawner(), "cloister-copy")
+    held = copier.held()
     answer = clients["b"].call("workspace.fork", {"from": "t", "tenant": "b"})
     assert answer["forked_by"] == "memory"
     with acting_as(os.getuid()):
@@ -308,14 +309,14 @@ def test_a_name_that_is_another_template_s_when_its_turn_comes(start_daemon, are
     """A tenant's templates are loaded one after the other. What waited for the first is not loaded in another's place."""
     daemon = start(start_daemon, area)
     client = opened(daemon, "w")
-    client.run("mkdir d; cd d; seq 20000 | xargs touch")  # so many that the copier is met at its work
+    client.run("mkdir d; touch d/{1..100}")
     client.call("workspace.freeze", {"template": "first"})
     client.run("rm -r d")
     for name in ("t", "u"):
         template(daemon, name, 1)
+    copier = Holder(daemon.spawner(), "cloister-copy", "futimens")
     asked = client.request("workspace.fork", {"from": "first"})
-    with acting_as(os.getuid()):
-        copier = procfs.hold_child(daemon.spawner(), "cloister-copy")
+    copier = copier.held()
     with daemon.connect() as second:
         waits = second.request("workspace.fork", {"from": "t"})
         opened(daemon, "other").close()  # the spawner has read that request before
