@@ -286,7 +286,7 @@ def test_what_has_no_place_in_a_patch_is_counted(client):
 
 def test_the_answer_is_bound_and_says_so(client):
     checkpoint(client)
-    client.run("for d in $(seq 1 103); do mkdir d$d; (cd d$d; touch $(seq 1 100)); done")
+    client.run("for d in $(seq 1 103); do mkdir d$d; (cd d$d; touch $(seq 1 100)); done", timeout_ms=600000)
     result = diff(client)
     assert result["count"] == len(result["changes"]) == 10000
     assert result["truncated"] and result["added"] == 103 * 101
