@@ -2,8 +2,11 @@
 """Ways around a disk class where the kernel has no quota and cloisterd measures: each is caught, or bounded as it is documented,
 while a neighbour of another tenant works. tests/vm/test_disk_quota.py tries them against the kernel's quota."""
 
+import contextlib
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import threading
 
