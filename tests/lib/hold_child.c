@@ -5,6 +5,8 @@
  * Prints "ready", waits until a child that the process makes from then on has this name and makes
  * this system call, stops it by SIGSTOP and prints its pid. Nothing else is held up. ptrace(2).
  */
+#include "tests/lib/process_name.h"
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,22 +32,6 @@ static unsigned long long call_number(const char *name)
 		if (strcmp(calls[i].name, name) == 0)
 			return calls[i].number;
 	return 0;
-}
-
-static bool has_name(pid_t pid, const char *name)
-{
-	char path[64], found[64] = "";
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	if (!fgets(found, sizeof(found), file))
-		found[0] = '\0';
-	fclose(file);
-	found[strcspn(found, "\n")] = '\0';
-	return strcmp(found, name) == 0;
 }
 
 static bool enters(pid_t pid, unsigned long long number)

@@ -6,6 +6,8 @@
  * it there. "killed NUMBER LEFT" names the call and says whether it had returned. With the name of
  * a child, its next child that takes this name is meant, from then on. ptrace(2).
  */
+#include "tests/lib/process_name.h"
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,22 +16,6 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static bool has_name(pid_t pid, const char *name)
-{
-	char path[64], found[64] = "";
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	if (!fgets(found, sizeof(found), file))
-		found[0] = '\0';
-	fclose(file);
-	found[strcspn(found, "\n")] = '\0';
-	return strcmp(found, name) == 0;
-}
 
 static void kill_here(pid_t pid)
 {

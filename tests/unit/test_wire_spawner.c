@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The messages of the spawner and the worker: decoding gives what was encoded, and cut or extended
- * payloads are refused.
+ * The messages between cloisterd and the spawner, and the report of cloister-unpack: decoding gives
+ * what was encoded, and cut or extended payloads are refused.
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -9,42 +9,14 @@
 #include "common/wire_commands.h"
 #include "common/wire_spawner.h"
 
-#include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
 
-static uint8_t bytes[2048];
-
-static struct text written(const struct wire_writer *writer)
-{
-	assert_true(wire_writer_ok(writer));
-	return (struct text){(char *)bytes, writer->len};
-}
-
-static int get_run(struct text payload)
-{
-	struct command_run message;
-
-	return command_run_get(payload, &message);
-}
-
-static int get_held(struct text payload)
-{
-	struct command_held message;
-
-	return command_held_get(payload, &message);
-}
-
-static int get_ended(struct text payload)
-{
-	struct command_ended message;
-
-	return command_ended_get(payload, &message);
-}
+#include "tests/lib/wire_exact.h"
 
 static int get_open(struct text payload)
 {
@@ -58,250 +30,6 @@ static int get_failure(struct text payload)
 	struct setup_failure message;
 
 	return setup_failure_get(payload, &message);
-}
-
-/* Checks that @get accepts exactly @payload: none shorter, and none with one more byte. */
-static void check_exact(struct text payload, int (*get)(struct text payload))
-{
-	bytes[payload.len] = 0;
-	assert_int_equal(get(payload), 0);
-	for (size_t len = 0; len < payload.len; len++)
-		assert_int_equal(get((struct text){payload.data, len}), -EBADMSG);
-	assert_int_equal(get((struct text){payload.data, payload.len + 1}), -EBADMSG);
-}
-
-static void test_command_run(void **state)
-{
-	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct command_run in = {.command_len = 11,
-				   .env_len = 22,
-				   .has_stdin = true,
-				   .has_gate = true,
-				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1},
-				   .input_wait_ms = 4,
-				   .shell = COMMAND_SHELL_BASH,
-				   .no_network = true,
-				   .terminal = {24, 80},
-				   .tells_cgroup = true},
-			   out;
-
-	(void)state;
-	command_run_put(&writer, &in);
-	assert_int_equal(command_run_get(written(&writer), &out), 0);
-	assert_int_equal(out.command_len, 11);
-	assert_int_equal(out.env_len, 22);
-	assert_true(out.has_stdin && out.has_gate);
-	assert_int_equal(command_run_fds(&out), COMMAND_FDS);
-	assert_int_equal(command_run_fds(&(struct command_run){.has_gate = true}), 3);
-	assert_int_equal(out.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
-	assert_int_equal(out.limits.processes, 1);
-	assert_int_equal(out.input_wait_ms, 4);
-	assert_int_equal(out.shell, COMMAND_SHELL_BASH);
-	assert_true(out.no_network);
-	assert_int_equal(out.terminal.rows, 24);
-	assert_int_equal(out.terminal.cols, 80);
-	assert_true(out.tells_cgroup);
-	check_exact(written(&writer), get_run);
-
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.command_len = LIMIT_COMMAND_BYTES + 1;
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.command_len = 1;
-	in.env_len = LIMIT_COMMAND_ENV_BYTES + 1;
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.env_len = 0;
-	in.limits.memory_bytes--;
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.limits = (struct command_limits){LIMIT_MEMORY_MIN_BYTES, 0};
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.limits.processes = 1;
-	in.shell = COMMAND_SHELLS;
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.shell = COMMAND_SHELL_SH;
-	in.input_wait_ms = LIMIT_INPUT_WAIT_MAX_MS + 1;
-	command_run_put(&writer, &in);
-	assert_int_equal(get_run(written(&writer)), -EBADMSG);
-}
-
-static int get_resize(struct text payload)
-{
-	struct command_terminal message;
-
-	return command_resize_get(payload, &message);
-}
-
-/* A size is whole and bounded, and a terminal has input. */
-static void test_terminals(void **state)
-{
-	static const struct {
-		struct command_terminal terminal;
-		bool has_stdin, runs, resizes;
-	} rows[] = {
-		{{0, 0}, false, true, false},
-		{{0, 0}, true, true, false},
-		{{1, 1}, true, true, true},
-		{{LIMIT_TERMINAL_SIDE, LIMIT_TERMINAL_SIDE}, true, true, true},
-		{{24, 80}, false, false, true},
-		{{0, 80}, true, false, false},
-		{{24, 0}, true, false, false},
-		{{LIMIT_TERMINAL_SIDE + 1, 80}, true, false, false},
-		{{24, LIMIT_TERMINAL_SIDE + 1}, true, false, false},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct command_run run = {.has_stdin = rows[i].has_stdin,
-			.limits = {LIMIT_MEMORY_MIN_BYTES, 1},
-			.terminal = rows[i].terminal};
-		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-
-		command_run_put(&writer, &run);
-		assert_int_equal(get_run(written(&writer)), rows[i].runs ? 0 : -EBADMSG);
-		writer = wire_writer(bytes, sizeof(bytes) - 1);
-		command_resize_put(&writer, &rows[i].terminal);
-		assert_int_equal(get_resize(written(&writer)), rows[i].resizes ? 0 : -EBADMSG);
-		if (rows[i].resizes)
-			check_exact(written(&writer), get_resize);
-	}
-}
-
-static void test_command_held(void **state)
-{
-	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
-	struct command_held in = {.cgroup = UINT64_MAX}, out;
-
-	(void)state;
-	command_held_put(&writer, &in);
-	assert_int_equal(writer.len, COMMAND_HELD_SIZE);
-	assert_int_equal(command_held_get(written(&writer), &out), 0);
-	assert_true(out.cgroup == UINT64_MAX);
-	check_exact(written(&writer), get_held);
-	in.cgroup = 0;
-	writer = wire_writer(bytes, sizeof(bytes));
-	command_held_put(&writer, &in);
-	assert_int_equal(get_held(written(&writer)), -EBADMSG);
-}
-
-static int get_pause(struct text payload)
-{
-	struct command_pause message;
-
-	return command_pause_get(payload, &message);
-}
-
-static int get_paused(struct text payload)
-{
-	struct command_paused message;
-
-	return command_paused_get(payload, &message);
-}
-
-static void test_command_pause(void **state)
-{
-	static const struct {
-		uint32_t ms;
-		int result;
-	} rows[] = {{0, 0}, {1, 0}, {LIMIT_PAUSE_MAX_MS, 0}, {LIMIT_PAUSE_MAX_MS + 1, -EBADMSG},
-		{UINT32_MAX, -EBADMSG}};
-	struct wire_writer writer;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		writer = wire_writer(bytes, sizeof(bytes));
-		command_pause_put(&writer, &(struct command_pause){.ms = rows[i].ms});
-		assert_int_equal(get_pause(written(&writer)), rows[i].result);
-		if (rows[i].result == 0)
-			check_exact(written(&writer), get_pause);
-	}
-	for (uint8_t all = 0; all < 3; all++) {
-		writer = wire_writer(bytes, sizeof(bytes));
-		wire_put_u8(&writer, all);
-		assert_int_equal(writer.len, COMMAND_PAUSED_SIZE);
-		assert_int_equal(get_paused(written(&writer)), all < 2 ? 0 : -EBADMSG);
-		if (all < 2)
-			check_exact(written(&writer), get_paused);
-	}
-}
-
-static int get_signal(struct text payload)
-{
-	struct command_signal message;
-
-	return command_signal_get(payload, &message);
-}
-
-static void test_command_signal(void **state)
-{
-	static const uint8_t sent[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM};
-
-	(void)state;
-	for (unsigned number = 0; number <= UINT8_MAX; number++) {
-		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-		bool good = memchr(sent, (int)number, sizeof(sent));
-
-		command_signal_put(
-			&writer, &(struct command_signal){(uint8_t)number, number % 2 == 0});
-		assert_int_equal(get_signal(written(&writer)), good ? 0 : -EBADMSG);
-		if (good)
-			check_exact(written(&writer), get_signal);
-	}
-}
-
-static void test_command_ended(void **state)
-{
-	/*
-	 * Stopped, stopped by a tracer at an event, continued, and values that wait(2) never
-	 * returns.
-	 */
-	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
-	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,
-				     {true, true, 6, 7, 8, 9, 10}, 11, true, true},
-			     out;
-
-	(void)state;
-	command_ended_put(&writer, &in);
-	assert_int_equal(writer.len, COMMAND_ENDED_SIZE);
-	assert_int_equal(command_ended_get(written(&writer), &out), 0);
-	assert_int_equal(out.end, COMMAND_END_TERMINATED);
-	assert_int_equal(out.wait_status, 1);
-	assert_int_equal(out.launch_error, 2);
-	assert_int_equal(out.user_us, 3);
-	assert_int_equal(out.system_us, 4);
-	assert_int_equal(out.max_rss_bytes, 5);
-	assert_true(out.cgroup.has_memory_peak);
-	assert_true(out.cgroup.has_io);
-	assert_int_equal(out.cgroup.memory_peak_bytes, 6);
-	assert_int_equal(out.cgroup.io_read_bytes, 7);
-	assert_int_equal(out.cgroup.io_write_bytes, 8);
-	assert_int_equal(out.cgroup.oom_kills, 9);
-	assert_int_equal(out.cgroup.refused_forks, 10);
-	assert_int_equal(out.left_over, 11);
-	assert_true(out.network_tried);
-	assert_true(out.disk_full);
-	check_exact(written(&writer), get_ended);
-
-	writer = wire_writer(bytes, sizeof(bytes));
-	in.end = COMMAND_END_COUNT;
-	command_ended_put(&writer, &in);
-	assert_int_equal(get_ended(written(&writer)), -EBADMSG);
-	in.end = COMMAND_END_EXIT;
-	for (size_t i = 0; i < ARRAY_SIZE(no_ends); i++) {
-		writer = wire_writer(bytes, sizeof(bytes));
-		in.wait_status = no_ends[i];
-		command_ended_put(&writer, &in);
-		assert_int_equal(get_ended(written(&writer)), -EBADMSG);
-	}
 }
 
 static void check_limits(const struct workspace_limits *limits, int expected)
@@ -711,12 +439,6 @@ static void test_kinds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_command_run),
-		cmocka_unit_test(test_terminals),
-		cmocka_unit_test(test_command_held),
-		cmocka_unit_test(test_command_pause),
-		cmocka_unit_test(test_command_signal),
-		cmocka_unit_test(test_command_ended),
 		cmocka_unit_test(test_spawner),
 		cmocka_unit_test(test_look_up),
 		cmocka_unit_test(test_looked_up),
