@@ -403,7 +403,7 @@ void method_session_write(struct session *session, struct jsonrpc_request *reque
 	else if (r == -ENOMEM)
 		session_answer_busy(session, request->id_text, "Out of memory");
 	else
-		answer_written(session, request, background, r < 0 ? 0 : taken);
+		answer_written(session, request, background, taken);
 }
 
 /* session.end */

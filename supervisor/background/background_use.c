@@ -193,20 +193,23 @@ void background_touch(struct background *background)
 int background_write(
 	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken)
 {
+	const bool over =
+		!background->call || background->eof || call_input_is_closed(background->call);
 	struct input_once once;
 	char *label;
 	int r;
 
-	if (!background->call || !background->has_input)
+	if (!background->has_input)
 		return -EPIPE;
 	r = input_once(background->taken, at < 0 ? background->taken : (uint64_t)at, data.len,
-		call_input_room(background->call), &once);
+		over ? SIZE_MAX : call_input_room(background->call), &once);
 	if (r < 0)
 		return r;
+	/* What is sent again was taken, whether the command has ended since or not. */
+	*ret_taken = once.skip;
+	if (over)
+		return once.take > 0 || !background->call ? -EPIPE : 0;
 	eof = eof && once.whole;
-	*ret_taken = once.skip + once.take;
-	if (background->eof || call_input_is_closed(background->call))
-		return once.take > 0 ? -EPIPE : 0;
 	if (once.take == 0 && !eof)
 		return 0;
 	/* What has a label is counted until the command has taken it. */
@@ -218,6 +221,7 @@ int background_write(
 	free(label);
 	if (r < 0)
 		return r == -EINVAL ? -EPIPE : r;
+	*ret_taken += once.take;
 	background->taken += once.take;
 	background->eof = eof;
 	background->used = clock_now();

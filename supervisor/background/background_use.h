@@ -86,8 +86,8 @@ void background_touch(struct background *background);
 /**
  * Writes input. @at is the offset of @data in all input; -1: the bytes come next. Stores in
  * @ret_taken how many bytes of @data have been taken now or before. Returns 0; -ERANGE if bytes
- * before @at are missing; -EAGAIN if there is no room now; -EPIPE if it takes no more input;
- * -ENOMEM.
+ * before @at are missing; -EAGAIN if there is no room now; -EPIPE if it takes no more input, also
+ * with bytes that were taken before; -ENOMEM.
  */
 int background_write(
 	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken);

@@ -162,6 +162,9 @@ def test_input_is_taken_once(client, workspace):
     assert write("more") == {"taken": 0, "next": 13, "closed": True}
     got, lost, _ = everything(client, session)
     assert (got, lost) == (b"hello world\n!", 0)
+    # The command has ended, and what was taken is told as before.
+    assert write("!", at=12, eof=True) == {"taken": 1, "next": 13, "closed": True}
+    assert write("d\n!more", at=10) == {"taken": 3, "next": 13, "closed": True}
 
 
 def test_a_closed_input_is_told(client, workspace):
