@@ -83,8 +83,12 @@ static void note_class(struct glance *glance)
 /* Whether a match here depends on more than the bytes that it consumes. */
 static bool looks_around(const struct glance *glance)
 {
-	/* After \Q and \c a backslash is a literal one. */
-	if (glance->escaped && memchr("AGKQRXZcgz", glance->escaped, 10))
+	/*
+	 * After \Q and \c a backslash is a literal one. \B can hold at the beginning of a line
+	 * that PCRE2's JIT passes over, because an invalid byte stands there, unless it begins
+	 * there.
+	 */
+	if (glance->escaped && memchr("ABGKQRXZcgz", glance->escaped, 11))
 		return true;
 	if (glance->c == '+' && glance->before && memchr("*+?}", glance->before, 4))
 		return true;

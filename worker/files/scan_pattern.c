@@ -58,10 +58,11 @@ static int remember_source(struct scan_pattern *compiled, struct text pattern)
 	if (!compiled->source)
 		return -ENOMEM;
 	compiled->traits = pattern_traits(pattern);
-	compiled->view = compiled->traits.known ? PATTERN_SEES_MATCH : pattern_view(pattern);
 	compiled->crosses_lines = compiled->traits.known ? compiled->traits.crosses_lines
 							 : pattern_may_cross_lines(pattern);
 	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
+	compiled->view = compiled->traits.known && !matches_empty ? PATTERN_SEES_MATCH
+								  : pattern_view(pattern);
 	if (!compiled->traits.known || matches_empty)
 		compiled->impossible = true;
 	return 0;
