@@ -561,6 +561,8 @@ def test_only_cloisterd_and_cloister_egress_have_the_socket(start_daemon, area, 
         if spares:
             assert procfs.eventually(lambda: place.daemon.spares_ready() == 1)
         cell, _ = opened(client, egress, "one")
+        if spares:  # One that is being made has a netlink socket, to bring up its loopback device.
+            assert procfs.eventually(lambda: place.daemon.spares_ready() == 1)
         number, *_ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
         pids = [pid for pid in procfs.children(place.daemon.spawner())]
         pids += [pid for parent in list(pids) for pid in procfs.children(parent)]
