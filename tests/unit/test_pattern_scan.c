@@ -296,6 +296,37 @@ static void test_every_character(void **state)
 	free(bytes);
 }
 
+/* No character beyond ASCII is another case of the bytes that a search without case begins with. */
+static void test_caseless_characters(void **state)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0_@`~";
+	char *bytes = malloc(0x110000 * (size_t)7);
+	size_t len = 0;
+
+	(void)state;
+	for (unsigned c = 1; c < 0x110000; c++)
+		if (c != '\r' && (c < 0xd800 || c >= 0xe000) && (c < 0x20000 || c % 37 == 0)) {
+			bytes[len++] = 'x';
+			len += put_utf8(bytes + len, c);
+			memcpy(bytes + len, "Xy\n", 3);
+			len += 3;
+		}
+	for (const char *letter = letters; *letter; letter++) {
+		char pattern[16];
+		struct text text = {bytes, len};
+		struct found by_choice, by_pcre2;
+
+		snprintf(pattern, sizeof(pattern), "(?i)X%cxY", *letter);
+		assert_true(scan_by(SCAN_BY_PCRE2, text_from(pattern), text, &by_pcre2));
+		assert_true(scan_by(SCAN_BY_CHOICE, text_from(pattern), text, &by_choice));
+		assert_string_equal(by_choice.lines, by_pcre2.lines);
+		assert_true(by_choice.len > 0);
+		free(by_choice.lines);
+		free(by_pcre2.lines);
+	}
+	free(bytes);
+}
+
 /* More lines than the automaton reports at a time, in a text larger than its blocks. */
 static void test_many_lines(void **state)
 {
@@ -365,10 +396,48 @@ static void test_literal_find(void **state)
 
 		if (wanted_len < 2)
 			continue;
-		literal = literal_of((struct text){wanted, wanted_len});
+		literal = literal_of((struct text){wanted, wanted_len}, false);
 		expected = memmem(bytes + at, len - at, wanted, wanted_len);
 		assert_int_equal(literal_find(&literal, (struct text){bytes, len}, at),
 			expected ? (size_t)(expected - bytes) : len);
+	}
+}
+
+static bool same_without_case(const char *bytes, const char *lower, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] != lower[i] &&
+			!(lower[i] >= 'a' && lower[i] <= 'z' && bytes[i] == lower[i] - 'a' + 'A'))
+			return false;
+	return true;
+}
+
+/* Bytes that differ from a letter by the bit of its case, or by others, are near each other. */
+static void test_caseless_literal_find(void **state)
+{
+	static const char letters[] = "aAbBzZ[{@`!\x01\xe1\xc1\0";
+	char bytes[400], wanted[9];
+
+	(void)state;
+	for (size_t i = 0; i < CASES; i++) {
+		size_t len = pick(sizeof(bytes)), at = pick(len + 1), expected = at;
+		size_t wanted_len = 2 + pick(pick(4) ? 2 : 7);
+		struct literal literal;
+
+		for (size_t j = 0; j < len; j++)
+			bytes[j] = letters[pick(pick(3) ? 4 : sizeof(letters))];
+		for (size_t j = 0; j < wanted_len; j++) {
+			wanted[j] = letters[pick(pick(3) ? 4 : sizeof(letters))];
+			if (wanted[j] >= 'A' && wanted[j] <= 'Z')
+				wanted[j] |= 'a' ^ 'A';
+		}
+		literal = literal_of((struct text){wanted, wanted_len}, true);
+		while (len - expected >= wanted_len &&
+			!same_without_case(bytes + expected, wanted, wanted_len))
+			expected++;
+		if (len - expected < wanted_len)
+			expected = len;
+		assert_int_equal(literal_find(&literal, (struct text){bytes, len}, at), expected);
 	}
 }
 
@@ -402,6 +471,9 @@ static void test_literal_start(void **state)
 	for (size_t i = 0; i < CASES; i++) {
 		char bytes[400], pattern[64] = "";
 		struct text text = {bytes, make_bytes(bytes, sizeof(bytes))};
+
+		if (pick(2))
+			strcat(pattern, "(?i)");
 		struct found by_choice = {0}, by_pcre2 = {0};
 
 		for (size_t n = 2 + pick(4); n > 0; n--)
@@ -629,6 +701,8 @@ int main(void)
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_lines_alone),
 		cmocka_unit_test(test_literal_find),
+		cmocka_unit_test(test_caseless_literal_find),
+		cmocka_unit_test(test_caseless_characters),
 		cmocka_unit_test(test_nul_in_a_pattern),
 		cmocka_unit_test(test_literal_start),
 		cmocka_unit_test(test_limits),

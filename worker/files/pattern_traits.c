@@ -39,8 +39,17 @@ static bool next_is(const struct reader *reader, char c)
 }
 
 /*
- * Reads a character that stands for itself. Without regard to case U+212A folds to k and U+017F to
- * s; other characters with case are left to PCRE2, whose tables decide.
+ * Whether a character that is not ASCII is the same as @c without regard to case: U+212A folds to
+ * k and U+017F to s. Any part of such a character may.
+ */
+static bool folds_beyond_ascii(char c)
+{
+	return (c & 0x80) || (c && strchr("kKsS", c));
+}
+
+/*
+ * Reads a character that stands for itself. Without regard to case characters that are not ASCII
+ * are left to PCRE2, whose tables decide.
  */
 static bool read_literal(struct reader *reader, char c)
 {
@@ -52,7 +61,7 @@ static bool read_literal(struct reader *reader, char c)
 		return false;
 	if (reader->caseless && (c & 0x80))
 		return false;
-	if (reader->caseless && memchr("kKsS", c, 4))
+	if (reader->caseless && folds_beyond_ascii(c))
 		reader->traits.ascii = false;
 	return true;
 }
@@ -282,7 +291,8 @@ static bool read_one(struct reader *reader)
 	}
 }
 
-struct text pattern_literal_start(struct text pattern)
+/* Returns the length of the literal that every match of @pattern begins with. */
+static size_t literal_start_len(struct text pattern)
 {
 	size_t len = 0;
 
@@ -296,16 +306,34 @@ struct text pattern_literal_start(struct text pattern)
 		do
 			len--;
 		while (len > 0 && ((unsigned char)pattern.data[len] & 0xc0) == 0x80);
-	if (len < LITERAL_START_MIN || memchr(pattern.data, '|', pattern.len))
-		len = 0;
-	return (struct text){pattern.data, len};
+	return memchr(pattern.data, '|', pattern.len) || len < LITERAL_START_MIN ? 0 : len;
+}
+
+/* Takes "(?i)" from the beginning of *@pattern. */
+static bool take_caseless(struct text *pattern)
+{
+	static const char prefix[] = "(?i)";
+
+	if (pattern->len < strlen(prefix) || memcmp(pattern->data, prefix, strlen(prefix)) != 0)
+		return false;
+	*pattern = (struct text){pattern->data + strlen(prefix), pattern->len - strlen(prefix)};
+	return true;
+}
+
+struct pattern_start pattern_literal_start(struct text pattern)
+{
+	struct pattern_start start = {.caseless = take_caseless(&pattern)};
+	size_t len = literal_start_len(pattern), kept = 0;
+
+	while (kept < len && !(start.caseless && folds_beyond_ascii(pattern.data[kept])))
+		kept++;
+	start.text = (struct text){pattern.data, kept < LITERAL_START_MIN ? 0 : kept};
+	return start;
 }
 
 struct pattern_traits pattern_traits(struct text pattern)
 {
-	static const char prefix[] = "(?i)";
 	struct reader reader = {
-		.at = pattern.data,
 		.end = pattern.data + pattern.len,
 		.repeats = 1,
 		.traits = {.ascii = true},
@@ -313,13 +341,9 @@ struct pattern_traits pattern_traits(struct text pattern)
 
 	if (pattern.len == 0 || pattern.len > AUTOMATON_PATTERN_BYTES)
 		return (struct pattern_traits){0};
-	if (pattern.len >= strlen(prefix) && memcmp(pattern.data, prefix, strlen(prefix)) == 0) {
-		reader.caseless = true;
-		reader.at += strlen(prefix);
-	}
-	reader.traits.literal_start =
-		pattern_literal_start((struct text){reader.at, (size_t)(reader.end - reader.at)})
-			.len > 0;
+	reader.caseless = take_caseless(&pattern);
+	reader.at = pattern.data;
+	reader.traits.literal_start = literal_start_len(pattern) > 0;
 	while (reader.at < reader.end)
 		if (!read_one(&reader))
 			return (struct pattern_traits){0};

@@ -18,11 +18,13 @@ struct pattern_traits {
 	bool literal_start; /* begins with a literal worth searching for */
 };
 
-/**
- * Returns the literal that every match of @pattern begins with, a part of @pattern, or nothing if
- * it is not worth searching for.
- */
-struct text pattern_literal_start(struct text pattern);
+struct pattern_start {
+	struct text text; /* a part of the pattern; .len 0: not worth searching for */
+	bool caseless;
+};
+
+/** Returns the literal that every match of @pattern begins with. */
+struct pattern_start pattern_literal_start(struct text pattern);
 
 /** Reads @pattern, which PCRE2 has accepted and which is valid UTF-8. */
 struct pattern_traits pattern_traits(struct text pattern);

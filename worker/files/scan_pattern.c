@@ -37,14 +37,18 @@ static char *copy_of(struct text text)
 
 static int remember_start(struct scan_pattern *compiled, struct text pattern)
 {
-	struct text start = pattern_literal_start(pattern);
+	struct pattern_start start = pattern_literal_start(pattern);
+	size_t len = start.text.len;
 
-	if (start.len == 0)
+	if (len == 0)
 		return 0;
-	compiled->start_bytes = copy_of(start);
+	compiled->start_bytes = copy_of(start.text);
 	if (!compiled->start_bytes)
 		return -ENOMEM;
-	compiled->start = literal_of((struct text){compiled->start_bytes, start.len});
+	for (size_t i = 0; start.caseless && i < len; i++)
+		if (compiled->start_bytes[i] >= 'A' && compiled->start_bytes[i] <= 'Z')
+			compiled->start_bytes[i] |= 'a' ^ 'A';
+	compiled->start = literal_of((struct text){compiled->start_bytes, len}, start.caseless);
 	return 0;
 }
 
