@@ -119,6 +119,8 @@
 /* for what a tenant has dropped, before it may be another's turn: of the processor, and in all */
 #define LIMIT_SWEEP_CPU_S  1
 #define LIMIT_SWEEP_TURN_S 2
+/* As many wait until sweepers no longer wait for an idle processor. */
+#define LIMIT_SWEEP_IDLE 64
 /* Templates whose size the spawner has yet to measure, and for one of them. */
 #define LIMIT_TEMPLATES_MEASURED 4096
 #define LIMIT_MEASURE_CPU_S      60
@@ -479,6 +481,7 @@
 
 /* Kept homes (worker/spawner/home_sweep.c). */
 #define LIMIT_HOME_FILES 1000000 /* files and directories of one */
+#define LIMIT_HOMES_GONE 1024    /* former homes of a tenant that are not cleared yet */
 
 /*
  * System mode (supervisor/host/id_range.c, worker/spawner/). The ids stay below 65534, which the

@@ -216,6 +216,9 @@ struct spawner_open {
  */
 #define SPAWNER_REFUSAL EKEYREJECTED
 
+/* The error when the cell can be made later, without a change of anybody's. As above. */
+#define SPAWNER_NOT_NOW EALREADY
+
 /* The error when the template of a fork is not in memory any more. As above. */
 #define SPAWNER_NOT_LOADED ENOMEDIUM
 

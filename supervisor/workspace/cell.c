@@ -65,7 +65,8 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 	cell->not_made = error == -SPAWNER_REFUSAL      ? CELL_REFUSED
 			 : error == -ETIMEDOUT          ? CELL_SILENT
 			 : error == -EDQUOT             ? CELL_OVER_QUOTA
-			 : error == -SPAWNER_NOT_LOADED ? CELL_NO_TEMPLATE
+			 : error == -SPAWNER_NOT_NOW    ? CELL_NOT_NOW
+			 : error == -SPAWNER_NOT_LOADED ? CELL_NOT_NOW
 							: CELL_NOT_MADE;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
@@ -76,6 +77,9 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 		cell_process_fail(cell_worker(cell),
 			"The spawner refused to open the workspace: %.*s", (int)step.len,
 			step.data);
+	else if (error == -SPAWNER_NOT_NOW)
+		cell_process_fail(cell_worker(cell), "The workspace cannot be opened now: %.*s",
+			(int)step.len, step.data);
 	else if (cell->not_made == CELL_SILENT)
 		cell_process_fail(
 			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
@@ -175,7 +179,7 @@ static void on_loaded(void *context, int error, struct text step)
 		make(cell);
 		return;
 	}
-	cell->not_made = CELL_NO_TEMPLATE;
+	cell->not_made = CELL_NOT_NOW;
 	template_load_why(error, step, why, sizeof(why));
 	cell_process_fail(cell_worker(cell),
 		"The workspace is a fork, and its template is not in memory, because %s: try again "

@@ -56,13 +56,13 @@ enum cell_status {
 enum cell_loss {
 	/* calls that had begun are lost; waiting ones may wait for the next cell */
 	CELL_LOST,
-	CELL_GIVEN_UP,    /* waiting calls are lost too, because the cell has died repeatedly */
-	CELL_NOT_MADE,    /* the cell could not be made */
-	CELL_REFUSED,     /* the spawner refuses it: SPAWNER_REFUSAL */
-	CELL_OVER_QUOTA,  /* its id has no room for what a cell needs on disk */
-	CELL_UNFIT,       /* its files are in the way: SETUP_UNFIT */
-	CELL_NO_TEMPLATE, /* what it lies above cannot be loaded into memory now */
-	CELL_SILENT,      /* its directory's file system does not answer */
+	CELL_GIVEN_UP,   /* waiting calls are lost too, because the cell has died repeatedly */
+	CELL_NOT_MADE,   /* the cell could not be made */
+	CELL_REFUSED,    /* the spawner refuses it: SPAWNER_REFUSAL */
+	CELL_OVER_QUOTA, /* its id has no room for what a cell needs on disk */
+	CELL_UNFIT,      /* its files are in the way: SETUP_UNFIT */
+	CELL_NOT_NOW,    /* SPAWNER_NOT_NOW, or its template cannot be loaded into memory now */
+	CELL_SILENT,     /* its directory's file system does not answer */
 	CELL_HELD, /* the kernel does not end a killed process of it, so calls must not wait */
 	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only */
 	CELL_FILES_HELD,

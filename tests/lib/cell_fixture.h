@@ -43,6 +43,7 @@ static const char *const loss_names[CELL_LOSSES] = {
 	[CELL_REFUSED] = " REFUSED",
 	[CELL_OVER_QUOTA] = " OVER_QUOTA",
 	[CELL_UNFIT] = " UNFIT",
+	[CELL_NOT_NOW] = " NOT_NOW",
 	[CELL_SILENT] = " SILENT",
 	[CELL_HELD] = " HELD",
 	[CELL_FILES_LOST] = " FILES_LOST",

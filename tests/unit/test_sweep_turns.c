@@ -3,6 +3,8 @@
 /* Whose dropped layers and homes are cleared next. */
 #include "worker/spawner/sweep_turns.h"
 
+#include "common/limits.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -122,6 +124,23 @@ static void test_what_goes_on(void **state)
 	assert_true(sweep_turns_goes_on(&turns, &turn, SIGXCPU));
 }
 
+/* An idle processor may never come. */
+static void test_many_do_not_wait_for_it(void **state)
+{
+	struct sweep_turn many[LIMIT_SWEEP_IDLE + 1];
+
+	(void)state;
+	for (size_t i = 0; i < LIMIT_SWEEP_IDLE; i++)
+		add(&many[i], "a");
+	assert_false(sweep_turns_hurries(&turns));
+	add(&many[LIMIT_SWEEP_IDLE], "b");
+	assert_true(sweep_turns_hurries(&turns));
+	sweep_turns_remove(&turns, &many[0]);
+	assert_false(sweep_turns_hurries(&turns));
+	turns.late = true;
+	assert_true(sweep_turns_hurries(&turns));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +148,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_tenant_is_one, set_up),
 		cmocka_unit_test_setup(test_nobody_saves_time_or_loses_it_for_good, set_up),
 		cmocka_unit_test_setup(test_what_goes_on, set_up),
+		cmocka_unit_test_setup(test_many_do_not_wait_for_it, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,11 +194,11 @@ static void lose(void **state, struct fake_client *client, enum cell_loss loss)
 		break;
 	default:
 		lose_unmade(state, client,
-			loss == CELL_NOT_MADE      ? -ENOSPC
-			: loss == CELL_REFUSED     ? -SPAWNER_REFUSAL
-			: loss == CELL_OVER_QUOTA  ? -EDQUOT
-			: loss == CELL_NO_TEMPLATE ? -SPAWNER_NOT_LOADED
-						   : -ETIMEDOUT);
+			loss == CELL_NOT_MADE     ? -ENOSPC
+			: loss == CELL_REFUSED    ? -SPAWNER_REFUSAL
+			: loss == CELL_OVER_QUOTA ? -EDQUOT
+			: loss == CELL_NOT_NOW    ? -SPAWNER_NOT_NOW
+						  : -ETIMEDOUT);
 	}
 }
 
@@ -241,7 +241,7 @@ static const struct fate expected[CELL_LOSSES][TOOL_CLASSES] = {
 		[CALL_CLASS_JOB] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
 		[CALL_CLASS_COMMAND] = {IMPOSSIBLE, "QUOTA_EXCEEDED"},
 	},
-	[CELL_NO_TEMPLATE] = {
+	[CELL_NOT_NOW] = {
 		[CALL_CLASS_SHORT] = {IMPOSSIBLE, "BUSY"},
 		[CALL_CLASS_WRITE] = {IMPOSSIBLE, "BUSY"},
 		[CALL_CLASS_JOB] = {IMPOSSIBLE, "BUSY"},

@@ -251,7 +251,7 @@ static int begin(struct cell_homes *homes, const struct home_name *of)
 	if (fd < 0)
 		return -errno;
 	sweep.fd = fd;
-	sweep.prompt = homes->jobs.late;
+	sweep.prompt = sweep_turns_hurries(&homes->jobs);
 	sweep.in_turns = sweep.clear; /* what is measured is bounded, and would begin again */
 	pid = home_sweep_start(&sweep);
 	if (pid < 0)
@@ -476,6 +476,28 @@ static int find_oldest(
 	return 0;
 }
 
+/*
+ * A tenant that makes homes and gives them up faster than they are cleared waits: what it has given
+ * up takes room on the disk.
+ */
+static int wait_for_sweepers(
+	const struct cell_homes *homes, const struct home_name *of, const char **ret_reason)
+{
+	const struct sweep_turn *turn;
+	size_t waiting = 0;
+
+	TAILQ_FOREACH (turn, &homes->jobs.list, entry) {
+		const struct home_job *job = (const struct home_job *)turn;
+
+		waiting += is_gone(job->of.name) && strcmp(job->of.tenant, of->tenant) == 0;
+	}
+	if (waiting < LIMIT_HOMES_GONE)
+		return 0;
+	*ret_reason = "too many of the tenant's former homes are still being cleared: try again in "
+		      "a moment";
+	return -SPAWNER_NOT_NOW;
+}
+
 /* A tenant has at most @max homes. To make room, the home that has not been opened for the longest
  * time is put aside, unless a cell uses it. */
 static int make_room(struct cell_homes *homes, int tenant, const struct home_name *of, uint64_t max,
@@ -490,7 +512,7 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 		*ret_reason =
 			"the tenant has as many kept homes as workspaces_existing allows, and the "
 			"service that this one replaces may use them: try again when it has ended";
-		return -SPAWNER_REFUSAL;
+		return -SPAWNER_NOT_NOW;
 	}
 	*ret_reason =
 		"the tenant has as many kept homes in use as workspaces_existing allows: close "
@@ -506,13 +528,15 @@ static int open_home(struct cell_homes *homes, int tenant, const struct home_nam
 	struct cell_id id, uint64_t max, const char **ret_reason)
 {
 	struct stat stat_buf;
-	int fd, r = 0;
+	bool is_new = fstatat(tenant, of->name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0;
+	bool is_former = !is_new && (!S_ISDIR(stat_buf.st_mode) || stat_buf.st_uid != id.uid);
+	int fd, r = is_new && errno != ENOENT ? -errno : 0;
 
-	if (fstatat(tenant, of->name, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0)
-		r = errno == ENOENT ? 1 : -errno;
-	else if (!S_ISDIR(stat_buf.st_mode) || stat_buf.st_uid != id.uid)
-		r = put_aside(homes, tenant, of) == 0 ? 1 : -EBUSY;
-	if (r > 0)
+	if (r == 0 && (is_new || is_former))
+		r = wait_for_sweepers(homes, of, ret_reason);
+	if (r == 0 && is_former && put_aside(homes, tenant, of) < 0)
+		r = -EBUSY;
+	if (r == 0 && (is_new || is_former))
 		r = make_room(homes, tenant, of, max, ret_reason);
 	if (r < 0)
 		return r;

@@ -51,8 +51,8 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers);
 /**
  * Opens the home of the workspace of @tenant at @place, which runs as @id, or makes it. Returns 0
  * with a clone of its mount in @ret_tree and the home's use in @ret_live; or with -1 and NULL if
- * the tenant's workspaces have temporary homes; -SPAWNER_REFUSAL with the reason in @ret_reason
- * (static storage); or another -errno.
+ * the tenant's workspaces have temporary homes; -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the
+ * reason in @ret_reason (static storage); or another -errno.
  */
 int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct place *place,
 	bool is_managed, struct cell_id id, int *ret_tree, struct live_home **ret_live,

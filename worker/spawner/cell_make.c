@@ -277,9 +277,9 @@ static int take_steps(
 	for (size_t i = 0; r == 0 && i < n_steps; i++) {
 		r = steps[i].act(cell);
 		if (r < 0)
-			*ret_step = r == -SPAWNER_REFUSAL ? cell->reason
-				    : cell->failed        ? cell->failed
-							  : steps[i].name;
+			*ret_step = r == -SPAWNER_REFUSAL || r == -SPAWNER_NOT_NOW ? cell->reason
+				    : cell->failed                                 ? cell->failed
+										   : steps[i].name;
 	}
 	close_fd(&cell->root);
 	close_fd(&cell->trees[0]);

@@ -57,7 +57,8 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
  * of them, borrowed). @place is what a looker found out about the directory; its descriptors are
  * taken. Returns 0, the pidfds of worker and files process and, if the request has a proxy_port,
  * the cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process
- * left; or -SPAWNER_REFUSAL with the reason in @ret_step if the cell is forbidden.
+ * left; or -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the reason in @ret_step if the cell is
+ * forbidden, or cannot be made yet.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],

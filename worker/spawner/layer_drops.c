@@ -156,7 +156,7 @@ static void go_on(struct layer_drops *drops)
 		_cleanup_close_ int parent = open_parent(drops, drop, &name);
 		pid_t r;
 
-		drop->prompt = drops->list.late;
+		drop->prompt = sweep_turns_hurries(&drops->list);
 		r = parent < 0 ? 0 : clear(drop, parent, name, 2);
 
 		if (r > 0) {

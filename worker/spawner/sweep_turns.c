@@ -2,6 +2,7 @@
 /* Runs in the spawner. */
 #include "worker/spawner/sweep_turns.h"
 
+#include "common/limits.h"
 #include "worker/spawner/home_sweep.h"
 
 #include <string.h>
@@ -26,11 +27,13 @@ void sweep_turns_add(struct sweep_turns *turns, struct sweep_turn *turn)
 			break;
 		}
 	TAILQ_INSERT_TAIL(&turns->list, turn, entry);
+	turns->count++;
 }
 
 void sweep_turns_remove(struct sweep_turns *turns, struct sweep_turn *turn)
 {
 	TAILQ_REMOVE(&turns->list, turn, entry);
+	turns->count--;
 }
 
 struct sweep_turn *sweep_turns_take(struct sweep_turns *turns, uint64_t now_ms)
@@ -47,6 +50,11 @@ struct sweep_turn *sweep_turns_take(struct sweep_turns *turns, uint64_t now_ms)
 		turns->late = false;
 	}
 	return next;
+}
+
+bool sweep_turns_hurries(const struct sweep_turns *turns)
+{
+	return turns->late || turns->count > LIMIT_SWEEP_IDLE;
 }
 
 void sweep_turns_used(struct sweep_turns *turns, const struct sweep_turn *turn, uint64_t now_ms)

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -24,6 +25,7 @@ struct sweep_turns {
 	/* What the tenant had used that was taken last: one that comes anew begins there. */
 	uint64_t used_ms;
 	uint64_t began_ms; /* its turn */
+	size_t count;      /* of the list */
 	bool late;         /* a turn was over in less time of the processor than it may have */
 };
 
@@ -35,6 +37,12 @@ void sweep_turns_remove(struct sweep_turns *turns, struct sweep_turn *turn);
 
 /** Returns what is next, at the time @now_ms, or NULL. It stays on the list. */
 struct sweep_turn *sweep_turns_take(struct sweep_turns *turns, uint64_t now_ms);
+
+/**
+ * Whether the next sweeper is not to wait for an idle processor: a turn was over before it had used
+ * its time of the processor, or many wait.
+ */
+bool sweep_turns_hurries(const struct sweep_turns *turns);
 
 /** The sweeper of @turn has ended at the time @now_ms: its tenant has used that time. */
 void sweep_turns_used(struct sweep_turns *turns, const struct sweep_turn *turn, uint64_t now_ms);
