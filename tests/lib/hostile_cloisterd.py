@@ -100,6 +100,13 @@ class Spawner:
                 file.write(f"0 {own} 1\n1 {first} {count or account.count}\n")
         self.send(MAPPED)
 
+    def come_up(self):
+        """Takes its part in a start, until the spawner is ready. Returns the spawner."""
+        assert self.receive()[0] == UNSHARED
+        self.map_ids()
+        assert self.receive()[0] == READY, self.log()
+        return self
+
     def ask(self, root, kind=DIRECTORY, swap=None, tenant=b"", **limits):
         """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
@@ -301,8 +308,4 @@ def begin(place):
 
 @pytest.fixture
 def spawner(begin):
-    made = begin()
-    assert made.receive()[0] == UNSHARED
-    made.map_ids()
-    assert made.receive()[0] == READY, made.log()
-    return made
+    return begin().come_up()

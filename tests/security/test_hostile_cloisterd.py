@@ -326,10 +326,7 @@ def test_drop_ins_are_read_as_cloisterd_reads_them(place, begin):
         "[tenant b]\nworkspace_memory = 2G\n")
     (drop_ins / "ignored.txt").write_text("[tenant a]\nroots = /\n")
     paths = {top: place.owned(top / "w") for top in (*place.roots.values(), third)}
-    spawner = begin()
-    assert spawner.receive()[0] == UNSHARED
-    spawner.map_ids()
-    assert spawner.receive()[0] == READY, spawner.log()
+    spawner = begin().come_up()
     spawner.refuses(paths[place.roots["a"]], **UNLIMITED)
     for top in (place.roots["b"], third):
         spawner.opens(paths[top], memory=2 << 30, **UNLIMITED)

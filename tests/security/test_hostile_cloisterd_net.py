@@ -9,7 +9,7 @@ import socket
 import pytest
 
 import procfs
-from hostile_cloisterd import DIRECTORY, MANAGED, PREPARE, READY, REFUSED, UNLIMITED, UNSHARED, asked, begin, place, spawner
+from hostile_cloisterd import DIRECTORY, MANAGED, PREPARE, REFUSED, UNLIMITED, asked, begin, place, spawner
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
 
@@ -52,11 +52,7 @@ def check_sockets(fds, path, worker):
 def network_spawner(place, begin):
     """A spawner for whose tenant a there is a network."""
     place.config.write_text(place.config.read_text().replace("[tenant a]\n", "[tenant a]\nnetwork = egress\n"))
-    made = begin()
-    assert made.receive()[0] == UNSHARED
-    made.map_ids()
-    assert made.receive()[0] == READY, made.log()
-    return made
+    return begin().come_up()
 
 
 def test_sockets_are_for_tenants_with_a_network(place, network_spawner):
@@ -101,11 +97,7 @@ def sharing_spawner(place, begin):
     for name in "am":
         text = text.replace(f"[tenant {name}]\n", f"[tenant {name}]\nnetwork_namespace = shared\n")
     place.config.write_text(text)
-    made = begin()
-    assert made.receive()[0] == UNSHARED
-    made.map_ids()
-    assert made.receive()[0] == READY, made.log()
-    return made
+    return begin().come_up()
 
 
 def network_of(pid):

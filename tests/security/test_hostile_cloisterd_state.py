@@ -10,8 +10,8 @@ import struct
 import pytest
 
 import procfs
-from hostile_cloisterd import (COPIED, FOLD, LOAD, MANAGED, READY, REFUSED, RELOAD, REMOVED, UNLIMITED, UNSHARED, WORKED,
-                               begin, place, spawner)
+from hostile_cloisterd import (COPIED, FOLD, LOAD, MANAGED, REFUSED, RELOAD, REMOVED, UNLIMITED, WORKED, begin, place,
+                               spawner)
 from images import archive, entry
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
@@ -47,10 +47,7 @@ def test_no_home_of_another_is_given_or_removed(place, begin):
     """cloisterd names no home; it can only report that a workspace is gone, and that is looked at."""
     os.chown(place.top / "state", place.account.uid, place.account.gid)
     place.config.write_text(place.config.read_text() + "home = kept\n")
-    spawner = begin()
-    assert spawner.receive()[0] == UNSHARED
-    spawner.map_ids()
-    assert spawner.receive()[0] == READY, spawner.log()
+    spawner = begin().come_up()
     place.directory("state/workspaces/m")
     made = [place.directory(f"state/workspaces/m/{name}") for name in ("v", "w")]
     for path in made:
@@ -85,10 +82,7 @@ def test_only_templates_of_the_tenant_are_in_memory(place, begin):
     is loaded than the configuration allows."""
     place.config.write_text("[cloister]\nmode = system\ntemplate_memory = 16M\n" + "".join(
         f"[tenant {name}]\nusers = 1\nmanaged = yes\ntemplate_memory = {size}\n" for name, size in (("m", "8M"), ("n", "8M"), ("o", 0))))
-    spawner = begin()
-    assert spawner.receive()[0] == UNSHARED
-    spawner.map_ids()
-    assert spawner.receive()[0] == READY, spawner.log()
+    spawner = begin().come_up()
 
     def directory(name):
         return place.top / name if (place.top / name).exists() else place.directory(name)
@@ -148,20 +142,14 @@ def test_only_templates_of_the_tenant_are_in_memory(place, begin):
         [errno.ENOENT, errno.EOPNOTSUPP, errno.EOPNOTSUPP, errno.EPERM, errno.ELOOP]
     assert load(b"n", b"u") == 0 and load(b"n", b"v") == errno.ENOSPC
     for tenant, name in ((b"..", b"t"), (b"m/..", b"t"), (b"", b"t"), (b"m", b"../n/u"), (b"m", b""), (b"m", b".x")):
-        other = begin()
-        assert other.receive()[0] == UNSHARED
-        other.map_ids()
-        assert other.receive()[0] == READY, other.log()
+        other = begin().come_up()
         other.send(LOAD, 1, struct.pack("<BBI", 1, 0, len(tenant)) + tenant + struct.pack("<I", len(name)) + name)
         assert other.ends(), (tenant, name)
 
 
 def test_only_layers_of_one_workspace_are_folded(place, begin):
     """cloisterd names a tenant, a workspace and three numbers; whose the layers are is looked at."""
-    spawner = begin()
-    assert spawner.receive()[0] == UNSHARED
-    spawner.map_ids()
-    assert spawner.receive()[0] == READY, spawner.log()
+    spawner = begin().come_up()
     tenant = place.directory("state/workspaces/m")
 
     def layers(name, low=5, high=5):
