@@ -16,6 +16,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspaces.h"

@@ -10,6 +10,7 @@
 #include "supervisor/rpc/session.h"
 #include "supervisor/rpc/session_payload.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 struct audit;
 struct config;

@@ -11,6 +11,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspaces.h"

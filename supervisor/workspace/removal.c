@@ -9,6 +9,7 @@
 #include "common/wire_files.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
