@@ -19,8 +19,6 @@
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/listening.h"
-#include "supervisor/workspace/managed.h"
-#include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_access.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_disk.h"
@@ -330,30 +328,6 @@ void workspace_where(
 	*ret_dev = workspace->root.dev;
 	*ret_ino = workspace->root.ino;
 	*ret_owner = directory_known(workspace->root.fd, &known) == 0 ? known.uid : (uid_t)-1;
-}
-
-void workspace_set_removing(struct workspace *workspace, bool removing)
-{
-	int fd = workspace->all->managed_fd;
-
-	if (removing)
-		managed_mark(fd, workspace->tenant, workspace->name);
-	else if (workspace->removing)
-		managed_unmark(fd, workspace->tenant, workspace->name);
-	workspace->removing = removing;
-	workspace->clearing = false;
-}
-
-int workspace_remove_directory(struct workspace *workspace)
-{
-	const struct tenant *tenant = workspace->tenant;
-	int r = workspace_layers_remove(workspace);
-
-	if (r == 0)
-		r = managed_remove(workspace->all->managed_fd, tenant, workspace->name);
-	if (r == 0)
-		spawner_link_removed(workspace->all->spawner, tenant->name, workspace->name);
-	return r;
 }
 
 struct tenant *workspace_tenant(const struct workspace *workspace)

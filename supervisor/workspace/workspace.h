@@ -97,12 +97,6 @@ void workspace_send_files(
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
-/**
- * Notes whether it is being removed. Until then it cannot be opened again (BUSY), and if cloisterd
- * dies, the next one finishes the removal.
- */
-void workspace_set_removing(struct workspace *workspace, bool removing);
-
 /** Notes, and returns, with which move of the service's work to another host it has moved; 0: none.
  */
 void workspace_set_moved(struct workspace *workspace, uint64_t move);
@@ -121,6 +115,3 @@ bool workspace_let_go(struct workspace *workspace);
 /** Its directory, and that one's owner; -1: not known. */
 void workspace_where(
 	const struct workspace *workspace, dev_t *ret_dev, ino_t *ret_ino, uid_t *ret_owner);
-
-/** Removes the directory of a managed workspace that has been cleared. Returns 0 or -errno. */
-int workspace_remove_directory(struct workspace *workspace);
