@@ -4,7 +4,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
@@ -16,8 +15,9 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
-#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_preview.h"
+#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
@@ -30,38 +30,6 @@ void method_workspace_put(struct json_text *json, const struct workspace *worksp
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	json_text_key(json, "root");
 	json_text_string(json, workspace_visible(workspace));
-}
-
-/* Queues the operation for @workspace and takes its hold. */
-static void enter(struct session_pending *pending, struct workspace *workspace,
-	enum call_class class, const struct workspace_entry_owner *owner)
-{
-	/* These numbers never appear on the wire; those of calls count up from 1. */
-	static uint64_t last = UINT64_MAX;
-
-	pending->workspace = workspace;
-	pending->entry = (struct workspace_entry){.call = last--,
-		.class = class,
-		.looks = class == CALL_CLASS_SHORT, /* an opening, not a removal */
-		.owner = owner,
-		.context = pending};
-	workspace_enter(workspace, &pending->entry);
-}
-
-static void wait_for(struct session *session, struct jsonrpc_request *request,
-	struct workspace *workspace, enum call_class class,
-	const struct workspace_entry_owner *owner)
-{
-	struct session_pending *pending = calloc(1, sizeof(*pending));
-
-	if (!pending) {
-		answer_refusal(session, request->id_text,
-			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
-		workspace_release(workspace);
-		return;
-	}
-	pending_begin(pending, session, request);
-	enter(pending, workspace, class, owner);
 }
 
 static void on_lost(void *context, enum tool_error error, const char *message)
@@ -134,7 +102,36 @@ static void on_opened(void *context)
 	pending_free(pending);
 }
 
-static const struct workspace_entry_owner open_owner = {on_opened, no_frame, on_lost, NULL};
+/* Queues the opening of @workspace, whose hold it takes. */
+static void enter(struct session_pending *pending, struct workspace *workspace)
+{
+	static const struct workspace_entry_owner owner = {on_opened, no_frame, on_lost, NULL};
+	/* These numbers never appear on the wire; those of calls count up from 1. */
+	static uint64_t last = UINT64_MAX;
+
+	pending->workspace = workspace;
+	pending->entry = (struct workspace_entry){.call = last--,
+		.class = CALL_CLASS_SHORT,
+		.looks = true,
+		.owner = &owner,
+		.context = pending};
+	workspace_enter(workspace, &pending->entry);
+}
+
+static void wait_for(
+	struct session *session, struct jsonrpc_request *request, struct workspace *workspace)
+{
+	struct session_pending *pending = calloc(1, sizeof(*pending));
+
+	if (!pending) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+		workspace_release(workspace);
+		return;
+	}
+	pending_begin(pending, session, request);
+	enter(pending, workspace);
+}
 
 /* Narrows the network of a workspace that is being opened, or releases it. */
 static enum tool_error narrow(
@@ -186,7 +183,7 @@ static void on_looked_up(
 	if (!not_found && error == TOOL_OK)
 		error = narrow(&workspace, pending->allow, &refusal);
 	if (!not_found && error == TOOL_OK) {
-		enter(pending, workspace, CALL_CLASS_SHORT, &open_owner);
+		enter(pending, workspace);
 		return;
 	}
 	if (!not_found)
@@ -362,7 +359,7 @@ static enum tool_error begin_open(
 	if (error == TOOL_OK)
 		error = narrow(&workspace, wanted.allow, ret_refusal);
 	if (error == TOOL_OK)
-		wait_for(session, request, workspace, CALL_CLASS_SHORT, &open_owner);
+		wait_for(session, request, workspace);
 	return error;
 }
 
@@ -459,78 +456,29 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 	answer_empty(session, request->id_text);
 }
 
-/*
- * Called when it is this operation's turn: the files process, which alone may delete the files,
- * removes everything.
- */
-static void on_remove_begin(void *context)
+static void on_removed(void *context, enum tool_error error, const char *why)
 {
 	struct session_pending *pending = context;
 
-	workspace_send_files(
-		pending->workspace, FILES_CLEAR, pending->entry.call, (struct text){NULL, 0});
-}
-
-static int on_remove_frame(void *context, const struct channel_frame *frame)
-{
-	struct session_pending *pending = context;
-	struct files_end end;
-	int r = 0;
-
-	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
-		return -EBADMSG;
-	workspace_leave(pending->workspace, &pending->entry);
-	if (end.error == TOOL_OK) {
-		r = workspace_remove_directory(pending->workspace);
-		if (r < 0)
-			end.error = tool_error_from_errno(-r);
+	if (error != TOOL_OK) {
+		on_lost(pending, error, why);
+		return;
 	}
 	workspace_set_removing(pending->workspace, false);
-	if (end.error == TOOL_OK)
-		background_forget(
-			workspace_tenant(pending->workspace), workspace_name(pending->workspace));
-	if (end.error == TOOL_OK)
-		audit_workspace(pending->audit, "workspace.removed",
-			pending->session ? &pending->session->peer : NULL, pending->workspace);
-	if (pending->session && end.error == TOOL_OK)
+	background_forget(workspace_tenant(pending->workspace), workspace_name(pending->workspace));
+	audit_workspace(pending->audit, "workspace.removed",
+		pending->session ? &pending->session->peer : NULL, pending->workspace);
+	if (pending->session)
 		answer_empty(pending->session, pending->id_text);
-	else if (pending->session)
-		answer_refusal(pending->session, pending->id_text,
-			&(struct refusal){.error = end.error, .sentence = NULL});
 	pending_free(pending);
-	return 0;
-}
-
-static const struct workspace_entry_owner remove_owner = {
-	on_remove_begin, on_remove_frame, on_lost, NULL};
-
-/* Its cell shows its own directory alone any more, which can be cleared so. */
-static void on_base_shown(void *context, enum tool_error error, const char *why)
-{
-	struct session_pending *pending = context;
-
-	if (error == TOOL_OK)
-		enter(pending, pending->workspace, CALL_CLASS_WRITE, &remove_owner);
-	else
-		on_lost(pending, error, why);
 }
 
 /* No session runs in it any more. */
 static void on_emptied(void *context)
 {
 	struct session_pending *pending = context;
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error;
 
-	/* In a whole root, mounts cover directories of it. */
-	if (workspace_checkpoints(pending->workspace) == 0 &&
-		!workspace_is_root(pending->workspace)) {
-		enter(pending, pending->workspace, CALL_CLASS_WRITE, &remove_owner);
-		return;
-	}
-	error = workspace_show_base(pending->workspace, on_base_shown, pending, &refusal);
-	if (error != TOOL_OK)
-		on_lost(pending, error, refusal_text(&refusal));
+	workspace_remove(&pending->removing, pending->workspace, false, on_removed, pending);
 }
 
 /* Ends the sessions that run in @workspace, whose hold it takes, and then removes it. */

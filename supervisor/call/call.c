@@ -26,6 +26,7 @@
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,8 +43,8 @@ static struct call *cursor;
 
 /*
  * Numbers count up from a random one, because a files process names temporary files after the call,
- * and two instances may write in one directory. The upper quarter of the numbers is used elsewhere
- * (method_workspace.c).
+ * and two instances may write in one directory. Those above the lowest quarter are used elsewhere
+ * (method_workspace.c, workspace_remove.c).
  */
 static uint64_t next_call(void)
 {

@@ -27,6 +27,7 @@
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <assert.h>
 #include <errno.h>

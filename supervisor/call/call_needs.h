@@ -3,7 +3,7 @@
 
 /* The resources of a call: its time, and its class in its workspace. */
 
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,6 +8,7 @@
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/service.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <errno.h>
 

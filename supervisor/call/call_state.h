@@ -14,6 +14,7 @@
 #include "supervisor/schedule/unread.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <sys/queue.h>
 

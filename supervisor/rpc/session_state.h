@@ -10,6 +10,8 @@
 #include "supervisor/rpc/session.h"
 #include "supervisor/rpc/session_payload.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
+#include "supervisor/workspace/workspace_remove.h"
 
 struct audit;
 struct config;
@@ -45,12 +47,13 @@ struct session_pending {
 	void (*resume)(struct session_pending *pending);
 	struct audit *audit;
 	char *id_text;
-	struct workspace_entry entry;
-	struct workspace *workspace; /* held; NULL while its directory is looked up */
-	struct root_look *look;      /* the look-up */
-	enum workspace_kind kind;    /* the requested kind */
-	char *tenant, *path;         /* the tenant, and the path as requested */
-	char *allow;                 /* rules that its network is narrowed to; NULL: it is not */
+	struct workspace_entry entry;       /* of an opening */
+	struct workspace_removing removing; /* of a removal */
+	struct workspace *workspace;        /* held; NULL while its directory is looked up */
+	struct root_look *look;             /* the look-up */
+	enum workspace_kind kind;           /* the requested kind */
+	char *tenant, *path;                /* the tenant, and the path as requested */
+	char *allow; /* rules that its network is narrowed to; NULL: it is not */
 };
 
 /* The bytes of a character that is not complete yet. */

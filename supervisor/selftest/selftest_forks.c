@@ -7,12 +7,11 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_files.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_freeze.h"
-#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <stdio.h>
@@ -31,8 +30,7 @@ struct selftest_forks {
 	char way[WAY_BYTES];
 	struct forking *forking;   /* under way; NULL: none are */
 	struct workspace *removed; /* held: the one that is being removed */
-	bool is_entered;           /* entry is its */
-	struct workspace_entry entry;
+	struct workspace_removing removing;
 	selftest_forks_ended ended;
 	void *context;
 };
@@ -108,87 +106,17 @@ static void freeze(struct selftest_forks *forks)
 
 static void remove_next(struct selftest_forks *forks);
 
-static void finish(struct selftest_forks *forks, enum tool_error error, const char *why)
+static void on_removed(void *context, enum tool_error error, const char *why)
 {
+	struct selftest_forks *forks = context;
 	struct workspace *workspace = TAKE_PTR(forks->removed);
-	int r = error == TOOL_OK ? workspace_remove_directory(workspace) : 0;
 
-	if (r < 0)
-		error = tool_error_from_errno(-r);
 	workspace_set_removing(workspace, false);
 	workspace_release(workspace);
 	if (error == TOOL_OK)
 		remove_next(forks);
 	else
 		end(forks, error, why);
-}
-
-static void on_begin(void *context)
-{
-	struct selftest_forks *forks = context;
-
-	workspace_send_files(
-		forks->removed, FILES_CLEAR, forks->entry.call, (struct text){NULL, 0});
-}
-
-static int on_frame(void *context, const struct channel_frame *frame)
-{
-	struct selftest_forks *forks = context;
-	struct files_end files_end;
-
-	if (frame->type != FILES_END || files_end_get(frame->payload, &files_end) < 0)
-		return -EBADMSG;
-	forks->is_entered = false;
-	workspace_leave(forks->removed, &forks->entry);
-	finish(forks, files_end.error, NULL);
-	return 0;
-}
-
-static void on_lost(void *context, enum tool_error error, const char *why)
-{
-	struct selftest_forks *forks = context;
-
-	forks->is_entered = false;
-	finish(forks, error, why);
-}
-
-static void clear(struct selftest_forks *forks)
-{
-	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost, NULL};
-	/* Never on the wire at the same time as those of calls, sessions and removal.c. */
-	static uint64_t last = UINT64_MAX / 4;
-
-	forks->entry = (struct workspace_entry){
-		.call = last--, .class = CALL_CLASS_WRITE, .owner = &owner, .context = forks};
-	forks->is_entered = true;
-	workspace_enter(forks->removed, &forks->entry);
-}
-
-/* Its cell shows its own directory alone any more, which can be cleared so. */
-static void on_base_shown(void *context, enum tool_error error, const char *why)
-{
-	if (error == TOOL_OK)
-		clear(context);
-	else
-		finish(context, error, why);
-}
-
-/* @was_marked: a removal of it was under way, so that it is shown so already. */
-static void begin_removal(struct selftest_forks *forks, bool was_marked)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct workspace *workspace = forks->removed;
-	enum tool_error error;
-
-	workspace_set_removing(workspace, true);
-	if (was_marked ||
-		(workspace_checkpoints(workspace) == 0 && !workspace_is_root(workspace))) {
-		clear(forks);
-		return;
-	}
-	error = workspace_show_base(workspace, on_base_shown, forks, &refusal);
-	if (error != TOOL_OK)
-		finish(forks, error, refusal_text(&refusal));
 }
 
 static void take_fork(void *context, const char *name)
@@ -250,12 +178,14 @@ static void remove_next(struct selftest_forks *forks)
 	bool is_marked;
 	enum tool_error error = take_next(forks, &is_marked, &refusal);
 
-	if (error == TOOL_OK)
-		begin_removal(forks, is_marked);
-	else if (error == TOOL_WORKSPACE_NOT_FOUND)
+	if (error == TOOL_OK) {
+		workspace_set_removing(forks->removed, true);
+		workspace_remove(&forks->removing, forks->removed, is_marked, on_removed, forks);
+	} else if (error == TOOL_WORKSPACE_NOT_FOUND) {
 		end_removal(forks);
-	else
+	} else {
 		end(forks, error, refusal_text(&refusal));
+	}
 }
 
 static void begin(struct selftest_forks *forks, struct workspace *canary,
@@ -305,7 +235,6 @@ void selftest_forks_free(struct selftest_forks *forks)
 	if (!forks)
 		return;
 	forking_free(forks->forking);
-	if (forks->is_entered)
-		workspace_leave(forks->removed, &forks->entry);
+	workspace_remove_stop(&forks->removing);
 	free(forks);
 }

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Runs in cloisterd. The report that a workspace is empty comes from a hostile process, so rmdir(2)
- * decides.
- */
+/* Runs in cloisterd. Reads the marks in the state directory; workspace_remove.c removes. */
 #include "supervisor/workspace/removal.h"
 
 #include "common/cleanup.h"
-#include "common/wire_files.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
+#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
-#include <errno.h>
 #include <event2/event.h>
 
 struct left_over {
@@ -26,7 +22,7 @@ struct removal {
 	struct tenant *tenant; /* the tenant whose marked workspaces are being listed */
 	STAILQ_HEAD(, left_over) left_overs;
 	struct workspace *workspace; /* held; NULL: none is being removed */
-	struct workspace_entry entry;
+	struct workspace_removing removing;
 };
 
 /*
@@ -38,24 +34,15 @@ static void go_on(struct removal *removal)
 	event_active(removal->next, EV_TIMEOUT, 0);
 }
 
-static void on_begin(void *context)
+static void on_removed(void *context, enum tool_error error, const char *why)
 {
 	struct removal *removal = context;
-
-	workspace_send_files(
-		removal->workspace, FILES_CLEAR, removal->entry.call, (struct text){NULL, 0});
-}
-
-static void finish(struct removal *removal, enum tool_error error)
-{
 	struct workspace *workspace = TAKE_PTR(removal->workspace);
-	int r = error == TOOL_OK ? workspace_remove_directory(workspace) : 0;
 	const struct log_field *about =
 		LOG_FIELDS({"CLOISTER_TENANT", text_from(workspace_tenant(workspace)->name)},
 			{"CLOISTER_WORKSPACE", text_from(workspace_name(workspace))});
 
-	if (r < 0)
-		error = tool_error_from_errno(-r);
+	(void)why;
 	if (error == TOOL_OK) {
 		log_about(LOG_INFO, about, "the removal of the workspace %s is finished",
 			workspace_name(workspace));
@@ -70,32 +57,8 @@ static void finish(struct removal *removal, enum tool_error error)
 	go_on(removal);
 }
 
-static int on_frame(void *context, const struct channel_frame *frame)
-{
-	struct removal *removal = context;
-	struct files_end end;
-
-	if (frame->type != FILES_END || files_end_get(frame->payload, &end) < 0)
-		return -EBADMSG;
-	workspace_leave(removal->workspace, &removal->entry);
-	finish(removal, end.error);
-	return 0;
-}
-
-static void on_lost(void *context, enum tool_error error, const char *message)
-{
-	(void)message;
-	finish(context, error);
-}
-
 static void begin_removal(struct removal *removal, const struct left_over *left_over)
 {
-	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost, NULL};
-	/*
-	 * These numbers never appear on the wire; those of calls count up from 1, and sessions use
-	 * others.
-	 */
-	static uint64_t last = UINT64_MAX / 2;
 	enum tool_error error = workspaces_get_marked(
 		removal->workspaces, left_over->tenant, left_over->name, &removal->workspace);
 
@@ -112,9 +75,7 @@ static void begin_removal(struct removal *removal, const struct left_over *left_
 		return;
 	}
 	workspace_set_removing(removal->workspace, true);
-	removal->entry = (struct workspace_entry){
-		.call = last--, .class = CALL_CLASS_WRITE, .owner = &owner, .context = removal};
-	workspace_enter(removal->workspace, &removal->entry);
+	workspace_remove(&removal->removing, removal->workspace, true, on_removed, removal);
 }
 
 static void left_over_free(struct left_over *left_over)

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. A cell is hostile: its frames reach an entry only by the number of a call that
- * has begun in this workspace.
- *
- * A workspace has no states but those of its cell, whose table is in cell.c, and is freed when it
- * is not used and its cell is CLOSED. What it does is tell the cell how much it is needed, begin
- * calls when the cell serves them, and lose calls by the table below.
+ * Runs in cloisterd. A workspace has no states but those of its cell, whose table is in cell.c, and
+ * is freed when it is not used and its cell is CLOSED. What it does is tell the cell how much it is
+ * needed, have calls begin when the cell serves them (workspace_calls.c), and lose calls by the
+ * table below. A cell is hostile: its frames go to those who check them.
  * tests/unit/test_workspace_states.c has what clients and calls do to it in each of those states.
  */
 #include "supervisor/workspace/workspace.h"
 
 #include "common/cleanup.h"
-#include "common/limits.h"
-#include "common/links.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
@@ -23,9 +19,8 @@
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/listening.h"
-#include "supervisor/workspace/managed.h"
-#include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_access.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_idle.h"
@@ -35,73 +30,7 @@
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
-
-static const struct {
-	unsigned limit;
-	enum cell_process process;
-	enum sched_class sched;
-} classes[CALL_CLASSES] = {
-	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
-	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
-	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
-	/* The tenant's limit applies too. */
-	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
-	[CALL_CLASS_SESSION] = {LIMIT_SESSIONS_PER_WORKSPACE, CELL_WORKER, SCHED_NONE},
-};
-
-/* Calls are held back. */
-static bool is_held(const struct workspace *workspace)
-{
-	return workspace_swap_holds(workspace) || workspace->freeze;
-}
-
-static bool may_begin(const struct workspace *workspace, enum call_class class)
-{
-	if (class == CALL_CLASS_WRITE && workspace_pause_holds(workspace))
-		return false;
-	return !is_held(workspace) && cell_serves(workspace->cell, classes[class].process) &&
-	       workspace->running[class] < classes[class].limit;
-}
-
-/* Call it after any change that decides whether jobs and commands can begin here. */
-static void update_limits(struct workspace *workspace)
-{
-	const struct cell *cell = workspace->cell;
-	bool held = is_held(workspace);
-	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
-	const size_t limits[SCHED_CLASSES] = {
-		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
-		[SCHED_COMMAND] = !held && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
-	};
-
-	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
-}
-
-static void begin(struct workspace *workspace, struct workspace_entry *entry)
-{
-	assert(!entry->begun);
-	entry->begun = true;
-	workspace->running[entry->class]++;
-	workspace_disk_calls(workspace);
-	entry->owner->begin(entry->context);
-}
-
-static void on_scheduled(struct sched_entry *sched)
-{
-	struct workspace_entry *entry =
-		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
-	struct workspace *workspace = sched->context;
-
-	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process)) {
-		begin(workspace, entry);
-		return;
-	}
-	/* The cell has failed and will report it later, or is being exchanged. */
-	update_limits(workspace);
-	scheduler_return(workspace->all->scheduler, sched);
-}
 
 /* Otherwise nobody would say that the workspace does not linger here any more. */
 static void tell_left(struct workspace *workspace)
@@ -206,21 +135,9 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 	*ret_root = workspace->root.fd;
 }
 
-/* Returns the entry of @call if that has begun, or NULL. */
-static struct workspace_entry *find_begun(const struct workspace *workspace, uint64_t call)
-{
-	struct workspace_entry *entry;
-
-	TAILQ_FOREACH (entry, &workspace->entries, link)
-		if (entry->call == call)
-			return entry->begun ? entry : NULL;
-	return NULL;
-}
-
 static int on_frame(void *context, enum cell_process from, const struct channel_frame *frame)
 {
 	struct workspace *workspace = context;
-	struct workspace_entry *entry = find_begun(workspace, frame->call);
 
 	if (frame->call == 0 && from == CELL_FILES && frame->type == FILES_END)
 		return workspace_disk_measured(workspace, frame->payload);
@@ -228,55 +145,13 @@ static int on_frame(void *context, enum cell_process from, const struct channel_
 		return workspace_forward_ended(workspace, frame);
 	if (from == CELL_WORKER && frame->type == COMMAND_PAUSED)
 		return workspace_pause_told(workspace, frame);
-	/* The call was answered meanwhile; but a long series of such frames is a fault. */
-	if (!entry)
-		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
-	/* A frame must come from the process that serves the call's class. */
-	if (classes[entry->class].process != from)
-		return -EBADMSG;
-	workspace->unknown_call_frames = 0;
-	cell_reset_crash_count(workspace->cell);
-	return entry->owner->frame(entry->context, frame);
-}
-
-static void remove_entry(struct workspace *workspace, struct workspace_entry *entry)
-{
-	TAILQ_UNLINK(&workspace->entries, entry, link);
-	if (entry->begun) {
-		assert(workspace->running[entry->class] > 0);
-		workspace->running[entry->class]--;
-		workspace_disk_calls(workspace);
-		workspace_pause_advance(workspace);
-	}
-	scheduler_remove(workspace->all->scheduler, &entry->sched);
-}
-
-/* The entries of the classes from @from to @to whose calls have begun, with @waiting also the
- * others, leave the workspace. Their calls are lost with @error. */
-struct loss {
-	enum call_class from, to;
-	bool waiting;
-	enum tool_error error;
-};
-
-static void lose_entries(struct workspace *workspace, const struct loss *loss, const char *why)
-{
-	struct workspace_entry *entry, *next;
-
-	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
-		next = TAILQ_NEXT(entry, link);
-		if (entry->class < loss->from || entry->class > loss->to ||
-			!(loss->waiting || entry->begun))
-			continue;
-		remove_entry(workspace, entry);
-		entry->owner->lost(entry->context, loss->error, why);
-	}
+	return workspace_calls_frame(workspace, from, frame);
 }
 
 static void on_lost(void *context, enum cell_loss loss, const char *why)
 {
 	/* clang-format off */
-	static const struct loss losses[CELL_LOSSES] = {
+	static const struct workspace_loss losses[CELL_LOSSES] = {
 		[CELL_LOST] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, false, TOOL_WORKER_LOST},
 		[CELL_GIVEN_UP] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_WORKER_LOST},
 		[CELL_NOT_MADE] = {CALL_CLASS_SHORT, CALL_CLASS_SESSION, true, TOOL_EXECUTION_ERROR},
@@ -297,23 +172,7 @@ static void on_lost(void *context, enum cell_loss loss, const char *why)
 		return;
 	if (workspace->freeze)
 		workspace_freeze_lost(workspace, losses[loss].error, why);
-	lose_entries(workspace, &losses[loss], why);
-}
-
-/*
- * Begins in order the waiting entries that have no scheduling class, as far as the limits of their
- * call classes allow.
- */
-static void begin_waiting(struct workspace *workspace)
-{
-	struct workspace_entry *entry, *next;
-
-	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
-		next = TAILQ_NEXT(entry, link);
-		if (!entry->begun && !entry->parked && entry->sched.class == SCHED_NONE &&
-			may_begin(workspace, entry->class))
-			begin(workspace, entry);
-	}
+	workspace_calls_lost(workspace, &losses[loss], why);
 }
 
 /* Begins waiting calls, and frees a workspace that is no longer used. */
@@ -331,8 +190,7 @@ static void on_settled(void *context)
 		workspace_freeze_advance(workspace);
 	if (workspace->preview)
 		workspace_preview_advance(workspace);
-	update_limits(workspace);
-	begin_waiting(workspace);
+	workspace_calls_begin(workspace);
 	workspace_idle_follow(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
 		workspace_free(workspace);
@@ -472,30 +330,6 @@ void workspace_where(
 	*ret_owner = directory_known(workspace->root.fd, &known) == 0 ? known.uid : (uid_t)-1;
 }
 
-void workspace_set_removing(struct workspace *workspace, bool removing)
-{
-	int fd = workspace->all->managed_fd;
-
-	if (removing)
-		managed_mark(fd, workspace->tenant, workspace->name);
-	else if (workspace->removing)
-		managed_unmark(fd, workspace->tenant, workspace->name);
-	workspace->removing = removing;
-	workspace->clearing = false;
-}
-
-int workspace_remove_directory(struct workspace *workspace)
-{
-	const struct tenant *tenant = workspace->tenant;
-	int r = workspace_layers_remove(workspace);
-
-	if (r == 0)
-		r = managed_remove(workspace->all->managed_fd, tenant, workspace->name);
-	if (r == 0)
-		spawner_link_removed(workspace->all->spawner, tenant->name, workspace->name);
-	return r;
-}
-
 struct tenant *workspace_tenant(const struct workspace *workspace)
 {
 	return workspace->tenant;
@@ -586,51 +420,6 @@ bool workspace_is_open(const struct workspace *workspace)
 	return cell_serves(workspace->cell, CELL_FILES);
 }
 
-void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
-{
-	entry->sched = (struct sched_entry){
-		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
-	entry->begun = false;
-	entry->parked = workspace_preview_parks(workspace, entry);
-	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
-	if (!entry->parked)
-		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
-	cell_settle(workspace->cell);
-}
-
-void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry)
-{
-	entry->parked = false;
-	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
-	cell_settle(workspace->cell);
-}
-
-void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
-	enum tool_error error, const char *why)
-{
-	remove_entry(workspace, entry);
-	entry->owner->lost(entry->context, error, why);
-}
-
-void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
-{
-	assert(entry->begun && workspace->running[entry->class] > 0);
-	scheduler_remove(workspace->all->scheduler, &entry->sched);
-	workspace->running[entry->class]--;
-	entry->class = CALL_CLASS_SESSION;
-	entry->sched.class = classes[CALL_CLASS_SESSION].sched;
-	workspace->running[CALL_CLASS_SESSION]++;
-}
-
-void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
-{
-	remove_entry(workspace, entry);
-	if (entry->class == CALL_CLASS_WRITE || classes[entry->class].process == CELL_WORKER)
-		disk_use_changed(&workspace->disk);
-	workspace->last_used = clock_now();
-	cell_settle(workspace->cell);
-}
-
 bool workspace_narrow(struct workspace *workspace, const char *allow)
 {
 	bool same = workspace->allow && strcmp(workspace->allow, allow) == 0;
@@ -676,22 +465,6 @@ void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t c
 	struct text payload, const int *fds, unsigned n_fds)
 {
 	cell_send(workspace->cell, CELL_WORKER, type, call, payload, fds, n_fds);
-}
-
-uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry)
-{
-	return cell_said(workspace->cell, classes[entry->class].process);
-}
-
-bool workspace_has_heard(
-	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said)
-{
-	return cell_has_heard(workspace->cell, classes[entry->class].process, said);
-}
-
-void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
-{
-	cell_abandon(workspace->cell, classes[entry->class].process);
 }
 
 void workspace_add_cpu(struct workspace *workspace, uint64_t us)

@@ -48,8 +48,8 @@ bool disk_state_is_over(const struct disk_state *state);
 bool workspace_disk_ask(void *context, enum disk_ask what);
 
 /**
- * For workspace.c: the number of calls that run has changed. Measures now and then while there are
- * commands.
+ * For workspace_calls.c: the number of calls that run has changed. Measures now and then while
+ * there are commands.
  */
 void workspace_disk_calls(struct workspace *workspace);
 

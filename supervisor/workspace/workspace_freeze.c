@@ -12,6 +12,7 @@
 #include "supervisor/workspace/copy_bounds.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <errno.h>
@@ -103,20 +104,13 @@ static int copy(struct workspace *workspace)
 	return r;
 }
 
-static bool has_calls(const struct workspace *workspace)
-{
-	for (size_t i = 0; i < CALL_CLASSES; i++)
-		if (workspace->running[i] > 0)
-			return true;
-	return false;
-}
-
 void workspace_freeze_advance(struct workspace *workspace)
 {
 	struct workspace_freeze *freeze = workspace->freeze;
 	int r;
 
-	if (freeze->copying || has_calls(workspace) || !cell_serves(workspace->cell, CELL_FILES) ||
+	if (freeze->copying || workspace_calls_run(workspace) ||
+		!cell_serves(workspace->cell, CELL_FILES) ||
 		!cell_serves(workspace->cell, CELL_WORKER))
 		return;
 	timer_cancel(&freeze->deadline);

@@ -11,6 +11,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -277,10 +278,7 @@ static bool waits_for_calls(const struct workspace *workspace)
 {
 	if (workspace->swap->way == SWAP_PREVIEW)
 		return workspace_preview_waits(workspace);
-	for (size_t i = 0; i < CALL_CLASSES; i++)
-		if (workspace->running[i] > 0)
-			return true;
-	return false;
+	return workspace_calls_run(workspace);
 }
 
 void workspace_swap_advance(struct workspace *workspace)

@@ -3,6 +3,7 @@
 
 /* What a workspace is doing and using, for readers outside. */
 
+#include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/workspace.h"
 
 /* A view of a workspace for readers outside, at one moment. */

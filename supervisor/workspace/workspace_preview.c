@@ -3,6 +3,7 @@
 #include "supervisor/workspace/workspace_preview.h"
 
 #include "common/cleanup.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>

@@ -61,7 +61,7 @@ bool workspace_preview_forget(struct workspace *workspace);
 enum tool_error workspace_preview_refusal(
 	struct workspace *workspace, bool own, struct refusal *ret_refusal);
 
-/* For workspace.c and workspace_layers.c. */
+/* For workspace.c, workspace_calls.c and workspace_layers.c. */
 
 /** Whether @entry, which enters, must wait for the beginning or the end of a preview. */
 bool workspace_preview_parks(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a workspace, for workspace.c (its calls and its cell) and workspaces.c (the set of
- * workspaces). */
+/* The inside of a workspace, for workspace.c (its cell), the other workspace_*.c, of which
+ * workspace_calls.c has its calls, and workspaces.c (the set of workspaces). */
 
 #include "common/layer_stack.h"
 #include "supervisor/base/timer.h"
@@ -12,6 +12,7 @@
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_pause.h"
 
 struct workspace {
@@ -59,13 +60,6 @@ struct workspace {
 /** What any workspace of @tenant would be opened with. */
 void workspace_describe_any(
 	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);
-
-/** A waiting entry need not wait for a preview any more. */
-void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry);
-
-/** A waiting entry leaves, and its call is lost. */
-void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
-	enum tool_error error, const char *why);
 
 struct workspaces {
 	struct event_base *base;

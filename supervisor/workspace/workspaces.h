@@ -9,6 +9,7 @@ struct config;
 struct egress_link;
 struct elsewhere;
 struct event_base;
+struct scheduler;
 struct spare_cells;
 struct spawner_link;
 

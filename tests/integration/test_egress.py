@@ -10,7 +10,6 @@ import socket
 import subprocess
 import threading
 
-import egress
 import procfs
 import pytest
 import scripted_egress

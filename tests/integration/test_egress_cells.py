@@ -22,7 +22,7 @@ import pytest
 import wire
 from cloister_client import acting_as
 from daemon import SANITIZED
-from egress_program import CONFIG, check_echo, host, names, roots_directory, running, start, unread
+from egress_program import CONFIG, check_echo, host, names, roots_directory, running, start
 
 
 def test_a_call_is_told_by_its_address(running, host):

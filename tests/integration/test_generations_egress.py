@@ -10,7 +10,7 @@ import egress
 import procfs
 from cloister_client import acting_as
 from daemon import AM_ROOT, Account
-from test_generations import ASK, GIVEN, begin, ended, hear, opened, say, status, talk
+from generations import ASK, GIVEN, begin, ended, hear, opened, say, status, talk
 
 RULES = "egress_allow = open.test:*\negress_private = 127.0.0.0/8"
 

@@ -13,9 +13,9 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM, system_config
+from generations import ask, ended, error_of, generations_fixture, opened, replace_program, status, talk
 from killer import Holder
 from silent_fs import FuseMount
-from test_generations import ask, ended, error_of, generations_fixture, opened, replace_program, status, talk  # noqa: F401  (a fixture)
 from test_templates import fork, freeze, templates
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
@@ -154,7 +154,7 @@ def test_a_fork_is_finished_by_the_elder(pair):
 
 
 @needs_fuse
-def test_file_systems_that_hang(generations, area):  # noqa: F811
+def test_file_systems_that_hang(generations, area):
     """A look-up, the opening of a directory and an import, each of a file system that does not answer."""
     mounts, places = [], []
     for _ in range(3):
@@ -185,7 +185,7 @@ def test_file_systems_that_hang(generations, area):  # noqa: F811
             mount.end()
 
 
-def test_a_spawner_that_is_late(generations, area):  # noqa: F811
+def test_a_spawner_that_is_late(generations, area):
     """The same without a file system: whatever the spawner was asked for, it may take its time."""
     first = generations()
     client, other = first.connect(), first.connect()
@@ -204,7 +204,7 @@ def test_a_spawner_that_is_late(generations, area):  # noqa: F811
     assert ended(first) == 0 and second.process.poll() is None
 
 
-def test_no_self_test_begins_beside_a_younger_one(generations):  # noqa: F811
+def test_no_self_test_begins_beside_a_younger_one(generations):
     """Neither by itself nor when an administrator asks while the place is given away."""
     first = generations(host="selftest = off")
     with first.control() as control:
@@ -216,7 +216,7 @@ def test_no_self_test_begins_beside_a_younger_one(generations):  # noqa: F811
         assert control.call("selftest", timeout=120)["result"] == "passed"
 
 
-def test_a_reload_that_is_killed_leaves_nothing(generations, area):  # noqa: F811
+def test_a_reload_that_is_killed_leaves_nothing(generations, area):
     """A service manager kills what it started when a reload takes too long. What that has started may wait for anything."""
     first = generations()
     replace_program(area)

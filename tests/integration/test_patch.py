@@ -5,13 +5,12 @@ import os
 import random
 import signal
 import stat
-import subprocess
 import threading
 
 import procfs
 import pytest
 from cloister_client import acting_as
-from daemon import AM_ROOT, BUILD, user_mode_only
+from daemon import user_mode_only
 
 pytestmark = pytest.mark.usefixtures("as_user")
 

@@ -7,7 +7,6 @@ import random
 
 import procfs
 import pytest
-from cloister_client import acting_as
 
 KIB, MIB = 1 << 10, 1 << 20
 WAIT = 60000  # ms for a condition that is expected to be met
@@ -59,7 +58,7 @@ def test_no_byte_is_lost_or_doubled(client, workspace):
     """The command writes while its call is answered."""
     numbers = 20000
     whole = "".join(f"{n:07d}\n" for n in range(1, numbers + 1)).encode()
-    command = f"for i in $(seq 20); do seq -f %07.0f $(((i-1)*1000+1)) $((i*1000)); sleep 0.02; done; read x; exit 7"
+    command = "for i in $(seq 20); do seq -f %07.0f $(((i-1)*1000+1)) $((i*1000)); sleep 0.02; done; read x; exit 7"
     answer = run(client, command, yield_ms=150, max_output=MIB)
     output = answer["output"]
     assert answer["success"] and (output["state"], output["ended_by"]) == ("running", "yield"), answer

@@ -187,7 +187,7 @@ static inline int end_file(struct fixture *f, enum tool_error error)
 	return give_frame(f, FILES_END, (struct text){(char *)payload, writer.len});
 }
 
-/* Loses the entry as lose_entries() in workspace.c does. */
+/* Loses the entry as workspace_calls_lost() does. */
 static void lose(struct fixture *f)
 {
 	struct workspace_entry *lost = entry(f);

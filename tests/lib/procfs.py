@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads /proc, as proc(5) describes it."""
 
-import contextlib
 import os
 import pathlib
 import signal

@@ -170,7 +170,7 @@ def test_a_reload_is_asked_for_where_it_is_answered():
 @pytest.mark.parametrize("part", ["", "user/"])
 def test_a_reload_takes_over_where_the_program_was_replaced(part):
     """By the line of ExecStart, as the service's user, before the configuration of the one that serves is read again. What
-    notifies is the main process and what ExecReload has started, and no command. test_generations.py runs the line."""
+    notifies is the main process and what ExecReload has started, and no command. test_generations_start.py runs the line."""
     unit = settings(UNITS / f"{part}cloister.service")
     (start,), line = unit["ExecStart"], unit["ExecReload"][0]
     assert line == f"{start} --take-over --if-replaced --detach"

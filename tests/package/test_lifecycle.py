@@ -7,8 +7,6 @@ import stat
 
 import pytest
 
-import procfs
-
 STATE = "var/lib/cloister"
 SIZE = 65536
 

@@ -10,7 +10,6 @@ import contextlib
 import os
 import pathlib
 import re
-import socket
 import subprocess
 
 import pytest

@@ -10,13 +10,12 @@ import shlex
 import socket
 import struct
 import tempfile
-import threading
 
 import egress
 import procfs
 import pytest
 from cloister_client import acting_as
-from daemon import AM_ROOT, Account, Area, Daemon
+from daemon import AM_ROOT, Area, Daemon
 from forbidden_hosts import ADDRESSES, FORBIDDEN, RULES
 
 ALERT = "15 03 03 00 02 02 31"  # access_denied

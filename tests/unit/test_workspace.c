@@ -10,6 +10,7 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Replaces the functions of supervisor/workspace/workspace.c that calls use by a workspace that
+ * Replaces the functions of workspace.c and workspace_calls.c that calls use by a workspace that
  * logs what a call does to it. The test begins the call's entry and gives it frames.
  */
 
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_disk.h"
 
 #define FAKE_WORKSPACE_FDS 4

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. A cell is hostile: its frames reach an entry only by the number of a call that
+ * has begun in this workspace.
+ */
+#include "supervisor/workspace/workspace_calls.h"
+
+#include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/workspace_disk.h"
+#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_pause.h"
+#include "supervisor/workspace/workspace_preview.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static const struct {
+	unsigned limit;
+	enum cell_process process;
+	enum sched_class sched;
+} classes[CALL_CLASSES] = {
+	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
+	/* The tenant's limit applies too. */
+	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
+	[CALL_CLASS_SESSION] = {LIMIT_SESSIONS_PER_WORKSPACE, CELL_WORKER, SCHED_NONE},
+};
+
+/* Calls are held back. */
+static bool is_held(const struct workspace *workspace)
+{
+	return workspace_swap_holds(workspace) || workspace->freeze;
+}
+
+static bool may_begin(const struct workspace *workspace, enum call_class class)
+{
+	if (class == CALL_CLASS_WRITE && workspace_pause_holds(workspace))
+		return false;
+	return !is_held(workspace) && cell_serves(workspace->cell, classes[class].process) &&
+	       workspace->running[class] < classes[class].limit;
+}
+
+/* Call it after any change that decides whether jobs and commands can begin here. */
+static void update_limits(struct workspace *workspace)
+{
+	const struct cell *cell = workspace->cell;
+	bool held = is_held(workspace);
+	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
+	const size_t limits[SCHED_CLASSES] = {
+		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
+		[SCHED_COMMAND] = !held && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
+	};
+
+	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
+}
+
+static void begin(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert(!entry->begun);
+	entry->begun = true;
+	workspace->running[entry->class]++;
+	workspace_disk_calls(workspace);
+	entry->owner->begin(entry->context);
+}
+
+static void on_scheduled(struct sched_entry *sched)
+{
+	struct workspace_entry *entry =
+		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
+	struct workspace *workspace = sched->context;
+
+	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process)) {
+		begin(workspace, entry);
+		return;
+	}
+	/* The cell has failed and will report it later, or is being exchanged. */
+	update_limits(workspace);
+	scheduler_return(workspace->all->scheduler, sched);
+}
+
+bool workspace_calls_run(const struct workspace *workspace)
+{
+	for (size_t i = 0; i < CALL_CLASSES; i++)
+		if (workspace->running[i] > 0)
+			return true;
+	return false;
+}
+
+/*
+ * Begins in order the waiting entries that have no scheduling class, as far as the limits of their
+ * call classes allow.
+ */
+static void begin_waiting(struct workspace *workspace)
+{
+	struct workspace_entry *entry, *next;
+
+	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (!entry->begun && !entry->parked && entry->sched.class == SCHED_NONE &&
+			may_begin(workspace, entry->class))
+			begin(workspace, entry);
+	}
+}
+
+void workspace_calls_begin(struct workspace *workspace)
+{
+	update_limits(workspace);
+	begin_waiting(workspace);
+}
+
+/* Returns the entry of @call if that has begun, or NULL. */
+static struct workspace_entry *find_begun(const struct workspace *workspace, uint64_t call)
+{
+	struct workspace_entry *entry;
+
+	TAILQ_FOREACH (entry, &workspace->entries, link)
+		if (entry->call == call)
+			return entry->begun ? entry : NULL;
+	return NULL;
+}
+
+int workspace_calls_frame(
+	struct workspace *workspace, enum cell_process from, const struct channel_frame *frame)
+{
+	struct workspace_entry *entry = find_begun(workspace, frame->call);
+
+	/* The call was answered meanwhile; but a long series of such frames is a fault. */
+	if (!entry)
+		return ++workspace->unknown_call_frames > LIMIT_UNKNOWN_CALL_FRAMES ? -EBADMSG : 0;
+	/* A frame must come from the process that serves the call's class. */
+	if (classes[entry->class].process != from)
+		return -EBADMSG;
+	workspace->unknown_call_frames = 0;
+	cell_reset_crash_count(workspace->cell);
+	return entry->owner->frame(entry->context, frame);
+}
+
+static void remove_entry(struct workspace *workspace, struct workspace_entry *entry)
+{
+	TAILQ_UNLINK(&workspace->entries, entry, link);
+	if (entry->begun) {
+		assert(workspace->running[entry->class] > 0);
+		workspace->running[entry->class]--;
+		workspace_disk_calls(workspace);
+		workspace_pause_advance(workspace);
+	}
+	scheduler_remove(workspace->all->scheduler, &entry->sched);
+}
+
+void workspace_calls_lost(
+	struct workspace *workspace, const struct workspace_loss *loss, const char *why)
+{
+	struct workspace_entry *entry, *next;
+
+	for (entry = TAILQ_FIRST(&workspace->entries); entry; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (entry->class < loss->from || entry->class > loss->to ||
+			!(loss->waiting || entry->begun))
+			continue;
+		remove_entry(workspace, entry);
+		entry->owner->lost(entry->context, loss->error, why);
+	}
+}
+
+void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
+{
+	entry->sched = (struct sched_entry){
+		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
+	entry->begun = false;
+	entry->parked = workspace_preview_parks(workspace, entry);
+	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
+	if (!entry->parked)
+		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	cell_settle(workspace->cell);
+}
+
+void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry)
+{
+	entry->parked = false;
+	scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
+	cell_settle(workspace->cell);
+}
+
+void workspace_lose(struct workspace *workspace, struct workspace_entry *entry,
+	enum tool_error error, const char *why)
+{
+	remove_entry(workspace, entry);
+	entry->owner->lost(entry->context, error, why);
+}
+
+void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry)
+{
+	assert(entry->begun && workspace->running[entry->class] > 0);
+	scheduler_remove(workspace->all->scheduler, &entry->sched);
+	workspace->running[entry->class]--;
+	entry->class = CALL_CLASS_SESSION;
+	entry->sched.class = classes[CALL_CLASS_SESSION].sched;
+	workspace->running[CALL_CLASS_SESSION]++;
+}
+
+void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
+{
+	remove_entry(workspace, entry);
+	if (entry->class == CALL_CLASS_WRITE || classes[entry->class].process == CELL_WORKER)
+		disk_use_changed(&workspace->disk);
+	workspace->last_used = clock_now();
+	cell_settle(workspace->cell);
+}
+
+uint64_t workspace_said(const struct workspace *workspace, const struct workspace_entry *entry)
+{
+	return cell_said(workspace->cell, classes[entry->class].process);
+}
+
+bool workspace_has_heard(
+	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said)
+{
+	return cell_has_heard(workspace->cell, classes[entry->class].process, said);
+}
+
+void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
+{
+	cell_abandon(workspace->cell, classes[entry->class].process);
+}
