@@ -42,6 +42,19 @@ const char *tls_system_certificates(void)
 	return NULL;
 }
 
+/*
+ * The host chooses how keys are exchanged, and everybody waits while this process computes: with
+ * finite fields, of which TLS 1.2 takes any that the host makes up, for a second. Elliptic curves
+ * take a millisecond. The first list is for OpenSSL 3.5 and later.
+ */
+static bool bound_key_exchange(SSL_CTX *context)
+{
+#define CURVES "X25519:P-256:X448:P-521:P-384"
+	return SSL_CTX_set_cipher_list(context, "DEFAULT:!kDHE") == 1 &&
+	       (SSL_CTX_set1_groups_list(context, "*X25519MLKEM768:*" CURVES) == 1 ||
+		       SSL_CTX_set1_groups_list(context, CURVES) == 1);
+}
+
 static bool set_up(SSL_CTX *context, const char *path)
 {
 	static const unsigned char http[] = "\x08http/1.1";
@@ -54,7 +67,8 @@ static bool set_up(SSL_CTX *context, const char *path)
 					  SSL_MODE_RELEASE_BUFFERS);
 	/* 2: no RSA key of fewer than 2048 bits, no SHA-1. */
 	SSL_CTX_set_security_level(context, 2);
-	return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+	return bound_key_exchange(context) &&
+	       SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
 	       SSL_CTX_set_alpn_protos(context, http, sizeof(http) - 1) == 0 &&
 	       SSL_CTX_load_verify_file(context, path) == 1;
 }

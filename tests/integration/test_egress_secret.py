@@ -461,7 +461,8 @@ ENDLESS = "TLS: the host sends messages and no data"
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    ((), None), (("-tls1_2",), None), (("-num_tickets", "20"), None), (("-num_tickets", "200"), ENDLESS)])
+    ((), None), (("-tls1_2",), None), (("-num_tickets", "20"), None), (("-num_tickets", "200"), ENDLESS),
+    (("-tls1_2", "-cipher", "DHE"), "TLS: "), (("-groups", "ffdhe2048"), "TLS: "), (("-groups", "ffdhe8192"), "TLS: ")])
 def test_hosts_that_want_much_computed(start, authorities, options, why):
     """Everybody waits while cloister-egress computes: what a host can have it compute has a bound."""
     with openssl_server(authorities[0], *options) as port:
