@@ -33,6 +33,9 @@ struct tenant {
 	const struct egress_tenant *policy; /* NULL: it may reach nothing any more */
 	struct usage usage;
 	unsigned n_cells;
+	/* Relays that have had a part of the turn of the loop, and of the one before. */
+	uint64_t turn;
+	unsigned n_busy, n_busy_before;
 };
 
 /* A listener of a cell. */
@@ -95,6 +98,8 @@ struct egress {
 	uint64_t open, max_open;     /* connections of all tenants */
 	bool is_filtered;            /* cloisterd was told of a filter that refuses */
 	struct event resume;         /* accepts again after a lack of descriptors */
+	struct event turn_over;      /* the last of what is ready in a turn of the loop */
+	uint64_t turn;               /* those in which something was relayed */
 };
 
 /* egress_serve.c */
