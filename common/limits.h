@@ -553,6 +553,8 @@
 #define LIMIT_EGRESS_SECRETS         64   /* of a tenant */
 #define LIMIT_EGRESS_SECRET_BYTES    (8 * KIB)  /* of the content of a secret's file */
 #define LIMIT_EGRESS_FIELD_BYTES     128        /* of its header's name, and of what is before it */
+#define LIMIT_EGRESS_TLS_BYTES       (16 * KIB) /* of TLS read at once, and the rest of a record */
+#define LIMIT_EGRESS_TLS_MESSAGES    64         /* of a secret's host that are no data */
 #define LIMIT_EGRESS_PATH_BYTES      1024       /* of that file, and of the one of certificates */
 #define LIMIT_EGRESS_QUEUE_BYTES     (64 * KIB) /* unread events, beyond which nothing is accepted */
 #define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */

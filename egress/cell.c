@@ -354,11 +354,12 @@ static void take_door(struct cell *cell, struct door *door, uint8_t kind, int fd
 
 static void take_dns(struct cell *cell, int fd)
 {
-	const int bytes = DNS_BYTES;
+	const int bytes = DNS_BYTES, one = 1;
 
 	cell->dns = fd;
-	/* With a large default of the host more would be left than is read at a command's end. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	/* By the clock of the host: socket(7). */
+	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
 	event_assign(
 		&cell->questions, cell->egress->base, fd, EV_READ | EV_PERSIST, dns_serve, cell);
 	event_add(&cell->questions, NULL);
@@ -535,7 +536,8 @@ void cell_end_command(struct cell *cell, uint64_t number)
 	end_conns(cell, number);
 	egress_call_ended_put(&writer, &command->sums);
 	*command = cell->commands[--cell->n_commands];
-	if (cell->diag >= 0 && cell->dns >= 0)
-		dns_answer_left(cell);
+	/* Of the questions that wait nothing may be taken for another command's. */
+	if (cell->diag >= 0)
+		clock_gettime(CLOCK_REALTIME, &cell->command_ended);
 	egress_send(cell->egress, EGRESS_CALL_ENDED, cell->number, &writer);
 }

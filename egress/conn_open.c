@@ -252,6 +252,8 @@ void conn_try_next(struct conn *conn)
 
 	conn_watch_remote(conn, 0);
 	close_fd(&conn->fds[CONN_IN]);
+	/* What an upstream has said at one address is no part of what it says at the next. */
+	byte_queue_free(&conn->ways[CONN_IN].pending);
 	while (attempt->next < attempt->n) {
 		const struct sockaddr *address =
 			(struct sockaddr *)&attempt->addresses[attempt->next++];

@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define CHUNK       (16 * KIB) /* no record of TLS has more */
-#define CHUNKS_ONCE 4          /* of one way, before others have their turn */
+#define CHUNK (16 * KIB) /* no record of TLS has more */
+#define COST  4          /* of a byte with TLS, in bytes of a relay without it */
 
 struct conn_secret {
 	struct host asked;          /* the name that stands for it */
@@ -250,14 +250,14 @@ static int receive_body(struct conn *conn)
 }
 
 /* Sends what there is of the request. Returns 0 or -errno; -EAGAIN is no failure. */
-static int send_request(struct conn *conn)
+static int send_request(struct conn *conn, size_t chunks)
 {
 	struct conn_secret *secret = conn->secret;
 	int r = send_queue(conn, &secret->head);
 
 	if (r == 0)
 		r = send_value(secret);
-	for (unsigned n = 0; r >= 0 && n < CHUNKS_ONCE; n++) {
+	for (size_t n = 0; r >= 0 && n < chunks; n++) {
 		r = send_queue(conn, &conn->ways[CONN_OUT].pending);
 		if (r == 0)
 			r = receive_body(conn);
@@ -313,12 +313,12 @@ static int receive(struct conn *conn)
 }
 
 /* Returns 0, -EAGAIN, or -errno. Sets is_over when the client has all of the answer. */
-static int relay_answer(struct conn *conn)
+static int relay_answer(struct conn *conn, size_t chunks)
 {
 	struct conn_way *way = &conn->ways[CONN_IN];
 	int r = pass_on(conn);
 
-	for (unsigned n = 0; r > 0 && (n < CHUNKS_ONCE || tls_has_more(conn->secret->tls)); n++) {
+	for (size_t n = 0; r > 0 && (n < chunks || tls_has_more(conn->secret->tls)); n++) {
 		r = receive(conn);
 		if (r == 0) {
 			way->is_over = true;
@@ -378,7 +378,9 @@ static void watch(struct conn *conn, bool writes)
 void conn_carry_secret(struct conn *conn)
 {
 	struct conn_secret *secret = conn->secret;
-	int out = secret->is_deaf ? 0 : send_request(conn), in;
+	size_t share = conn_share_of_turn(conn) / COST;
+	size_t chunks = share > CHUNK ? share / CHUNK : 1;
+	int out = secret->is_deaf ? 0 : send_request(conn, chunks), in;
 	bool writes;
 
 	/* A host may answer before it has the whole request, and take no more of it. */
@@ -388,7 +390,7 @@ void conn_carry_secret(struct conn *conn)
 		return;
 	}
 	writes = is_sending(conn) && (out == 0 || tls_wants_write(secret->tls));
-	in = relay_answer(conn);
+	in = relay_answer(conn, chunks);
 	if (in < 0 && in != -EAGAIN)
 		end_by(conn, in);
 	else if (conn->ways[CONN_IN].is_over)

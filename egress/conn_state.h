@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A connection's states; only egress/conn*.c, relay.c and refusal.c include it. conn.c has the
- * table of what happens in each.
+ * A connection's states; only egress/conn*.c, relay.c and refusal.c, and their unit test, include
+ * it. conn.c has the table of what happens in each.
  */
 
 #include "common/byte_queue.h"
@@ -135,6 +135,11 @@ void conn_check_idle(struct conn *conn);
 /** What a way may still carry by the limits on bytes. Stores the key of the limit. */
 uint64_t conn_allowance(
 	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key);
+/**
+ * What the connection may carry each way now, in bytes, before others have their turn. It is asked
+ * once in a turn of the loop.
+ */
+size_t conn_share_of_turn(struct conn *conn);
 /** Counts what a way has carried. */
 void conn_count(struct conn *conn, enum conn_direction way, uint64_t n);
 

@@ -13,8 +13,7 @@
 #include <event2/event.h>
 #include <sys/socket.h>
 
-#define FAKE_ADDRESS   0x7f010001U /* 127.1.0.1 */
-#define DATAGRAMS_LEFT 1024        /* the kernel keeps fewer of them in DNS_BYTES (cell.c) */
+#define FAKE_ADDRESS 0x7f010001U /* 127.1.0.1 */
 
 /* Returns the reason against @host on both of the ports that are served, or 0. */
 static struct verdict judge(const struct cell *cell, const struct host *host)
@@ -76,34 +75,59 @@ size_t dns_answer(
 		packet, &question, verdict.reason == 0 ? DNS_ADDRESS : DNS_NO_NAME, &fake, reply);
 }
 
-/* Answers the next datagram, as one of @call. Returns false if there is none. */
-static bool answer_next(struct cell *cell, uint64_t call)
+/* Receives a datagram, and when it was sent, which stays as it is if the kernel does not say. */
+static ssize_t receive(int fd, char packet[static DNS_PACKET_BYTES + 1], struct sockaddr_in *client,
+	struct timespec *ret_when)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(struct timespec))];
+	} control;
+	struct iovec space = {packet, DNS_PACKET_BYTES + 1};
+	struct msghdr message = {.msg_name = client,
+		.msg_namelen = sizeof(*client),
+		.msg_iov = &space,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(fd, &message, MSG_DONTWAIT);
+	struct cmsghdr *header = len < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS)
+		memcpy(ret_when, CMSG_DATA(header), sizeof(*ret_when));
+	if (len >= 0 && message.msg_namelen != sizeof(*client))
+		client->sin_family = AF_UNSPEC;
+	return len;
+}
+
+/* What was sent before a command ended may be that command's, and is nobody's. */
+static uint64_t call_of(const struct cell *cell, const struct timespec *when)
+{
+	const struct timespec *end = &cell->command_ended;
+	bool is_left = when->tv_sec < end->tv_sec ||
+		       (when->tv_sec == end->tv_sec && when->tv_nsec <= end->tv_nsec);
+
+	return cell->diag >= 0 && is_left ? 0 : attribution_of_datagram(cell);
+}
+
+static void answer_next(struct cell *cell)
 {
 	char packet[DNS_PACKET_BYTES + 1];
 	uint8_t reply[DNS_PACKET_BYTES];
-	struct sockaddr_in client;
-	socklen_t size = sizeof(client);
+	struct sockaddr_in client = {0};
+	struct timespec when = {0};
 	size_t answered;
 	bool told;
-	ssize_t len =
-		recvfrom(cell->dns, packet, sizeof(packet), MSG_DONTWAIT, (void *)&client, &size);
+	ssize_t len = receive(cell->dns, packet, &client, &when);
 
-	if (len < 0)
-		return false;
-	if (size != sizeof(client) || client.sin_family != AF_INET)
-		return true;
-	answered = dns_answer(cell, call, (struct text){packet, (size_t)len}, reply, &told);
+	if (len < 0 || client.sin_family != AF_INET)
+		return;
+	answered = dns_answer(
+		cell, call_of(cell, &when), (struct text){packet, (size_t)len}, reply, &told);
 	/* A client without an answer asks again. */
 	if (answered > 0 && told)
 		(void)!sendto(cell->dns, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
 			(const void *)&client, sizeof(client));
-	return true;
-}
-
-void dns_answer_left(struct cell *cell)
-{
-	for (unsigned n = 0; n < DATAGRAMS_LEFT && answer_next(cell, 0); n++)
-		continue;
 }
 
 void dns_serve(evutil_socket_t fd, short what, void *context)
@@ -117,5 +141,5 @@ void dns_serve(evutil_socket_t fd, short what, void *context)
 		return;
 	}
 	/* One in a turn of the loop: the name of a later one's call may still be in the channel. */
-	answer_next(cell, attribution_of_datagram(cell));
+	answer_next(cell);
 }

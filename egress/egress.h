@@ -33,6 +33,9 @@ struct tenant {
 	const struct egress_tenant *policy; /* NULL: it may reach nothing any more */
 	struct usage usage;
 	unsigned n_cells;
+	/* Relays that have had a part of the turn of the loop, and of the one before. */
+	uint64_t turn;
+	unsigned n_busy, n_busy_before;
 };
 
 /* A listener of a cell. */
@@ -62,6 +65,7 @@ struct cell {
 	int diag;               /* the same; if there is one, the kernel says whose all is */
 	struct event questions; /* at dns */
 	bool is_dns_paused;
+	struct timespec command_ended; /* when the last one has, if there is a diag */
 	struct egress_command *commands;
 	size_t n_commands;
 	LIST_HEAD(, conn) conns;
@@ -95,6 +99,8 @@ struct egress {
 	uint64_t open, max_open;     /* connections of all tenants */
 	bool is_filtered;            /* cloisterd was told of a filter that refuses */
 	struct event resume;         /* accepts again after a lack of descriptors */
+	struct event turn_over;      /* the last of what is ready in a turn of the loop */
+	uint64_t turn;               /* those in which something was relayed */
 };
 
 /* egress_serve.c */
@@ -156,12 +162,6 @@ void cell_pause_dns(struct cell *cell);
  */
 size_t dns_answer(
 	struct cell *cell, uint64_t call, struct text packet, uint8_t *reply, bool *ret_told);
-
-/**
- * A command has ended: answers what has come until now as nobody's, because nothing of it may be
- * taken for another's.
- */
-void dns_answer_left(struct cell *cell);
 
 /** Answers datagrams: the callback of an event whose context is the cell. */
 void dns_serve(evutil_socket_t fd, short what, void *context);

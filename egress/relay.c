@@ -11,10 +11,52 @@
 #include <event2/event.h>
 #include <sys/socket.h>
 
-#define CHUNK       (64 * KIB)
-#define CHUNKS_ONCE 4 /* of one way, before others have their turn */
+#define CHUNK (64 * KIB)
+/* Of one way of a tenant's relays in a turn of the loop; of one relay at least, and at most. */
+#define TURN_BYTES       (1 * MIB)
+#define TURN_BYTES_LEAST (16 * KIB)
+#define TURN_BYTES_MOST  (256 * KIB)
 
 static char chunk[CHUNK];
+
+static void on_turn_over(evutil_socket_t fd, short what, void *context)
+{
+	struct egress *egress = context;
+
+	(void)fd;
+	(void)what;
+	egress->turn++;
+}
+
+/* What is made ready within a turn comes behind all that was ready before. */
+static void mark_turn(struct egress *egress)
+{
+	if (!event_initialized(&egress->turn_over))
+		evtimer_assign(&egress->turn_over, egress->base, on_turn_over, egress);
+	event_active(&egress->turn_over, EV_TIMEOUT, 0);
+}
+
+/* A tenant with many busy connections must not make each turn of the loop long for the others. */
+size_t conn_share_of_turn(struct conn *conn)
+{
+	struct egress *egress = conn->cell->egress;
+	struct tenant *tenant = conn->cell->tenant;
+	unsigned busy;
+	size_t share;
+
+	mark_turn(egress);
+	if (tenant->turn != egress->turn) {
+		tenant->turn = egress->turn;
+		tenant->n_busy_before = tenant->n_busy;
+		tenant->n_busy = 0;
+	}
+	tenant->n_busy++;
+	busy = tenant->n_busy > tenant->n_busy_before ? tenant->n_busy : tenant->n_busy_before;
+	share = TURN_BYTES / busy;
+	return share < TURN_BYTES_LEAST  ? TURN_BYTES_LEAST
+	       : share > TURN_BYTES_MOST ? TURN_BYTES_MOST
+					 : share;
+}
 
 uint64_t conn_allowance(
 	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key)
@@ -79,13 +121,18 @@ static int send_pending(struct conn *conn, enum conn_direction way, uint64_t lef
 	return 1;
 }
 
-/* Copies one chunk. Returns 1; 0 at the end; -EAGAIN with is_blocked set or not; or -errno. */
-static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left)
+/*
+ * Copies at most @most bytes. Returns 1; 0 at the end; -EAGAIN with is_blocked set or not; or
+ * -errno.
+ */
+static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left, size_t most)
 {
 	int from = conn->fds[way], to = conn->fds[!way];
-	ssize_t n = recv(from, chunk, left < CHUNK ? left + 1 : CHUNK, MSG_PEEK | MSG_DONTWAIT);
-	ssize_t sent;
+	ssize_t n, sent;
 
+	if (most > CHUNK)
+		most = CHUNK;
+	n = recv(from, chunk, left < most ? left + 1 : most, MSG_PEEK | MSG_DONTWAIT);
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
 	if (left == 0)
@@ -102,20 +149,22 @@ static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left)
 	return n == sent ? 1 : n < 0 ? -errno : -EIO;
 }
 
-/* Carries what there is. Returns 0, or -errno if the connection cannot go on. */
-static int carry(struct conn *conn, enum conn_direction way)
+/* Carries what there is, up to @share. Returns 0, or -errno if the connection cannot go on. */
+static int carry(struct conn *conn, enum conn_direction way, size_t share)
 {
 	struct conn_way *state = &conn->ways[way];
+	uint64_t end = state->bytes + share;
 	int r = 1;
 
 	if (state->is_over)
 		return 0;
 	state->is_blocked = false;
-	for (unsigned n = 0; r > 0 && n < CHUNKS_ONCE; n++) {
+	while (r > 0 && state->bytes < end) {
 		uint64_t now = monotonic_ms(), left = conn_allowance(conn, way, now, &conn->limit);
 
-		r = state->pending.len > 0 ? send_pending(conn, way, left)
-					   : copy_chunk(conn, way, left);
+		r = state->pending.len > 0
+			    ? send_pending(conn, way, left)
+			    : copy_chunk(conn, way, left, (size_t)(end - state->bytes));
 		if (r == -EAGAIN && state->pending.len > 0)
 			state->is_blocked = true;
 		if (r > 0)
@@ -140,8 +189,9 @@ static short wanted(const struct conn *conn, enum conn_direction reads)
 
 void conn_relay(struct conn *conn)
 {
-	int out = conn->ready & 1U << CONN_OUT ? carry(conn, CONN_OUT) : 0;
-	int in = out == 0 && conn->ready & 1U << CONN_IN ? carry(conn, CONN_IN) : 0;
+	size_t share = conn_share_of_turn(conn);
+	int out = conn->ready & 1U << CONN_OUT ? carry(conn, CONN_OUT, share) : 0;
+	int in = out == 0 && conn->ready & 1U << CONN_IN ? carry(conn, CONN_IN, share) : 0;
 
 	if (out == -EDQUOT || in == -EDQUOT) {
 		conn->reason = EGRESS_LIMIT;

@@ -7,6 +7,7 @@
 #include "egress/tls.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -23,6 +24,8 @@ struct tls {
 	SSL *ssl;
 	bool wants_write;
 	unsigned long error;
+	size_t taken;      /* bytes that the call which runs has read */
+	unsigned messages; /* of the handshake, and of what may come after it */
 };
 
 const char *tls_system_certificates(void)
@@ -39,6 +42,19 @@ const char *tls_system_certificates(void)
 	return NULL;
 }
 
+/*
+ * The host chooses how keys are exchanged, and everybody waits while this process computes: with
+ * finite fields, of which TLS 1.2 takes any that the host makes up, for a second. Elliptic curves
+ * take a millisecond. The first list is for OpenSSL 3.5 and later.
+ */
+static bool bound_key_exchange(SSL_CTX *context)
+{
+#define CURVES "X25519:P-256:X448:P-521:P-384"
+	return SSL_CTX_set_cipher_list(context, "DEFAULT:!kDHE") == 1 &&
+	       (SSL_CTX_set1_groups_list(context, "*X25519MLKEM768:*" CURVES) == 1 ||
+		       SSL_CTX_set1_groups_list(context, CURVES) == 1);
+}
+
 static bool set_up(SSL_CTX *context, const char *path)
 {
 	static const unsigned char http[] = "\x08http/1.1";
@@ -51,7 +67,8 @@ static bool set_up(SSL_CTX *context, const char *path)
 					  SSL_MODE_RELEASE_BUFFERS);
 	/* 2: no RSA key of fewer than 2048 bits, no SHA-1. */
 	SSL_CTX_set_security_level(context, 2);
-	return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+	return bound_key_exchange(context) &&
+	       SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
 	       SSL_CTX_set_alpn_protos(context, http, sizeof(http) - 1) == 0 &&
 	       SSL_CTX_load_verify_file(context, path) == 1;
 }
@@ -90,6 +107,52 @@ static bool name_host(SSL *ssl, const struct host *host)
 	       SSL_set_tlsext_host_name(ssl, host->text) == 1;
 }
 
+/*
+ * OpenSSL reads on until there is data, and a host may send other things for as long as it likes
+ * (HelloRequest, NewSessionTicket, KeyUpdate): to OpenSSL the socket is empty when a call has read
+ * its share. BIO_set_callback_ex(3)
+ */
+static long on_transfer(BIO *bio, int what, const char *data, size_t len, int number,
+	long long_number, int r, size_t *done)
+{
+	struct tls *tls = (struct tls *)(void *)BIO_get_callback_arg(bio);
+
+	(void)data;
+	(void)len;
+	(void)number;
+	(void)long_number;
+	if (what == BIO_CB_READ && tls->taken >= LIMIT_EGRESS_TLS_BYTES) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	if (what == (BIO_CB_READ | BIO_CB_RETURN) && r > 0)
+		tls->taken += *done;
+	return r;
+}
+
+/* SSL_set_msg_callback(3) */
+static void on_message(
+	int is_sent, int version, int type, const void *data, size_t len, SSL *ssl, void *context)
+{
+	struct tls *tls = context;
+
+	(void)version;
+	(void)data;
+	(void)len;
+	(void)ssl;
+	tls->messages += !is_sent && type == SSL3_RT_HANDSHAKE;
+}
+
+static void bound_reading(struct tls *tls)
+{
+	BIO *bio = SSL_get_rbio(tls->ssl);
+
+	BIO_set_callback_ex(bio, on_transfer);
+	BIO_set_callback_arg(bio, (char *)(void *)tls);
+	SSL_set_msg_callback(tls->ssl, on_message);
+	SSL_set_msg_callback_arg(tls->ssl, tls);
+}
+
 struct tls *tls_new(const struct tls_trust *trust, const struct host *host, int fd)
 {
 	struct tls *tls = calloc(1, sizeof(*tls));
@@ -101,6 +164,7 @@ struct tls *tls_new(const struct tls_trust *trust, const struct host *host, int 
 		tls_free(tls);
 		return NULL;
 	}
+	bound_reading(tls);
 	SSL_set_connect_state(tls->ssl);
 	return tls;
 }
@@ -110,6 +174,19 @@ void tls_free(struct tls *tls)
 	if (tls)
 		SSL_free(tls->ssl);
 	free(tls);
+}
+
+static bool is_flooded(const struct tls *tls)
+{
+	return tls->messages > LIMIT_EGRESS_TLS_MESSAGES;
+}
+
+/* Begins a call. Returns 0, or -EPROTO if the host has sent too much that is no data. */
+static int begin(struct tls *tls)
+{
+	ERR_clear_error();
+	tls->taken = 0;
+	return is_flooded(tls) ? -EPROTO : 0;
 }
 
 /* What a call that returned @r <= 0 means. */
@@ -129,9 +206,10 @@ static int outcome(struct tls *tls, int r)
 
 int tls_shake(struct tls *tls)
 {
-	int r;
+	int r = begin(tls);
 
-	ERR_clear_error();
+	if (r < 0)
+		return r;
 	r = SSL_do_handshake(tls->ssl);
 	if (r == 1)
 		return 1;
@@ -142,9 +220,10 @@ int tls_shake(struct tls *tls)
 ssize_t tls_read(struct tls *tls, void *buffer, size_t size)
 {
 	size_t n = 0;
-	int r;
+	int r = begin(tls);
 
-	ERR_clear_error();
+	if (r < 0)
+		return r;
 	r = SSL_read_ex(tls->ssl, buffer, size, &n);
 	return r == 1 ? (ssize_t)n : outcome(tls, r);
 }
@@ -153,9 +232,10 @@ int tls_peek(struct tls *tls)
 {
 	size_t n = 0;
 	char byte;
-	int r;
+	int r = begin(tls);
 
-	ERR_clear_error();
+	if (r < 0)
+		return r;
 	r = SSL_peek_ex(tls->ssl, &byte, 1, &n);
 	return r == 1 ? 1 : outcome(tls, r);
 }
@@ -163,9 +243,10 @@ int tls_peek(struct tls *tls)
 ssize_t tls_write(struct tls *tls, const void *data, size_t len)
 {
 	size_t n = 0;
-	int r;
+	int r = begin(tls);
 
-	ERR_clear_error();
+	if (r < 0)
+		return r;
 	r = SSL_write_ex(tls->ssl, data, len, &n);
 	if (r == 1)
 		return (ssize_t)n;
@@ -175,8 +256,8 @@ ssize_t tls_write(struct tls *tls, const void *data, size_t len)
 
 void tls_close(struct tls *tls)
 {
-	ERR_clear_error();
-	(void)SSL_shutdown(tls->ssl);
+	if (begin(tls) == 0)
+		(void)SSL_shutdown(tls->ssl);
 	ERR_clear_error();
 }
 
@@ -195,7 +276,9 @@ void tls_failure(const struct tls *tls, char *ret, size_t size)
 	long verified = SSL_get_verify_result(tls->ssl);
 	const char *reason = tls->error ? ERR_reason_error_string(tls->error) : NULL;
 
-	if (verified != X509_V_OK)
+	if (is_flooded(tls))
+		snprintf(ret, size, "TLS: the host sends messages and no data");
+	else if (verified != X509_V_OK)
 		snprintf(ret, size, "certificate: %s", X509_verify_cert_error_string(verified));
 	else
 		snprintf(ret, size, "TLS: %s", reason ? reason : "the host ended the connection");

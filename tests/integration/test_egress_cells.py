@@ -374,6 +374,30 @@ def test_upstream_that_refuses(start, host, status):
     assert (running.link.denied()["reason"]) == "upstream_failed"
 
 
+def stop_within(answer):
+    def serve(connection):
+        egress.read_head(connection)
+        connection.sendall(answer.encode())
+        egress.read_all(connection)
+    return serve
+
+
+def test_upstream_that_stops_within_its_answer(start, host, names):
+    """After ten seconds its next address is asked, whose answer counts by itself."""
+    names.answers["proxy.test"] = ["127.0.0.2", "127.0.0.1"]
+    asking = []
+    for first, then in ("503 Busy", "200 OK"), ("200 OK", "403 No"):
+        there = host(serve_upstream([], then))
+        stopped = host(stop_within(f"HTTP/1.1 {first}\r\n"), address="127.0.0.2", port=there.port)
+        running = start(f"egress_upstream = http://proxy.test:{there.port}\n").ready()
+        asking.append((egress.client(running.open()), stopped, then))
+        asking[-1][0].sendall(b"CONNECT open.test:77 HTTP/1.1\r\n\r\n")
+    for connection, stopped, then in asking:
+        assert egress.read_head(connection)[9:12] == (b"200" if then == "200 OK" else b"502"), then
+        assert stopped.connections == 1
+        connection.close()
+
+
 def is_readable(connection, wait_ms=0):
     poll = select.poll()
     poll.register(connection, select.POLLIN)

@@ -443,6 +443,49 @@ def test_hosts_that_are_not_who_they_should_be(start, authorities, tmp_path):
     assert [one for one in got if one] == []
 
 
+@contextlib.contextmanager
+def openssl_server(made, *options):
+    """OpenSSL's own server with a certificate for api.test, whose key is one of RSA. Yields its port."""
+    made.context("api.test", key=("-newkey", "rsa:2048"))
+    server = subprocess.Popen(["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", "host.pem", "-key", "host.key", "-www", *options],
+                              cwd=made.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        yield next(int(line.rsplit(b":", 1)[1]) for line in server.stdout if line.startswith(b"ACCEPT "))
+    finally:
+        server.kill()
+        server.wait(egress.WAIT_S)
+        server.stdout.close()
+
+
+ENDLESS = "TLS: the host sends messages and no data"
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ((), None), (("-tls1_2",), None), (("-num_tickets", "20"), None), (("-num_tickets", "200"), ENDLESS),
+    (("-tls1_2", "-cipher", "DHE"), "TLS: "), (("-groups", "ffdhe2048"), "TLS: "), (("-groups", "ffdhe8192"), "TLS: ")])
+def test_hosts_that_want_much_computed(start, authorities, options, why):
+    """Everybody waits while cloister-egress computes: what a host can have it compute has a bound."""
+    with openssl_server(authorities[0], *options) as port:
+        running = start(config=CONFIG.replace("host=api.test:{port}", f"host=api.test:{port}")).ready()
+        if why:
+            assert refused(running, running.open(), get(), 502, "upstream_failed")[1]["rule"].startswith(why)
+        else:
+            assert ask(running.open(), get()).startswith(b"HTTP/1.0 200 ")
+
+
+def test_a_host_that_never_begins(start):
+    """HelloRequest may come at any time, and is to be ignored. It takes no certificate to send it."""
+    requests = b"\x16\3\3\x40\0" + bytes(0x4000)
+
+    def serve(connection):
+        while True:  # until it is reset
+            connection.sendall(requests * 16)
+
+    with contextlib.closing(egress.Host(serve)) as host:
+        running = start(config=CONFIG.replace("host=api.test:{port}", f"host=api.test:{host.port}")).ready()
+        assert refused(running, running.open(), get(), 502, "upstream_failed")[1]["rule"] == ENDLESS
+
+
 def test_address_as_host(start, authorities):
     api = Api(authorities[0].context("127.0.0.1"))
     running = start(config=CONFIG.replace("host=api.test:{port}", f"host=127.0.0.1:{api.port}")).ready()

@@ -103,6 +103,24 @@ def test_an_agent_host_speaks_to_its_host_alone(gates):
         assert procfs.eventually(lambda: stunnel.says("Rejected by CERT")), stunnel.log()
 
 
+def test_strangers_who_say_nothing(gates):
+    """They have their places for ten seconds, and whoever is connected goes on."""
+    where = own_address(), gates.ports["blue"]
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(socket.create_connection(where, 60))
+        agent = stack.enter_context(gates.context(gates.of("blue")).wrap_socket(raw, server_hostname=HOST))
+        silent = [stack.enter_context(socket.create_connection(where, 60)) for _ in range(100)]
+        for number, stranger in enumerate(silent):
+            stranger.sendall(b"\x16\3\1\2\0"[:number % 6])  # nothing, or the begin of a ClientHello
+        for number in range(2):
+            agent.sendall(b'{"jsonrpc":"2.0","id":1,"method":"workspace.list"}\n')
+            assert b'"result"' in agent.recv(1 << 16)
+            for stranger in silent if number == 0 else ():
+                with contextlib.suppress(ConnectionResetError):
+                    assert stranger.recv(1 << 16) == b""
+    assert b'"result"' in gates.shake_hands("blue", gates.context(gates.of("blue")))
+
+
 def test_what_runs_ends_with_the_agent_host(gates):
     blue = gates.users["blue"]
     with acting_as(0):

@@ -33,12 +33,12 @@ class Authority:
     def _openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.directory, check=True, capture_output=True)
 
-    def context(self, name, days=2):
-        """A server's context with a certificate for the name or address."""
+    def context(self, name, days=2, key=KEY):
+        """A server's context with a certificate for the name or address, which is in host.pem, with its key in host.key."""
         kind = "IP" if name.replace(".", "").isdigit() else "DNS"
         (self.directory / "extensions").write_text(
             f"subjectAltName = {kind}:{name}\nsubjectKeyIdentifier = hash\nauthorityKeyIdentifier = keyid\n")
-        self._openssl("req", *KEY, "-nodes", "-subj", "/CN=host", "-keyout", "host.key", "-out", "host.csr")
+        self._openssl("req", *key, "-nodes", "-subj", "/CN=host", "-keyout", "host.key", "-out", "host.csr")
         self._openssl("x509", "-req", "-in", "host.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
                       *validity(days), "-extfile", "extensions", "-out", "host.pem")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -237,7 +237,7 @@ def test_what_a_command_has_left(workspace):
 
 
 def test_many_questions_that_a_command_has_left(workspace):
-    """More than cloister-egress reads at the end of a command do not wait for the next one."""
+    """As many as the kernel keeps: none of them counts for the next one."""
     workspace.end(7)
     workspace.link.expect(egress.CALL_ENDED)
     with workspace.late():
