@@ -171,8 +171,10 @@ static bool has_something(const struct output_wait *wait)
 static void set_quiet(struct output_wait *wait)
 {
 	wait->silent = false;
-	if (wait->silence && (!wait->silence->after_output || has_something(wait)))
-		timer_set(&wait->quiet, wait->silence->quiet_ms);
+	if (!wait->silence || (wait->silence->after_output && !has_something(wait)))
+		return;
+	wait->stopped_ns = background_stopped_ns(wait->background);
+	timer_set(&wait->quiet, wait->silence->quiet_ms);
 }
 
 /* One of those who wait searches output as it comes; each of the others has slices of its own. */
@@ -221,6 +223,8 @@ static void on_quiet(void *context)
 {
 	struct output_wait *wait = context;
 
+	if (background_was_stopped(wait->background, &wait->stopped_ns, &wait->quiet))
+		return;
 	if (!is_searched(wait)) {
 		wait->silent = true;
 		return;

@@ -33,6 +33,7 @@ struct output_wait {
 	const struct until *silence; /* the condition of the shortest silence, or NULL */
 	struct background_waiter waiter;
 	struct timer deadline, quiet;
+	int64_t stopped_ns; /* background_stopped_ns() when it was last not silent */
 	struct timer ports; /* when it is looked again whether a port listens */
 	uint64_t searched;  /* the conditions have seen the output before this cursor */
 	uint64_t last;      /* output after this cursor came when the time was over */

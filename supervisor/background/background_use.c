@@ -16,6 +16,7 @@
 #include "supervisor/call/call_session.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/workspace_access.h"
+#include "supervisor/workspace/workspace_pause.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -282,6 +283,18 @@ bool background_ports(const struct background *background, struct listening_port
 	*ret = (struct listening_ports){0};
 	return !owner_of_ports(background, &cgroup) ||
 	       workspace_ports(background->workspace, cgroup, ret);
+}
+
+int64_t background_stopped_ns(const struct background *background)
+{
+	return background->workspace ? workspace_stopped_ns(background->workspace) : 0;
+}
+
+bool background_was_stopped(
+	const struct background *background, int64_t *stopped_ns, struct timer *timer)
+{
+	return background->workspace &&
+	       workspace_were_stopped(background->workspace, stopped_ns, timer);
 }
 
 void background_end(struct background *background, int64_t grace_ms)

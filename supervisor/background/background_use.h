@@ -9,6 +9,7 @@
 #include "supervisor/workspace/listening.h"
 
 struct json_text;
+struct timer;
 
 enum background_state {
 	BACKGROUND_STARTING, /* its workspace is being opened */
@@ -109,6 +110,12 @@ bool background_tells_ports(const struct background *background);
 bool background_shares_network(const struct background *background);
 /** Lists the ports at which it listens, likewise. Returns false if they are not known. */
 bool background_ports(const struct background *background, struct listening_ports *ret);
+
+/** As workspace_stopped_ns(); 0 if it has ended. */
+int64_t background_stopped_ns(const struct background *background);
+/** As workspace_were_stopped(); false if it has ended. */
+bool background_was_stopped(
+	const struct background *background, int64_t *stopped_ns, struct timer *timer);
 
 /** Ends it, with @grace_ms from SIGTERM to SIGKILL. */
 void background_end(struct background *background, int64_t grace_ms);

@@ -27,6 +27,7 @@
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
+#include "supervisor/workspace/workspace_pause.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -282,6 +283,7 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
 			(struct text){NULL, 0}, NULL, 0);
 		call->cancelled_at = workspace_said(call->workspace, &call->entry);
+		call->stopped_ns = workspace_stopped_ns(call->workspace);
 		timer_set(&call->timer, call->grace_ms);
 	} else {
 		workspace_send_files(
@@ -341,6 +343,10 @@ static int abandon(struct call *call, const struct call_event_data *data)
  */
 static int kill_command(struct call *call, const struct call_event_data *data)
 {
+	/* What handles SIGTERM could not while it was stopped. Calls are not answered later. */
+	if (call->request.session.id && call->grace_ms > 0 && call->cause != ENDED_BY_SHUTDOWN &&
+		workspace_were_stopped(call->workspace, &call->stopped_ns, &call->timer))
+		return 0;
 	if (!call_is_command(call) ||
 		(call->grace_ms >= LIMIT_TERM_GRACE_MS &&
 			!workspace_has_heard(call->workspace, &call->entry, call->cancelled_at)))
@@ -360,8 +366,8 @@ static int end_silent(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
 	if (call->paused || command_io_poll(call->io))
-		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
-	else
+		call_watch_silence(call);
+	else if (!workspace_were_stopped(call->workspace, &call->stopped_ns, &call->idle_timer))
 		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
 	return 0;
 }

@@ -11,13 +11,20 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_pause.h"
+
+void call_watch_silence(struct call *call)
+{
+	call->stopped_ns = workspace_stopped_ns(call->workspace);
+	timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
+}
 
 static void on_moved(void *context)
 {
 	struct call *call = context;
 
 	if (timer_is_set(&call->idle_timer) && call->state == CALL_RUNNING)
-		timer_set(&call->idle_timer, call->request.options.idle_timeout_ms);
+		call_watch_silence(call);
 }
 
 static void on_input_taken(void *context, const char *label, size_t taken, bool closed)
@@ -87,7 +94,6 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 
 int call_begin_command(struct call *call, int gate)
 {
-	int64_t idle_ms = call->request.options.idle_timeout_ms;
 	int fds[COMMAND_FDS] = {-1, -1, -1, gate};
 	int r = make_pipes(call, fds);
 
@@ -97,8 +103,8 @@ int call_begin_command(struct call *call, int gate)
 	}
 	if (call->paused)
 		command_io_pause(call->io);
-	if (idle_ms > 0)
-		timer_set(&call->idle_timer, idle_ms);
+	if (call->request.options.idle_timeout_ms > 0)
+		call_watch_silence(call);
 	call_disk_note(call);
 	workspace_begin_use(call->workspace, &call->network, call->entry.call);
 	return call_send_command(

@@ -16,5 +16,8 @@ int call_make_input(struct call *call);
  */
 int call_begin_command(struct call *call, int gate);
 
+/** From now on the command, which has idle_timeout_ms, is silent until it writes or reads. */
+void call_watch_silence(struct call *call);
+
 /** Sends a file call to its files process. Returns 0 or -errno. */
 int call_begin_files(struct call *call);

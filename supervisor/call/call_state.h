@@ -63,10 +63,11 @@ struct call {
 	struct workspace_entry entry;
 	struct call_request request;
 	struct call_owner owner;
-	int64_t started;             /* as clock_now() */
-	struct timer timer;          /* the deadline; then the time limits of ENDING and KILLED */
-	struct timer idle_timer;     /* for a command with idle_timeout_ms */
-	struct timer left_timer;     /* of a call with key_wait_ms whose client has left */
+	int64_t started;         /* as clock_now() */
+	struct timer timer;      /* the deadline; then the time limits of ENDING and KILLED */
+	struct timer idle_timer; /* for a command with idle_timeout_ms */
+	int64_t stopped_ns;      /* workspace_stopped_ns() since it is silent, or was told to end */
+	struct timer left_timer; /* of a call with key_wait_ms whose client has left */
 	struct timer yield_timer;    /* of a running command that has an heir */
 	struct call_heir heir;       /* inherit NULL: it has none */
 	int64_t grace_ms;            /* from SIGTERM to SIGKILL */

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 
+#define STEP_MIN_NS (20 * CLOCK_NS_PER_MS)
+
 static void tell_worker(struct workspace *workspace, int64_t ms)
 {
 	const struct command_pause message = {.ms = (uint32_t)ms};
@@ -36,6 +38,7 @@ bool workspace_pause_end(struct workspace *workspace)
 	pause->state = PAUSE_NONE;
 	timer_cancel(&pause->timer);
 	tell_worker(workspace, 0);
+	pause->stopped_ns += clock_now() - pause->began;
 	usage->pauses++;
 	usage->paused_us += (uint64_t)(clock_now() - pause->began) / CLOCK_NS_PER_US;
 	cell_settle(workspace->cell); /* calls that write go on */
@@ -74,6 +77,27 @@ void workspace_pause_begin(struct workspace *workspace, int64_t ms)
 	timer_set(&pause->timer, (unsigned)ms);
 	/* The worker's time begins later, and so ends later. */
 	tell_worker(workspace, ms);
+}
+
+int64_t workspace_stopped_ns(const struct workspace *workspace)
+{
+	const struct workspace_pause *pause = &workspace->pause;
+
+	return pause->stopped_ns + (pause->state == PAUSE_NONE ? 0 : clock_now() - pause->began);
+}
+
+bool workspace_were_stopped(
+	const struct workspace *workspace, int64_t *stopped_ns, struct timer *timer)
+{
+	int64_t before = *stopped_ns, left;
+
+	*stopped_ns = workspace_stopped_ns(workspace);
+	left = timer->due + *stopped_ns - before - clock_now();
+	if (*stopped_ns == before || left <= 0)
+		return false;
+	/* While they are stopped it expires again and again, but not without a rest. */
+	timer_set_ns(timer, left > STEP_MIN_NS ? left : STEP_MIN_NS);
+	return true;
 }
 
 bool workspace_pause_holds(const struct workspace *workspace)

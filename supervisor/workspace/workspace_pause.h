@@ -24,7 +24,8 @@ struct workspace_pause {
 		PAUSE_ON,     /* the files process measures */
 	} state;
 	uint64_t number;
-	int64_t began; /* as clock_now() */
+	int64_t began;      /* as clock_now() */
+	int64_t stopped_ns; /* by all that are over */
 	struct timer timer;
 };
 
@@ -47,3 +48,16 @@ void workspace_pause_advance(struct workspace *workspace);
 
 /** Takes COMMAND_PAUSED. Returns 0 or -EBADMSG. */
 int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame);
+
+/**
+ * How long its commands have been stopped so that it could be measured. They write and read nothing
+ * meanwhile, and handle no signal: that time does not count as theirs.
+ */
+int64_t workspace_stopped_ns(const struct workspace *workspace);
+
+/**
+ * Whether @timer, which has expired, came too early because they have been stopped since
+ * *@stopped_ns: then it is set for as long again, and *@stopped_ns is brought up to date.
+ */
+bool workspace_were_stopped(
+	const struct workspace *workspace, int64_t *stopped_ns, struct timer *timer);

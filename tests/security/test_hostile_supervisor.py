@@ -322,6 +322,34 @@ def test_what_handles_the_order_to_end_goes_on_first(paused):
     assert cell.from_worker.next()[:2] == (COMMAND_ENDED, 2) and (cell.path / "trapped").exists()
 
 
+PASSES_ON = """python3 - <<'E'
+import os, pty, tty
+master, slave = pty.openpty()
+tty.setraw(slave)
+here, there = os.pipe()
+if os.fork() == 0:
+    while True: os.write(there, os.read(slave, 1))
+while True:
+    os.write(master, b'x')
+    os.read(here, 1)
+E
+"""
+
+
+def test_what_is_stopped_does_not_wait_for_input(paused):
+    """Some of its processes are stopped on their way out of a read of a terminal, all others wait for them."""
+    paused.pause(0)
+    cell = paused.cell
+    cell.to_worker(frame(COMMAND_RUN, 2, command_run(len(PASSES_ON), input_wait=50), fds=2), fds=cell.run_fds())
+    cell.to_worker(frame(COMMAND_BODY, 2, PASSES_ON.encode()))
+    for call in range(10, 30):
+        paused.pause(60000, call)
+        time.sleep(.2)
+        paused.pause(0, call)
+        time.sleep(.02)
+    assert not select.select([cell.worker_up], [], [], 0)[0]
+
+
 @pytest.mark.parametrize("who", ["worker", "supervisor", "spawner"])
 def test_nothing_stays_stopped(paused, who):
     """Whoever dies, also while the worker cannot do anything: what it has stopped ends."""

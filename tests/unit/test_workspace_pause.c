@@ -1,10 +1,13 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* Calls that write while a workspace's commands are stopped, and how long they wait. */
+/* Calls that write while a workspace's commands are stopped, and how long they wait; and what such
+ * a pause does to the times of commands. */
 #include "common/limits.h"
 #include "common/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/background/background.h"
+#include "supervisor/background/background_use.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -167,6 +170,108 @@ static void test_without_cgroups(void **state)
 	fake_client_close(&client);
 }
 
+/* What begins now begins in a pause, and is less than that. */
+#define SHORT "300"
+
+static void pass_to(struct fake_service *fake, int64_t *at, int64_t ms)
+{
+	fake_service_pass(fake, ms - *at);
+	*at = ms;
+}
+
+/* A command does not count as silent while it could not write. */
+static void test_silence(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+	int64_t at = 0;
+
+	fake_client_says(&client,
+		REQUEST("3", "tool.call",
+			"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"},"
+			"\"options\":{\"idle_timeout_ms\":" SHORT "}}"),
+		NULL);
+	pass_to(fake, &at, LIMIT_PAUSE_MS);
+	assert_int_equal(pauses(fake), 1);
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 250);
+	assert_string_equal(fake_client_take(&client), "");
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 350);
+	fake_client_hears(&client, RESULT("3", "{*\"ended_by\":\"idle_timeout\"*}"));
+	fake_client_close(&client);
+}
+
+static char session[64], line[256];
+
+static void note_id(void *context, const struct background *background)
+{
+	struct background_info info;
+
+	(void)context;
+	background_get_info(background, &info);
+	snprintf(session, sizeof(session), "%s", info.id);
+}
+
+static void start_session(struct fake_client *client, const char *command)
+{
+	snprintf(
+		line, sizeof(line), REQUEST("3", "session.start", "{\"command\":\"%s\"}"), command);
+	fake_client_says(client, line, RESULT("3", "{\"session\":*}"));
+	background_foreach(note_id, NULL);
+}
+
+#define READ                         \
+	REQUEST("4", "session.read", \
+		"{\"session\":\"%s\",\"wait_ms\":9000,\"until\":[{\"quiet_ms\":%s}]}")
+#define END REQUEST("4", "session.end", "{\"session\":\"%s\",\"grace_ms\":%s}")
+
+static void test_quiet(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+	int64_t at = 0;
+
+	start_session(&client, "hang");
+	snprintf(line, sizeof(line), READ, session, SHORT);
+	fake_client_says(&client, line, NULL);
+	pass_to(fake, &at, LIMIT_PAUSE_MS);
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 250);
+	assert_string_equal(fake_client_take(&client), "");
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 350);
+	fake_client_hears(&client, RESULT("4", "{*\"met\":0,\"state\":\"running\"*}"));
+	fake_client_close(&client);
+}
+
+/* What handles the order to end has its time to do so when it goes on. */
+static void test_grace(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+	int64_t at = 0;
+
+	start_session(&client, "stubborn");
+	snprintf(line, sizeof(line), END, session, SHORT);
+	fake_client_says(&client, line, NULL);
+	pass_to(fake, &at, LIMIT_PAUSE_MS);
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 250);
+	assert_string_equal(fake_client_take(&client), "");
+	pass_to(fake, &at, LIMIT_PAUSE_MS + 350);
+	fake_client_hears(&client, RESULT("4", "{*\"ended_by\":\"cancel\"*}"));
+	fake_client_close(&client);
+}
+
+/* It is ended at once, and the pause goes on. */
+static void test_no_grace(void **state)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = begin(fake, true);
+
+	start_session(&client, "stubborn");
+	snprintf(line, sizeof(line), END, session, "0");
+	fake_client_says(&client, line, RESULT("4", "{*\"ended_by\":\"cancel\"*}"));
+	assert_int_equal(pauses(fake), 0);
+	fake_client_close(&client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +280,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_write_in_flight, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_worker_that_cannot, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_without_cgroups, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_silence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_grace, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_grace, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

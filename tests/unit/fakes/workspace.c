@@ -6,6 +6,7 @@
 #include "common/wire_files.h"
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/workspace_pause.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,6 +68,21 @@ const char *workspace_narrowed(const struct workspace *workspace)
 {
 	(void)workspace;
 	return NULL;
+}
+
+int64_t workspace_stopped_ns(const struct workspace *workspace)
+{
+	(void)workspace;
+	return 0;
+}
+
+bool workspace_were_stopped(
+	const struct workspace *workspace, int64_t *stopped_ns, struct timer *timer)
+{
+	(void)workspace;
+	(void)stopped_ns;
+	(void)timer;
+	return false;
 }
 
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
