@@ -17,7 +17,8 @@ from daemon import SYSTEM
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to stop processes of a workspace")
 
 FILES = 15000  # so many that commands are seen to be stopped while they are counted
-TICK = "while :; do echo >ticks; done"
+TICK = "while :; do echo >ticks; sleep .02; done"
+TRAP = "trap 'echo trapped; exit 3' TERM; while :; do echo >ticks; done"
 
 
 def config(area, tenant="t", more=""):
@@ -77,7 +78,9 @@ class Stopped:
         return False
 
     def stop(self):
-        """Waits until the commands are stopped. They are for a second, since what measures is halted."""
+        """Waits until the commands are stopped, which are ten seconds old then. They are for a second, since what measures
+        is halted."""
+        time.sleep(6)
         with acting_as(os.getuid()):
             assert procfs.eventually(lambda: self.frozen() and self.halt(), 300, 0)
         return self
@@ -203,7 +206,7 @@ ENDS = {
 def test_ends(stopped, trap):
     """A command that is stopped ends at once, or when it goes on, if it handles SIGTERM."""
     here = stopped()
-    command = f"trap 'echo trapped; exit 3' TERM; {TICK}" if trap else TICK
+    command = TRAP if trap else TICK
     calls = {how: here.client.begin("run_command", {"command": f"{command} #{how}", "timeout_ms": 11500 if how == "timeout" else 600000})
              for how in ENDS}
     here.stop()
@@ -218,7 +221,7 @@ def test_ends(stopped, trap):
 
 def test_its_grace_begins_when_it_goes_on(stopped):
     here = stopped()
-    session = here.session(f"trap 'echo trapped; exit 3' TERM; {TICK}")
+    session = here.session(TRAP)
     here.stop()
     assert here.client.call("session.end", {"session": session, "grace_ms": 700})["output"]["ended_by"] == "cancel"
     here.go_on()
