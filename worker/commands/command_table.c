@@ -596,12 +596,14 @@ static int look(struct command_table *table, struct command *command)
 {
 	struct wire_header header = {
 		.version = WIRE_VERSION, .type = COMMAND_WAITS, .call = command->call};
-	/* What is stopped on its way out of a system call looks as if it waited in there. */
-	struct input_wait now =
-		table->pause.on ? (struct input_wait){0} : input_wait_look(command->init->pid);
-	bool certain = input_wait_is_certain(&command->wait, &now);
+	struct input_wait now = {0};
+	bool certain;
 	ssize_t n;
 
+	/* What is stopped on its way out of a system call looks as if it waited in there. */
+	if (!table->pause.on)
+		now = input_wait_look(command->init->pid);
+	certain = input_wait_is_certain(&command->wait, &now);
 	command->wait = now;
 	command->look_at = certain ? 0 : now_ms() + command->run.input_wait_ms;
 	if (!certain)
