@@ -21,17 +21,20 @@
 #define NAME_MASK 0x0fff
 
 struct git_index {
-	char *names; /* one after the other in byte order, each with a NUL */
+	char *bytes;       /* what was read, if the index owns it */
+	const char *names; /* that, or made[]: each name with a NUL */
+	uint32_t *at;      /* offset of each in names, in the order of bytes */
+	size_t count;
+	char *made; /* of version 4, whose entries have only the ends of names */
 	size_t len, size;
-	uint32_t *at; /* offset of each in names */
-	size_t count, at_size;
 };
 
 void git_index_free(struct git_index *index)
 {
 	if (!index)
 		return;
-	free(index->names);
+	free(index->bytes);
+	free(index->made);
 	free(index->at);
 	free(index);
 }
@@ -105,31 +108,37 @@ static const char *last_name(const struct git_index *index)
 	return index->count > 0 ? index->names + index->at[index->count - 1] : "";
 }
 
-/* Adds a name: the first @kept bytes of the previous one, then @tail. Returns 0 or -errno. */
-static int add_name(struct git_index *index, size_t kept, struct text tail)
+/* Puts a name together: the first @kept bytes of the previous one, then @tail. */
+static int make_name(struct git_index *index, size_t kept, struct text tail)
 {
 	size_t len = kept + tail.len, start = index->len;
 	int r;
 
-	if (len == 0 || len > LIMIT_PATH_BYTES || start + len + 1 > LIMIT_GIT_INDEX_BYTES)
+	if (start + len + 1 > LIMIT_GIT_INDEX_BYTES)
 		return -ENOTSUP;
-	r = array_reserve(&index->names, &index->size, start + len + 1, 1);
-	if (r == 0)
-		r = array_reserve(
-			&index->at, &index->at_size, index->count + 1, sizeof(*index->at));
+	r = array_reserve(&index->made, &index->size, start + len + 1, 1);
 	if (r < 0)
 		return r;
+	index->names = index->made;
 	if (kept > 0)
-		memcpy(index->names + start, last_name(index), kept);
-	memcpy(index->names + start + kept, tail.data, tail.len);
-	index->names[start + len] = '\0';
+		memcpy(index->made + start, last_name(index), kept);
+	memcpy(index->made + start + kept, tail.data, tail.len);
+	index->made[start + len] = '\0';
+	index->len = start + len + 1;
+	return 0;
+}
+
+/* Adds the name at @start of names. */
+static int add_name(struct git_index *index, size_t start, size_t len)
+{
+	if (len == 0 || len > LIMIT_PATH_BYTES)
+		return -ENOTSUP;
 	/*
 	 * Names must be sorted for the binary search. The stages of a conflict have the same name.
 	 */
 	if (index->count > 0 && strcmp(last_name(index), index->names + start) > 0)
 		return -ENOTSUP;
 	index->at[index->count++] = (uint32_t)start;
-	index->len = start + len + 1;
 	return 0;
 }
 
@@ -139,8 +148,9 @@ static int add_name(struct git_index *index, size_t kept, struct text tail)
  */
 static int read_name(struct reader *reader, struct git_index *index, const char *entry, size_t said)
 {
-	size_t kept = 0, dropped, used, end;
+	size_t kept = 0, dropped, used, end, start;
 	struct text tail = reader->rest;
+	int r;
 
 	if (reader->version == 4) {
 		if (!take_number(reader, &dropped) || dropped > strlen(last_name(index)))
@@ -155,7 +165,11 @@ static int read_name(struct reader *reader, struct git_index *index, const char 
 	if (!take(reader, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
 		(said < NAME_MASK && said != kept + tail.len))
 		return -ENOTSUP;
-	return add_name(index, kept, tail);
+	if (reader->version < 4)
+		return add_name(index, (size_t)(tail.data - index->names), tail.len);
+	start = index->len;
+	r = make_name(index, kept, tail);
+	return r < 0 ? r : add_name(index, start, kept + tail.len);
 }
 
 static int read_entry(struct reader *reader, struct git_index *index)
@@ -170,18 +184,6 @@ static int read_entry(struct reader *reader, struct git_index *index)
 	return read_name(reader, index, entry, flags & NAME_MASK);
 }
 
-/* Frees the unused ends of the arrays. */
-static void shrink(struct git_index *index)
-{
-	char *names = realloc(index->names, index->len + 1);
-	uint32_t *at = reallocarray(index->at, index->count + 1, sizeof(*at));
-
-	if (names)
-		index->names = names;
-	if (at)
-		index->at = at;
-}
-
 /* Like git_index_parse(), for object names of @hash_bytes. */
 static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_index)
 {
@@ -194,8 +196,12 @@ static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_in
 		return -ENOMEM;
 	if (!signature || memcmp(signature, "DIRC", 4) != 0 ||
 		!take_u32(&reader, &reader.version) || reader.version < 2 || reader.version > 4 ||
-		!take_u32(&reader, &count))
+		!take_u32(&reader, &count) || count > reader.rest.len / (STAT_BYTES + hash_bytes))
 		return -ENOTSUP;
+	index->names = bytes.data;
+	index->at = reallocarray(NULL, (size_t)count + 1, sizeof(*index->at));
+	if (!index->at)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		int r = read_entry(&reader, index);
 
@@ -207,7 +213,6 @@ static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_in
 	/* A split index does not hold all names: the others are in a shared index. */
 	if (reader.rest.len >= 4 + hash_bytes && memcmp(reader.rest.data, "link", 4) == 0)
 		return -ENOTSUP;
-	shrink(index);
 	*ret_index = TAKE_PTR(index);
 	return 0;
 }
@@ -230,6 +235,8 @@ int git_index_read(int git_dir, struct git_index **ret_index)
 	if (r < 0 || !bytes)
 		return r;
 	r = git_index_parse((struct text){bytes, len}, ret_index);
+	if (r == 0)
+		(*ret_index)->bytes = TAKE_PTR(bytes);
 	return r == -ENOTSUP ? 0 : r;
 }
 

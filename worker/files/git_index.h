@@ -19,7 +19,7 @@ struct git_index;
  */
 int git_index_read(int git_dir, struct git_index **ret_index);
 
-/** Like git_index_read(), from @bytes. Returns 0, -ENOTSUP or -ENOMEM. */
+/** Like git_index_read(), from @bytes, which it keeps using. Returns 0, -ENOTSUP or -ENOMEM. */
 int git_index_parse(struct text bytes, struct git_index **ret_index);
 
 void git_index_free(struct git_index *index);
