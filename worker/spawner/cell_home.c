@@ -520,6 +520,17 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 	return oldest.of.name[0] ? put_aside(homes, tenant, &oldest.of) : -SPAWNER_REFUSAL;
 }
 
+/* Makes way for a new home. @is_former: the one that is there was another workspace's. */
+static int make_way(struct cell_homes *homes, int tenant, const struct home_name *of,
+	bool is_former, uint64_t max, const char **ret_reason)
+{
+	int r = wait_for_sweepers(homes, of, ret_reason);
+
+	if (r == 0 && is_former && put_aside(homes, tenant, of) < 0)
+		r = -EBUSY;
+	return r < 0 ? r : make_room(homes, tenant, of, max, ret_reason);
+}
+
 /*
  * Opens the home. It is replaced if it belongs to another id: an earlier workspace of the same name
  * left it, or it was never given to an id.
@@ -533,11 +544,7 @@ static int open_home(struct cell_homes *homes, int tenant, const struct home_nam
 	int fd, r = is_new && errno != ENOENT ? -errno : 0;
 
 	if (r == 0 && (is_new || is_former))
-		r = wait_for_sweepers(homes, of, ret_reason);
-	if (r == 0 && is_former && put_aside(homes, tenant, of) < 0)
-		r = -EBUSY;
-	if (r == 0 && (is_new || is_former))
-		r = make_room(homes, tenant, of, max, ret_reason);
+		r = make_way(homes, tenant, of, is_former, max, ret_reason);
 	if (r < 0)
 		return r;
 	if (mkdirat(tenant, of->name, 0700) < 0 && errno != EEXIST)
