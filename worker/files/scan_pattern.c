@@ -65,10 +65,11 @@ static int remember_source(struct scan_pattern *compiled, struct text pattern)
 	compiled->crosses_lines = compiled->traits.known ? compiled->traits.crosses_lines
 							 : pattern_may_cross_lines(pattern);
 	(void)pcre2_pattern_info(compiled->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
-	compiled->view = compiled->traits.known && !matches_empty ? PATTERN_SEES_MATCH
-								  : pattern_view(pattern);
-	if (!compiled->traits.known || matches_empty)
+	compiled->view = PATTERN_SEES_MATCH;
+	if (!compiled->traits.known || matches_empty) {
+		compiled->view = pattern_view(pattern);
 		compiled->impossible = true;
+	}
 	return 0;
 }
 
