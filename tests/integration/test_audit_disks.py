@@ -14,7 +14,7 @@ import pytest
 import procfs
 from audit_log import Audited, audited, flood, losses, rotate
 from cloister_client import RpcError
-from daemon import BUILD
+from daemon import BUILD, fill
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount and to trace")
 
@@ -116,14 +116,6 @@ def test_required_holds_for_the_self_test_too(start_daemon, area):
 def small_disk(area):
     with area.disk("256k") as place:
         yield place
-
-
-def fill(place):
-    filler = place / "filler"
-    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"x" * 4096)
-    return filler
 
 
 @as_root

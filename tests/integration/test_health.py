@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cloisterctl health: its exit status, each reason brought about once, and what it says of slots, disk, memory and load."""
 
-import contextlib
 import json
 import os
 import signal
@@ -10,6 +9,7 @@ import subprocess
 import pytest
 
 import procfs
+from daemon import fill
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 MIB = 1 << 20
@@ -48,14 +48,6 @@ def agent_check(daemon):
 
 def metrics(daemon):
     return daemon.ctl("metrics").stdout.decode()
-
-
-def fill(place):
-    filler = place / "filler"
-    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"x" * 4096)
-    return filler
 
 
 def test_a_healthy_host(start_daemon, area):

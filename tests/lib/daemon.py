@@ -130,6 +130,15 @@ def environment(home):
     }
 
 
+def fill(place):
+    """Fills the disk of the directory; returns the file that does, which frees it again when it is removed."""
+    filler = place / "filler"
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    return filler
+
+
 class Area:
     """A directory with a copy of the programs. The user owns it and can reach it."""
 
