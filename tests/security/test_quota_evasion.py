@@ -149,14 +149,14 @@ def test_sparse_files(host):
 
 def test_what_only_checkpoints_have(host):
     """What a checkpoint still has takes the workspace's disk, whatever is removed afterwards; so do closed directories in it.
-    Rolling back makes room."""
+    Rolling back makes room. No command writes past the hard limit, where a measurement may end it."""
     here = host()
     here.evader.use("run_command", command="head -c 3M /dev/zero >f")
     assert here.evader.call("workspace.checkpoint", {})["checkpoint"] == 1
     here.evader.use("run_command", command="rm f")
     here.measured(lambda row: 2.9 * MIB < row["disk_bytes"] < 3.2 * MIB)
     assert here.evader.observe("write_file", {"path": "more", "content": "x"})["success"]
-    here.evader.use("run_command", command="mkdir d; head -c 2M /dev/zero >d/g")
+    here.evader.use("run_command", command="mkdir d; head -c 1280K /dev/zero >d/g")
     here.evader.call("workspace.checkpoint", {})
     here.is_done("rm -rf d")
     here.is_over("roll back to an earlier checkpoint")
@@ -165,7 +165,7 @@ def test_what_only_checkpoints_have(host):
     here.evader.call("workspace.rollback", {"to": 1})
     here.is_free_again()
     here.measured(lambda row: 2.9 * MIB < row["disk_bytes"] < 3.2 * MIB)
-    here.evader.use("run_command", command="rm f; mkdir d; head -c 2M /dev/zero >d/g; chmod 0 d")
+    here.evader.use("run_command", command="rm f; mkdir d; head -c 512K /dev/zero >d/g; chmod 0 d")
     here.evader.call("workspace.checkpoint", {})
     here.is_done("rm -rf d || chmod 700 d && rm -rf d")
     here.is_over("roll back to an earlier one")
@@ -175,11 +175,12 @@ def test_what_only_checkpoints_have(host):
 
 
 def test_many_names_of_one_file(host):
-    """They count once, however many there are, and whole when all but one are where nothing is measured."""
+    """They count once, however many there are, and whole when all but one are where nothing is measured. The command stays below
+    the hard limit, where a measurement may end it."""
     here = host()
     here.evader.use("run_command", command="head -c 3M /dev/zero >f; mkdir d; for i in $(seq 99); do ln f d/$i; done")
     here.measured(lambda row: row["disk_files"] == 100 and 2.9 * MIB < row["disk_bytes"] < 3.2 * MIB)
-    here.evader.use("run_command", command="for n in 1 2; do head -c 3M /dev/zero >g$n; for i in $(seq 99); do ln g$n d/$n.$i; done; done; chmod 0 d")
+    here.evader.use("run_command", command="for n in 1 2; do head -c 640K /dev/zero >g$n; for i in $(seq 99); do ln g$n d/$n.$i; done; done; chmod 0 d")
     here.is_over("it may not read itself")
     here.evader.use("run_command", command="chmod 700 d")
     here.is_over("may take 4 MiB")
