@@ -15,24 +15,34 @@
 #define STAT_BYTES   40 /* of an entry, before the object name */
 #define SHA1_BYTES   20
 #define SHA256_BYTES 32
+/* The longest entry that is accepted: two words of flags, the name, and what aligns the next. */
+#define ENTRY_BYTES (STAT_BYTES + SHA256_BYTES + 4 + LIMIT_PATH_BYTES + 8)
 
 #define FLAG_EXTENDED 0x4000
 /* mask of the name's length; a longer name has the mask itself as length */
 #define NAME_MASK 0x0fff
 
 struct git_index {
-	char *bytes;       /* what was read, if the index owns it */
-	const char *names; /* that, or made[]: each name with a NUL */
+	int fd;            /* what has not been read yet, or -1 */
+	char *bytes;       /* room for the whole file */
+	size_t size, have; /* of the file, and what has been read of it */
+	size_t parsed;     /* up to the end of an entry */
+	uint32_t version;
+	size_t hash_bytes;
+	size_t entries;    /* that the header announces */
+	bool over;         /* there is no further entry, or none that can be read */
+	const char *names; /* bytes, or made: each name with a NUL */
 	uint32_t *at;      /* offset of each in names, in the order of bytes */
 	size_t count;
 	char *made; /* of version 4, whose entries have only the ends of names */
-	size_t len, size;
+	size_t made_len, made_size;
 };
 
 void git_index_free(struct git_index *index)
 {
 	if (!index)
 		return;
+	close_fd(&index->fd);
 	free(index->bytes);
 	free(index->made);
 	free(index->at);
@@ -44,28 +54,21 @@ static void free_index(struct git_index **index)
 	git_index_free(*index);
 }
 
-/* The bytes still to be read. */
-struct reader {
-	struct text rest;
-	uint32_t version;
-	size_t hash_bytes;
-};
-
-/* Returns the next @len bytes, or NULL. */
-static const char *take(struct reader *reader, size_t len)
+/* Returns the next @len bytes of @rest, what is still to be parsed, or NULL. */
+static const char *take(struct text *rest, size_t len)
 {
-	const char *taken = reader->rest.data;
+	const char *taken = rest->data;
 
-	if (reader->rest.len < len)
+	if (rest->len < len)
 		return NULL;
-	reader->rest.data += len;
-	reader->rest.len -= len;
+	rest->data += len;
+	rest->len -= len;
 	return taken;
 }
 
-static bool take_u32(struct reader *reader, uint32_t *ret)
+static bool take_u32(struct text *rest, uint32_t *ret)
 {
-	const char *bytes = take(reader, sizeof(*ret));
+	const char *bytes = take(rest, sizeof(*ret));
 
 	if (!bytes)
 		return false;
@@ -74,9 +77,9 @@ static bool take_u32(struct reader *reader, uint32_t *ret)
 	return true;
 }
 
-static bool take_u16(struct reader *reader, uint16_t *ret)
+static bool take_u16(struct text *rest, uint16_t *ret)
 {
-	const char *bytes = take(reader, sizeof(*ret));
+	const char *bytes = take(rest, sizeof(*ret));
 
 	if (!bytes)
 		return false;
@@ -88,13 +91,13 @@ static bool take_u16(struct reader *reader, uint16_t *ret)
 /*
  * Reads a number as version 4 writes it: seven bits a byte, with an offset for each further byte.
  */
-static bool take_number(struct reader *reader, size_t *ret)
+static bool take_number(struct text *rest, size_t *ret)
 {
 	size_t number = 0;
 	const char *byte;
 
 	do {
-		byte = take(reader, 1);
+		byte = take(rest, 1);
 		if (!byte || number > LIMIT_PATH_BYTES)
 			return false;
 		number = (number << 7) + (*byte & 0x7f) + (*byte & 0x80 ? 1 : 0);
@@ -111,12 +114,12 @@ static const char *last_name(const struct git_index *index)
 /* Puts a name together: the first @kept bytes of the previous one, then @tail. */
 static int make_name(struct git_index *index, size_t kept, struct text tail)
 {
-	size_t len = kept + tail.len, start = index->len;
+	size_t len = kept + tail.len, start = index->made_len;
 	int r;
 
 	if (start + len + 1 > LIMIT_GIT_INDEX_BYTES)
 		return -ENOTSUP;
-	r = array_reserve(&index->made, &index->size, start + len + 1, 1);
+	r = array_reserve(&index->made, &index->made_size, start + len + 1, 1);
 	if (r < 0)
 		return r;
 	index->names = index->made;
@@ -124,7 +127,7 @@ static int make_name(struct git_index *index, size_t kept, struct text tail)
 		memcpy(index->made + start, last_name(index), kept);
 	memcpy(index->made + start + kept, tail.data, tail.len);
 	index->made[start + len] = '\0';
-	index->len = start + len + 1;
+	index->made_len = start + len + 1;
 	return 0;
 }
 
@@ -146,98 +149,142 @@ static int add_name(struct git_index *index, size_t start, size_t len)
  * Reads the name of the entry that begins at @entry; @said is the length that it announces. Returns
  * 0 or -errno.
  */
-static int read_name(struct reader *reader, struct git_index *index, const char *entry, size_t said)
+static int read_name(struct text *rest, struct git_index *index, const char *entry, size_t said)
 {
 	size_t kept = 0, dropped, used, end, start;
-	struct text tail = reader->rest;
+	struct text tail = *rest;
 	int r;
 
-	if (reader->version == 4) {
-		if (!take_number(reader, &dropped) || dropped > strlen(last_name(index)))
+	if (index->version == 4) {
+		if (!take_number(rest, &dropped) || dropped > strlen(last_name(index)))
 			return -ENOTSUP;
 		kept = strlen(last_name(index)) - dropped;
-		tail = reader->rest;
+		tail = *rest;
 	}
 	tail.len = strnlen(tail.data, tail.len);
 	/* One to eight NULs align the next entry; version 4 has just one. */
 	used = (size_t)(tail.data - entry) + tail.len;
-	end = reader->version == 4 ? used + 1 : (used + 8) & ~(size_t)7;
-	if (!take(reader, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
+	end = index->version == 4 ? used + 1 : (used + 8) & ~(size_t)7;
+	if (!take(rest, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
 		(said < NAME_MASK && said != kept + tail.len))
 		return -ENOTSUP;
-	if (reader->version < 4)
+	if (index->version < 4)
 		return add_name(index, (size_t)(tail.data - index->names), tail.len);
-	start = index->len;
+	start = index->made_len;
 	r = make_name(index, kept, tail);
 	return r < 0 ? r : add_name(index, start, kept + tail.len);
 }
 
-static int read_entry(struct reader *reader, struct git_index *index)
+static int read_entry(struct text *rest, struct git_index *index)
 {
-	const char *entry = take(reader, STAT_BYTES + reader->hash_bytes);
+	const char *entry = take(rest, STAT_BYTES + index->hash_bytes);
 	uint16_t flags, more;
 
-	if (!entry || !take_u16(reader, &flags))
+	if (!entry || !take_u16(rest, &flags))
 		return -ENOTSUP;
-	if (flags & FLAG_EXTENDED && (reader->version < 3 || !take_u16(reader, &more)))
+	if (flags & FLAG_EXTENDED && (index->version < 3 || !take_u16(rest, &more)))
 		return -ENOTSUP;
-	return read_name(reader, index, entry, flags & NAME_MASK);
+	return read_name(rest, index, entry, flags & NAME_MASK);
 }
 
-/* Like git_index_parse(), for object names of @hash_bytes. */
-static int parse(struct text bytes, size_t hash_bytes, struct git_index **ret_index)
+/* A split index does not hold all names: the others are in a shared index. */
+static bool ends_as_it_should(const struct git_index *index)
 {
-	_cleanup_(free_index) struct git_index *index = calloc(1, sizeof(*index));
-	struct reader reader = {.rest = bytes, .hash_bytes = hash_bytes};
-	const char *signature = take(&reader, 4);
-	uint32_t count;
+	const size_t rest = index->size - index->parsed;
+	const char *next = index->bytes + index->parsed;
 
-	if (!index)
-		return -ENOMEM;
-	if (!signature || memcmp(signature, "DIRC", 4) != 0 ||
-		!take_u32(&reader, &reader.version) || reader.version < 2 || reader.version > 4 ||
-		!take_u32(&reader, &count) || count > reader.rest.len / (STAT_BYTES + hash_bytes))
-		return -ENOTSUP;
-	index->names = bytes.data;
-	index->at = reallocarray(NULL, (size_t)count + 1, sizeof(*index->at));
-	if (!index->at)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		int r = read_entry(&reader, index);
+	return rest >= index->hash_bytes &&
+	       !(index->have - index->parsed >= 4 && rest >= 4 + index->hash_bytes &&
+		       memcmp(next, "link", 4) == 0);
+}
+
+/* Parses the entries that are read whole. Returns 0 or -errno; -ENOTSUP is a fault. */
+static int parse(struct git_index *index)
+{
+	while (index->count < index->entries &&
+		(index->have == index->size || index->have - index->parsed >= ENTRY_BYTES)) {
+		struct text rest = {index->bytes + index->parsed, index->have - index->parsed};
+		int r = read_entry(&rest, index);
 
 		if (r < 0)
 			return r;
+		index->parsed = index->have - rest.len;
 	}
-	if (reader.rest.len < hash_bytes)
-		return -ENOTSUP;
-	/* A split index does not hold all names: the others are in a shared index. */
-	if (reader.rest.len >= 4 + hash_bytes && memcmp(reader.rest.data, "link", 4) == 0)
-		return -ENOTSUP;
-	*ret_index = TAKE_PTR(index);
-	return 0;
+	if (index->count < index->entries)
+		return 0;
+	index->over = true;
+	return ends_as_it_should(index) ? 0 : -ENOTSUP;
 }
 
-int git_index_parse(struct text bytes, struct git_index **ret_index)
+static void read_piece(struct git_index *index)
 {
-	int r = parse(bytes, SHA1_BYTES, ret_index);
+	const size_t left = index->size - index->have;
+	const size_t wanted = left < LIMIT_GIT_INDEX_PIECE ? left : LIMIT_GIT_INDEX_PIECE;
+	const size_t n = small_file_next(index->fd, index->bytes + index->have, wanted);
 
-	return r == -ENOTSUP ? parse(bytes, SHA256_BYTES, ret_index) : r;
+	index->have += n;
+	if (n < wanted) /* it is cut off, or ends */
+		index->size = index->have;
+	if (index->have == index->size)
+		close_fd(&index->fd);
 }
 
-int git_index_read(int git_dir, struct git_index **ret_index)
+/* Parses the beginning, with object names of @hash_bytes. Returns 0 or -errno. */
+static int begin(struct git_index *index, size_t hash_bytes)
 {
-	_cleanup_free_ char *bytes = NULL;
-	size_t len;
-	int r = small_file_read(
-		git_dir, "index", HEADER_BYTES, LIMIT_GIT_INDEX_BYTES, &bytes, &len);
+	struct text rest = {index->bytes, index->have};
+	const char *signature = take(&rest, 4);
+	uint32_t entries;
+
+	if (!signature || memcmp(signature, "DIRC", 4) != 0 || !take_u32(&rest, &index->version) ||
+		index->version < 2 || index->version > 4 || !take_u32(&rest, &entries) ||
+		entries > index->size / (STAT_BYTES + hash_bytes))
+		return -ENOTSUP;
+	free(index->at);
+	index->at = reallocarray(NULL, (size_t)entries + 1, sizeof(*index->at));
+	if (!index->at)
+		return -ENOMEM;
+	index->names = index->bytes;
+	index->hash_bytes = hash_bytes;
+	index->entries = entries;
+	index->parsed = HEADER_BYTES;
+	index->count = index->made_len = 0;
+	index->over = false;
+	return parse(index);
+}
+
+int git_index_from(int fd, size_t size, struct git_index **ret_index)
+{
+	_cleanup_(free_index) struct git_index *index = calloc(1, sizeof(*index));
+	int r;
 
 	*ret_index = NULL;
-	if (r < 0 || !bytes)
-		return r;
-	r = git_index_parse((struct text){bytes, len}, ret_index);
+	if (!index) {
+		close_fd(&fd);
+		return -ENOMEM;
+	}
+	index->fd = fd;
+	index->size = size;
+	index->bytes = malloc(size + 1);
+	if (!index->bytes)
+		return -ENOMEM;
+	read_piece(index);
+	/* The length of object names is told nowhere: it is the one by which entries make sense. */
+	r = begin(index, SHA1_BYTES);
+	if (r == -ENOTSUP)
+		r = begin(index, SHA256_BYTES);
 	if (r == 0)
-		(*ret_index)->bytes = TAKE_PTR(bytes);
+		*ret_index = TAKE_PTR(index);
 	return r == -ENOTSUP ? 0 : r;
+}
+
+int git_index_open(int git_dir, struct git_index **ret_index)
+{
+	size_t size;
+	int fd = small_file_open(git_dir, "index", HEADER_BYTES, LIMIT_GIT_INDEX_BYTES, &size);
+
+	*ret_index = NULL;
+	return fd < 0 ? 0 : git_index_from(fd, size, ret_index);
 }
 
 /*
@@ -283,8 +330,20 @@ static bool find(const struct git_index *index, struct text path,
 	return false;
 }
 
-bool git_index_tracks(const struct git_index *index, struct text path)
+int git_index_tracks(struct git_index *index, struct text path)
 {
-	return path.len > 0 &&
-	       (find(index, path, compare_name) || find(index, path, compare_below));
+	if (path.len == 0)
+		return 0;
+	/* Every name that can answer comes before the first that is past @path and a slash. */
+	while (!index->over && (index->count == 0 || compare_below(path, last_name(index)) > 0)) {
+		int r;
+
+		read_piece(index);
+		r = parse(index);
+		if (r == -ENOTSUP)
+			index->over = true;
+		else if (r < 0)
+			return r;
+	}
+	return find(index, path, compare_name) || find(index, path, compare_below);
 }

@@ -4,8 +4,9 @@
 /*
  * Reads which files git tracks from a repository's index, for the files process. The index belongs
  * to the workspace and is hostile: it is opened without following links, only if it is a regular
- * file, and read whole within named limits. An index that is not exactly as git writes it is
- * ignored. gitformat-index(5), versions 2 to 4, object names of 20 and 32 bytes.
+ * file, and read within named limits, as far as the questions need it. What is as git writes it
+ * counts up to the first thing that is not. gitformat-index(5), versions 2 to 4, object names of 20
+ * and 32 bytes.
  */
 
 #include "common/text.h"
@@ -13,16 +14,21 @@
 struct git_index;
 
 /**
- * Reads the file `index` in @git_dir, a `.git` directory (O_PATH is enough). Returns 0 with
- * *@ret_index, or -ENOMEM. *@ret_index is NULL if there is no usable index: none at all, a
- * malformed or split one, or one that is larger than LIMIT_GIT_INDEX_BYTES or whose names are.
+ * Opens the file `index` in @git_dir, a `.git` directory (O_PATH is enough), and reads its first
+ * LIMIT_GIT_INDEX_PIECE bytes. Returns 0 with *@ret_index, which the caller frees, or -ENOMEM.
+ * *@ret_index is NULL if there is no usable index: none at all, one with a fault in what was read
+ * (so a small split index, too), or one that is larger than LIMIT_GIT_INDEX_BYTES.
  */
-int git_index_read(int git_dir, struct git_index **ret_index);
+int git_index_open(int git_dir, struct git_index **ret_index);
 
-/** Like git_index_read(), from @bytes, which it keeps using. Returns 0, -ENOTSUP or -ENOMEM. */
-int git_index_parse(struct text bytes, struct git_index **ret_index);
+/** Like git_index_open(), of the file @fd, which it takes, of @size bytes. */
+int git_index_from(int fd, size_t size, struct git_index **ret_index);
 
 void git_index_free(struct git_index *index);
 
-/** Whether @path, relative to the repository, is tracked or is a directory with tracked files. */
-bool git_index_tracks(const struct git_index *index, struct text path);
+/**
+ * Whether @path, relative to the repository, is tracked or is a directory with tracked files. Reads
+ * on until the names are past @path, so paths in the order of git's names are answered after one
+ * pass. Returns 0, 1 or -ENOMEM.
+ */
+int git_index_tracks(struct git_index *index, struct text path);

@@ -59,7 +59,7 @@ struct level {
 	struct rules gitignore;
 	struct rules exclude; /* .git/info/exclude */
 	bool repository;
-	int git; /* its `.git`, O_PATH, until the index has been read; or -1 */
+	int git; /* its `.git`, O_PATH, until the index has been opened; or -1 */
 	struct git_index *index;
 };
 
@@ -478,9 +478,9 @@ int gitignore_tracks(struct gitignore *ignore, struct text path)
 		if (!level->repository)
 			continue;
 		git = TAKE_FD(level->git);
-		if (git >= 0 && git_index_read(git, &level->index) < 0)
+		if (git >= 0 && git_index_open(git, &level->index) < 0)
 			return -ENOMEM;
-		return level->index && git_index_tracks(level->index, below_level(level, path));
+		return level->index ? git_index_tracks(level->index, below_level(level, path)) : 0;
 	}
 	return 0;
 }

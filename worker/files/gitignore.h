@@ -43,7 +43,8 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 
 /**
  * Whether git shows the ignored @path nevertheless, because the index of its repository tracks it
- * or files below it. The index is read at the first call. Returns 0, 1 or -ENOMEM; 0 also if `.git`
+ * or files below it. The index is opened at the first call and read as far as @path
+ * needs. Returns 0, 1 or -ENOMEM; 0 also if `.git`
  * is a file (worktrees, submodules), if LIMIT_GIT_REPOSITORIES are already entered, or if
  * git_index.h rejects the index.
  */

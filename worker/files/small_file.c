@@ -9,33 +9,48 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-int small_file_read(
-	int dirfd, const char *name, size_t min, size_t max, char **ret_bytes, size_t *ret_len)
+int small_file_open(int dirfd, const char *name, size_t min, size_t max, size_t *ret_size)
 {
 	_cleanup_close_ int fd =
 		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	_cleanup_free_ char *bytes = NULL;
 	struct stat st;
-	size_t len = 0;
 
-	*ret_bytes = NULL;
-	*ret_len = 0;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < min ||
 		(uint64_t)st.st_size > max)
-		return 0;
-	bytes = malloc((size_t)st.st_size + 1); /* none of 0 bytes */
-	if (!bytes)
-		return -ENOMEM;
-	while (len < (size_t)st.st_size) {
-		ssize_t n = read(fd, bytes + len, (size_t)st.st_size - len);
+		return -1;
+	*ret_size = (size_t)st.st_size;
+	return TAKE_FD(fd);
+}
+
+size_t small_file_next(int fd, char *bytes, size_t len)
+{
+	size_t have = 0;
+
+	while (have < len) {
+		ssize_t n = read(fd, bytes + have, len - have);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			break;
-		len += (size_t)n;
+		have += (size_t)n;
 	}
-	*ret_bytes = TAKE_PTR(bytes);
-	*ret_len = len;
+	return have;
+}
+
+int small_file_read(
+	int dirfd, const char *name, size_t min, size_t max, char **ret_bytes, size_t *ret_len)
+{
+	size_t size;
+	_cleanup_close_ int fd = small_file_open(dirfd, name, min, max, &size);
+
+	*ret_bytes = NULL;
+	*ret_len = 0;
+	if (fd < 0)
+		return 0;
+	*ret_bytes = malloc(size + 1); /* none of 0 bytes */
+	if (!*ret_bytes)
+		return -ENOMEM;
+	*ret_len = small_file_next(fd, *ret_bytes, size);
 	return 0;
 }
