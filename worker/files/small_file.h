@@ -18,9 +18,8 @@ int small_file_open(int dirfd, const char *name, size_t min, size_t max, size_t 
 size_t small_file_next(int fd, char *bytes, size_t len);
 
 /**
- * Reads whole what small_file_open() opens. Returns 0
- * with its bytes, malloc'ed, and as many as there are if it shrinks meanwhile; 0 with NULL if there
- * is no such file; or -ENOMEM.
+ * Reads whole what small_file_open() opens. Returns 0 with its bytes, malloc'ed, and as many as
+ * there are if it shrinks meanwhile; 0 with NULL if there is no such file; or -ENOMEM.
  */
 int small_file_read(
 	int dirfd, const char *name, size_t min, size_t max, char **ret_bytes, size_t *ret_len);
