@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/zero_pages.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +24,10 @@ struct place {
 	bool waiting;
 };
 
+/* Only what was used of the places takes memory, so nothing writes to a free one. */
 struct command_pool {
+	struct command_init first; /* what every init begins with */
+	struct command_report *reports;
 	struct place places[PLACES];
 };
 
@@ -53,36 +57,22 @@ static int map_stack(struct command_init *init)
 	return 0;
 }
 
-static int map_reports(struct command_pool *pool)
-{
-	struct command_report *reports = mmap(NULL, PLACES * sizeof(*reports),
-		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (reports == MAP_FAILED)
-		return -errno;
-	for (size_t i = 0; i < PLACES; i++)
-		pool->places[i].init.report = &reports[i];
-	return 0;
-}
-
 int command_pool_new(uint64_t cookie, int inside, const struct command_ruleset *ruleset,
 	const struct network_tries *tries, struct command_pool **ret)
 {
-	_cleanup_free_ struct command_pool *pool = calloc(1, sizeof(*pool));
-	int r;
+	struct command_pool *pool = zero_pages_new(sizeof(*pool));
+	void *reports;
 
 	if (!pool)
 		return -ENOMEM;
-	for (size_t i = 0; i < PLACES; i++) {
-		pool->places[i].init.cookie = cookie;
-		pool->places[i].init.inside = inside;
-		pool->places[i].init.ruleset = ruleset;
-		pool->places[i].init.tries = tries;
-	}
-	r = map_reports(pool);
-	if (r < 0)
-		return r;
-	*ret = TAKE_PTR(pool);
+	reports = mmap(NULL, PLACES * sizeof(*pool->reports), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reports == MAP_FAILED)
+		return -errno;
+	pool->reports = reports;
+	pool->first = (struct command_init){
+		.cookie = cookie, .inside = inside, .ruleset = ruleset, .tries = tries};
+	*ret = pool;
 	return 0;
 }
 
@@ -103,10 +93,19 @@ static struct place *find_free(struct command_pool *pool)
 	return NULL;
 }
 
-static int make(struct place *place, uint32_t go)
+/* Makes the init of a free entry. It waits for command_init_go() if there is no @start yet. */
+static int make(struct command_pool *pool, struct place *place, uint32_t go,
+	const struct command_start *start)
 {
-	int r = COMMAND_INIT_SHARES_MEMORY ? map_stack(&place->init) : 0;
+	char *stack = place->init.stack;
+	int r;
 
+	place->init = pool->first;
+	place->init.stack = stack;
+	place->init.report = &pool->reports[place - pool->places];
+	if (start)
+		place->init.start = *start;
+	r = COMMAND_INIT_SHARES_MEMORY ? map_stack(&place->init) : 0;
 	if (r < 0)
 		return r;
 	*place->init.report = (struct command_report){.go = go, .ruleset = -1};
@@ -129,8 +128,7 @@ int command_pool_start(
 	place = find_free(pool);
 	if (!place)
 		return -EBUSY;
-	place->init.start = *start;
-	r = make(place, COMMAND_INIT_GOES);
+	r = make(pool, place, COMMAND_INIT_GOES, start);
 	if (r < 0)
 		return r;
 	*ret = &place->init;
@@ -153,7 +151,7 @@ void command_pool_make_ahead(struct command_pool *pool)
 	for (size_t count = count_ahead(pool); count < wanted; count++) {
 		struct place *place = find_free(pool);
 
-		if (!place || make(place, COMMAND_INIT_WAITS) < 0)
+		if (!place || make(pool, place, COMMAND_INIT_WAITS, NULL) < 0)
 			return;
 		place->waiting = true;
 	}
@@ -162,8 +160,9 @@ void command_pool_make_ahead(struct command_pool *pool)
 void command_pool_end_ahead(struct command_pool *pool)
 {
 	for (size_t i = 0; i < PLACES; i++) {
-		if (pool->places[i].waiting)
-			kill(pool->places[i].init.pid, SIGKILL);
+		if (!pool->places[i].waiting)
+			continue;
+		kill(pool->places[i].init.pid, SIGKILL);
 		pool->places[i].waiting = false;
 	}
 }

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire_commands.h"
+#include "common/zero_pages.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"
 #include "worker/commands/command_pause.h"
@@ -56,13 +57,13 @@ struct command {
 	struct input_wait wait; /* what the last look found */
 };
 
+/* Only what was used of it takes memory. */
 struct command_table {
 	int report_fd;
 	const char *home;
 	bool root_inside;
 	int null_fd, workspace_fd;
 	struct command_cgroups *cgroups;
-	struct command commands[LIMIT_COMMANDS_AT_ONCE];
 	struct command_pool *pool;
 	struct network_tries tries;
 	bool ended;          /* a command has ended since inits were last made ahead */
@@ -71,12 +72,13 @@ struct command_table {
 	int64_t quiet_since; /* the last request or end, as now_ms() */
 	struct forwards forwards;
 	struct command_pause_state pause;
+	struct command commands[LIMIT_COMMANDS_AT_ONCE];
 };
 
 int command_table_new(int report_fd, const struct worker_setup *setup,
 	struct command_cgroups *cgroups, struct command_table **ret)
 {
-	_cleanup_free_ struct command_table *table = calloc(1, sizeof(*table));
+	struct command_table *table = zero_pages_new(sizeof(*table));
 	int r;
 
 	if (!table)
@@ -98,7 +100,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 		setup->cookie, setup->inside, &setup->ruleset, &table->tries, &table->pool);
 	if (r < 0)
 		return r;
-	*ret = TAKE_PTR(table);
+	*ret = table;
 	return 0;
 }
 
