@@ -142,29 +142,6 @@ def test_of_certificates_and_keys_certificates_are_shown(area):
             "/etc/pki/ca-trust/extracted/ca.pem": "shown"}, done.stderr
 
 
-def oom_score(pid):
-    with open(f"/proc/{pid}/oom_score_adj") as file:
-        return int(file.read())
-
-
-def test_what_is_killed_first_when_memory_runs_out(own_daemon):
-    """Commands and their worker are killed first, cloisterd and the spawner last."""
-    client = own_daemon.connect()
-    worker, files = own_daemon.cell_of(own_daemon.new_workspace(client))
-    before = oom_score(own_daemon.spawner())
-    assert oom_score(own_daemon.pid) == before
-    assert oom_score(worker) == min(before + 500, 1000)
-    assert oom_score(files) == min(before + 250, 1000)
-    output = client.run(f"""cat /proc/self/oom_score_adj
-for score in {before - 1} -1000; do echo $score >/proc/self/oom_score_adj; done 2>/dev/null
-for score in 1000 {before}; do echo $score >/proc/1/oom_score_adj; done 2>/dev/null
-cat /proc/self/oom_score_adj
-echo {before} >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj""")
-    # A command may undo what the worker set, and nothing more, as SECURITY.md says.
-    assert output["stdout"].split() == [str(min(before + 500, 1000))] * 2 + [str(before)]
-    assert oom_score(worker) == min(before + 500, 1000)
-
-
 def test_dev_is_small(client, workspace):
     assert listing(client, "/dev") == {
         "null", "zero", "full", "random", "urandom", "tty", "pts", "ptmx", "shm", "fd", "stdin",

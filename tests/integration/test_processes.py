@@ -5,6 +5,7 @@ import collections
 import ctypes
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import struct
@@ -406,6 +407,45 @@ def test_real_time_scheduling_reaches_no_process_of_a_workspace(start_daemon, ar
     assert client.run("chrt -p $$; nice")["stdout"].split("\n")[0].endswith("SCHED_OTHER")
     policies = {os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK for pid in (daemon.spawner(), *daemon.cells()[-1])}
     assert policies == {os.SCHED_OTHER}
+
+
+def oom_score(pid):
+    with open(f"/proc/{pid}/oom_score_adj") as file:
+        return int(file.read())
+
+
+def test_what_is_killed_first_when_memory_runs_out(own_daemon):
+    """Commands and their worker are killed first, cloisterd and the spawner last."""
+    client = own_daemon.connect()
+    worker, files = own_daemon.cell_of(own_daemon.new_workspace(client))
+    before = oom_score(own_daemon.spawner())
+    assert oom_score(own_daemon.pid) == before
+    assert oom_score(worker) == min(before + 500, 1000)
+    assert oom_score(files) == min(before + 250, 1000)
+    output = client.run(f"""cat /proc/self/oom_score_adj
+for score in {before - 1} -1000; do echo $score >/proc/self/oom_score_adj; done 2>/dev/null
+for score in 1000 {before}; do echo $score >/proc/1/oom_score_adj; done 2>/dev/null
+cat /proc/self/oom_score_adj
+echo {before} >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj""")
+    # A command may undo what the worker set, and nothing more, as SECURITY.md says.
+    assert output["stdout"].split() == [str(min(before + 500, 1000))] * 2 + [str(before)]
+    assert oom_score(worker) == min(before + 500, 1000)
+
+
+@needs_root
+@pytest.mark.release_only("a sanitizer takes memory for itself")
+def test_a_worker_without_commands_has_little_of_its_own(own_daemon):
+    """Its tables have room for all commands that may run at once, and take memory for those that did."""
+    client = own_daemon.connect()
+    worker, _ = own_daemon.cell_of(own_daemon.new_workspace(client))
+
+    def own():
+        return sum(int(line.split()[1]) for line in open(f"/proc/{worker}/smaps") if line.startswith("Anonymous:"))
+
+    assert 0 < own() < 112, pathlib.Path(f"/proc/{worker}/smaps").read_text()
+    for number in [client.begin("run_command", {"command": "sleep 1"}) for _ in range(8)]:
+        assert client.result(number)["success"]
+    assert own() < 180
 
 
 def ready(worker, used):
