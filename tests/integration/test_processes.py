@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import struct
 import termios
 import time
@@ -288,6 +289,22 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
         assert count < 10000
     assert (count == 1) == (entries == 60000)
     assert client.use("read_file", path="one")["content"] == ""
+    client.call("workspace.close", {"workspace": str(path)})
+
+
+def test_a_files_process_leaves_it_during_a_long_call(cell):
+    """Names and a pattern that are compared for long make a small directory's listing one that computes."""
+    client = cell.daemon.connect()
+    path = cell.daemon.new_workspace(client)
+    _, files = cell.daemon.cell_of(path)
+    client.run(f"seq -f {'a' * 180}%04gc 600 | xargs touch; echo 1 >one")
+    client.use("read_file", path="one")
+    assert os.getsid(files) == cell.spawner
+    number = client.begin("list_directory", {"path": ".", "pattern": "?*" + "{a,a}" * 7 + "a" * 110 + "b?"}, {"timeout_ms": 300000})
+    assert procfs.eventually(lambda: os.getsid(files) == files, 300)
+    assert not select.select([client.socket], [], [], 0)[0], "it was answered before"
+    assert client.wait(number, 300)["result"]["output"]["count"] == 0
+    assert client.use("read_file", path="one")["total_lines"] == 1
     client.call("workspace.close", {"workspace": str(path)})
 
 

@@ -22,7 +22,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define LONG_READ_BYTES (4 * MIB) /* a range of a larger file is read by a job */
@@ -52,8 +54,13 @@ struct server {
 	struct open_body bodies[LIMIT_FILE_WRITES];
 	int64_t debt_ns;    /* CPU time by which calls exceeded the share of small ones */
 	int64_t counted_ns; /* the time when debt_ns was counted last */
-	bool alone;         /* it has a session of its own */
 };
+
+/* It has a session of its own. */
+static volatile sig_atomic_t alone;
+
+/* CPU time at which the present call began. */
+static volatile int64_t began_ns;
 
 /*
  * All files processes share one session, which may have priority over computing commands
@@ -61,11 +68,11 @@ struct server {
  * time. A files process whose calls are not small moves to a session of its own, so that one
  * tenant's calls cannot take the CPUs from others' commands.
  */
-static void leave_session(struct server *server)
+static void leave_session(void)
 {
-	if (!server->alone)
+	if (!alone)
 		(void)setsid();
-	server->alone = true;
+	alone = 1;
 }
 
 static int64_t time_ns(clockid_t clock)
@@ -76,23 +83,47 @@ static int64_t time_ns(clockid_t clock)
 	return time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/* A handler of SIGALRM. */
+static void look_at_call(int number)
+{
+	const int saved = errno;
+
+	(void)number;
+	if (time_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns > SMALL_CALL_DEBT_NS)
+		leave_session();
+	errno = saved;
+}
+
 /*
- * Called after each call with the CPU time at which it began. Returns the CPU time at which the
- * next one begins. A call that comes after a pause may take longer: an agent that lists a large
- * directory now and then keeps its place.
+ * While a call is watched, this process leaves the session as soon as the call has computed for
+ * long, and not when it is over: names and patterns can make a small directory's list one that
+ * does. Only a list is watched: a write may be cut short by a signal. setitimer(2)
  */
-static int64_t count_debt(struct server *server, int64_t began)
+static void watch_call(bool on)
+{
+	static const struct timeval every = {.tv_usec = SMALL_CALL_DEBT_NS / 1000};
+	const struct itimerval timer = {
+		on ? every : (struct timeval){0}, on ? every : (struct timeval){0}};
+
+	(void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/*
+ * Called after each call. A call that comes after a pause may take longer: an agent that lists a
+ * large directory now and then keeps its place.
+ */
+static void count_debt(struct server *server)
 {
 	int64_t used = time_ns(CLOCK_PROCESS_CPUTIME_ID), now = time_ns(CLOCK_MONOTONIC);
 	int64_t allowed = (now - server->counted_ns) / SMALL_CALL_PART;
 
 	server->counted_ns = now;
-	server->debt_ns += used - began - (allowed > SMALL_CALL_NS ? allowed : SMALL_CALL_NS);
+	server->debt_ns += used - began_ns - (allowed > SMALL_CALL_NS ? allowed : SMALL_CALL_NS);
 	if (server->debt_ns < 0)
 		server->debt_ns = 0;
 	if (server->debt_ns > SMALL_CALL_DEBT_NS)
-		leave_session(server);
-	return used;
+		leave_session();
+	began_ns = used;
 }
 
 /* Answers @call at once by @function. */
@@ -203,9 +234,14 @@ static int handle_list(struct server *server, const struct channel_frame *frame)
 		return r;
 	if (request.recursive)
 		return answer_in_job(server, frame->call, act_list, &request);
-	if (!server->alone && is_long_list(server->root, &request))
-		leave_session(server);
-	return answer(server, frame->call, act_list, &request);
+	if (!alone && is_long_list(server->root, &request))
+		leave_session();
+	if (alone)
+		return answer(server, frame->call, act_list, &request);
+	watch_call(true);
+	r = answer(server, frame->call, act_list, &request);
+	watch_call(false);
+	return r;
 }
 
 static int handle_search(struct server *server, const struct channel_frame *frame)
@@ -442,15 +478,15 @@ static int receive(struct server *server)
 {
 	struct channel_frame frame;
 	int r = channel_fill(server->channel, WIRE_FRAME_MAX), flushed;
-	int64_t began = time_ns(CLOCK_PROCESS_CPUTIME_ID);
 
+	began_ns = time_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
 	while ((r = channel_next(server->channel, &frame)) > 0) {
 		r = handle(server, &frame);
 		if (r < 0)
 			break;
-		began = count_debt(server, began);
+		count_debt(server);
 	}
 	flushed = reply_flush(server->reply);
 	return r < 0 ? r : flushed;
@@ -483,8 +519,11 @@ int files_serve(struct channel *channel, const struct root *root)
 		.jobs = job_table_new(channel->out),
 		.counted_ns = time_ns(CLOCK_MONOTONIC),
 	};
+	const struct sigaction action = {.sa_handler = look_at_call, .sa_flags = SA_RESTART};
 	int r = server.jobs && server.reply ? 0 : -ENOMEM;
 
+	if (r == 0 && sigaction(SIGALRM, &action, NULL) < 0)
+		r = -errno;
 	while (r == 0)
 		r = serve_once(&server);
 	return r == -EPIPE ? 0 : r;

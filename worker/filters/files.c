@@ -40,6 +40,7 @@ static const int allowed[] = {
 	SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(sched_yield),
 	SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setscheduler), SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall), SCMP_SYS(sigaltstack),
+	SCMP_SYS(setitimer),
 	/* calls of the C library */
 	SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(clock_nanosleep), SCMP_SYS(getrandom),
 	SCMP_SYS(sysinfo), SCMP_SYS(uname), SCMP_SYS(getrlimit), SCMP_SYS(getuid), SCMP_SYS(geteuid),
