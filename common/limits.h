@@ -459,6 +459,7 @@
 #define LIMIT_JOURNAL_QUEUE_BYTES        (32 * MIB) /* records that wait for the disk */
 #define LIMIT_JOURNAL_QUEUE_TENANT_BYTES (8 * MIB)  /* those of one tenant */
 #define LIMIT_JOURNAL_END_MS             3000       /* for them to be written when cloisterd ends */
+#define LIMIT_JOURNAL_RETRY_MS           5000       /* between attempts while none can be written */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */
