@@ -211,6 +211,9 @@ void print_status(struct json_object *result)
 	print_keys(member(result, "keys"));
 	printf("cells lost   %lld\n", number(result, "cells_lost"));
 	print_text("self-test    ", member(result, "selftest"), "result");
+	if (member(member(result, "selftest"), "obstacle"))
+		print_text("             the latest one was not done: ", member(result, "selftest"),
+			"obstacle");
 	putchar('\n');
 	table(result, "enforcement", columns);
 	putchar('\n');
@@ -421,7 +424,10 @@ static void print_selftest_summary(struct json_object *result)
 {
 	printf("%lld passed, %lld failed, %lld skipped, in %lld ms\n", number(result, "passed"),
 		number(result, "failed"), number(result, "skipped"), number(result, "duration_ms"));
-	print_text("the walls: ", result, "result");
+	if (member(result, "obstacle"))
+		print_text("not done, which shows nothing about the walls: ", result, "obstacle");
+	else
+		print_text("the walls: ", result, "result");
 }
 
 void print_selftest_all(struct json_object *result)

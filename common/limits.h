@@ -435,6 +435,13 @@
 #define LIMIT_FORWARD_CONNECT_MS     10000   /* for the server to take the connection */
 #define LIMIT_RELAY_REMAINS_MS       5000    /* for what an end that is gone has left to be taken */
 
+/* The self-test (supervisor/selftest/selftest_verdict.c). */
+/* until one that was not done is made again; each time twice as long */
+#define LIMIT_SELFTEST_RETRY_MIN_MS 1000
+#define LIMIT_SELFTEST_RETRY_MAX_MS 60000
+/* runs that one step may end before what may be no want is a failure */
+#define LIMIT_SELFTEST_DOUBTS 3
+
 /* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */
 #define LIMIT_KEY_RESULT_BYTES     (64 * KIB) /* of a result that is kept, in each of its two forms */
@@ -452,6 +459,7 @@
 #define LIMIT_JOURNAL_QUEUE_BYTES        (32 * MIB) /* records that wait for the disk */
 #define LIMIT_JOURNAL_QUEUE_TENANT_BYTES (8 * MIB)  /* those of one tenant */
 #define LIMIT_JOURNAL_END_MS             3000       /* for them to be written when cloisterd ends */
+#define LIMIT_JOURNAL_RETRY_MS           5000       /* between attempts while none can be written */
 
 /* cloisterd's log (supervisor/base/log.c, supervisor/base/log_writer.c,
  * supervisor/base/log_relay.c). */

@@ -49,6 +49,13 @@ static void put_counts(struct json_text *json, const struct selftest_summary *su
 	json_text_put_number(json, "duration_ms", summary->duration_ms);
 }
 
+/* Why the latest run was not done. */
+static void put_obstacle(struct json_text *json, const struct selftest_summary *summary)
+{
+	if (summary->obstacle)
+		json_text_put(json, "obstacle", summary->obstacle);
+}
+
 static void answer(const struct waiter *waiter, const struct selftest *selftest,
 	const struct selftest_summary *summary)
 {
@@ -58,6 +65,7 @@ static void answer(const struct waiter *waiter, const struct selftest *selftest,
 	json_text_object_begin(&json);
 	json_text_put(&json, "result", selftest_state_name(summary->state));
 	put_counts(&json, summary);
+	put_obstacle(&json, summary);
 	json_text_key(&json, "probes");
 	json_text_array_begin(&json);
 	selftest_each(selftest, put_result, &json);
@@ -72,13 +80,14 @@ static void put_event(void *context, struct json_text *json)
 
 	json_text_put(json, "result", selftest_state_name(summary->state));
 	put_counts(json, summary);
+	put_obstacle(json, summary);
 }
 
 void control_selftest_ended(const struct selftest *selftest)
 {
 	struct selftest_summary summary;
 
-	selftest_look(selftest, &summary);
+	selftest_look_latest(selftest, &summary);
 	control_events_tell("selftest", put_event, &summary);
 	while (!LIST_EMPTY(&waiters)) {
 		answer(LIST_FIRST(&waiters), selftest, &summary);
@@ -144,6 +153,7 @@ void control_selftest_put(struct json_text *json, const struct selftest *selftes
 	json_text_put_bool(json, "required", summary.required);
 	put_counts(json, &summary);
 	json_text_put_number(json, "ended_ms", summary.ended_ms);
+	put_obstacle(json, &summary);
 	json_text_object_end(json);
 }
 
@@ -154,14 +164,15 @@ void control_selftest_metrics(const struct metrics_text *out, const struct selft
 	if (!selftest)
 		return;
 	selftest_look(selftest, &summary);
-	metrics_family(out, "selftest_probes", "gauge", "Probes of the last self-test, by result.");
+	metrics_family(out, "selftest_probes", "gauge",
+		"Probes of the last self-test that was done, by result.");
 	metrics_add(out,
 		"cloister_selftest_probes{result=\"passed\"} %zu\n"
 		"cloister_selftest_probes{result=\"failed\"} %zu\n"
 		"cloister_selftest_probes{result=\"skipped\"} %zu\n",
 		summary.passed, summary.failed, summary.skipped);
 	metrics_family(out, "selftest_last_run_timestamp_seconds", "gauge",
-		"Time at which the last self-test ended, 0 if none has.");
+		"Time at which the last self-test that was done ended, 0 if none has.");
 	metrics_add(out, "cloister_selftest_last_run_timestamp_seconds %.3f\n",
 		(double)summary.ended_ms / 1000);
 }

@@ -34,10 +34,14 @@ static bool has_failed(const struct health_facts *facts, char *message)
 
 	if (last && last->state == SELFTEST_FAILED)
 		return SAY("the last self-test failed: take the host out of service; cloisterctl "
-			   "selftest runs it again and says which wall does not hold");
+			   "selftest runs it again and says which wall does not hold%s%s",
+			last->obstacle ? "; the last attempt was not done: " : "",
+			last->obstacle ? last->obstacle : "");
 	return last && last->required && last->state != SELFTEST_PASSED &&
-	       SAY("the self-test that the configuration requires has not passed yet%s",
-		       last->running ? "; it is running" : "");
+	       SAY("the self-test that the configuration requires has not passed yet%s%s%s",
+		       last->running ? "; it is running" : "",
+		       last->obstacle ? "; the last attempt was not done: " : "",
+		       last->obstacle ? last->obstacle : "");
 }
 
 static bool lacks_audit(const struct health_facts *facts, char *message)

@@ -11,6 +11,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/thread.h"
+#include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 
 #include <assert.h>
@@ -22,10 +23,19 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#define TRY_BYTES 4096 /* more than most records have */
+
+enum job_kind {
+	JOB_APPEND,
+	JOB_TURN, /* empty the other file */
+	JOB_TRY,  /* whether a record could be written again */
+};
+
 /* What the thread is to do, and then what has become of it. */
 struct job {
 	TAILQ_ENTRY(job) link;
-	journal_done done; /* NULL: empty the other file */
+	enum job_kind kind;
+	journal_done done; /* of a record */
 	void *context;
 	int gate;    /* -1: none */
 	bool begins; /* a kept one: it is a call's beginning */
@@ -46,6 +56,7 @@ struct journal {
 	int event_fd;
 	struct watch done_watch;
 	struct loop_turn_task wake; /* the thread, once what this turn sends is sent */
+	struct timer retry;         /* while the last record could not be written */
 	pthread_t thread;
 
 	pthread_mutex_t mutex;
@@ -88,9 +99,15 @@ static void note(struct journal *journal, int error)
 
 static int do_job(struct journal *journal, struct job *job)
 {
-	return job->done ? journal_file_append(&journal->file, (struct text){job->record, job->len},
-				   &job->place)
-			 : journal_file_turn(&journal->file);
+	switch (job->kind) {
+	case JOB_TURN:
+		return journal_file_turn(&journal->file);
+	case JOB_TRY:
+		return journal_file_try(&journal->file, (struct text){job->record, job->len});
+	default:
+		return journal_file_append(
+			&journal->file, (struct text){job->record, job->len}, &job->place);
+	}
 }
 
 static int sync_file(const struct journal *journal)
@@ -108,11 +125,11 @@ static int do_jobs(struct journal *journal, struct jobs *jobs)
 	int r = 0, first = 0;
 
 	TAILQ_FOREACH (job, jobs, link) {
-		if (!job->done)
+		if (job->kind == JOB_TURN)
 			first = sync_file(journal);
 		job->error = first < 0 ? first : do_job(journal, job);
 		r = job->error < 0 ? job->error : r;
-		if (!job->done)
+		if (job->kind == JOB_TURN)
 			job->place.file = (uint8_t)journal->file.current;
 	}
 	if (first == 0)
@@ -186,26 +203,38 @@ static void free_jobs(struct jobs *jobs)
 	}
 }
 
+/* Tries again later, if the last attempt has failed. */
+static void set_retry(struct journal *journal, bool fails)
+{
+	if (!fails)
+		timer_cancel(&journal->retry);
+	else if (!timer_is_set(&journal->retry))
+		timer_set(&journal->retry, LIMIT_JOURNAL_RETRY_MS);
+}
+
 /* Calls for what is done. A call may lead here again, and then goes on with what is left. */
 static void call_done(struct journal *journal)
 {
 	struct job *job;
+	bool fails;
 
 	pthread_mutex_lock(&journal->mutex);
+	fails = journal->error != 0;
 	TAILQ_FOREACH (job, &journal->done, link)
 		journal->queued -= job->len;
 	TAILQ_CONCAT(&journal->told, &journal->done, link);
 	pthread_mutex_unlock(&journal->mutex);
 	while ((job = TAILQ_FIRST(&journal->told))) {
 		TAILQ_REMOVE(&journal->told, job, link);
-		if (job->done) {
+		if (job->kind == JOB_APPEND) {
 			job->done(job->context, job->error, job->place);
-		} else {
+		} else if (job->kind == JOB_TURN) {
 			journal->current = job->place.file;
 			journal->turning = false;
 		}
 		free(job);
 	}
+	set_retry(journal, fails);
 }
 
 static void on_done(void *context)
@@ -238,62 +267,6 @@ void journal_shut_gate(struct journal *journal, int gate)
 	call_done(journal);
 }
 
-int journal_new(
-	int directory_fd, bool durable, journal_take take, void *context, struct journal **ret)
-{
-	struct journal *journal = calloc(1, sizeof(*journal));
-	int r;
-
-	if (!journal)
-		return -ENOMEM;
-	r = journal_file_open(
-		directory_fd, durable, take, context, &journal->file, &journal->cut_bytes);
-	if (r < 0) {
-		free(journal);
-		return r;
-	}
-	journal->durable = durable;
-	journal->event_fd = -1;
-	journal->wake = (struct loop_turn_task){.act = wake_thread, .context = journal};
-	journal->current = journal->file.current;
-	TAILQ_INIT(&journal->waiting);
-	TAILQ_INIT(&journal->done);
-	TAILQ_INIT(&journal->told);
-	TAILQ_INIT(&journal->kept);
-	pthread_mutex_init(&journal->mutex, NULL);
-	thread_condition_init(&journal->work);
-	note(journal, 0);
-	if (journal->cut_bytes > 0)
-		log_warning("the journal of keys ended within a record: %llu bytes were cut off",
-			(unsigned long long)journal->cut_bytes);
-	*ret = journal;
-	return 0;
-}
-
-int journal_start(struct journal *journal, struct event_base *base)
-{
-	static const struct watch_calls calls = {{on_done, NULL}, LOOP_PRIORITY_NORMAL};
-	int r;
-
-	if (!journal)
-		return 0;
-	journal->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (journal->event_fd < 0)
-		return -errno;
-	r = watch_init(&journal->done_watch, base, journal->event_fd, &calls, journal);
-	if (r < 0)
-		return r;
-	watch_want(&journal->done_watch, WATCH_READABLE);
-	r = thread_start(run, journal, &journal->thread);
-	journal->started = r == 0;
-	return r;
-}
-
-bool journal_is_apart(const struct journal *journal)
-{
-	return journal->durable || journal->started;
-}
-
 /* Takes @job. Returns 0; -ENOBUFS if too much waits. */
 static int queue(struct journal *journal, struct job *job)
 {
@@ -314,16 +287,95 @@ static int queue(struct journal *journal, struct job *job)
 	return 0;
 }
 
-static struct job *new_job(struct text record, int gate, journal_done done, void *context)
+static struct job *new_job(
+	enum job_kind kind, struct text record, int gate, journal_done done, void *context)
 {
 	struct job *job = malloc(sizeof(*job) + record.len);
 
 	if (!job)
 		return NULL;
-	*job = (struct job){.done = done, .context = context, .gate = gate, .len = record.len};
+	*job = (struct job){
+		.kind = kind, .done = done, .context = context, .gate = gate, .len = record.len};
 	if (record.len > 0)
 		memcpy(job->record, record.data, record.len);
 	return job;
+}
+
+/*
+ * A host that is drained gets no calls, so nothing else would tell that its disk has room again.
+ * Who has the files is known when they are not held any more.
+ */
+static void on_retry(void *context)
+{
+	static const char nothing[TRY_BYTES];
+	struct journal *journal = context;
+	struct job *job = NULL;
+
+	if (journal->relay)
+		return;
+	if (!journal->held)
+		job = new_job(JOB_TRY, (struct text){nothing, sizeof(nothing)}, -1, NULL, NULL);
+	if (!job || queue(journal, job) < 0)
+		timer_set(&journal->retry, LIMIT_JOURNAL_RETRY_MS);
+}
+
+int journal_new(
+	int directory_fd, bool durable, journal_take take, void *context, struct journal **ret)
+{
+	struct journal *journal = calloc(1, sizeof(*journal));
+	int r;
+
+	if (!journal)
+		return -ENOMEM;
+	r = journal_file_open(
+		directory_fd, durable, take, context, &journal->file, &journal->cut_bytes);
+	if (r < 0) {
+		free(journal);
+		return r;
+	}
+	journal->durable = durable;
+	journal->event_fd = -1;
+	journal->wake = (struct loop_turn_task){.act = wake_thread, .context = journal};
+	timer_init(&journal->retry, on_retry, journal);
+	journal->current = journal->file.current;
+	TAILQ_INIT(&journal->waiting);
+	TAILQ_INIT(&journal->done);
+	TAILQ_INIT(&journal->told);
+	TAILQ_INIT(&journal->kept);
+	pthread_mutex_init(&journal->mutex, NULL);
+	thread_condition_init(&journal->work);
+	note(journal, 0);
+	if (journal->cut_bytes > 0)
+		log_warning("the journal of keys ended within a record: %llu bytes were cut off",
+			(unsigned long long)journal->cut_bytes);
+	*ret = journal;
+	return 0;
+}
+
+int journal_start(struct journal *journal, struct event_base *base)
+{
+	static const struct watch_calls calls = {{on_done, NULL}, LOOP_PRIORITY_NORMAL};
+	bool fails = journal && journal->error != 0;
+	int r;
+
+	if (!journal)
+		return 0;
+	journal->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (journal->event_fd < 0)
+		return -errno;
+	r = watch_init(&journal->done_watch, base, journal->event_fd, &calls, journal);
+	if (r < 0)
+		return r;
+	watch_want(&journal->done_watch, WATCH_READABLE);
+	r = thread_start(run, journal, &journal->thread);
+	journal->started = r == 0;
+	set_retry(journal, fails);
+	return r;
+}
+
+bool journal_is_apart(const struct journal *journal)
+{
+	return journal->durable || journal->started;
 }
 
 /* Takes @job until it is known whose the files are. */
@@ -352,7 +404,7 @@ void journal_append(struct journal *journal, const struct journal_record *record
 	} else if (r == 0 && journal->relay) {
 		journal->relay(journal->relay_context, bytes);
 	} else if (r == 0 && journal->held) {
-		job = new_job(bytes, gate, done, context);
+		job = new_job(JOB_APPEND, bytes, gate, done, context);
 		r = job ? keep(journal, job, record->type == JOURNAL_BEGIN) : -ENOMEM;
 		if (r == 0)
 			return;
@@ -362,7 +414,7 @@ void journal_append(struct journal *journal, const struct journal_record *record
 		if (r == 0)
 			open_gate(gate);
 	} else if (r == 0) {
-		job = new_job(bytes, gate, done, context);
+		job = new_job(JOB_APPEND, bytes, gate, done, context);
 		r = job ? queue(journal, job) : -ENOMEM;
 		if (r == 0)
 			return;
@@ -437,7 +489,7 @@ void journal_turn(struct journal *journal)
 	}
 	if (journal->turning)
 		return;
-	job = new_job((struct text){NULL, 0}, -1, NULL, NULL);
+	job = new_job(JOB_TURN, (struct text){NULL, 0}, -1, NULL, NULL);
 	journal->turning = job && queue(journal, job) == 0;
 }
 
@@ -477,6 +529,7 @@ void journal_free(struct journal *journal)
 	pthread_cond_signal(&journal->work);
 	pthread_mutex_unlock(&journal->mutex);
 	watch_done(&journal->done_watch);
+	timer_cancel(&journal->retry);
 	loop_turn_cancel(&journal->wake);
 	/* A thread that hangs in a write still uses its data. */
 	ended = !journal->started || thread_join(journal->thread, LIMIT_JOURNAL_END_MS);

@@ -161,25 +161,33 @@ int journal_file_open(int directory_fd, bool durable, journal_take take, void *c
 	return 0;
 }
 
+/* Writes all of @data at @offset. Returns 0 or -errno. */
+static int write_at(int fd, struct text data, uint64_t offset)
+{
+	size_t written = 0;
+
+	while (written < data.len) {
+		ssize_t n = pwrite(
+			fd, data.data + written, data.len - written, (off_t)(offset + written));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		written += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 static int append_to(struct journal_file *journal, unsigned file, struct text record)
 {
 	uint64_t *size = &journal->files[file].size;
-	int fd = journal->files[file].fd, r = 0;
-	size_t written = 0;
+	int fd = journal->files[file].fd, r;
 
 	if (*size + record.len > LIMIT_JOURNAL_FILE_BYTES)
 		return -EFBIG;
-	while (r == 0 && written < record.len) {
-		ssize_t n = pwrite(
-			fd, record.data + written, record.len - written, (off_t)(*size + written));
-
-		if (n < 0 && errno != EINTR)
-			r = -errno;
-		written += n > 0 ? (size_t)n : 0;
-	}
+	r = write_at(fd, record, *size);
 	if (r == 0)
 		*size += record.len;
-	else if (written > 0) /* what is left of it must not be taken for a record */
+	else /* what is left of it must not be taken for a record */
 		(void)!ftruncate(fd, (off_t)*size);
 	return r;
 }
@@ -215,6 +223,18 @@ int journal_file_turn(struct journal_file *journal)
 	journal->files[other].number = record.number;
 	journal->current = other;
 	return 0;
+}
+
+int journal_file_try(const struct journal_file *journal, struct text bytes)
+{
+	uint64_t size = journal->files[journal->current].size;
+	int fd = journal->files[journal->current].fd, r;
+
+	if (size + bytes.len > LIMIT_JOURNAL_FILE_BYTES)
+		return -EFBIG;
+	r = write_at(fd, bytes, size);
+	/* If cloisterd dies before this, the next start does it. */
+	return ftruncate(fd, (off_t)size) < 0 && r == 0 ? -errno : r;
 }
 
 int journal_file_sync(const struct journal_file *journal)

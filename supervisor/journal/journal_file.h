@@ -51,6 +51,10 @@ int journal_file_append(
 /** Empties the other file, which becomes the current one. Returns 0 or -errno. */
 int journal_file_turn(struct journal_file *journal);
 
+/** Whether @bytes, which are no record, could be appended; the file stays as it was. 0 or -errno.
+ */
+int journal_file_try(const struct journal_file *journal, struct text bytes);
+
 /** Waits until the disk has what was appended. Returns 0 or -errno. */
 int journal_file_sync(const struct journal_file *journal);
 

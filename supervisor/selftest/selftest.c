@@ -21,6 +21,7 @@
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
 #include "supervisor/selftest/selftest_state.h"
+#include "supervisor/selftest/selftest_verdict.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -31,7 +32,6 @@
 #include <event2/event.h>
 #include <json-c/json.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMMAND_BYTES   8192 /* the longest batch */
@@ -75,12 +75,16 @@ static void note_set_up(struct selftest *selftest, const struct observation *obs
 {
 	const struct command_ended *command = observation->command;
 
-	if (observation->error != TOOL_OK && !selftest->unheard)
+	if (observation->error != TOOL_OK && !selftest->obstacle[0]) {
+		selftest->is_hindered = selftest_is_want(selftest, observation->error);
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "set-up: %s",
 			tool_error_name(observation->error));
-	else if (command && command->wait_status != 0)
+	} else if (command && command->wait_status != 0) {
+		/* It makes small files, which fails for want of room, of files or of processes. */
+		selftest->is_hindered = true;
 		snprintf(selftest->obstacle, sizeof(selftest->obstacle),
 			"set-up: the command failed (%u)", command->wait_status);
+	}
 	selftest_canary(selftest)->set_up++;
 }
 
@@ -166,8 +170,10 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	json_object_put(params);
 	if (r == 0 && audit_forbids(selftest->service->audit)) {
 		call_request_done(&request);
-		selftest->unheard = true;
-		snprintf(selftest->obstacle, sizeof(selftest->obstacle), "audit log: BUSY");
+		if (!selftest->tearing_down) {
+			selftest->is_hindered = true;
+			snprintf(selftest->obstacle, sizeof(selftest->obstacle), "audit log: BUSY");
+		}
 		done_at_once(selftest, TOOL_BUSY);
 		return;
 	}
@@ -288,6 +294,7 @@ static void enter(struct selftest *selftest, enum canary_place place)
 	selftest->place = place;
 	if (error == TOOL_OK)
 		return;
+	selftest->is_hindered = selftest_hinders(error);
 	snprintf(selftest->obstacle, sizeof(selftest->obstacle), "no canary: %s",
 		tool_error_name(error));
 	log_error("self-test: the canary workspace cannot be opened: %s", refusal_text(&refusal));
@@ -328,7 +335,7 @@ static void try_probe(struct selftest *selftest)
 	if (canary_is_fork(place) && !selftest_has_fork(selftest))
 		return;
 	enter(selftest, place);
-	if (!is_set_up(selftest)) {
+	if (selftest->obstacle[0] || !is_set_up(selftest)) {
 		selftest->next = selftest->at;
 		selftest_step_soon(selftest);
 		return;
@@ -382,36 +389,19 @@ static void try_probe(struct selftest *selftest)
 
 /* The end of a run. */
 
-/* A run that the audit log stopped is repeated soon if the self-test runs by itself. */
 static void set_interval(struct selftest *selftest)
 {
-	const struct config_host *host = &selftest->service->config->host;
+	int64_t ms = selftest_pause_ms(selftest);
 
-	if (selftest->unheard && (host->selftest != SELFTEST_OFF || host->selftest_interval_ms > 0))
-		timer_set(&selftest->interval, SELFTEST_RETRY_MS);
-	else if (host->selftest_interval_ms > 0)
-		timer_set(&selftest->interval, (int64_t)host->selftest_interval_ms);
+	if (ms > 0)
+		timer_set(&selftest->interval, ms);
 }
 
 static void finish(struct selftest *selftest)
 {
-	struct selftest_counts counts = selftest_count(&selftest->results, selftest->obstacle);
-	struct selftest_summary summary = {
-		.passed = counts.passed, .failed = counts.failed, .skipped = counts.skipped};
-
-	summary.state = summary.failed == 0 ? SELFTEST_PASSED : SELFTEST_FAILED;
-	summary.ended_ms = clock_unix_ms();
-	summary.duration_ms = (clock_now() - selftest->began) / CLOCK_NS_PER_MS;
-	selftest->last = summary;
 	selftest->running = false;
 	canaries_close(selftest->canaries);
-	if (summary.failed == 0)
-		log_info("self-test: %zu probes passed, %zu skipped", summary.passed,
-			summary.skipped);
-	else
-		log_error("self-test: FAILED: %zu of %zu probes%s%s", summary.failed,
-			selftest_suite_count, selftest->obstacle[0] ? ": " : "",
-			selftest->obstacle);
+	selftest_judge(selftest);
 	selftest->ended(selftest);
 	set_interval(selftest);
 }
@@ -441,6 +431,7 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
+	selftest_see_wants(selftest);
 	if (selftest->tearing_down || selftest->obstacle[0]) {
 		leave(selftest);
 		return;
@@ -479,7 +470,7 @@ void selftest_run(struct selftest *selftest)
 		return;
 	timer_cancel(&selftest->interval);
 	selftest->running = true;
-	selftest->tearing_down = selftest->unheard = selftest->is_repeated = false;
+	selftest->tearing_down = selftest->is_hindered = selftest->is_repeated = false;
 	selftest->has_left_forks = false;
 	selftest->at = selftest->next = 0;
 	selftest->waits = 0;
@@ -493,7 +484,7 @@ void selftest_run(struct selftest *selftest)
 static void run_when_it_may(struct selftest *selftest)
 {
 	if (selftest_obstacle(selftest))
-		timer_set(&selftest->interval, SELFTEST_RETRY_MS);
+		timer_set(&selftest->interval, LIMIT_SELFTEST_RETRY_MIN_MS);
 	else
 		selftest_run(selftest);
 }
@@ -559,16 +550,28 @@ const char *selftest_state_name(enum selftest_state state)
 		[SELFTEST_NEVER] = "never",
 		[SELFTEST_PASSED] = "passed",
 		[SELFTEST_FAILED] = "failed",
+		[SELFTEST_NOT_DONE] = "not_done",
 	};
 
 	return names[state];
 }
 
-void selftest_look(const struct selftest *selftest, struct selftest_summary *ret)
+static void look(const struct selftest *selftest, const struct selftest_summary *summary,
+	struct selftest_summary *ret)
 {
-	*ret = selftest->last;
+	*ret = *summary;
 	ret->running = selftest->running;
 	ret->required = selftest->service->config->host.selftest == SELFTEST_REQUIRED;
+}
+
+void selftest_look(const struct selftest *selftest, struct selftest_summary *ret)
+{
+	look(selftest, &selftest->last, ret);
+}
+
+void selftest_look_latest(const struct selftest *selftest, struct selftest_summary *ret)
+{
+	look(selftest, &selftest->latest, ret);
 }
 
 void selftest_each(const struct selftest *selftest,
@@ -585,12 +588,17 @@ void selftest_each(const struct selftest *selftest,
 
 enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal)
 {
+	const struct selftest_summary *last = &selftest->last;
+
 	if (selftest->service->config->host.selftest != SELFTEST_REQUIRED ||
-		selftest->last.state == SELFTEST_PASSED)
+		last->state == SELFTEST_PASSED)
 		return TOOL_OK;
-	if (selftest->last.state == SELFTEST_NEVER)
+	if (last->state == SELFTEST_NEVER)
 		return refusal_set(ret_refusal, TOOL_BUSY,
-			"The service is still running its self-test; try again later");
+			last->obstacle && !selftest->running
+				? "The service's self-test, which its configuration requires, "
+				  "could not be made and is tried again soon; try again later"
+				: "The service is still running its self-test; try again later");
 	return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 		"The service's self-test has failed on this host, and its configuration requires "
 		"that it passes; an administrator sees more with cloisterctl selftest");

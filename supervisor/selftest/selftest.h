@@ -18,8 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SELFTEST_RETRY_MS 1000 /* after a self-test that the audit log refused */
-
 struct selftest;
 struct refusal;
 struct service;
@@ -28,22 +26,25 @@ struct service;
 enum selftest_mode {
 	SELFTEST_OFF,      /* runs when an administrator asks for it */
 	SELFTEST_START,    /* runs at start as well */
-	SELFTEST_REQUIRED, /* and no call is served unless the last run passed */
+	SELFTEST_REQUIRED, /* and no call is served unless the last run that was done passed */
 };
 
 enum selftest_state {
-	SELFTEST_NEVER, /* no run has ended yet */
+	SELFTEST_NEVER, /* no run has shown anything yet */
 	SELFTEST_PASSED,
 	SELFTEST_FAILED,
+	SELFTEST_NOT_DONE, /* of a run alone: for want of something it has shown nothing */
 };
 
 struct selftest_summary {
-	enum selftest_state state; /* of the last run that ended */
+	enum selftest_state state;
 	bool running;
 	bool required;
-	size_t passed, failed, skipped; /* probes of the last run that ended */
+	size_t passed, failed, skipped; /* probes */
 	int64_t ended_ms;               /* since the epoch; 0: never */
 	int64_t duration_ms;
+	/* why the latest run was not done; NULL: it was; valid until the next one ends */
+	const char *obstacle;
 };
 
 struct selftest_result {
@@ -72,13 +73,17 @@ void selftest_start(struct selftest *selftest);
 const char *selftest_obstacle(const struct selftest *selftest);
 
 /**
- * Starts a run, unless one runs already. Its calls can be refused like any others: if the audit log
- * refuses one during the run, the run fails, and it is repeated soon if the self-test runs by
- * itself.
+ * Starts a run, unless one runs already. Its calls can fail like any others for want of something:
+ * room on the disk, a place in a queue, or an audit log that can be written. Such a run is not
+ * done, and it is repeated soon if the self-test runs by itself.
  */
 void selftest_run(struct selftest *selftest);
 
+/** Looks at the last run that was done. */
 void selftest_look(const struct selftest *selftest, struct selftest_summary *ret);
+
+/** Looks at the last run that ended, whose probes are those of selftest_each(). */
+void selftest_look_latest(const struct selftest *selftest, struct selftest_summary *ret);
 
 /** Gives the result of each probe, in the suite's order, to @each. */
 void selftest_each(const struct selftest *selftest,
@@ -87,5 +92,5 @@ void selftest_each(const struct selftest *selftest,
 /** Whether the self-test refuses all calls. Returns TOOL_OK, or the code of @ret_refusal. */
 enum tool_error selftest_refuses(const struct selftest *selftest, struct refusal *ret_refusal);
 
-/** Returns "never", "passed" or "failed". */
+/** Returns "never", "passed", "failed" or "not_done". */
 const char *selftest_state_name(enum selftest_state state);

@@ -2,15 +2,56 @@
 /* Runs in cloisterd. Answers come from the canary, whose processes are not trusted. */
 #include "supervisor/selftest/selftest_results.h"
 
+#include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/observation.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define LOGGED 20 /* failures of one run that are logged */
+
+/* Answers that come where the host lacks something, whatever the walls are. */
+static const struct hindrance {
+	const char *answer;
+	/* A probe that nothing stops may come to the same: it waits, or ends the worker. */
+	bool is_doubtful;
+	bool is_errno;
+} hindrances[] = {
+	{"NO_SPACE", false, false},
+	{"QUOTA_EXCEEDED", false, false},
+	{"BUSY", false, false},
+	{"SHUTTING_DOWN", false, false},
+	{"TIMEOUT", true, false},
+	{"WORKER_LOST", true, false},
+	{"MEMORY_LIMIT", true, false},
+	{"PROCESS_LIMIT", true, false},
+	{"ENOSPC", false, true},
+	{"EDQUOT", false, true},
+	{"EAGAIN", true, true},
+	{"ENOMEM", true, true},
+};
+
+static const struct hindrance *find_hindrance(const char *answer)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hindrances); i++)
+		if (strcmp(hindrances[i].answer, answer) == 0)
+			return &hindrances[i];
+	return NULL;
+}
+
+bool selftest_hinders(enum tool_error error)
+{
+	return find_hindrance(tool_error_name(error)) != NULL;
+}
+
+bool selftest_is_doubtful(const char *answer)
+{
+	const struct hindrance *hindrance = find_hindrance(answer);
+
+	return hindrance && hindrance->is_doubtful;
+}
 
 /* Whether @answer is one of those in @wanted. */
 static bool is_wanted(const char *wanted, const char *answer)
@@ -23,6 +64,14 @@ static bool is_wanted(const char *wanted, const char *answer)
 	return false;
 }
 
+/* Where a system call must be refused, the wall comes first: it fails for no want. */
+static bool shows_nothing(const char *wanted, const char *answer)
+{
+	const struct hindrance *hindrance = find_hindrance(answer);
+
+	return hindrance && !(hindrance->is_errno && wanted[0] == 'E');
+}
+
 void selftest_note(struct selftest_results *results, size_t at, struct text answer)
 {
 	char *noted = results->of[at].answer;
@@ -30,9 +79,12 @@ void selftest_note(struct selftest_results *results, size_t at, struct text answ
 	snprintf(noted, SELFTEST_ANSWER_BYTES, "%.*s", (int)answer.len, answer.data);
 	if (strcmp(noted, "skipped") == 0)
 		results->of[at].outcome = SELFTEST_SKIPPED;
+	else if (is_wanted(selftest_suite[at].wanted, noted))
+		results->of[at].outcome = SELFTEST_OK;
 	else
-		results->of[at].outcome =
-			is_wanted(selftest_suite[at].wanted, noted) ? SELFTEST_OK : SELFTEST_WRONG;
+		results->of[at].outcome = shows_nothing(selftest_suite[at].wanted, noted)
+						  ? SELFTEST_HINDERED
+						  : SELFTEST_WRONG;
 }
 
 void selftest_skip(struct selftest_results *results, size_t at, const char *why)
@@ -112,17 +164,21 @@ void selftest_note_call(struct selftest_results *results, size_t at, size_t next
 			selftest_note(results, i, answer_of(kind, observation, buffer));
 }
 
-struct selftest_counts selftest_count(struct selftest_results *results, const char *obstacle)
+struct selftest_counts selftest_count(
+	struct selftest_results *results, const char *obstacle, bool is_hindered)
 {
 	struct selftest_counts counts = {0};
 
 	for (size_t i = 0; i < selftest_suite_count; i++) {
 		const struct selftest_probe *probe = &selftest_suite[i];
 
-		if (results->of[i].outcome == SELFTEST_NOT_TRIED)
+		if (results->of[i].outcome == SELFTEST_NOT_TRIED && is_hindered)
+			selftest_skip(results, i, obstacle);
+		else if (results->of[i].outcome == SELFTEST_NOT_TRIED)
 			selftest_note(results, i, text_from(obstacle));
 		counts.passed += results->of[i].outcome == SELFTEST_OK;
-		counts.skipped += results->of[i].outcome == SELFTEST_SKIPPED;
+		counts.skipped += results->of[i].outcome == SELFTEST_SKIPPED ||
+				  results->of[i].outcome == SELFTEST_HINDERED;
 		if (results->of[i].outcome == SELFTEST_WRONG && counts.failed++ < LOGGED)
 			log_about(LOG_ERR,
 				LOG_FIELDS({"CLOISTER_PROBE", text_from(probe->name)},
@@ -141,6 +197,7 @@ const char *selftest_outcome_name(enum selftest_outcome outcome)
 		[SELFTEST_OK] = "passed",
 		[SELFTEST_WRONG] = "failed",
 		[SELFTEST_SKIPPED] = "skipped",
+		[SELFTEST_HINDERED] = "skipped",
 	};
 
 	return names[outcome];

@@ -3,14 +3,23 @@
 
 /* What came of each probe of a run, in the suite's order. */
 
+#include "common/errors.h"
 #include "common/text.h"
 #include "supervisor/selftest/selftest_suite.h"
+
+#include <stdbool.h>
 
 struct observation;
 
 #define SELFTEST_ANSWER_BYTES 64
 
-enum selftest_outcome { SELFTEST_NOT_TRIED, SELFTEST_OK, SELFTEST_WRONG, SELFTEST_SKIPPED };
+enum selftest_outcome {
+	SELFTEST_NOT_TRIED,
+	SELFTEST_OK,
+	SELFTEST_WRONG,
+	SELFTEST_SKIPPED,
+	SELFTEST_HINDERED, /* for want of something, which shows nothing */
+};
 
 struct selftest_results {
 	struct {
@@ -23,7 +32,13 @@ struct selftest_counts {
 	size_t passed, failed, skipped;
 };
 
-/** Stores the answer of the probe @at: "skipped", a wanted one, or another. */
+/** Whether a call that is no probe has failed for want of something that the host has not now. */
+bool selftest_hinders(enum tool_error error);
+
+/** Whether @answer of a probe that was hindered may be the probe's own doing. */
+bool selftest_is_doubtful(const char *answer);
+
+/** Stores the answer of the probe @at: "skipped", a wanted one, one of want, or another. */
 void selftest_note(struct selftest_results *results, size_t at, struct text answer);
 
 /** Stores that the probe @at says nothing in this run, and @why. */
@@ -43,8 +58,12 @@ void selftest_note_lines(
 void selftest_note_call(struct selftest_results *results, size_t at, size_t next,
 	const struct observation *observation);
 
-/** Counts the results, and logs the first failures. What was not tried has failed by @obstacle. */
-struct selftest_counts selftest_count(struct selftest_results *results, const char *obstacle);
+/**
+ * Counts the results, and logs the first failures. What was not tried has failed by @obstacle, or
+ * is skipped if the run @is_hindered.
+ */
+struct selftest_counts selftest_count(
+	struct selftest_results *results, const char *obstacle, bool is_hindered);
 
 /** Returns "passed", "failed" or "skipped"; NULL: not tried. Static. */
 const char *selftest_outcome_name(enum selftest_outcome outcome);

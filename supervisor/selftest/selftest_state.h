@@ -32,12 +32,18 @@ struct selftest {
 	size_t next; /* index after the current probe or batch */
 	bool tearing_down;
 	bool has_left_forks;                  /* they were removed, as far as that went */
-	bool unheard;                         /* the audit log refused one of its calls */
 	char obstacle[SELFTEST_ANSWER_BYTES]; /* why the suite could not be run; empty: it could */
+	bool is_hindered;                     /* by a want: the obstacle shows nothing */
 	int64_t began;                        /* as clock_now() */
 	struct selftest_results results;
 	void (*ended)(const struct selftest *selftest);
-	struct selftest_summary last;
+	struct selftest_summary last;       /* of the runs that showed something */
+	struct selftest_summary latest;     /* of all that ended */
+	char undone[SELFTEST_ANSWER_BYTES]; /* the latest one's obstacle, if that was a want */
+	unsigned undone_runs;               /* one after the other */
+	/* the step that was ended by what may be no want, and in how many runs */
+	size_t doubted;
+	unsigned doubts;
 };
 
 /** The step that is under way has ended: the next one begins from the loop. */

@@ -149,6 +149,26 @@ def test_a_full_state_directory(start_daemon, area):
         becomes(daemon)
 
 
+@as_root
+def test_a_journal_that_has_room_again(start_daemon, area):
+    """A drained host gets no call with a key by which it would learn that."""
+    with area.disk("4m") as place:
+        daemon = start_daemon(config=config(area), state=place / "state")
+        filler = fill(place)
+        with daemon.connect() as client:
+            client.call("workspace.open", {"workspace": "w"})
+
+            def refused():
+                client.observe("run_command", {"command": "true"}, {"key": os.urandom(8).hex()})
+                return reasons(daemon) == ["journal", "disk"]
+
+            assert procfs.eventually(refused, 60), ask(daemon)
+        assert daemon.ctl("drain").returncode == 0
+        filler.unlink()
+        becomes(daemon, "draining")
+        assert "the journal of keys can be written again" in daemon.log()
+
+
 def test_too_little_memory(start_daemon, area):
     daemon = start_daemon(config=config(area))
     daemon.reload(config(area, memory="1T"))

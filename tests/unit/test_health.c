@@ -30,14 +30,17 @@ static void take(void *context, enum health_reason reason, const char *message)
 	snprintf(said->message, sizeof(said->message), "%s", message);
 }
 
-static const struct selftest_summary never = {.state = SELFTEST_NEVER},
-				     running = {.state = SELFTEST_NEVER, .running = true},
-				     needed = {.state = SELFTEST_NEVER, .required = true},
-				     needed_runs = {.state = SELFTEST_NEVER,
-					     .required = true,
-					     .running = true},
-				     passed = {.state = SELFTEST_PASSED, .required = true},
-				     failed = {.state = SELFTEST_FAILED};
+static const struct selftest_summary
+	never = {.state = SELFTEST_NEVER},
+	running = {.state = SELFTEST_NEVER, .running = true},
+	needed = {.state = SELFTEST_NEVER, .required = true},
+	needed_runs = {.state = SELFTEST_NEVER, .required = true, .running = true},
+	passed = {.state = SELFTEST_PASSED, .required = true}, failed = {.state = SELFTEST_FAILED},
+	hindered = {.state = SELFTEST_PASSED, .required = true, .obstacle = "set-up: NO_SPACE"},
+	needed_hindered = {.state = SELFTEST_NEVER,
+		.required = true,
+		.obstacle = "set-up: NO_SPACE"},
+	failed_hindered = {.state = SELFTEST_FAILED, .obstacle = "set-up: NO_SPACE"};
 
 #define ROOM                                                                               \
 	.has_state = true, .state_known = true, .state_free = GIB, .state_size = 10 * GIB, \
@@ -93,6 +96,11 @@ static void test_each_fact(void **state)
 		{{FREE_SLOTS, .selftest = &needed_runs}, "selftest ", "it is running"},
 		{{FREE_SLOTS, .selftest = &passed}, "", NULL},
 		{{FREE_SLOTS, .selftest = &failed}, "selftest ", "failed"},
+		{{FREE_SLOTS, .selftest = &hindered}, "", NULL},
+		{{FREE_SLOTS, .selftest = &needed_hindered}, "selftest ",
+			"has not passed yet; the last attempt was not done: set-up: NO_SPACE"},
+		{{FREE_SLOTS, .selftest = &failed_hindered}, "selftest ",
+			"the last attempt was not done: set-up: NO_SPACE"},
 		{{FREE_SLOTS, .audit = "no disk"}, "audit ", "no disk"},
 		{{FREE_SLOTS, .journal_error = ENOSPC}, "journal ", "No space left"},
 		{{FREE_SLOTS, .room = &room, .state_free_min = GIB, .memory_free_min = GIB}, "",

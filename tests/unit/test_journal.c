@@ -1,5 +1,5 @@
 /* links: cloister-supervisor */
-/* fakes: disk */
+/* fakes: disk clock */
 /* threads */
 // SPDX-License-Identifier: Apache-2.0
 /* The journal: its records, what a crash leaves of them, its two files, and the thread. */
@@ -10,6 +10,7 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal_crc.h"
 #include "tests/lib/scratch_fixture.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/disk.h"
 
 #include <errno.h>
@@ -453,6 +454,73 @@ static void test_a_disk_that_fails_the_thread(void **state)
 	event_base_free(base);
 }
 
+/* Lets @ms pass. Returns whether the thread was given something to do, and waits until it is done.
+ */
+static bool tries_after(struct journal *journal, struct event_base *base, int64_t ms)
+{
+	bool tries;
+
+	fake_clock_pass(ms);
+	tries = !journal_rests(journal);
+	while (!journal_rests(journal))
+		event_base_loop(base, EVLOOP_ONCE);
+	return tries;
+}
+
+static int error_of(struct journal *journal)
+{
+	struct journal_state look;
+
+	journal_look(journal, &look);
+	/* Nothing of an attempt is left. */
+	assert_int_equal(size_of("keys.0") + size_of("keys.1"), look.bytes);
+	return look.error;
+}
+
+/* Without a call with a key, too. While another generation may have the files, nothing is tried. */
+static void test_a_disk_that_has_room_again(void **state)
+{
+	struct event_base *base = new_base();
+	struct outcome outcome = {0};
+	struct taken taken = {0};
+	struct journal *journal;
+
+	(void)state;
+	remove_files();
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	fake_clock_start();
+	assert_int_equal(journal_start(journal, base), 0);
+	assert_false(tries_after(journal, base, LIMIT_JOURNAL_RETRY_MS));
+	for (int round = 0; round < 2; round++) {
+		fake_disk_error = ENOSPC;
+		fake_disk_room = 10;
+		put(journal, 1, &outcome);
+		while (outcome.done <= (unsigned)round)
+			event_base_loop(base, EVLOOP_ONCE);
+		assert_int_equal(error_of(journal), ENOSPC);
+		assert_false(tries_after(journal, base, LIMIT_JOURNAL_RETRY_MS - 1));
+		assert_true(tries_after(journal, base, 1));
+		assert_int_equal(error_of(journal), ENOSPC);
+		fake_disk_reset();
+		journal_hold(journal);
+		assert_false(tries_after(journal, base, LIMIT_JOURNAL_RETRY_MS));
+		assert_int_equal(error_of(journal), ENOSPC);
+		journal_release(journal);
+		assert_true(tries_after(journal, base, LIMIT_JOURNAL_RETRY_MS));
+		assert_int_equal(error_of(journal), 0);
+		assert_false(tries_after(journal, base, 10 * LIMIT_JOURNAL_RETRY_MS));
+	}
+	put(journal, 2, &outcome);
+	journal_free(journal);
+	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
+	assert_int_equal(taken.n, 1);
+	assert_int_equal(taken.records[0].id, 2);
+	journal_free(journal);
+	fake_clock_stop();
+	loop_turn_stop();
+	event_base_free(base);
+}
+
 /* More than may wait is refused at once, and the loop goes on. */
 static void test_too_much_waits(void **state)
 {
@@ -491,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_a_full_disk),
 		cmocka_unit_test(test_the_thread),
 		cmocka_unit_test(test_a_disk_that_fails_the_thread),
+		cmocka_unit_test(test_a_disk_that_has_room_again),
 		cmocka_unit_test(test_too_much_waits),
 	};
 
