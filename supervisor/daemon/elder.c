@@ -349,6 +349,17 @@ static void retire(struct elder *elder)
 		(unsigned long long)(service->config->host.retire_ms / 1000));
 }
 
+/*
+ * Whether the younger one has ended since it was ready, or has said more than that: on_readable()
+ * has that yet to hear. One that was stopped in the meantime finds both at once.
+ */
+static bool has_more_to_hear(const struct elder *elder)
+{
+	struct pollfd poll_fd = {.fd = elder->peer, .events = POLLIN | POLLRDHUP};
+
+	return poll(&poll_fd, 1, 0) != 0;
+}
+
 static void let_go(void *context, struct workspace *workspace)
 {
 	struct workspace_info info;
@@ -380,7 +391,7 @@ static void look_given(struct elder *elder)
 {
 	size_t ending = 0;
 
-	if (elder->peer_is_killed)
+	if (elder->peer_is_killed || (elder->peer_is_ready && has_more_to_hear(elder)))
 		return;
 	workspaces_foreach(elder->daemon->service.workspaces, let_go, &ending);
 	if (elder->peer_is_ready &&

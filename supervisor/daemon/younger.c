@@ -32,13 +32,14 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ASK_MS   30000 /* for a cell to open, or a former generation to end */
-#define READY_MS 10000
+#define READY_MS 10000 /* after that, who waits for the elder one to give way is told so */
 /* For spare cells, so that the first calls find as much ready as at the elder one. */
 #define PREPARE_MS 1000
 /* Its processes die with it, but not in the same instant. */
@@ -329,6 +330,34 @@ void younger_prepare(struct younger *younger)
 		give_up("it was told to end, or cloister-spawner has ended");
 }
 
+/*
+ * From READY on the elder one may retire at any moment, also one that is stopped, when it goes on.
+ * So this one leaves only if it is told to end or the elder one ends the talk, which serves on
+ * then, or has ended itself as the one that serves. SIGHUP waits for the loop.
+ */
+static void await_go(const struct younger *younger, struct handover_message *message)
+{
+	sigset_t hang_up, before;
+	bool warned = false;
+	int r;
+
+	sigemptyset(&hang_up);
+	sigaddset(&hang_up, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &hang_up, &before);
+	while ((r = handover_await(younger->peer, READY_MS, message)) == -ETIMEDOUT) {
+		if (!warned)
+			log_warning("process %d does not give way yet: waiting for it",
+				(int)younger->pid);
+		warned = true;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r != 1)
+		give_up(r == -EINTR ? "it was told to end"
+			: r < 0     ? strerror(-r)
+				    : "the other cloisterd has ended the talk");
+	handover_drop(message);
+}
+
 void younger_serve(struct younger *younger)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_NORMAL};
@@ -346,13 +375,12 @@ void younger_serve(struct younger *younger)
 		r = handover_send(younger->peer, &ready);
 	if (r < 0)
 		give_up(strerror(-r));
-	while ((r = handover_await(younger->peer, READY_MS, &message)) == 1 &&
-		message.type != HANDOVER_GO) {
-		handover_drop(&message);
+	for (;;) {
+		await_go(younger, &message);
+		if (message.type == HANDOVER_GO)
+			break;
 		hear(younger, &message);
 	}
-	if (r != 1)
-		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
 	removal_look_again(younger->daemon->removal, younger->daemon->service.config);
 	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
 	watch_want(&younger->watch, WATCH_READABLE);

@@ -141,6 +141,31 @@ static void test_events_in_states(void **state)
 		}
 }
 
+/* It was ready, and has gone or said more by the time that the elder one, which was stopped, looks:
+ * nothing is given to nobody. */
+static void test_ready_and_gone(void **state)
+{
+	static const struct handover_message ready = {.type = HANDOVER_READY};
+	static const struct handover_message end = {.type = HANDOVER_END};
+
+	(void)state;
+	for (int says_more = 0; says_more < 2; says_more++) {
+		house_begin();
+		house_reach(GIVEN);
+		assert_int_equal(handover_send(house.peer, &ready), 0);
+		if (says_more)
+			assert_int_equal(handover_send(house.peer, &end), 0);
+		else
+			close_fd(&house.peer);
+		house_hear_one();
+		assert_false(elder_has_retired(elder()));
+		house_run(HOUSE_LOOK_MS);
+		assert_string_equal(outcome(), says_more ? "serving, no talk" : "serving");
+		close_fd(&house.peer);
+		house_leave();
+	}
+}
+
 static bool is_same(int a, int b)
 {
 	struct stat one, other;
@@ -380,6 +405,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_events_in_states),
+		cmocka_unit_test(test_ready_and_gone),
 		cmocka_unit_test_setup_teardown(test_taking_over, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_given, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, house_set_up, house_tear_down),
