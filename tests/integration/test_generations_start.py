@@ -56,6 +56,21 @@ def test_what_no_cloisterd_says(generations, area, words):
     assert generations(former=first).process.poll() is None
 
 
+@pytest.mark.parametrize("words", [b"", b"x", struct.pack("=2I5Q", 1, ASK, *[0] * 5)])
+def test_descriptors_that_nobody_expects(generations, words):
+    """They are closed. A few hundred such talks would leave none for clients."""
+    first = generations()
+    with acting_as(os.getuid()):
+        before = len(procfs.fds(first.pid))
+    with open("/dev/null", "rb") as null:
+        for _ in range(10):
+            with talk(first) as link:
+                socket.send_fds(link, [words], [null.fileno()] * 16)
+                assert hear(link) == (None, [])
+    with acting_as(os.getuid()):
+        assert procfs.eventually(lambda: len(procfs.fds(first.pid)) <= before)
+
+
 def test_two_at_once(generations):
     first = generations()
     with talk(first) as one:
