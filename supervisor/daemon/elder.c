@@ -74,6 +74,7 @@ struct elder {
 	size_t commands, copies;           /* that the peer has been told of */
 	uint64_t program_dev, program_ino; /* of this process */
 	bool peer_is_ready, peer_is_killed;
+	bool ends_former;
 	int64_t ready_ms; /* since when, in the state */
 };
 
@@ -190,9 +191,8 @@ static bool is_settled(const struct elder *elder)
 
 	if (service->selftest)
 		selftest_look(service->selftest, &selftest);
-	return service->elder.pid == 0 && !selftest.running &&
-	       workspaces_are_settled(service->workspaces) && keys_rest(service->keys) &&
-	       audit_is_held(service->audit);
+	return !selftest.running && workspaces_are_settled(service->workspaces) &&
+	       keys_rest(service->keys) && audit_is_held(service->audit);
 }
 
 static void give(struct elder *elder)
@@ -384,6 +384,19 @@ static void end_late(struct elder *elder)
 }
 
 /*
+ * Ends the generation before this one when the next one is ready, for which nothing is left that
+ * can fail. Returns whether that has ended. What it says until then is passed on like what this one
+ * has to say itself.
+ */
+static bool has_ended_former(struct elder *elder)
+{
+	if (!elder->ends_former)
+		younger_end_former(elder->daemon->younger);
+	elder->ends_former = true;
+	return elder->daemon->service.elder.pid == 0;
+}
+
+/*
  * Ends the cells of workspaces that are not in use while the younger one starts, so that it finds
  * these free. It does not wait long for them.
  */
@@ -394,7 +407,7 @@ static void look_given(struct elder *elder)
 	if (elder->peer_is_killed || (elder->peer_is_ready && has_more_to_hear(elder)))
 		return;
 	workspaces_foreach(elder->daemon->service.workspaces, let_go, &ending);
-	if (elder->peer_is_ready &&
+	if (elder->peer_is_ready && has_ended_former(elder) &&
 		(ending == 0 || ms_in_state(elder) >= elder->ready_ms + ENDING_BOUND_MS))
 		retire(elder);
 	else if (ms_in_state(elder) >= GIVEN_BOUND_MS)
@@ -482,7 +495,6 @@ static void on_ask(struct elder *elder, const struct handover_message *message)
 		return;
 	}
 	log_info("process %d asks to take over", (int)elder->pid);
-	younger_end_former(elder->daemon->younger);
 	enter(elder, ELDER_SETTLING);
 	rest(elder, true);
 	timer_set(&elder->look, 0);
@@ -497,7 +509,7 @@ static void hear(struct elder *elder, const struct handover_message *message)
 		elder->ready_ms = ms_in_state(elder);
 		timer_set(&elder->look, 0);
 	} else if (message->type == HANDOVER_END && elder->state == ELDER_RETIRED) {
-		log_info("a third generation comes: ending what still runs");
+		log_info("a third generation is ready: ending what still runs");
 		shutdown_begin(elder->daemon->shutdown);
 	} else if (elder->state != ELDER_RETIRED) {
 		go_on_serving(elder, "it did not say what was expected");
@@ -543,7 +555,7 @@ static void on_connected(void *context)
 	}
 	elder->peer = fd;
 	elder->pid = pid;
-	elder->peer_is_ready = elder->peer_is_killed = false;
+	elder->peer_is_ready = elder->peer_is_killed = elder->ends_former = false;
 	r = watch_init(&elder->peer_watch, elder->daemon->service.base, fd, &calls, elder);
 	if (r < 0) {
 		end_talk(elder);

@@ -38,7 +38,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ASK_MS   30000 /* for a cell to open, or a former generation to end */
+#define ASK_MS   30000 /* for what the elder one must end first, such as a cell that opens */
 #define READY_MS 10000 /* after that, who waits for the elder one to give way is told so */
 /* For spare cells, so that the first calls find as much ready as at the elder one. */
 #define PREPARE_MS 1000
@@ -47,6 +47,7 @@
 #define GRACE_MS     2000 /* beyond retire_time, at which the elder one ends by itself */
 #define PATIENCE_MS  8000 /* then it is killed */
 #define ENDING_MS    5000 /* for what this one then ends */
+#define REMOVALS_MS  1000 /* between two looks whether this one may finish any */
 #define HEARD_A_TURN 64
 
 struct younger {
@@ -57,7 +58,7 @@ struct younger {
 	pid_t pid;
 	struct elsewhere *elsewhere;
 	struct watch watch;
-	struct timer gone, overdue, kill;
+	struct timer gone, overdue, kill, removals;
 };
 
 static _Noreturn void give_up(const char *why)
@@ -244,6 +245,20 @@ static void hear(struct younger *younger, const struct handover_message *message
 	}
 }
 
+/* Those that the former generation has left. A third one that takes over finishes them itself. */
+static void finish_removals(void *context)
+{
+	struct younger *younger = context;
+	const struct service *service = &younger->daemon->service;
+
+	if (service->retired)
+		return;
+	if (service->retiring)
+		timer_set(&younger->removals, REMOVALS_MS);
+	else
+		removal_look_again(younger->daemon->removal, service->config);
+}
+
 static void on_gone(void *context)
 {
 	struct younger *younger = context;
@@ -256,7 +271,7 @@ static void on_gone(void *context)
 	/* It may have named forks. */
 	managed_quota_count(younger->daemon->managed_fd, service->config);
 	spawner_link_beside(younger->daemon->spawner, false);
-	removal_look_again(younger->daemon->removal, service->config);
+	finish_removals(younger);
 	log_info("the former generation, process %d, has ended", (int)younger->pid);
 }
 
@@ -306,6 +321,7 @@ void younger_begin(struct younger *younger)
 	timer_init(&younger->gone, on_gone, younger);
 	timer_init(&younger->overdue, on_overdue, younger);
 	timer_init(&younger->kill, on_kill, younger);
+	timer_init(&younger->removals, finish_removals, younger);
 	service->elder.pid = younger->pid;
 	service->elder.workspaces = younger->elsewhere;
 	workspaces_set_elsewhere(service->workspaces, younger->elsewhere);
@@ -429,6 +445,7 @@ void younger_free(struct younger *younger)
 	timer_cancel(&younger->gone);
 	timer_cancel(&younger->overdue);
 	timer_cancel(&younger->kill);
+	timer_cancel(&younger->removals);
 	close_fd(&younger->peer);
 	elsewhere_free(younger->elsewhere);
 	free(younger);

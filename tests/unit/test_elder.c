@@ -32,6 +32,7 @@
 #include <cmocka.h>
 
 #define SETTLE_MS 15000
+#define ENDING_MS 1000
 
 /* What may happen to it. */
 enum event {
@@ -249,6 +250,26 @@ static void test_taking_over(void **state)
 	handover_drop(&given);
 }
 
+/* There are two of them after that: it does not retire before the generation before it has ended.
+ */
+static void test_a_third_generation(void **state)
+{
+	struct handover_message message;
+
+	(void)state;
+	house.daemon.service.elder.pid = 1;
+	house_reach(GIVEN);
+	younger_says(HANDOVER_READY);
+	house_run(ENDING_MS + HOUSE_LOOK_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_false(elder_has_retired(elder()));
+	house.daemon.service.elder.pid = 0;
+	house_run(HOUSE_LOOK_MS);
+	younger_takes(HANDOVER_HELD);
+	younger_takes(HANDOVER_COMMANDS);
+	younger_takes(HANDOVER_GO);
+}
+
 /* What is given is said in flags. */
 static void test_what_is_given(void **state)
 {
@@ -309,10 +330,6 @@ static void test_refusals(void **state)
 	fake_audit_stuck = true;
 	refuses("the audit log cannot be written; try again later", SETTLE_MS);
 	fake_audit_stuck = false;
-	/* The generation before has not ended. */
-	house.daemon.service.elder.pid = 1;
-	refuses("try again later", SETTLE_MS);
-	house.daemon.service.elder.pid = 0;
 	/* A managed workspace that is being opened may get an id. */
 	house.fake->spawner_waits = true;
 	house_say(REQUEST("1", "workspace.open", "{\"workspace\":\"w\"}"), NULL);
@@ -407,6 +424,8 @@ int main(void)
 		cmocka_unit_test(test_events_in_states),
 		cmocka_unit_test(test_ready_and_gone),
 		cmocka_unit_test_setup_teardown(test_taking_over, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_third_generation, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_given, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_what_hangs, house_set_up, house_tear_down),

@@ -36,6 +36,7 @@
 #define HEARD_MS    10000
 #define SIGNAL_US   20000 /* until the younger one waits */
 #define GONE_MS     1000
+#define REMOVALS_MS 1000
 #define RETIRE_MS   600000 /* as configured */
 #define GRACE_MS    2000
 #define PATIENCE_MS 8000
@@ -528,6 +529,26 @@ static void test_the_end_of_the_elder_one(void **state)
 	fake_service_pass(house.fake, RETIRE_MS + GRACE_MS + PATIENCE_MS);
 }
 
+/* While a third one takes over, a removal would be one of two generations at once. */
+static void test_the_end_of_the_elder_one_while_a_third_one_starts(void **state)
+{
+	(void)state;
+	begin_to_serve();
+	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/.removing-w", 0700), 0);
+	house.daemon.service.retiring = true;
+	elder_ends();
+	fake_service_pass(house.fake, 0);
+	fake_service_pass(house.fake, GONE_MS);
+	assert_int_equal(service()->elder.pid, 0);
+	fake_service_pass(house.fake, REMOVALS_MS);
+	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), 0);
+	house.daemon.service.retiring = false;
+	fake_service_pass(house.fake, REMOVALS_MS);
+	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
+}
+
 static void test_one_that_does_not_end(void **state)
 {
 	struct pollfd poll_fd = {.fd = house.orders, .events = POLLIN};
@@ -611,6 +632,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_without_an_elder_one, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_it_hears, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_end_of_the_elder_one, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_the_end_of_the_elder_one_while_a_third_one_starts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_does_not_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_one_that_ends_before_it_gives_way, set_up, tear_down),
