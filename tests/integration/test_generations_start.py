@@ -263,6 +263,35 @@ def test_the_last_step_comes_before_the_elder_retires(generations, area):
     assert generations(former=first).process.poll() is None
 
 
+def test_a_checkpoint_that_waits_for_a_command(generations, area):
+    """It keeps a younger one waiting, and nobody else."""
+    first = generations()
+    holds, waits = opened(first, name="w"), opened(first, name="w")
+    begin(holds, "sleep 600")
+    runs(first, 1)
+    checkpoint = waits.request("workspace.checkpoint", {})
+    path = first.path / "younger.log"
+    with acting_as(os.getuid()), open(path, "wb") as log:
+        younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+                              "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
+                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        assert procfs.eventually(lambda: "asks to take over" in first.log())
+        for i in range(2):
+            with first.connect() as newcomer:
+                newcomer.call("workspace.open", {"workspace": f"new{i}"})
+                assert newcomer.run("echo served")["stdout"] == "served\n"
+        assert younger.poll() is None, path.read_text()
+        holds.close()
+        assert "result" in waits.wait(checkpoint)
+        assert procfs.eventually(lambda: "serving in the place" in path.read_text()), path.read_text()
+        assert ended(first) == 0 and main_process(first) == younger.pid
+    finally:
+        with acting_as(os.getuid()):
+            younger.terminate()
+            younger.wait()
+
+
 def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
     """The elder one is stopped at that moment, and finds both at once: it has nobody to give its place to."""
     first = generations()
