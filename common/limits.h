@@ -515,6 +515,7 @@
 #define LIMIT_TENANT_EXISTING_MAX    1000000
 #define LIMIT_WORKSPACE_IDLE_MAX_MS  (24 * 3600000ULL)
 #define LIMIT_DRAIN_MAX_MS           (3600000ULL)
+#define LIMIT_HANDOVER_PAUSE_MS      2000 /* in which no client is accepted, for all to settle */
 #define LIMIT_RETIRE_MS              (30 * 60000ULL)
 #define LIMIT_RETIRE_MAX_MS          (24 * 3600000ULL)
 #define LIMIT_STREAM_KEPT_MAX_BYTES  (8 * MIB)

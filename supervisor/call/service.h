@@ -58,6 +58,7 @@ struct service {
 	uint64_t pending_peak;
 	struct unread unread; /* of answers */
 	bool shutting_down;   /* no new calls begin */
+	bool gives_way;       /* another generation has asked for its place: no self-test begins */
 	bool draining;        /* no new calls begin until an administrator resumes */
 	/*
 	 * Another generation of cloisterd takes over (daemon/elder.h): what has begun goes on, and

@@ -44,14 +44,14 @@
 #include <sys/queue.h>
 
 #define LOOK_MS         20
-#define ASK_BOUND_MS    5000 /* for one that has connected to ask */
-#define SETTLE_BOUND_MS 15000
+#define ASK_BOUND_MS    5000  /* for one that has connected to ask */
+#define SETTLE_BOUND_MS 15000 /* for what is waited for while others are served */
 #define GIVEN_BOUND_MS  60000 /* for a younger generation to be ready */
 #define ENDING_BOUND_MS 1000  /* for cells without calls to end */
 #define PART_MS         1000  /* after that, connections that rest are closed */
 #define LAST_WORDS_MS   5000
 
-enum elder_state { ELDER_SERVING, ELDER_SETTLING, ELDER_GIVEN, ELDER_RETIRED };
+enum elder_state { ELDER_SERVING, ELDER_ASKED, ELDER_SETTLING, ELDER_GIVEN, ELDER_RETIRED };
 
 /* A message that the socket had no room for. */
 struct unsent {
@@ -63,9 +63,11 @@ struct unsent {
 struct elder {
 	struct daemon *daemon;
 	enum elder_state state;
-	int64_t since; /* as clock_now(): of the state */
-	int link;      /* where the next generation connects */
-	int peer;      /* it, or -1 */
+	int64_t since;   /* as clock_now(): of the state */
+	int64_t asked;   /* the same: of the question */
+	bool has_paused; /* once since then, for nothing */
+	int link;        /* where the next generation connects */
+	int peer;        /* it, or -1 */
 	pid_t pid;
 	struct watch link_watch, peer_watch;
 	struct timer look;
@@ -74,6 +76,7 @@ struct elder {
 	size_t commands, copies;           /* that the peer has been told of */
 	uint64_t program_dev, program_ino; /* of this process */
 	bool peer_is_ready, peer_is_killed;
+	bool ends_former;
 	int64_t ready_ms; /* since when, in the state */
 };
 
@@ -169,7 +172,8 @@ static void go_on_serving(struct elder *elder, const char *why)
 	log_warning("process %d does not take over: %s", (int)elder->pid, why);
 	end_talk(elder);
 	timer_cancel(&elder->look);
-	if (elder->state != ELDER_SERVING)
+	elder->daemon->service.gives_way = false;
+	if (elder->state >= ELDER_SETTLING)
 		rest(elder, false);
 	/* The other one may have signed it already. */
 	if (elder->state == ELDER_GIVEN)
@@ -183,16 +187,30 @@ static void refuse(struct elder *elder, const char *why)
 	go_on_serving(elder, why);
 }
 
-static bool is_settled(const struct elder *elder)
+static bool is_testing_itself(const struct elder *elder)
 {
 	const struct service *service = &elder->daemon->service;
 	struct selftest_summary selftest = {0};
 
 	if (service->selftest)
 		selftest_look(service->selftest, &selftest);
-	return service->elder.pid == 0 && !selftest.running &&
-	       workspaces_are_settled(service->workspaces) && keys_rest(service->keys) &&
-	       audit_is_held(service->audit);
+	return selftest.running;
+}
+
+/* What keeps this one from giving its place away, as a sentence; NULL: nothing. */
+static const char *what_is_awaited(const struct elder *elder)
+{
+	const struct service *service = &elder->daemon->service;
+
+	if (is_testing_itself(elder))
+		return "a self-test runs, which may wait for commands of others; try again later";
+	if (!workspaces_are_settled(service->workspaces))
+		return "a managed workspace is being opened or removed or gets other layers, for "
+		       "which it may wait for its calls to end; try again later";
+	if (!keys_rest(service->keys))
+		return "the journal of keys cannot be written; try again later";
+	return audit_is_held(service->audit) ? NULL
+					     : "the audit log cannot be written; try again later";
 }
 
 static void give(struct elder *elder)
@@ -349,6 +367,17 @@ static void retire(struct elder *elder)
 		(unsigned long long)(service->config->host.retire_ms / 1000));
 }
 
+/*
+ * Whether the younger one has ended since it was ready, or has said more than that: on_readable()
+ * has that yet to hear. One that was stopped in the meantime finds both at once.
+ */
+static bool has_more_to_hear(const struct elder *elder)
+{
+	struct pollfd poll_fd = {.fd = elder->peer, .events = POLLIN | POLLRDHUP};
+
+	return poll(&poll_fd, 1, 0) != 0;
+}
+
 static void let_go(void *context, struct workspace *workspace)
 {
 	struct workspace_info info;
@@ -373,6 +402,19 @@ static void end_late(struct elder *elder)
 }
 
 /*
+ * Ends the generation before this one when the next one is ready, for which nothing is left that
+ * can fail. Returns whether that has ended. What it says until then is passed on like what this one
+ * has to say itself.
+ */
+static bool has_ended_former(struct elder *elder)
+{
+	if (!elder->ends_former)
+		younger_end_former(elder->daemon->younger);
+	elder->ends_former = true;
+	return elder->daemon->service.elder.pid == 0;
+}
+
+/*
  * Ends the cells of workspaces that are not in use while the younger one starts, so that it finds
  * these free. It does not wait long for them.
  */
@@ -380,10 +422,10 @@ static void look_given(struct elder *elder)
 {
 	size_t ending = 0;
 
-	if (elder->peer_is_killed)
+	if (elder->peer_is_killed || (elder->peer_is_ready && has_more_to_hear(elder)))
 		return;
 	workspaces_foreach(elder->daemon->service.workspaces, let_go, &ending);
-	if (elder->peer_is_ready &&
+	if (elder->peer_is_ready && has_ended_former(elder) &&
 		(ending == 0 || ms_in_state(elder) >= elder->ready_ms + ENDING_BOUND_MS))
 		retire(elder);
 	else if (ms_in_state(elder) >= GIVEN_BOUND_MS)
@@ -432,6 +474,43 @@ static void look_retired(struct elder *elder)
 	}
 }
 
+/*
+ * While all are served: waits for a self-test, which may wait for a command of any tenant, and for
+ * what was not settled in a pause, such as a checkpoint of a workspace whose command goes on.
+ */
+static void look_asked(struct elder *elder)
+{
+	const bool waits =
+		is_testing_itself(elder) ||
+		(elder->has_paused && !workspaces_are_settled(elder->daemon->service.workspaces));
+
+	if (!waits) {
+		enter(elder, ELDER_SETTLING);
+		rest(elder, true);
+		timer_set(&elder->look, 0);
+	} else if ((clock_now() - elder->asked) / CLOCK_NS_PER_MS >= SETTLE_BOUND_MS) {
+		refuse(elder, what_is_awaited(elder));
+	}
+}
+
+/* No tenant keeps all others from being served for longer than the bound, or more than twice. */
+static void look_settling(struct elder *elder)
+{
+	const char *awaited = what_is_awaited(elder);
+
+	if (!awaited) {
+		give(elder);
+	} else if (ms_in_state(elder) < LIMIT_HANDOVER_PAUSE_MS) {
+		return;
+	} else if (elder->has_paused || workspaces_are_settled(elder->daemon->service.workspaces)) {
+		refuse(elder, awaited);
+	} else {
+		elder->has_paused = true;
+		rest(elder, false);
+		enter(elder, ELDER_ASKED);
+	}
+}
+
 static void on_look(void *context)
 {
 	struct elder *elder = context;
@@ -445,12 +524,10 @@ static void on_look(void *context)
 	timer_set(&elder->look, LOOK_MS);
 	if (elder->state == ELDER_RETIRED)
 		look_retired(elder);
-	else if (elder->state == ELDER_SETTLING && is_settled(elder))
-		give(elder);
-	else if (elder->state == ELDER_SETTLING && ms_in_state(elder) >= SETTLE_BOUND_MS)
-		refuse(elder,
-			"a managed workspace is being opened or removed or gets other layers, a "
-			"self-test runs, or the audit log cannot be written; try again later");
+	else if (elder->state == ELDER_ASKED)
+		look_asked(elder);
+	else if (elder->state == ELDER_SETTLING)
+		look_settling(elder);
 	else if (elder->state == ELDER_GIVEN)
 		look_given(elder);
 }
@@ -471,10 +548,12 @@ static void on_ask(struct elder *elder, const struct handover_message *message)
 		return;
 	}
 	log_info("process %d asks to take over", (int)elder->pid);
-	younger_end_former(elder->daemon->younger);
-	enter(elder, ELDER_SETTLING);
-	rest(elder, true);
-	timer_set(&elder->look, 0);
+	enter(elder, ELDER_ASKED);
+	elder->asked = elder->since;
+	elder->has_paused = false;
+	elder->daemon->service.gives_way = true;
+	timer_set(&elder->look, LOOK_MS);
+	look_asked(elder);
 }
 
 static void hear(struct elder *elder, const struct handover_message *message)
@@ -486,7 +565,7 @@ static void hear(struct elder *elder, const struct handover_message *message)
 		elder->ready_ms = ms_in_state(elder);
 		timer_set(&elder->look, 0);
 	} else if (message->type == HANDOVER_END && elder->state == ELDER_RETIRED) {
-		log_info("a third generation comes: ending what still runs");
+		log_info("a third generation is ready: ending what still runs");
 		shutdown_begin(elder->daemon->shutdown);
 	} else if (elder->state != ELDER_RETIRED) {
 		go_on_serving(elder, "it did not say what was expected");
@@ -532,7 +611,7 @@ static void on_connected(void *context)
 	}
 	elder->peer = fd;
 	elder->pid = pid;
-	elder->peer_is_ready = elder->peer_is_killed = false;
+	elder->peer_is_ready = elder->peer_is_killed = elder->ends_former = false;
 	r = watch_init(&elder->peer_watch, elder->daemon->service.base, fd, &calls, elder);
 	if (r < 0) {
 		end_talk(elder);

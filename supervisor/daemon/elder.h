@@ -6,20 +6,23 @@
  * from it (younger.h): it gives away its sockets and with them everything that it shares with its
  * successor, and ends when what it has begun has ended.
  *
- *               ASK comes          all is settled   READY comes   the peer is gone   too long
- *   SERVING     SETTLING           (is not asked)   ends the talk SERVING            (no bound)
- *   SETTLING    refuses it         GIVEN            ends the talk SERVING            SERVING
- *   GIVEN       refuses it         (it is)          RETIRED       SERVING            SERVING
- *   RETIRED     (not heard)        (it is)          ends all      ends all           ends all
+ *               ASK comes          nothing to wait for   READY comes   it is gone   too long
+ *   SERVING     ASKED              (is not asked)        ends the talk SERVING      (no bound)
+ *   ASKED       refuses it         SETTLING              ends the talk SERVING      SERVING
+ *   SETTLING    refuses it         GIVEN                 ends the talk SERVING      ASKED, SERVING
+ *   GIVEN       refuses it         (it is)               RETIRED       SERVING      SERVING
+ *   RETIRED     (not heard)        (it is)               ends all      ends all     ends all
  *
- * From SETTLING on, calls begin only where others run, and nothing begins to be opened, removed or
- * copied, so that two generations never do that at once. What a file system may keep for long goes
- * on: look-ups and the opening of directories, which share nothing, and copies for templates and
- * forks, of which each has an unfinished tree of its own and, from its beginning, its id. A
- * workspace that is copied is not released, and the younger one removes no template meanwhile. The
- * journal of keys and the audit log rest: their
- * files belong to the younger one from GIVEN on, and to nobody if it is not heard of again, so that
- * this one opens them once more.
+ * What may last, because it waits for a tenant's commands, is waited for while ASKED, when all are
+ * served and only a self-test does not begin. From SETTLING on, calls begin only where others run,
+ * no client is accepted, and nothing begins to be opened, removed or copied, so that two
+ * generations never do that at once. If not all has settled after a short while, it goes back once
+ * to wait and serve. What a file system may keep for long goes on: look-ups and the opening of
+ * directories, which share nothing, and copies for templates and forks, of which each has an
+ * unfinished tree of its own and, from its beginning, its id. A workspace that is copied is not
+ * released, and the younger one removes no template meanwhile. The journal of keys and the audit
+ * log rest: their files belong to the younger one from GIVEN on, and to nobody if it is not heard
+ * of again, so that this one opens them once more.
  *
  * When RETIRED, a workspace is released as soon as no call is in it and its cell is gone; the
  * younger one opens none before that. What is recorded goes through the younger one. The end of

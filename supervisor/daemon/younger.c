@@ -32,13 +32,14 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ASK_MS   30000 /* for a cell to open, or a former generation to end */
-#define READY_MS 10000
+#define ASK_MS   30000 /* for what the elder one must end first, such as a cell that opens */
+#define READY_MS 10000 /* after that, who waits for the elder one to give way is told so */
 /* For spare cells, so that the first calls find as much ready as at the elder one. */
 #define PREPARE_MS 1000
 /* Its processes die with it, but not in the same instant. */
@@ -46,6 +47,7 @@
 #define GRACE_MS     2000 /* beyond retire_time, at which the elder one ends by itself */
 #define PATIENCE_MS  8000 /* then it is killed */
 #define ENDING_MS    5000 /* for what this one then ends */
+#define REMOVALS_MS  1000 /* between two looks whether this one may finish any */
 #define HEARD_A_TURN 64
 
 struct younger {
@@ -56,7 +58,7 @@ struct younger {
 	pid_t pid;
 	struct elsewhere *elsewhere;
 	struct watch watch;
-	struct timer gone, overdue, kill;
+	struct timer gone, overdue, kill, removals;
 };
 
 static _Noreturn void give_up(const char *why)
@@ -243,6 +245,20 @@ static void hear(struct younger *younger, const struct handover_message *message
 	}
 }
 
+/* Those that the former generation has left. A third one that takes over finishes them itself. */
+static void finish_removals(void *context)
+{
+	struct younger *younger = context;
+	const struct service *service = &younger->daemon->service;
+
+	if (service->retired)
+		return;
+	if (service->retiring)
+		timer_set(&younger->removals, REMOVALS_MS);
+	else
+		removal_look_again(younger->daemon->removal, service->config);
+}
+
 static void on_gone(void *context)
 {
 	struct younger *younger = context;
@@ -255,7 +271,7 @@ static void on_gone(void *context)
 	/* It may have named forks. */
 	managed_quota_count(younger->daemon->managed_fd, service->config);
 	spawner_link_beside(younger->daemon->spawner, false);
-	removal_look_again(younger->daemon->removal, service->config);
+	finish_removals(younger);
 	log_info("the former generation, process %d, has ended", (int)younger->pid);
 }
 
@@ -305,6 +321,7 @@ void younger_begin(struct younger *younger)
 	timer_init(&younger->gone, on_gone, younger);
 	timer_init(&younger->overdue, on_overdue, younger);
 	timer_init(&younger->kill, on_kill, younger);
+	timer_init(&younger->removals, finish_removals, younger);
 	service->elder.pid = younger->pid;
 	service->elder.workspaces = younger->elsewhere;
 	workspaces_set_elsewhere(service->workspaces, younger->elsewhere);
@@ -329,6 +346,34 @@ void younger_prepare(struct younger *younger)
 		give_up("it was told to end, or cloister-spawner has ended");
 }
 
+/*
+ * From READY on the elder one may retire at any moment, also one that is stopped, when it goes on.
+ * So this one leaves only if it is told to end or the elder one ends the talk, which serves on
+ * then, or has ended itself as the one that serves. SIGHUP waits for the loop.
+ */
+static void await_go(const struct younger *younger, struct handover_message *message)
+{
+	sigset_t hang_up, before;
+	bool warned = false;
+	int r;
+
+	sigemptyset(&hang_up);
+	sigaddset(&hang_up, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &hang_up, &before);
+	while ((r = handover_await(younger->peer, READY_MS, message)) == -ETIMEDOUT) {
+		if (!warned)
+			log_warning("process %d does not give way yet: waiting for it",
+				(int)younger->pid);
+		warned = true;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r != 1)
+		give_up(r == -EINTR ? "it was told to end"
+			: r < 0     ? strerror(-r)
+				    : "the other cloisterd has ended the talk");
+	handover_drop(message);
+}
+
 void younger_serve(struct younger *younger)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_NORMAL};
@@ -346,13 +391,12 @@ void younger_serve(struct younger *younger)
 		r = handover_send(younger->peer, &ready);
 	if (r < 0)
 		give_up(strerror(-r));
-	while ((r = handover_await(younger->peer, READY_MS, &message)) == 1 &&
-		message.type != HANDOVER_GO) {
-		handover_drop(&message);
+	for (;;) {
+		await_go(younger, &message);
+		if (message.type == HANDOVER_GO)
+			break;
 		hear(younger, &message);
 	}
-	if (r != 1)
-		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
 	removal_look_again(younger->daemon->removal, younger->daemon->service.config);
 	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
 	watch_want(&younger->watch, WATCH_READABLE);
@@ -401,6 +445,7 @@ void younger_free(struct younger *younger)
 	timer_cancel(&younger->gone);
 	timer_cancel(&younger->overdue);
 	timer_cancel(&younger->kill);
+	timer_cancel(&younger->removals);
 	close_fd(&younger->peer);
 	elsewhere_free(younger->elsewhere);
 	free(younger);

@@ -45,7 +45,7 @@ void younger_prepare(struct younger *younger);
  */
 void younger_serve(struct younger *younger);
 
-/** A third generation comes: tells the elder one to end now. NULL is allowed. */
+/** A third generation is ready: tells the elder one to end now. NULL is allowed. */
 void younger_end_former(struct younger *younger);
 
 /**

@@ -152,10 +152,15 @@ int handover_send(int fd, const struct handover_message *message)
 	return n < 0 ? -errno : 0;
 }
 
-static void take_control(struct msghdr *header, struct handover_message *message)
+/*
+ * Takes a message's descriptors and its sender. Those beyond HANDOVER_FDS_MOST, for which there is
+ * room where no sender is told, are closed. Returns whether there were none.
+ */
+static bool take_control(struct msghdr *header, struct handover_message *message)
 {
 	struct cmsghdr *part;
 	struct ucred sender;
+	bool fits = true;
 
 	for (part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
 		size_t len = part->cmsg_len - CMSG_LEN(0);
@@ -165,12 +170,21 @@ static void take_control(struct msghdr *header, struct handover_message *message
 		if (part->cmsg_type == SCM_CREDENTIALS && len == sizeof(sender)) {
 			memcpy(&sender, CMSG_DATA(part), sizeof(sender));
 			message->pid = sender.pid;
-		} else if (part->cmsg_type == SCM_RIGHTS &&
-			   message->n_fds + len / sizeof(int) <= HANDOVER_FDS_MOST) {
-			memcpy(&message->fds[message->n_fds], CMSG_DATA(part), len);
-			message->n_fds += (unsigned)(len / sizeof(int));
+		}
+		for (size_t at = 0; part->cmsg_type == SCM_RIGHTS && at + sizeof(int) <= len;
+			at += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(part) + at, sizeof(fd));
+			if (message->n_fds < HANDOVER_FDS_MOST) {
+				message->fds[message->n_fds++] = fd;
+			} else {
+				close(fd);
+				fits = false;
+			}
 		}
 	}
+	return fits;
 }
 
 int handover_receive(int fd, struct handover_message *ret)
@@ -184,15 +198,21 @@ int handover_receive(int fd, struct handover_message *ret)
 		.msg_iovlen = ARRAY_SIZE(parts),
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes)};
+	bool fits;
 	ssize_t n;
 
 	do
 		n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return n < 0 ? -errno : 0;
-	take_control(&header, &message);
-	if ((size_t)n < sizeof(head) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+	if (n < 0)
+		return -errno;
+	fits = take_control(&header, &message);
+	/* The end; or a message without bytes, which no cloisterd sends either. */
+	if (n == 0) {
+		handover_drop(&message);
+		return 0;
+	}
+	if (!fits || (size_t)n < sizeof(head) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		head.version != VERSION || head.type == 0 || head.type >= HANDOVER_TYPES) {
 		handover_drop(&message);
 		return -EBADMSG;

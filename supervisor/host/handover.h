@@ -25,7 +25,7 @@ enum handover_type {
 	HANDOVER_COMMANDS, /* elder: so many commands run here */
 	HANDOVER_KEY,      /* elder: the text is a record of the journal of keys */
 	HANDOVER_AUDIT,    /* elder: the text is a line of the audit log, without its chain */
-	HANDOVER_END,      /* younger: end now, a third generation comes */
+	HANDOVER_END,      /* younger: end now, a third generation is ready */
 	HANDOVER_COPIES,   /* elder: so many copies for templates and forks are made here */
 	HANDOVER_TYPES,
 };

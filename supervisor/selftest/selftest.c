@@ -459,9 +459,9 @@ const char *selftest_obstacle(const struct selftest *selftest)
 	if (selftest->running)
 		return NULL;
 	/* Its workspaces would be opened, and a template made, beside the other generation. */
-	return service->retiring ? "Another generation of the service takes over: connect again, "
-				   "and repeat the request there"
-				 : audit_forbids(service->audit);
+	return service->gives_way ? "Another generation of the service takes over: connect again, "
+				    "and repeat the request there"
+				  : audit_forbids(service->audit);
 }
 
 void selftest_run(struct selftest *selftest)

@@ -14,7 +14,7 @@ import pytest
 
 import procfs
 from cloister_client import acting_as
-from generations import GO, begin, ended, error_of, generations_fixture, go, opened, opens, runs, status
+from generations import GO, ask, begin, ended, error_of, generations_fixture, go, opened, opens, runs, status, talk
 from test_python_client import connect  # noqa: F401  (a fixture: both clients, one after the other)
 
 SLEEP = 15  # seconds: longer than a hand-over takes
@@ -171,6 +171,53 @@ def test_a_third_generation_ends_the_oldest(generations, area):
     with opened(third, area.new_directory()) as newest:
         assert newest.run("echo third")["stdout"] == "third\n"
     assert (third.state / "lock").read_text() == f"{third.pid}\n"
+
+
+def test_a_third_generation_that_fails_ends_nothing(generations, area):
+    """Whether it cannot start, dies while it starts, or is no cloisterd."""
+    first = generations()
+    root = area.new_directory()
+    oldest = opened(first, root)
+    call = begin(oldest, GO + "echo stayed")
+    runs(first, 1)
+    second = generations(former=first)
+    done = area.run("cloisterd", "--agent-socket", str(first.path / "other"), "--control-socket", str(first.control_socket),
+                    "--state-dir", str(first.state), "--take-over")
+    assert done.returncode == 1 and b"is not a listening Unix socket called" in done.stderr
+    with talk(second) as third:
+        ask(third)
+    assert procfs.eventually(lambda: second.log().count("does not take over: it has ended") == 2)
+    assert first.process.poll() is None and status(second)["elder"]["commands"] == 1
+    with opened(second, area.new_directory()) as newcomer:
+        assert newcomer.run("echo serves")["stdout"] == "serves\n"
+    go(root)
+    assert oldest.wait(call)["result"]["output"]["stdout"] == "stayed\n"
+    assert ended(first) == 0
+
+
+def test_the_oldest_ends_while_a_third_generation_starts(generations, area):
+    """What it said goes by way of the second one, and what it has left is removed when one of them serves again."""
+    first = generations(host="audit = required")
+    root = area.new_directory()
+    oldest = opened(first, root)
+    call = begin(oldest, GO + "echo done", key="k")
+    runs(first, 1)
+    second = generations(former=first, host="audit = required")
+    with talk(second) as third:
+        ask(third)
+        go(root)
+        assert oldest.wait(call)["result"]["output"]["stdout"] == "done\n"
+        assert ended(first) == 0
+    assert procfs.eventually(lambda: "does not take over: it has ended" in second.log())
+    third = generations(former=second, host="audit = required")
+    assert ended(second) == 0
+    newcomer = third.connect()
+    opens(newcomer, root=str(root))
+    again = newcomer.observe("run_command", {"command": GO + "echo done"}, {"key": "k"})
+    assert again["success"] and again["replayed"], again
+    assert third.stop() == 0
+    log = first.state / "audit" / "audit.log"
+    assert area.run("cloisterctl", "audit", "verify", str(log)).returncode == 0
 
 
 def test_retire_time_is_a_bound(generations, area):

@@ -10,13 +10,14 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
 import procfs
 from cloister_client import acting_as
 from daemon import AM_ROOT, BUILD, environment
-from generations import (ASK, GIVEN, GO, READY, begin, ended, generations_fixture, go, hear, opened, replace_program,
+from generations import (ASK, GIVEN, GO, READY, ask, begin, ended, generations_fixture, go, hear, opened, replace_program,
                          runs, say, status, talk)
 
 
@@ -53,6 +54,21 @@ def test_what_no_cloisterd_says(generations, area, words):
             assert hear(link) == (None, [])
     assert client.run("echo a")["stdout"] == "a\n"
     assert generations(former=first).process.poll() is None
+
+
+@pytest.mark.parametrize("words", [b"", b"x", struct.pack("=2I5Q", 1, ASK, *[0] * 5)])
+def test_descriptors_that_nobody_expects(generations, words):
+    """They are closed. A few hundred such talks would leave none for clients."""
+    first = generations()
+    with acting_as(os.getuid()):
+        before = len(procfs.fds(first.pid))
+    with open("/dev/null", "rb") as null:
+        for _ in range(10):
+            with talk(first) as link:
+                socket.send_fds(link, [words], [null.fileno()] * 16)
+                assert hear(link) == (None, [])
+    with acting_as(os.getuid()):
+        assert procfs.eventually(lambda: len(procfs.fds(first.pid)) <= before)
 
 
 def test_two_at_once(generations):
@@ -202,35 +218,125 @@ def test_a_detached_one_that_fails(generations, area):
         assert client.run("echo a")["stdout"] == "a\n"
 
 
-@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
-def test_the_last_step_comes_before_the_elder_retires(generations, area):
-    """A younger one that dies in it, when it signs the lock, leaves the elder one serving, which signs again."""
-    first = generations()
-    client = opened(first, area.new_directory())
-    ftruncate, holder = 77, None
+FTRUNCATE = 77  # by which it signs the lock, just before it is ready
+
+
+@contextlib.contextmanager
+def younger_at(first, area, number):
+    """A younger one that is held when it enters the system call @number; what holds it; and its log."""
+    path = first.path / "younger.log"
     first.process.send_signal(signal.SIGSTOP)
-    with acting_as(os.getuid()), open(first.path / "younger.log", "wb") as log:
+    with acting_as(os.getuid()), open(path, "wb") as log:
         younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
                               "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         # It waits for the answer of the elder one.
         assert procfs.eventually(lambda: any("handover" in str(fd) or "socket" in str(fd) for fd in procfs.fds(younger.pid).values())
                                  and b"poll" in (pathlib.Path(f"/proc/{younger.pid}/wchan").read_bytes()))
-        holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(younger.pid), str(ftruncate)],
+        holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(younger.pid), str(number)],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert holder.stdout.readline() == "ready\n"
         first.process.send_signal(signal.SIGCONT)
-        assert holder.stdout.readline() == "held\n", (first.path / "younger.log").read_text()
+        assert holder.stdout.readline() == "held\n", path.read_text()
+    try:
+        yield younger, holder, path
+    finally:
+        with acting_as(os.getuid()):
+            younger.kill()
+            holder.stdin.close()
+            holder.wait()
+            younger.wait()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
+def test_the_last_step_comes_before_the_elder_retires(generations, area):
+    """A younger one that dies in it, when it signs the lock, leaves the elder one serving, which signs again."""
+    first = generations()
+    client = opened(first, area.new_directory())
+    with younger_at(first, area, FTRUNCATE) as (younger, _, _), acting_as(os.getuid()):
         _, fd, *_ = pathlib.Path(f"/proc/{younger.pid}/syscall").read_text().split()
         assert procfs.fds(younger.pid)[int(fd, 16)] == str(first.state / "lock")
-        younger.kill()
-        holder.communicate()
-        younger.wait()
     assert client.run("echo serves")["stdout"] == "serves\n"
     with opened(first, area.new_directory()) as newcomer:
         assert newcomer.run("echo serves")["stdout"] == "serves\n"
     assert "does not take over: it has ended" in first.log() and main_process(first) == first.pid
     assert generations(former=first).process.poll() is None
+
+
+def test_a_checkpoint_that_waits_for_a_command(generations, area):
+    """It keeps a younger one waiting, and nobody else."""
+    first = generations()
+    holds, waits = opened(first, name="w"), opened(first, name="w")
+    begin(holds, "sleep 600")
+    runs(first, 1)
+    checkpoint = waits.request("workspace.checkpoint", {})
+    path = first.path / "younger.log"
+    with acting_as(os.getuid()), open(path, "wb") as log:
+        younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+                              "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
+                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        assert procfs.eventually(lambda: "asks to take over" in first.log())
+        for i in range(2):
+            with first.connect() as newcomer:
+                newcomer.call("workspace.open", {"workspace": f"new{i}"})
+                assert newcomer.run("echo served")["stdout"] == "served\n"
+        assert younger.poll() is None, path.read_text()
+        holds.close()
+        assert "result" in waits.wait(checkpoint)
+        assert procfs.eventually(lambda: "serving in the place" in path.read_text()), path.read_text()
+        assert ended(first) == 0 and main_process(first) == younger.pid
+    finally:
+        with acting_as(os.getuid()):
+            younger.terminate()
+            younger.wait()
+
+
+def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
+    """The elder one is stopped at that moment, and finds both at once: it has nobody to give its place to."""
+    first = generations()
+    root = area.new_directory()
+    client = opened(first, root)
+    call = begin(client, GO + "echo done", key="k")
+    runs(first, 1)
+    with talk(first) as younger:
+        ask(younger)
+        first.process.send_signal(signal.SIGSTOP)
+        say(younger, READY)
+    time.sleep(0.1)  # its next look is overdue, and is due together with the message
+    first.process.send_signal(signal.SIGCONT)
+    assert procfs.eventually(lambda: "does not take over: it has ended" in first.log())
+    with opened(first, area.new_directory()) as newcomer:
+        assert newcomer.run("echo serves")["stdout"] == "serves\n"
+    go(root)
+    assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
+    assert generations(former=first).process.poll() is None
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
+@pytest.mark.parametrize("end", ["goes on", "is killed"])
+def test_an_elder_that_is_stopped_when_the_younger_is_ready(generations, area, end):
+    """The younger one waits for it, however long that is, because the elder one retires when it goes on."""
+    first = generations()
+    root = area.new_directory()
+    client = opened(first, root)
+    call = begin(client, GO + "echo done")
+    runs(first, 1)
+    with younger_at(first, area, FTRUNCATE) as (younger, holder, log):
+        first.process.send_signal(signal.SIGSTOP)
+        holder.stdin.close()
+        assert procfs.eventually(lambda: "does not give way yet: waiting for it" in log.read_text())
+        if end == "is killed":
+            first.process.kill()
+            assert younger.wait(120) == 1 and "cannot take over" in log.read_text()
+            return
+        first.process.send_signal(signal.SIGCONT)
+        with opened(first, area.new_directory()) as newcomer:
+            assert newcomer.run("echo serves")["stdout"] == "serves\n"
+        assert main_process(first) == younger.pid and status(first)["elder"]["pid"] == first.pid
+        go(root)
+        assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
+        assert ended(first) == 0 and younger.poll() is None
 
 
 def slow_to_find(place):

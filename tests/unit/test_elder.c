@@ -13,6 +13,7 @@
 #include "supervisor/host/handover.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/house.h"
@@ -32,6 +33,7 @@
 #include <cmocka.h>
 
 #define SETTLE_MS 15000
+#define ENDING_MS 1000
 
 /* What may happen to it. */
 enum event {
@@ -141,6 +143,31 @@ static void test_events_in_states(void **state)
 		}
 }
 
+/* It was ready, and has gone or said more by the time that the elder one, which was stopped, looks:
+ * nothing is given to nobody. */
+static void test_ready_and_gone(void **state)
+{
+	static const struct handover_message ready = {.type = HANDOVER_READY};
+	static const struct handover_message end = {.type = HANDOVER_END};
+
+	(void)state;
+	for (int says_more = 0; says_more < 2; says_more++) {
+		house_begin();
+		house_reach(GIVEN);
+		assert_int_equal(handover_send(house.peer, &ready), 0);
+		if (says_more)
+			assert_int_equal(handover_send(house.peer, &end), 0);
+		else
+			close_fd(&house.peer);
+		house_hear_one();
+		assert_false(elder_has_retired(elder()));
+		house_run(HOUSE_LOOK_MS);
+		assert_string_equal(outcome(), says_more ? "serving, no talk" : "serving");
+		close_fd(&house.peer);
+		house_leave();
+	}
+}
+
 static bool is_same(int a, int b)
 {
 	struct stat one, other;
@@ -224,6 +251,26 @@ static void test_taking_over(void **state)
 	handover_drop(&given);
 }
 
+/* There are two of them after that: it does not retire before the generation before it has ended.
+ */
+static void test_a_third_generation(void **state)
+{
+	struct handover_message message;
+
+	(void)state;
+	house.daemon.service.elder.pid = 1;
+	house_reach(GIVEN);
+	younger_says(HANDOVER_READY);
+	house_run(ENDING_MS + HOUSE_LOOK_MS);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_false(elder_has_retired(elder()));
+	house.daemon.service.elder.pid = 0;
+	house_run(HOUSE_LOOK_MS);
+	younger_takes(HANDOVER_HELD);
+	younger_takes(HANDOVER_COMMANDS);
+	younger_takes(HANDOVER_GO);
+}
+
 /* What is given is said in flags. */
 static void test_what_is_given(void **state)
 {
@@ -282,12 +329,8 @@ static void test_refusals(void **state)
 	refuses("shutting down", 0);
 	house.daemon.service.shutting_down = false;
 	fake_audit_stuck = true;
-	refuses("the audit log cannot be written; try again later", SETTLE_MS);
+	refuses("the audit log cannot be written; try again later", LIMIT_HANDOVER_PAUSE_MS);
 	fake_audit_stuck = false;
-	/* The generation before has not ended. */
-	house.daemon.service.elder.pid = 1;
-	refuses("try again later", SETTLE_MS);
-	house.daemon.service.elder.pid = 0;
 	/* A managed workspace that is being opened may get an id. */
 	house.fake->spawner_waits = true;
 	house_say(REQUEST("1", "workspace.open", "{\"workspace\":\"w\"}"), NULL);
@@ -297,6 +340,98 @@ static void test_refusals(void **state)
 	younger_connects();
 	younger_says(HANDOVER_ASK);
 	younger_takes(HANDOVER_GIVEN);
+}
+
+/* A tenant whose workspace is not settled for long keeps nobody else from being served: there is a
+ * pause, and another one when it may be worth it. */
+static void test_pauses(void **state)
+{
+	int fd;
+
+	(void)state;
+	for (int settles = 0; settles < 2; settles++) {
+		house_begin();
+		house.fake->spawner_waits = true;
+		house_say(REQUEST("1", "workspace.open", "{\"workspace\":\"w\"}"), NULL);
+		younger_connects();
+		younger_says(HANDOVER_ASK);
+		house_run(LIMIT_HANDOVER_PAUSE_MS - HOUSE_LOOK_MS);
+		assert_true(service()->retiring && fake_audit_held);
+		fd = client_connects(listener_fd(house.daemon.listener));
+		assert_int_equal(accepted(), 0);
+		house_run(HOUSE_LOOK_MS);
+		assert_false(service()->retiring || fake_audit_held);
+		house_run(HOUSE_LOOK_MS);
+		assert_int_equal(accepted(), 1);
+		assert_true(service()->gives_way);
+		/* The next pause is its last. */
+		fake_audit_stuck = !settles;
+		house.fake->spawner_waits = false;
+		fake_service_match(house.fake, fake_client_take(&house.client), RESULT("1", "{*}"));
+		house_run(HOUSE_LOOK_MS);
+		house_run(0);
+		if (settles) {
+			younger_takes(HANDOVER_GIVEN);
+		} else {
+			assert_true(service()->retiring);
+			house_run(LIMIT_HANDOVER_PAUSE_MS);
+			younger_takes(HANDOVER_REFUSED);
+			assert_true(younger_talk_is_over());
+			assert_false(service()->retiring || service()->gives_way);
+		}
+		fake_audit_stuck = false;
+		close(fd);
+		house_leave();
+	}
+}
+
+static void on_selftest_ended(const struct selftest *selftest)
+{
+	(void)selftest;
+}
+
+/* It may wait for commands that another tenant has, so all are served meanwhile. */
+static void test_a_selftest(void **state)
+{
+	struct handover_message message;
+	struct selftest *selftest;
+
+	(void)state;
+	selftest = selftest_new(&house.daemon.service, on_selftest_ended);
+	assert_non_null(selftest);
+	house.daemon.service.selftest = selftest;
+	house.fake->spawner_waits = true;
+	selftest_run(selftest);
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	house_run(SETTLE_MS - 1);
+	assert_int_equal(younger_hears(&message), -EAGAIN);
+	assert_false(service()->retiring || fake_audit_held);
+	house_run(HOUSE_LOOK_MS);
+	message = younger_expects(HANDOVER_REFUSED);
+	assert_non_null(memmem(message.text.data, message.text.len, "a self-test runs", 16));
+	house.daemon.service.selftest = NULL;
+	selftest_free(selftest);
+}
+
+/* None begins while another generation starts. */
+static void test_no_selftest_begins(void **state)
+{
+	struct selftest *selftest;
+
+	(void)state;
+	selftest = selftest_new(&house.daemon.service, on_selftest_ended);
+	assert_non_null(selftest);
+	assert_null(selftest_obstacle(selftest));
+	fake_audit_stuck = true;
+	younger_connects();
+	younger_says(HANDOVER_ASK);
+	assert_non_null(selftest_obstacle(selftest));
+	house_run(LIMIT_HANDOVER_PAUSE_MS);
+	younger_takes(HANDOVER_REFUSED);
+	fake_audit_stuck = false;
+	assert_null(selftest_obstacle(selftest));
+	selftest_free(selftest);
 }
 
 /* A look-up and the opening of a directory, which a file system may keep, are not waited for. */
@@ -380,9 +515,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_events_in_states),
+		cmocka_unit_test(test_ready_and_gone),
 		cmocka_unit_test_setup_teardown(test_taking_over, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_third_generation, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_given, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, house_set_up, house_tear_down),
+		cmocka_unit_test(test_pauses),
+		cmocka_unit_test_setup_teardown(test_a_selftest, house_set_up, house_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_no_selftest_begins, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_what_hangs, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(test_copies, house_set_up, house_tear_down),
 		cmocka_unit_test_setup_teardown(

@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#define DESCRIPTORS_MOST 20 /* more than there is room for */
+
 static int open_scratch(void)
 {
 	int fd = open(scratch.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -94,6 +96,68 @@ static void test_what_is_no_message(void **state)
 	}
 	message.n_fds = HANDOVER_FDS_MOST + 1;
 	assert_int_equal(handover_send(younger, &message), -EMSGSIZE);
+}
+
+/* Sends @len bytes of a good message with @n descriptors. */
+static void send_descriptors(int to, size_t len, unsigned n)
+{
+	uint32_t head[12] = {1, HANDOVER_ASK};
+	struct iovec part = {head, len};
+	union {
+		char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int))};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+	int fds[DESCRIPTORS_MOST];
+
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = STDERR_FILENO;
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(rights), fds, n * sizeof(int));
+	assert_int_equal(sendmsg(to, &message, 0), len);
+}
+
+/* All that are not expected are closed, however many they are and whatever they come with. */
+static void test_descriptors(void **state)
+{
+	static const struct {
+		size_t len;
+		unsigned n;
+		int answer;
+	} rows[] = {
+		{48, HANDOVER_FDS_MOST, 1},
+		{48, HANDOVER_FDS_MOST + 1, -EBADMSG},
+		{48, DESCRIPTORS_MOST, -EBADMSG},
+		{4, HANDOVER_FDS_MOST, -EBADMSG},
+		{4, DESCRIPTORS_MOST, -EBADMSG},
+		{0, DESCRIPTORS_MOST, 0},
+	};
+	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	struct handover_message message;
+	int lowest;
+
+	(void)state;
+	connect_both(directory, &listener, &elder, &younger);
+	lowest = dup(STDERR_FILENO);
+	close(lowest);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		/* Each side: one of them is told who sends. */
+		int to = i % 2 ? younger : elder, from = i % 2 ? elder : younger, fd;
+
+		send_descriptors(from, rows[i / 2].len, rows[i / 2].n);
+		assert_int_equal(handover_receive(to, &message), rows[i / 2].answer);
+		if (rows[i / 2].answer == 1)
+			handover_drop(&message);
+		fd = dup(STDERR_FILENO);
+		assert_int_equal(fd, lowest);
+		close(fd);
+	}
 }
 
 /* A socket that an earlier one has left is replaced, and no other user may connect. */
@@ -173,6 +237,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_messages, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_no_message, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_descriptors, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_listening_again, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_listeners, scratch_set_up, scratch_tear_down),

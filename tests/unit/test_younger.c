@@ -34,14 +34,18 @@
 #include "tests/lib/exits.h"
 
 #define HEARD_MS    10000
+#define SIGNAL_US   20000 /* until the younger one waits */
 #define GONE_MS     1000
+#define REMOVALS_MS 1000
 #define RETIRE_MS   600000 /* as configured */
 #define GRACE_MS    2000
 #define PATIENCE_MS 8000
 
-/* What the elder one, a child, is to do next: hear a message, whose type it tells, or say one. */
+/* What the elder one, a child, is to do next: hear a message, whose type it tells, send its parent
+ * a signal, or say a message. */
 struct order {
 	bool hears;
+	int signal;
 	struct handover_message message;
 	char text[64];
 };
@@ -91,6 +95,9 @@ static _Noreturn void be_elder(int orders)
 			answer = handover_await(peer, HEARD_MS, &heard) == 1
 					 ? (int)(heard.type | heard.number << 8)
 					 : 0;
+		else if (order.signal)
+			answer = usleep(SIGNAL_US) + kill(getppid(), order.signal) +
+				 usleep(SIGNAL_US);
 		else
 			answer = handover_send(peer, &order.message);
 		if (write(orders, &answer, sizeof(answer)) < 0)
@@ -522,6 +529,26 @@ static void test_the_end_of_the_elder_one(void **state)
 	fake_service_pass(house.fake, RETIRE_MS + GRACE_MS + PATIENCE_MS);
 }
 
+/* While a third one takes over, a removal would be one of two generations at once. */
+static void test_the_end_of_the_elder_one_while_a_third_one_starts(void **state)
+{
+	(void)state;
+	begin_to_serve();
+	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
+	assert_int_equal(mkdirat(house.state, "one/.removing-w", 0700), 0);
+	house.daemon.service.retiring = true;
+	elder_ends();
+	fake_service_pass(house.fake, 0);
+	fake_service_pass(house.fake, GONE_MS);
+	assert_int_equal(service()->elder.pid, 0);
+	fake_service_pass(house.fake, REMOVALS_MS);
+	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), 0);
+	house.daemon.service.retiring = false;
+	fake_service_pass(house.fake, REMOVALS_MS);
+	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
+}
+
 static void test_one_that_does_not_end(void **state)
 {
 	struct pollfd poll_fd = {.fd = house.orders, .events = POLLIN};
@@ -557,6 +584,44 @@ static void test_one_that_ends_before_it_gives_way(void **state)
 	younger_end_former(NULL);
 }
 
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* While it waits for its place, SIGHUP is for later: the elder one may give way at that moment. */
+static void test_a_reload_while_it_waits(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal}, before;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGHUP, &action, &before), 0);
+	take_over();
+	order(&(struct order){.signal = SIGHUP});
+	elder_says(HANDOVER_GO, "");
+	serve();
+	assert_int_equal(done(), HANDOVER_READY);
+	assert_int_equal(sigaction(SIGHUP, &before, NULL), 0);
+}
+
+static void serve_until_alarm(void)
+{
+	ualarm(SIGNAL_US, SIGNAL_US);
+	serve();
+}
+
+/* But it can be told to end. */
+static void test_told_to_end_while_it_waits(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal}, before;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+	take_over();
+	assert_exits(serve_until_alarm, "cannot take over: it was told to end");
+	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -567,9 +632,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_without_an_elder_one, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_it_hears, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_end_of_the_elder_one, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_the_end_of_the_elder_one_while_a_third_one_starts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one_that_does_not_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_one_that_ends_before_it_gives_way, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_reload_while_it_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_told_to_end_while_it_waits, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

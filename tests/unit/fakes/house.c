@@ -9,8 +9,10 @@
 #include "supervisor/rpc/listener.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/unit/fakes/audit_writer.h"
+#include "tests/unit/fakes/clock.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +39,12 @@ const struct service *service(void)
 void house_run(int64_t ms)
 {
 	fake_service_pass(house.fake, ms);
+}
+
+void house_hear_one(void)
+{
+	event_base_loop(house.fake->service.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	fake_clock_pass(0);
 }
 
 void house_begin(void)

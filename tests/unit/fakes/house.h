@@ -46,6 +46,9 @@ void house_leave(void);
 int house_set_up(void **state);
 int house_tear_down(void **state);
 
+/** Lets one turn of the loop hear what has come, one message of each socket, and timers expire. */
+void house_hear_one(void);
+
 /** Frees the elder one as cloisterd does when it ends: it has no workspaces any more. */
 void house_end_elder(void);
 
