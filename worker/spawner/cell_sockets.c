@@ -138,7 +138,8 @@ int cell_sockets_take(int from, struct cell_sockets *ret)
 	struct msghdr message = {.msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.space)};
+		/* CMSG_SPACE may have room for one more than @fds. */
+		.msg_controllen = CMSG_LEN(sizeof(struct cell_sockets))};
 	int fds[CELL_SOCKETS];
 	struct cmsghdr *header;
 	size_t size = 0;

@@ -97,7 +97,8 @@ static ssize_t receive_message(
 	struct msghdr message = {.msg_iov = iov,
 		.msg_iovlen = n_iov,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.space)};
+		/* CMSG_SPACE may have room for one more than @ret_fds. */
+		.msg_controllen = CMSG_LEN((1 + PLACE_TREES) * sizeof(int))};
 	struct cmsghdr *header;
 	ssize_t n;
 

@@ -111,11 +111,13 @@ static int receive(int socket, struct answer *ret, int *ret_fd)
 	struct msghdr message = {.msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.space)};
+		/* CMSG_SPACE has room for two. */
+		.msg_controllen = CMSG_LEN(sizeof(int))};
 	struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
 	uint64_t deadline = monotonic_ms() + LIMIT_LAYERS_MOUNT_MS;
 	_cleanup_close_ int fd = -1;
 	struct cmsghdr *header;
+	ssize_t n;
 	int r;
 
 	do
@@ -123,11 +125,12 @@ static int receive(int socket, struct answer *ret, int *ret_fd)
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r < 0 ? -errno : -ETIMEDOUT;
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof(*ret))
-		return -EIO;
-	header = CMSG_FIRSTHDR(&message);
+	n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	header = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	if (n != sizeof(*ret))
+		return -EIO;
 	if (ret->error < 0)
 		return ret->error;
 	if (ret_fd && fd < 0)
