@@ -48,6 +48,28 @@ static void ask(void)
 	assert_int_equal(send(asking, question, sizeof(question) - 1, 0), sizeof(question) - 1);
 }
 
+/* The kernel begins to stamp packets when they come, a moment after the first socket wanted it. */
+static bool is_stamped(void)
+{
+	const struct timespec moment = {.tv_nsec = 2000000};
+	char byte, control[CMSG_SPACE(sizeof(struct timespec))] __attribute__((aligned(8)));
+	struct iovec data = {&byte, sizeof(byte)};
+	struct msghdr message = {.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct timespec now, stamp;
+
+	ask();
+	nanosleep(&moment, NULL);
+	clock_gettime(CLOCK_REALTIME, &now);
+	assert_int_equal(recvmsg(cell.dns, &message, 0), sizeof(byte));
+	assert_non_null(CMSG_FIRSTHDR(&message));
+	memcpy(&stamp, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(stamp));
+	return stamp.tv_sec < now.tv_sec ||
+	       (stamp.tv_sec == now.tv_sec && stamp.tv_nsec < now.tv_nsec);
+}
+
 static bool waits(int fd)
 {
 	char byte;
@@ -72,6 +94,8 @@ static void test_left(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, link), 0);
 	set_up(link[0]);
+	while (!is_stamped())
+		;
 	assert_int_equal(cell_add_command(&cell, &(struct egress_call){.call = 7}), 0);
 	for (unsigned i = 0; i < 100; i++)
 		ask();
