@@ -31,17 +31,16 @@ static bool is_draining(const struct health_facts *facts, char *message)
 static bool has_failed(const struct health_facts *facts, char *message)
 {
 	const struct selftest_summary *last = facts->selftest;
+	const char *undone = last && last->obstacle ? "; the last attempt was not done: " : "";
+	const char *why = last && last->obstacle ? last->obstacle : "";
 
 	if (last && last->state == SELFTEST_FAILED)
 		return SAY("the last self-test failed: take the host out of service; cloisterctl "
 			   "selftest runs it again and says which wall does not hold%s%s",
-			last->obstacle ? "; the last attempt was not done: " : "",
-			last->obstacle ? last->obstacle : "");
+			undone, why);
 	return last && last->required && last->state != SELFTEST_PASSED &&
 	       SAY("the self-test that the configuration requires has not passed yet%s%s%s",
-		       last->running ? "; it is running" : "",
-		       last->obstacle ? "; the last attempt was not done: " : "",
-		       last->obstacle ? last->obstacle : "");
+		       last->running ? "; it is running" : "", undone, why);
 }
 
 static bool lacks_audit(const struct health_facts *facts, char *message)

@@ -40,6 +40,15 @@ def another(server):
     return link
 
 
+def fill(running, server):
+    """As many processes as there may be: all but the last have retired. Returns their connections."""
+    links = [running.link]
+    for _ in range(3):
+        links[-1].send(egress.RETIRED)
+        links.append(another(server))
+    return links
+
+
 def open_cell(running, cell, owner):
     with acting_as(owner.uid, owner.gid):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -53,10 +62,7 @@ def test_one_process_for_each_generation(roots_directory, account, tenants, name
     """The former one serves until its connection ends. Their number has a bound, which one that was taken over cannot pass."""
     with of_a_service(roots_directory, account, names) as (running, server):
         keeper = running.process.pid
-        links = [running.link]
-        for _ in range(3):
-            links[-1].send(egress.RETIRED)
-            links.append(another(server))
+        links = fill(running, server)
         assert len(procfs.children(keeper)) == 4
         egress.connect(open_cell(running, 2, tenants[0]), "blamed.test:443")[0].close()
         assert running.link.denied()["host"] == "blamed.test"
@@ -79,10 +85,7 @@ def test_the_last_that_has_retired_may_end_first(roots_directory, account, names
     """At the bound its end makes room, however often."""
     with of_a_service(roots_directory, account, names) as (running, server):
         keeper = running.process.pid
-        links = [running.link]
-        for _ in range(3):
-            links[-1].send(egress.RETIRED)
-            links.append(another(server))
+        links = fill(running, server)
         for _ in range(5):
             links[-1].send(egress.RETIRED)
             # The parent has heard it, and waits for room.

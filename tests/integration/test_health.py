@@ -124,6 +124,17 @@ def test_an_audit_log_that_fails(start_daemon, area):
             becomes(daemon)
 
 
+def fail_with_keys(daemon, client):
+    """Makes calls with keys until health says that the journal cannot be written."""
+    client.call("workspace.open", {"workspace": "w"})
+
+    def refused():
+        client.observe("run_command", {"command": "true"}, {"key": os.urandom(8).hex()})
+        return reasons(daemon) == ["journal", "disk"]
+
+    assert procfs.eventually(refused, 60), ask(daemon)
+
+
 @as_root
 def test_a_full_state_directory(start_daemon, area):
     with area.disk("4m") as place:
@@ -132,13 +143,7 @@ def test_a_full_state_directory(start_daemon, area):
         filler = fill(place)
         becomes(daemon, "disk")
         with daemon.connect() as client:
-            client.call("workspace.open", {"workspace": "w"})
-
-            def refused():
-                client.observe("run_command", {"command": "true"}, {"key": os.urandom(8).hex()})
-                return reasons(daemon) == ["journal", "disk"]
-
-            assert procfs.eventually(refused, 60), ask(daemon)
+            fail_with_keys(daemon, client)
             assert agent_check(daemon) == "down #journal disk\n"
             filler.unlink()
             client.observe("run_command", {"command": "true"}, {"key": "last"})
@@ -156,13 +161,7 @@ def test_a_journal_that_has_room_again(start_daemon, area):
         daemon = start_daemon(config=config(area), state=place / "state")
         filler = fill(place)
         with daemon.connect() as client:
-            client.call("workspace.open", {"workspace": "w"})
-
-            def refused():
-                client.observe("run_command", {"command": "true"}, {"key": os.urandom(8).hex()})
-                return reasons(daemon) == ["journal", "disk"]
-
-            assert procfs.eventually(refused, 60), ask(daemon)
+            fail_with_keys(daemon, client)
         assert daemon.ctl("drain").returncode == 0
         filler.unlink()
         becomes(daemon, "draining")

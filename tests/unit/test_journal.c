@@ -392,6 +392,17 @@ static struct event_base *new_base(void)
 	return base;
 }
 
+/* A new journal whose thread runs. */
+static struct journal *started(struct event_base *base, struct taken *taken)
+{
+	struct journal *journal;
+
+	remove_files();
+	assert_int_equal(journal_new(scratch.fd, true, take, taken, &journal), 0);
+	assert_int_equal(journal_start(journal, base), 0);
+	return journal;
+}
+
 static void test_the_thread(void **state)
 {
 	struct event_base *base = new_base();
@@ -402,9 +413,7 @@ static void test_the_thread(void **state)
 	char buffer[512];
 
 	(void)state;
-	remove_files();
-	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
-	assert_int_equal(journal_start(journal, base), 0);
+	journal = started(base, &taken);
 	for (unsigned n = 1; n <= 20; n++)
 		put(journal, n, &outcome);
 	assert_int_equal(outcome.done, 0); /* never before it returns: the disk has not answered */
@@ -435,9 +444,7 @@ static void test_a_disk_that_fails_the_thread(void **state)
 	struct journal *journal;
 
 	(void)state;
-	remove_files();
-	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
-	assert_int_equal(journal_start(journal, base), 0);
+	journal = started(base, &taken);
 	fake_disk_error = EIO;
 	fake_disk_sync_error = EIO;
 	put(journal, 1, &outcome);
