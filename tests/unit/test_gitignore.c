@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "tests/lib/scratch.h"
 #include "worker/files/gitignore.h"
+#include "worker/files/small_file.h"
 #include "worker/files/tree_walk.h"
 
 #include <setjmp.h>
@@ -412,13 +413,16 @@ static void track_some(const struct scratch *scratch)
 	free(collection.visits.data);
 }
 
-/* Whether the walk keeps the files that git lists: tracked ones and ones that are not ignored. */
+/*
+ * Whether the walk keeps the files that git lists: tracked ones that exist, and ones that are not
+ * ignored.
+ */
 static bool keeps_as_git_lists(const struct scratch *scratch)
 {
 	static const char *const list[] = {
 		"ls-files", "-z", "-o", "-c", "--exclude-standard", NULL};
 	struct collection collection = {0};
-	struct paths git_kept;
+	struct paths listed, git_kept = {0};
 	_cleanup_free_ char *kept = NULL, *expected = NULL;
 	bool same;
 
@@ -427,7 +431,12 @@ static bool keeps_as_git_lists(const struct scratch *scratch)
 	walk_scratch(scratch, ".", collect, true, &collection);
 	fclose(collection.visits.stream);
 	free(collection.visits.data);
-	git_kept = run_git(scratch, list, NULL);
+	listed = run_git(scratch, list, NULL);
+	paths_open(&git_kept);
+	for (size_t at = 0; at < listed.len; at += strlen(listed.data + at) + 1)
+		if (faccessat(scratch->fd, listed.data + at, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			paths_add(&git_kept, listed.data + at);
+	free(listed.data);
 	expected = paths_sorted(&git_kept);
 	kept = paths_sorted(&collection.kept);
 	same = strcmp(kept, expected) == 0;
@@ -642,6 +651,56 @@ static void test_what_is_a_repository(void **state)
 	scratch_done(&scratch);
 }
 
+/*
+ * A directory of a sparse index has nothing that is tracked: git removes its tracked files, and
+ * names each of them once one is back. What a build leaves there is ignored.
+ */
+static void test_sparse_index(void **state)
+{
+	static const char *const steps[][10] = {
+		{"init", "-q", "."},
+		{"add", "-f", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a"},
+		{"sparse-checkout", "set", "--cone", "--sparse-index", "in"},
+	};
+	static const char *const status[] = {"status", "--short", NULL};
+	struct scratch scratch = scratch_new();
+	_cleanup_free_ char *sparse = NULL;
+	size_t len = 0;
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "*.o\nbuild/\n");
+	scratch_text(&scratch, "build/a.o", "");
+	scratch_text(&scratch, "in/a.o", "");
+	scratch_text(&scratch, "out/a.o", "");
+	scratch_text(&scratch, "out/deep/a.o", "");
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct paths said = run_git(&scratch, steps[i], NULL);
+
+		if (!said.data) {
+			scratch_done(&scratch);
+			if (getenv("CI"))
+				fail_msg("git has no sparse index here");
+			skip();
+		}
+		free(said.data);
+	}
+	assert_int_equal(small_file_read(scratch.fd, ".git/index", 0, 65536, &sparse, &len), 0);
+	assert_non_null(memmem(sparse, len, "sdir", 4));
+	scratch_text(&scratch, "build/new.o", "");
+	scratch_text(&scratch, "out/new.o", "");
+	scratch_text(&scratch, "out/new.c", "");
+	assert_true(keeps_as_git_lists(&scratch));
+	assert_visits(&scratch, ".", ".gitignore\nin\nin/a.o\nout\nout/new.c\n");
+	scratch_text(&scratch, "build/a.o", "");
+	scratch_text(&scratch, "out/a.o", "");
+	free(run_git(&scratch, status, NULL).data);
+	assert_true(keeps_as_git_lists(&scratch));
+	assert_visits(&scratch, ".",
+		".gitignore\nbuild\nbuild/a.o\nin\nin/a.o\nout\nout/a.o\nout/new.c\n");
+	scratch_done(&scratch);
+}
+
 /* Ignore files that are links, FIFOs, directories or too large count as empty; none blocks. */
 static void test_hostile_files(void **state)
 {
@@ -803,6 +862,7 @@ int main(void)
 		cmocka_unit_test(test_slash_that_is_nothing),
 		cmocka_unit_test(test_nested_repository),
 		cmocka_unit_test(test_what_is_a_repository),
+		cmocka_unit_test(test_sparse_index),
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_hostile_index),
 		cmocka_unit_test(test_many_large_files),
