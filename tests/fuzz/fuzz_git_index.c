@@ -39,7 +39,9 @@ static void ask(struct git_index *index, struct text bytes)
 		struct text path = {bytes.data + at, strnlen(bytes.data + at, bytes.len - at)};
 		const char *slash = memrchr(path.data, '/', path.len);
 
-		if (slash && slash > path.data && git_index_tracks(index, path))
+		/* No question ends in a slash. */
+		if (slash && slash > path.data && slash < path.data + path.len - 1 &&
+			git_index_tracks(index, path))
 			CHECK(git_index_tracks(
 				index, (struct text){path.data, (size_t)(slash - path.data)}));
 	}

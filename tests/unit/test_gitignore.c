@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "tests/lib/scratch.h"
 #include "worker/files/gitignore.h"
+#include "worker/files/small_file.h"
 #include "worker/files/tree_walk.h"
 
 #include <setjmp.h>
@@ -87,11 +88,18 @@ static int collect(const struct walk_entry *entry, void *context)
 	return 0;
 }
 
+static bool is_git_path(const char *path)
+{
+	size_t len = strlen(path);
+
+	return strstr(path, ".git/") || (len >= 4 && strcmp(path + len - 4, ".git") == 0);
+}
+
 static int collect_all(const struct walk_entry *entry, void *context)
 {
 	struct collection *collection = context;
 
-	if (strcmp(entry->path.data, ".git") != 0 && strncmp(entry->path.data, ".git/", 5) != 0)
+	if (!is_git_path(entry->path.data))
 		paths_add(&collection->all, entry->path.data);
 	return 0;
 }
@@ -229,8 +237,18 @@ static void random_ignore_file(const struct scratch *scratch, const char *path)
 /* Fills @directory ("" or "a/b/") with files, links and directories. */
 static void random_tree(const struct scratch *scratch, const char *directory, size_t depth)
 {
+	static const char *const no_repository[] = {
+		".git/", ".git", ".git/HEAD", ".git/index", ".git/info/exclude"};
 	char path[4096];
 
+	if (depth > 1 && pick(8) == 0) {
+		snprintf(path, sizeof(path), "%s%s", directory,
+			no_repository[pick(ARRAY_SIZE(no_repository))]);
+		if (path[strlen(path) - 1] == '/')
+			scratch_parents(scratch, path);
+		else
+			random_ignore_file(scratch, path);
+	}
 	if (pick(3) == 0) {
 		snprintf(path, sizeof(path), "%s.gitignore", directory);
 		random_ignore_file(scratch, path);
@@ -384,7 +402,7 @@ static void track_some(const struct scratch *scratch)
 	fclose(collection.visits.stream);
 	paths_open(&some);
 	for (size_t at = 0; at < collection.kept.len; at += strlen(collection.kept.data + at) + 1)
-		if (strncmp(collection.kept.data + at, ".git/", 5) != 0 && pick(one_in) == 0)
+		if (!is_git_path(collection.kept.data + at) && pick(one_in) == 0)
 			paths_add(&some, collection.kept.data + at);
 	fclose(some.stream);
 	free(run_git(scratch, add, &some).data);
@@ -395,13 +413,16 @@ static void track_some(const struct scratch *scratch)
 	free(collection.visits.data);
 }
 
-/* Whether the walk keeps the files that git lists: tracked ones and ones that are not ignored. */
+/*
+ * Whether the walk keeps the files that git lists: tracked ones that exist, and ones that are not
+ * ignored.
+ */
 static bool keeps_as_git_lists(const struct scratch *scratch)
 {
 	static const char *const list[] = {
 		"ls-files", "-z", "-o", "-c", "--exclude-standard", NULL};
 	struct collection collection = {0};
-	struct paths git_kept;
+	struct paths listed, git_kept = {0};
 	_cleanup_free_ char *kept = NULL, *expected = NULL;
 	bool same;
 
@@ -410,7 +431,12 @@ static bool keeps_as_git_lists(const struct scratch *scratch)
 	walk_scratch(scratch, ".", collect, true, &collection);
 	fclose(collection.visits.stream);
 	free(collection.visits.data);
-	git_kept = run_git(scratch, list, NULL);
+	listed = run_git(scratch, list, NULL);
+	paths_open(&git_kept);
+	for (size_t at = 0; at < listed.len; at += strlen(listed.data + at) + 1)
+		if (faccessat(scratch->fd, listed.data + at, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			paths_add(&git_kept, listed.data + at);
+	free(listed.data);
 	expected = paths_sorted(&git_kept);
 	kept = paths_sorted(&collection.kept);
 	same = strcmp(kept, expected) == 0;
@@ -503,6 +529,18 @@ static void test_slash_that_is_nothing(void **state)
 	scratch_done(&scratch);
 }
 
+static void put_repository(const struct scratch *scratch, const char *directory)
+{
+	static const char *const entries[] = {"objects/", "refs/", "HEAD"};
+	char path[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
+		snprintf(path, sizeof(path), "%s/.git/%s", directory, entries[i]);
+		scratch_parents(scratch, path);
+	}
+	scratch_text(scratch, path, "ref: refs/heads/main\n");
+}
+
 /* A repository inside the workspace follows its own rules, as git does when it runs there. */
 static void test_nested_repository(void **state)
 {
@@ -510,6 +548,7 @@ static void test_nested_repository(void **state)
 
 	(void)state;
 	scratch_text(&scratch, ".gitignore", "*.o\n");
+	put_repository(&scratch, "inner");
 	scratch_text(&scratch, "inner/.git/info/exclude", "*.x\n");
 	scratch_text(&scratch, "inner/.gitignore", "*.c\n!b.x\n");
 	scratch_text(&scratch, "inner/a.c", "");
@@ -518,6 +557,147 @@ static void test_nested_repository(void **state)
 	scratch_text(&scratch, "inner/b.x", "");
 	assert_visits(&scratch, ".", ".gitignore\ninner\ninner/.gitignore\ninner/a.o\ninner/b.x\n");
 	assert_visits(&scratch, "inner", "inner/.gitignore\ninner/a.o\ninner/b.x\n");
+	scratch_done(&scratch);
+}
+
+/* Makes `.git` in @directory: a file of that text, a link, or a directory with these entries. */
+struct dot_git {
+	const char *directory;
+	const char *text, *link;
+	const char *entries[4];
+	bool elsewhere; /* it names a repository that is not looked for, and that git does not find
+			 */
+};
+
+static void put_dot_git(const struct scratch *scratch, const struct dot_git *made)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/a.o", made->directory);
+	scratch_text(scratch, path, "");
+	snprintf(path, sizeof(path), "%s/.git", made->directory);
+	if (made->text)
+		scratch_text(scratch, path, made->text);
+	else if (made->link)
+		scratch_link(scratch, path, made->link);
+	for (size_t i = 0; i < ARRAY_SIZE(made->entries) && made->entries[i]; i++) {
+		const char *entry = made->entries[i];
+
+		snprintf(path, sizeof(path), "%s/.git/%s", made->directory, entry);
+		if (strcmp(entry, "HEAD") == 0)
+			scratch_text(scratch, path, "ref: refs/heads/main\n");
+		else if (entry[0] != '\0' && entry[strlen(entry) - 1] != '/')
+			scratch_link(scratch, path, "../../real/.git/objects");
+		else
+			scratch_parents(scratch, path);
+	}
+}
+
+/* What git takes for a repository has its own rules, and anything else called `.git` has not. */
+static void test_what_is_a_repository(void **state)
+{
+	static const char *const init[] = {"init", "-q", ".", NULL};
+	static const char *const inner[] = {"init", "-q", "real", NULL};
+	static const char *const list[] = {"ls-files", "-z", "-o", "--exclude-standard", NULL};
+	static const struct dot_git cases[] = {
+		{.directory = "real"},
+		{.directory = "whole", .entries = {"HEAD", "objects/", "refs/"}},
+		{.directory = "linked", .entries = {"HEAD", "objects", "refs"}},
+		{.directory = "empty", .entries = {""}},
+		{.directory = "only-head", .entries = {"HEAD"}},
+		{.directory = "no-head", .entries = {"objects/", "refs/"}},
+		{.directory = "no-refs", .entries = {"HEAD", "objects/"}},
+		{.directory = "no-objects", .entries = {"HEAD", "refs/"}},
+		{.directory = "empty-file", .text = ""},
+		{.directory = "file", .text = "something else\n"},
+		{.directory = "no-target", .text = "gitdir: "},
+		{.directory = "worktree", .text = "gitdir: ../real/.git\n"},
+		{.directory = "link", .link = "../real/.git"},
+		{.directory = "gone", .text = "gitdir: /nonexistent\n", .elsewhere = true},
+		{.directory = "gone-link", .link = "/nonexistent", .elsewhere = true},
+	};
+	struct scratch scratch = scratch_new();
+	_cleanup_free_ char *kept = NULL;
+	struct paths said = run_git(&scratch, init, NULL);
+
+	(void)state;
+	if (!said.data) {
+		scratch_done(&scratch);
+		if (getenv("CI"))
+			fail_msg("git does not run here");
+		skip();
+	}
+	free(said.data);
+	free(run_git(&scratch, inner, NULL).data);
+	scratch_text(&scratch, ".gitignore", "*.o\n");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		put_dot_git(&scratch, &cases[i]);
+	said = run_git(&scratch, list, NULL);
+	kept = visited(&scratch, ".");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char line[128], entry[128];
+		bool is_repository;
+
+		/* From outside git tells no more of a repository than this. */
+		snprintf(entry, sizeof(entry), "%s/", cases[i].directory);
+		is_repository = memmem(said.data, said.len, entry, strlen(entry) + 1);
+		assert_false(is_repository && cases[i].elsewhere);
+		snprintf(line, sizeof(line), "\n%s/a.o\n", cases[i].directory);
+		if (!strstr(kept, line) == (is_repository || cases[i].elsewhere))
+			fail_msg("%s: %sa repository for git", cases[i].directory,
+				is_repository ? "" : "not ");
+	}
+	free(said.data);
+	scratch_done(&scratch);
+}
+
+/*
+ * A directory of a sparse index has nothing that is tracked: git removes its tracked files, and
+ * names each of them once one is back. What a build leaves there is ignored.
+ */
+static void test_sparse_index(void **state)
+{
+	static const char *const steps[][10] = {
+		{"init", "-q", "."},
+		{"add", "-f", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a"},
+		{"sparse-checkout", "set", "--cone", "--sparse-index", "in"},
+	};
+	static const char *const status[] = {"status", "--short", NULL};
+	struct scratch scratch = scratch_new();
+	_cleanup_free_ char *sparse = NULL;
+	size_t len = 0;
+
+	(void)state;
+	scratch_text(&scratch, ".gitignore", "*.o\nbuild/\n");
+	scratch_text(&scratch, "build/a.o", "");
+	scratch_text(&scratch, "in/a.o", "");
+	scratch_text(&scratch, "out/a.o", "");
+	scratch_text(&scratch, "out/deep/a.o", "");
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct paths said = run_git(&scratch, steps[i], NULL);
+
+		if (!said.data) {
+			scratch_done(&scratch);
+			if (getenv("CI"))
+				fail_msg("git has no sparse index here");
+			skip();
+		}
+		free(said.data);
+	}
+	assert_int_equal(small_file_read(scratch.fd, ".git/index", 0, 65536, &sparse, &len), 0);
+	assert_non_null(memmem(sparse, len, "sdir", 4));
+	scratch_text(&scratch, "build/new.o", "");
+	scratch_text(&scratch, "out/new.o", "");
+	scratch_text(&scratch, "out/new.c", "");
+	assert_true(keeps_as_git_lists(&scratch));
+	assert_visits(&scratch, ".", ".gitignore\nin\nin/a.o\nout\nout/new.c\n");
+	scratch_text(&scratch, "build/a.o", "");
+	scratch_text(&scratch, "out/a.o", "");
+	free(run_git(&scratch, status, NULL).data);
+	assert_true(keeps_as_git_lists(&scratch));
+	assert_visits(&scratch, ".",
+		".gitignore\nbuild\nbuild/a.o\nin\nin/a.o\nout\nout/a.o\nout/new.c\n");
 	scratch_done(&scratch);
 }
 
@@ -535,6 +715,7 @@ static void test_hostile_files(void **state)
 	scratch_text(&scratch, "link/x", "");
 	scratch_text(&scratch, "fifo/x", "");
 	assert_int_equal(mkfifoat(scratch.fd, "fifo/.gitignore", 0666), 0);
+	assert_int_equal(mkfifoat(scratch.fd, "fifo/.git", 0666), 0);
 	scratch_text(&scratch, "directory/.gitignore/x", "");
 	scratch_write(&scratch, "large/.gitignore", large, LIMIT_GITIGNORE_BYTES + 1);
 	scratch_text(&scratch, "large/x", "");
@@ -600,6 +781,7 @@ static void put_index(const struct scratch *scratch, const char *directory, stru
 {
 	char path[128];
 
+	put_repository(scratch, directory);
 	snprintf(path, sizeof(path), "%s/.git/index", directory);
 	scratch_write(scratch, path, bytes.data, bytes.len);
 }
@@ -665,7 +847,7 @@ static void test_index_names_git(void **state)
 	scratch_text(&scratch, "a/.git/x", "");
 	assert_visits(&scratch, "a", "");
 	scratch_text(&scratch, "b/.gitignore", "x\n");
-	scratch_text(&scratch, "b/.git/HEAD", "");
+	put_repository(&scratch, "b");
 	assert_int_equal(mkfifoat(scratch.fd, "b/.git/index", 0666), 0);
 	scratch_text(&scratch, "b/x", "");
 	assert_visits(&scratch, "b", "b/.gitignore\n");
@@ -679,6 +861,8 @@ int main(void)
 		cmocka_unit_test(test_named_directory),
 		cmocka_unit_test(test_slash_that_is_nothing),
 		cmocka_unit_test(test_nested_repository),
+		cmocka_unit_test(test_what_is_a_repository),
+		cmocka_unit_test(test_sparse_index),
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_hostile_index),
 		cmocka_unit_test(test_many_large_files),

@@ -289,7 +289,8 @@ int git_index_open(int git_dir, struct git_index **ret_index)
 
 /*
  * Compares @path and a slash with @name like strcmp(3), but returns 0 if @name only continues after
- * them.
+ * them. A name that ends there is a directory of a sparse index: none of its files was in the tree
+ * when git wrote the index.
  */
 static int compare_below(struct text path, const char *name)
 {
@@ -298,7 +299,9 @@ static int compare_below(struct text path, const char *name)
 
 	if (r != 0)
 		return r;
-	return len < path.len ? 1 : '/' - (unsigned char)name[len];
+	if (len < path.len)
+		return 1;
+	return name[len] == '/' ? name[len + 1] == '\0' : '/' - (unsigned char)name[len];
 }
 
 static int compare_name(struct text path, const char *name)

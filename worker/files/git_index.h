@@ -27,8 +27,9 @@ int git_index_from(int fd, size_t size, struct git_index **ret_index);
 void git_index_free(struct git_index *index);
 
 /**
- * Whether @path, relative to the repository, is tracked or is a directory with tracked files. Reads
- * on until the names are past @path, so paths in the order of git's names are answered after one
- * pass. Returns 0, 1 or -ENOMEM.
+ * Whether @path, relative to the repository, is tracked or is a directory with tracked files. What
+ * is in a directory of a sparse index is not: git removes its files and names those that are back.
+ * Reads on until the names are past @path, so paths in the order of git's names are answered after
+ * one pass. Returns 0, 1 or -ENOMEM.
  */
 int git_index_tracks(struct git_index *index, struct text path);

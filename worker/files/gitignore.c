@@ -272,18 +272,47 @@ static int read_rules(int dirfd, const char *name, size_t room, struct rules *re
 	return 0;
 }
 
+/* What git demands of a `.git` directory; what HEAD says is not looked at. */
+static bool is_git_directory(int git)
+{
+	return faccessat(git, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       faccessat(git, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       faccessat(git, "refs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /*
- * Stores whether @dirfd holds a `.git`, and if so reads its info/exclude. Each name is looked up in
- * an open directory.
+ * Whether `.git` in @dirfd, which is no directory, names one as in a worktree or submodule. That
+ * one may lie outside of the workspace, and is not looked for.
+ */
+static bool names_git_directory(int dirfd)
+{
+	char text[sizeof("gitdir: ") - 1];
+	size_t size;
+	_cleanup_close_ int fd = -1;
+
+	if (readlinkat(dirfd, ".git", text, sizeof(text)) > 0)
+		return true;
+	fd = small_file_open(dirfd, ".git", sizeof(text) + 1, LIMIT_GITIGNORE_BYTES, &size);
+	return fd >= 0 && small_file_next(fd, text, sizeof(text)) == sizeof(text) &&
+	       memcmp(text, "gitdir: ", sizeof(text)) == 0;
+}
+
+/*
+ * Stores whether @dirfd is a repository, and if so reads its info/exclude. Each name is looked up
+ * in an open directory.
  */
 static int read_repository(int dirfd, size_t room, struct level *level)
 {
-	_cleanup_close_ int git = openat(dirfd, ".git", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int git =
+		openat(dirfd, ".git", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	_cleanup_close_ int info = -1;
 
 	if (git < 0)
+		level->repository = errno == ENOTDIR && names_git_directory(dirfd);
+	else
+		level->repository = is_git_directory(git);
+	if (git < 0 || !level->repository)
 		return 0;
-	level->repository = true;
 	info = openat(git, "info", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	level->git = TAKE_FD(git);
 	return info < 0 ? 0 : read_rules(info, "exclude", room, &level->exclude);
@@ -460,7 +489,7 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 	return false;
 }
 
-static bool is_git_directory(struct text path)
+static bool is_git_path(struct text path)
 {
 	return text_equal(path, TEXT_LITERAL(".git")) ||
 	       (path.len > 4 && memcmp(path.data + path.len - 5, "/.git", 5) == 0);
@@ -469,7 +498,7 @@ static bool is_git_directory(struct text path)
 int gitignore_tracks(struct gitignore *ignore, struct text path)
 {
 	/* A hostile index may name files in a `.git`, which git never tracks. */
-	if (is_git_directory(path))
+	if (is_git_path(path))
 		return 0;
 	for (size_t i = ignore->count; i-- > 0;) {
 		struct level *level = &ignore->levels[i];

@@ -21,9 +21,10 @@ void gitignore_free(struct gitignore *ignore);
 
 /**
  * Reads the rules of the directory @dirfd (O_PATH is enough), whose path is @path_len bytes long.
- * Directories are entered from above and left in reverse order. A directory that holds a `.git` is
- * a repository of its own, and rules from above do not apply in it. An unreadable file counts as
- * empty. Returns 0 or -ENOMEM.
+ * Directories are entered from above and left in reverse order. Rules from above do not apply in a
+ * repository: a directory whose `.git` is a directory with HEAD, objects and refs, or a file or
+ * link that names one, which is not looked for. An unreadable file counts as empty. Returns 0 or
+ * -ENOMEM.
  */
 int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len);
 void gitignore_leave(struct gitignore *ignore, size_t path_len);
@@ -43,10 +44,9 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 
 /**
  * Whether git shows the ignored @path nevertheless, because the index of its repository tracks it
- * or files below it. The index is opened at the first call and read as far as @path
- * needs. Returns 0, 1 or -ENOMEM; 0 also if `.git`
- * is a file (worktrees, submodules), if LIMIT_GIT_REPOSITORIES are already entered, or if
- * git_index.h rejects the index.
+ * or files below it. The index is opened at the first call and read as far as @path needs. Returns
+ * 0, 1 or -ENOMEM; 0 also if `.git` is a file or link (worktrees, submodules), if
+ * LIMIT_GIT_REPOSITORIES are already entered, or if git_index.h rejects the index.
  */
 int gitignore_tracks(struct gitignore *ignore, struct text path);
 
