@@ -99,18 +99,26 @@ static size_t unicode_escape(struct text text, uint32_t *ret_character)
  */
 static size_t escape(struct text text, uint32_t *ret_character)
 {
-	static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-	const char *name;
+	static const uint8_t meanings[UINT8_MAX + 1] = {['"'] = '"',
+		['\\'] = '\\',
+		['/'] = '/',
+		['b'] = '\b',
+		['f'] = '\f',
+		['n'] = '\n',
+		['r'] = '\r',
+		['t'] = '\t'};
 
 	if (text.len < 2)
 		return 0;
 	if (text.data[1] == 'u')
 		return unicode_escape(text, ret_character);
-	name = memchr(names, text.data[1], sizeof(names) - 1);
-	if (!name)
-		return 0;
-	*ret_character = (uint32_t)meanings[name - names];
-	return 2;
+	*ret_character = meanings[(uint8_t)text.data[1]];
+	return *ret_character ? 2 : 0;
+}
+
+static bool is_escape(struct text text)
+{
+	return text.len > 0 && text.data[0] == '\\';
 }
 
 static size_t utf8_size(uint32_t character)
@@ -134,17 +142,31 @@ static size_t put_utf8(char *to, uint32_t character)
 	return size;
 }
 
+/* Skips the valid escapes at the beginning of @text, of which a hostile text may have millions. */
+static struct text skip_escapes(struct text text, struct json_string *string)
+{
+	uint32_t character;
+	size_t taken;
+
+	while (is_escape(text) && (taken = escape(text, &character)) > 0) {
+		string->has_nul |= character == 0;
+		string->len += utf8_size(character);
+		text = (struct text){text.data + taken, text.len - taken};
+	}
+	return text;
+}
+
 const char *json_string_scan(struct text text, struct json_string *ret)
 {
 	size_t at = 1;
 
 	*ret = (struct json_string){.raw = {text.data + 1, 0}};
 	for (;;) {
-		struct text rest = {text.data + at, text.len - at};
+		struct text rest = skip_escapes((struct text){text.data + at, text.len - at}, ret);
 		struct text run = {rest.data, plain_run(rest)};
-		size_t valid = utf8_valid_prefix(run), taken;
-		uint32_t character = 0;
+		size_t valid = utf8_valid_prefix(run);
 
+		at = (size_t)(rest.data - text.data);
 		ret->taken = at + valid;
 		if (valid < run.len)
 			return "invalid UTF-8";
@@ -157,12 +179,9 @@ const char *json_string_scan(struct text text, struct json_string *ret)
 			break;
 		if (rest.data[0] != '\\')
 			return "a control character in a string";
-		taken = escape(rest, &character);
-		if (taken == 0)
+		/* Those that are valid were skipped, unless they come behind this run. */
+		if (run.len == 0)
 			return "invalid escape in a string";
-		ret->has_nul |= character == 0;
-		ret->len += utf8_size(character);
-		at += taken;
 	}
 	ret->raw.len = at - 1;
 	ret->taken = at + 1;
@@ -176,12 +195,12 @@ void json_string_decode(const struct json_string *string, char *to)
 	while (rest.len > 0) {
 		const char *backslash = memchr(rest.data, '\\', rest.len);
 		size_t run = backslash ? (size_t)(backslash - rest.data) : rest.len;
-		uint32_t character = 0;
 
 		memcpy(to, rest.data, run);
 		to += run;
 		rest = (struct text){rest.data + run, rest.len - run};
-		if (rest.len > 0) {
+		while (is_escape(rest)) {
+			uint32_t character = 0;
 			size_t taken = escape(rest, &character);
 
 			to += put_utf8(to, character);
