@@ -338,6 +338,7 @@
 #define LIMIT_COMMAND_HEREDOCS 16 /* in a line; the bodies of further ones are read as commands */
 /* for one pattern on one command, pcre2_set_match_limit(3) */
 #define LIMIT_BLOCKED_MATCH_STEPS 1000000
+#define LIMIT_BLOCKED_LINE_MS     20 /* of processor time, for all patterns on one line */
 
 /* Resolving and reading files (worker/files). */
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */

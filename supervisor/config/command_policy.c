@@ -13,6 +13,10 @@
 #include <pcre2.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <time.h>
+
+#define MATCH_BYTES ((size_t)64) /* a match of nothing takes as long as this many */
+#define CLOCK_BYTES (16 * KIB)   /* between two looks at the clock */
 
 const char *const command_policy_default_patterns[] = {
 	"^sudo\\b",
@@ -360,8 +364,29 @@ struct match {
 	struct text visible_root;
 	char *shown;  /* room for any of the line's commands */
 	bool exempts; /* nothing in the line speaks against harmless requests */
+	size_t bytes; /* matched since the clock was read */
+	uint64_t until;
 	const char *why;
 };
+
+/* The processor time of the thread: what else runs on the host changes no decision. */
+static uint64_t used_ms(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
+/* Whether the line has taken too long, after a pattern was matched with @bytes of it. */
+static bool takes_too_long(struct match *match, size_t bytes)
+{
+	match->bytes += bytes + MATCH_BYTES;
+	if (match->bytes < CLOCK_BYTES)
+		return false;
+	match->bytes = 0;
+	return used_ms() >= match->until;
+}
 
 /* A command_line_fn that ends the reading with 1 at the first match. */
 static int match_command(struct text words, bool plain, void *userdata)
@@ -380,6 +405,11 @@ static int match_command(struct text words, bool plain, void *userdata)
 		int r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
 			match->policy->match_data, match->policy->match_context);
 
+		if (takes_too_long(match, shown.len)) {
+			match->why = "to check so many commands takes too long; write them to a "
+				     "file and run that, or run fewer at once";
+			return 1;
+		}
 		if (r == PCRE2_ERROR_NOMATCH ||
 			(plain && match->exempts && is_harmless(pattern->rule, words)))
 			continue;
@@ -395,7 +425,11 @@ const char *command_policy_match(
 {
 	/* One byte more for each word than the line has: "/x" can become "./x". */
 	_cleanup_free_ char *shown = malloc(2 * command.len + sizeof("rm -rf "));
-	struct match match = {policy, visible_root, shown, !loopback_is_redirected(command), NULL};
+	struct match match = {.policy = policy,
+		.visible_root = visible_root,
+		.shown = shown,
+		.exempts = !loopback_is_redirected(command),
+		.until = used_ms() + LIMIT_BLOCKED_LINE_MS};
 	int r;
 
 	if (!shown)

@@ -55,8 +55,9 @@ void command_policy_free(struct command_policy *policy);
  * --version, and a request to the loopback (loopback_request.h). An own pattern of the
  * administrator leaves nothing alone, unless it equals a default one.
  *
- * Fails closed: a line that is nested too deeply, a pattern that takes too many steps and a failed
- * allocation count as matches.
+ * Fails closed: a line that is nested too deeply, a pattern that takes too many steps, a line that
+ * takes more than LIMIT_BLOCKED_LINE_MS in all and a failed allocation count as matches. Nobody
+ * else is served meanwhile.
  */
 const char *command_policy_match(
 	const struct command_policy *policy, struct text command, struct text visible_root);

@@ -525,6 +525,26 @@ static void test_long_script(void **state)
 	assert_null(command_policy_match(policy, (struct text){line, len}, text_from(ROOT)));
 }
 
+/* Each command of the line takes a pattern far less than its steps, all together take seconds. */
+static void test_many_dear_commands(void **state)
+{
+	static const char *const patterns[] = {"^(a|aa)+$"};
+	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
+	struct command_policy *own = NULL;
+	char *message = NULL;
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(command_policy_new(patterns, ARRAY_SIZE(patterns), &own, &message), 0);
+	while (len + 25 <= LIMIT_COMMAND_BYTES)
+		len += (size_t)sprintf(line + len, "aaaaaaaaaaaaaaaaaaaaaaa!;");
+	assert_null(command_policy_match(own, (struct text){line, 25}, TEXT_LITERAL(ROOT)));
+	assert_non_null(
+		strstr(command_policy_match(own, (struct text){line, len}, TEXT_LITERAL(ROOT)),
+			"takes too long"));
+	command_policy_free(own);
+}
+
 static void test_own_patterns(void **state)
 {
 	static const char *const patterns[] = {"^env\\b", "^(a+)+$", "^git\\s+push\\s+\\S+$"};
@@ -639,6 +659,7 @@ int main(void)
 		cmocka_unit_test(test_nesting),
 		cmocka_unit_test(test_long_lines),
 		cmocka_unit_test(test_long_script),
+		cmocka_unit_test(test_many_dear_commands),
 		cmocka_unit_test(test_own_patterns),
 		cmocka_unit_test(test_bad_pattern),
 		cmocka_unit_test(test_words),
