@@ -103,8 +103,13 @@ static bool lacks_workspaces(const struct health_facts *facts, char *message)
 
 static bool lacks_commands(const struct health_facts *facts, char *message)
 {
-	return is_full(facts, HEALTH_SLOT_COMMANDS) &&
-	       SAY("as many commands run as may (commands); further ones wait");
+	if (!is_full(facts, HEALTH_SLOT_COMMANDS))
+		return false;
+	if (facts->elder_commands > 0)
+		return SAY("as many commands run as may (commands), %llu of them under the "
+			   "cloisterd that this one replaces; further ones wait",
+			(unsigned long long)facts->elder_commands);
+	return SAY("as many commands run as may (commands); further ones wait");
 }
 
 static bool lacks_connections(const struct health_facts *facts, char *message)
