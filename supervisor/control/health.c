@@ -98,7 +98,8 @@ static bool is_full(const struct health_facts *facts, enum health_slot slot)
 static bool lacks_workspaces(const struct health_facts *facts, char *message)
 {
 	return is_full(facts, HEALTH_SLOT_WORKSPACES) &&
-	       SAY("as many workspaces are in use as the tenants may have");
+	       SAY("as many workspaces are in use as the tenants, or the limit of open "
+		   "files, allow");
 }
 
 static bool lacks_commands(const struct health_facts *facts, char *message)
