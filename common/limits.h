@@ -98,16 +98,27 @@
 #define LIMIT_REFUSALS_TOLD     8
 #define LIMIT_MEMORY_KEPT_BYTES (8 * MIB) /* freed memory that malloc(3) keeps */
 /* a larger block is a mapping that free(3) returns to the kernel */
-#define LIMIT_MEMORY_HEAP_BYTES      (1 * MIB)
-#define LIMIT_DESCRIPTORS_KEPT       64  /* part of RLIMIT_NOFILE that connections may not use */
-#define LIMIT_DESCRIPTORS_MIN        256 /* least RLIMIT_NOFILE; commands get a quarter of it */
-#define LIMIT_RETRY_MIN_MS           50  /* least retry_after_ms */
-#define LIMIT_RETRY_MAX_MS           60000
-#define LIMIT_COMMANDS_MAX           4096
-#define LIMIT_COMMANDS_PER_CPU_MAX   1024
-#define LIMIT_JOBS_MAX               4096
-#define LIMIT_COMMANDS_PER_WORKSPACE 64
-#define LIMIT_SESSIONS_PER_WORKSPACE 16
+#define LIMIT_MEMORY_HEAP_BYTES (1 * MIB)
+#define LIMIT_DESCRIPTORS_KEPT  64  /* part of RLIMIT_NOFILE that connections may not use */
+#define LIMIT_DESCRIPTORS_MIN   256 /* least RLIMIT_NOFILE; commands get a quarter of it */
+/* that a workspace with its cell holds in cloisterd, also with network = egress */
+#define LIMIT_DESCRIPTORS_WORKSPACE 8
+#define LIMIT_DESCRIPTORS_NETWORK   14
+/* that are no tenant's, LIMIT_DESCRIPTORS_KEPT among them */
+#define LIMIT_DESCRIPTORS_OWN 128
+/* part of the others that workspaces leave to connections and commands */
+#define LIMIT_DESCRIPTORS_OTHERS_PART 4
+/* parts of what workspaces may hold: the least that a tenant has left before idle cells end, and a
+ * spare cell for each so many */
+#define LIMIT_DESCRIPTORS_AHEAD_PART  16
+#define LIMIT_DESCRIPTORS_SPARES_PART 64
+#define LIMIT_RETRY_MIN_MS            50 /* least retry_after_ms */
+#define LIMIT_RETRY_MAX_MS            60000
+#define LIMIT_COMMANDS_MAX            4096
+#define LIMIT_COMMANDS_PER_CPU_MAX    1024
+#define LIMIT_JOBS_MAX                4096
+#define LIMIT_COMMANDS_PER_WORKSPACE  64
+#define LIMIT_SESSIONS_PER_WORKSPACE  16
 /* commands that one worker has at once, those of sessions among them */
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */

@@ -6,6 +6,7 @@
  * fork, and it never looks up a path inside a workspace.
  */
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/mcp_ext_task.h"
@@ -259,6 +260,21 @@ static void observe_calls(struct daemon *daemon)
 	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
 }
 
+/* Where open files are few, says what that allows. */
+static void say_room(const struct daemon *daemon)
+{
+	const uint64_t most = workspaces_room(daemon->service.workspaces).limit;
+
+	if (most == 0 || daemon->options.connection_fd >= 0)
+		return;
+	log_info("of %llu open files, which is the limit, workspaces may hold %llu: %llu of them "
+		 "can have processes at once, or %llu with network = egress; raise it with "
+		 "LimitNOFILE= in the unit, or ulimit -n",
+		(unsigned long long)startup_file_limit(), (unsigned long long)most,
+		(unsigned long long)most / LIMIT_DESCRIPTORS_WORKSPACE,
+		(unsigned long long)most / LIMIT_DESCRIPTORS_NETWORK);
+}
+
 /* Does everything that lock-down would prevent. */
 static void start(struct daemon *daemon)
 {
@@ -294,6 +310,7 @@ static void start(struct daemon *daemon)
 	if (daemon->service.workspaces) {
 		workspaces_set_cgroups(daemon->service.workspaces, daemon->cgroup.root);
 		workspaces_use_egress(daemon->service.workspaces, daemon->service.egress);
+		workspaces_limit_descriptors(daemon->service.workspaces, startup_file_limit());
 		if (daemon->younger)
 			younger_begin(daemon->younger);
 	}
@@ -315,6 +332,7 @@ static void start(struct daemon *daemon)
 	if (workspaces_own_shown(daemon->service.workspaces, daemon->service.config))
 		die_with("readonly_paths would show cloister's own files");
 	workspaces_reload(daemon->service.workspaces, daemon->service.config);
+	say_room(daemon);
 	r = spawner_link_watch(daemon->spawner, daemon->service.base, on_spawner_lost, daemon);
 	if (r < 0)
 		die("cannot watch cloister-spawner", r);

@@ -56,8 +56,12 @@ static void find(const struct service *service, struct findings *ret)
 		facts->room = &ret->room;
 	}
 	facts->slots[HEALTH_SLOT_WORKSPACES].used = workspaces_count(service->workspaces);
-	facts->slots[HEALTH_SLOT_WORKSPACES].limit = config_workspaces(service->config);
+	facts->slots[HEALTH_SLOT_WORKSPACES].limit =
+		workspaces_most(service->workspaces, service->config);
 	call_foreach(count_command, &facts->slots[HEALTH_SLOT_COMMANDS].used);
+	/* They take their part of the host's commands (scheduler_set_elsewhere()). */
+	facts->elder_commands = service->elder.commands;
+	facts->slots[HEALTH_SLOT_COMMANDS].used += service->elder.commands;
 	facts->slots[HEALTH_SLOT_COMMANDS].limit = host->commands;
 	facts->slots[HEALTH_SLOT_CONNECTIONS].used = service->connections;
 	facts->slots[HEALTH_SLOT_CONNECTIONS].limit = host->connections;

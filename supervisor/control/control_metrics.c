@@ -169,6 +169,25 @@ static void put_cells(const struct metrics_text *out, const struct cell_counts *
 	metrics_add(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
+/* Descriptors of workspaces: workspace/workspace_room.h. */
+static void put_descriptors(const struct metrics_text *out, struct workspaces_room_view room)
+{
+	metrics_family(
+		out, "descriptors", "gauge", "Descriptors that workspaces hold in cloisterd.");
+	metrics_add(out, "cloister_descriptors %llu\n", (unsigned long long)room.used);
+	metrics_family(out, "descriptors_limit", "gauge",
+		"How many they may hold; +Inf where all that tenants may have in use find room.");
+	if (room.limit == 0)
+		metrics_add(out, "cloister_descriptors_limit +Inf\n");
+	else
+		metrics_add(
+			out, "cloister_descriptors_limit %llu\n", (unsigned long long)room.limit);
+	metrics_family(out, "descriptors_refused", "counter",
+		"Workspaces, and processes for them, that were refused for want of descriptors.");
+	metrics_add(
+		out, "cloister_descriptors_refused_total %llu\n", (unsigned long long)room.refused);
+}
+
 /* Writes the number at @offset in each tenant's flows, by class. */
 static void put_turns(const struct metrics_text *out, const struct config *config, const char *name,
 	const char *help, size_t offset)
@@ -232,6 +251,9 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, calls)},
 		{"tenant_workspaces", "Workspaces in use, by tenant.",
 			offsetof(struct tenant_usage, workspaces)},
+		{"tenant_descriptors",
+			"Descriptors that the tenant's workspaces hold in cloisterd.",
+			offsetof(struct tenant_usage, descriptors)},
 		{"tenant_workspaces_existing", "Managed workspaces, in use or not, by tenant.",
 			offsetof(struct tenant_usage, existing)},
 		{"tenant_templates", "Templates of managed workspaces, by tenant.",
@@ -471,6 +493,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_budgets(out);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
+	put_descriptors(out, workspaces_room(service->workspaces));
 	put_tenants(out, service->config);
 	put_tenant_totals(out, service->config);
 	put_network_denied(out, service->config);

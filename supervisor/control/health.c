@@ -98,13 +98,19 @@ static bool is_full(const struct health_facts *facts, enum health_slot slot)
 static bool lacks_workspaces(const struct health_facts *facts, char *message)
 {
 	return is_full(facts, HEALTH_SLOT_WORKSPACES) &&
-	       SAY("as many workspaces are in use as the tenants may have");
+	       SAY("as many workspaces are in use as the tenants, or the limit of open "
+		   "files, allow");
 }
 
 static bool lacks_commands(const struct health_facts *facts, char *message)
 {
-	return is_full(facts, HEALTH_SLOT_COMMANDS) &&
-	       SAY("as many commands run as may (commands); further ones wait");
+	if (!is_full(facts, HEALTH_SLOT_COMMANDS))
+		return false;
+	if (facts->elder_commands > 0)
+		return SAY("as many commands run as may (commands), %llu of them under the "
+			   "cloisterd that this one replaces; further ones wait",
+			(unsigned long long)facts->elder_commands);
+	return SAY("as many commands run as may (commands); further ones wait");
 }
 
 static bool lacks_connections(const struct health_facts *facts, char *message)

@@ -46,6 +46,7 @@ struct health_facts {
 	struct {
 		uint64_t used, limit;
 	} slots[HEALTH_SLOTS];
+	uint64_t elder_commands; /* of those used, under the generation before this one */
 };
 
 /** Returns the name as the protocol writes it. Static. */

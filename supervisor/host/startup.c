@@ -132,17 +132,24 @@ void startup_raise_limits(void)
 	}
 }
 
+uint64_t startup_file_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? UINT64_MAX : limit.rlim_cur;
+}
+
 int startup_check_file_limit(const char **ret_message)
 {
 	static char message[192];
-	struct rlimit limit;
+	const uint64_t limit = startup_file_limit();
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LIMIT_DESCRIPTORS_MIN)
+	if (limit >= LIMIT_DESCRIPTORS_MIN)
 		return 0;
 	snprintf(message, sizeof(message),
 		"the limit of open files is %llu, and cloisterd needs at least %d: raise it with "
 		"ulimit -n, or with LimitNOFILE= in its unit",
-		(unsigned long long)limit.rlim_cur, LIMIT_DESCRIPTORS_MIN);
+		(unsigned long long)limit, LIMIT_DESCRIPTORS_MIN);
 	*ret_message = message;
 	return -EMFILE;
 }

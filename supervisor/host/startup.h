@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -31,11 +32,14 @@ void startup_reset_signals(void);
 void startup_close_inherited(unsigned keep);
 
 /**
- * Raises soft limits to the hard ones: RLIMIT_NOFILE, because each workspace takes six descriptors,
+ * Raises soft limits to the hard ones: RLIMIT_NOFILE, because each workspace takes eight or more,
  * and RLIMIT_SIGPENDING and RLIMIT_MSGQUEUE, which the kernel counts for all workspaces together;
  * each workspace has its own share of those (worker/commands/worker_setup.c).
  */
 void startup_raise_limits(void);
+
+/** Returns how many files cloisterd may have open. */
+uint64_t startup_file_limit(void);
 
 /**
  * Call it after raising the limits. Returns 0, or -EMFILE with a sentence in @ret_message (static)

@@ -34,6 +34,7 @@ struct refusals_told {
 struct tenant_usage {
 	unsigned references;
 	size_t connections, calls, workspaces;
+	size_t descriptors;     /* that its workspaces hold in cloisterd */
 	size_t sessions;        /* running ones */
 	size_t forwards;        /* connections to ports of its workspaces */
 	uint64_t session_bytes; /* output that those and ended ones may keep */

@@ -190,9 +190,14 @@ static void on_loaded(void *context, int error, struct text step)
 
 static void open_both(struct cell *cell)
 {
+	const char *refused = cell->owner->refuses(cell->context);
 	struct spawner_open request;
 	int r, root;
 
+	if (refused) {
+		cell->owner->lost(cell->context, CELL_NOT_NOW, refused);
+		return;
+	}
 	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
 	cell->failed = cell->idle = cell->died_ahead = false;
 	cell->not_made = CELL_NOT_MADE;

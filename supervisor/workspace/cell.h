@@ -71,6 +71,8 @@ enum cell_loss {
 
 struct cell_owner {
 	enum cell_need (*need)(void *context);
+	/* Returns why the cell cannot be made now, static; NULL: it can. */
+	const char *(*refuses)(void *context);
 	/* Describes the cell that the workspace needs; @ret_root is borrowed. */
 	void (*describe)(void *context, struct spawner_open *ret, int *ret_root);
 	/* A frame of a process that is ready. Returns -EBADMSG to drop the process. */

@@ -27,6 +27,7 @@
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_preview.h"
+#include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -55,6 +56,7 @@ void workspace_free(struct workspace *workspace)
 	assert(workspace->all->count > 0);
 	workspace->all->count--;
 	workspace_idle_end(workspace);
+	workspace_room_uncount(workspace);
 	disk_use_stop(&workspace->disk);
 	timer_cancel(&workspace->pause.timer);
 	workspace_disk_uncount(workspace);
@@ -191,6 +193,7 @@ static void on_settled(void *context)
 	if (workspace->preview)
 		workspace_preview_advance(workspace);
 	workspace_calls_begin(workspace);
+	workspace_room_count(workspace);
 	workspace_idle_follow(workspace);
 	if (need(workspace) == CELL_UNUSED && cell_status(workspace->cell) == CELL_STATUS_CLOSED)
 		workspace_free(workspace);
@@ -225,8 +228,19 @@ static void sweep(void *context)
 	disk_use_opened(&workspace->disk);
 }
 
+/* One that is only being removed gives room, and one that had a cell a moment ago gets it again. */
+static const char *refuses(void *context)
+{
+	const struct workspace *workspace = context;
+	uint64_t more = workspaces_room_of_one(workspace->all, workspace->tenant) - 1;
+
+	if (workspace->removing || workspace->swap || workspace->freeze)
+		return NULL;
+	return workspaces_room_refuses(workspace->all, workspace->tenant, more);
+}
+
 static const struct cell_owner cell_owner = {
-	need, describe, on_frame, on_lost, on_settled, share, network, sweep};
+	need, refuses, describe, on_frame, on_lost, on_settled, share, network, sweep};
 
 /* AT_STATX_DONT_SYNC asks no server, which may hang. */
 static int64_t birth_ms(int root)
@@ -269,6 +283,7 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 	workspace->last_used = workspace->unattended_since = clock_now();
 	workspace->made_ms = birth_ms(workspace->root.fd);
 	workspace_idle_begin(workspace);
+	workspace_room_count(workspace);
 	return workspace;
 }
 
@@ -279,11 +294,13 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 		return;
 	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);
 	workspace_disk_uncount(workspace);
+	workspace_room_uncount(workspace);
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
+	workspace_room_count(workspace);
 	workspace_disk_count(workspace);
 	cell_settle(workspace->cell);
 }

@@ -3,6 +3,7 @@
 #include "supervisor/workspace/workspace_idle.h"
 
 #include "supervisor/base/clock.h"
+#include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>
@@ -50,17 +51,18 @@ static void leave(struct workspace *workspace)
 	workspace->is_idle = false;
 }
 
+void workspace_idle_leave(struct workspace *workspace)
+{
+	leave(workspace);
+	/* If a call comes before the loop ends the cell, it stays. */
+	workspace->leaves = true;
+	cell_rest(workspace->cell);
+}
+
 void workspaces_idle_trim(struct workspaces *workspaces)
 {
-	struct workspace *workspace;
-
-	while (workspaces->cells_kept > 0 && workspaces->n_idle > workspaces->cells_kept) {
-		workspace = TAILQ_FIRST(&workspaces->idle);
-		leave(workspace);
-		/* If a call comes before the loop ends the cell, it stays. */
-		workspace->leaves = true;
-		cell_rest(workspace->cell);
-	}
+	while (workspaces->cells_kept > 0 && workspaces->n_idle > workspaces->cells_kept)
+		workspace_idle_leave(TAILQ_FIRST(&workspaces->idle));
 }
 
 void workspace_idle_follow(struct workspace *workspace)
@@ -79,6 +81,7 @@ void workspace_idle_follow(struct workspace *workspace)
 	all->n_idle++;
 	workspace->is_idle = true;
 	workspaces_idle_trim(all);
+	workspaces_room_make(all, workspace->tenant);
 }
 
 void workspace_idle_begin(struct workspace *workspace)

@@ -4,7 +4,7 @@
 /*
  * How long the cell of an open workspace without calls is kept: until workspace_idle_time is over,
  * or until more than cells_kept such cells are open and it is the one whose last call was longest
- * ago. For workspace.c and workspaces.c.
+ * ago. workspace_room.h has others end. For workspace.c, workspaces.c and workspace_room.c.
  */
 
 struct workspace;
@@ -18,5 +18,7 @@ void workspace_idle_end(struct workspace *workspace);
 void workspace_idle_follow(struct workspace *workspace);
 /** The configuration has changed: the time of @workspace begins anew. */
 void workspace_idle_reload(struct workspace *workspace);
+/** Ends its cell, which is idle, unless a call comes before the loop does so. */
+void workspace_idle_leave(struct workspace *workspace);
 /** The configuration has changed: ends the cells that are too many now. */
 void workspaces_idle_trim(struct workspaces *workspaces);

@@ -36,7 +36,8 @@ struct workspace {
 	struct sched_queues queues;
 	struct timer idle;
 	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
-	bool is_idle, leaves;             /* leaves: its idle cell is to end for cells_kept */
+	bool is_idle, leaves;             /* leaves: its idle cell is to end for others */
+	uint64_t descriptors;             /* that it is counted with: workspace_room.h */
 	int64_t last_used;                /* as clock_now() */
 	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
@@ -61,6 +62,15 @@ struct workspace {
 void workspace_describe_any(
 	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);
 
+struct workspace_room {
+	uint64_t most; /* descriptors that all workspaces may hold */
+	/* the same; 0: the tenants may not have enough in use for that to matter */
+	uint64_t limit;
+	uint64_t used;
+	uint64_t refused; /* openings, of workspaces and of cells */
+	bool is_shared;   /* among tenants */
+};
+
 struct workspaces {
 	struct event_base *base;
 	struct spawner_link *spawner;
@@ -74,6 +84,7 @@ struct workspaces {
 	uint64_t cells_kept;          /* cells that stay open without a call; 0: all */
 	TAILQ_HEAD(, workspace) idle; /* these, the longest unused first */
 	size_t n_idle;
+	struct workspace_room room;
 	struct cell_counts counts;
 	int cgroups;          /* the directory of the cells' cgroups; -1: none */
 	int64_t looks_second; /* of clock_now() */

@@ -21,6 +21,7 @@
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #define END_WAIT_MS 1000 /* for one process, at the shutdown */
@@ -78,6 +79,21 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 void workspaces_use_egress(struct workspaces *workspaces, struct egress_link *egress)
 {
 	workspaces->egress = egress;
+}
+
+void workspaces_limit_descriptors(struct workspaces *workspaces, uint64_t descriptors)
+{
+	uint64_t ours = LIMIT_DESCRIPTORS_OWN;
+
+	descriptors -= descriptors < ours ? descriptors : ours;
+	workspaces->room.most = descriptors - descriptors / LIMIT_DESCRIPTORS_OTHERS_PART;
+}
+
+struct workspaces_room_view workspaces_room(const struct workspaces *workspaces)
+{
+	const struct workspace_room *room = &workspaces->room;
+
+	return (struct workspaces_room_view){room->used, room->limit, room->refused};
 }
 
 static const char *own_shown(const struct string_list *paths, const char *const *own_directories)
@@ -160,6 +176,17 @@ size_t workspaces_count(const struct workspaces *workspaces)
 	return workspaces->count;
 }
 
+uint64_t workspaces_most(const struct workspaces *workspaces, const struct config *config)
+{
+	const struct workspace_room *room = &workspaces->room;
+	uint64_t held = room->used + LIMIT_DESCRIPTORS_NETWORK;
+	uint64_t more = held < room->limit ? room->limit - held : 0;
+	uint64_t most = config_workspaces(config);
+
+	more = workspaces->count + more / LIMIT_DESCRIPTORS_WORKSPACE;
+	return room->limit > 0 && more < most ? more : most;
+}
+
 static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
 	const struct workspace_root *root, enum workspace_kind kind)
 {
@@ -179,6 +206,7 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace **ret, struct refusal *ret_refusal)
 {
 	struct workspace *workspace = find(workspaces, tenant, root, kind);
+	const char *why;
 
 	if (elsewhere_has(workspaces->elsewhere, root->dev, root->ino)) {
 		workspace_root_done(root);
@@ -201,6 +229,14 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 		tenant->usage->workspaces >= tenant->limits.workspaces) {
 		workspace_root_done(root);
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	}
+	/* Some is left for processes of those that have none. */
+	why = workspaces_room_refuses(workspaces, tenant,
+		workspaces_room_of_one(workspaces, tenant) + LIMIT_DESCRIPTORS_NETWORK);
+	if (why) {
+		workspace_root_done(root);
+		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+		return refusal_set(ret_refusal, TOOL_BUSY, why);
 	}
 	workspace = workspace_new(workspaces, tenant, root, kind, name);
 	if (!workspace)
@@ -377,7 +413,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	managed_quota_follow(workspaces->managed_fd, config);
 	for (size_t i = 0; i < config->n_tenants; i++)
 		templates_measure(workspaces, config->tenants[i]);
-	spare_cells_limit(workspaces->spares, config->host.spare_cells);
+	workspaces_room_reload(workspaces, config);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));
 	workspaces_idle_trim(workspaces);

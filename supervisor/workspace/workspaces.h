@@ -21,6 +21,20 @@ struct spawner_link;
 struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *spawner,
 	struct scheduler *scheduler, const char *const *own_directories, int managed_fd);
 
+/**
+ * cloisterd may have so many @descriptors open; workspaces may hold a part of them. Call it before
+ * workspaces_reload(); otherwise they may hold any number.
+ */
+void workspaces_limit_descriptors(struct workspaces *workspaces, uint64_t descriptors);
+
+struct workspaces_room_view {
+	uint64_t used;    /* descriptors that workspaces hold */
+	uint64_t limit;   /* 0: all that tenants may have in use find room */
+	uint64_t refused; /* openings of workspaces and cells, since cloisterd started */
+};
+
+struct workspaces_room_view workspaces_room(const struct workspaces *workspaces);
+
 /** From here on, workspaces of tenants with network = egress have one over @egress (borrowed). */
 void workspaces_use_egress(struct workspaces *workspaces, struct egress_link *egress);
 
@@ -66,6 +80,9 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 
 /** Returns the number of workspaces with a cell or on the way to or from one. */
 size_t workspaces_count(const struct workspaces *workspaces);
+
+/** Returns how many there may be: as many as @config allows, or as find room now. */
+uint64_t workspaces_most(const struct workspaces *workspaces, const struct config *config);
 
 /**
  * Like root_look_begin(): the first half of opening a directory. workspaces_get_directory() is the

@@ -33,6 +33,25 @@ def test_the_hosts_commands_are_counted_together(generations, area):
     assert newcomer.wait(waiting)["result"]["output"]["stdout"] == "mine\n"
 
 
+def test_health_counts_the_elders_commands(generations, area):
+    """They fill the host for the younger one, which begins none until they end."""
+    first = generations(host="commands = 2", settings="commands = 2")
+    root = area.new_directory()
+    client = opened(first, root)
+    calls = [begin(client, GO + "true") for _ in range(2)]
+    runs(first, 2)
+    second = generations(former=first, host="commands = 2", settings="commands = 2")
+    with second.control() as control:
+        found = control.call("health")
+        assert found["slots"]["commands"] == {"used": 2, "limit": 2, "free": 0}
+        assert not found["healthy"] and [reason["reason"] for reason in found["reasons"]] == ["commands"], found
+        assert "2 of them under the cloisterd that this one replaces" in found["reasons"][0]["message"]
+        go(root)
+        for call in calls:
+            client.wait(call)
+        assert procfs.eventually(lambda: control.call("health")["healthy"])
+
+
 def test_one_audit_log_has_both(generations, area):
     first = generations(host="audit = required")
     log = first.state / "audit" / "audit.log"

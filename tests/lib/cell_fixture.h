@@ -29,6 +29,7 @@ struct fixture {
 	struct cell_counts counts;
 	struct cell *cell;
 	enum cell_need need;
+	const char *refused; /* why it is not made now; NULL: it is */
 	int root;
 	struct fake_process *worker, *files; /* NULL: the spawner has made none */
 	char log[256];                       /* of the losses that cell.c reported */
@@ -86,6 +87,13 @@ static void on_settled(void *context)
 	(void)context;
 }
 
+static const char *refuses(void *context)
+{
+	const struct fixture *f = context;
+
+	return f->refused;
+}
+
 static struct loop_share_flow *share(void *context)
 {
 	(void)context;
@@ -127,7 +135,7 @@ static void settle(struct fixture *f)
 static void make_cell(struct fixture *f)
 {
 	static const struct cell_owner owner = {
-		need, describe, on_frame, on_lost, on_settled, share, network, sweep};
+		need, refuses, describe, on_frame, on_lost, on_settled, share, network, sweep};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;

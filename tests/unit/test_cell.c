@@ -503,6 +503,27 @@ static void fail_set_up(struct fixture *f, enum cell_process which, uint32_t err
 }
 
 /* Calls are told why the process could not be set up, not that the process died. */
+/* Its workspace's calls are told why, and the next one has it made if nothing is in the way then.
+ */
+static void test_a_cell_that_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	f->refused = "no room";
+	f->need = CELL_CALLED;
+	settle(f);
+	assert_int_equal(f->cell->state, STATE_CLOSED);
+	assert_string_equal(f->log, " NOT_NOW");
+	assert_string_equal(f->why, "no room");
+	assert_null(fake_spawner_asked(f->spawner));
+	f->refused = NULL;
+	f->need = CELL_CALLED;
+	settle(f);
+	assert_int_equal(f->cell->state, STATE_OPENING);
+	f->need = CELL_UNUSED;
+	settle(f);
+}
+
 static void test_set_up_fails(void **state)
 {
 	static const struct {
@@ -539,6 +560,7 @@ int main(void)
 			test_files_process_dies_again_and_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_processes_say, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_cell_that_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
 	};
 

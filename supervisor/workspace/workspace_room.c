@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. Clients decide how many workspaces are open, and are hostile. */
+#include "supervisor/workspace/workspace_room.h"
+
+#include "common/limits.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/spare_cells.h"
+#include "supervisor/workspace/workspace_idle.h"
+#include "supervisor/workspace/workspace_state.h"
+
+#include <assert.h>
+
+static bool has_network(const struct workspaces *workspaces, const struct tenant *tenant)
+{
+	return workspaces->egress && tenant->network == TENANT_NETWORK_EGRESS;
+}
+
+uint64_t workspaces_room_of_one(const struct workspaces *workspaces, const struct tenant *tenant)
+{
+	return has_network(workspaces, tenant) ? LIMIT_DESCRIPTORS_NETWORK
+					       : LIMIT_DESCRIPTORS_WORKSPACE;
+}
+
+/* Returns how many all workspaces that the tenants may have in use would hold. */
+static uint64_t wanted(const struct workspaces *workspaces, const struct config *config)
+{
+	uint64_t of_one = 0;
+
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		uint64_t own = workspaces_room_of_one(workspaces, config->tenants[i]);
+
+		of_one = own > of_one ? own : of_one;
+	}
+	return config_workspaces(config) * of_one;
+}
+
+void workspaces_room_reload(struct workspaces *workspaces, const struct config *config)
+{
+	struct workspace_room *room = &workspaces->room;
+	uint64_t spares = config->host.spare_cells;
+
+	room->limit = wanted(workspaces, config) > room->most ? room->most : 0;
+	room->is_shared = config->n_tenants > 1;
+	/* Each has six descriptors, which are not counted. */
+	if (room->limit > 0 && spares > room->limit / LIMIT_DESCRIPTORS_SPARES_PART)
+		spares = room->limit / LIMIT_DESCRIPTORS_SPARES_PART;
+	spare_cells_limit(workspaces->spares, spares);
+}
+
+static uint64_t left(const struct workspace_room *room)
+{
+	return room->used < room->limit ? room->limit - room->used : 0;
+}
+
+/* Returns how many more @tenant may hold: then it holds as many as it leaves free. */
+static uint64_t left_for(const struct workspace_room *room, const struct tenant *tenant)
+{
+	uint64_t free = left(room), own = tenant->usage->descriptors;
+
+	if (!room->is_shared)
+		return free;
+	return free > own ? (free - own) / 2 : 0;
+}
+
+/* While less is left than this, cells end: requests that come at once find as much. */
+static uint64_t ahead(const struct workspace_room *room)
+{
+	return room->limit / LIMIT_DESCRIPTORS_AHEAD_PART + 2ULL * LIMIT_DESCRIPTORS_NETWORK;
+}
+
+void workspaces_room_make(struct workspaces *workspaces, const struct tenant *tenant)
+{
+	const struct workspace_room *room = &workspaces->room;
+	struct workspace *workspace = NULL;
+
+	if (room->limit == 0 || left_for(room, tenant) >= ahead(room))
+		return;
+	TAILQ_FOREACH (workspace, &workspaces->idle, idle_link)
+		if (workspace->tenant->usage == tenant->usage)
+			break;
+	/* Others lose theirs only if all of them together have left too little. */
+	if (!workspace && left(room) < ahead(room))
+		workspace = TAILQ_FIRST(&workspaces->idle);
+	/* Only one, since it takes a moment, and this is called for each that opens. */
+	if (workspace)
+		workspace_idle_leave(workspace);
+}
+
+const char *workspaces_room_refuses(
+	struct workspaces *workspaces, const struct tenant *tenant, uint64_t descriptors)
+{
+	struct workspace_room *room = &workspaces->room;
+
+	if (room->limit == 0 || left_for(room, tenant) >= descriptors)
+		return NULL;
+	workspaces_room_make(workspaces, tenant);
+	room->refused++;
+	return "The tenant's workspaces hold as many of the service's open files as they may: "
+	       "close a workspace, or try again when a call has ended; the administrator can "
+	       "raise the limit of open files (LimitNOFILE)";
+}
+
+static uint64_t held(const struct workspace *workspace)
+{
+	const struct workspaces *all = workspace->all;
+
+	switch (cell_status(workspace->cell)) {
+	case CELL_STATUS_CLOSED:
+	case CELL_STATUS_RESTING:
+		return 1; /* its directory */
+	default:
+		return workspaces_room_of_one(all, workspace->tenant);
+	}
+}
+
+void workspace_room_uncount(struct workspace *workspace)
+{
+	assert(workspace->all->room.used >= workspace->descriptors);
+	workspace->all->room.used -= workspace->descriptors;
+	workspace->tenant->usage->descriptors -= workspace->descriptors;
+	workspace->descriptors = 0;
+}
+
+void workspace_room_count(struct workspace *workspace)
+{
+	const uint64_t before = workspace->descriptors, now = held(workspace);
+
+	if (now == before)
+		return;
+	workspace_room_uncount(workspace);
+	workspace->descriptors = now;
+	workspace->all->room.used += now;
+	workspace->tenant->usage->descriptors += now;
+	if (now > before)
+		workspaces_room_make(workspace->all, workspace->tenant);
+}
