@@ -166,3 +166,44 @@ def test_commands_in_a_directory_that_goes_away(cell, bystander):
     output = endures(cell, bystander, "mkdir d; cd d; rmdir ../d; ls; touch x; echo $?")
     assert output["stdout"] == "1\n"
     assert cell.client.run("pwd")["stdout"] == f"{cell.path}\n"
+
+
+WATCH = """
+import select, struct
+where = {}
+notify = call("inotify_init1", 0)
+
+def watch(path):
+    where[call("inotify_add_watch", notify, path.encode(), 0xfff)] = path  # IN_ALL_EVENTS
+
+for path in ("/", "/usr/bin", "/etc", "/tmp", "/run", "/var/tmp", "/home", "/dev", "/dev/shm", "/proc"):
+    watch(path)
+path = os.getcwd()
+while path != "/":
+    watch(path)
+    path = os.path.dirname(path)
+open("ready", "w").close()
+seen, end = set(), time.monotonic() + 60
+while "/usr/bin/factor" not in seen and time.monotonic() < end:
+    if select.select([notify], [], [], 0.1)[0]:
+        data = os.read(notify, 65536)
+        while data:
+            descriptor, _, _, size = struct.unpack_from("iIII", data)
+            seen.add(where[descriptor] + "/" + data[16:16 + size].rstrip(b"\\0").decode())
+            data = data[16 + size:]
+print(*seen, sep="\\n")
+"""
+
+
+def test_what_of_others_a_watch_shows(cell, bystander):
+    """SECURITY.md says what a command learns of others by the files of the system. It learns no more by a watch."""
+    spy = begin(cell, PYTHON, {"stdin": PRELUDE + WATCH})
+    assert procfs.eventually((cell.path / "ready").exists)
+    output = endures(bystander, bystander,
+                     "cd /tmp; echo secret-1 > secret-2; cat secret-2; mkdir /run/secret-3; factor 91 secret-4")
+    assert "91: 7 13" in output["stdout"]
+    seen = spy.observe(60)["output"]["stdout"].splitlines()
+    assert "/usr/bin/factor" in seen
+    assert not [path for path in seen if "secret" in path]
+    own = {path for path in seen if not path.startswith(("/usr/bin/", "/etc/"))}
+    assert all(str(cell.path).startswith(path.rstrip("/")) or path.startswith(str(cell.path)) for path in own), own
