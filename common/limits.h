@@ -62,6 +62,11 @@
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          12288
 #define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
+/* in one slice of the loop for workspace.list: workspaces that it lists, and names and others' */
+#define LIMIT_LISTED_A_TURN 32
+#define LIMIT_PASSED_A_TURN 1024
+/* A connection has no further line handled in a slice that has taken this long. */
+#define LIMIT_SLICE_US 1000
 /* connections of clients that are not admitted, each kept until its first request is refused */
 #define LIMIT_UNAUTHORIZED_CLIENTS    16
 #define LIMIT_UNAUTHORIZED_LINE_BYTES (64 * KIB) /* the first request of such a client */

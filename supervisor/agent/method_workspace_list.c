@@ -1,22 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd: workspace.list. */
+/*
+ * Runs in cloisterd: workspace.list. A tenant may have a million workspaces, so they are listed in
+ * pieces, each a slice of the loop. Of one tenant's clients one is answered at a time: what is
+ * listed already takes memory that is not counted as unread.
+ */
 #include "supervisor/agent/method_workspace_list.h"
 
+#include "common/cleanup.h"
+#include "common/links.h"
+#include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/method_workspace.h"
+#include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
+#include <event2/buffer.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct listing {
-	struct json_text json;
+	struct session_pending pending; /* first */
+	TAILQ_ENTRY(listing) waits;
+	struct loop_share_task share;
+	struct loop_turn_task end; /* a slice may not free its task */
+	bool runs;
+	struct tenant *payer; /* held: whose turn it takes */
 	struct workspaces *workspaces;
-	const struct tenant *tenant;
+	struct tenant **tenants; /* held */
+	size_t n_tenants, at;    /* the one that is listed now */
+	bool begun;              /* it is: */
+	struct workspaces_walk walk;
+	DIR *managed;  /* NULL: there is none */
+	char **used;   /* names of managed workspaces that are listed as used; sorted after that */
+	size_t n_used; /* room for the next power of two */
+	bool sorted;
+	bool failed; /* memory is out */
+	struct evbuffer *text;
+	struct json_text json;
 };
+
+/* Those that another one of their tenant goes before, the first come first. */
+static TAILQ_HEAD(, listing) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 
 /* Writes when the managed workspace @name was made; null if that is not known. */
 static void put_created(struct listing *listing, const char *name)
@@ -26,7 +57,7 @@ static void put_created(struct listing *listing, const char *name)
 	time_t created;
 
 	json_text_key(&listing->json, "created");
-	if (name && workspaces_created(listing->workspaces, listing->tenant, name, &created) == 0 &&
+	if (name && managed_created_in(listing->managed, name, &created) == 0 &&
 		gmtime_r(&created, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		json_text_string(&listing->json, text_from(text));
 	else
@@ -47,53 +78,35 @@ static void put_size(struct json_text *json, int64_t bytes, int64_t files)
 	json_text_put_number(json, "files", files);
 }
 
-static void list_used(void *context, struct workspace *workspace)
+static const char *tenant_name(const struct listing *listing)
 {
-	struct listing *listing = context;
+	return listing->tenants[listing->at]->name;
+}
+
+static void put_used(struct listing *listing, struct workspace *workspace, const char *name)
+{
 	struct workspace_info info;
 
 	json_text_object_begin(&listing->json);
 	method_workspace_put(&listing->json, workspace);
-	json_text_put(&listing->json, "tenant", listing->tenant->name);
+	json_text_put(&listing->json, "tenant", tenant_name(listing));
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, workspace_is_open(workspace));
-	put_created(listing,
-		workspace_kind(workspace) == WORKSPACE_MANAGED ? workspace_name(workspace) : NULL);
+	put_created(listing, name);
 	workspace_look_at_disk(workspace);
 	workspace_get_info(workspace, &info);
 	put_size(&listing->json, info.disk_bytes, info.disk_files);
 	json_text_object_end(&listing->json);
 }
 
-struct name_search {
-	const char *name;
-	bool found;
-};
-
-static void match_name(void *context, struct workspace *workspace)
+static void put_managed(struct listing *listing, const char *name)
 {
-	struct name_search *search = context;
-
-	search->found |= workspace_kind(workspace) == WORKSPACE_MANAGED &&
-			 strcmp(workspace_name(workspace), search->name) == 0;
-}
-
-/* Adds managed workspaces that exist and that no client uses now. */
-static void list_managed(void *context, const char *name)
-{
-	struct listing *listing = context;
-	struct name_search search = {.name = name};
-
-	workspaces_each(listing->workspaces, listing->tenant, match_name, &search);
-	if (search.found)
-		return;
 	json_text_object_begin(&listing->json);
 	json_text_put(&listing->json, "workspace", name);
 	json_text_put(&listing->json, "kind", "managed");
 	json_text_put(&listing->json, "root",
-		workspaces_is_root(listing->workspaces, listing->tenant, name) ? "/"
-									       : "/workspace");
-	json_text_put(&listing->json, "tenant", listing->tenant->name);
+		managed_is_root_in(listing->managed, name) ? "/" : "/workspace");
+	json_text_put(&listing->json, "tenant", tenant_name(listing));
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);
 	put_created(listing, name);
@@ -101,23 +114,301 @@ static void list_managed(void *context, const char *name)
 	json_text_object_end(&listing->json);
 }
 
+/* Its entry in the directory is not listed, also if it is used no more by then. */
+static void note_used(struct listing *listing, const char *name)
+{
+	size_t n = listing->n_used;
+	char **used = listing->used;
+
+	/* The room doubles whenever it is full. */
+	if ((n & (n - 1)) == 0)
+		used = realloc(used, (n > 0 ? 2 * n : 1) * sizeof(*used));
+	if (used) {
+		listing->used = used;
+		used[n] = strdup(name);
+	}
+	if (used && used[n])
+		listing->n_used++;
+	else
+		listing->failed = true;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_noted(const struct listing *listing, const char *name)
+{
+	return listing->n_used > 0 &&
+	       bsearch(&name, listing->used, listing->n_used, sizeof(*listing->used), compare);
+}
+
+/* What a piece may still do. */
+struct piece {
+	size_t list, pass;
+};
+
+static bool is_used_up(const struct piece *piece)
+{
+	return piece->list == 0 || piece->pass == 0;
+}
+
+static void list_used(struct listing *listing, struct piece *piece)
+{
+	const struct tenant *tenant = listing->tenants[listing->at];
+	struct workspace *workspace;
+
+	while (piece->list > 0 && !listing->failed &&
+		(workspace = workspaces_walk_next(&listing->walk, tenant, &piece->pass))) {
+		const char *name = workspace_kind(workspace) == WORKSPACE_MANAGED
+					   ? workspace_name(workspace)
+					   : NULL;
+
+		piece->list--;
+		put_used(listing, workspace, name);
+		if (name)
+			note_used(listing, name);
+	}
+}
+
+/* Adds managed workspaces that exist and that no client uses. */
+static void list_managed(struct listing *listing, struct piece *piece)
+{
+	const char *name;
+
+	if (!listing->sorted && listing->n_used > 0)
+		qsort(listing->used, listing->n_used, sizeof(*listing->used), compare);
+	listing->sorted = true;
+	while (piece->list > 0 && (name = managed_list_next(listing->managed, &piece->pass)))
+		if (!is_noted(listing, name)) {
+			piece->list--;
+			put_managed(listing, name);
+		}
+}
+
+static void begin_tenant(struct listing *listing)
+{
+	workspaces_walk_begin(listing->workspaces, &listing->walk);
+	/* As one that cannot be read, it is none. */
+	if (workspaces_list_managed(
+		    listing->workspaces, listing->tenants[listing->at], &listing->managed) < 0)
+		listing->managed = NULL;
+	listing->begun = true;
+}
+
+static void end_tenant(struct listing *listing)
+{
+	workspaces_walk_end(&listing->walk);
+	if (listing->managed)
+		closedir(listing->managed);
+	listing->managed = NULL;
+	while (listing->n_used > 0)
+		free(listing->used[--listing->n_used]);
+	free(TAKE_PTR(listing->used));
+	listing->sorted = listing->begun = false;
+}
+
+/* Lists one piece. Returns whether there are more. */
+static bool list_piece(struct listing *listing)
+{
+	struct piece piece = {LIMIT_LISTED_A_TURN, LIMIT_PASSED_A_TURN};
+
+	for (; listing->at < listing->n_tenants && !listing->failed; listing->at++) {
+		/* To begin costs as much as a few of them. */
+		if (!listing->begun)
+			begin_tenant(listing);
+		if (!workspaces_walk_is_over(&listing->walk))
+			list_used(listing, &piece);
+		if (is_used_up(&piece))
+			break;
+		if (listing->managed)
+			list_managed(listing, &piece);
+		if (is_used_up(&piece))
+			break;
+		end_tenant(listing);
+		piece.list--;
+		piece.pass--;
+		if (is_used_up(&piece)) {
+			listing->at++;
+			break;
+		}
+	}
+	listing->failed |= json_text_flush(&listing->json) < 0;
+	return listing->at < listing->n_tenants && !listing->failed;
+}
+
+static void run_soon(struct listing *listing)
+{
+	listing->runs = listing->payer->usage->lists = true;
+	loop_share_wait(&listing->share, session_share(listing->pending.session));
+}
+
+/* Gives the turn of a tenant to the next of its clients that reads its answers. */
+static void run_next(const struct tenant *payer)
+{
+	struct listing *listing;
+
+	if (payer->usage->lists)
+		return;
+	TAILQ_FOREACH (listing, &waiting, waits)
+		if (listing->payer->usage == payer->usage && !listing->pending.session->paused) {
+			TAILQ_UNLINK(&waiting, listing, waits);
+			run_soon(listing);
+			return;
+		}
+}
+
+static void listing_free(struct listing *listing)
+{
+	end_tenant(listing);
+	loop_share_cancel(&listing->share);
+	loop_turn_cancel(&listing->end);
+	for (size_t i = 0; i < listing->n_tenants; i++)
+		tenant_release(listing->tenants[i]);
+	free(listing->tenants);
+	if (listing->text)
+		evbuffer_free(listing->text);
+	if (listing->waits.tqe_prev)
+		TAILQ_UNLINK(&waiting, listing, waits);
+	if (listing->runs) {
+		listing->payer->usage->lists = false;
+		run_next(listing->payer);
+	}
+	tenant_release(listing->payer);
+	pending_free(&listing->pending);
+}
+
+/* The client is gone. */
+static void leave(struct session_pending *pending)
+{
+	listing_free((struct listing *)pending);
+}
+
+static void resume(struct session_pending *pending)
+{
+	run_next(((struct listing *)pending)->payer);
+}
+
+/* Of a connection's requests one waits for the turn of its tenant. */
+static struct listing *next_of(const struct session *session)
+{
+	struct session_pending *pending;
+	struct listing *oldest = NULL;
+
+	LIST_FOREACH (pending, &session->pending, link)
+		if (pending->leave == leave)
+			oldest = (struct listing *)pending;
+	return oldest;
+}
+
+static void answer(struct session *session, const char *id_text, struct listing *listing)
+{
+	struct json_text json;
+
+	if (listing->failed) {
+		session_answer_busy(session, id_text, "Out of memory");
+		return;
+	}
+	json_text_array_end(&listing->json);
+	json_text_object_end(&listing->json);
+	if (json_text_flush(&listing->json) < 0) {
+		session_answer_busy(session, id_text, "Out of memory");
+		return;
+	}
+	session_answer_begin(session, &json, id_text);
+	json_text_take(&json, listing->text);
+	session_answer_end(session, &json);
+}
+
+static void on_end(void *context)
+{
+	struct listing *listing = context, *next;
+	struct session *session = listing->pending.session;
+	struct tenant *payer = tenant_hold(listing->payer);
+
+	answer(session, listing->pending.id_text, listing);
+	listing->payer->usage->lists = listing->runs = false;
+	listing_free(listing);
+	next = next_of(session);
+	if (next) {
+		TAILQ_LINK_TAIL(&waiting, next, waits);
+		run_next(next->payer);
+	}
+	run_next(payer);
+	tenant_release(payer);
+}
+
+static void on_slice(void *context)
+{
+	struct listing *listing = context;
+
+	if (list_piece(listing))
+		run_soon(listing);
+	else
+		loop_turn_defer(&listing->end);
+}
+
+/* Returns NULL if memory is out. */
+static struct listing *listing_new(struct session *session, struct tenant *payer)
+{
+	struct listing *listing = calloc(1, sizeof(*listing));
+
+	if (!listing)
+		return NULL;
+	*listing = (struct listing){
+		.share = {.act = on_slice, .context = listing},
+		.end = {.act = on_end, .context = listing},
+		.payer = tenant_hold(payer),
+		.workspaces = session->service->workspaces,
+		.tenants = calloc(session->n_tenants, sizeof(*listing->tenants)),
+		.text = evbuffer_new(),
+	};
+	if (!listing->tenants || !listing->text) {
+		listing_free(listing);
+		return NULL;
+	}
+	for (; listing->n_tenants < session->n_tenants; listing->n_tenants++)
+		listing->tenants[listing->n_tenants] =
+			tenant_hold(session->tenants[listing->n_tenants]);
+	listing->json = json_text(listing->text);
+	json_text_object_begin(&listing->json);
+	json_text_key(&listing->json, "workspaces");
+	json_text_array_begin(&listing->json);
+	return listing;
+}
+
 void method_workspace_list(struct session *session, struct jsonrpc_request *request)
 {
-	struct listing listing = {.workspaces = session->service->workspaces};
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct tenant *payer = session->counted;
+	struct listing *listing;
+	bool is_next;
 
 	if (!request->id_text)
 		return;
-	session_answer_begin(session, &listing.json, request->id_text);
-	json_text_object_begin(&listing.json);
-	json_text_key(&listing.json, "workspaces");
-	json_text_array_begin(&listing.json);
-	for (size_t i = 0; i < session->n_tenants; i++) {
-		listing.tenant = session->tenants[i];
-		workspaces_each(listing.workspaces, listing.tenant, list_used, &listing);
-		(void)workspaces_each_managed(
-			listing.workspaces, listing.tenant, list_managed, &listing);
+	if (!payer || agent_has_room(session, &refusal) != TOOL_OK) {
+		if (!payer)
+			refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
+		answer_refusal(session, request->id_text, &refusal);
+		return;
 	}
-	json_text_array_end(&listing.json);
-	json_text_object_end(&listing.json);
-	session_answer_end(session, &listing.json);
+	listing = listing_new(session, payer);
+	if (!listing) {
+		session_answer_busy(session, request->id_text, "Out of memory");
+		return;
+	}
+	if (!payer->usage->lists && !list_piece(listing)) {
+		answer(session, request->id_text, listing);
+		listing_free(listing);
+		return;
+	}
+	is_next = !next_of(session);
+	pending_begin(&listing->pending, session, request);
+	listing->pending.leave = leave;
+	listing->pending.resume = resume;
+	if (!payer->usage->lists)
+		run_soon(listing);
+	else if (is_next)
+		TAILQ_LINK_TAIL(&waiting, listing, waits);
 }

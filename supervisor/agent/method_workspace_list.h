@@ -6,5 +6,5 @@
 struct jsonrpc_request;
 struct session;
 
-/** Answers @request at once. */
+/** Answers @request: at once if there are few workspaces, otherwise when all are listed. */
 void method_workspace_list(struct session *session, struct jsonrpc_request *request);

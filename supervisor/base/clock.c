@@ -23,6 +23,11 @@ int64_t clock_now(void)
 	return reading;
 }
 
+int64_t clock_read(void)
+{
+	return read_clock();
+}
+
 int64_t clock_unix_ms(void)
 {
 	struct timespec now;

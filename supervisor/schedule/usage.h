@@ -49,6 +49,7 @@ struct tenant_usage {
 	uint64_t unread_bytes;  /* see unread.h */
 	size_t tasks;           /* of MCP, running and kept */
 	size_t task_bytes;      /* of their results, or reserved for them */
+	bool lists;             /* a workspace.list is made: one at a time */
 	struct queue_flow flows[SCHED_CLASSES];
 	struct loop_share_flow share;
 	/* Mean duration of recent calls and connections; 0: none yet. */

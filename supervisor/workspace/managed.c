@@ -133,24 +133,23 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
-/*
- * Gives the names in the tenant's directory to @each: either of workspaces, or of those that are
- * marked.
- */
-static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
-	void (*each)(void *context, const char *name), void *context)
+int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 {
-	size_t skip = marked ? strlen(MARK) : 0;
 	_cleanup_close_ int tenant_fd = -1;
-	struct dirent *entry;
 	DIR *directory;
 	int fd;
 
-	if (managed_fd < 0 || !tenant->managed)
+	if (managed_fd < 0 || !tenant->managed) {
+		*ret = NULL;
 		return 0;
+	}
 	tenant_fd = open_directory(managed_fd, tenant, false);
-	if (tenant_fd < 0)
-		return tenant_fd == -ENOENT ? 0 : tenant_fd;
+	if (tenant_fd < 0 && tenant_fd != -ENOENT)
+		return tenant_fd;
+	if (tenant_fd < 0) {
+		*ret = NULL;
+		return 0;
+	}
 	fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	directory = fd < 0 ? NULL : fdopendir(fd);
 	if (!directory) {
@@ -159,10 +158,42 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 		close_fd(&fd);
 		return r;
 	}
-	while ((entry = readdir(directory)))
+	*ret = directory;
+	return 0;
+}
+
+/* Either of workspaces, or of those that are marked. */
+static const char *next_name(DIR *directory, bool marked, size_t *left)
+{
+	const size_t skip = marked ? strlen(MARK) : 0;
+	const struct dirent *entry;
+
+	while (*left > 0 && (entry = readdir(directory))) {
+		--*left;
 		if (strncmp(entry->d_name, MARK, skip) == 0 &&
 			is_managed_name(text_from(entry->d_name + skip)))
-			each(context, entry->d_name + skip);
+			return entry->d_name + skip;
+	}
+	return NULL;
+}
+
+const char *managed_list_next(DIR *directory, size_t *left)
+{
+	return next_name(directory, false, left);
+}
+
+static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
+	void (*each)(void *context, const char *name), void *context)
+{
+	size_t left = SIZE_MAX;
+	const char *name;
+	DIR *directory;
+	int r = managed_list(managed_fd, tenant, &directory);
+
+	if (r < 0 || !directory)
+		return r;
+	while ((name = next_name(directory, marked, &left)))
+		each(context, name);
 	closedir(directory);
 	return 0;
 }
@@ -201,14 +232,25 @@ int managed_set_root(int managed_fd, const struct tenant *tenant, const char *na
 	return set_root(directory, name, is_root);
 }
 
-bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)
+static bool is_root(int directory, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
 	char mark[MARK_BYTES];
 	struct stat stat_buf;
 
 	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
-	return directory >= 0 && fstatat(directory, mark, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+	return fstatat(directory, mark, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	return directory >= 0 && is_root(directory, name);
+}
+
+bool managed_is_root_in(DIR *directory, const char *name)
+{
+	return directory && is_root(dirfd(directory), name);
 }
 
 int managed_directory(int managed_fd, const struct tenant *tenant)
@@ -228,14 +270,13 @@ int managed_each_marked(int managed_fd, const struct tenant *tenant,
 	return each_name(managed_fd, tenant, true, each, context);
 }
 
-int managed_created(int managed_fd, const struct tenant *tenant, const char *name, time_t *ret)
+int managed_created_in(DIR *directory, const char *name, time_t *ret)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
 	struct statx status;
 
-	if (directory < 0)
-		return directory;
-	if (statx(directory, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) < 0)
+	if (!directory)
+		return -ENOENT;
+	if (statx(dirfd(directory), name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) < 0)
 		return -errno;
 	if (!(status.stx_mask & STATX_BTIME))
 		return -ENODATA;

@@ -10,6 +10,7 @@
 #include "supervisor/base/refusal.h"
 #include "supervisor/workspace/workspace_root.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -41,15 +42,30 @@ bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *na
 /** Opens the directory that holds the tenant's workspaces (O_PATH). Returns it or -errno. */
 int managed_directory(int managed_fd, const struct tenant *tenant);
 
+/**
+ * Opens the directory that holds the tenant's workspaces, to go through it in pieces. Returns 0 or
+ * -errno; *ret is NULL if there is none.
+ */
+int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret);
+
+/**
+ * Returns the name of the next workspace, until the next call; NULL at the end, or when *left
+ * (names, counted down) is 0.
+ */
+const char *managed_list_next(DIR *directory, size_t *left);
+
+/** Whether the workspace @name of that directory, which may be NULL, is a whole root. */
+bool managed_is_root_in(DIR *directory, const char *name);
+
+/**
+ * Finds out when it was made, statx(2). Returns 0; -ENODATA if the file system does not know; or
+ * another -errno.
+ */
+int managed_created_in(DIR *directory, const char *name, time_t *ret);
+
 /** Gives the name of each of the tenant's workspaces to @each. Returns 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
-
-/**
- * Finds out when the directory of a workspace was made, statx(2). Returns 0; -ENODATA if the file
- * system does not know; or another -errno.
- */
-int managed_created(int managed_fd, const struct tenant *tenant, const char *name, time_t *ret);
 
 /** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);

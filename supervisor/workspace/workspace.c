@@ -29,6 +29,7 @@
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspaces.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -42,6 +43,16 @@ static void tell_left(struct workspace *workspace)
 		all->left(all->left_context, workspace);
 }
 
+/* Those who go through all workspaces do not meet it. */
+static void walk_past(const struct workspace *workspace)
+{
+	struct workspaces_walk *walk;
+
+	LIST_FOREACH (walk, &workspace->all->walks, entry)
+		if (walk->next == workspace)
+			walk->next = LIST_NEXT(workspace, entry);
+}
+
 void workspace_free(struct workspace *workspace)
 {
 	tell_left(workspace);
@@ -52,6 +63,7 @@ void workspace_free(struct workspace *workspace)
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
 	workspace_end_listening(workspace);
+	walk_past(workspace);
 	LIST_REMOVE(workspace, entry);
 	assert(workspace->all->count > 0);
 	workspace->all->count--;

@@ -91,7 +91,8 @@ struct workspaces {
 	unsigned looks;       /* in this second */
 	LIST_HEAD(, workspace) list;
 	LIST_HEAD(, forking) forking; /* forks that are being made */
-	bool retiring;                /* workspaces_retire() */
+	LIST_HEAD(, workspaces_walk) walks;
+	bool retiring; /* workspaces_retire() */
 	/* directories that another generation of cloisterd uses; NULL: there is none */
 	const struct elsewhere *elsewhere;
 	/* one that lingers is freed; NULL: nobody is told */

@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/links.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_value.h"
 #include "supervisor/config/tenant.h"
@@ -70,6 +71,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	workspaces->managed_fd = managed_fd;
 	LIST_INIT(&workspaces->list);
 	LIST_INIT(&workspaces->forking);
+	LIST_INIT(&workspaces->walks);
 	TAILQ_INIT(&workspaces->idle);
 	if (spawner)
 		spawner_link_hear(spawner, on_worked, workspaces);
@@ -376,32 +378,47 @@ int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *t
 	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
 }
 
-bool workspaces_is_root(
-	const struct workspaces *workspaces, const struct tenant *tenant, const char *name)
-{
-	return managed_is_root(workspaces->managed_fd, tenant, name);
-}
-
-int workspaces_created(const struct workspaces *workspaces, const struct tenant *tenant,
-	const char *name, time_t *ret)
-{
-	return managed_created(workspaces->managed_fd, tenant, name, ret);
-}
-
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context)
 {
 	return managed_each(workspaces->managed_fd, tenant, each, context);
 }
 
-void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, struct workspace *workspace), void *context)
+int workspaces_list_managed(
+	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret)
+{
+	return managed_list(workspaces->managed_fd, tenant, ret);
+}
+
+void workspaces_walk_begin(struct workspaces *workspaces, struct workspaces_walk *walk)
+{
+	walk->next = LIST_FIRST(&workspaces->list);
+	LIST_LINK_HEAD(&workspaces->walks, walk, entry);
+}
+
+struct workspace *workspaces_walk_next(
+	struct workspaces_walk *walk, const struct tenant *tenant, size_t *left)
 {
 	struct workspace *workspace;
 
-	LIST_FOREACH (workspace, &workspaces->list, entry)
+	while (*left > 0 && (workspace = walk->next)) {
+		--*left;
+		walk->next = LIST_NEXT(workspace, entry);
 		if (workspace->users > 0 && strcmp(workspace->tenant->name, tenant->name) == 0)
-			each(context, workspace);
+			return workspace;
+	}
+	return NULL;
+}
+
+bool workspaces_walk_is_over(const struct workspaces_walk *walk)
+{
+	return !walk->next;
+}
+
+void workspaces_walk_end(struct workspaces_walk *walk)
+{
+	if (walk->entry.le_prev)
+		LIST_UNLINK(walk, entry);
 }
 
 void workspaces_reload(struct workspaces *workspaces, const struct config *config)

@@ -5,6 +5,9 @@
 
 #include "supervisor/workspace/workspace.h"
 
+#include <dirent.h>
+#include <sys/queue.h>
+
 struct config;
 struct egress_link;
 struct elsewhere;
@@ -123,19 +126,26 @@ enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tena
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
 
-/** Whether the managed workspace @name is a whole root, and seen as "/". */
-bool workspaces_is_root(
-	const struct workspaces *workspaces, const struct tenant *tenant, const char *name);
+/** Opens the directory of the tenant's managed workspaces. Returns like managed_list(). */
+int workspaces_list_managed(
+	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret);
 
-/** When the tenant's managed workspace @name was made. Returns like managed_created(). */
-int workspaces_created(const struct workspaces *workspaces, const struct tenant *tenant,
-	const char *name, time_t *ret);
+/* A way through the workspaces in pieces, between which some may come and go. Zeroed: none. */
+struct workspaces_walk {
+	LIST_ENTRY(workspaces_walk) entry;
+	struct workspace *next;
+};
+
+void workspaces_walk_begin(struct workspaces *workspaces, struct workspaces_walk *walk);
 
 /**
- * Gives every workspace of the tenant that is in use to @each, which must not add or remove any.
+ * Returns the next one of @tenant that is in use; NULL at the end, or when *left (workspaces of any
+ * tenant, counted down) is 0.
  */
-void workspaces_each(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, struct workspace *workspace), void *context);
+struct workspace *workspaces_walk_next(
+	struct workspaces_walk *walk, const struct tenant *tenant, size_t *left);
+bool workspaces_walk_is_over(const struct workspaces_walk *walk);
+void workspaces_walk_end(struct workspaces_walk *walk);
 
 /** Gives every workspace of all tenants to @each, which must not add or remove any. */
 void workspaces_foreach(struct workspaces *workspaces,

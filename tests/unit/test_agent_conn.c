@@ -10,6 +10,7 @@
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
@@ -110,6 +111,60 @@ static void test_many_lines_at_once(void **state)
 	fake_client_send(&client, bytes);
 	fake_service_run(*state);
 	assert_string_equal(fake_client_take(&client), expected);
+	fake_client_close(&client);
+}
+
+static int64_t reads;
+
+/* Between two readings a slice's time passes. */
+static int64_t step(void)
+{
+	return 1000 * CLOCK_NS_PER_S + ++reads * LIMIT_SLICE_US * CLOCK_NS_PER_US;
+}
+
+/* A task beside the connection, whose turn comes after each of its slices. */
+struct beside {
+	struct loop_share_task task;
+	struct loop_share_flow *flow;
+	const struct fake_client *client;
+	unsigned left;
+	bool found[5]; /* so many lines answered */
+};
+
+static void look_beside(void *context)
+{
+	struct beside *beside = context;
+	char answers[1024];
+	ssize_t n = recv(beside->client->fd, answers, sizeof(answers), MSG_PEEK | MSG_DONTWAIT);
+	size_t lines = 0;
+
+	for (ssize_t i = 0; i < n; i++)
+		lines += answers[i] == '\n';
+	assert_true(lines < ARRAY_SIZE(beside->found));
+	beside->found[lines] = true;
+	if (--beside->left > 0)
+		loop_share_wait(&beside->task, beside->flow);
+}
+
+/* A slice ends with a line that took long, and others have their turn before the next line. */
+static void test_lines_that_take_long(void **state)
+{
+	struct fake_client client = connect_client(state);
+	struct fake_service *fake = *state;
+	struct beside beside = {.flow = &fake->service.config->tenants[0]->usage->share,
+		.client = &client,
+		.left = 20};
+
+	fake_client_says(&client, PING("0"), PONG("0"));
+	beside.task = (struct loop_share_task){.act = look_beside, .context = &beside};
+	loop_share_wait(&beside.task, beside.flow);
+	reads = 0;
+	clock_replace(step);
+	fake_client_send(&client, PING("1") "\n" PING("2") "\n" PING("3") "\n" PING("4") "\n");
+	fake_clock_start();
+	for (size_t i = 0; i < ARRAY_SIZE(beside.found); i++)
+		assert_true(beside.found[i]);
+	fake_client_hears(&client, PONG("1") "\n" PONG("2") "\n" PONG("3") "\n" PONG("4"));
 	fake_client_close(&client);
 }
 
@@ -446,6 +501,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_torn_and_joined_lines, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_byte_by_byte, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_lines_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_that_take_long, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lines_that_are_too_long, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lines_without_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_end_of_input, set_up, tear_down),

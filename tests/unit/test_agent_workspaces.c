@@ -12,9 +12,14 @@
 #include "tests/unit/fakes/service.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -238,6 +243,93 @@ static void test_list(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
+/* A task beside those of the tenant, whose turn comes after each: how often it found a list begun.
+ */
+struct beside {
+	struct loop_share_task task;
+	struct tenant_usage *usage;
+	unsigned found, left;
+};
+
+static void look_beside(void *context)
+{
+	struct beside *beside = context;
+
+	beside->found += beside->usage->lists;
+	if (--beside->left > 0)
+		loop_share_wait(&beside->task, &beside->usage->share);
+}
+
+static void make_managed(const struct fake_service *fake, unsigned n)
+{
+	char name[64];
+
+	assert_true(mkdirat(fake->scratch.fd, "state/one", 0700) == 0 || errno == EEXIST);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "state/one/n%u", i);
+		assert_int_equal(mkdirat(fake->scratch.fd, name, 0700), 0);
+	}
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+	size_t n = 0;
+
+	while ((text = strstr(text, part))) {
+		n++;
+		text += strlen(part);
+	}
+	return n;
+}
+
+/* What is asked after it is answered before it; each workspace is listed once. */
+static void test_a_long_list_is_made_in_pieces(void **state)
+{
+	enum { N = 5 * LIMIT_LISTED_A_TURN };
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	struct beside beside = {.usage = fake->service.config->tenants[0]->usage, .left = 100};
+	const char *answers;
+
+	beside.task = (struct loop_share_task){.act = look_beside, .context = &beside};
+	make_managed(fake, N);
+	fake_client_says(&client, OPEN("{\"workspace\":\"n7\"}"), RESULT("1", "{*}"));
+	fake_client_says(&client, OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}"));
+	loop_share_wait(&beside.task, &beside.usage->share);
+	fake_client_send(&client, LIST "\n" REQUEST("2", "ping", "{}") "\n");
+	answers = fake_client_take(&client);
+	assert_int_equal(strncmp(answers, RESULT("2", "{}"), strlen(RESULT("2", "{}"))), 0);
+	assert_int_equal(count_of(answers, "\"workspace\":"), N + 1);
+	assert_int_equal(count_of(answers, "\"workspace\":\"n7\""), 1);
+	assert_int_equal(count_of(answers, "\"open\":true"), 2);
+	/* The first piece is made at once, and the list is begun until the last one. */
+	assert_int_equal(beside.found, N / LIMIT_LISTED_A_TURN);
+	assert_false(beside.usage->lists);
+	fake_client_close(&client);
+}
+
+/* Lists of one tenant are made one after the other, and a client that leaves holds up no other. */
+static void test_one_long_list_at_a_time(void **state)
+{
+	enum { N = 2 * LIMIT_LISTED_A_TURN };
+	struct fake_service *fake = *state;
+	const struct tenant_usage *usage = fake->service.config->tenants[0]->usage;
+	struct fake_client clients[3];
+
+	make_managed(fake, N);
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		clients[i] = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		assert_true(send(clients[i].fd, LIST "\n" LIST "\n", strlen(LIST) * 2 + 2, 0) > 0);
+	event_base_loop(fake->service.base, EVLOOP_ONCE);
+	fake_client_close(&clients[0]);
+	for (size_t i = 1; i < ARRAY_SIZE(clients); i++)
+		assert_int_equal(count_of(fake_client_take(&clients[i]), "\"workspace\":"), 2 * N);
+	assert_false(usage->lists);
+	fake_client_close(&clients[1]);
+	fake_client_close(&clients[2]);
+}
+
 static void test_remove(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -379,6 +471,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_how_many_there_may_be, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_close, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_long_list_is_made_in_pieces, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_one_long_list_at_a_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_is_used_is_not_removed, set_up, tear_down),
