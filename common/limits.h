@@ -493,10 +493,16 @@
 #define LIMIT_HOMES_GONE 1024    /* former homes of a tenant that are not cleared yet */
 
 /*
+ * Files processes that start in existing cells at once (worker/spawner/cell_starts.c), whose
+ * workers can hold them up. Those of new cells, where nothing hostile has run yet, need no place.
+ */
+#define LIMIT_FILES_STARTS           256
+#define LIMIT_FILES_STARTS_OF_TENANT 32 /* further ones are told to come later */
+
+/*
  * System mode (supervisor/host/id_range.c, worker/spawner/). The ids stay below 65534, which the
  * kernel reports for ids that are not mapped: user_namespaces(7).
  */
-#define LIMIT_FILES_STARTS    256   /* files processes that start in existing cells at once */
 #define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
 #define LIMIT_REFUSALS_LOGGED 1000  /* refused requests that the spawner logs */
 /* Disk classes (common/config/disk_classes.c). */

@@ -78,8 +78,10 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 			"The spawner refused to open the workspace: %.*s", (int)step.len,
 			step.data);
 	else if (error == -SPAWNER_NOT_NOW)
-		cell_process_fail(cell_worker(cell), "The workspace cannot be opened now: %.*s",
-			(int)step.len, step.data);
+		/* The worker and its commands go on without a files process. */
+		cell_process_fail(
+			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
+			"The workspace cannot be opened now: %.*s", (int)step.len, step.data);
 	else if (cell->not_made == CELL_SILENT)
 		cell_process_fail(
 			cell->state == STATE_OPENING ? cell_worker(cell) : cell_files(cell),
@@ -314,7 +316,7 @@ static void quarantine(struct cell *cell)
 /* The worker and its commands go on: a new files process can join the worker's namespaces. */
 static void end_files(struct cell *cell)
 {
-	cell->counts->files_lost++;
+	cell->counts->files_lost += cell->not_made != CELL_NOT_NOW;
 	forget_request(cell);
 	enter(cell, STATE_FILES_ENDING);
 	if (cell_files(cell)->link)
@@ -329,10 +331,26 @@ static void hold_files(struct cell *cell)
 	refuse(cell);
 }
 
+/*
+ * The spawner has no room to start one now. That is nobody's death: calls are told to come later,
+ * and it is asked again after a rest.
+ */
+static void put_off_files(struct cell *cell)
+{
+	cell->owner->lost(cell->context, CELL_FILES_HELD, cell_why(cell));
+	cell_process_drop(cell_files(cell));
+	enter(cell, STATE_FILES_RESTING);
+	set_deadline(cell, CELL_REST_MAX_MS);
+}
+
 static void rest_files(struct cell *cell)
 {
 	unsigned rest;
 
+	if (cell->not_made == CELL_NOT_NOW) {
+		put_off_files(cell);
+		return;
+	}
 	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	cell->swept = false;
 	rest = rest_after_loss(cell);
@@ -351,6 +369,7 @@ static void open_files(struct cell *cell)
 	int r, root;
 
 	enter(cell, STATE_FILES_OPENING);
+	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	fds[SPAWNER_OPEN_FILES_WORKER] =

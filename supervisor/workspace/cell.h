@@ -64,8 +64,8 @@ enum cell_loss {
 	CELL_NOT_NOW,    /* SPAWNER_NOT_NOW, or its template cannot be loaded into memory now */
 	CELL_SILENT,     /* its directory's file system does not answer */
 	CELL_HELD, /* the kernel does not end a killed process of it, so calls must not wait */
-	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only */
-	CELL_FILES_HELD,
+	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only; */
+	CELL_FILES_HELD, /* or the spawner has no room to start one: SPAWNER_NOT_NOW */
 	CELL_LOSSES,
 };
 

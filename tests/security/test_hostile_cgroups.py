@@ -11,12 +11,13 @@ import pytest
 
 import procfs
 from cloister_client import acting_as
-from daemon import Daemon
+from daemon import Account, Daemon
 from delegation import processes
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as the workspaces' ids")
 
 NESTED = 40
+STARTS = 32  # LIMIT_FILES_STARTS_OF_TENANT
 
 
 def nest(top, depth=NESTED):
@@ -136,6 +137,63 @@ def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
     # No process is left: all children of the spawner belong to open or spare cells.
     client.close()
     assert procfs.eventually(lambda: not [pid for pid in procfs.children(spawner) if procfs.name(pid) == "cloister-spawner"])
+
+
+@pytest.fixture
+def other():
+    account = Account("o")
+    yield account
+    account.remove()
+
+
+def held_starts(groups):
+    """Returns how many of the groups have a process that was not in them before."""
+    held = 0
+    for group, before in groups.items():
+        with contextlib.suppress(OSError):  # the group has gone
+            held += bool(set(processes(group)) - before)
+    return held
+
+
+def test_frozen_cells_cost_no_other_tenant_anything(start, area, delegation, other):
+    """One tenant's workers hold up more starts of files processes than the tenant may have at once."""
+    area.path.chmod(0o755)
+    daemon = start(system=False, config="\n".join([
+        "[cloister]", "mode = user", "agent_socket_mode = 0666", "spare_cells = 0",
+        "[tenant bad]", f"users = {area.account.name}", "managed = yes", f"roots = {area.path}", "workspaces = 64",
+        "[tenant good]", f"users = {other.name}", "managed = yes", f"roots = {area.path}", ""]))
+    spawner, client, good = daemon.spawner(), daemon.connect(), daemon.connect(other)
+    good.call("workspace.open", {"workspace": "before"})
+    ((_, files_of_good),) = daemon.cells()
+    names = [f"b{i}" for i in range(STARTS + 8)]
+    for name in names:
+        client.call("workspace.open", {"workspace": name})
+    cells = {worker: files for worker, files in daemon.cells() if files != files_of_good}
+    groups = {group: set(processes(group)) for group in delegation.path.glob("ws-*/cell")}
+    groups = {group: before for group, before in groups.items() if before & set(cells)}
+    assert len(groups) == len(names)
+    for group in groups:
+        (group / "cgroup.freeze").write_text("1")
+    for files in cells.values():
+        os.kill(files, signal.SIGKILL)
+    assert procfs.eventually(lambda: held_starts(groups) >= STARTS)
+    # Before that, cloisterd could have given them to the files processes that were killed.
+    numbers = {name: client.begin("list_directory", {"path": "."}, None, name) for name in names}
+    # Meanwhile new cells start, also of the same tenant, and so does a files process of the other one.
+    is_well(daemon, spawner, "own")
+    with daemon.connect(other) as another:
+        another.call("workspace.open", {"workspace": "new"})
+        assert another.run("echo well")["stdout"] == "well\n"
+    os.kill(files_of_good, signal.SIGKILL)
+    assert procfs.vanish([files_of_good])
+    good.use("write_file", path="a", content="well\n")
+    # The calls that found no room are told so, and nothing else is lost than the cells that are frozen.
+    answers = {name: client.wait(number, timeout=120)["result"] for name, number in numbers.items()}
+    errors = [answer["error"] for answer in answers.values() if not answer["success"]]
+    assert daemon.spawner() == spawner
+    busy = [error["message"] for error in errors if error["code"] == "BUSY"]
+    assert busy and all("too many files processes of the tenant" in text and "try again" in text for text in busy), errors
+    assert {error["code"] for error in errors} <= {"BUSY", "WORKER_LOST"}, errors
 
 
 def test_nested_groups_do_not_keep_cloisterd_from_starting(start, delegation):

@@ -350,6 +350,39 @@ static void test_spawner_fails(void **state)
 	assert_string_equal(outcome(f), " FILES_LOST = files resting");
 }
 
+/*
+ * The spawner has no room to start a files process now. Calls are told so, the worker goes on, and
+ * the spawner is asked until it has room.
+ */
+static void test_files_process_is_put_off(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t files_lost;
+
+	reach(f, STATE_FILES_OPENING);
+	files_lost = f->counts.files_lost;
+	for (int i = 0; i < 5; i++) {
+		f->log[0] = '\0';
+		fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -SPAWNER_NOT_NOW,
+			TEXT_LITERAL("try again in a moment"));
+		run(f);
+		assert_string_equal(outcome(f), " FILES_HELD = files resting");
+		assert_string_equal(
+			f->why, "The workspace cannot be opened now: try again in a moment");
+		assert_true(cell_serves(f->cell, CELL_WORKER));
+		pass(f, CELL_REST_MAX_MS - 1);
+		assert_int_equal(f->cell->state, STATE_FILES_RESTING);
+		pass(f, 1);
+		assert_int_equal(f->cell->state, STATE_FILES_OPENING);
+	}
+	assert_int_equal(f->counts.files_lost, files_lost);
+	/* Another failure is a loss again. */
+	fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -ENOSPC, TEXT_LITERAL("it"));
+	run(f);
+	assert_int_equal(f->counts.files_lost, files_lost + 1);
+	assert_int_equal(f->worker->killed, 0);
+}
+
 /* A cell is made again at once, then after longer and longer rests. A cell that was open for long
  * starts over. */
 static void test_rests(void **state)
@@ -533,6 +566,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_serves, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_ready_in_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_spawner_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_files_process_is_put_off, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gives_up, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

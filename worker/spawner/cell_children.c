@@ -335,10 +335,10 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 }
 
 /*
- * @go is a descriptor that the helper must close, because the worker would otherwise wait for it if
- * the spawner died now; -1: none.
+ * @tenant is as in cell_start_new(). @go is a descriptor that the helper must close, because the
+ * worker would otherwise wait for it if the spawner died now; -1: none.
  */
-static int begin_files(struct cell *cell, int go)
+static int begin_files(struct cell *cell, const char *tenant, int go)
 {
 	_cleanup_close_ int report = -1, report_write = -1;
 	struct cell_start *start;
@@ -348,9 +348,9 @@ static int begin_files(struct cell *cell, int go)
 	r = report_pipe(&report, &report_write);
 	if (r < 0)
 		return r;
-	start = cell_start_new(cell->maker->starts);
-	if (!start)
-		return -EAGAIN;
+	r = cell_start_new(cell->maker->starts, tenant, &start, &cell->reason);
+	if (r < 0)
+		return r;
 	pid = clone_process(0, NULL, SIGCHLD, cell_cgroup_cell_fd(cell->cgroup));
 	if (pid < 0) {
 		r = -errno;
@@ -371,14 +371,14 @@ static int begin_files(struct cell *cell, int go)
 
 int cell_start_files(struct cell *cell)
 {
-	return begin_files(cell, -1);
+	return begin_files(cell, cell->request->tenant, -1);
 }
 
 /* Starts the files process of a new cell, in which no hostile code has run. */
 static int start_files(struct cell *cell, uint64_t deadline, int go)
 {
 	struct cell_start *start;
-	int r = begin_files(cell, go);
+	int r = begin_files(cell, NULL, go);
 
 	if (r < 0)
 		return r;

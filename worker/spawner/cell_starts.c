@@ -8,52 +8,68 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
+#include "common/wire_spawner.h"
 #include "worker/spawner/cell_children.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 
-#define FREE (-1)
-
-int cell_starts_init(struct cell_starts *starts)
+void cell_starts_init(struct cell_starts *starts)
 {
-	void *numbers = mmap(NULL, LIMIT_FILES_STARTS * sizeof(pid_t), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (numbers == MAP_FAILED)
-		return -errno;
 	LIST_INIT(&starts->list);
-	starts->numbers = numbers;
-	for (size_t i = 0; i < LIMIT_FILES_STARTS; i++)
-		starts->numbers[i] = FREE;
-	return 0;
 }
 
-struct cell_start *cell_start_new(struct cell_starts *starts)
+/* Those of @tenant in existing cells; NULL: of all tenants. */
+static size_t count(const struct cell_starts *starts, const char *tenant)
+{
+	const struct cell_start *start;
+	size_t n = 0;
+
+	LIST_FOREACH (start, &starts->list, entry)
+		n += !start->is_new && (!tenant || strcmp(start->tenant, tenant) == 0);
+	return n;
+}
+
+int cell_start_new(const struct cell_starts *starts, const char *tenant, struct cell_start **ret,
+	const char **ret_reason)
 {
 	struct cell_start *start;
-	size_t i = 0;
+	void *files;
 
-	while (i < LIMIT_FILES_STARTS && starts->numbers[i] != FREE)
-		i++;
-	start = i < LIMIT_FILES_STARTS ? calloc(1, sizeof(*start)) : NULL;
+	*ret_reason = "too many files processes of the tenant are starting: try again in a moment";
+	if (tenant && count(starts, tenant) >= LIMIT_FILES_STARTS_OF_TENANT)
+		return -SPAWNER_NOT_NOW;
+	*ret_reason = "too many files processes are starting: try again in a moment";
+	if (tenant && count(starts, NULL) >= LIMIT_FILES_STARTS)
+		return -SPAWNER_NOT_NOW;
+	start = calloc(1, sizeof(*start));
 	if (!start)
-		return NULL;
-	starts->numbers[i] = 0;
-	*start = (struct cell_start){.files = &starts->numbers[i],
-		.report = -1,
-		.deadline = monotonic_ms() + LIMIT_FILES_START_MS};
-	return start;
+		return -ENOMEM;
+	files = mmap(NULL, sizeof(*start->files), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (files == MAP_FAILED) {
+		free(start);
+		return -ENOMEM;
+	}
+	start->files = files;
+	start->report = -1;
+	start->deadline = monotonic_ms() + LIMIT_FILES_START_MS;
+	start->is_new = !tenant;
+	snprintf(start->tenant, sizeof(start->tenant), "%s", tenant ? tenant : "");
+	*ret = start;
+	return 0;
 }
 
 void cell_start_drop(struct cell_start *start)
 {
 	if (!start)
 		return;
-	*start->files = FREE;
+	munmap((void *)start->files, sizeof(*start->files));
 	free(start);
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 /*
- * The starts of files processes in existing cells. A helper, forked from the spawner, joins the
- * worker's namespaces, clones the files process there and exits. A worker that has served commands
- * may be hostile and freeze processes in its cgroup (cgroup.freeze). Each start therefore has a
- * deadline, and only the request that needs it waits for it. cgroups(7), clone(2).
+ * The starts of files processes. A helper, forked from the spawner, joins the worker's namespaces,
+ * clones the files process there and exits. A worker that has served commands may be hostile and
+ * freeze processes in its cgroup (cgroup.freeze). Each start in an existing cell therefore has a
+ * deadline, only the request that needs it waits for it, and a tenant has a share of them. A new
+ * cell has no such worker. cgroups(7), clone(2).
  */
+
+#include "common/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +24,9 @@ struct cell_start {
 	 * before that runs; 0 until then.
 	 */
 	volatile pid_t *files;
+	/* of the cell's workspace, which has its share of the starts; unused where is_new */
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
+	bool is_new; /* of a new cell */
 	bool is_files_reaped, failed;
 	int report;        /* pipe from both; -1 once the start has succeeded or failed */
 	uint64_t deadline; /* monotonic.h */
@@ -29,17 +35,19 @@ struct cell_start {
 
 struct cell_starts {
 	LIST_HEAD(, cell_start) list;
-	volatile pid_t *numbers; /* LIMIT_FILES_STARTS of them; a free one is -1 */
 };
 
-/** Returns 0 or -errno. */
-int cell_starts_init(struct cell_starts *starts);
+void cell_starts_init(struct cell_starts *starts);
 
 /**
  * Makes a start without a helper, to be completed with cell_starts_add() or freed with
- * cell_start_drop(). Returns NULL if there are too many or memory is out.
+ * cell_start_drop(). It is one in an existing cell of @tenant; NULL: in a new cell, where nothing
+ * can hold it up, so that it is short and needs no place among the others. Returns 0; -ENOMEM; or
+ * -SPAWNER_NOT_NOW, with the reason in @ret_reason (static storage), if the tenant or all tenants
+ * together have too many.
  */
-struct cell_start *cell_start_new(struct cell_starts *starts);
+int cell_start_new(const struct cell_starts *starts, const char *tenant, struct cell_start **ret,
+	const char **ret_reason);
 void cell_start_drop(struct cell_start *start);
 
 /** Adds @start with its helper and the pipe @report, which it takes. */

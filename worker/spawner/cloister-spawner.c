@@ -200,12 +200,11 @@ static nfds_t watch(
 	LIST_FOREACH (start, &spawner->starts.list, entry) {
 		int left = monotonic_left_ms(start->deadline);
 
-		/*
-		 * -1, which poll(2) ignores, for a start that is over and whose helper is not
-		 * reaped yet
-		 */
+		/* It is over, and its helper is not reaped yet. */
+		if (start->report < 0)
+			continue;
 		poll_fds[n++] = (struct pollfd){.fd = start->report, .events = POLLIN};
-		if (start->report >= 0 && (*ret_timeout_ms < 0 || left < *ret_timeout_ms))
+		if (*ret_timeout_ms < 0 || left < *ret_timeout_ms)
 			*ret_timeout_ms = left;
 	}
 	n += lookers_poll(&spawner->lookers, &poll_fds[n], &look_ms);
@@ -220,11 +219,13 @@ static void attend_starts(struct spawner *spawner, const struct pollfd *poll_fds
 {
 	struct cell_start *start = LIST_FIRST(&spawner->starts.list), *next;
 
-	for (; start; start = next, poll_fds++) {
+	for (; start; start = next) {
 		next = LIST_NEXT(start, entry);
-		if (start->report >= 0 &&
-			(poll_fds->revents || monotonic_left_ms(start->deadline) == 0))
+		if (start->report < 0)
+			continue;
+		if (poll_fds->revents || monotonic_left_ms(start->deadline) == 0)
 			spawner_attend(&spawner->channel, start);
+		poll_fds++;
 	}
 }
 
@@ -288,8 +289,7 @@ int main(int argc, char **argv)
 			    "beside the "
 			    "executable",
 			ENOENT);
-	if (cell_starts_init(&spawner.starts) < 0)
-		spawner_die("cell_starts_init", errno);
+	cell_starts_init(&spawner.starts);
 	lookers_init(&spawner.lookers);
 	signal_fd = watch_children();
 	cell_sockets_load();
