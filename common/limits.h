@@ -121,6 +121,12 @@
 #define LIMIT_SWEEP_TURN_S 2
 /* As many wait until sweepers no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
+/* Private tmpfs that no workspace has any more (worker/spawner/closers.c, cell_private.c). */
+#define LIMIT_CLOSERS       4  /* that remove files at once, each of another tenant */
+#define LIMIT_PRIVATES_GONE 32 /* of a tenant whose files are not removed yet */
+/* up to which the spawner removes them itself: that takes no longer than to start a closer */
+#define LIMIT_PRIVATE_SMALL_FILES 256
+#define LIMIT_PRIVATE_SMALL_BYTES (4 * MIB)
 /* Templates whose size the spawner has yet to measure, and for one of them. */
 #define LIMIT_TEMPLATES_MEASURED 4096
 #define LIMIT_MEASURE_CPU_S      60

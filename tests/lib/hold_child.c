@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * usage: hold_child PID NAME futimens|linkat|sched_setscheduler|unlinkat
+ * usage: hold_child PID NAME futimens|linkat|sched_setscheduler|setpriority|unlinkat
  *
  * Prints "ready", waits until a child that the process makes from then on has this name and makes
  * this system call, stops it by SIGSTOP and prints its pid. Nothing else is held up. ptrace(2).
@@ -26,7 +26,8 @@ static unsigned long long call_number(const char *name)
 		const char *name;
 		unsigned long long number;
 	} calls[] = {{"futimens", SYS_utimensat}, {"linkat", SYS_linkat},
-		{"sched_setscheduler", SYS_sched_setscheduler}, {"unlinkat", SYS_unlinkat}};
+		{"sched_setscheduler", SYS_sched_setscheduler}, {"setpriority", SYS_setpriority},
+		{"unlinkat", SYS_unlinkat}};
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strcmp(calls[i].name, name) == 0)

@@ -43,7 +43,7 @@ struct cell {
 	int trees[2]; /* detached clones for worker and files process */
 	int layers;   /* that of the layers, for the files process; -1: there are none */
 	int private;  /* the spawner's end of FD_WORKER_PRIVATE */
-	int kept;     /* mount of the private tmpfs of an earlier cell; -1: it gets a new one */
+	struct cell_private *kept; /* of an earlier cell; NULL: it gets a new one */
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_sockets network;

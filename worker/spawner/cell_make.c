@@ -286,7 +286,6 @@ static int take_steps(
 	close_fd(&cell->trees[1]);
 	close_fd(&cell->layers);
 	close_fd(&cell->home);
-	close_fd(&cell->kept);
 	return r;
 }
 
@@ -333,7 +332,6 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		.trees = {-1, -1},
 		.layers = -1,
 		.private = -1,
-		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -346,6 +344,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	if (r == 0)
 		cell_private_hold(&cell);
 	close_fd(&cell.private);
+	cell_private_given(&cell);
 	if (r < 0) {
 		cell_abandon(&cell);
 		return r;
@@ -381,7 +380,6 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		.trees = {-1, -1},
 		.layers = -1,
 		.private = -1,
-		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
@@ -461,7 +459,6 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		.trees = {-1, -1},
 		.layers = -1,
 		.private = -1,
-		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none(),
 		.id = maker->ids->own,
@@ -574,7 +571,6 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		.trees = {-1, -1},
 		.layers = -1,
 		.private = -1,
-		.kept = -1,
 		.pidfds = {-1, -1},
 		.network = cell_sockets_none()};
 	int r;
@@ -583,6 +579,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	if (r == 0 && !cell.waiting->let_go)
 		cell_private_hold(&cell);
 	close_fd(&cell.private);
+	cell_private_given(&cell);
 	cell_spare_free(cell.waiting);
 	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);

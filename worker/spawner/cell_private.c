@@ -29,12 +29,18 @@ struct owner {
 };
 
 struct cell_private {
+	struct closing closing; /* first: has the two descriptors */
 	LIST_ENTRY(cell_private) entry;
 	struct owner owner;
 	uint64_t number; /* of its cell */
 	pid_t worker;    /* 0 once reaped */
-	int socket;      /* where the worker has sent the mount; -1 once it is taken */
-	int mount;       /* -1 while the worker lives */
+	bool unneeded;   /* ends with the worker */
+};
+
+/* Indexes into the descriptors. */
+enum {
+	MOUNT, /* -1 while the worker lives */
+	SOCKET /* where the worker has sent the mount; -1 once it is taken */
 };
 
 void cell_privates_init(struct cell_privates *privates)
@@ -43,6 +49,7 @@ void cell_privates_init(struct cell_privates *privates)
 	for (size_t i = 0; i < CELL_PRIVATE_LISTS; i++)
 		LIST_INIT(&privates->kept[i]);
 	privates->n_kept = 0;
+	closers_init(&privates->closers);
 }
 
 int cell_private_pair(int *ret_ours, int *ret_workers)
@@ -76,11 +83,31 @@ static bool is_same(const struct owner *a, const struct owner *b)
 	       strcmp(a->tenant, b->tenant) == 0;
 }
 
-static void forget(struct cell_private *tmpfs)
+/* Whether to remove its files takes so little time that the spawner may do it. */
+static bool is_small(const struct cell_private *tmpfs)
 {
-	LIST_REMOVE(tmpfs, entry);
-	close_fd(&tmpfs->socket);
-	close_fd(&tmpfs->mount);
+	const int *fds = tmpfs->closing.fds;
+	struct statfs status;
+
+	if (fds[SOCKET] >= 0)
+		return false; /* the worker has sent what it should not, which may be anything */
+	if (fds[MOUNT] < 0)
+		return true;
+	if (fstatfs(fds[MOUNT], &status) < 0)
+		return false;
+	return status.f_files - status.f_ffree <= LIMIT_PRIVATE_SMALL_FILES &&
+	       (status.f_blocks - status.f_bfree) * (uint64_t)status.f_bsize <=
+		       LIMIT_PRIVATE_SMALL_BYTES;
+}
+
+/* It is on no list. Its descriptors may be the last ones. */
+static void end(struct cell_privates *privates, struct cell_private *tmpfs)
+{
+	if (!is_small(tmpfs)) {
+		closers_add(&privates->closers, &tmpfs->closing);
+		return;
+	}
+	close_fd(&tmpfs->closing.fds[MOUNT]);
 	free(tmpfs);
 }
 
@@ -99,6 +126,17 @@ static struct cell_private *find(const struct cell_private_list *list, uint64_t 
 	return tmpfs;
 }
 
+/* A tenant that fills them faster than their files are removed waits: they take memory. */
+static int wait_for_closers(struct cell *cell)
+{
+	if (closers_count(&cell->maker->privates->closers, cell->request->tenant) <
+		LIMIT_PRIVATES_GONE)
+		return 0;
+	cell->reason = "the files that too many of the tenant's workspaces have left in /tmp are "
+		       "still being removed: try again in a moment";
+	return -SPAWNER_NOT_NOW;
+}
+
 int cell_private_take(struct cell *cell)
 {
 	struct cell_privates *privates = cell->maker->privates;
@@ -107,21 +145,30 @@ int cell_private_take(struct cell *cell)
 	struct owner owner = owner_of(cell);
 
 	if (!tmpfs)
-		return 0;
-	if (is_same(&tmpfs->owner, &owner))
-		cell->kept = TAKE_FD(tmpfs->mount);
+		return wait_for_closers(cell);
+	LIST_REMOVE(tmpfs, entry);
 	privates->n_kept--;
-	forget(tmpfs);
-	return 0;
+	if (is_same(&tmpfs->owner, &owner)) {
+		cell->kept = tmpfs;
+		return 0;
+	}
+	end(privates, tmpfs);
+	return wait_for_closers(cell);
 }
 
 int cell_private_give(struct cell *cell)
 {
-	int r = cell->kept < 0 ? 0 : pass_mount(cell->private, cell->kept);
+	int r = cell->kept ? pass_mount(cell->private, cell->kept->closing.fds[MOUNT]) : 0;
 
-	close_fd(&cell->kept);
 	/* The process has ended, and the spawner has not reaped it yet. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
+}
+
+void cell_private_given(struct cell *cell)
+{
+	/* Its worker may have ended already. */
+	if (cell->kept)
+		end(cell->maker->privates, TAKE_PTR(cell->kept));
 }
 
 void cell_private_hold(struct cell *cell)
@@ -135,8 +182,8 @@ void cell_private_hold(struct cell *cell)
 	*tmpfs = (struct cell_private){.owner = owner_of(cell),
 		.number = cell->number,
 		.worker = cell->pids[SPAWNER_OPENED_WORKER],
-		.socket = TAKE_FD(cell->private),
-		.mount = -1};
+		.closing.fds = {-1, TAKE_FD(cell->private)}};
+	tmpfs->closing.tenant = tmpfs->owner.tenant;
 	LIST_INSERT_HEAD(&cell->maker->privates->live, tmpfs, entry);
 }
 
@@ -159,41 +206,70 @@ static bool is_bounded(const struct cell_private *tmpfs, int fd)
 					  (uint64_t)status.f_bsize;
 }
 
+/* Whether the worker has sent more than one, which it does only if it was taken over. */
+static bool has_more(int socket)
+{
+	char byte;
+
+	return recv(socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Takes the mount that the worker has sent before it ended. */
+static int take(struct cell_private *tmpfs)
+{
+	int *fds = tmpfs->closing.fds;
+	int fd = take_mount(fds[SOCKET]);
+
+	if (fd == -EPIPE || fd == -ECONNRESET)
+		close_fd(&fds[SOCKET]); /* it has sent nothing */
+	if (fd < 0)
+		return fd;
+	fds[MOUNT] = fd;
+	if (!is_bounded(tmpfs, fd) || has_more(fds[SOCKET]))
+		return -EBADMSG;
+	close_fd(&fds[SOCKET]);
+	return 0;
+}
+
+static void end_worker(struct cell_privates *privates, struct cell_private *tmpfs)
+{
+	int r = take(tmpfs);
+
+	tmpfs->worker = 0;
+	LIST_REMOVE(tmpfs, entry);
+	if (r < 0 || tmpfs->unneeded || privates->n_kept >= LIMIT_WORKSPACES) {
+		end(privates, tmpfs);
+		return;
+	}
+	LIST_INSERT_HEAD(list_of(privates, tmpfs->number), tmpfs, entry);
+	privates->n_kept++;
+}
+
 void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
 {
 	struct cell_private *tmpfs;
-	int fd;
 
 	LIST_FOREACH (tmpfs, &privates->live, entry)
 		if (tmpfs->worker == pid)
 			break;
-	if (!tmpfs)
-		return;
-	fd = privates->n_kept < LIMIT_WORKSPACES ? take_mount(tmpfs->socket) : -EMFILE;
-	if (fd >= 0 && !is_bounded(tmpfs, fd)) {
-		close(fd);
-		fd = -EBADMSG;
-	}
-	if (fd < 0) {
-		forget(tmpfs);
-		return;
-	}
-	tmpfs->mount = fd;
-	tmpfs->worker = 0;
-	close_fd(&tmpfs->socket);
-	LIST_REMOVE(tmpfs, entry);
-	LIST_INSERT_HEAD(list_of(privates, tmpfs->number), tmpfs, entry);
-	privates->n_kept++;
+	if (tmpfs)
+		end_worker(privates, tmpfs);
+	closers_reaped(&privates->closers, pid);
 }
 
 void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 {
 	struct cell_private *tmpfs = find(list_of(privates, number), number);
 
-	if (tmpfs)
+	if (tmpfs) {
+		LIST_REMOVE(tmpfs, entry);
 		privates->n_kept--;
-	else
-		tmpfs = find(&privates->live, number);
+		end(privates, tmpfs);
+		return;
+	}
+	/* What a worker that lives has sent is not the last of it, so how large it is tells
+	 * nothing. */
+	tmpfs = find(&privates->live, number);
 	if (tmpfs)
-		forget(tmpfs);
+		tmpfs->unneeded = true;
 }

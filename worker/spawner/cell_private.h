@@ -9,6 +9,8 @@
  * sends another. The spawner gives it to no other workspace, and looks at nothing in it.
  */
 
+#include "worker/spawner/closers.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +28,7 @@ struct cell_privates {
 	struct cell_private_list live;                     /* their workers live */
 	struct cell_private_list kept[CELL_PRIVATE_LISTS]; /* by the number of the ended cell */
 	size_t n_kept;
+	struct closers closers; /* of those that are not needed any more */
 };
 
 void cell_privates_init(struct cell_privates *privates);
@@ -35,11 +38,14 @@ int cell_private_pair(int *ret_ours, int *ret_workers);
 
 /**
  * Takes the private tmpfs that the request of @cell names, if it is kept and is the workspace's.
- * The cell gets a new one if it is not. Returns 0.
+ * The cell gets a new one if it is not. Returns 0; or -SPAWNER_NOT_NOW, with the reason in @cell,
+ * if too many of the tenant have files that are still being removed.
  */
 int cell_private_take(struct cell *cell);
 /** Sends it to the cell's worker. Returns 0 or -errno. */
 int cell_private_give(struct cell *cell);
+/** The cell is made, or could not be: it has what it was given, or nobody needs it any more. */
+void cell_private_given(struct cell *cell);
 
 /**
  * The cell is made: keeps the private tmpfs that its worker sends, unless memory is out. Takes the
