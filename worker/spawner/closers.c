@@ -49,24 +49,24 @@ static _Noreturn void be_closer(const struct closing *closing, int alone, pid_t 
 
 static int start(struct closing *closing)
 {
-	_cleanup_close_ int alone = -1, told = -1;
-	int pipe_fds[2];
+	int pipe_fds[2], r;
 	pid_t parent = getpid(), pid;
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
-	alone = pipe_fds[0];
-	told = pipe_fds[1];
 	pid = fork();
 	if (pid == 0)
-		be_closer(closing, alone, parent);
-	if (pid < 0)
-		return -errno;
-	closing->closer = pid;
-	/* Before @told is: the closer waits for that. */
-	for (size_t i = 0; i < CLOSING_FDS; i++)
-		close_fd(&closing->fds[i]);
-	return 0;
+		be_closer(closing, pipe_fds[0], parent);
+	r = pid < 0 ? -errno : 0;
+	if (r == 0) {
+		closing->closer = pid;
+		for (size_t i = 0; i < CLOSING_FDS; i++)
+			close_fd(&closing->fds[i]);
+	}
+	/* The closer waits for this. */
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	return r;
 }
 
 static struct closing *find(const struct closing_list *list, const char *tenant)

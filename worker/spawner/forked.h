@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What the spawner's children begin and end with that execute no program: looker, sweeper, keeper,
- * copier, measurer and merger. Each begins as a copy of the spawner, with its capabilities and
- * descriptors, and has a list of steps of its own (worker/setup.h) that gives them up. A child's
- * context is a struct that begins with a struct forked, which is the context of the steps here.
+ * What the spawner's children begin and end with that execute no program: looker, sweeper, closer,
+ * keeper, copier, measurer and merger. Each begins as a copy of the spawner, with its capabilities
+ * and descriptors, and has a list of steps of its own (worker/setup.h) that gives them up. A
+ * child's context is a struct that begins with a struct forked, which is the context of the steps
+ * here.
  */
 
 #include <stdbool.h>
