@@ -155,6 +155,7 @@
 #define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
 #define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
 #define LIMIT_FORKS_AT_ONCE       256  /* that one request makes */
+#define LIMIT_FORKS_A_TURN        4    /* made, or taken back, in one slice of the loop */
 /* Templates in memory (worker/spawner/template_memory.h): on the host, and loads at once. */
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64

@@ -41,6 +41,7 @@ struct tenant_usage {
 	uint64_t pending_bytes; /* its part of the service's pending bytes */
 	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
+	size_t forks_awaited;   /* to be made by requests under way, and become existing ones */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	size_t templates;       /* that were there when they were counted */
 	size_t template_bytes;  /* on disk, of those that have been measured */

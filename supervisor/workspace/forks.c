@@ -6,6 +6,7 @@
 #include "supervisor/workspace/forks.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/id_range.h"
@@ -35,8 +36,12 @@ struct forking {
 	bool in_memory;              /* it is there */
 	char *why_copied;            /* NULL: they are not, or there is no memory for it */
 	bool copying;                /* the one after those that are done */
-	uint64_t asked;              /* its number with the spawner */
-	struct loop_turn_task tell;  /* the end */
+	bool making;                 /* without copies, in slices: not all are there, */
+	bool undoing;                /* or, as one cannot be made, not all are gone */
+	uint32_t reserved;           /* in the tenant's forks_awaited */
+	struct loop_share_task slice;
+	uint64_t asked;             /* its number with the spawner */
+	struct loop_turn_task tell; /* the end */
 	enum tool_error error;
 	char *why;
 	forks_made made;
@@ -79,7 +84,8 @@ bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const
 	const struct forking *forking;
 
 	LIST_FOREACH (forking, &all->forking, entry)
-		if (forking->copies && strcmp(forking->tenant->name, tenant->name) == 0 &&
+		if ((forking->copies || forking->making) &&
+			strcmp(forking->tenant->name, tenant->name) == 0 &&
 			strcmp(forking->template, template) == 0)
 			return true;
 	return false;
@@ -90,7 +96,7 @@ bool forks_are_copied(const struct workspaces *all)
 	const struct forking *forking;
 
 	LIST_FOREACH (forking, &all->forking, entry)
-		if (!forking->copies ||
+		if (!forking->copies || forking->making ||
 			(forking->copying && !unfinished_has_id(all, forking->tenant,
 						     &forking->copies[forking->done])))
 			return false;
@@ -104,21 +110,43 @@ static void fail(struct forking *forking, enum tool_error error, const char *why
 	forking->why = why ? strdup(why) : NULL;
 }
 
-/* The number after the highest that a workspace of the prefix has, so that no name comes again. */
-static void note_number(void *context, const char *name)
+/* Returns the number that @name has after the prefix; 0: it is no name of a fork of the prefix. */
+static uint32_t number_of(const struct forking *forking, const char *name)
 {
-	struct forking *forking = context;
 	size_t len = strlen(forking->prefix), digits;
 	uint32_t number = 0;
 
 	if (strncmp(name, forking->prefix, len) != 0 || name[len] != '-')
-		return;
+		return 0;
 	name += len + 1;
 	digits = strspn(name, "0123456789");
 	if (digits == 0 || digits > DIGITS || name[digits] || *name == '0')
-		return;
+		return 0;
 	for (; *name; name++)
 		number = number * 10 + (uint32_t)(*name - '0');
+	return number;
+}
+
+bool forks_make(const struct workspaces *all, const struct tenant *tenant, const char *name)
+{
+	const struct forking *forking;
+
+	LIST_FOREACH (forking, &all->forking, entry) {
+		const uint32_t number = forking->making ? number_of(forking, name) : 0;
+
+		if (number >= forking->first && number - forking->first < forking->count &&
+			strcmp(forking->tenant->name, tenant->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The number after the highest that a workspace of the prefix has, so that no name comes again. */
+static void note_number(void *context, const char *name)
+{
+	struct forking *forking = context;
+	const uint32_t number = number_of(forking, name);
+
 	if (number >= forking->first)
 		forking->first = number + 1;
 }
@@ -165,43 +193,107 @@ static struct layers_place place_of(struct forking *forking, const char *name)
 		.context = forking};
 }
 
-/* Takes back those that are there, of which nobody has been told. */
-static void undo_layers(struct forking *forking)
+/* Those that are still to be made count as workspaces. */
+static void reserve(struct forking *forking, size_t n)
 {
-	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	size_t *awaited = &forking->tenant->usage->forks_awaited;
 
-	while (forking->done > 0) {
-		forking_name(forking, --forking->done, name);
-		const struct layers_place place = place_of(forking, name);
-
-		if (managed_remove(forking->all->managed_fd, forking->tenant, name) == 0)
-			(void)layers_remove(&place);
-	}
+	*awaited = *awaited - forking->reserved + n;
+	forking->reserved = n;
 }
 
-/* Makes all of them at once: a few directories each. */
-static void make_layers(struct forking *forking)
+/* Takes back the last one that is there: nobody has been told of it, or could open it. */
+static void undo_one(struct forking *forking)
 {
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
-	int r = 0;
 
-	for (; r == 0 && forking->done < forking->count; forking->done += r == 0) {
-		forking_name(forking, forking->done, name);
-		const struct layers_place place = place_of(forking, name);
+	forking_name(forking, --forking->done, name);
+	const struct layers_place place = place_of(forking, name);
 
-		r = layers_fork(&place, forking->template);
-		if (r == 0)
-			r = managed_set_root(
-				forking->all->managed_fd, forking->tenant, name, forking->as_root);
-		if (r == 0)
-			r = managed_add(forking->all->managed_fd, forking->tenant, name);
-		if (r < 0)
-			(void)layers_remove(&place);
+	if (managed_remove(forking->all->managed_fd, forking->tenant, name) == 0)
+		(void)layers_remove(&place);
+}
+
+/* Makes the next one: a few directories. */
+static int make_one(struct forking *forking)
+{
+	const int managed_fd = forking->all->managed_fd;
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	int r;
+
+	forking_name(forking, forking->done, name);
+	const struct layers_place place = place_of(forking, name);
+
+	/* First: one that somebody has made in the state directory meanwhile keeps its layers. */
+	r = managed_set_root(managed_fd, forking->tenant, name, forking->as_root);
+	if (r < 0)
+		return r;
+	r = layers_fork(&place, forking->template);
+	if (r == 0)
+		r = managed_add(managed_fd, forking->tenant, name);
+	if (r < 0) {
+		(void)layers_remove(&place);
+		(void)managed_set_root(managed_fd, forking->tenant, name, false);
+		return r;
 	}
+	forking->done++;
+	reserve(forking, forking->count - forking->done);
+	return 0;
+}
+
+static void make_some(struct forking *forking)
+{
+	const struct layers_place place = place_of(forking, "");
+	int r = layers_may_fork(&place);
+
+	for (int i = 0; r == 0 && i < LIMIT_FORKS_A_TURN && forking->done < forking->count; i++)
+		r = make_one(forking);
 	if (r == 0)
 		return;
-	undo_layers(forking);
+	reserve(forking, 0);
+	forking->undoing = true;
 	fail(forking, tool_error_from_errno(-r), NULL);
+}
+
+/* Makes or takes back the next ones. The others follow in slices of their own. */
+static void make_layers(void *context)
+{
+	struct forking *forking = context;
+
+	if (forking->undoing)
+		for (int i = 0; i < LIMIT_FORKS_A_TURN && forking->done > 0; i++)
+			undo_one(forking);
+	else
+		make_some(forking);
+	forking->making = forking->done != (forking->undoing ? 0 : forking->count);
+	if (forking->making)
+		loop_share_wait(&forking->slice, &forking->tenant->usage->share);
+	else
+		loop_turn_defer(&forking->tell);
+}
+
+static void begin_layers(struct forking *forking)
+{
+	reserve(forking, forking->count);
+	make_layers(forking);
+}
+
+/* Takes back what is made of those that are not complete. */
+static void stop_making(struct forking *forking)
+{
+	loop_share_cancel(&forking->slice);
+	reserve(forking, 0);
+	while (forking->making && forking->done > 0)
+		undo_one(forking);
+	forking->making = false;
+}
+
+void forks_stop(struct workspaces *all)
+{
+	struct forking *forking;
+
+	LIST_FOREACH (forking, &all->forking, entry)
+		stop_making(forking);
 }
 
 static void tell_end(void *context)
@@ -311,7 +403,8 @@ static void on_loaded(void *context, int error, struct text step)
 		fail(forking, TOOL_BUSY, taken_over);
 	} else if (error == 0) {
 		forking->in_memory = true;
-		make_layers(forking);
+		begin_layers(forking);
+		return;
 	} else {
 		if (error != -EOPNOTSUPP) {
 			template_load_why(error, step, why, sizeof(why));
@@ -388,6 +481,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 		.made = made,
 		.context = context,
 		.tell = {.act = tell_end, .context = forking},
+		.slice = {.act = make_layers, .context = forking},
 		.copies = id_range() ? calloc(wanted->count, sizeof(*forking->copies)) : NULL};
 	copy_text(template, forking->template);
 	copy_text(prefix.data ? prefix : template, forking->prefix);
@@ -405,8 +499,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 		tenant->usage->copies++;
 		load(forking);
 	} else {
-		make_layers(forking);
-		loop_turn_defer(&forking->tell);
+		begin_layers(forking);
 	}
 	return TOOL_OK;
 }
@@ -422,6 +515,7 @@ void forking_free(struct forking *forking)
 			unfinished_drop(forking->all, forking->tenant, false, &forking->copies[i]);
 	if (forking->copies)
 		forking->tenant->usage->copies--;
+	stop_making(forking);
 	loop_turn_cancel(&forking->tell);
 	LIST_REMOVE(forking, entry);
 	tenant_release(forking->tenant);

@@ -53,8 +53,17 @@ const char *forking_why_copied(const struct forking *forking);
 /** Ends it, and clears forks that have no name yet. NULL is allowed. */
 void forking_free(struct forking *forking);
 
+/**
+ * Whether the workspace @name is one of forks that are being made above their template: it may not
+ * be opened or removed until all are, or none stays.
+ */
+bool forks_make(const struct workspaces *all, const struct tenant *tenant, const char *name);
+
+/** At the end of the service: takes back those that are not all there. */
+void forks_stop(struct workspaces *all);
+
 /** Whether those that are on their way are copies, which may take long, and have their ids. */
 bool forks_are_copied(const struct workspaces *all);
 
-/** Whether a copy of the template is under way. */
+/** Whether forks of the template are under way that it does not show yet. */
 bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template);

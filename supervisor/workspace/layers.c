@@ -522,16 +522,22 @@ int layers_to_fold(
 	return r;
 }
 
+int layers_may_fork(const struct layers_place *place)
+{
+	size_t left = LIMIT_LAYERS_REMOVED;
+	_cleanup_close_ int tenant = managed_directory(place->managed_fd, place->tenant);
+
+	return tenant < 0 ? tenant : each_name(tenant, count_dropped, &left);
+}
+
 int layers_fork(const struct layers_place *place, const char *template)
 {
 	static const struct layer first = {1, 0};
 	char from[NAME_MAX + 1], name[NAME_MAX + 1];
 	_cleanup_close_ int layers = -1;
-	int r = check_dropped(place);
-
 	/* Of a workspace that an administrator has removed. */
-	if (r == 0)
-		r = layers_remove(place);
+	int r = layers_remove(place);
+
 	layers = r < 0 ? r : open_layers(place, true);
 	if (layers < 0)
 		return layers;

@@ -76,6 +76,9 @@ int layers_fold(
 /** Drops the layers that @stack does not have, and forgets their labels. */
 void layers_tidy(const struct layers_place *place, const struct layer_stack *stack);
 
+/** Whether a workspace that has no layers may get some. Returns 0, -EBUSY or another -errno. */
+int layers_may_fork(const struct layers_place *place);
+
 /**
  * Makes the layers of a workspace that is a fork of @template, before its own directory is there:
  * layer 1, above an empty layer 0, which is the checkpoint 1. Returns 0 or -errno, as

@@ -85,6 +85,11 @@ static bool shares_ids(const struct tenant *a, const struct tenant *b)
 	return strcmp(a->disk.name, b->disk.name) == 0;
 }
 
+static size_t taken(const struct tenant_usage *usage)
+{
+	return usage->existing + usage->forks_awaited;
+}
+
 /* Whether the tenant would take more than its share of the ids that are left. */
 static bool exceeds_share(const struct tenant *tenant, size_t more)
 {
@@ -93,18 +98,18 @@ static bool exceeds_share(const struct tenant *tenant, size_t more)
 	for (size_t i = 0; n > 0 && current && i < current->n_tenants; i++) {
 		if (!shares_ids(current->tenants[i], tenant))
 			continue;
-		total += current->tenants[i]->usage->existing;
+		total += taken(current->tenants[i]->usage);
 		tenants += current->tenants[i]->managed;
 	}
 	if (tenants < 2 || total + more <= n / 2)
 		return false;
 	share = n / 2 / tenants;
-	return tenant->usage->existing + more > (share > 0 ? share : 1);
+	return taken(tenant->usage) + more > (share > 0 ? share : 1);
 }
 
 static const char *excess(const struct tenant *tenant, size_t more)
 {
-	if (tenant->usage->existing + more > tenant->limits.workspaces_existing)
+	if (taken(tenant->usage) + more > tenant->limits.workspaces_existing)
 		return more == 1 ? "which is its limit" : "and would have more than its limit";
 	if (exceeds_share(tenant, more))
 		return "which is its share of the ids that are left, because half of the host's "
@@ -138,7 +143,7 @@ enum tool_error managed_quota_check_many(
 	return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
 		"The tenant has %zu managed workspaces, %s; remove some with workspace.remove, or "
 		"ask the administrator of the service",
-		usage->existing, why);
+		taken(usage), why);
 }
 
 void managed_quota_add(const struct tenant *tenant)

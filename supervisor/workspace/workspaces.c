@@ -122,6 +122,7 @@ void workspaces_free(struct workspaces *workspaces)
 
 	if (!workspaces)
 		return;
+	forks_stop(workspaces);
 	/* First kill all, then wait for each: all then end at the same time. */
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		cell_kill(workspace->cell);
@@ -339,9 +340,15 @@ enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct ten
 {
 	_cleanup_free_ char *name_string = strndup(name.data, name.len);
 	struct workspace_root root;
-	enum tool_error error =
-		managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_refusal);
+	enum tool_error error;
 
+	if (name_string && forks_make(workspaces, tenant, name_string)) {
+		refusal_set(ret_refusal, TOOL_BUSY,
+			"The workspace is one of forks that are being made");
+		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+		return TOOL_BUSY;
+	}
+	error = managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
 	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))

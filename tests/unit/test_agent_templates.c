@@ -19,6 +19,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -181,6 +185,150 @@ static void test_forks_above_memory(void **state)
 	assert_int_equal(tenant->usage->copies, 0);
 }
 
+#define MANY 18 /* forks; the first slice is the request's */
+
+/* A task beside those of the tenant, whose turn comes after each of its slices. */
+struct beside {
+	struct loop_share_task task;
+	struct fake_service *fake;
+	struct fake_client *leaves; /* as soon as some are made; NULL: it stays */
+	const char *makes;          /* then; NULL: nothing */
+	size_t most;                /* forks that were made or taken back in a slice */
+	unsigned slices, left;
+	size_t known; /* names there are */
+	enum tool_error open, remove_template;
+	bool settled;
+};
+
+static size_t forks_there(const struct fake_service *fake)
+{
+	char path[64];
+	size_t n = 0;
+
+	for (int i = 1; i <= MANY; i++) {
+		snprintf(path, sizeof(path), "state/one/t-%d", i);
+		n += faccessat(fake->scratch.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	}
+	return n;
+}
+
+static void try_others(struct beside *beside)
+{
+	struct workspaces *workspaces = beside->fake->service.workspaces;
+	struct tenant *tenant = beside->fake->service.config->tenants[0];
+	_cleanup_(refusal_done) struct refusal first = {0}, second = {0};
+	struct workspace *workspace;
+
+	beside->open = workspaces_get_managed(
+		workspaces, tenant, TEXT_LITERAL("t-2"), true, &workspace, &first);
+	beside->remove_template = template_remove(workspaces, tenant, TEXT_LITERAL("t"), &second);
+	beside->settled = workspaces_are_settled(workspaces);
+	if (beside->makes)
+		assert_int_equal(mkdirat(beside->fake->scratch.fd, beside->makes, 0700), 0);
+	if (beside->leaves)
+		close_fd(&beside->leaves->fd);
+}
+
+static void look_beside(void *context)
+{
+	struct beside *beside = context;
+	struct tenant_usage *usage = beside->fake->service.config->tenants[0]->usage;
+	size_t n = forks_there(beside->fake), change;
+
+	change = n > beside->known ? n - beside->known : beside->known - n;
+	if (change > beside->most)
+		beside->most = change;
+	beside->slices += change > 0;
+	if (change > 0 && beside->known == 0)
+		try_others(beside);
+	beside->known = forks_there(beside->fake);
+	if (--beside->left > 0)
+		loop_share_wait(&beside->task, &usage->share);
+}
+
+static struct beside begin_many(void **state, struct fake_client *client)
+{
+	static const struct fake_exchange frozen[] = {
+		{OPEN, RESULT("1", "{*}")}, {FREEZE("{\"template\":\"t\"}"), FROZEN("t")}};
+
+	fake_service_reconfigure(*state, "[tenant one]\n"
+					 "users = 1001\n"
+					 "managed = yes\n"
+					 "workspaces_existing = 20\n");
+	*client = fake_client_connect(*state, &agent_endpoint, ALICE, ALICE);
+	fake_client_talk(client, frozen, ARRAY_SIZE(frozen));
+	return (struct beside){.fake = *state, .left = 100, .settled = true};
+}
+
+static void send_many(struct beside *beside, struct fake_client *client)
+{
+	struct tenant_usage *usage = beside->fake->service.config->tenants[0]->usage;
+	static const char request[] = FORK("{\"from\":\"t\",\"count\":18}") "\n";
+
+	beside->task = (struct loop_share_task){.act = look_beside, .context = beside};
+	loop_share_wait(&beside->task, &usage->share);
+	if (beside->leaves)
+		assert_true(send(client->fd, request, strlen(request), 0) > 0);
+	else
+		fake_client_send(client, request);
+	fake_service_run(beside->fake);
+	assert_int_equal(beside->left, 0);
+	assert_int_equal(usage->forks_awaited, 0);
+}
+
+/* Nobody meets those that are there before all are. */
+static void test_many_forks_are_made_in_pieces(void **state)
+{
+	struct fake_client client;
+	struct beside beside = begin_many(state, &client);
+
+	send_many(&beside, &client);
+	assert_int_equal(beside.most, LIMIT_FORKS_A_TURN);
+	assert_int_equal(beside.slices, (MANY + LIMIT_FORKS_A_TURN - 1) / LIMIT_FORKS_A_TURN);
+	assert_int_equal(beside.open, TOOL_BUSY);
+	assert_int_equal(beside.remove_template, TOOL_BUSY);
+	assert_false(beside.settled);
+	fake_client_hears(&client, FORKED("overlay", "\"t-1\",*\"t-18\""));
+	assert_int_equal(forks_there(*state), MANY);
+	assert_true(workspaces_are_settled(beside.fake->service.workspaces));
+	fake_client_says(&client, REQUEST("1", "workspace.open", "{\"workspace\":\"t-2\"}"),
+		RESULT("1", "{*}"));
+	fake_client_close(&client);
+}
+
+/* If one cannot be made, those before it go, in pieces too. What has its name stays. */
+static void test_many_forks_of_which_one_fails(void **state)
+{
+	struct fake_client client;
+	struct beside beside = begin_many(state, &client);
+	struct fake_service *fake = *state;
+
+	beside.makes = "state/one/t-14";
+	send_many(&beside, &client);
+	assert_true(beside.most <= LIMIT_FORKS_A_TURN);
+	assert_true(beside.slices >= 2 * (12 / LIMIT_FORKS_A_TURN));
+	fake_client_hears(&client, ERROR("1", "*", "*"));
+	assert_int_equal(forks_there(fake), 1);
+	assert_true(is_there(state, beside.makes));
+	assert_false(is_there(state, "state/one/.layers-t-1"));
+	assert_int_equal(fake->service.config->tenants[0]->usage->existing, 1);
+	assert_int_equal(fake->service.config->tenants[0]->usage->forks, 0);
+	fake_client_close(&client);
+}
+
+/* All are made also if the client leaves meanwhile. */
+static void test_many_forks_of_a_client_that_leaves(void **state)
+{
+	struct fake_client client;
+	struct beside beside = begin_many(state, &client);
+
+	beside.leaves = &client;
+	send_many(&beside, &client);
+	assert_int_equal(forks_there(*state), MANY);
+	assert_true(workspaces_are_settled(beside.fake->service.workspaces));
+	fake_client_close(&client);
+}
+
 static void test_what_is_wrong(void **state)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -229,6 +377,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_forks_above_a_template, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_forks_with_their_own_ids, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_forks_above_memory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_many_forks_are_made_in_pieces, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_many_forks_of_which_one_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_many_forks_of_a_client_that_leaves, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_copy_that_fails, set_up, tear_down),
 	};
