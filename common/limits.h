@@ -201,6 +201,8 @@
 #define LIMIT_FILE_PATCHES 2  /* those of them that are patches */
 /* frames in a row from a cell's processes that belong to no running call */
 #define LIMIT_UNKNOWN_CALL_FRAMES 4096
+/* frames of a process that cloisterd handles before others have their turn */
+#define LIMIT_SLICE_FRAMES 256
 
 /* Tool arguments (common/tools.c, common/path_rules.c). */
 #define LIMIT_PATH_BYTES    4096 /* PATH_MAX, path_resolution(7) */

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #define LATELY_NS 20000000
+#define SLICE_NS  1000000
 
 static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
 static struct loop_share_flow nobody;
@@ -19,6 +20,7 @@ static struct loop_share_flow nobody;
  * heir. NULL: no slice runs.
  */
 static struct loop_share_flow *running;
+static uint64_t began_ns; /* when that slice began */
 /* The flow whose client asked last, when that was, and when a client of another flow had asked
  * last. */
 static const struct loop_share_flow *asked;
@@ -44,20 +46,17 @@ static void catch_up(struct loop_share_flow *flow)
 
 static void run(struct loop_share_task *task, struct loop_share_flow *flow)
 {
-	uint64_t began = now_ns();
-
+	began_ns = now_ns();
 	if (flow->used_ns > reached_ns)
 		reached_ns = flow->used_ns;
 	running = flow;
 	task->act(task->context);
-	running->used_ns += now_ns() - began;
+	running->used_ns += now_ns() - began_ns;
 	running = NULL;
 }
 
-void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
+static void enlist(struct loop_share_flow *flow)
 {
-	if (task->waiting)
-		return;
 	if (LIST_EMPTY(&flows))
 		event_active(give, EV_TIMEOUT, 0);
 	if (!flow->listed) {
@@ -66,9 +65,31 @@ void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
 		LIST_LINK_HEAD(&flows, flow, entry);
 		flow->listed = true;
 	}
+}
+
+void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
+{
+	if (task->waiting)
+		return;
+	enlist(flow);
 	task->flow = flow;
 	task->waiting = true;
 	TAILQ_LINK_TAIL(&flow->tasks, task, entry);
+}
+
+void loop_share_go_on(struct loop_share_task *task, struct loop_share_flow *flow)
+{
+	if (task->waiting)
+		return;
+	enlist(flow);
+	task->flow = flow;
+	task->waiting = true;
+	TAILQ_LINK_HEAD(&flow->tasks, task, entry);
+}
+
+bool loop_share_is_used_up(void)
+{
+	return running && now_ns() - began_ns > SLICE_NS;
 }
 
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow)

@@ -84,6 +84,9 @@ static int on_frame(void *context, const struct channel_frame *frame)
 		return handle_setup(process, frame);
 	if (frame->type < said[process->which].first || frame->type > said[process->which].last)
 		return -EBADMSG;
+	/* Empty ones would count as nothing, however many come. */
+	if (process->which == CELL_FILES && frame->payload.len == 0)
+		return -EBADMSG;
 	return process->cell->owner->frame(process->cell->context, process->which, frame);
 }
 

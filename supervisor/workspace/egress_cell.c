@@ -156,6 +156,7 @@ struct egress_cell *egress_cell_new(
 	cell->workspace = copy(words->workspace, &failed);
 	cell->allow = copy(words->allow, &failed);
 	LIST_INSERT_HEAD(&link->cells, cell, entry);
+	LIST_INSERT_HEAD(&link->numbered[cell->number % EGRESS_CELL_LISTS], cell, numbered);
 	if (failed) {
 		egress_cell_free(cell);
 		return NULL;
@@ -190,6 +191,7 @@ void egress_cell_free(struct egress_cell *cell)
 		egress_link_send(
 			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
 	LIST_REMOVE(cell, entry);
+	LIST_REMOVE(cell, numbered);
 	close_all(cell->sockets, CELL_SOCKETS_EGRESS);
 	free(cell->tenant);
 	free(cell->workspace);

@@ -40,7 +40,7 @@ static struct egress_cell *find_cell(const struct egress_link *link, uint64_t nu
 {
 	struct egress_cell *cell;
 
-	LIST_FOREACH (cell, &link->cells, entry)
+	LIST_FOREACH (cell, &link->numbered[number % EGRESS_CELL_LISTS], numbered)
 		if (cell->number == number)
 			return cell;
 	return NULL;
@@ -207,11 +207,13 @@ static void disconnect(struct egress_link *link)
 	watch_done(&link->watch);
 	timer_cancel(&link->retry);
 	loop_turn_cancel(&link->flush);
+	loop_share_cancel(&link->share);
 	if (link->takes_fds)
 		fd_closer_close(TAKE_FD(link->channel.in));
 	link->channel.out = link->channel.in;
 	channel_done(&link->channel);
 	link->has_channel = link->ready = link->is_torn = link->has_untold = false;
+	link->more = false;
 	link->filtered[0] = '\0';
 }
 
@@ -261,21 +263,43 @@ static int fill(struct egress_link *link)
 	return r == -EINTR ? -EAGAIN : r;
 }
 
-/* Reads what has come: a bound of frames a turn keeps it from holding up others. */
-static void on_readable(void *context)
+/* Reads what has come, or goes on with what was read: one slice. */
+static void take_frames(void *context)
 {
 	struct egress_link *link = context;
 	struct channel_frame frame;
-	int r = 0, next = 0, filled = fill(link);
+	unsigned frames = 0;
+	int r = 0, next = 0, filled = link->more ? 1 : fill(link);
 
-	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
+	link->more = false;
+	while (r == 0 && !link->more && (next = channel_next(&link->channel, &frame)) > 0) {
 		r = handle(link, &frame);
 		channel_frame_done(&frame);
+		link->more = ++frames >= LIMIT_SLICE_FRAMES || loop_share_is_used_up();
 	}
 	if (r < 0 || next < 0)
 		lose(link, "it has sent what no cloister-egress sends");
-	else if (filled < 0 && filled != -EAGAIN && filled != -ENOMEM)
+	else if (filled < 0 && filled != -EAGAIN && filled != -ENOMEM && !link->more)
 		lose(link, filled == -EPIPE ? "" : strerror(-filled));
+	if (!link->has_channel)
+		return;
+	if (!link->more) {
+		watch_also(&link->watch, WATCH_READABLE);
+		return;
+	}
+	watch_not(&link->watch, WATCH_READABLE);
+	loop_share_go_on(&link->share, loop_share_of_nobody());
+}
+
+/* It serves all tenants, and takes the share of none of them. */
+static void on_readable(void *context)
+{
+	struct egress_link *link = context;
+
+	if (loop_share_now_or_wait(&link->share, loop_share_of_nobody()))
+		loop_turn_end();
+	else
+		watch_not(&link->watch, WATCH_READABLE);
 }
 
 static void flush(void *context)
@@ -352,6 +376,7 @@ int egress_link_start(const struct egress_start *start, struct egress_link **ret
 		return -ENOMEM;
 	LIST_INIT(&link->cells);
 	link->flush = (struct loop_turn_task){.act = flush, .context = link};
+	link->share = (struct loop_share_task){.act = take_frames, .context = link};
 	timer_init(&link->retry, flush, link);
 	link->listener = start->listener;
 	link->uid = start->uid;

@@ -11,6 +11,7 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
+#include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/helper_process.h"
@@ -22,8 +23,11 @@ enum cell_state {
 	CELL_REFUSED, /* and it does not serve it: its sockets are closed */
 };
 
+#define EGRESS_CELL_LISTS 1024
+
 struct egress_cell {
 	LIST_ENTRY(egress_cell) entry;
+	LIST_ENTRY(egress_cell) numbered;
 	struct egress_link *link;
 	uint64_t number;
 	enum cell_state state;
@@ -56,4 +60,7 @@ struct egress_link {
 	uint64_t last_cell;
 	unsigned refused; /* connections of other users */
 	LIST_HEAD(, egress_cell) cells;
+	LIST_HEAD(, egress_cell) numbered[EGRESS_CELL_LISTS]; /* the same, by number */
+	struct loop_share_task share;                         /* reads the channel */
+	bool more; /* a slice has ended before the frames that were read */
 };

@@ -28,6 +28,7 @@ struct process_link {
 	uint64_t heard; /* sent bytes that the process is known to have read */
 	uint64_t asked; /* how far heard is of interest: the last result of process_link_said() */
 	bool lost, gone;
+	bool more;      /* a slice has ended before the frames that were read */
 	size_t counted; /* memory of the channel that is counted in waiting */
 	/*
 	 * Memory of an incomplete frame, counted in held; and the list of links that have one, the
@@ -93,7 +94,8 @@ int process_link_new(struct event_base *base, const struct process_link_owner *o
 /* With @whole, frames have ended and the present one began after them. */
 static void count_held(struct process_link *link, bool whole)
 {
-	size_t now = channel_held(&link->channel);
+	/* Whole frames wait for cloisterd. At most one link of a flow has such. */
+	size_t now = link->more ? 0 : channel_held(&link->channel);
 
 	if (link->held_bytes > 0 && (now == 0 || whole))
 		TAILQ_UNLINK(&holders, link, holding);
@@ -109,6 +111,7 @@ static void lose(struct process_link *link)
 	if (link->lost)
 		return;
 	link->lost = true;
+	link->more = false;
 	channel_drop_held(&link->channel);
 	count_held(link, false);
 	process_link_kill(link);
@@ -135,32 +138,49 @@ static void hold(struct process_link *link, bool whole)
 		lose(TAILQ_FIRST(&holders));
 }
 
-/* Reads once in a slice, so that a process that floods gets no more than its share. */
+/*
+ * Reads once, and not before all frames of the last time are handled, so that a process that floods
+ * gets no more than its share. A slice ends also within what was read.
+ */
 static void take_frames(struct process_link *link)
 {
 	struct channel_frame frame;
 	bool whole = false;
-	int filled, next;
+	unsigned frames = 0;
+	int filled = 1, next = 0;
 
-	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
-	while ((next = channel_next(&link->channel, &frame)) > 0) {
+	if (!link->more)
+		filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+	link->more = false;
+	while (!link->more && (next = channel_next(&link->channel, &frame)) > 0) {
 		whole = true;
 		if (link->owner.frame(link->owner.context, &frame) < 0) {
 			next = -EBADMSG;
 			break;
 		}
+		link->more = ++frames >= LIMIT_SLICE_FRAMES || loop_share_is_used_up();
 	}
-	if (next < 0 || (filled < 0 && filled != -EAGAIN))
+	/* What was read is handled also if nothing more can come. */
+	if (next < 0 || (filled < 0 && filled != -EAGAIN && !link->more))
 		lose(link);
 	else
 		hold(link, whole);
 }
 
+/* Handles the frames that were read. */
+static void take_all(struct process_link *link)
+{
+	while (link->more)
+		take_frames(link);
+}
+
 /* Handles what the process wrote before it ended or stopped reading. */
 static void drain_and_drop(struct process_link *link)
 {
+	take_all(link);
 	if (!link->lost)
 		take_frames(link);
+	take_all(link);
 	lose(link);
 }
 
@@ -169,8 +189,11 @@ static void take_turn(void *context)
 	struct process_link *link = context;
 
 	take_frames(link);
-	if (!link->lost)
-		watch_want(&link->readable, WATCH_READABLE);
+	if (link->lost)
+		return;
+	if (link->more)
+		loop_share_go_on(&link->share, link->owner.share(link->owner.context));
+	watch_want(&link->readable, link->more ? WATCH_NOTHING : WATCH_READABLE);
 }
 
 /* All processes of a tenant share the tenant's slices. */

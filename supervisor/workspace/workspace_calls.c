@@ -63,6 +63,7 @@ static void begin(struct workspace *workspace, struct workspace_entry *entry)
 {
 	assert(!entry->begun);
 	entry->begun = true;
+	LIST_LINK_HEAD(&workspace->begun[entry->call % WORKSPACE_BEGUN_LISTS], entry, begun_link);
 	workspace->running[entry->class]++;
 	workspace_disk_calls(workspace);
 	entry->owner->begin(entry->context);
@@ -118,9 +119,9 @@ static struct workspace_entry *find_begun(const struct workspace *workspace, uin
 {
 	struct workspace_entry *entry;
 
-	TAILQ_FOREACH (entry, &workspace->entries, link)
+	LIST_FOREACH (entry, &workspace->begun[call % WORKSPACE_BEGUN_LISTS], begun_link)
 		if (entry->call == call)
-			return entry->begun ? entry : NULL;
+			return entry;
 	return NULL;
 }
 
@@ -144,6 +145,7 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 {
 	TAILQ_UNLINK(&workspace->entries, entry, link);
 	if (entry->begun) {
+		LIST_UNLINK(entry, begun_link);
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
 		workspace_disk_calls(workspace);

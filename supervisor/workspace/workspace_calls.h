@@ -16,6 +16,8 @@
 
 struct workspace;
 
+#define WORKSPACE_BEGUN_LISTS 16
+
 /*
  * Classes of calls; each limits how many run at once in a workspace. Others wait in the order in
  * which they came; jobs and commands also wait to be scheduled among all workspaces.
@@ -37,8 +39,9 @@ enum call_class {
  */
 struct workspace_entry {
 	TAILQ_ENTRY(workspace_entry) link;
-	struct sched_entry sched; /* the workspace's concern */
-	uint64_t call;            /* its number on the wire, unique in this process */
+	LIST_ENTRY(workspace_entry) begun_link; /* if it has begun */
+	struct sched_entry sched;               /* the workspace's concern */
+	uint64_t call;                          /* its number on the wire, unique in this process */
 	enum call_class class;
 	bool inside; /* it is of the workspace's preview (workspace_preview.h) */
 	bool looks;  /* it waits for the cell and does nothing there: no preview holds it up */

@@ -186,6 +186,8 @@ ANSWERS = {
         COMMAND, worker("chunk = frame(COMMAND_PAUSED, call, command_paused()) * 1000\nwhile True: send(chunk)"), LOST),
     "worker: a flood of ends": (
         COMMAND, worker("chunk = frame(COMMAND_ENDED, call - 1, command_ended()) * 1000\nwhile True: send(chunk)"), LOST),
+    "files: content that is empty": (READ, files("send(frame(FILES_DATA, call, b'')); " + GOOD_FILES_END), LOST),
+    "files: empty content of nobody's": (READ, files("send(frame(FILES_DATA, call - 1, b'')); " + GOOD_FILES_END), LOST),
     "files: an end of a wrong length": (READ, files("send(frame(FILES_END, call, files_end() + b'x'))"), LOST),
     "files: no end at all": (READ, files("send(frame(FILES_END, call))"), LOST),
     "files: an error that is none": (READ, files("send(frame(FILES_END, call, files_end(error=10000)))"), LOST),

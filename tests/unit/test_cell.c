@@ -494,11 +494,13 @@ static void test_what_processes_say(void **state)
 		{CELL_FILES, true, FILES_READY, {NULL, 0}, "FILES_LOST"},
 		{CELL_FILES, true, FILES_FAILED, {NULL, 0}, "FILES_LOST"},
 		{CELL_FILES, true, 255, {NULL, 0}, "FILES_LOST"},
+		{CELL_FILES, true, FILES_DATA, {NULL, 0}, "FILES_LOST"},
+		{CELL_FILES, true, FILES_IMAGE, {NULL, 0}, "FILES_LOST"},
 		{CELL_WORKER, true, COMMAND_ENDED, {NULL, 0}, NULL},
-		{CELL_FILES, true, FILES_DATA, {NULL, 0}, NULL},
-		{CELL_FILES, true, FILES_ENTRY, {NULL, 0}, NULL},
-		{CELL_FILES, true, FILES_MATCH, {NULL, 0}, NULL},
-		{CELL_FILES, true, FILES_END, {NULL, 0}, NULL},
+		{CELL_FILES, true, FILES_DATA, TEXT_LITERAL("x"), NULL},
+		{CELL_FILES, true, FILES_ENTRY, TEXT_LITERAL("x"), NULL},
+		{CELL_FILES, true, FILES_MATCH, TEXT_LITERAL("x"), NULL},
+		{CELL_FILES, true, FILES_END, TEXT_LITERAL("x"), NULL},
 	};
 	struct fixture *f = *state;
 

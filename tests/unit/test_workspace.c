@@ -344,13 +344,13 @@ static void test_frames_of_no_call_of_its_own(void **state)
 	begin(state, &client, CONFIG("1h"));
 	cell = newest(state);
 	for (unsigned i = 0; i < LIMIT_UNKNOWN_CALL_FRAMES; i++) {
-		fake_process_say(&cell->files, FILES_DATA, 7, (struct text){NULL, 0});
+		fake_process_say(&cell->files, FILES_DATA, 7, TEXT_LITERAL("x"));
 		if (i % 64 == 0)
 			fake_service_run(*state);
 	}
 	fake_service_run(*state);
 	assert_int_equal(cell->files.killed, 0);
-	fake_process_say(&cell->files, FILES_DATA, 7, (struct text){NULL, 0});
+	fake_process_say(&cell->files, FILES_DATA, 7, TEXT_LITERAL("x"));
 	fake_service_run(*state);
 	assert_true(cell->files.killed > 0);
 	assert_int_equal(cell->worker.killed, 0);
