@@ -15,7 +15,8 @@
 /** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
-/** The same, but read anew, to measure what a part of a turn takes. Not for deciding what is due. */
+/** The same, but read anew, to measure what a part of a turn takes. Not for deciding what is due.
+ */
 int64_t clock_read(void);
 
 /** Returns milliseconds since the epoch, CLOCK_REALTIME, read anew. */
