@@ -361,7 +361,7 @@ static struct listing *listing_new(struct session *session, struct tenant *payer
 		.end = {.act = on_end, .context = listing},
 		.payer = tenant_hold(payer),
 		.workspaces = session->service->workspaces,
-		.tenants = calloc(session->n_tenants, sizeof(*listing->tenants)),
+		.tenants = calloc(session->n_tenants, sizeof(struct tenant *)),
 		.text = evbuffer_new(),
 	};
 	if (!listing->tenants || !listing->text) {

@@ -187,7 +187,7 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 {
 	size_t left = SIZE_MAX;
 	const char *name;
-	DIR *directory;
+	DIR *directory = NULL;
 	int r = managed_list(managed_fd, tenant, &directory);
 
 	if (r < 0 || !directory)
