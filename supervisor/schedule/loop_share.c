@@ -55,8 +55,11 @@ static void run(struct loop_share_task *task, struct loop_share_flow *flow)
 	running = NULL;
 }
 
-static void enlist(struct loop_share_flow *flow)
+/* Has @task wait in @flow, which then has a turn. */
+static void enlist(struct loop_share_task *task, struct loop_share_flow *flow, bool first)
 {
+	if (task->waiting)
+		return;
 	if (LIST_EMPTY(&flows))
 		event_active(give, EV_TIMEOUT, 0);
 	if (!flow->listed) {
@@ -65,26 +68,22 @@ static void enlist(struct loop_share_flow *flow)
 		LIST_LINK_HEAD(&flows, flow, entry);
 		flow->listed = true;
 	}
+	task->flow = flow;
+	task->waiting = true;
+	if (first)
+		TAILQ_LINK_HEAD(&flow->tasks, task, entry);
+	else
+		TAILQ_LINK_TAIL(&flow->tasks, task, entry);
 }
 
 void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow)
 {
-	if (task->waiting)
-		return;
-	enlist(flow);
-	task->flow = flow;
-	task->waiting = true;
-	TAILQ_LINK_TAIL(&flow->tasks, task, entry);
+	enlist(task, flow, false);
 }
 
 void loop_share_go_on(struct loop_share_task *task, struct loop_share_flow *flow)
 {
-	if (task->waiting)
-		return;
-	enlist(flow);
-	task->flow = flow;
-	task->waiting = true;
-	TAILQ_LINK_HEAD(&flow->tasks, task, entry);
+	enlist(task, flow, true);
 }
 
 bool loop_share_is_used_up(void)

@@ -16,13 +16,19 @@ from delegation import processes, reason_against
 from generations import GO, begin, ended, error_of, generations_fixture, go, opened, runs, status
 
 
-def test_the_hosts_commands_are_counted_together(generations, area):
+def full_of_the_elders(generations, area):
+    """Two commands, all that the host may have, run in the elder. Returns the younger one, the directory in which they
+    wait for go(), their client and their calls."""
     first = generations(host="commands = 2", settings="commands = 2")
     root = area.new_directory()
     client = opened(first, root)
     calls = [begin(client, GO + "true") for _ in range(2)]
     runs(first, 2)
-    second = generations(former=first, host="commands = 2", settings="commands = 2")
+    return generations(former=first, host="commands = 2", settings="commands = 2"), root, client, calls
+
+
+def test_the_hosts_commands_are_counted_together(generations, area):
+    second, root, client, calls = full_of_the_elders(generations, area)
     newcomer = opened(second, area.new_directory())
     waiting = begin(newcomer, "echo mine")
     assert procfs.eventually(lambda: status(second)["calls_waiting"] == 1)
@@ -35,12 +41,7 @@ def test_the_hosts_commands_are_counted_together(generations, area):
 
 def test_health_counts_the_elders_commands(generations, area):
     """They fill the host for the younger one, which begins none until they end."""
-    first = generations(host="commands = 2", settings="commands = 2")
-    root = area.new_directory()
-    client = opened(first, root)
-    calls = [begin(client, GO + "true") for _ in range(2)]
-    runs(first, 2)
-    second = generations(former=first, host="commands = 2", settings="commands = 2")
+    second, root, client, calls = full_of_the_elders(generations, area)
     with second.control() as control:
         found = control.call("health")
         assert found["slots"]["commands"] == {"used": 2, "limit": 2, "free": 0}
