@@ -62,8 +62,10 @@ def test_a_disk_that_hangs(start_daemon, area, mode):
     with disk(area) as place:
         keyed = Keyed(start_daemon, area, mode, "queue_time = 1s\ntools = basic edit patch\n", state=place / "state")
         keyed.run(COUNT, "before")
-        running = keyed.client.begin("run_command", {"command": "while ! [ -e go ]; do sleep 0.02; done; echo went"}, {"key": "running"})
-        assert procfs.eventually(lambda: keyed.status()["keys"] == 2)
+        waits_for_go = "touch begun; while ! [ -e go ]; do sleep 0.02; done; echo went"
+        running = keyed.client.begin("run_command", {"command": waits_for_go}, {"key": "running"})
+        # Its key counts before its beginning is recorded.
+        assert procfs.eventually((keyed.root / "begun").exists)
         calls = {"command": ("run_command", {"command": COUNT}), "read": ("read_file", {"path": "runs"}),
                  "write": ("write_file", {"path": "made", "content": "x"})}
         with frozen(place):
