@@ -81,8 +81,8 @@ int layers_may_fork(const struct layers_place *place);
 
 /**
  * Makes the layers of a workspace that is a fork of @template, before its own directory is there:
- * layer 1, above an empty layer 0, which is the checkpoint 1. Returns 0 or -errno, as
- * layers_make().
+ * layer 1, above an empty layer 0, which is the checkpoint 1. The caller has asked
+ * layers_may_fork(). Returns 0 or -errno, as layers_make().
  */
 int layers_fork(const struct layers_place *place, const char *template);
 

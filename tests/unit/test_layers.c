@@ -177,7 +177,7 @@ static void test_no_layer_is_made_while_many_wait_to_be_cleared(void **state)
 
 	drop_many(f, "", true);
 	assert_int_equal(layers_make(&f->place, &one), -EBUSY);
-	assert_int_equal(layers_fork(&f->place, "template"), -EBUSY);
+	assert_int_equal(layers_may_fork(&f->place), -EBUSY);
 	drop_many(f, "", false);
 	put(f, &one);
 	drop_many(f, ".layers-w/", true);
