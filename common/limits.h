@@ -65,7 +65,7 @@
 /* in one slice of the loop for workspace.list: workspaces that it lists, and names and others' */
 #define LIMIT_LISTED_A_TURN 32
 #define LIMIT_PASSED_A_TURN 1024
-/* A connection has no further line handled in a slice that has taken this long. */
+/* No further line of a connection, or frame of a process, is handled in a slice of this long. */
 #define LIMIT_SLICE_US 1000
 /* connections of clients that are not admitted, each kept until its first request is refused */
 #define LIMIT_UNAUTHORIZED_CLIENTS    16

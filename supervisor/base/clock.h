@@ -15,7 +15,7 @@
 /** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
-/** The same, but read anew, to measure a part of a turn. Not for deciding what is due. */
+/** The same, but read anew, to measure a slice of a turn. Not for deciding what is due. */
 int64_t clock_read(void);
 
 /** Returns milliseconds since the epoch, CLOCK_REALTIME, read anew. */

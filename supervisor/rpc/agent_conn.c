@@ -10,7 +10,6 @@
 #include "common/byte_queue.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/base/clock.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
@@ -369,14 +368,13 @@ static bool take_line(struct agent_conn *conn)
 /* Handles some lines; the rest of the input waits for the next turn. */
 static void act_on_input(struct agent_conn *conn)
 {
-	const int64_t until = clock_read() + LIMIT_SLICE_US * CLOCK_NS_PER_US;
 	size_t begin = conn->input.len;
 	int lines = 0;
 
 	conn->more = false;
 	while (may_act(conn) && !conn->more && take_line(conn))
 		conn->more = ++lines == LINES_A_TURN ||
-			     begin - conn->input.len >= READ_TURN_BYTES || clock_read() >= until;
+			     begin - conn->input.len >= READ_TURN_BYTES || loop_share_is_used_up();
 	if (conn->more)
 		act_soon(conn);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));

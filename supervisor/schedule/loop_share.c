@@ -2,16 +2,16 @@
 /* Runs in cloisterd. */
 #include "supervisor/schedule/loop_share.h"
 
+#include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/base/clock.h"
 
 #include "supervisor/base/loop_turn.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <time.h>
 
 #define LATELY_NS 20000000
-#define SLICE_NS  1000000
 
 static LIST_HEAD(, loop_share_flow) flows = LIST_HEAD_INITIALIZER(flows);
 static struct loop_share_flow nobody;
@@ -31,10 +31,7 @@ static struct event *give;
 
 static uint64_t now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return (uint64_t)clock_read();
 }
 
 /* A flow that had nothing to do gets no credit for that time. */
@@ -88,7 +85,7 @@ void loop_share_go_on(struct loop_share_task *task, struct loop_share_flow *flow
 
 bool loop_share_is_used_up(void)
 {
-	return running && now_ns() - began_ns > SLICE_NS;
+	return running && now_ns() - began_ns >= LIMIT_SLICE_US * CLOCK_NS_PER_US;
 }
 
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow)
