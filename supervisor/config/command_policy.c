@@ -405,17 +405,17 @@ static int match_command(struct text words, bool plain, void *userdata)
 		int r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
 			match->policy->match_data, match->policy->match_context);
 
+		if (r != PCRE2_ERROR_NOMATCH &&
+			!(plain && match->exempts && is_harmless(pattern->rule, words))) {
+			/* it matched, or could not be decided */
+			match->why = pattern->rule ? pattern->rule->why : pattern->why;
+			return 1;
+		}
 		if (takes_too_long(match, shown.len)) {
 			match->why = "to check so many commands takes too long; write them to a "
 				     "file and run that, or run fewer at once";
 			return 1;
 		}
-		if (r == PCRE2_ERROR_NOMATCH ||
-			(plain && match->exempts && is_harmless(pattern->rule, words)))
-			continue;
-		/* it matched, or could not be decided */
-		match->why = pattern->rule ? pattern->rule->why : pattern->why;
-		return 1;
 	}
 	return 0;
 }
