@@ -12,6 +12,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/peer_auth.h"
+#include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/jsonrpc.h"
@@ -21,7 +22,6 @@
 #include <event2/buffer.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -219,10 +219,7 @@ static void pause_accepting(struct listener *listener, const char *why)
  */
 static bool is_one_of_the_last(int fd)
 {
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	       (rlim_t)fd + LIMIT_DESCRIPTORS_KEPT >= limit.rlim_cur;
+	return (uint64_t)fd + LIMIT_DESCRIPTORS_KEPT >= startup_file_limit();
 }
 
 static void on_readable(void *context)
