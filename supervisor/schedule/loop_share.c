@@ -5,7 +5,6 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/base/clock.h"
-
 #include "supervisor/base/loop_turn.h"
 
 #include <errno.h>
