@@ -589,13 +589,20 @@ void agent_conns_shut_down(void)
 		session_shut_down(conn->session);
 }
 
+/* Whether cloisterd may act on more of what it has received. */
+static bool has_lines(const struct agent_conn *conn)
+{
+	return !conn->ended && !conn->closing && (conn->ready || conn->input.len > conn->scanned);
+}
+
 size_t agent_conns_calls(void)
 {
 	struct agent_conn *conn;
 	size_t n = 0;
 
 	LIST_FOREACH (conn, &connections, entry)
-		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0);
+		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0) +
+		     has_lines(conn);
 	return n;
 }
 

@@ -27,7 +27,8 @@ void agent_conns_shut_down(void);
 
 /**
  * Returns the number of calls, on all connections, that are not answered or whose answers are not
- * written. Reads that wait for a background session do not count: its end answers them.
+ * written, and of connections whose lines wait for their turn. Reads that wait for a background
+ * session do not count: its end answers them.
  */
 size_t agent_conns_calls(void);
 
