@@ -26,12 +26,13 @@
 #define LIMIT_WORKSPACES_PER_CONNECTION 256
 /*
  * Memory, not length (json/json_read.h), of unanswered requests and incomplete lines. A connection
- * above its limit has no further lines handled. When a tenant or all tenants together have reached
- * their limit, each connection may still use LIMIT_PENDING_OWN_BYTES, and larger requests get BUSY.
+ * above its limit has no further lines handled. A tenant may have as much as it leaves free of all
+ * tenants' (supervisor/schedule/share.h). When a tenant or all tenants together have reached their
+ * limit, each connection may still use LIMIT_PENDING_OWN_BYTES, and larger requests get BUSY.
  */
 #define LIMIT_PENDING_BYTES        (40 * MIB) /* of a connection */
 #define LIMIT_PENDING_TENANT_BYTES (40 * MIB)
-#define LIMIT_PENDING_TOTAL_BYTES  (72 * MIB) /* enough for a line of 32 MiB and its values */
+#define LIMIT_PENDING_TOTAL_BYTES  (88 * MIB) /* the largest call, beside a tenant at its limit */
 #define LIMIT_PENDING_OWN_BYTES    (12 * KIB)
 /*
  * Requests that one worker or files process has not read: all that a tenant may have pending and
@@ -119,11 +120,13 @@
 #define LIMIT_DESCRIPTORS_SPARES_PART 64
 #define LIMIT_RETRY_MIN_MS            50 /* least retry_after_ms */
 #define LIMIT_RETRY_MAX_MS            60000
-#define LIMIT_COMMANDS_MAX            4096
-#define LIMIT_COMMANDS_PER_CPU_MAX    1024
-#define LIMIT_JOBS_MAX                4096
-#define LIMIT_COMMANDS_PER_WORKSPACE  64
-#define LIMIT_SESSIONS_PER_WORKSPACE  16
+/* of commands, and of file_jobs, a place in so many is kept for tenants that run none */
+#define LIMIT_PLACES_KEPT_PART       8
+#define LIMIT_COMMANDS_MAX           4096
+#define LIMIT_COMMANDS_PER_CPU_MAX   1024
+#define LIMIT_JOBS_MAX               4096
+#define LIMIT_COMMANDS_PER_WORKSPACE 64
+#define LIMIT_SESSIONS_PER_WORKSPACE 16
 /* commands that one worker has at once, those of sessions among them */
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */

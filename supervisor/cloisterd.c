@@ -304,7 +304,7 @@ static void start(struct daemon *daemon)
 	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.admission.scheduler =
-		scheduler_new(daemon->service.base, &daemon->service.config->host);
+		scheduler_new(daemon->service.base, daemon->service.config);
 	daemon->service.workspaces = workspaces_new(daemon->service.base, daemon->spawner,
 		daemon->service.admission.scheduler, daemon->own_paths, daemon->managed_fd);
 	if (daemon->service.workspaces) {

@@ -40,7 +40,7 @@ static bool admits(const struct config *config, const struct peer_credentials *p
 static enum tool_error refuses(
 	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
-	return admission_refuses_connection(&service->admission, &service->config->host,
+	return admission_refuses_connection(&service->admission, service->config,
 		service->connections, peer_auth_first(service->config, peer),
 		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
 }

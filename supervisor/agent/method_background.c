@@ -220,7 +220,7 @@ static void refuse_start(struct session *session, const struct jsonrpc_request *
 	agent_call_refused(session, workspace, "session.start",
 		params ? "INVALID_PARAMS" : tool_error_name(why->error), message);
 	if (why->error == TOOL_BUSY)
-		session_answer_busy(session, request->id_text, message);
+		session_answer_not_now(session, request->id_text, why);
 	else if (why->error == TOOL_MOVED)
 		session_answer_moved(session, request->id_text, why);
 	else

@@ -19,6 +19,7 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_access.h"
@@ -277,7 +278,9 @@ enum tool_error background_refuses(struct service *service, const struct workspa
 	const struct tenant *tenant, size_t output_bytes, struct refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
+	const bool shared = service->config->n_tenants > 1;
 	struct output_ring wanted;
+	uint64_t own;
 
 	if (tenant->limits.sessions == 0)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
@@ -290,14 +293,15 @@ enum tool_error background_refuses(struct service *service, const struct workspa
 		tenant->limits.sessions_per_workspace)
 		return admission_refuse_session(
 			&service->admission, ADMISSION_WORKSPACE_SESSIONS, ret_refusal);
-	if (running >= LIMIT_SESSIONS)
+	if (share_left(shared, LIMIT_SESSIONS, running, usage->sessions) == 0)
 		return admission_refuse_session(
 			&service->admission, ADMISSION_SESSIONS, ret_refusal);
 	/* Ended ones are kept only where there is room, and not forgotten in vain. */
 	output_ring_init(&wanted, output_bytes);
-	if (usage->session_bytes - ended_bytes(tenant) + cost(&wanted) >
-			LIMIT_SESSIONS_TENANT_BYTES ||
-		kept_bytes - ended_bytes(NULL) + cost(&wanted) > LIMIT_SESSIONS_BYTES)
+	own = usage->session_bytes - ended_bytes(tenant);
+	if (share_left(false, LIMIT_SESSIONS_TENANT_BYTES, own, 0) < cost(&wanted) ||
+		share_left(shared, LIMIT_SESSIONS_BYTES, kept_bytes - ended_bytes(NULL), own) <
+			cost(&wanted))
 		return admission_refuse_session(
 			&service->admission, ADMISSION_SESSION_OUTPUT, ret_refusal);
 	while (known(tenant) >= 2 * tenant->limits.sessions && forget_oldest(tenant))

@@ -104,7 +104,7 @@ void call_free(struct call *call)
 		assert(call->request.tenant->usage->calls > 0);
 		call->request.tenant->usage->calls--;
 	}
-	service_account(call->service, NULL, (int64_t)call->sent);
+	service_account_sent(call->service, call->request.tenant->usage, -(int64_t)call->sent);
 	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);
 	if (call->left_behind)
 		unread_close(&call->own);

@@ -121,6 +121,6 @@ int call_begin_files(struct call *call)
 	if (r < 0)
 		return r;
 	call->sent = request->large < request->memory ? request->large : request->memory;
-	service_account(call->service, NULL, -(int64_t)call->sent);
+	service_account_sent(call->service, request->tenant->usage, (int64_t)call->sent);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/process_link.h"
 
@@ -24,21 +25,31 @@ void service_account(struct service *service, struct tenant_usage *usage, int64_
 	}
 }
 
-static uint64_t left(uint64_t limit, uint64_t taken)
+void service_account_sent(struct service *service, struct tenant_usage *usage, int64_t bytes)
 {
-	return taken < limit ? limit - taken : 0;
+	usage->sent_bytes += (uint64_t)bytes;
+	service->pending_bytes -= (uint64_t)bytes;
+}
+
+/* Returns what the tenant holds, also what its processes have not read of calls that are over. */
+static uint64_t held(const struct tenant_usage *usage)
+{
+	uint64_t of_ended = usage->waiting_bytes > usage->sent_bytes
+				    ? usage->waiting_bytes - usage->sent_bytes
+				    : 0;
+
+	return usage->pending_bytes + of_ended;
 }
 
 uint64_t service_memory_left(
 	const struct service *service, const struct tenant_usage *usage, uint64_t without)
 {
-	uint64_t of_all = left(LIMIT_PENDING_TOTAL_BYTES,
-		service->pending_bytes + process_links_waiting() - without);
-	uint64_t of_tenant =
-		usage ? left(LIMIT_PENDING_TENANT_BYTES, usage->pending_bytes - without)
-		      : UINT64_MAX;
+	uint64_t all = service->pending_bytes + process_links_waiting() - without;
+	uint64_t own = usage ? held(usage) - without : 0;
+	uint64_t of_all = share_left(usage != NULL, LIMIT_PENDING_TOTAL_BYTES, all, own);
+	uint64_t of_tenant = share_left(false, LIMIT_PENDING_TENANT_BYTES, own, 0);
 
-	return of_all < of_tenant ? of_all : of_tenant;
+	return of_all < of_tenant || !usage ? of_all : of_tenant;
 }
 
 uint64_t service_request_bound(size_t connections)

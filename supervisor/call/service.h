@@ -111,6 +111,13 @@ uint64_t service_request_bound(size_t connections);
 void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes);
 
 /**
+ * Of the memory of the tenant's requests, @bytes more, which may be negative, have been sent to its
+ * processes. The service counts them while these have not read them (process_links_waiting()), and
+ * the tenant until the requests are answered.
+ */
+void service_account_sent(struct service *service, struct tenant_usage *usage, int64_t bytes);
+
+/**
  * Returns how much more memory requests that count for @usage (may be NULL) may take, if @without
  * bytes were not counted.
  */

@@ -164,7 +164,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 		return r;
 	}
 	service->config = new;
-	scheduler_set_host(service->admission.scheduler, &new->host);
+	scheduler_set_config(service->admission.scheduler, new);
 	keys_configure(service->keys, new);
 	workspaces_reload(service->workspaces, new);
 	background_reload(new);

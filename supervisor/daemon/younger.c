@@ -210,8 +210,7 @@ static void set_commands(struct younger *younger, uint64_t commands)
 	struct service *service = &younger->daemon->service;
 
 	service->elder.commands = commands;
-	scheduler_set_elsewhere(
-		service->admission.scheduler, &service->config->host, (size_t)commands);
+	scheduler_set_elsewhere(service->admission.scheduler, service->config, (size_t)commands);
 }
 
 static void hear(struct younger *younger, const struct handover_message *message)

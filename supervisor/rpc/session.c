@@ -291,12 +291,27 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 	session->connection.wrote(session->connection.context);
 }
 
-void session_answer_busy(struct session *session, const char *id_text, const char *message)
+static void answer_busy(
+	struct session *session, const char *id_text, const char *message, int64_t retry_after_ms)
 {
 	(void)jsonrpc_busy(session->connection.output, answer_id(session, id_text),
-		answer_code(session, JSONRPC_SERVER_ERROR), message,
-		admission_shortage(&session->service->admission, session->counted));
+		answer_code(session, JSONRPC_SERVER_ERROR), message, retry_after_ms);
 	session->connection.wrote(session->connection.context);
+}
+
+void session_answer_busy(struct session *session, const char *id_text, const char *message)
+{
+	answer_busy(session, id_text, message,
+		admission_shortage(&session->service->admission, session->counted));
+}
+
+void session_answer_not_now(
+	struct session *session, const char *id_text, const struct refusal *refusal)
+{
+	if (refusal->retry_after_ms > 0)
+		answer_busy(session, id_text, refusal_text(refusal), refusal->retry_after_ms);
+	else
+		session_answer_busy(session, id_text, refusal_text(refusal));
 }
 
 void session_answer_moved(

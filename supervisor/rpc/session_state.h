@@ -169,6 +169,9 @@ void session_answer_error(struct session *session, const char *id_text, enum jso
 	const char *message, const char *data_code);
 /* Answers that memory or descriptors ran out for a moment. */
 void session_answer_busy(struct session *session, const char *id_text, const char *message);
+/* Answers the refusal, which is BUSY, and says when to try again. */
+void session_answer_not_now(
+	struct session *session, const char *id_text, const struct refusal *refusal);
 /* Answers that the work goes on at another host: @refusal is of MOVED. */
 void session_answer_moved(
 	struct session *session, const char *id_text, const struct refusal *refusal);

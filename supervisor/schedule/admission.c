@@ -4,13 +4,15 @@
 
 #include "common/limits.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 
 static const struct {
 	const char *name, *message;
 } reasons[ADMISSION_REASONS] = {
 	[ADMISSION_CONNECTIONS] = {"connections",
-		"The service has reached its limit of connections; try again later"},
+		"The service has reached its limit of connections, or the tenant its part of what "
+		"is left; close one, or try again later"},
 	[ADMISSION_USER_CONNECTIONS] = {"user_connections",
 		"This user has reached its limit of connections; close one, or try again later"},
 	[ADMISSION_TENANT_CONNECTIONS] = {"tenant_connections",
@@ -28,7 +30,9 @@ static const struct {
 		"There is no room for the answer, because too many earlier answers have not been "
 		"read; read them, on this connection or on the tenant's others, and try again"},
 	[ADMISSION_SESSIONS] = {"sessions",
-		"The service has reached its limit of running sessions; try again later"},
+		"The service has reached its limit of running sessions, or the tenant its part of "
+		"what is left; end one with session.end or the tool stop_command, or try again "
+		"later"},
 	[ADMISSION_TENANT_SESSIONS] = {"tenant_sessions",
 		"The tenant has reached its limit of running sessions; end one with session.end or "
 		"the tool stop_command"},
@@ -36,8 +40,9 @@ static const struct {
 		"The workspace has reached its limit of running sessions; end one with session.end "
 		"or the tool stop_command"},
 	[ADMISSION_SESSION_OUTPUT] = {"session_output",
-		"The output of running sessions takes all the memory that it may take; end one "
-		"with session.end, or give a smaller output_bytes"},
+		"The output of running sessions takes all the memory that the service, or the "
+		"tenant, may have for it; end one with session.end, or give a smaller "
+		"output_bytes"},
 	[ADMISSION_TASKS] = {"tasks",
 		"This connection or its tenant has as many tasks as may be kept; fetch results "
 		"with tasks/result, or wait until the ttl of a task is over"},
@@ -68,13 +73,15 @@ static enum tool_error refuse(struct admission *admission, enum admission_reason
 }
 
 enum tool_error admission_refuses_connection(struct admission *admission,
-	const struct config_host *host, size_t connections, const struct tenant *tenant,
+	const struct config *config, size_t connections, const struct tenant *tenant,
 	size_t of_user, struct refusal *ret_refusal)
 {
 	const struct tenant_usage *usage = tenant->usage;
+	const struct config_host *host = &config->host;
+	bool shared = config->n_tenants > 1;
 	enum admission_reason reason = ADMISSION_REASONS;
 
-	if (connections >= host->connections)
+	if (share_left(shared, host->connections, connections, usage->connections) == 0)
 		reason = ADMISSION_CONNECTIONS;
 	else if (usage->connections >= tenant->limits.connections)
 		reason = ADMISSION_TENANT_CONNECTIONS;

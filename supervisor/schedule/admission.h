@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct config_host;
+struct config;
 struct tenant;
 struct scheduler;
 
@@ -50,7 +50,7 @@ const char *admission_reason_name(enum admission_reason reason);
  * counted and filled in.
  */
 enum tool_error admission_refuses_connection(struct admission *admission,
-	const struct config_host *host, size_t connections, const struct tenant *tenant,
+	const struct config *config, size_t connections, const struct tenant *tenant,
 	size_t of_user, struct refusal *ret_refusal);
 
 /**

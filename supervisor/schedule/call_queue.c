@@ -233,6 +233,12 @@ static int64_t order_of(const struct queue_flow *flow, uint64_t now_us)
 	       in_units(flow->n_running * CALL_QUEUE_QUANTUM_US, flow->weight);
 }
 
+/* Whether one of the places that are left may be the flow's. */
+static bool has_place(const struct call_queue *queue, const struct queue_flow *flow)
+{
+	return flow->n_running == 0 || queue->n_running + queue->kept < queue->limit;
+}
+
 /* Whether the flow runs less than its share of the soft limit; it may always run one entry. */
 static bool is_within_share(const struct call_queue *queue, const struct queue_flow *flow)
 {
@@ -258,7 +264,7 @@ static struct queue_flow *least_used(const struct call_queue *queue, bool waited
 	struct queue_flow *flow, *least = NULL;
 
 	LIST_FOREACH (flow, &queue->flows, entry) {
-		if (waited && !has_waited(queue, flow, now_us))
+		if (!has_place(queue, flow) || (waited && !has_waited(queue, flow, now_us)))
 			continue;
 		if (!least || order_of(flow, now_us) < order_of(least, now_us))
 			least = flow;

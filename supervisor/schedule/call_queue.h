@@ -16,6 +16,9 @@
  * open or at its limit do not hold up other workspaces. A flow without entries, or at its own
  * limit, saves up no credit for the time that others use meanwhile.
  *
+ * The last places within the limit are kept for flows that run nothing, so that entries that run
+ * for hours in other flows do not keep these from their turn.
+ *
  * The soft limit is lower than the limit, and holds only while the caller reports no room. Once it
  * is reached, a flow may begin an entry in its turn if it runs none, or less than its share: the
  * soft limit divided by weight among the flows that have entries. A flow beyond its share must have
@@ -75,6 +78,7 @@ struct queue_flow {
 
 struct call_queue {
 	size_t limit, n_running;
+	size_t kept;                   /* of limit, for flows that run nothing */
 	size_t soft_limit;             /* SIZE_MAX: there is none */
 	bool has_room;                 /* for an entry beyond the soft limit: set by the caller */
 	uint64_t active_weight;        /* of the flows that have entries */

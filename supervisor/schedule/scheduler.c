@@ -2,11 +2,11 @@
 /* Runs in cloisterd. */
 #include "supervisor/schedule/scheduler.h"
 
-#include "supervisor/config/config.h"
-
+#include "common/limits.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "supervisor/config/config.h"
 #include "supervisor/schedule/cpu_load.h"
 #include "supervisor/schedule/usage.h"
 
@@ -83,19 +83,30 @@ static void on_look_again(void *context)
 	event_active(scheduler->run, EV_TIMEOUT, 0);
 }
 
-static void set_limits(struct scheduler *scheduler, const struct config_host *host)
+/* Keeps places for tenants that run none, not more than there can be of these. */
+static void set_limit(struct call_queue *queue, size_t limit, size_t n_tenants)
 {
+	size_t kept = limit / LIMIT_PLACES_KEPT_PART, others = n_tenants > 0 ? n_tenants - 1 : 0;
+
+	queue->limit = limit;
+	queue->kept = kept < others ? kept : others;
+}
+
+static void set_limits(struct scheduler *scheduler, const struct config *config)
+{
+	const struct config_host *host = &config->host;
 	struct call_queue *commands = &scheduler->queues[SCHED_COMMAND];
 
-	scheduler->queues[SCHED_JOB].limit = host->file_jobs;
-	commands->limit =
-		host->commands > scheduler->elsewhere ? host->commands - scheduler->elsewhere : 0;
+	set_limit(&scheduler->queues[SCHED_JOB], host->file_jobs, config->n_tenants);
+	set_limit(commands,
+		host->commands > scheduler->elsewhere ? host->commands - scheduler->elsewhere : 0,
+		config->n_tenants);
 	commands->soft_limit = host->commands_per_cpu > 0 && cpu_load_is_known(&scheduler->load)
 				       ? host->commands_per_cpu * scheduler->load.cpus
 				       : SIZE_MAX;
 }
 
-struct scheduler *scheduler_new(struct event_base *base, const struct config_host *host)
+struct scheduler *scheduler_new(struct event_base *base, const struct config *config)
 {
 	struct scheduler *scheduler = calloc(1, sizeof(*scheduler));
 
@@ -112,7 +123,7 @@ struct scheduler *scheduler_new(struct event_base *base, const struct config_hos
 		call_queue_init(&scheduler->queues[i], 0);
 	timer_init(&scheduler->look_again, on_look_again, scheduler);
 	cpu_load_open(&scheduler->load);
-	set_limits(scheduler, host);
+	set_limits(scheduler, config);
 	return scheduler;
 }
 
@@ -131,17 +142,17 @@ static void run_soon(struct scheduler *scheduler)
 	event_active(scheduler->run, EV_TIMEOUT, 0);
 }
 
-void scheduler_set_host(struct scheduler *scheduler, const struct config_host *host)
+void scheduler_set_config(struct scheduler *scheduler, const struct config *config)
 {
-	set_limits(scheduler, host);
+	set_limits(scheduler, config);
 	run_soon(scheduler);
 }
 
 void scheduler_set_elsewhere(
-	struct scheduler *scheduler, const struct config_host *host, size_t commands)
+	struct scheduler *scheduler, const struct config *config, size_t commands)
 {
 	scheduler->elsewhere = commands;
-	scheduler_set_host(scheduler, host);
+	scheduler_set_config(scheduler, config);
 }
 
 size_t scheduler_commands(const struct scheduler *scheduler)

@@ -11,7 +11,7 @@
 
 #include "supervisor/schedule/call_queue.h"
 
-struct config_host;
+struct config;
 struct event_base;
 struct tenant;
 struct scheduler;
@@ -41,16 +41,16 @@ struct sched_entry {
 };
 
 /** Returns NULL if memory is out. */
-struct scheduler *scheduler_new(struct event_base *base, const struct config_host *host);
+struct scheduler *scheduler_new(struct event_base *base, const struct config *config);
 /** NULL is allowed. */
 void scheduler_free(struct scheduler *scheduler);
 
 /** Sets the limits after a reload. Calls that run beyond a lowered limit go on. */
-void scheduler_set_host(struct scheduler *scheduler, const struct config_host *host);
+void scheduler_set_config(struct scheduler *scheduler, const struct config *config);
 
 /** So many of the host's commands run under another generation of cloisterd. */
 void scheduler_set_elsewhere(
-	struct scheduler *scheduler, const struct config_host *host, size_t commands);
+	struct scheduler *scheduler, const struct config *config, size_t commands);
 
 /** How many commands run. */
 size_t scheduler_commands(const struct scheduler *scheduler);

@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 
 #include <malloc.h>
@@ -79,12 +80,6 @@ void unread_close(struct unread_account *account)
 	unread_count(account, -(int64_t)account->bytes);
 }
 
-/* Returns half of the rest of @limit, so that the same amount stays free. */
-static uint64_t half_left(uint64_t limit, uint64_t taken)
-{
-	return taken < limit ? (limit - taken) / 2 : 0;
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -92,17 +87,17 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 uint64_t unread_tenant_room(const struct unread_account *account)
 {
-	return larger(half_left(LIMIT_UNREAD_BYTES, account->all->bytes + *account->tenant),
-		half_left(LIMIT_UNREAD_TENANT_BYTES, *account->tenant));
+	return larger(share_left(true, LIMIT_UNREAD_BYTES, account->all->bytes, *account->tenant),
+		share_left(true, LIMIT_UNREAD_TENANT_BYTES, 0, *account->tenant));
 }
 
 uint64_t unread_room(const struct unread_account *account)
 {
 	uint64_t others = account->all->bytes - *account->tenant;
 	uint64_t of_tenant =
-		larger(half_left(LIMIT_UNREAD_BYTES, others), LIMIT_UNREAD_TENANT_BYTES);
+		larger(share_left(true, LIMIT_UNREAD_BYTES, others, 0), LIMIT_UNREAD_TENANT_BYTES);
 
-	return half_left(of_tenant, *account->tenant + account->bytes);
+	return share_left(true, of_tenant, *account->tenant, account->bytes);
 }
 
 bool unread_may_begin(const struct unread_account *account, size_t wanted)

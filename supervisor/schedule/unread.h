@@ -4,8 +4,8 @@
 /*
  * Bounds the memory of answers: those that clients have not read, and the results so far of calls
  * in flight, LIMIT_UNREAD_BYTES in all. A tenant may hold as much as it leaves free, and a
- * connection as much as it leaves free for its tenant, so there is room for later ones although
- * others do not read. (Choudhury and Hahne's dynamic thresholds, 1998, on two levels.) Many tenants
+ * connection as much as it leaves free for its tenant (share.h, on two levels), so there is room
+ * for later ones although others do not read. Many tenants
  * together may leave almost nothing free, so each has LIMIT_UNREAD_TENANT_BYTES besides, which is
  * enough for small calls.
  *

@@ -38,7 +38,9 @@ struct tenant_usage {
 	size_t sessions;        /* running ones */
 	size_t forwards;        /* connections to ports of its workspaces */
 	uint64_t session_bytes; /* output that those and ended ones may keep */
-	uint64_t pending_bytes; /* its part of the service's pending bytes */
+	uint64_t pending_bytes; /* of its requests */
+	uint64_t sent_bytes;    /* the part of them that was sent to its processes, */
+	uint64_t waiting_bytes; /* and what its processes have not read, also of ended calls */
 	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	size_t forks_awaited;   /* to be made by requests under way, and become existing ones */

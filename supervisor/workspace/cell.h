@@ -85,6 +85,8 @@ struct cell_owner {
 	void (*settled)(void *context);
 	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
+	/* Returns the sum that the memory of requests that they have not read is added to. */
+	uint64_t *(*unread)(void *context);
 	/*
 	 * The cell's sockets, which the function takes (enum cell_socket; -1: it does not have it);
 	 * NULL: the cell ends.

@@ -126,16 +126,25 @@ static struct loop_share_flow *share(void *context)
 	return cell->owner->share(cell->context);
 }
 
+static uint64_t *unread(void *context)
+{
+	const struct cell *cell = ((struct process *)context)->cell;
+
+	return cell->owner->unread(cell->context);
+}
+
 int cell_process_make(struct process *process, int child_fds[2])
 {
-	struct process_link_owner owner = {on_frame, on_link_lost, on_link_gone, share, process};
+	struct process_link_owner owner = {
+		on_frame, on_link_lost, on_link_gone, share, unread, process};
 
 	return process_link_new(process->cell->base, &owner, &process->link, child_fds);
 }
 
 void cell_process_adopt(struct process *process, struct process_link *link)
 {
-	struct process_link_owner owner = {on_frame, on_link_lost, on_link_gone, share, process};
+	struct process_link_owner owner = {
+		on_frame, on_link_lost, on_link_gone, share, unread, process};
 
 	process_link_adopt(link, &owner);
 	process->link = link;

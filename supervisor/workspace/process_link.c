@@ -53,13 +53,20 @@ uint64_t process_links_waiting(void)
 	return waiting;
 }
 
-static void count(struct process_link *link)
+static void count_as(struct process_link *link, size_t now)
 {
-	size_t now = channel_waiting_memory(&link->channel);
+	uint64_t *of_owner = link->owner.unread(link->owner.context);
 
 	waiting += now;
 	waiting -= link->counted;
+	*of_owner += now;
+	*of_owner -= link->counted;
 	link->counted = now;
+}
+
+static void count(struct process_link *link)
+{
+	count_as(link, channel_waiting_memory(&link->channel));
 }
 
 int process_link_new(struct event_base *base, const struct process_link_owner *owner,
@@ -305,7 +312,9 @@ void process_link_send(struct process_link *link, uint8_t type, uint64_t call, s
 
 void process_link_adopt(struct process_link *link, const struct process_link_owner *owner)
 {
+	count_as(link, 0);
 	link->owner = *owner;
+	count(link);
 }
 
 int process_link_pidfd(const struct process_link *link)
@@ -340,7 +349,7 @@ void process_link_free(struct process_link *link)
 	watch_done(&link->writable);
 	watch_done(&link->ended);
 	timer_cancel(&link->retry);
-	waiting -= link->counted;
+	count_as(link, 0);
 	channel_drop_held(&link->channel);
 	count_held(link, false);
 	channel_done(&link->channel);

@@ -30,6 +30,8 @@ struct process_link_owner {
 	void (*gone)(void *context);
 	/* Returns the flow whose share of the loop reading it takes. */
 	struct loop_share_flow *(*share)(void *context);
+	/* Returns the sum that the memory of requests that it has not read is added to. */
+	uint64_t *(*unread)(void *context);
 	void *context;
 };
 

@@ -119,9 +119,18 @@ static void on_prepared(void *context, int error, struct text step, int fds[SPAW
 	timer_set(&spares->refill, PAUSE_MS);
 }
 
+/* It has no requests but the first, which all have. */
+static uint64_t *unread(void *context)
+{
+	static uint64_t of_spares;
+
+	(void)context;
+	return &of_spares;
+}
+
 static int ask(struct spare_cells *spares, struct spare *spare)
 {
-	const struct process_link_owner owner = {on_frame, on_lost, on_gone, share, spare};
+	const struct process_link_owner owner = {on_frame, on_lost, on_gone, share, unread, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
 	int r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);

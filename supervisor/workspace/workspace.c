@@ -218,6 +218,13 @@ static struct loop_share_flow *share(void *context)
 	return &workspace->tenant->usage->share;
 }
 
+static uint64_t *unread(void *context)
+{
+	const struct workspace *workspace = context;
+
+	return &workspace->tenant->usage->waiting_bytes;
+}
+
 static void network(void *context, const int *sockets)
 {
 	struct workspace *workspace = context;
@@ -252,7 +259,7 @@ static const char *refuses(void *context)
 }
 
 static const struct cell_owner cell_owner = {
-	need, refuses, describe, on_frame, on_lost, on_settled, share, network, sweep};
+	need, refuses, describe, on_frame, on_lost, on_settled, share, unread, network, sweep};
 
 /* AT_STATX_DONT_SYNC asks no server, which may hang. */
 static int64_t birth_ms(int root)

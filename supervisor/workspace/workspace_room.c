@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_idle.h"
@@ -50,17 +51,13 @@ void workspaces_room_reload(struct workspaces *workspaces, const struct config *
 
 static uint64_t left(const struct workspace_room *room)
 {
-	return room->used < room->limit ? room->limit - room->used : 0;
+	return share_left(false, room->limit, room->used, 0);
 }
 
-/* Returns how many more @tenant may hold: then it holds as many as it leaves free. */
+/* Returns how many more @tenant may hold. */
 static uint64_t left_for(const struct workspace_room *room, const struct tenant *tenant)
 {
-	uint64_t free = left(room), own = tenant->usage->descriptors;
-
-	if (!room->is_shared)
-		return free;
-	return free > own ? (free - own) / 2 : 0;
+	return share_left(room->is_shared, room->limit, room->used, tenant->usage->descriptors);
 }
 
 /* While less is left than this, cells end: requests that come at once find as much. */

@@ -50,7 +50,7 @@ static void set_up(void)
 	CHECK(loop_turn_start(service.base) == 0 && loop_share_start(service.base) == 0);
 	CHECK(timers_start(service.base) == 0);
 	service.config = config_new();
-	service.admission.scheduler = scheduler_new(service.base, &service.config->host);
+	service.admission.scheduler = scheduler_new(service.base, service.config);
 	service.workspaces =
 		workspaces_new(service.base, NULL, service.admission.scheduler, own_paths, -1);
 	service.idle = on_idle;

@@ -100,6 +100,14 @@ static struct loop_share_flow *share(void *context)
 	return loop_share_of_nobody();
 }
 
+static uint64_t *unread(void *context)
+{
+	static uint64_t sum;
+
+	(void)context;
+	return &sum;
+}
+
 static void network(void *context, const int *sockets)
 {
 	(void)context;
@@ -134,8 +142,8 @@ static void settle(struct fixture *f)
 
 static void make_cell(struct fixture *f)
 {
-	static const struct cell_owner owner = {
-		need, refuses, describe, on_frame, on_lost, on_settled, share, network, sweep};
+	static const struct cell_owner owner = {need, refuses, describe, on_frame, on_lost,
+		on_settled, share, unread, network, sweep};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;

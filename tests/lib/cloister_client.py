@@ -11,13 +11,14 @@ PATIENCE = 300 if "CLOISTER_VM" in os.environ else 120  # seconds; a slower answ
 
 
 class RpcError(Exception):
-    """An error answer: .code, .message and, for server errors with a name, .name."""
+    """An error answer: .code, .message and, for server errors with a name, .name and, if it is BUSY, .retry_after_ms."""
 
     def __init__(self, error):
         super().__init__(error)
         self.code = error["code"]
         self.message = error["message"]
         self.name = error.get("data", {}).get("code")
+        self.retry_after_ms = error.get("data", {}).get("retry_after_ms")
 
 
 def become(uid, gid, groups):

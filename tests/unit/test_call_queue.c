@@ -462,6 +462,36 @@ static void test_a_workspace_at_its_limit_holds_up_no_other(void **state)
 	free(world);
 }
 
+/* Calls that never end take all places but the kept ones, and each of the others gets one of these.
+ */
+static void test_places_are_kept_for_flows_that_run_nothing(void **state)
+{
+	struct world *world = new_world(10, 5);
+	struct job *first, *job;
+
+	(void)state;
+	world->queue.kept = 2;
+	for (size_t i = 0; i < 10; i++)
+		first = add(world, 0, 0, 1000);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(next(world)->flow, 0);
+	assert_null(next(world));
+	for (int flow = 1; flow <= 3; flow++) {
+		job = add(world, flow, 0, 1000);
+		assert_ptr_equal(next(world), flow <= 2 ? job : NULL);
+		add(world, flow, 0, 1000);
+		assert_null(next(world));
+	}
+	/* The next place that comes free is that of the flow that has none. */
+	world->now += 1000;
+	end(world, &world->jobs[0]);
+	assert_ptr_equal(next(world), job);
+	assert_null(next(world));
+	assert_false(first->runs);
+	check_counts(world);
+	free(world);
+}
+
 static void test_entries_leave_from_anywhere(void **state)
 {
 	struct world *world = new_world(1, 5);
@@ -661,6 +691,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_at_the_soft_limit_is_each_flows_own),
 		cmocka_unit_test(test_nobody_starves_beside_endless_others),
 		cmocka_unit_test(test_a_workspace_at_its_limit_holds_up_no_other),
+		cmocka_unit_test(test_places_are_kept_for_flows_that_run_nothing),
 		cmocka_unit_test(test_entries_leave_from_anywhere),
 		cmocka_unit_test(test_a_workspace_moves_with_all_that_is_in_it),
 		cmocka_unit_test(test_nothing_idles_that_could_run),

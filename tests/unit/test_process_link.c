@@ -69,11 +69,19 @@ static struct loop_share_flow *share(void *context)
 	return &tenant;
 }
 
+static uint64_t unread_of_tenant;
+
+static uint64_t *count_unread(void *context)
+{
+	(void)context;
+	return &unread_of_tenant;
+}
+
 /* Starts a process that does nothing; the test writes to its pipe. */
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, &f};
+	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, count_unread, &f};
 	int fds[2];
 
 	/* Forked first, so that the process inherits none of the descriptors. */
@@ -154,6 +162,7 @@ static void test_what_does_not_fit_is_sent_later(void **state)
 		process_link_send(f->link, 1, 1, (struct text){payload, sizeof(payload)}, NULL, 0);
 	loop_turn_end();
 	assert_true(process_links_waiting() > 0);
+	assert_int_equal(unread_of_tenant, process_links_waiting());
 	while (received < LARGE_FRAMES) {
 		assert_true(channel_fill(&f->theirs, WIRE_FRAME_MAX) > 0);
 		while ((next = channel_next(&f->theirs, &frame)) > 0) {
@@ -164,6 +173,7 @@ static void test_what_does_not_fit_is_sent_later(void **state)
 		event_base_loop(f->base, EVLOOP_NONBLOCK);
 	}
 	assert_int_equal(process_links_waiting(), 0);
+	assert_int_equal(unread_of_tenant, 0);
 	assert_string_equal(f->told, "");
 }
 
@@ -240,7 +250,8 @@ static struct loop_share_flow *share_of_crowd(void *context)
 
 static void join(struct fixture *f, struct crowd *crowd, struct loop_share_flow *flow)
 {
-	struct process_link_owner owner = {hear, hear_nothing, hear_nothing, share_of_crowd, crowd};
+	struct process_link_owner owner = {
+		hear, hear_nothing, hear_nothing, share_of_crowd, count_unread, crowd};
 
 	*crowd = (struct crowd){.flow = flow};
 	assert_int_equal(process_link_new(f->base, &owner, &crowd->link, crowd->fds), 0);

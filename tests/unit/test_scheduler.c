@@ -258,19 +258,19 @@ static void test_one_that_cannot_begin(void **state)
 /* After a reload, raised limits let more entries begin at once; lowered ones end none. */
 static void test_limits_that_change(void **state)
 {
-	struct config_host host = fake->service.config->host;
+	struct config changed = *fake->service.config;
 
 	(void)state;
 	add(0, SCHED_JOB);
 	add(1, SCHED_JOB);
 	fake_service_run(fake);
 	assert_int_equal(n_begun, 1);
-	host.file_jobs = 2;
-	scheduler_set_host(scheduler, &host);
+	changed.host.file_jobs = 2;
+	scheduler_set_config(scheduler, &changed);
 	fake_service_run(fake);
 	assert_int_equal(n_begun, 2);
-	host.file_jobs = 1;
-	scheduler_set_host(scheduler, &host);
+	changed.host.file_jobs = 1;
+	scheduler_set_config(scheduler, &changed);
 	assert_int_equal(tenant->usage->flows[SCHED_JOB].n_running, 2);
 	scheduler_remove(scheduler, &entries[0]);
 	add(2, SCHED_JOB);
@@ -299,20 +299,20 @@ static off_t load_position(void)
 /* Only the soft limit, commands_per_cpu, needs the load of the host. */
 static void test_the_load_is_read_for_the_soft_limit_only(void **state)
 {
-	struct config_host host = fake->service.config->host;
+	struct config changed = *fake->service.config;
 	uint64_t limit;
 
 	(void)state;
 	fake_service_pass(fake, 1000);
-	host.commands_per_cpu = 0;
-	scheduler_set_host(scheduler, &host);
+	changed.host.commands_per_cpu = 0;
+	scheduler_set_config(scheduler, &changed);
 	add(0, SCHED_COMMAND);
 	fake_service_run(fake);
 	assert_int_equal(n_begun, 1);
 	assert_false(scheduler_soft_limit(scheduler, &limit));
 	assert_int_equal(load_position(), 0);
-	host.commands_per_cpu = 3;
-	scheduler_set_host(scheduler, &host);
+	changed.host.commands_per_cpu = 3;
+	scheduler_set_config(scheduler, &changed);
 	add(1, SCHED_COMMAND);
 	fake_service_run(fake);
 	assert_int_equal(n_begun, 2);
@@ -393,9 +393,8 @@ static void test_connections_that_are_refused(void **state)
 
 		memcpy(before, admission->refused, sizeof(before));
 		tenant->usage->connections = rows[i].of_tenant;
-		refused = TOOL_OK != admission_refuses_connection(admission,
-					     &fake->service.config->host, rows[i].all, tenant,
-					     rows[i].of_user, &refusal);
+		refused = TOOL_OK != admission_refuses_connection(admission, fake->service.config,
+					     rows[i].all, tenant, rows[i].of_user, &refusal);
 		assert_int_equal(refused, rows[i].reason >= 0);
 		for (int reason = 0; reason < ADMISSION_REASONS; reason++)
 			assert_int_equal(admission->refused[reason] - before[reason],

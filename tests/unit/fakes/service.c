@@ -125,7 +125,7 @@ struct fake_service *fake_service_new(const char *config)
 	assert_int_equal(loop_turn_start(service->base), 0);
 	assert_int_equal(loop_share_start(service->base), 0);
 	fake->spawner = fake_spawner_new();
-	service->admission.scheduler = scheduler_new(service->base, &service->config->host);
+	service->admission.scheduler = scheduler_new(service->base, service->config);
 	service->workspaces = workspaces_new(service->base, fake->spawner,
 		service->admission.scheduler, fake->own, fake->managed_fd);
 	service->pipes = pipe_stock_new(service->base);
@@ -179,7 +179,7 @@ void fake_service_reconfigure(struct fake_service *fake, const char *text)
 
 	service->config = read_config(fake, text);
 	assert_int_equal(usage_begin_all(service->config, former), 0);
-	scheduler_set_host(service->admission.scheduler, &service->config->host);
+	scheduler_set_config(service->admission.scheduler, service->config);
 	workspaces_reload(service->workspaces, service->config);
 	config_release(former);
 }
