@@ -383,9 +383,10 @@
 #define LIMIT_GLOB_ALTERNATIVES 256       /* patterns from the braces {a,b} of one pattern */
 #define LIMIT_GITIGNORE_BYTES   (1 * MIB) /* of one ignore file; a larger one is not read */
 /* of an index, and of its names together; a larger index is not used */
-#define LIMIT_GIT_INDEX_BYTES  (32 * MIB)
-#define LIMIT_GIT_INDEX_PIECE  (64 * KIB) /* that are read of it at a time */
-#define LIMIT_GIT_REPOSITORIES 4          /* nested repositories whose index is used */
+#define LIMIT_GIT_INDEX_BYTES (32 * MIB)
+#define LIMIT_GIT_INDEX_PIECE (64 * KIB) /* that are read of it at a time */
+/* nested repositories whose index is used, and nested `.git` files and links that are followed */
+#define LIMIT_GIT_REPOSITORIES 4
 /* ignore rules that a walk holds for a directory and its parents */
 #define LIMIT_GITIGNORE_HELD_BYTES (64 * MIB)
 /* the path and a link's target fit one frame */

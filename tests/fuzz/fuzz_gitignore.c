@@ -144,8 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	put_rules(rules);
 	copy = fuzz_copy(path);
 	path.data = copy;
-	ignore = gitignore_new();
-	CHECK(ignore && gitignore_enter(ignore, scratch.fd, 0) == 0);
+	ignore = gitignore_new(
+		&(struct root){.fd = scratch.fd, .proc_self_fd = -1, .visible = TEXT_LITERAL("/")});
+	CHECK(ignore && gitignore_enter(ignore, scratch.fd, TEXT_LITERAL("")) == 0);
 	result = gitignore_excludes(ignore, path, is_directory);
 	while (rest.len > 0)
 		comparable &= reference_can(text_take(&rest, '\n'), path);

@@ -381,3 +381,24 @@ def test_what_git_tracks_is_shown_though_a_pattern_names_it(client, workspace):
     assert [match["path"] for match in found["matches"]] == ["a.o", "build/deep/tracked.c", "build/tracked.c", "main.c"]
     (workspace / ".git" / "index").write_bytes(b"DIRC" + b"\xff" * 4096)
     assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == [".gitignore", "main.c"]
+
+
+def test_work_trees_have_their_git_directory_elsewhere(client, workspace):
+    """Commands make them, with the paths that commands see."""
+    git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
+    client.run("mkdir main && cd main && printf '*.o\\n' > .gitignore && echo needle > kept.o && git init -q . && "
+               f"{git} add -f . && {git} commit -q -m a && echo '*.x' >> .git/info/exclude && "
+               f"{git} worktree add -q ../tree && cd .. && git init -q super && cd super && "
+               f"{git} submodule --quiet add ../main sub && cd .. && {git} clone -q main linked && "
+               "mv linked/.git linked.git && ln -s ../linked.git linked/.git && "
+               "for tree in main tree super/sub linked; do touch $tree/a.o $tree/a.x; done")
+    assert (workspace / "tree" / ".git").read_text().startswith("gitdir: /")
+    for tree, excluded in (("main", True), ("tree", True), ("super/sub", False), ("linked", False)):
+        shown = [".gitignore", "kept.o"] if excluded else [".gitignore", "a.x", "kept.o"]
+        listed = client.use("list_directory", path=tree)
+        assert [entry["path"].removeprefix(f"{tree}/") for entry in listed["entries"]] == shown
+        found = client.use("search_files", pattern="needle", path=tree)
+        assert [match["path"] for match in found["matches"]] == [f"{tree}/kept.o"]
+    (workspace / "tree" / ".git").write_text("gitdir: /nonexistent\n")
+    listed = client.use("list_directory", path="tree")
+    assert [entry["path"] for entry in listed["entries"]] == ["tree/.gitignore", "tree/a.x"]

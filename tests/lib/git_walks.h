@@ -96,8 +96,10 @@ static inline int collect_all(const struct walk_entry *entry, void *context)
 static inline void walk_scratch(const struct scratch *scratch, const char *path, walk_visitor visit,
 	bool gitignore, void *context)
 {
+	const struct root root = {
+		.fd = scratch->fd, .proc_self_fd = -1, .visible = text_from(scratch->path)};
 	struct walk walk = {
-		.root_fd = scratch->fd,
+		.root = &root,
 		.path = text_from(path),
 		.recursive = true,
 		.gitignore = gitignore,
@@ -152,13 +154,15 @@ static inline struct paths run_git(
 }
 
 /*
- * Whether the walk keeps the files that git lists: tracked ones that exist, and ones that are not
- * ignored.
+ * Whether a walk of the directory @path keeps the files that git lists when it runs there: tracked
+ * ones that exist, and ones that are not ignored.
  */
-static inline bool keeps_as_git_lists(const struct scratch *scratch)
+static inline bool keeps_as_git_lists_in(const struct scratch *scratch, const char *path)
 {
 	static const char *const list[] = {
 		"ls-files", "-z", "-o", "-c", "--exclude-standard", NULL};
+	const bool is_root = strcmp(path, ".") == 0;
+	struct scratch listed_in = {.fd = scratch->fd};
 	struct collection collection = {0};
 	struct paths listed, git_kept = {0};
 	_cleanup_free_ char *kept = NULL, *expected = NULL;
@@ -166,19 +170,31 @@ static inline bool keeps_as_git_lists(const struct scratch *scratch)
 
 	paths_open(&collection.kept);
 	paths_open(&collection.visits);
-	walk_scratch(scratch, ".", collect, true, &collection);
+	walk_scratch(scratch, path, collect, true, &collection);
 	fclose(collection.visits.stream);
 	free(collection.visits.data);
-	listed = run_git(scratch, list, NULL);
+	assert_true((size_t)snprintf(listed_in.path, sizeof(listed_in.path), "%s/%s", scratch->path,
+			    path) < sizeof(listed_in.path));
+	listed = run_git(&listed_in, list, NULL);
 	paths_open(&git_kept);
-	for (size_t at = 0; at < listed.len; at += strlen(listed.data + at) + 1)
-		if (faccessat(scratch->fd, listed.data + at, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			paths_add(&git_kept, listed.data + at);
+	for (size_t at = 0; at < listed.len; at += strlen(listed.data + at) + 1) {
+		char name[4096];
+
+		snprintf(name, sizeof(name), "%s%s%s", is_root ? "" : path, is_root ? "" : "/",
+			listed.data + at);
+		if (faccessat(scratch->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			paths_add(&git_kept, name);
+	}
 	free(listed.data);
 	expected = paths_sorted(&git_kept);
 	kept = paths_sorted(&collection.kept);
 	same = strcmp(kept, expected) == 0;
 	if (!same)
-		print_error("kept:\n%sgit's:\n%s", kept, expected);
+		print_error("in %s kept:\n%sgit's:\n%s", path, kept, expected);
 	return same;
+}
+
+static inline bool keeps_as_git_lists(const struct scratch *scratch)
+{
+	return keeps_as_git_lists_in(scratch, ".");
 }

@@ -49,7 +49,6 @@ static int run_walk(const struct scratch *scratch, const char *path, bool recurs
 	struct log *log, struct walk_end *ret_end)
 {
 	struct walk walk = {
-		.root_fd = scratch->fd,
 		.path = text_from(path),
 		.recursive = recursive,
 		.visit = log_visit,
@@ -129,10 +128,7 @@ static void assert_order(const char *prefix)
 	static const char letters[] = "ab\x01\xff";
 	struct scratch scratch = scratch_new();
 	struct order order = {.visits = 0};
-	struct walk walk = {.root_fd = scratch.fd,
-		.path = TEXT_LITERAL("."),
-		.visit = check_order,
-		.context = &order};
+	struct walk walk = {.path = TEXT_LITERAL("."), .visit = check_order, .context = &order};
 	_cleanup_close_ int fd = openat(scratch.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	unsigned seed = 12345;
 	struct walk_end end;
@@ -168,7 +164,6 @@ static void assert_depths(
 	size_t len;
 	struct log log = {.stream = open_memstream(&text, &len)};
 	struct walk walk = {
-		.root_fd = scratch->fd,
 		.path = TEXT_LITERAL("."),
 		.recursive = true,
 		.min_depth = min,

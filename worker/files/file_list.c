@@ -104,7 +104,7 @@ void file_list(const struct root *root, const struct files_list *request, struct
 	_cleanup_free_ char *path = NULL;
 	struct listing listing = {.reply = reply, .max_entries = request->max_entries};
 	struct walk walk = {
-		.root_fd = root->fd,
+		.root = root,
 		.recursive = request->recursive,
 		.gitignore = request->gitignore,
 		.visit = list_entry,

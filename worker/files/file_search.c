@@ -158,7 +158,7 @@ void file_search(const struct root *root, const struct files_search *request, st
 {
 	_cleanup_(search_done) struct search search = {.reply = reply};
 	struct walk walk = {
-		.root_fd = root->fd,
+		.root = root,
 		.recursive = true,
 		.gitignore = request->gitignore,
 		.visit = visit_entry,

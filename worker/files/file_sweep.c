@@ -105,7 +105,6 @@ static int clean_and_count(const struct walk_entry *entry, void *context)
 static void walk_all(int root_fd, walk_visitor visit, struct files_end *sum)
 {
 	struct walk walk = {
-		.root_fd = root_fd,
 		.path = TEXT_LITERAL("."),
 		.recursive = true,
 		.temporaries = true,

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/git_dir.h"
 #include "worker/files/git_index.h"
 #include "worker/files/glob.h"
 #include "worker/files/small_file.h"
@@ -53,26 +54,32 @@ struct rules {
 	size_t held;               /* bytes of memory */
 };
 
-/* A directory that has rules or is a repository. Other directories have no level. */
+/* A directory that has rules, a `.git` that was followed, or both. Others have no level. */
 struct level {
 	size_t path_len;
 	struct rules gitignore;
 	struct rules exclude; /* .git/info/exclude */
 	bool repository;
-	int git; /* its `.git`, O_PATH, until the index has been opened; or -1 */
+	bool followed; /* its `.git` is a file or a link */
+	int git;       /* its git directory until the index has been opened; or -1 */
 	struct git_index *index;
 };
 
 struct gitignore {
+	const struct root *root;
 	struct level *levels;
 	size_t count, size;
-	size_t repositories;
-	size_t held; /* bytes of memory of the rules of all levels */
+	size_t repositories, followed; /* levels that are, or have, such */
+	size_t held;                   /* bytes of memory of the rules of all levels */
 };
 
-struct gitignore *gitignore_new(void)
+struct gitignore *gitignore_new(const struct root *root)
 {
-	return calloc(1, sizeof(struct gitignore));
+	struct gitignore *ignore = calloc(1, sizeof(*ignore));
+
+	if (ignore)
+		ignore->root = root;
+	return ignore;
 }
 
 static void rules_done(struct rules *rules)
@@ -272,64 +279,39 @@ static int read_rules(int dirfd, const char *name, size_t room, struct rules *re
 	return 0;
 }
 
-/* What git demands of a `.git` directory; what HEAD says is not looked at. */
-static bool is_git_directory(int git)
-{
-	return faccessat(git, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       faccessat(git, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       faccessat(git, "refs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 /*
- * Whether `.git` in @dirfd, which is no directory, names one as in a worktree or submodule. That
- * one may lie outside of the workspace, and is not looked for.
+ * Stores whether @dirfd at @path is a repository, and if so reads its info/exclude. Each name is
+ * looked up in an open directory.
  */
-static bool names_git_directory(int dirfd)
+static int read_repository(const struct gitignore *ignore, int dirfd, struct text path, size_t room,
+	struct level *level)
 {
-	char text[sizeof("gitdir: ") - 1];
-	size_t size;
-	_cleanup_close_ int fd = -1;
+	struct git_dir found =
+		git_dir_find(ignore->root, dirfd, path, ignore->followed < LIMIT_GIT_REPOSITORIES);
+	_cleanup_close_ int common = found.common, info = -1;
 
-	if (readlinkat(dirfd, ".git", text, sizeof(text)) > 0)
-		return true;
-	fd = small_file_open(dirfd, ".git", sizeof(text) + 1, LIMIT_GITIGNORE_BYTES, &size);
-	return fd >= 0 && small_file_next(fd, text, sizeof(text)) == sizeof(text) &&
-	       memcmp(text, "gitdir: ", sizeof(text)) == 0;
-}
-
-/*
- * Stores whether @dirfd is a repository, and if so reads its info/exclude. Each name is looked up
- * in an open directory.
- */
-static int read_repository(int dirfd, size_t room, struct level *level)
-{
-	_cleanup_close_ int git =
-		openat(dirfd, ".git", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	_cleanup_close_ int info = -1;
-
-	if (git < 0)
-		level->repository = errno == ENOTDIR && names_git_directory(dirfd);
-	else
-		level->repository = is_git_directory(git);
-	if (git < 0 || !level->repository)
+	level->repository = found.repository;
+	level->followed = found.followed;
+	level->git = found.own;
+	if (level->git < 0)
 		return 0;
-	info = openat(git, "info", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	level->git = TAKE_FD(git);
+	info = openat(common < 0 ? level->git : common, "info",
+		O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return info < 0 ? 0 : read_rules(info, "exclude", room, &level->exclude);
 }
 
-int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
+int gitignore_enter(struct gitignore *ignore, int dirfd, struct text path)
 {
-	_cleanup_(level_done) struct level level = {.path_len = path_len, .git = -1};
+	_cleanup_(level_done) struct level level = {.path_len = path.len, .git = -1};
 	size_t room = LIMIT_GITIGNORE_HELD_BYTES - ignore->held;
 	int r;
 
 	r = read_rules(dirfd, ".gitignore", room, &level.gitignore);
 	if (r == 0)
-		r = read_repository(dirfd, room - level.gitignore.held, &level);
+		r = read_repository(ignore, dirfd, path, room - level.gitignore.held, &level);
 	if (r < 0)
 		return r;
-	if (level.gitignore.count == 0 && !level.repository)
+	if (level.gitignore.count == 0 && !level.repository && !level.followed)
 		return 0;
 	if (ignore->count == ignore->size) {
 		size_t size = ignore->size ? 2 * ignore->size : 16;
@@ -342,6 +324,7 @@ int gitignore_enter(struct gitignore *ignore, int dirfd, size_t path_len)
 	}
 	if (level.repository && ++ignore->repositories > LIMIT_GIT_REPOSITORIES)
 		close_fd(&level.git);
+	ignore->followed += level.followed;
 	ignore->held += level.gitignore.held + level.exclude.held;
 	ignore->levels[ignore->count++] = level;
 	level = (struct level){.git = -1};
@@ -356,19 +339,21 @@ void gitignore_leave(struct gitignore *ignore, size_t path_len)
 		return;
 	level = &ignore->levels[--ignore->count];
 	ignore->repositories -= level->repository;
+	ignore->followed -= level->followed;
 	ignore->held -= level->gitignore.held + level->exclude.held;
 	level_done(level);
 }
 
-int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text path)
+int gitignore_enter_above(struct gitignore *ignore, struct text path)
 {
+	int root_fd = ignore->root->fd;
 	_cleanup_close_ int dir = -1;
 	size_t at = 0;
 	int r;
 
 	if (path.len == 0)
 		return 0;
-	r = gitignore_enter(ignore, root_fd, 0);
+	r = gitignore_enter(ignore, root_fd, TEXT_LITERAL(""));
 	while (r == 0 && at < path.len) {
 		const char *slash = memchr(path.data + at, '/', path.len - at);
 		char name[LIMIT_NAME_BYTES + 1];
@@ -389,7 +374,7 @@ int gitignore_enter_above(struct gitignore *ignore, int root_fd, struct text pat
 			/* it is a link, or was renamed: the rules below here are not read */
 			return 0;
 		at += len;
-		r = gitignore_enter(ignore, dir, at);
+		r = gitignore_enter(ignore, dir, (struct text){path.data, at});
 		at++;
 	}
 	return r;

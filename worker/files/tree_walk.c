@@ -260,7 +260,7 @@ static int push_level(struct walker *walker, int fd, size_t path_len, bool left_
 	level->left_out = left_out;
 	r = read_directory(walker, fd);
 	if (r == 0 && walker->ignore && walker->has_rules) {
-		r = gitignore_enter(walker->ignore, fd, path_len);
+		r = gitignore_enter(walker->ignore, fd, (struct text){walker->path, path_len});
 		if (r == 0 && gitignore_in_repository(walker->ignore, path_len))
 			level->left_out = false;
 	}
@@ -428,10 +428,10 @@ static int walk_from(struct walker *walker, int fd, struct text path)
 	if (path.len > 0)
 		memcpy(walker->path, path.data, path.len);
 	if (walker->walk->gitignore) {
-		walker->ignore = gitignore_new();
+		walker->ignore = gitignore_new(walker->walk->root);
 		if (!walker->ignore)
 			return -ENOMEM;
-		r = gitignore_enter_above(walker->ignore, walker->walk->root_fd, path);
+		r = gitignore_enter_above(walker->ignore, path);
 	}
 	if (r == 0)
 		r = push_level(walker, fd, path.len, false);

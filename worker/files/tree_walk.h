@@ -8,7 +8,7 @@
  * LIMIT_WALK_PATH_BYTES bounds the depth. getdents64(2).
  */
 
-#include "common/text.h"
+#include "worker/files/root_open.h"
 
 #include <stdint.h>
 
@@ -28,7 +28,7 @@ struct walk_entry {
 typedef int (*walk_visitor)(const struct walk_entry *entry, void *context);
 
 struct walk {
-	int root_fd; /* the workspace's root, for the .gitignore files above @path */
+	const struct root *root; /* for what git ignores; may be NULL without @gitignore */
 	/* the directory to walk, relative to the workspace's root; "." is the root */
 	struct text path;
 	bool recursive;
