@@ -107,6 +107,14 @@ static bool tell_journal(int priority, const struct log_field *fields, const cha
 	       (ssize_t)entry.len;
 }
 
+/* Words of a client, a workspace or a peer neither begin a line nor command a terminal. */
+static void make_printable(char *message)
+{
+	for (; *message; message++)
+		if ((unsigned char)*message < ' ' || *message == 0x7f)
+			*message = '?';
+}
+
 static void write_entry(
 	int priority, const struct log_field *fields, const char *format, va_list arguments)
 {
@@ -116,6 +124,7 @@ static void write_entry(
 	if (quiet_log && priority > LOG_WARNING)
 		return;
 	vsnprintf(message, sizeof(message), format, arguments);
+	make_printable(message);
 	if (tell_journal(priority, fields, message))
 		return;
 	if (journal)

@@ -1,4 +1,5 @@
 /* links: cloister-supervisor */
+/* fakes: child */
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What an attacker who has taken over cloisterd would try: each attempt is made in a child under
@@ -6,49 +7,30 @@
  */
 #include "common/cleanup.h"
 #include "supervisor/host/lockdown.h"
+#include "tests/unit/fakes/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
 
-static void try_execve(void)
-{
-	execl("/bin/true", "true", (char *)NULL);
-}
-
-static void try_execveat(void)
-{
-	static char *const argv[] = {NULL};
-
-	syscall(SYS_execveat, AT_FDCWD, "/bin/true", argv, argv, 0);
-}
-
 static void try_fork(void)
 {
 	syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-}
-
-static void try_vfork(void)
-{
-#ifdef SYS_vfork
-	syscall(SYS_vfork);
-#else
-	raise(SIGSYS);
-#endif
 }
 
 static void try_new_user_namespace(void)
@@ -59,41 +41,6 @@ static void try_new_user_namespace(void)
 static void try_clone_newuser(void)
 {
 	syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
-}
-
-static void try_ptrace(void)
-{
-	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-}
-
-static void try_mount(void)
-{
-	mount("none", "/", "tmpfs", 0, NULL);
-}
-
-static void try_open_tree(void)
-{
-	open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE);
-}
-
-static void try_inet_socket(void)
-{
-	syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
-}
-
-static void try_unix_socket(void)
-{
-	syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0);
-}
-
-static void try_setns(void)
-{
-	setns(0, 0);
-}
-
-static void try_setuid(void)
-{
-	syscall(SYS_setuid, 0);
 }
 
 static void try_executable_memory(void)
@@ -108,95 +55,230 @@ static void try_making_memory_executable(void)
 	mprotect(memory, 4096, PROT_READ | PROT_EXEC);
 }
 
-/* Runs @attempt under the filter in a child. Returns how the child ended. */
-static int run(void (*attempt)(void))
+/* Whether the filter kills a child that does @act. */
+static bool is_killed(void (*act)(const void *row), const void *row)
 {
-	pid_t pid = fork();
-	int status;
+	const int status = child_run(act, row);
 
-	if (pid == 0) {
-		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		if (lockdown_filter() < 0)
-			_exit(3);
-		attempt();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return status;
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
+}
+
+struct attempt {
+	const char *name;
+	void (*act)(void);
+};
+
+static void attempt(const void *row)
+{
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(lockdown_filter() == 0);
+	((const struct attempt *)row)->act();
 }
 
 static void test_forbidden_calls_kill(void **state)
 {
-	static const struct {
-		const char *name;
-		void (*attempt)(void);
-	} attempts[] = {
-		{"execve", try_execve},
-		{"execveat", try_execveat},
-		{"fork", try_fork},
-		{"vfork", try_vfork},
-		{"unshare", try_new_user_namespace},
+	static const struct attempt attempts[] = {
+		{"clone", try_fork},
+		{"unshare(CLONE_NEWUSER)", try_new_user_namespace},
 		{"clone(CLONE_NEWUSER)", try_clone_newuser},
-		{"ptrace", try_ptrace},
-		{"mount", try_mount},
-		{"open_tree", try_open_tree},
-		{"socket(AF_INET)", try_inet_socket},
-		{"socket(AF_UNIX)", try_unix_socket},
-		{"setns", try_setns},
-		{"setuid", try_setuid},
 		{"mmap(PROT_EXEC)", try_executable_memory},
 		{"mprotect(PROT_EXEC)", try_making_memory_executable},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
-		int status = run(attempts[i].attempt);
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
+		if (!is_killed(attempt, &attempts[i]))
+			fail_msg("%s does not kill", attempts[i].name);
+}
 
-		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
-			fail_msg("%s: status %x", attempts[i].name, status);
+struct call {
+	long number;
+	const char *name;
+};
+
+#define CALL(name)                \
+	{                         \
+		SYS_##name, #name \
 	}
-}
 
-static void do_unknown_call(void)
+/* Makes a call with arguments that none succeeds with. */
+static long make(const void *row)
 {
-	if (syscall(SYS_keyctl, 0, 0, 0, 0, 0) >= 0 || errno != EPERM)
-		_exit(4);
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(lockdown_filter() == 0);
+	return syscall(((const struct call *)row)->number, -1L, -1L, -1L, -1L, -1L, -1L);
 }
 
-static void do_inet_socketpair(void)
+static void make_forbidden(const void *row)
+{
+	(void)make(row);
+}
+
+static void test_calls_that_only_an_attacker_makes(void **state)
+{
+	static const struct call calls[] = {
+#ifdef SYS_fork
+		CALL(fork),
+		CALL(vfork),
+#endif
+		CALL(execve),
+		CALL(execveat),
+		CALL(ptrace),
+		CALL(process_vm_readv),
+		CALL(process_vm_writev),
+		CALL(mount),
+		CALL(umount2),
+		CALL(pivot_root),
+		CALL(chroot),
+		CALL(fsopen),
+		CALL(fsmount),
+		CALL(open_tree),
+		CALL(move_mount),
+		CALL(mount_setattr),
+		CALL(unshare),
+		CALL(setns),
+		CALL(setuid),
+		CALL(setgid),
+		CALL(setresuid),
+		CALL(setresgid),
+		CALL(setgroups),
+		CALL(capset),
+		CALL(bpf),
+		CALL(init_module),
+		CALL(finit_module),
+		CALL(kexec_load),
+		CALL(io_uring_setup),
+		CALL(perf_event_open),
+		CALL(userfaultfd),
+		CALL(open_by_handle_at),
+		CALL(socket),
+		CALL(bind),
+		CALL(connect),
+		CALL(listen),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		if (!is_killed(make_forbidden, &calls[i]))
+			fail_msg("%s does not kill", calls[i].name);
+}
+
+static void make_refused(const void *row)
+{
+	CHECK(make(row) == -1);
+	CHECK(errno == EPERM);
+}
+
+static void test_calls_that_are_refused(void **state)
+{
+	static const struct call calls[] = {
+		CALL(keyctl),
+		CALL(add_key),
+		CALL(personality),
+		CALL(seccomp),
+		CALL(prctl),
+		CALL(ioctl),
+		CALL(pidfd_open),
+		CALL(pidfd_getfd),
+		CALL(kcmp),
+		CALL(memfd_create),
+		CALL(mknodat),
+		CALL(fchmodat),
+		CALL(fchownat),
+		CALL(linkat),
+		CALL(symlinkat),
+		CALL(setpriority),
+		CALL(sched_setaffinity),
+		CALL(clock_settime),
+		CALL(sethostname),
+		CALL(name_to_handle_at),
+		CALL(inotify_init1),
+		CALL(setsid),
+		{0xfffff, "a call that no kernel has"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		if (child_run(make_refused, &calls[i]) != 0)
+			fail_msg("%s is not refused", calls[i].name);
+}
+
+/* Calls of another architecture have other numbers. */
+static void try_another_architecture(void)
+{
+#ifdef __x86_64__
+	long number = 20; /* getpid(2) of i386 */
+
+	__asm__ volatile("int $0x80" : "+a"(number) : : "memory");
+#else
+	raise(SIGSYS);
+#endif
+}
+
+static void test_another_architecture_kills(void **state)
+{
+	const struct attempt row = {"i386", try_another_architecture};
+	const int status = child_run(attempt, &row);
+
+	(void)state;
+	/* A kernel that has no calls of i386 sends the latter. */
+	assert_true(WIFSIGNALED(status));
+	assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
+}
+
+static void do_unusual(void)
 {
 	int pair[2];
 
-	if (socketpair(AF_INET, SOCK_STREAM, 0, pair) == 0 || errno != EPERM)
-		_exit(4);
-	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0 || errno != EPERM)
-		_exit(5);
+	CHECK(socketpair(AF_INET, SOCK_STREAM, 0, pair) < 0 && errno == EPERM);
+	CHECK(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 && errno == EPERM);
+	CHECK(syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS);
+	CHECK(syscall(SYS_ioctl, 0, TIOCSTI, "x") < 0 && errno == EPERM);
+}
+
+static void *thread(void *context)
+{
+	*(bool *)context = true;
+	return NULL;
 }
 
 static void do_what_the_loop_does(void)
 {
 	_cleanup_free_ char *memory = malloc(4 << 20);
-	int pair[2], pipes[2];
+	int pair[2], pipes[2], unread = -1;
+	bool ran = false;
+	pthread_t id;
 	char byte;
 
-	if (!memory || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
-		pipe2(pipes, O_CLOEXEC) < 0 || write(pipes[1], "x", 1) != 1 ||
-		read(pipes[0], &byte, 1) != 1 || open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) < 0)
-		_exit(6);
+	CHECK(memory != NULL);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+	CHECK(write(pair[0], "x", 1) == 1 && ioctl(pair[0], SIOCOUTQ, &unread) == 0);
+	CHECK(unread > 0);
+	CHECK(pipe2(pipes, O_CLOEXEC) == 0 && write(pipes[1], "x", 1) == 1);
+	CHECK(read(pipes[0], &byte, 1) == 1);
+	CHECK(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) >= 0);
+	CHECK(prctl(PR_SET_NAME, "cloister", 0, 0, 0) == 0);
+	CHECK(pthread_create(&id, NULL, thread, &ran) == 0 && pthread_join(id, NULL) == 0 && ran);
 }
 
 static void test_others_fail_or_work(void **state)
 {
+	static const struct attempt rows[] = {
+		{"unusual", do_unusual}, {"usual", do_what_the_loop_does}};
+
 	(void)state;
-	assert_int_equal(run(do_unknown_call), 0);
-	assert_int_equal(run(do_inet_socketpair), 0);
-	assert_int_equal(run(do_what_the_loop_does), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (child_run(attempt, &rows[i]) != 0)
+			fail_msg("%s", rows[i].name);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_forbidden_calls_kill),
+		cmocka_unit_test(test_calls_that_only_an_attacker_makes),
+		cmocka_unit_test(test_calls_that_are_refused),
+		cmocka_unit_test(test_another_architecture_kills),
 		cmocka_unit_test(test_others_fail_or_work),
 	};
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
@@ -9,6 +10,8 @@
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -175,6 +178,329 @@ static void test_a_flow_that_is_gone_asks_for_nothing(void **state)
 	assert_true(loop_share_others_ask(&flow));
 }
 
+/* The order in which slices were given: a letter for each. */
+static char order[64];
+
+static void note(char letter)
+{
+	const size_t n = strlen(order);
+
+	assert_true(n + 1 < sizeof(order));
+	order[n] = letter;
+	order[n + 1] = '\0';
+}
+
+/* A task that has a name, and goes on until it has had its slices. */
+struct named {
+	struct loop_share_task task;
+	struct loop_share_flow *flow;
+	char letter;
+	unsigned us; /* how long each slice takes */
+	int left;
+	bool waits;      /* behind the others of its flow, between its slices */
+	bool used_up[2]; /* at the beginning and at the end of the last one */
+};
+
+static void act_named(void *context)
+{
+	struct named *named = context;
+
+	note(named->letter);
+	named->used_up[0] = loop_share_is_used_up();
+	passed_ns += named->us * 1000LL;
+	named->used_up[1] = loop_share_is_used_up();
+	if (--named->left <= 0)
+		return;
+	if (named->waits)
+		loop_share_wait(&named->task, named->flow);
+	else
+		loop_share_go_on(&named->task, named->flow);
+}
+
+static void begin_named(struct named *named)
+{
+	named->task = (struct loop_share_task){.act = act_named, .context = named};
+	loop_share_wait(&named->task, named->flow);
+}
+
+/* A task that goes on comes before the others of its flow; one that waits again comes behind. */
+static void test_going_on(void **state)
+{
+	static const struct {
+		bool waits;
+		const char *order;
+	} rows[] = {{false, "aaabc"}, {true, "abcaa"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct loop_share_flow flow = {0};
+		struct named a = {.flow = &flow, .letter = 'a', .left = 3, .waits = rows[i].waits},
+			     b = {.flow = &flow, .letter = 'b'}, c = {.flow = &flow, .letter = 'c'};
+
+		order[0] = '\0';
+		begin_named(&a);
+		begin_named(&b);
+		begin_named(&c);
+		event_base_dispatch(base);
+		assert_string_equal(order, rows[i].order);
+	}
+}
+
+/* Returns the least that a flow has used which begins to wait now. */
+static uint64_t used_by_all(void)
+{
+	struct loop_share_flow flow = {0};
+	struct loop_share_task task = {.act = act_named};
+
+	loop_share_wait(&task, &flow);
+	loop_share_cancel(&task);
+	return flow.used_ns;
+}
+
+/* Who goes on does so in the turn of its flow, not before others that have used less. */
+static void test_going_on_takes_no_turn_of_others(void **state)
+{
+	const uint64_t used = used_by_all();
+	struct loop_share_flow flow = {.used_ns = used}, other = {.used_ns = used + 50000};
+	struct named a = {.flow = &flow, .letter = 'a', .us = 100, .left = 4},
+		     b = {.flow = &other, .letter = 'b', .us = 230, .left = 2};
+
+	(void)state;
+	order[0] = '\0';
+	begin_named(&a);
+	begin_named(&b);
+	event_base_dispatch(base);
+	/* a has used 100 when b begins, and 300 when b, with 280, goes on. */
+	assert_string_equal(order, "abaaba");
+}
+
+/* The flow that has used the least is next, in whatever order they came. */
+static void test_the_least_used_is_next(void **state)
+{
+	static const struct {
+		unsigned used[3]; /* of a, b and c, in slices of 100 us beyond what all have */
+		const char *order;
+	} rows[] = {
+		{{0, 10, 20}, "abc"},
+		{{20, 10, 0}, "cba"},
+		{{10, 0, 20}, "bac"},
+		{{20, 0, 10}, "bca"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const uint64_t used = used_by_all();
+		struct loop_share_flow flows[3] = {0};
+		struct named tasks[3];
+
+		order[0] = '\0';
+		for (size_t j = 0; j < ARRAY_SIZE(flows); j++) {
+			flows[j].used_ns = used + rows[i].used[j] * 100000;
+			tasks[j] = (struct named){
+				.flow = &flows[j], .letter = (char)('a' + j), .us = 1};
+			begin_named(&tasks[j]);
+		}
+		event_base_dispatch(base);
+		assert_string_equal(order, rows[i].order);
+		/* Time that was used before is kept. */
+		for (size_t j = 0; j < ARRAY_SIZE(flows); j++)
+			assert_true(flows[j].used_ns >= used + rows[i].used[j] * 100000);
+	}
+}
+
+/* One that comes late begins where the others are: it neither repays nor owes. */
+static void test_a_late_flow_begins_where_others_are(void **state)
+{
+	struct loop_share_flow busy = {0}, late = {0}, later = {0};
+	struct named a = {.flow = &busy, .letter = 'a', .us = 1000, .left = 50},
+		     b = {.flow = &late, .letter = 'b', .us = 1000};
+	struct loop_share_task now = {.act = act_named, .context = &b};
+	uint64_t before;
+
+	(void)state;
+	order[0] = '\0';
+	begin_named(&a);
+	event_base_dispatch(base);
+	before = busy.used_ns;
+	/* The last slice of the others began then. */
+	begin_named(&b);
+	assert_int_equal(late.used_ns, before - 1000000);
+	event_base_dispatch(base);
+	assert_int_equal(late.used_ns, before);
+	/* The same where it need not wait. */
+	b.flow = &later;
+	assert_true(loop_share_now_or_wait(&now, &later));
+	assert_int_equal(later.used_ns, before);
+}
+
+/* A slice is used up after LIMIT_SLICE_US of its own, however it was given; nothing else is. */
+static void test_a_slice_is_used_up(void **state)
+{
+	static const struct {
+		unsigned us;
+		bool used_up;
+	} rows[] = {
+		{0, false},
+		{LIMIT_SLICE_US - 1, false},
+		{LIMIT_SLICE_US, true},
+		{100 * LIMIT_SLICE_US, true},
+	};
+	struct loop_share_flow flow = {0};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct named a = {.flow = &flow, .letter = 'a', .us = rows[i / 2].us, .left = 3};
+
+		order[0] = '\0';
+		assert_false(loop_share_is_used_up());
+		a.task = (struct loop_share_task){.act = act_named, .context = &a};
+		if (i % 2)
+			assert_true(loop_share_now_or_wait(&a.task, &flow));
+		else
+			loop_share_wait(&a.task, &flow);
+		event_base_dispatch(base);
+		assert_string_equal(order, "aaa");
+		assert_false(a.used_up[0]);
+		assert_int_equal(a.used_up[1], rows[i / 2].used_up);
+		assert_false(loop_share_is_used_up());
+	}
+}
+
+/* A task that waits already is not given two slices. */
+static void test_waiting_twice(void **state)
+{
+	struct loop_share_flow flow = {0}, other = {0};
+	struct named a = {.flow = &flow, .letter = 'a'};
+
+	(void)state;
+	order[0] = '\0';
+	begin_named(&a);
+	loop_share_wait(&a.task, &flow);
+	loop_share_go_on(&a.task, &other);
+	assert_false(loop_share_now_or_wait(&a.task, &other));
+	event_base_dispatch(base);
+	assert_string_equal(order, "a");
+	assert_false(flow.listed || other.listed);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	(void)context;
+	note('e');
+}
+
+/* Another event that is due may be another tenant's, who would wait behind the slice. */
+static void test_other_events_are_due(void **state)
+{
+	struct loop_share_flow flow = {0};
+	struct named a = {.flow = &flow, .letter = 'a'};
+	struct event *event = event_new(base, -1, 0, on_event, NULL);
+
+	(void)state;
+	order[0] = '\0';
+	a.task = (struct loop_share_task){.act = act_named, .context = &a};
+	event_active(event, EV_TIMEOUT, 0);
+	assert_false(loop_share_now_or_wait(&a.task, &flow));
+	assert_string_equal(order, "");
+	event_base_dispatch(base);
+	assert_string_equal(order, "ea");
+	event_free(event);
+}
+
+/* The others of a flow keep their slices where one is cancelled, first, last or in between. */
+static void test_cancelled_among_others(void **state)
+{
+	static const char *const orders[] = {"bc", "ac", "ab"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct loop_share_flow flow = {0};
+		struct named tasks[3];
+
+		order[0] = '\0';
+		for (size_t j = 0; j < ARRAY_SIZE(tasks); j++) {
+			tasks[j] = (struct named){.flow = &flow, .letter = (char)('a' + j)};
+			begin_named(&tasks[j]);
+		}
+		loop_share_cancel(&tasks[i].task);
+		assert_true(flow.listed);
+		event_base_dispatch(base);
+		assert_string_equal(order, orders[i]);
+		assert_false(flow.listed);
+		/* One that was cancelled may wait again. */
+		loop_share_wait(&tasks[i].task, &flow);
+		loop_share_cancel(&tasks[i].task);
+		assert_false(flow.listed);
+		loop_share_wait(&tasks[i].task, &flow);
+		event_base_dispatch(base);
+		assert_int_equal(strlen(order), 3);
+	}
+}
+
+/* Who inherits tasks gives them slices in their order, behind its own, at its own expense. */
+static void test_inherited_in_order(void **state)
+{
+	struct loop_share_flow flow = {0}, heir_of_it = {0};
+	struct named a = {.flow = &flow, .letter = 'a', .us = 10},
+		     b = {.flow = &flow, .letter = 'b', .us = 10},
+		     c = {.flow = &heir_of_it, .letter = 'c', .us = 10};
+	uint64_t before;
+
+	(void)state;
+	order[0] = '\0';
+	begin_named(&a);
+	begin_named(&b);
+	begin_named(&c);
+	before = heir_of_it.used_ns;
+	loop_share_leave(&flow, &heir_of_it);
+	assert_false(flow.listed);
+	memset(&flow, 0x5a, sizeof(flow));
+	event_base_dispatch(base);
+	assert_string_equal(order, "cab");
+	assert_int_equal(heir_of_it.used_ns, before + 30000);
+}
+
+/* Whether others have asked lately: within 20 ms, and not the flow itself. */
+static void test_who_asks(void **state)
+{
+	static const struct {
+		const char *asked; /* by whom, in order, 1 ms apart */
+		unsigned ms;       /* after the last */
+		bool others[2];    /* than a, than b */
+	} rows[] = {
+		{"a", 0, {false, true}},
+		{"a", 19, {false, true}},
+		{"a", 20, {false, false}},
+		{"aa", 5, {false, true}},
+		{"ab", 0, {true, true}},
+		{"ab", 19, {true, false}},
+		{"ab", 20, {false, false}},
+		{"abb", 17, {true, true}},
+		{"abb", 18, {true, false}},
+		{"aba", 5, {true, true}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct loop_share_flow flows[2] = {0};
+
+		passed_ns += 1000000000; /* since the row before */
+		for (const char *asks = rows[i].asked; *asks; asks++) {
+			if (asks > rows[i].asked)
+				passed_ns += 1000000;
+			loop_share_asked(&flows[*asks - 'a']);
+		}
+		passed_ns += rows[i].ms * 1000000LL;
+		for (size_t j = 0; j < ARRAY_SIZE(flows); j++)
+			if (loop_share_others_ask(&flows[j]) != rows[i].others[j])
+				fail_msg("row %zu: %c", i, (char)('a' + j));
+		for (size_t j = 0; j < ARRAY_SIZE(flows); j++)
+			loop_share_leave(&flows[j], &heir);
+	}
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -203,6 +529,16 @@ int main(void)
 		cmocka_unit_test(test_what_is_cancelled_or_inherited),
 		cmocka_unit_test(test_a_slice_may_end_its_flow),
 		cmocka_unit_test(test_a_flow_that_is_gone_asks_for_nothing),
+		cmocka_unit_test(test_going_on),
+		cmocka_unit_test(test_going_on_takes_no_turn_of_others),
+		cmocka_unit_test(test_the_least_used_is_next),
+		cmocka_unit_test(test_a_late_flow_begins_where_others_are),
+		cmocka_unit_test(test_a_slice_is_used_up),
+		cmocka_unit_test(test_waiting_twice),
+		cmocka_unit_test(test_other_events_are_due),
+		cmocka_unit_test(test_cancelled_among_others),
+		cmocka_unit_test(test_inherited_in_order),
+		cmocka_unit_test(test_who_asks),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -42,3 +42,8 @@ void fake_clock_pass_until(const struct timer *timer)
 	assert_true(timer_is_set(timer));
 	move_to(timer->due);
 }
+
+void fake_clock_work(int64_t us)
+{
+	now += us * CLOCK_NS_PER_US;
+}

@@ -16,3 +16,6 @@ void fake_clock_pass(int64_t ms);
 
 /** Lets time pass until @timer, which must be set, expires. */
 void fake_clock_pass_until(const struct timer *timer);
+
+/** Lets @us microseconds of this turn pass, as work does that takes long: no timer runs. */
+void fake_clock_work(int64_t us);
