@@ -13,6 +13,7 @@
 #include "supervisor/workspace/helper_process.h"
 #include "supervisor/workspace/silence.h"
 #include "supervisor/workspace/spawner_begin.h"
+#include "supervisor/workspace/spawner_link_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,18 +36,6 @@
  * A second answer to a request is handled like one to a forgotten request. A forgotten request
  * accepts a successful answer of any type, because the type that was asked for is forgotten, too.
  */
-struct pending_cell {
-	LIST_ENTRY(pending_cell) entry;
-	uint64_t cell;     /* or the number of another request */
-	uint8_t opened;    /* type of the successful answer */
-	unsigned n_pidfds; /* or, of a look-up, its one descriptor */
-	bool sockets;      /* the cell's sockets come with it, */
-	bool network;      /* also those for cloister-egress */
-	spawner_answer answer;
-	spawner_looked looked; /* used in place of answer for a look-up, */
-	spawner_copied copied; /* and this one for a copy */
-	void *context;
-};
 
 struct spawner_link {
 	struct helper_process process;
@@ -495,8 +484,7 @@ static void await_answer(struct spawner_link *link)
 		timer_set(&link->look, LOOK_MS);
 }
 
-/* Sends @frame with its descriptors, which it takes, and adds a pending request. */
-static int ask(struct spawner_link *link, const struct channel_frame *frame,
+int spawner_link_ask(struct spawner_link *link, const struct channel_frame *frame,
 	const struct pending_cell *who, uint64_t *ret_number)
 {
 	struct pending_cell *pending = link->is_lost ? NULL : malloc(sizeof(*pending));
@@ -526,98 +514,6 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 	loop_turn_defer(&link->flush);
 	*ret_number = pending->cell;
 	return 0;
-}
-
-int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
-	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
-{
-	static const struct {
-		unsigned n_fds;
-		uint8_t opened;
-		unsigned n_pidfds;
-		bool sockets; /* and the cell's sockets */
-	} types[] = {
-		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS, true},
-		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED, 1, false},
-		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS,
-			false},
-		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED, 0, true},
-	};
-	const struct pending_cell who = {.opened = types[type].opened,
-		.n_pidfds = types[type].n_pidfds,
-		.sockets = types[type].sockets,
-		.network = types[type].sockets && request->proxy_port > 0,
-		.answer = answer,
-		.context = context};
-	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
-	uint8_t payload[SPAWNER_OPEN_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_open_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
-	return ask(link, &frame, &who, ret_cell);
-}
-
-int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
-	spawner_looked looked, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {
-		.opened = SPAWNER_LOOKED_UP, .n_pidfds = 1, .looked = looked, .context = context};
-	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_look_up_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	frame.fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
-	if (frame.fds[0] < 0)
-		return -errno;
-	frame.n_fds = 1;
-	return ask(link, &frame, &who, ret_number);
-}
-
-int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
-	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {.copied = copied, .context = context};
-	static const unsigned n_fds[] = {[SPAWNER_FREEZE] = SPAWNER_FREEZE_FDS,
-		[SPAWNER_FORK] = 0,
-		[SPAWNER_IMPORT] = 1,
-		[SPAWNER_UNPACK] = SPAWNER_UNPACK_FDS};
-	struct channel_frame frame = {.type = type};
-	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_copy_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	for (; frame.n_fds < n_fds[type]; frame.n_fds++) {
-		frame.fds[frame.n_fds] = fcntl(fds[frame.n_fds], F_DUPFD_CLOEXEC, 0);
-		if (frame.fds[frame.n_fds] < 0) {
-			int r = -errno;
-
-			channel_frame_done(&frame);
-			return r;
-		}
-	}
-	return ask(link, &frame, &who, ret_number);
-}
-
-int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
-	spawner_copied loaded, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {.copied = loaded, .context = context};
-	const struct spawner_look_up request = {
-		.below = true, .tenant = text_from(tenant), .path = text_from(name)};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	struct channel_frame frame = {.type = SPAWNER_LOAD};
-
-	spawner_look_up_put(&writer, &request);
-	if (!wire_writer_ok(&writer))
-		return -ENAMETOOLONG;
-	frame.payload = (struct text){(char *)payload, writer.len};
-	return ask(link, &frame, &who, ret_number);
 }
 
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)

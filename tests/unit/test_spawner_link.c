@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/workspace/spawner_ask.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/process.h"
 
