@@ -514,6 +514,13 @@
 #define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
 
+/*
+ * Requests for cells, files processes and directories that the spawner has been sent and that cost
+ * it time (supervisor/workspace/spawner_turns.c). The others wait in cloisterd.
+ */
+#define LIMIT_SPAWNER_REQUESTS           4
+#define LIMIT_SPAWNER_REQUESTS_OF_TENANT 2
+
 /* Kept homes (worker/spawner/home_sweep.c). */
 #define LIMIT_HOME_FILES 1000000 /* files and directories of one */
 #define LIMIT_HOMES_GONE 1024    /* former homes of a tenant that are not cleared yet */

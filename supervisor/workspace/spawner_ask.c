@@ -37,7 +37,9 @@ int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spaw
 	spawner_open_put(&writer, request);
 	frame.payload = (struct text){(char *)payload, writer.len};
 	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
-	return spawner_link_ask(link, &frame, &who, ret_cell);
+	/* A spare cell will be anybody's. */
+	return spawner_link_ask(link, &frame, &who,
+		text_from(type == SPAWNER_PREPARE ? "" : request->tenant), ret_cell);
 }
 
 int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
@@ -55,7 +57,7 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	if (frame.fds[0] < 0)
 		return -errno;
 	frame.n_fds = 1;
-	return spawner_link_ask(link, &frame, &who, ret_number);
+	return spawner_link_ask(link, &frame, &who, request->tenant, ret_number);
 }
 
 int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
@@ -81,7 +83,7 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 			return r;
 		}
 	}
-	return spawner_link_ask(link, &frame, &who, ret_number);
+	return spawner_link_ask(link, &frame, &who, request->tenant, ret_number);
 }
 
 int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
@@ -98,5 +100,5 @@ int spawner_link_load(struct spawner_link *link, const char *tenant, const char 
 	if (!wire_writer_ok(&writer))
 		return -ENAMETOOLONG;
 	frame.payload = (struct text){(char *)payload, writer.len};
-	return spawner_link_ask(link, &frame, &who, ret_number);
+	return spawner_link_ask(link, &frame, &who, request.tenant, ret_number);
 }

@@ -79,8 +79,17 @@ void spawner_link_let_go(struct spawner_link *link, uint64_t number);
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context);
 
-/** Drops the request @cell: when its answer comes, its processes are killed. */
+/**
+ * Drops the request @cell: one that waits for its turn is not sent, and when the answer to another
+ * comes, its processes are killed.
+ */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);
+
+/**
+ * Returns how many requests of @tenant for cells, files processes and directories wait for their
+ * turn (spawner_turns.h).
+ */
+size_t spawner_link_waiting(const struct spawner_link *link, const char *tenant);
 
 /**
  * Closes the connection and waits until the spawner has ended, and with it every process that it

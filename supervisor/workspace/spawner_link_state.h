@@ -5,6 +5,7 @@
 
 #include "common/channel.h"
 #include "supervisor/workspace/spawner_ask.h"
+#include "supervisor/workspace/spawner_turns.h"
 
 #include <sys/queue.h>
 
@@ -19,11 +20,16 @@ struct pending_cell {
 	spawner_looked looked; /* used in place of answer for a look-up, */
 	spawner_copied copied; /* and this one for a copy */
 	void *context;
+	bool is_forgotten;
+	struct spawner_turn turn;   /* unused for a copy, which is bounded elsewhere */
+	struct channel_frame frame; /* what is sent: its descriptors, until then, and its payload */
+	char payload[];
 };
 
 /**
- * Sends @frame with its descriptors, which it takes, and adds a pending request like @who. Returns
- * 0 and its number in @ret_number, or -errno.
+ * Adds a pending request like @who of @tenant: @frame with its descriptors, which it takes, is sent
+ * when it is the tenant's turn, and that of a copy at once. Returns 0 and its number in
+ * @ret_number, or -errno.
  */
 int spawner_link_ask(struct spawner_link *link, const struct channel_frame *frame,
-	const struct pending_cell *who, uint64_t *ret_number);
+	const struct pending_cell *who, struct text tenant, uint64_t *ret_number);

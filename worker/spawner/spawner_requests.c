@@ -65,6 +65,7 @@ struct job {
 	char *payload;
 	int fds[CHANNEL_FDS_MAX];
 	unsigned n_fds;
+	bool waits; /* cloisterd has been told that it does */
 };
 
 /*
@@ -149,7 +150,18 @@ static void copy(const struct job *job, struct place *place)
 		answer_failure(job, step, r);
 }
 
-static void perform(const struct job *job, struct place *place)
+/* The worker, or the file system, that it waits for may be hostile: other requests come first. */
+static void tell_waits(void *context)
+{
+	struct job *job = context;
+
+	if (is_copy(job->type) || job->waits)
+		return;
+	job->waits = true;
+	answer(&job->spawner->channel, SPAWNER_WAITS, job->number, (struct text){NULL, 0}, NULL, 0);
+}
+
+static void perform(struct job *job, struct place *place)
 {
 	const struct request *kind = &requests[job->type];
 	struct cell_start *start = NULL;
@@ -159,12 +171,15 @@ static void perform(const struct job *job, struct place *place)
 	const char *step;
 
 	r = act(&job->spawner->maker, job, place, fds, &network, &start, &step);
-	if (r < 0)
+	if (r < 0) {
 		answer_failure(job, step, r);
-	else if (start)
-		start->number = job->number;
-	if (r < 0 || start)
 		return;
+	}
+	if (start) {
+		start->number = job->number;
+		tell_waits(job);
+		return;
+	}
 	n_fds += cell_sockets_list(&network, &fds[n_fds]);
 	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
 		n_fds);
@@ -247,7 +262,7 @@ static void read_told(const struct channel_frame *frame, struct named *ret)
 static int look_for(struct job *job, struct text payload)
 {
 	struct spawner *spawner = job->spawner;
-	struct look_request wanted = {.fd = job->fds[0]};
+	struct look_request wanted = {.fd = job->fds[0], .waits = tell_waits};
 	struct named named;
 
 	if (job->type == SPAWNER_LOOK_UP) {
