@@ -537,7 +537,10 @@
  * kernel reports for ids that are not mapped: user_namespaces(7).
  */
 #define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
-#define LIMIT_REFUSALS_LOGGED 1000  /* refused requests that the spawner logs */
+#define LIMIT_REFUSALS_LOGGED 1000  /* connections to the socket for cloister-egress */
+/* lines of the spawner's log about one tenant: refused requests, and what could not be removed */
+#define LIMIT_REFUSALS_LOGGED_OF_TENANT 100
+
 /* Disk classes (common/config/disk_classes.c). */
 #define LIMIT_DISK_CLASSES         32
 #define LIMIT_DISK_CLASS_MIN_BYTES (1 * MIB) /* of a workspace */

@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "common/selftest_tenants.h"
 #include "worker/setup.h"
+#include "worker/spawner/tenant_log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,11 +28,9 @@ _Noreturn void spawner_die(const char *what, int error)
  * A cloisterd that works as intended sends nothing that is refused. One that was taken over must
  * not fill the log.
  */
-static void log_refusal(uint64_t cell, const char *reason)
+static void log_refusal(struct text tenant, uint64_t cell, const char *reason)
 {
-	static unsigned logged;
-
-	if (logged++ < LIMIT_REFUSALS_LOGGED)
+	if (tenant_log_may(tenant))
 		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
 }
 
@@ -125,7 +124,8 @@ static bool is_copy(uint8_t type)
 static void answer_failure(const struct job *job, const char *step, int r)
 {
 	if (r == -SPAWNER_REFUSAL)
-		log_refusal(job->number, step);
+		log_refusal(is_copy(job->type) ? job->copy.tenant : text_from(job->request.tenant),
+			job->number, step);
 	setup_report_failure(&job->spawner->channel,
 		is_copy(job->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number, step, r);
 }
@@ -460,7 +460,7 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		spawner_die("request", EBADMSG);
 	r = copies_fork(&spawner->maker, frame->call, &request, &step);
 	if (r == -SPAWNER_REFUSAL)
-		log_refusal(frame->call, step);
+		log_refusal(request.tenant, frame->call, step);
 	if (r < 0)
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
