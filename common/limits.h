@@ -518,6 +518,13 @@
 #define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
 
+/*
+ * Requests for cells, files processes and directories that the spawner has been sent and that cost
+ * it time (supervisor/workspace/spawner_turns.c). The others wait in cloisterd.
+ */
+#define LIMIT_SPAWNER_REQUESTS           4
+#define LIMIT_SPAWNER_REQUESTS_OF_TENANT 2
+
 /* Kept homes (worker/spawner/home_sweep.c). */
 #define LIMIT_HOME_FILES 1000000 /* files and directories of one */
 #define LIMIT_HOMES_GONE 1024    /* former homes of a tenant that are not cleared yet */
@@ -534,7 +541,10 @@
  * kernel reports for ids that are not mapped: user_namespaces(7).
  */
 #define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
-#define LIMIT_REFUSALS_LOGGED 1000  /* refused requests that the spawner logs */
+#define LIMIT_REFUSALS_LOGGED 1000  /* connections to the socket for cloister-egress */
+/* lines of the spawner's log about one tenant: refused requests, and what could not be removed */
+#define LIMIT_REFUSALS_LOGGED_OF_TENANT 100
+
 /* Disk classes (common/config/disk_classes.c). */
 #define LIMIT_DISK_CLASSES         32
 #define LIMIT_DISK_CLASS_MIN_BYTES (1 * MIB) /* of a workspace */

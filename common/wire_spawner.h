@@ -81,6 +81,12 @@ enum spawner_message {
 	SPAWNER_LOOKED_UP,    /* up: struct spawner_looked_up, the directory, O_PATH */
 	SPAWNER_COPIED,       /* up: struct setup_failure; error 0: the tree is there */
 	SPAWNER_WORKED,       /* up, unasked: struct spawner_worked */
+	/*
+	 * up: a request for a cell, a files process or a directory waits for what a tenant can hold
+	 * up, a file system or a start, and costs the spawner no time meanwhile; no payload. Its
+	 * answer follows
+	 */
+	SPAWNER_WAITS,
 };
 
 /* The order of the descriptors in SPAWNER_OPEN. */

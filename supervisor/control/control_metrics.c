@@ -209,6 +209,22 @@ static void put_turns(const struct metrics_text *out, const struct config *confi
 		}
 }
 
+/* Requests to cloister-spawner: workspace/spawner_turns.h. */
+static void put_openings(const struct metrics_text *out, const struct service *service)
+{
+	const struct config *config = service->config;
+
+	metrics_family(out, "tenant_openings_waiting", "gauge",
+		"Openings of workspaces, and look-ups of directories, that wait for their turn, by "
+		"tenant.");
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		metrics_add(out, "cloister_tenant_openings_waiting{tenant=");
+		metrics_label(out, config->tenants[i]->name);
+		metrics_add(out, "} %zu\n",
+			workspaces_openings_waiting(service->workspaces, config->tenants[i]));
+	}
+}
+
 static void put_budget(void *context, const struct shared_budget_view *budget)
 {
 	const struct metrics_text *out = context;
@@ -503,6 +519,7 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_turns(out, service->config, "tenant_turns_running",
 		"The tenant's commands and file jobs that are running.",
 		offsetof(struct queue_flow, n_running));
+	put_openings(out, service);
 	put_audit(out, service->audit);
 	put_keys(out, service->keys);
 	put_memory(out, service);

@@ -15,7 +15,7 @@
 #include "supervisor/workspace/copy_bounds.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 
 #include <assert.h>
 #include <errno.h>

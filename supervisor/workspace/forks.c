@@ -15,7 +15,7 @@
 #include "supervisor/workspace/layers.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_state.h"
 

@@ -10,7 +10,7 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/process_link.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -13,6 +13,7 @@
 #include "supervisor/workspace/helper_process.h"
 #include "supervisor/workspace/silence.h"
 #include "supervisor/workspace/spawner_begin.h"
+#include "supervisor/workspace/spawner_link_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,28 +26,20 @@
 #define LOOK_MS 1000 /* interval of the checks whether an answer is overdue */
 
 /*
- * A request, from when it is sent until it is answered:
+ * A request, until it is answered:
  *
  *              its good answer      OPEN_FAILED   any other answer     forgotten   spawner lost
- *   PENDING    is passed on         is passed on  the spawner is lost  FORGOTTEN   -ECONNRESET
+ *   WAITING    the spawner is lost  the spawner   the spawner is lost  nothing     -ECONNRESET
+ *                                   is lost                            is sent
+ *   SENT       is passed on         is passed on  the spawner is lost  FORGOTTEN   -ECONNRESET
  *   FORGOTTEN  its processes are    nothing       the spawner is lost  FORGOTTEN   nothing
  *              killed
  *
- * A second answer to a request is handled like one to a forgotten request. A forgotten request
- * accepts a successful answer of any type, because the type that was asked for is forgotten, too.
+ * A request keeps its place at the spawner (spawner_turns.h) until its answer or SPAWNER_WAITS
+ * comes, also when it is forgotten. A second answer to a request is handled like one to a forgotten
+ * request. A forgotten request accepts a successful answer of any type, because the type that was
+ * asked for is forgotten, too.
  */
-struct pending_cell {
-	LIST_ENTRY(pending_cell) entry;
-	uint64_t cell;     /* or the number of another request */
-	uint8_t opened;    /* type of the successful answer */
-	unsigned n_pidfds; /* or, of a look-up, its one descriptor */
-	bool sockets;      /* the cell's sockets come with it, */
-	bool network;      /* also those for cloister-egress */
-	spawner_answer answer;
-	spawner_looked looked; /* used in place of answer for a look-up, */
-	spawner_copied copied; /* and this one for a copy */
-	void *context;
-};
 
 struct spawner_link {
 	struct helper_process process;
@@ -54,7 +47,8 @@ struct spawner_link {
 	bool is_lost;
 	uint64_t last_cell, last_look;
 	LIST_HEAD(, pending_cell) pending;
-	size_t unanswered; /* requests that are pending or forgotten */
+	struct spawner_turns turns;
+	size_t unanswered; /* requests that are sent or forgotten */
 	/* since its last answer, or since a request when none was pending */
 	struct silence silence;
 	struct timer look;
@@ -86,6 +80,7 @@ int spawner_link_start(
 	if (!link)
 		return -ENOMEM;
 	LIST_INIT(&link->pending);
+	spawner_turns_init(&link->turns);
 	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
@@ -191,6 +186,33 @@ static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cel
 	return NULL;
 }
 
+/* The request is answered, or has never been sent. Another one may have its turn. */
+static void take_out(struct spawner_link *link, struct pending_cell *pending)
+{
+	LIST_REMOVE(pending, entry);
+	spawner_turns_end(&link->turns, &pending->turn);
+	channel_frame_done(&pending->frame);
+	if (!link->is_lost)
+		loop_turn_defer(&link->flush);
+}
+
+/* Its requester is told that the request has failed. */
+static void fail(
+	struct spawner_link *link, struct pending_cell *pending, int error, struct text step)
+{
+	int none[SPAWNER_OPENED_MOST];
+
+	memset(none, -1, sizeof(none));
+	take_out(link, pending);
+	if (pending->copied)
+		pending->copied(pending->context, error, step);
+	else if (pending->looked)
+		pending->looked(pending->context, error, -1, NULL);
+	else if (pending->answer)
+		pending->answer(pending->context, error, step, none);
+	free(pending);
+}
+
 static void drop_pidfds(struct channel_frame *frame)
 {
 	for (unsigned i = 0; i < frame->n_fds; i++)
@@ -263,9 +285,24 @@ static int take_copied(struct spawner_link *link, struct channel_frame *frame)
 		return -EBADMSG;
 	if (!pending)
 		return 0;
-	LIST_REMOVE(pending, entry);
+	take_out(link, pending);
 	pending->copied(pending->context, -(int)failure.error, failure.step);
 	free(pending);
+	return 0;
+}
+
+/* The request costs the spawner nothing until its answer. Returns 0 or -EBADMSG. */
+static int take_waits(struct spawner_link *link, const struct channel_frame *frame)
+{
+	struct pending_cell *pending = find_pending(link, frame->call);
+
+	if (frame->n_fds > 0 || frame->payload.len > 0 ||
+		(pending && !spawner_turn_has_place(&pending->turn)))
+		return -EBADMSG;
+	if (!pending)
+		return 0;
+	spawner_turns_end(&link->turns, &pending->turn);
+	loop_turn_defer(&link->flush);
 	return 0;
 }
 
@@ -295,23 +332,30 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 		return take_copied(link, frame);
 	if (frame->type == SPAWNER_WORKED)
 		return take_worked(link, frame);
+	if (frame->type == SPAWNER_WAITS)
+		return take_waits(link, frame);
 	memset(fds, -1, sizeof(fds));
 	silence_end(&link->silence);
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
 		return -EBADMSG;
+	if (pending && (pending->copied || spawner_turn_waits(&pending->turn)))
+		return -EBADMSG;
 	if (link->unanswered > 0)
 		link->unanswered--;
-	if (!pending) {
+	if (!pending || pending->is_forgotten) {
+		if (pending)
+			take_out(link, pending);
+		free(pending);
 		if (frame->type != SPAWNER_LOOKED_UP)
 			drop_pidfds(frame);
 		if (frame->type == SPAWNER_OPENED)
 			spawner_link_let_go(link, frame->call);
 		return 0;
 	}
-	if (pending->copied || (opened && !is_answer(pending, frame)))
+	if (opened && !is_answer(pending, frame))
 		return -EBADMSG;
-	LIST_REMOVE(pending, entry);
+	take_out(link, pending);
 	if (pending->looked) {
 		r = tell_looked(pending, frame, opened ? 0 : -(int)failure.error);
 	} else {
@@ -329,21 +373,9 @@ static void answer_all(struct spawner_link *link)
 {
 	struct pending_cell *pending;
 
-	while ((pending = LIST_FIRST(&link->pending))) {
-		int none[SPAWNER_OPENED_MOST];
-
-		memset(none, -1, sizeof(none));
-		LIST_REMOVE(pending, entry);
-		if (pending->copied)
-			pending->copied(pending->context, -ECONNRESET,
-				TEXT_LITERAL("ask cloister-spawner, which has ended"));
-		else if (pending->looked)
-			pending->looked(pending->context, -ECONNRESET, -1, NULL);
-		else
-			pending->answer(pending->context, -ECONNRESET,
-				TEXT_LITERAL("ask cloister-spawner, which has ended"), none);
-		free(pending);
-	}
+	while ((pending = LIST_FIRST(&link->pending)))
+		fail(link, pending, -ECONNRESET,
+			TEXT_LITERAL("ask cloister-spawner, which has ended"));
 }
 
 static void lose(struct spawner_link *link)
@@ -422,11 +454,49 @@ static void on_resume(void *context)
 	watch_also(&link->watch, WATCH_READABLE);
 }
 
+/* Returns 0 or -errno. Its descriptors are the channel's in either case. */
+static int send_now(struct spawner_link *link, struct pending_cell *pending)
+{
+	const struct channel_frame *frame = &pending->frame;
+	int r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
+		frame->n_fds);
+
+	pending->frame.n_fds = 0;
+	return r;
+}
+
+static void await_answer(struct spawner_link *link)
+{
+	if (link->unanswered++ == 0)
+		silence_end(&link->silence);
+	if (!timer_is_set(&link->look))
+		timer_set(&link->look, LOOK_MS);
+}
+
+/* Sends the requests whose turn it is. */
+static void give_turns(struct spawner_link *link)
+{
+	struct spawner_turn *turn;
+
+	while ((turn = spawner_turns_next(&link->turns))) {
+		struct pending_cell *pending =
+			(struct pending_cell *)((char *)turn - offsetof(struct pending_cell, turn));
+		int r = send_now(link, pending);
+
+		if (r < 0)
+			fail(link, pending, r, TEXT_LITERAL("ask cloister-spawner"));
+		else
+			await_answer(link);
+	}
+}
+
 static void flush(void *context)
 {
 	struct spawner_link *link = context;
-	int r = channel_flush(&link->channel);
+	int r;
 
+	give_turns(link);
+	r = channel_flush(&link->channel);
 	if (r == -EAGAIN)
 		watch_also(&link->watch, WATCH_WRITABLE);
 	else
@@ -487,19 +557,11 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	return keep_reserve(link);
 }
 
-static void await_answer(struct spawner_link *link)
+int spawner_link_ask(struct spawner_link *link, const struct channel_frame *frame,
+	const struct pending_cell *who, struct text tenant, uint64_t *ret_number)
 {
-	if (link->unanswered++ == 0)
-		silence_end(&link->silence);
-	if (!timer_is_set(&link->look))
-		timer_set(&link->look, LOOK_MS);
-}
-
-/* Sends @frame with its descriptors, which it takes, and adds a pending request. */
-static int ask(struct spawner_link *link, const struct channel_frame *frame,
-	const struct pending_cell *who, uint64_t *ret_number)
-{
-	struct pending_cell *pending = link->is_lost ? NULL : malloc(sizeof(*pending));
+	struct pending_cell *pending =
+		link->is_lost ? NULL : malloc(sizeof(*pending) + frame->payload.len);
 	int r;
 
 	if (!pending) {
@@ -508,116 +570,26 @@ static int ask(struct spawner_link *link, const struct channel_frame *frame,
 		return link->is_lost ? -ECONNRESET : -ENOMEM;
 	}
 	*pending = *who;
+	pending->frame = *frame;
+	pending->frame.payload.data =
+		memcpy(pending->payload, frame->payload.data, frame->payload.len);
 	/*
 	 * Numbers of cells name their cgroups and count up; others count down from the other end.
 	 */
 	pending->cell = frame->type == SPAWNER_LOOK_UP || who->copied
 				? UINT64_MAX - link->last_look++
 				: ++link->last_cell;
-	r = channel_send(&link->channel, frame->type, pending->cell, frame->payload, frame->fds,
-		frame->n_fds);
+	r = pending->copied ? send_now(link, pending)
+			    : spawner_turns_add(&link->turns, &pending->turn, tenant);
 	if (r < 0) {
+		channel_frame_done(&pending->frame);
 		free(pending);
 		return r;
 	}
 	LIST_INSERT_HEAD(&link->pending, pending, entry);
-	if (!pending->copied)
-		await_answer(link);
 	loop_turn_defer(&link->flush);
 	*ret_number = pending->cell;
 	return 0;
-}
-
-int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
-	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell)
-{
-	static const struct {
-		unsigned n_fds;
-		uint8_t opened;
-		unsigned n_pidfds;
-		bool sockets; /* and the cell's sockets */
-	} types[] = {
-		[SPAWNER_OPEN] = {SPAWNER_OPEN_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS, true},
-		[SPAWNER_OPEN_FILES] = {SPAWNER_OPEN_FILES_FDS, SPAWNER_FILES_OPENED, 1, false},
-		[SPAWNER_PREPARE] = {SPAWNER_PREPARE_FDS, SPAWNER_OPENED, SPAWNER_OPENED_FDS,
-			false},
-		[SPAWNER_ASSIGN] = {SPAWNER_ASSIGN_FDS, SPAWNER_ASSIGNED, 0, true},
-	};
-	const struct pending_cell who = {.opened = types[type].opened,
-		.n_pidfds = types[type].n_pidfds,
-		.sockets = types[type].sockets,
-		.network = types[type].sockets && request->proxy_port > 0,
-		.answer = answer,
-		.context = context};
-	struct channel_frame frame = {.type = type, .n_fds = types[type].n_fds};
-	uint8_t payload[SPAWNER_OPEN_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_open_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	memcpy(frame.fds, fds, frame.n_fds * sizeof(int));
-	return ask(link, &frame, &who, ret_cell);
-}
-
-int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
-	spawner_looked looked, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {
-		.opened = SPAWNER_LOOKED_UP, .n_pidfds = 1, .looked = looked, .context = context};
-	struct channel_frame frame = {.type = SPAWNER_LOOK_UP};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_PATH_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_look_up_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	frame.fds[0] = fcntl(from, F_DUPFD_CLOEXEC, 0);
-	if (frame.fds[0] < 0)
-		return -errno;
-	frame.n_fds = 1;
-	return ask(link, &frame, &who, ret_number);
-}
-
-int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
-	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {.copied = copied, .context = context};
-	static const unsigned n_fds[] = {[SPAWNER_FREEZE] = SPAWNER_FREEZE_FDS,
-		[SPAWNER_FORK] = 0,
-		[SPAWNER_IMPORT] = 1,
-		[SPAWNER_UNPACK] = SPAWNER_UNPACK_FDS};
-	struct channel_frame frame = {.type = type};
-	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-
-	spawner_copy_put(&writer, request);
-	frame.payload = (struct text){(char *)payload, writer.len};
-	for (; frame.n_fds < n_fds[type]; frame.n_fds++) {
-		frame.fds[frame.n_fds] = fcntl(fds[frame.n_fds], F_DUPFD_CLOEXEC, 0);
-		if (frame.fds[frame.n_fds] < 0) {
-			int r = -errno;
-
-			channel_frame_done(&frame);
-			return r;
-		}
-	}
-	return ask(link, &frame, &who, ret_number);
-}
-
-int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
-	spawner_copied loaded, void *context, uint64_t *ret_number)
-{
-	const struct pending_cell who = {.copied = loaded, .context = context};
-	const struct spawner_look_up request = {
-		.below = true, .tenant = text_from(tenant), .path = text_from(name)};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
-	struct channel_frame frame = {.type = SPAWNER_LOAD};
-
-	spawner_look_up_put(&writer, &request);
-	if (!wire_writer_ok(&writer))
-		return -ENAMETOOLONG;
-	frame.payload = (struct text){(char *)payload, writer.len};
-	return ask(link, &frame, &who, ret_number);
 }
 
 void spawner_link_forget(struct spawner_link *link, uint64_t cell)
@@ -626,16 +598,32 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 
 	if (!pending)
 		return;
-	LIST_REMOVE(pending, entry);
+	/* The spawner still works on it, or will. */
+	if (spawner_turn_has_place(&pending->turn)) {
+		pending->is_forgotten = true;
+		pending->answer = NULL;
+		pending->looked = NULL;
+		return;
+	}
+	take_out(link, pending);
 	free(pending);
+}
+
+size_t spawner_link_waiting(const struct spawner_link *link, const char *tenant)
+{
+	return spawner_turns_waiting(&link->turns, text_from(tenant));
 }
 
 void spawner_link_free(struct spawner_link *link)
 {
+	struct pending_cell *pending;
+
 	if (!link)
 		return;
-	while (!LIST_EMPTY(&link->pending))
-		spawner_link_forget(link, LIST_FIRST(&link->pending)->cell);
+	while ((pending = LIST_FIRST(&link->pending))) {
+		take_out(link, pending);
+		free(pending);
+	}
 	watch_done(&link->watch);
 	loop_turn_cancel(&link->flush);
 	timer_cancel(&link->retry);

@@ -79,60 +79,17 @@ void spawner_link_let_go(struct spawner_link *link, uint64_t number);
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context);
 
-/*
- * @error is 0, with the descriptors, which the function takes, in the order of SPAWNER_OPENED; or
- * -errno, with the failed step (borrowed).
- */
-typedef void (*spawner_answer)(
-	void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST]);
-
 /**
- * Asks for a cell (@type SPAWNER_OPEN), a spare cell (SPAWNER_PREPARE), a new files process
- * (SPAWNER_OPEN_FILES; of the answer's descriptors only its pidfd is not -1), or the assignment of
- * a spare cell (SPAWNER_ASSIGN; both pidfds are -1). Takes the @fds that belong to the type.
- * @answer is called exactly once, later, also if the spawner is lost (-ECONNRESET), unless
- * spawner_link_forget(@cell) is called before. Returns 0 and a number in @ret_cell, or -errno.
+ * Drops the request @cell: one that waits for its turn is not sent, and when the answer to another
+ * comes, its processes are killed.
  */
-int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
-	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);
-
-/*
- * @error is 0, with the directory (O_PATH), which the function takes, and its facts (borrowed); or
- * -errno: -ETIMEDOUT if its file system does not answer, -EBUSY if too many look-ups wait.
- */
-typedef void (*spawner_looked)(
-	void *context, int error, int fd, const struct spawner_looked_up *where);
-
-/**
- * Asks for the directory that @request names from @from (borrowed). A looker looks it up and may
- * wait for its file system up to LIMIT_LOOK_UP_MS. @looked is called like the answer of
- * spawner_link_open(). Returns 0 and a number for spawner_link_forget() in @ret_number, or -errno.
- */
-int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
-	spawner_looked looked, void *context, uint64_t *ret_number);
-
-/* @error is 0, or -errno with the failed step (borrowed), which is a reason if it is
- * -SPAWNER_REFUSAL. */
-typedef void (*spawner_copied)(void *context, int error, struct text step);
-
-/**
- * Asks for a tree to be copied, by SPAWNER_FREEZE with SPAWNER_FREEZE_FDS @fds, SPAWNER_UNPACK with
- * SPAWNER_UNPACK_FDS, SPAWNER_IMPORT with one, or SPAWNER_FORK with none (borrowed). It may take up
- * to LIMIT_COPY_MS. @copied is called like the answer of spawner_link_open(). Returns 0 and a
- * number for spawner_link_forget() in @ret_number, or -errno.
- */
-int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
-	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number);
-
-/**
- * Asks for the template @name in the directory @tenant of the templates to be in memory, which only
- * system mode needs, and may take up to LIMIT_COPY_MS. As spawner_link_copy().
- */
-int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
-	spawner_copied loaded, void *context, uint64_t *ret_number);
-
-/** Drops the request @cell: when its answer comes, its processes are killed. */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);
+
+/**
+ * Returns how many requests of @tenant for cells, files processes and directories wait for their
+ * turn (spawner_turns.h).
+ */
+size_t spawner_link_waiting(const struct spawner_link *link, const char *tenant);
 
 /**
  * Closes the connection and waits until the spawner has ended, and with it every process that it

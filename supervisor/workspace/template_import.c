@@ -10,7 +10,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/copy_bounds.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/unpack_refusal.h"
 #include "supervisor/workspace/workspace_state.h"

@@ -6,7 +6,7 @@
 #include "common/fd_path.h"
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 
 #include <errno.h>
 #include <fcntl.h>

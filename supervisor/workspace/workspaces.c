@@ -466,3 +466,8 @@ const struct spare_cells *workspaces_spares(const struct workspaces *workspaces)
 {
 	return workspaces->spares;
 }
+
+size_t workspaces_openings_waiting(const struct workspaces *workspaces, const struct tenant *tenant)
+{
+	return spawner_link_waiting(workspaces->spawner, tenant->name);
+}

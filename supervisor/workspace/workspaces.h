@@ -159,3 +159,7 @@ const struct cell_counts *workspaces_counts(const struct workspaces *workspaces)
 
 /** Returns the spare cells. */
 const struct spare_cells *workspaces_spares(const struct workspaces *workspaces);
+
+/** Returns how many requests to the spawner for @tenant wait for their turn. */
+size_t workspaces_openings_waiting(
+	const struct workspaces *workspaces, const struct tenant *tenant);

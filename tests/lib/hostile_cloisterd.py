@@ -19,7 +19,7 @@ from daemon import environment
 HEADER = struct.Struct("<BBHIQ")
 (OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK, BESIDE,
  FOLD, MEASURE, LOAD) = range(1, 19)
-READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED, WORKED = range(32, 42)
+READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED, WORKED, WAITS = range(32, 43)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
 SOCKETS = 5  # CELL_SOCKETS_LEAST; a cell with a network namespace of its own has one more, by which it is asked for ports
@@ -134,6 +134,8 @@ class Spawner:
 
     def answer(self, n_pidfds):
         kind, cell, said = self.receive()
+        while kind == WAITS:  # its answer follows
+            kind, cell, said = self.receive()
         assert cell == self.cell
         if kind in (OPENED, FILES_OPENED):
             assert len(self.fds) == n_pidfds

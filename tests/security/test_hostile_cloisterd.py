@@ -15,6 +15,8 @@ from hostile_cloisterd import (DIRECTORY, FAILED, LET_GO, MANAGED, MAPPED, MIB, 
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
 
+REFUSALS = 100  # LIMIT_REFUSALS_LOGGED_OF_TENANT
+
 
 def test_what_is_allowed_is_opened(place, spawner):
     """Without a fault the request succeeds, so the refusals below come from what each test changes."""
@@ -339,3 +341,13 @@ def test_a_tenant_gets_no_directory_of_another(place, spawner):
     for tenant in b"b", b"nobody":
         assert spawner.ask(root, tenant=tenant, **UNLIMITED) == (
             REFUSED, "no tenant of the configuration has this directory")
+
+
+def test_refusals_for_one_tenant_leave_those_of_others_in_the_log(place, spawner):
+    """A tenant's worker that was taken over can have requests of its tenant refused again and again."""
+    for _ in range(REFUSALS + 20):
+        error, _ = spawner.ask(place.roots["b"], tenant=b"a", **UNLIMITED)
+        assert error == REFUSED
+    assert spawner.log().count("refused cell") == REFUSALS
+    assert spawner.log().count("nothing more about tenant a is logged") == 1
+    spawner.refuses(place.roots["a"], tenant=b"b", **UNLIMITED)

@@ -1,14 +1,21 @@
 /* links: cloister-spawner-core */
 // SPDX-License-Identifier: Apache-2.0
-/* Lookers are children of the spawner. They answer, and none is left when the spawner ends. */
+/* Lookers are children of the spawner. They answer, or it is told that they do not, and none
+ * is left when the spawner ends. */
 #include "worker/spawner/looker.h"
+
+#include "common/monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,7 +32,8 @@ static void test_none_is_left(void **state)
 {
 	struct lookers lookers;
 	int answered = 0, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct look_request request = {LOOK_UP, false, false, root, "default", "tmp", ""};
+	struct look_request request = {
+		.kind = LOOK_UP, .fd = root, .tenant = "default", .path = "tmp"};
 
 	(void)state;
 	lookers_init(&lookers);
@@ -48,10 +56,91 @@ static void test_none_is_left(void **state)
 	close(root);
 }
 
+/* Serves until @n look-ups are answered, or for a moment longer than the lookers may be silent. */
+static void serve(struct lookers *lookers, const int *answered, int n)
+{
+	int64_t until = (int64_t)monotonic_ms() + 2 * LIMIT_LOOK_UP_SILENT_MS;
+
+	while (*answered < n && (int64_t)monotonic_ms() < until) {
+		static struct pollfd fds[LIMIT_LOOKERS];
+		int timeout_ms;
+
+		lookers_serve(lookers);
+		poll(fds, lookers_poll(lookers, fds, &timeout_ms), 10);
+	}
+	lookers_serve(lookers);
+}
+
+static struct asked {
+	int answered, waits;
+} asked[3];
+
+static void note_waits(void *context)
+{
+	struct asked *of = context;
+
+	assert_int_equal(of->answered, 0);
+	of->waits++;
+}
+
+/* Returns the only child. */
+static pid_t only_child(void)
+{
+	char path[64];
+	FILE *file;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &pid), 1);
+	fclose(file);
+	return pid;
+}
+
+/* Who asked for a look-up is told once that it waits: one that has no answer, and the others below
+ * the same mount point, which do not begin. One that is answered is not. */
+static void test_those_that_wait_are_told_of(void **state)
+{
+	struct lookers lookers;
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), any = 0;
+	struct look_request request = {
+		.kind = LOOK_UP, .fd = root, .tenant = "default", .path = "usr"};
+	pid_t looker;
+
+	(void)state;
+	memset(asked, 0, sizeof(asked));
+	lookers_init(&lookers);
+	assert_int_equal(lookers_ask(&lookers, &request, count, &any), 0);
+	serve(&lookers, &any, 1);
+	looker = only_child();
+	assert_int_equal(kill(looker, SIGSTOP), 0);
+	request.waits = note_waits;
+	assert_int_equal(lookers_ask(&lookers, &request, count, &asked[0]), 0);
+	assert_int_equal(lookers_ask(&lookers, &request, count, &asked[1]), 0);
+	serve(&lookers, &asked[0].answered, 1);
+	assert_int_equal(asked[0].answered, 0);
+	assert_int_equal(asked[0].waits, 1);
+	assert_int_equal(asked[1].answered, 1);
+	assert_int_equal(asked[1].waits, 0);
+	assert_int_equal(lookers_ask(&lookers, &request, count, &asked[2]), 0);
+	lookers_serve(&lookers);
+	lookers_serve(&lookers);
+	assert_int_equal(asked[2].answered, 0);
+	assert_int_equal(asked[2].waits, 1);
+	assert_int_equal(kill(looker, SIGCONT), 0);
+	serve(&lookers, &asked[2].answered, 1);
+	assert_int_equal(asked[0].answered + asked[2].answered, 2);
+	assert_int_equal(asked[0].waits + asked[2].waits, 2);
+	lookers_end(&lookers);
+	close(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_none_is_left),
+		cmocka_unit_test(test_those_that_wait_are_told_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

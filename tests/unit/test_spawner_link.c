@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/workspace/spawner_ask.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/process.h"
 
@@ -142,17 +143,17 @@ static void on_looked(void *context, int error, int fd, const struct spawner_loo
 	told.n_parents = error == 0 ? where->n_parents : 0;
 }
 
-static uint32_t proxy_port; /* of the next request for a cell */
+static uint32_t proxy_port;        /* of the next request for a cell, */
+static const char *tenant = "one"; /* and whose it is */
 
 /* Has cloisterd send a request of @type. Returns 0 or -errno. */
 static int ask(uint8_t type, uint64_t *ret_number)
 {
-	const struct spawner_open request = {.kind = WORKSPACE_MANAGED,
+	struct spawner_open request = {.kind = WORKSPACE_MANAGED,
 		.limits = {.processes = 1, .cpu_weight = 1, .io_weight = 1},
-		.proxy_port = proxy_port,
-		.tenant = "one"};
-	static const struct spawner_look_up look = {
-		.below = true, .tenant = {"one", 3}, .path = {"a", 1}};
+		.proxy_port = proxy_port};
+	const struct spawner_look_up look = {
+		.below = true, .tenant = text_from(tenant), .path = {"a", 1}};
 	static const unsigned n_fds[] = {
 		[SPAWNER_OPEN] = SPAWNER_OPEN_FDS,
 		[SPAWNER_OPEN_FILES] = SPAWNER_OPEN_FILES_FDS,
@@ -161,6 +162,7 @@ static int ask(uint8_t type, uint64_t *ret_number)
 	};
 	int fds[SPAWNER_OPEN_FDS], from, r;
 
+	snprintf(request.tenant, sizeof(request.tenant), "%s", tenant);
 	if (type == SPAWNER_LOOK_UP) {
 		from = open("/", O_PATH | O_CLOEXEC);
 		r = spawner_link_look_up(link_, &look, from, on_looked, &told, ret_number);
@@ -595,6 +597,7 @@ static void test_silence_about_what_is_forgotten(void **state)
 
 	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
+	run();
 	spawner_link_forget(link_, number);
 	for (int ms = 0; ms < LIMIT_SPAWNER_SILENT_MS; ms += 1000)
 		pass(1000);
@@ -630,20 +633,179 @@ static void test_a_removed_workspace(void **state)
 	hears(SPAWNER_OPEN, number, SPAWNER_OPEN_FDS);
 }
 
-/* Requests to a spawner that does not read wait. They are sent in order when it reads again. */
+/* What is told a spawner that does not read waits. It is sent in order when it reads again. */
 static void test_a_spawner_that_does_not_read(void **state)
 {
-	uint64_t numbers[200];
+	(void)state;
+	for (uint64_t i = 0; i < 20000; i++)
+		spawner_link_let_go(link_, i);
+	run();
+	for (uint64_t i = 0; i < 20000; i++) {
+		hears(SPAWNER_LET_GO, i, 0);
+		run();
+	}
+	assert_int_equal(losses, 0);
+}
+
+static void hears_nothing(void)
+{
+	struct channel_frame frame;
+
+	run();
+	assert_int_equal(channel_fill(&spawner.channel, WIRE_FRAME_MAX), -EAGAIN);
+	assert_int_equal(channel_next(&spawner.channel, &frame), 0);
+}
+
+enum { FLOOD = 100, PLACES = LIMIT_SPAWNER_REQUESTS_OF_TENANT };
+
+/* @of asks for so many cells. */
+static void flood(const char *of, uint64_t *numbers, size_t n)
+{
+	tenant = of;
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(ask(SPAWNER_OPEN, &numbers[i]), 0);
+	tenant = "one";
+	run();
+}
+
+/* Only few requests of a tenant are at the spawner, so that nobody's waits behind the others; they
+ * are sent in the order in which they came. */
+static void test_a_flood_leaves_room(void **state)
+{
+	uint64_t numbers[FLOOD], other;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		assert_int_equal(ask(SPAWNER_OPEN_FILES, &numbers[i]), 0);
-		run();
+	flood("one", numbers, FLOOD);
+	for (size_t i = 0; i < PLACES; i++)
+		hears(SPAWNER_OPEN, numbers[i], SPAWNER_OPEN_FDS);
+	hears_nothing();
+	assert_int_equal(spawner_link_waiting(link_, "one"), FLOOD - PLACES);
+	assert_int_equal(spawner_link_waiting(link_, "two"), 0);
+	flood("two", &other, 1);
+	hears(SPAWNER_OPEN, other, SPAWNER_OPEN_FDS);
+	for (size_t i = 0; i < FLOOD; i++) {
+		hears_nothing();
+		says(SPAWNER_OPEN_FAILED, numbers[i], failure("mount", EIO), 0);
+		assert_int_equal(told.answers, i + 1);
+		if (i + PLACES < FLOOD)
+			hears(SPAWNER_OPEN, numbers[i + PLACES], SPAWNER_OPEN_FDS);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		hears(SPAWNER_OPEN_FILES, numbers[i], SPAWNER_OPEN_FILES_FDS);
-		run();
+	assert_int_equal(spawner_link_waiting(link_, "one"), 0);
+	assert_int_equal(losses, 0);
+}
+
+/* Where floods of several tenants have all places, the next one is that of who has used none. */
+static void test_a_place_is_for_who_has_used_least(void **state)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	enum { FULL = LIMIT_SPAWNER_REQUESTS / PLACES };
+	uint64_t numbers[FULL][FLOOD], other;
+
+	(void)state;
+	assert_true(FULL <= ARRAY_SIZE(names));
+	for (size_t i = 0; i < FULL; i++) {
+		flood(names[i], numbers[i], FLOOD);
+		for (size_t j = 0; j < PLACES; j++)
+			hears(SPAWNER_OPEN, numbers[i][j], SPAWNER_OPEN_FDS);
 	}
+	flood("other", &other, 1);
+	hears_nothing();
+	pass(10);
+	says(SPAWNER_OPEN_FAILED, numbers[0][0], failure("mount", EIO), 0);
+	hears(SPAWNER_OPEN, other, SPAWNER_OPEN_FDS);
+	hears_nothing();
+}
+
+/* A request that waits for a file system gives its place to the next, and is answered later. */
+static void test_what_waits_has_no_place(void **state)
+{
+	uint64_t numbers[FLOOD];
+
+	(void)state;
+	flood("one", numbers, FLOOD);
+	for (size_t i = 0; i < PLACES; i++)
+		hears(SPAWNER_OPEN, numbers[i], SPAWNER_OPEN_FDS);
+	hears_nothing();
+	says(SPAWNER_WAITS, numbers[0], nothing, 0);
+	hears(SPAWNER_OPEN, numbers[PLACES], SPAWNER_OPEN_FDS);
+	hears_nothing();
+	says(SPAWNER_OPEN_FAILED, numbers[0], failure("wait", EIO), 0);
+	assert_string_equal(told.step, "wait");
+	hears_nothing();
+	/* One that is answered, or forgotten, may have crossed it. */
+	says(SPAWNER_WAITS, numbers[0], nothing, 0);
+	spawner_link_forget(link_, numbers[1]);
+	says(SPAWNER_WAITS, numbers[1], nothing, 0);
+	hears(SPAWNER_OPEN, numbers[PLACES + 1], SPAWNER_OPEN_FDS);
+	says(SPAWNER_OPEN_FAILED, numbers[1], failure("late", EIO), 0);
+	assert_int_equal(told.answers, 1);
+	assert_int_equal(losses, 0);
+}
+
+/* A message that the spawner never sends about a request ends it. */
+static void test_what_no_request_is_told(void **state)
+{
+	static const struct {
+		uint8_t said;
+		bool sent, twice, payload;
+		uint8_t n_fds;
+		unsigned losses;
+	} rows[] = {
+		{SPAWNER_WAITS, true, false, false, 0, 0},
+		{SPAWNER_WAITS, true, true, false, 0, 1},
+		{SPAWNER_WAITS, true, false, true, 0, 1},
+		{SPAWNER_WAITS, true, false, false, 1, 1},
+		{SPAWNER_WAITS, false, false, false, 0, 1},
+		{SPAWNER_OPENED, false, false, false, 2, 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t numbers[FLOOD], number;
+
+		set_up(state);
+		flood("one", numbers, FLOOD);
+		number = numbers[rows[i].sent ? 0 : FLOOD - 1];
+		for (int j = 0; j <= rows[i].twice; j++)
+			says(rows[i].said, number, rows[i].payload ? TEXT_LITERAL("x") : nothing,
+				rows[i].n_fds);
+		if (losses != rows[i].losses)
+			fail_msg("row %zu: lost %u", i, losses);
+		/* Those that were never sent are answered, too. */
+		assert_int_equal(told.answers, rows[i].losses * FLOOD);
+		tear_down(state);
+	}
+}
+
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 4096; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* One that is forgotten before its turn is not sent. One that was sent has its place until its
+ * answer comes: the spawner works on it. */
+static void test_what_is_forgotten_in_turn(void **state)
+{
+	unsigned before = open_descriptors();
+	uint64_t numbers[FLOOD];
+
+	(void)state;
+	flood("one", numbers, FLOOD);
+	for (size_t i = 0; i < FLOOD; i++)
+		if (i != FLOOD - 1)
+			spawner_link_forget(link_, numbers[i]);
+	assert_int_equal(spawner_link_waiting(link_, "one"), 1);
+	for (size_t i = 0; i < PLACES; i++)
+		hears(SPAWNER_OPEN, numbers[i], SPAWNER_OPEN_FDS);
+	hears_nothing();
+	assert_int_equal(open_descriptors(), before + SPAWNER_OPEN_FDS);
+	says(SPAWNER_OPEN_FAILED, numbers[0], failure("mount", EIO), 0);
+	hears(SPAWNER_OPEN, numbers[FLOOD - 1], SPAWNER_OPEN_FDS);
+	assert_int_equal(open_descriptors(), before);
+	assert_int_equal(told.answers, 0);
 	assert_int_equal(losses, 0);
 }
 
@@ -668,6 +830,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_removed_workspace, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_a_spawner_that_does_not_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_flood_leaves_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_place_is_for_who_has_used_least, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_waits_has_no_place, set_up, tear_down),
+		cmocka_unit_test(test_what_no_request_is_told),
+		cmocka_unit_test_setup_teardown(test_what_is_forgotten_in_turn, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

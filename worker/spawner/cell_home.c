@@ -11,6 +11,7 @@
 #include "common/monotonic.h"
 #include "worker/mounts.h"
 #include "worker/spawner/home_sweep.h"
+#include "worker/spawner/tenant_log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -276,9 +277,7 @@ static void begin_next(struct cell_homes *homes)
 
 static void log_swept(const struct home_name *of, const char *what)
 {
-	static unsigned logged;
-
-	if (logged++ < LIMIT_REFUSALS_LOGGED)
+	if (tenant_log_may(text_from(of->tenant)))
 		fprintf(stderr, "cloister-spawner: tenant %s: the home %s %s\n", of->tenant,
 			of->name, what);
 }

@@ -10,6 +10,7 @@
 #include "common/monotonic.h"
 #include "common/selftest_tenants.h"
 #include "worker/spawner/home_sweep.h"
+#include "worker/spawner/tenant_log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -136,9 +137,7 @@ static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsign
 
 static void log_kept(const struct layer_drop *drop)
 {
-	static unsigned logged;
-
-	if (logged++ < LIMIT_REFUSALS_LOGGED)
+	if (tenant_log_may(text_from(drop->tenant)))
 		fprintf(stderr,
 			"cloister-spawner: the dropped layer %s/%s could not be removed; the next "
 			"start tries again\n",

@@ -14,6 +14,7 @@
 #include "worker/spawner/forked.h"
 #include "worker/spawner/layer_drops.h"
 #include "worker/spawner/layer_merge.h"
+#include "worker/spawner/tenant_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,9 +156,7 @@ static _Noreturn void be_merger(struct child *child)
 
 static void log_given_up(const struct layer_fold *fold, int status)
 {
-	static unsigned logged;
-
-	if (logged++ < LIMIT_REFUSALS_LOGGED)
+	if (tenant_log_may(text_from(fold->tenant)))
 		fprintf(stderr,
 			"cloister-spawner: two layers of %s/%s were not made one: %s; the next "
 			"checkpoint tries again\n",

@@ -38,6 +38,7 @@ struct look {
 	int fd; /* borrowed */
 	int64_t deadline_ms;
 	look_done done;
+	void (*waits)(void *context); /* NULL once it has been called */
 	void *context;
 	char *point; /* the mount point at or above its path; NULL: not determined yet */
 	struct question question;
@@ -295,7 +296,8 @@ static bool is_same_mount(struct look *a, struct look *b)
 
 /* Whether a look-up may begin. */
 
-enum verdict { MAY_BEGIN, MUST_WAIT, IS_HOPELESS };
+/* It is HELD_UP by file systems that do not answer, for longer than it takes to begin others. */
+enum verdict { MAY_BEGIN, MUST_WAIT, IS_HELD_UP, IS_HOPELESS };
 
 static bool is_silent(const struct looker *looker, int64_t now)
 {
@@ -320,12 +322,23 @@ static enum verdict judge(struct lookers *lookers, struct look *look, int64_t no
 		else if (looker->state == LOOKER_LATE)
 			return IS_HOPELESS;
 		else
-			verdict = MUST_WAIT;
+			verdict = IS_HELD_UP;
 	}
 	if (late >= LIMIT_LOOKERS_PER_TENANT)
 		return IS_HOPELESS;
+	if (verdict == IS_HELD_UP || all - young >= LIMIT_LOOKERS_PER_TENANT)
+		return IS_HELD_UP;
 	return young >= LIMIT_LOOK_UPS_AT_ONCE || all >= LIMIT_LOOKERS_PER_TENANT ? MUST_WAIT
-										  : verdict;
+										  : MAY_BEGIN;
+}
+
+/* Tells once that a file system holds up the look-up. */
+static void tell_waits(struct look *look)
+{
+	void (*waits)(void *context) = TAKE_PTR(look->waits);
+
+	if (waits)
+		waits(look->context);
 }
 
 static struct looker *find_idle(struct lookers *lookers)
@@ -384,6 +397,8 @@ static void begin_waiting(struct lookers *lookers, int64_t now)
 		next = TAILQ_NEXT(look, entry);
 		if (verdict == IS_HOPELESS || now >= look->deadline_ms)
 			give_up(lookers, look, -ETIMEDOUT);
+		else if (verdict == IS_HELD_UP)
+			tell_waits(look);
 		else if (verdict == MAY_BEGIN && begin(lookers, look, now) == 0)
 			leave_waiting(lookers, look);
 	}
@@ -435,6 +450,7 @@ int lookers_ask(
 		return -ENOMEM;
 	look->fd = request->fd;
 	look->done = done;
+	look->waits = request->waits;
 	look->context = context;
 	look->deadline_ms = (int64_t)monotonic_ms() + LIMIT_LOOK_UP_MS;
 	snprintf(look->tenant, sizeof(look->tenant), "%s", request->tenant);
@@ -555,9 +571,14 @@ void lookers_serve(struct lookers *lookers)
 		if (looker->state != LOOKER_LATE)
 			take_answer(looker);
 	now = (int64_t)monotonic_ms();
-	LIST_FOREACH (looker, &lookers->list, entry)
-		if (looker->state == LOOKER_BUSY && now >= looker->look->deadline_ms)
+	LIST_FOREACH (looker, &lookers->list, entry) {
+		if (looker->state != LOOKER_BUSY)
+			continue;
+		if (is_silent(looker, now))
+			tell_waits(looker->look);
+		if (now >= looker->look->deadline_ms)
 			be_late(looker);
+	}
 	begin_waiting(lookers, now);
 	dismiss_idle(lookers);
 }

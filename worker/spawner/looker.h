@@ -47,6 +47,11 @@ struct look_request {
 	const char *tenant;   /* the tenant that asks */
 	const char *path;     /* for LOOK_UP: relative to fd */
 	const char *readonly; /* for LOOK_AGAIN: the read-only paths */
+	/*
+	 * Called at most once, before the look_done, when the look-up waits for a file system that
+	 * does not answer; NULL: nobody wants to know.
+	 */
+	void (*waits)(void *context);
 };
 
 /**

@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "common/selftest_tenants.h"
 #include "worker/setup.h"
+#include "worker/spawner/tenant_log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,11 +28,9 @@ _Noreturn void spawner_die(const char *what, int error)
  * A cloisterd that works as intended sends nothing that is refused. One that was taken over must
  * not fill the log.
  */
-static void log_refusal(uint64_t cell, const char *reason)
+static void log_refusal(struct text tenant, uint64_t cell, const char *reason)
 {
-	static unsigned logged;
-
-	if (logged++ < LIMIT_REFUSALS_LOGGED)
+	if (tenant_log_may(tenant))
 		fprintf(stderr, "cloister-spawner: refused cell %" PRIu64 ": %s\n", cell, reason);
 }
 
@@ -65,6 +64,7 @@ struct job {
 	char *payload;
 	int fds[CHANNEL_FDS_MAX];
 	unsigned n_fds;
+	bool waits; /* cloisterd has been told that it does */
 };
 
 /*
@@ -124,7 +124,8 @@ static bool is_copy(uint8_t type)
 static void answer_failure(const struct job *job, const char *step, int r)
 {
 	if (r == -SPAWNER_REFUSAL)
-		log_refusal(job->number, step);
+		log_refusal(is_copy(job->type) ? job->copy.tenant : text_from(job->request.tenant),
+			job->number, step);
 	setup_report_failure(&job->spawner->channel,
 		is_copy(job->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number, step, r);
 }
@@ -149,7 +150,18 @@ static void copy(const struct job *job, struct place *place)
 		answer_failure(job, step, r);
 }
 
-static void perform(const struct job *job, struct place *place)
+/* The worker, or the file system, that it waits for may be hostile: other requests come first. */
+static void tell_waits(void *context)
+{
+	struct job *job = context;
+
+	if (is_copy(job->type) || job->waits)
+		return;
+	job->waits = true;
+	answer(&job->spawner->channel, SPAWNER_WAITS, job->number, (struct text){NULL, 0}, NULL, 0);
+}
+
+static void perform(struct job *job, struct place *place)
 {
 	const struct request *kind = &requests[job->type];
 	struct cell_start *start = NULL;
@@ -159,12 +171,15 @@ static void perform(const struct job *job, struct place *place)
 	const char *step;
 
 	r = act(&job->spawner->maker, job, place, fds, &network, &start, &step);
-	if (r < 0)
+	if (r < 0) {
 		answer_failure(job, step, r);
-	else if (start)
-		start->number = job->number;
-	if (r < 0 || start)
 		return;
+	}
+	if (start) {
+		start->number = job->number;
+		tell_waits(job);
+		return;
+	}
 	n_fds += cell_sockets_list(&network, &fds[n_fds]);
 	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
 		n_fds);
@@ -247,7 +262,7 @@ static void read_told(const struct channel_frame *frame, struct named *ret)
 static int look_for(struct job *job, struct text payload)
 {
 	struct spawner *spawner = job->spawner;
-	struct look_request wanted = {.fd = job->fds[0]};
+	struct look_request wanted = {.fd = job->fds[0], .waits = tell_waits};
 	struct named named;
 
 	if (job->type == SPAWNER_LOOK_UP) {
@@ -445,7 +460,7 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		spawner_die("request", EBADMSG);
 	r = copies_fork(&spawner->maker, frame->call, &request, &step);
 	if (r == -SPAWNER_REFUSAL)
-		log_refusal(frame->call, step);
+		log_refusal(request.tenant, frame->call, step);
 	if (r < 0)
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }

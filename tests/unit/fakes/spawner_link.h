@@ -7,7 +7,7 @@
  */
 
 #include "common/unpack_report.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/spawner_ask.h"
 #include "tests/unit/fakes/process.h"
 
 /* A request to the spawner. */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How much of the spawner's log is about one tenant. What a hostile workspace brings about again
+ * and again, or a cloisterd that was taken over asks for, must neither fill the log nor keep lines
+ * about others from it.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+
+/**
+ * Whether a line about @tenant (empty: about none) may be logged, which is counted. It may not be
+ * if there are LIMIT_REFUSALS_LOGGED_OF_TENANT, after the last of which the log says so. Of more
+ * than LIMIT_CONFIG_TENANTS names, the later ones are counted together.
+ */
+bool tenant_log_may(struct text tenant);
