@@ -26,20 +26,6 @@
 
 #define FDS_MOST 512
 
-static int begin(void **state)
-{
-	(void)state;
-	fake_egress_begin(FAKE_EGRESS_SYSTEM);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	fake_egress_end();
-	return 0;
-}
-
 static struct ending {
 	unsigned times;
 	void *context; /* of the last */
@@ -420,14 +406,20 @@ static void test_the_port_of_the_proxy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_told_of_a_cell, begin, end),
-		cmocka_unit_test_setup_teardown(test_what_cannot_be_told, begin, end),
-		cmocka_unit_test_setup_teardown(test_no_descriptors_for_duplicates, begin, end),
-		cmocka_unit_test_setup_teardown(test_calls_are_told, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_is_told_of_a_cell,
+			fake_egress_set_up_system, fake_egress_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_what_cannot_be_told, fake_egress_set_up_system, fake_egress_tear_down),
+		cmocka_unit_test_setup_teardown(test_no_descriptors_for_duplicates,
+			fake_egress_set_up_system, fake_egress_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_calls_are_told, fake_egress_set_up_system, fake_egress_tear_down),
 		cmocka_unit_test(test_the_end_of_a_call),
 		cmocka_unit_test(test_the_end_of_a_cell),
-		cmocka_unit_test_setup_teardown(test_the_end_of_an_unknown_cell, begin, end),
-		cmocka_unit_test_setup_teardown(test_the_port_of_the_proxy, begin, end),
+		cmocka_unit_test_setup_teardown(test_the_end_of_an_unknown_cell,
+			fake_egress_set_up_system, fake_egress_tear_down),
+		cmocka_unit_test_setup_teardown(test_the_port_of_the_proxy,
+			fake_egress_set_up_system, fake_egress_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

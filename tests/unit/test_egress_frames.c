@@ -29,27 +29,6 @@
 static const struct text nothing = {NULL, 0};
 static const struct text ready = {"\0\0\0\0", 4};
 
-static int begin_user(void **state)
-{
-	(void)state;
-	fake_egress_begin(FAKE_EGRESS_USER);
-	return 0;
-}
-
-static int begin_system(void **state)
-{
-	(void)state;
-	fake_egress_begin(FAKE_EGRESS_SYSTEM);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	fake_egress_end();
-	return 0;
-}
-
 /* A flood. */
 
 static struct flood {
@@ -431,14 +410,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_flood_does_not_take_the_loop),
-		cmocka_unit_test_setup_teardown(test_a_flood_takes_no_memory, begin_user, end),
+		cmocka_unit_test_setup_teardown(test_a_flood_takes_no_memory,
+			fake_egress_set_up_user, fake_egress_tear_down),
 		cmocka_unit_test(test_the_end_of_a_flood),
-		cmocka_unit_test_setup_teardown(test_freed_in_a_flood, begin_user, end),
+		cmocka_unit_test_setup_teardown(
+			test_freed_in_a_flood, fake_egress_set_up_user, fake_egress_tear_down),
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_no_descriptor_is_taken),
-		cmocka_unit_test_setup_teardown(
-			test_descriptors_that_cannot_be_closed, begin_system, end),
+		cmocka_unit_test_setup_teardown(test_descriptors_that_cannot_be_closed,
+			fake_egress_set_up_system, fake_egress_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,26 +36,10 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	return -1;
 }
 
-static int begin_user(void **state)
-{
-	(void)state;
-	fake_egress_begin(FAKE_EGRESS_USER);
-	return 0;
-}
-
-static int begin_system(void **state)
-{
-	(void)state;
-	fake_egress_begin(FAKE_EGRESS_SYSTEM);
-	return 0;
-}
-
 static int end(void **state)
 {
-	(void)state;
 	send_error = 0;
-	fake_egress_end();
-	return 0;
+	return fake_egress_tear_down(state);
 }
 
 static unsigned ended; /* uses whose end was told */
@@ -565,22 +549,22 @@ static void test_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH(test_cells_by_number, begin_user),
-		WITH(test_a_cell_that_is_not_served, begin_user),
-		WITH(test_cells_are_told_some_at_a_time, begin_user),
-		WITH(test_what_is_told_of_a_call, begin_user),
-		WITH(test_unanswered, begin_system),
-		WITH(test_loss_of_a_child, begin_user),
-		WITH(test_loss_of_a_service, begin_system),
-		WITH(test_another_connects, begin_system),
-		WITH(test_another_user_connects, begin_system),
-		WITH(test_paused, begin_system),
-		WITH(test_retired, begin_system),
-		WITH(test_retired_without_a_peer, begin_system),
-		WITH(test_it_does_not_read, begin_user),
-		WITH(test_descriptors_that_are_not_sent, begin_user),
-		WITH(test_it_is_told_first, begin_user),
-		WITH(test_start, begin_user),
+		WITH(test_cells_by_number, fake_egress_set_up_user),
+		WITH(test_a_cell_that_is_not_served, fake_egress_set_up_user),
+		WITH(test_cells_are_told_some_at_a_time, fake_egress_set_up_user),
+		WITH(test_what_is_told_of_a_call, fake_egress_set_up_user),
+		WITH(test_unanswered, fake_egress_set_up_system),
+		WITH(test_loss_of_a_child, fake_egress_set_up_user),
+		WITH(test_loss_of_a_service, fake_egress_set_up_system),
+		WITH(test_another_connects, fake_egress_set_up_system),
+		WITH(test_another_user_connects, fake_egress_set_up_system),
+		WITH(test_paused, fake_egress_set_up_system),
+		WITH(test_retired, fake_egress_set_up_system),
+		WITH(test_retired_without_a_peer, fake_egress_set_up_system),
+		WITH(test_it_does_not_read, fake_egress_set_up_user),
+		WITH(test_descriptors_that_are_not_sent, fake_egress_set_up_user),
+		WITH(test_it_is_told_first, fake_egress_set_up_user),
+		WITH(test_start, fake_egress_set_up_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,27 @@ void fake_egress_end(void)
 	fake_clock_stop();
 }
 
+int fake_egress_set_up_user(void **state)
+{
+	(void)state;
+	fake_egress_begin(FAKE_EGRESS_USER);
+	return 0;
+}
+
+int fake_egress_set_up_system(void **state)
+{
+	(void)state;
+	fake_egress_begin(FAKE_EGRESS_SYSTEM);
+	return 0;
+}
+
+int fake_egress_tear_down(void **state)
+{
+	(void)state;
+	fake_egress_end();
+	return 0;
+}
+
 void fake_egress_run(void)
 {
 	for (int i = 0; i < 8; i++) {

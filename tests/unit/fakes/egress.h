@@ -46,6 +46,11 @@ void fake_egress_begin(enum fake_egress_mode mode);
 /** Frees the link and all else. The test has freed its cells. */
 void fake_egress_end(void);
 
+/** fake_egress_begin() and fake_egress_end() for a group of tests. They return 0. */
+int fake_egress_set_up_user(void **state);
+int fake_egress_set_up_system(void **state);
+int fake_egress_tear_down(void **state);
+
 /** Lets cloisterd do all that is due now. */
 void fake_egress_run(void);
 
