@@ -467,12 +467,12 @@ static void test_a_workspace_at_its_limit_holds_up_no_other(void **state)
 static void test_places_are_kept_for_flows_that_run_nothing(void **state)
 {
 	struct world *world = new_world(10, 5);
-	struct job *first, *job;
+	struct job *job;
 
 	(void)state;
 	world->queue.kept = 2;
 	for (size_t i = 0; i < 10; i++)
-		first = add(world, 0, 0, 1000);
+		add(world, 0, 0, 1000);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(next(world)->flow, 0);
 	assert_null(next(world));
@@ -483,11 +483,8 @@ static void test_places_are_kept_for_flows_that_run_nothing(void **state)
 		assert_null(next(world));
 	}
 	/* The next place that comes free is that of the flow that has none. */
-	world->now += 1000;
 	end(world, &world->jobs[0]);
 	assert_ptr_equal(next(world), job);
-	assert_null(next(world));
-	assert_false(first->runs);
 	check_counts(world);
 	free(world);
 }
