@@ -304,8 +304,8 @@ def test_the_audit_log_has_them(start_daemon, area):
 
 def test_a_flood_is_bounded(start_daemon, tenants):
     """By workspace and by tenant; nobody else is refused, and there is room again when they have ended."""
-    daemon = start_daemon(config=tenants_of(tenants, "connections = 300\n", "connections_per_user = 300\n"
-                                            f"admin_group = {tenants[0].gid}\n"))
+    daemon = start_daemon(config=tenants_of(tenants, "connections = 300\n", "connections = 1024\n"
+                                            f"connections_per_user = 300\nadmin_group = {tenants[0].gid}\n"))
     control = daemon.control(tenants[0])
     with contextlib.ExitStack() as stack:
         def open_one(user, name="w"):
