@@ -159,7 +159,7 @@ def test_a_silent_stranger_is_dropped(host, tenants):
 
 
 def test_strangers_take_no_tenants_connections(start_daemon, tenants):
-    daemon = start_daemon(config=config_of(tenants, "connections = 2"))
+    daemon = start_daemon(config=config_of(tenants, "connections = 4"))  # of which one tenant may hold two
     strangers = [daemon.connect(tenants[2]) for _ in range(3 * UNAUTHORIZED_CLIENTS)]
     # Clients above the bound are refused at once.
     last = strangers[-1].receive()
