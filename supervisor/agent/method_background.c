@@ -13,6 +13,7 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_input.h"
+#include "supervisor/agent/workspace_pending.h"
 #include "supervisor/background/background_use.h"
 #include "supervisor/background/background_wait.h"
 #include "supervisor/base/json_text.h"
@@ -219,14 +220,11 @@ static void refuse_start(struct session *session, const struct jsonrpc_request *
 
 	agent_call_refused(session, workspace, "session.start",
 		params ? "INVALID_PARAMS" : tool_error_name(why->error), message);
-	if (why->error == TOOL_BUSY)
-		session_answer_not_now(session, request->id_text, why);
-	else if (why->error == TOOL_MOVED)
-		session_answer_moved(session, request->id_text, why);
+	if (why->error == TOOL_OK)
+		session_answer_error(
+			session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
 	else
-		session_answer_error(session, request->id_text,
-			params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, message,
-			params ? NULL : tool_error_name(why->error));
+		answer_refusal(session, request->id_text, why);
 }
 
 /* Whether a session, which is fine in itself, is refused now. */

@@ -19,7 +19,7 @@ void answer_refusal(struct session *session, const char *id_text, const struct r
 	if (!id_text)
 		return;
 	if (refusal->error == TOOL_BUSY) {
-		session_answer_busy(session, id_text, refusal_text(refusal));
+		session_answer_not_now(session, id_text, refusal);
 		return;
 	}
 	if (refusal->error == TOOL_MOVED) {
