@@ -45,11 +45,14 @@ uint64_t service_memory_left(
 	const struct service *service, const struct tenant_usage *usage, uint64_t without)
 {
 	uint64_t all = service->pending_bytes + process_links_waiting() - without;
-	uint64_t own = usage ? held(usage) - without : 0;
-	uint64_t of_all = share_left(usage != NULL, LIMIT_PENDING_TOTAL_BYTES, all, own);
-	uint64_t of_tenant = share_left(false, LIMIT_PENDING_TENANT_BYTES, own, 0);
+	uint64_t own, of_all, of_tenant;
 
-	return of_all < of_tenant || !usage ? of_all : of_tenant;
+	if (!usage)
+		return share_left(false, LIMIT_PENDING_TOTAL_BYTES, all, 0);
+	own = held(usage) - without;
+	of_all = share_left(true, LIMIT_PENDING_TOTAL_BYTES, all, own);
+	of_tenant = share_left(false, LIMIT_PENDING_TENANT_BYTES, own, 0);
+	return of_all < of_tenant ? of_all : of_tenant;
 }
 
 uint64_t service_request_bound(size_t connections)
