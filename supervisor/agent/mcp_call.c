@@ -61,11 +61,11 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 	json_text_object_begin(json);
 	json_text_put(json, "type", "text");
 	json_text_key(json, "text");
-	/* The structured content is moved; a program that asked for base64 gets a copy as text. */
-	if (observation->base64)
-		json_text_string_of(json, buffer);
-	else
+	/* The structured content is moved; where there is no text, a copy of it is the text. */
+	if (model_text_exists(observation))
 		model_text_write(json, observation);
+	else
+		json_text_string_of(json, buffer);
 	json_text_object_end(json);
 	if (observation->image)
 		write_image(json, observation);

@@ -126,7 +126,7 @@ static struct session_reply read_reply(struct json_object *params)
 	return reply;
 }
 
-/* Writes the observation as a string of JSON, for a program that asked for base64. */
+/* Writes the observation as a string of JSON, where it has no text. */
 static void write_as_string(struct json_text *json, const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();
@@ -156,10 +156,10 @@ static void write_message(struct json_text *json, const struct session_reply *re
 		json_text_raw(json, text_from(reply->tool_call_id));
 	}
 	json_text_key(json, "content");
-	if (observation->base64)
-		write_as_string(json, observation);
-	else
+	if (model_text_exists(observation))
 		model_text_write(json, observation);
+	else
+		write_as_string(json, observation);
 	observation_write_diff(json, observation);
 	json_text_object_end(json);
 }

@@ -131,15 +131,14 @@ static void answer_error(struct session *session, const char *id_text, const str
 static struct background_view view_of(struct session *session, const struct tool_wait *call)
 {
 	const enum reader reader = call->reply.form->reader;
-	const struct shown shown =
-		shown_to(reader, &call->request.options, &call->request.tenant->limits);
+	const struct shown *shown = &call->request.shown;
 	/* A model's is written twice, and as a string within a string. */
 	const uint64_t room =
 		output_room(session, LIMIT_SESSION_READ_BYTES) / (reader == READER_PROGRAM ? 1 : 3);
 
 	return (struct background_view){
-		.bytes = shown.bytes > 0 && shown.bytes < room ? shown.bytes : room,
-		.cut = shown.bytes > 0,
+		.bytes = shown->bytes > 0 && shown->bytes < room ? shown->bytes : room,
+		.cut = shown->bytes > 0,
 		.base64 = call->request.options.base64,
 	};
 }
@@ -151,16 +150,16 @@ static void answer_written(struct session *session, const char *id_text, struct 
 	struct background_text out = {.items = evbuffer_new()};
 	struct observation observation = {0};
 
-	if (call->reply.form->reader != READER_PROGRAM)
+	if (call->request.shown.text)
 		out.text = evbuffer_new();
-	if (!out.items || (call->reply.form->reader != READER_PROGRAM && !out.text) ||
-		!write(session, call, &out)) {
+	if (!out.items || (call->request.shown.text && !out.text) || !write(session, call, &out)) {
 		/* Input that was written, and an end, are told even so. */
 		answer_error(session, id_text, call, TOOL_EXECUTION_ERROR,
 			"Out of memory; look with read_output");
 	} else {
 		observation.items = out.items;
 		observation.text = out.text;
+		observation.shown = &call->request.shown;
 		answer_observation(session, id_text, call, &observation);
 	}
 	if (out.items)
@@ -475,6 +474,8 @@ void tool_background_begin(struct session *session, struct jsonrpc_request *requ
 	call->did.workspace = workspace;
 	call->request = *call_request;
 	call->reply = *reply;
+	call->request.shown = shown_to(
+		reply->form->reader, &call_request->options, &call_request->tenant->limits);
 	*call_request = (struct call_request){0};
 	*reply = (struct session_reply){0};
 	if (unheard)

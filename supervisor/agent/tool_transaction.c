@@ -16,7 +16,6 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/key_result.h"
-#include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
@@ -28,6 +27,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/buffer.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 struct transaction {
@@ -224,37 +224,6 @@ bool tool_transaction_takes(const struct session_call *call)
 	return call->reply.transaction && call->reply.transaction->state == TRANSACTION_CALLING;
 }
 
-/* Writes both forms of the result as one. Returns 0 or -ENOMEM. */
-static int keep(struct transaction *transaction, const struct observation *observation)
-{
-	struct key_result *kept = &transaction->kept;
-	struct evbuffer *out = evbuffer_new();
-	struct json_text json = json_text(out);
-	size_t length = 0, all;
-
-	if (!out)
-		return -ENOMEM;
-	observation_write(&json, observation);
-	if (json_text_flush(&json) == 0) {
-		length = evbuffer_get_length(out);
-		json = json_text(out);
-		if (transaction->reply.form->reader != READER_PROGRAM)
-			model_text_write(&json, observation);
-	}
-	if (json_text_flush(&json) == 0)
-		kept->buffer = malloc(evbuffer_get_length(out) + 1);
-	all = evbuffer_get_length(out);
-	if (kept->buffer) {
-		evbuffer_remove(out, kept->buffer, all);
-		kept->json = (struct text){kept->buffer, length};
-		kept->model = (struct text){kept->buffer + length, all - length};
-		kept->error = observation->error;
-		kept->base64 = observation->base64;
-	}
-	evbuffer_free(out);
-	return kept->buffer ? 0 : -ENOMEM;
-}
-
 /* Writes what has changed, or why that is not known. */
 static void write_diff(struct json_text *json, const struct observation *diff)
 {
@@ -316,7 +285,7 @@ void tool_transaction_take(struct session_call *call, const struct observation *
 	transaction->reply.transaction = NULL;
 	call->reply = (struct session_reply){.form = &diff_form};
 	/* Without memory the connection ends, and the preview with it. */
-	if (keep(transaction, observation) < 0) {
+	if (key_result_write(observation, SIZE_MAX, &transaction->kept) < 0) {
 		call->session->connection.end(call->session->connection.context);
 		return;
 	}

@@ -322,7 +322,7 @@ void json_text_string_of(struct json_text *json, struct evbuffer *buffer)
 void json_text_take(struct json_text *json, struct evbuffer *buffer)
 {
 	begin(json);
-	if (json_text_flush(json) == 0 && evbuffer_add_buffer(json->out, buffer) < 0)
+	if (json_text_flush(json) == 0 && (!buffer || evbuffer_add_buffer(json->out, buffer) < 0))
 		json->failed = true;
 }
 

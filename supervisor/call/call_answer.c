@@ -59,6 +59,22 @@ static void keep(struct call_kept *kept, struct call *call, enum call_state befo
 	key_result_done(&result);
 }
 
+/* Sets what every observation of @call says, whatever became of it. */
+static void describe(const struct call *call, struct observation *observation)
+{
+	const struct call_request *request = &call->request;
+
+	observation->tool = text_from(request->tool->name);
+	observation->args = &request->args;
+	observation->notes = &request->notes;
+	observation->wall_us = call_elapsed_us(call);
+	observation->base64 = request->options.base64;
+	observation->key_horizon_ms = call_key_horizon(call);
+	observation->made = call->made;
+	observation->io = call->io;
+	observation->shown = request->shown.bytes > 0 ? &request->shown : NULL;
+}
+
 /* Answers and frees the call. Its entry must have left its workspace. */
 static void answer(struct call *call, struct observation *observation)
 {
@@ -72,16 +88,8 @@ static void answer(struct call *call, struct observation *observation)
 	if (call->input)
 		command_input_close(call->input);
 	call->state = CALL_OVER;
-	observation->tool = text_from(call->request.tool->name);
-	observation->args = &call->request.args;
-	observation->notes = &call->request.notes;
-	observation->wall_us = call_elapsed_us(call);
-	observation->base64 = call->request.options.base64;
-	observation->key_horizon_ms = call_key_horizon(call);
-	observation->made = call->made;
-	observation->io = call->io;
+	describe(call, observation);
 	observation->network = call->network.address ? &call->network : NULL;
-	observation->shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL;
 	if (observation->command && observation->io)
 		command_notes_add(call->request.tenant, observation, call->input != NULL,
 			&call->request.notes);
@@ -115,19 +123,12 @@ static void answer_going_on(struct call *call, const struct call_session *sessio
 {
 	struct call_kept kept;
 	struct observation observation = {
-		.tool = text_from(call->request.tool->name),
-		.args = &call->request.args,
-		.notes = &call->request.notes,
-		.wall_us = call_elapsed_us(call),
-		.base64 = call->request.options.base64,
-		.key_horizon_ms = call_key_horizon(call),
-		.io = call->io,
-		.shown = call->request.shown.bytes > 0 ? &call->request.shown : NULL,
 		.ended_by = ENDED_BY_YIELD,
 		.session = session->id,
 		.session_name = session->name,
 	};
 
+	describe(call, &observation);
 	admission_call_ended(call->request.tenant, observation.wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, &observation);
 	tell_ended(call, &observation);

@@ -5,10 +5,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/key_journal.h"
-#include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 
 #include <errno.h>
@@ -17,20 +15,21 @@
 #define FRAME_BYTES  (4 * KIB) /* of a file call's observation besides its items */
 #define STREAM_LEAST 256       /* with so little of each stream, every result fits */
 
-static struct evbuffer *copy_of(struct evbuffer *buffer)
-{
-	size_t len = buffer ? evbuffer_get_length(buffer) : 0;
-	struct evbuffer *copy = buffer ? evbuffer_new() : NULL;
-	const unsigned char *data = len > 0 ? evbuffer_pullup(buffer, -1) : NULL;
-
-	if (copy && data)
-		(void)evbuffer_add(copy, data, len);
-	return copy;
-}
-
 static size_t length(struct evbuffer *buffer)
 {
 	return buffer ? evbuffer_get_length(buffer) : 0;
+}
+
+/* Copies @buffer, which may be NULL. Returns false if memory is out. */
+static bool copy(struct evbuffer *buffer, struct evbuffer **ret)
+{
+	const size_t len = length(buffer);
+	const unsigned char *data = len > 0 ? evbuffer_pullup(buffer, -1) : NULL;
+
+	if (!buffer)
+		return true;
+	*ret = evbuffer_new();
+	return *ret && (len == 0 || (data && evbuffer_add(*ret, data, len) == 0));
 }
 
 void call_kept_copy(
@@ -41,12 +40,10 @@ void call_kept_copy(
 	*kept = (struct call_kept){.wanted = call->key || !TAILQ_EMPTY(&call->joined)};
 	if (!kept->wanted)
 		return;
-	kept->too_large = length(observation->items) > most || length(observation->text) > most;
-	if (kept->too_large)
-		return;
-	kept->items = copy_of(observation->items);
-	kept->text = copy_of(observation->text);
-	kept->data = copy_of(observation->data);
+	kept->too_large = length(observation->items) > most || length(observation->text) > most ||
+			  !copy(observation->items, &kept->items) ||
+			  !copy(observation->text, &kept->text) ||
+			  !copy(observation->data, &kept->data);
 }
 
 static void done(struct call_kept *kept)
@@ -60,60 +57,20 @@ static void done(struct call_kept *kept)
 	*kept = (struct call_kept){0};
 }
 
-/* Writes both forms. Returns 0; -EMSGSIZE if one is too long; -ENOMEM. */
-static int write_both(const struct observation *observation, struct evbuffer *out, size_t *ret_json)
-{
-	struct json_text json = json_text(out);
-	size_t len;
-
-	observation_write(&json, observation);
-	if (json_text_flush(&json) < 0)
-		return -ENOMEM;
-	*ret_json = evbuffer_get_length(out);
-	if (observation->shown) {
-		json = json_text(out);
-		model_text_write(&json, observation);
-		if (json_text_flush(&json) < 0)
-			return -ENOMEM;
-	}
-	len = evbuffer_get_length(out);
-	return *ret_json > LIMIT_KEY_RESULT_BYTES || len - *ret_json > LIMIT_KEY_RESULT_BYTES
-		       ? -EMSGSIZE
-		       : 0;
-}
-
-static int take_both(struct evbuffer *out, size_t json_len, struct key_result *ret)
-{
-	size_t len = evbuffer_get_length(out);
-
-	ret->buffer = malloc(len + 1);
-	if (!ret->buffer)
-		return -ENOMEM;
-	evbuffer_remove(out, ret->buffer, len);
-	ret->json = (struct text){ret->buffer, json_len};
-	ret->model = (struct text){ret->buffer + json_len, len - json_len};
-	return 0;
-}
-
 /*
  * Writes the result. Of a command's output head and tail are kept, as much as fits; its answer has
  * been sent.
  */
-static int write_result(struct call *call, struct observation *observation, struct key_result *ret)
+static int write_result(
+	struct call *call, const struct observation *observation, struct key_result *ret)
 {
-	struct evbuffer *out = evbuffer_new();
-	size_t json_len = 0, bytes = LIMIT_KEY_RESULT_BYTES / 2;
-	int r = out ? write_both(observation, out, &json_len) : -ENOMEM;
+	size_t bytes = LIMIT_KEY_RESULT_BYTES / 2;
+	int r = key_result_write(observation, LIMIT_KEY_RESULT_BYTES, ret);
 
 	for (; r == -EMSGSIZE && call->io && bytes >= STREAM_LEAST; bytes /= 2) {
-		evbuffer_drain(out, evbuffer_get_length(out));
 		command_io_shrink(call->io, bytes);
-		r = write_both(observation, out, &json_len);
+		r = key_result_write(observation, LIMIT_KEY_RESULT_BYTES, ret);
 	}
-	if (r == 0)
-		r = take_both(out, json_len, ret);
-	if (out)
-		evbuffer_free(out);
 	return r;
 }
 
@@ -144,8 +101,7 @@ void call_kept_end(struct call_kept *kept, struct call *call, enum call_state be
 	copy.data = kept->data;
 	copy.image = NULL;
 	copy.key_horizon_ms = 0;
-	*ret_result =
-		(struct key_result){.error = observation->error, .base64 = observation->base64};
+	*ret_result = (struct key_result){0};
 	r = kept->too_large ? -EMSGSIZE : write_result(call, &copy, ret_result);
 	if (!call->key)
 		;

@@ -16,7 +16,7 @@ struct observation;
 
 struct call_kept {
 	bool wanted;
-	bool too_large; /* of a tool without effects: it is not kept */
+	bool too_large; /* or memory was out; of a tool without effects: it is not kept */
 	struct evbuffer *items, *text, *data;
 };
 

@@ -295,14 +295,13 @@ static const struct {
 int call_result_begin(struct call_result *result, const struct call_request *request)
 {
 	const struct shown *shown = &request->shown;
-	const bool is_shown = shown->bytes > 0 && !request->options.base64;
 
 	*result = (struct call_result){.request = request,
 		.tool = request->tool->id,
 		.base64 = request->options.base64,
 		.items = evbuffer_new(),
-		.text = is_shown ? evbuffer_new() : NULL};
-	if (!result->items || (is_shown && !result->text))
+		.text = shown->text ? evbuffer_new() : NULL};
+	if (!result->items || (shown->text && !result->text))
 		return -ENOMEM;
 	result->json = json_text(result->items);
 	result->content = (struct content_cut){.lines_max = shown->lines,

@@ -410,39 +410,68 @@ static void put_notes(struct plain *plain, const struct notes *notes)
 	}
 }
 
+/* clang-format off */
+static const struct {
+	void (*write)(struct plain *plain, const struct observation *observation);
+	bool items; /* it puts observation.text */
+} writers[TOOL_COUNT] = {
+	[TOOL_READ_FILE] =      {write_read_file, true},
+	[TOOL_WRITE_FILE] =     {write_write_file, false},
+	[TOOL_LIST_DIRECTORY] = {write_list_directory, true},
+	[TOOL_SEARCH_FILES] =   {write_search_files, true},
+	[TOOL_RUN_COMMAND] =    {write_run_command, false},
+	[TOOL_EDIT_FILE] =      {write_edit_file, true},
+	[TOOL_APPLY_PATCH] =    {write_apply_patch, true},
+	[TOOL_READ_OUTPUT] =    {put_items, true},
+	[TOOL_SEND_INPUT] =     {put_items, true},
+	[TOOL_STOP_COMMAND] =   {put_items, true},
+	[TOOL_LIST_COMMANDS] =  {put_items, true},
+};
+/* clang-format on */
+
+static bool has_output(const struct observation *observation)
+{
+	return observation->io || observation->error == TOOL_OK;
+}
+
+bool model_text_exists(const struct observation *observation)
+{
+	if (observation->kept)
+		return observation->kept->model.len > 0;
+	if (observation->shown)
+		return observation->shown->text;
+	return !observation->base64 && !has_output(observation);
+}
+
+static void put_output(struct plain *plain, const struct observation *observation)
+{
+	const struct tool *tool = tool_by_name(observation->tool);
+
+	if (!tool || !has_output(observation))
+		return;
+	if (!writers[tool->id].items || observation->text)
+		writers[tool->id].write(plain, observation);
+	else
+		put_error(plain,
+			&(struct observation){.error = TOOL_EXECUTION_ERROR,
+				.message = TEXT_LITERAL("The result was not kept as text; ask for "
+							"it with the encoding base64")});
+}
+
 void model_text_write(struct json_text *json, const struct observation *observation)
 {
-	static void (*const writers[TOOL_COUNT])(struct plain *, const struct observation *) = {
-		[TOOL_READ_FILE] = write_read_file,
-		[TOOL_WRITE_FILE] = write_write_file,
-		[TOOL_LIST_DIRECTORY] = write_list_directory,
-		[TOOL_SEARCH_FILES] = write_search_files,
-		[TOOL_RUN_COMMAND] = write_run_command,
-		[TOOL_EDIT_FILE] = write_edit_file,
-		[TOOL_APPLY_PATCH] = write_apply_patch,
-		[TOOL_READ_OUTPUT] = put_items,
-		[TOOL_SEND_INPUT] = put_items,
-		[TOOL_STOP_COMMAND] = put_items,
-		[TOOL_LIST_COMMANDS] = put_items,
-	};
-	const struct tool *tool = tool_by_name(observation->tool);
 	struct plain plain;
 
 	if (observation->kept) {
-		const struct key_result *kept = observation->kept;
-
-		if (kept->model.len > 0)
-			json_text_raw(json, kept->model);
-		else
-			json_text_string(json, kept->json);
+		json_text_raw(json, observation->kept->model);
 		return;
 	}
 	plain = (struct plain){.out = evbuffer_new()};
 	plain.failed = !plain.out;
 	if (observation->error != TOOL_OK)
 		put_error(&plain, observation);
-	if (tool && (observation->io || observation->error == TOOL_OK) && !plain.failed)
-		writers[tool->id](&plain, observation);
+	if (!plain.failed)
+		put_output(&plain, observation);
 	if (!plain.failed)
 		put_notes(&plain, observation->notes);
 	if (plain.failed)

@@ -18,8 +18,14 @@ struct observation;
 struct stream_shown;
 
 /**
- * Writes @observation, which was made for a model, as one string of JSON; observation.text is
- * emptied.
+ * Whether @observation has a text for a model. One that was made for a program has none
+ * (shown_to()), unless it is a failure without a result.
+ */
+bool model_text_exists(const struct observation *observation);
+
+/**
+ * Writes @observation, whose text exists, as one string of JSON; observation.text is emptied. A
+ * result without its text is a fault of cloisterd's, which the string says.
  */
 void model_text_write(struct json_text *json, const struct observation *observation);
 

@@ -28,6 +28,7 @@ struct shown shown_to(
 	}
 	shown.line = shown.bytes < LIMIT_SHOWN_LINE_BYTES ? shown.bytes : LIMIT_SHOWN_LINE_BYTES;
 	shown.numbered = options->line_numbers && !options->base64;
+	shown.text = shown.bytes > 0 && !options->base64;
 	shown.images = reader == READER_MODEL_IMAGES && !options->base64;
 	return shown;
 }

@@ -31,9 +31,13 @@ struct shown {
 	uint64_t entries; /* of a directory */
 	bool numbered;    /* the lines of a file have numbers */
 	bool images;      /* small images are sent as images */
+	bool text;        /* the result is made as text too (observation.text) */
 };
 
-/** Returns how much of a call with @options is shown to @reader. */
+/**
+ * Returns how much of a call with @options is shown to @reader, and in which forms. Nothing else
+ * decides that: model_text_exists() asks what is said here.
+ */
 struct shown shown_to(
 	enum reader reader, const struct call_options *options, const struct tenant_limits *limits);
 

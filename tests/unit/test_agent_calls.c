@@ -81,14 +81,14 @@ static void test_file_calls(void **state)
 		{CALL("read_file", "{\"path\":\"missing\"}"), FAILED("read_file", "NOT_FOUND")},
 		{CALL("write_file", "{\"path\":\"f\",\"content\":\"hello\"}"),
 			DONE("write_file",
-				"{\"path\":\"written\",\"bytes_written\":5,\"created\":true}")},
+				"{\"path\":\"f\",\"bytes_written\":5,\"created\":true}")},
 		{CALL("write_file", "{\"path\":\"f\",\"content\":\"\"}"),
 			DONE("write_file",
 				"{\"path\":\"f\",\"bytes_written\":0,\"created\":false}")},
 		{CALL_WITH("write_file", "{\"path\":\"f\",\"content\":\"AAEC\"}",
 			 "{\"encoding\":\"base64\",\"durability\":\"fast\"}"),
 			DONE("write_file",
-				"{\"path\":\"written\",\"bytes_written\":3,\"created\":true}")},
+				"{\"path\":\"f\",\"bytes_written\":3,\"created\":true}")},
 		{CALL("list_directory", "{\"path\":\".\"}"),
 			DONE("list_directory", "{\"path\":\".\",\"entries\":["
 					       "{\"path\":\"a\",\"type\":\"file\",\"size\":3,"

@@ -319,9 +319,8 @@ static void test_failures_and_notes(void **state)
 	struct notes notes = {0};
 	static const struct files_end end = {
 		.path = TEXT_LITERAL("a"), .lines = 1, .total_lines = 1};
-	static const struct key_result model = {.json = TEXT_LITERAL("{}"),
-					       .model = TEXT_LITERAL("\"kept\"")},
-				       json = {.json = TEXT_LITERAL("{\"a\":1}")};
+	static const struct key_result model = {
+		.json = TEXT_LITERAL("{}"), .model = TEXT_LITERAL("\"kept\"")};
 
 	(void)state;
 	notes_add(&notes, "one\nline");
@@ -335,11 +334,47 @@ static void test_failures_and_notes(void **state)
 	says((struct observation){OF("fly"), .error = TOOL_UNKNOWN_TOOL,
 		     .message = TEXT_LITERAL("no")},
 		"", "\"UNKNOWN_TOOL: no\\n\"");
-	/* The result of an earlier call, with its text or without. */
+	/* The result of an earlier call. */
 	says((struct observation){OF("read_file"), .kept = &model, .notes = &notes}, "",
 		"\"kept\"");
-	says((struct observation){OF("read_file"), .kept = &json}, "", "\"{\\\"a\\\":1}\"");
 	notes_done(&notes);
+}
+
+/* Whoever writes a text asks first. */
+static void test_what_has_a_text(void **state)
+{
+	static const struct key_result both = {.json = TEXT_LITERAL("{}"),
+					       .model = TEXT_LITERAL("\"\"")},
+				       json = {.json = TEXT_LITERAL("{}")};
+	static const struct shown part = {.bytes = 4}, text = {.bytes = 4, .text = true};
+	const struct {
+		const struct shown *shown;
+		const struct key_result *kept;
+		enum tool_error error;
+		bool base64, has;
+	} rows[] = {
+		{.shown = &text, .has = true},
+		{.shown = &text, .error = TOOL_NOT_FOUND, .has = true},
+		{.shown = &part, .base64 = true},
+		{.shown = &part, .base64 = true, .error = TOOL_NOT_FOUND},
+		{.has = false}, /* a program gets everything */
+		{.base64 = true},
+		/* Refused before anything was known of its reader. */
+		{.error = TOOL_BUSY, .has = true},
+		{.error = TOOL_BUSY, .base64 = true},
+		{.kept = &both, .has = true},
+		{.kept = &json},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct observation observation = {.shown = rows[i].shown,
+			.kept = rows[i].kept,
+			.error = rows[i].error,
+			.base64 = rows[i].base64};
+
+		assert_int_equal(model_text_exists(&observation), rows[i].has);
+	}
 }
 
 int main(void)
@@ -354,6 +389,7 @@ int main(void)
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_failures_and_notes),
+		cmocka_unit_test(test_what_has_a_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,8 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/key_journal.h"
+#include "supervisor/call/keys.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
@@ -156,6 +158,8 @@ void fake_service_free(struct fake_service *fake)
 	agent_conns_close();
 	end_calls(fake);
 	workspaces_free(service->workspaces);
+	if (service->keys)
+		keys_free(service->keys);
 	scheduler_free(service->admission.scheduler);
 	fake_workers_done();
 	fake_spawner_free(fake->spawner);
@@ -182,6 +186,12 @@ void fake_service_reconfigure(struct fake_service *fake, const char *text)
 	scheduler_set_config(service->admission.scheduler, service->config);
 	workspaces_reload(service->workspaces, service->config);
 	config_release(former);
+}
+
+void fake_service_keep_keys(struct fake_service *fake)
+{
+	assert_int_equal(keys_open(fake->scratch.fd, false, &fake->service.keys), 0);
+	keys_configure(fake->service.keys, fake->service.config);
 }
 
 static void play(struct fake_service *fake)

@@ -21,7 +21,10 @@
 struct work {
 	struct fake_process *process; /* NULL: the place is free */
 	uint64_t call;
-	size_t wanted; /* bytes of a write */
+	uint8_t change; /* of a write, an edit or a patch: the type of its request */
+	bool held;      /* it waits for FILES_GO when all of its body is there */
+	char path[64];  /* of a write or an edit */
+	size_t wanted;  /* bytes of its body */
 	char *body;
 	size_t len;
 	struct command_run run;
@@ -282,6 +285,31 @@ static bool is_special(struct fake_process *process, uint64_t call, const char *
 	return text_equal(path, TEXT_LITERAL("deaf"));
 }
 
+/* Sends the 68 bytes of an image in two parts, as bytes of type @type. */
+static void send_image(struct fake_process *process, uint64_t call, uint8_t type)
+{
+	fake_process_say(process, type, call, TEXT_LITERAL("\211PNG\r\n\032\n"));
+	fake_process_say(process, type, call,
+		TEXT_LITERAL("012345678901234567890123456789012345678901234567890123456789"));
+}
+
+static void read_image(struct fake_process *process, const struct channel_frame *frame,
+	const struct files_read *read)
+{
+	struct files_end end = {.path = read->path, .size = 68, .lines = 2, .total_lines = 2};
+
+	if (read->raw) {
+		send_image(process, frame->call, FILES_DATA);
+	} else {
+		if (read->images)
+			send_image(process, frame->call, FILES_IMAGE);
+		end.lines = end.total_lines = 0;
+		end.binary = true;
+		end.type = TEXT_LITERAL("image/png");
+	}
+	end_files(process, frame->call, &end);
+}
+
 static void read_file(struct fake_process *process, const struct channel_frame *frame)
 {
 	struct files_read read;
@@ -289,26 +317,128 @@ static void read_file(struct fake_process *process, const struct channel_frame *
 	assert_int_equal(files_read_get(frame->payload, &read), 0);
 	if (is_special(process, frame->call, "read_file", read.path, (struct text){NULL, 0}))
 		return;
+	if (text_equal(read.path, TEXT_LITERAL("image"))) {
+		read_image(process, frame, &read);
+		return;
+	}
 	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("one\n"));
 	fake_process_say(process, FILES_DATA, frame->call, TEXT_LITERAL("two\n"));
 	end_files(process, frame->call,
 		&(struct files_end){.path = read.path, .size = 8, .lines = 2, .total_lines = 2});
 }
 
+/* Changes of files. */
+
+/* The one file of a patch, whatever the patch says. */
+static void tell_patched(struct work *work)
+{
+	static const struct files_patched patched = {.operation = FILES_UPDATE,
+		.path = TEXT_LITERAL("patched"),
+		.added = 2,
+		.removed = 1,
+		.version = TEXT_LITERAL("after"),
+		.found = TEXT_LITERAL("before")};
+	uint8_t payload[256];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	files_patched_put(&writer, &patched);
+	fake_process_say(work->process, FILES_PATCHED, work->call,
+		(struct text){(char *)payload, writer.len});
+}
+
+static void tell_step(struct work *work, enum files_state state)
+{
+	uint8_t payload[64];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	files_step_put(&writer, &(struct files_step){.state = (uint8_t)state});
+	fake_process_say(
+		work->process, FILES_STEP, work->call, (struct text){(char *)payload, writer.len});
+}
+
+static void tell_held(struct work *work)
+{
+	struct files_held held = {0};
+	uint8_t payload[256];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (work->change != FILES_PATCH)
+		held = (struct files_held){
+			TEXT_LITERAL("absent"), TEXT_LITERAL("after"), work->len};
+	files_held_put(&writer, &held);
+	fake_process_say(
+		work->process, FILES_HELD, work->call, (struct text){(char *)payload, writer.len});
+}
+
+static void make_change(struct work *work)
+{
+	struct files_end end = {
+		.path = text_from(work->path), .created = work->len > 0, .size = work->len};
+
+	if (work->change == FILES_PATCH) {
+		tell_step(work, FILES_BEGUN);
+		tell_step(work, FILES_CHANGED);
+		end = (struct files_end){0};
+	} else if (work->change == FILES_EDIT) {
+		fake_process_say(work->process, FILES_DATA, work->call, TEXT_LITERAL("-one\n+1\n"));
+		end = (struct files_end){.path = text_from(work->path),
+			.size = 8,
+			.count = 1,
+			.first_line = 1,
+			.version = TEXT_LITERAL("after")};
+	}
+	end_files(work->process, work->call, &end);
+	drop(work);
+}
+
+/* All of the body of a change is there. */
+static void prepare_change(struct work *work)
+{
+	if (work->change == FILES_PATCH)
+		tell_patched(work);
+	if (work->held)
+		tell_held(work);
+	else
+		make_change(work);
+}
+
+static void begin_change(struct fake_process *process, const struct channel_frame *frame,
+	struct text path, uint64_t size, bool held)
+{
+	struct work *work = add(process, frame->call);
+
+	work->change = frame->type;
+	work->wanted = size;
+	work->held = held;
+	snprintf(work->path, sizeof(work->path), "%.*s", (int)path.len, path.data);
+	if (size == 0)
+		prepare_change(work);
+}
+
 static void write_file(struct fake_process *process, const struct channel_frame *frame)
 {
 	struct files_write write;
-	struct work *work;
 
 	assert_int_equal(files_write_get(frame->payload, &write), 0);
-	if (is_special(process, frame->call, "write_file", write.path, (struct text){NULL, 0}))
-		return;
-	if (write.size == 0) {
-		end_files(process, frame->call, &(struct files_end){.path = write.path});
-		return;
-	}
-	work = add(process, frame->call);
-	work->wanted = write.size;
+	if (!is_special(process, frame->call, "write_file", write.path, (struct text){NULL, 0}))
+		begin_change(process, frame, write.path, write.size, write.held);
+}
+
+static void edit_file(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_edit edit;
+
+	assert_int_equal(files_edit_get(frame->payload, &edit), 0);
+	if (!is_special(process, frame->call, "edit_file", edit.path, (struct text){NULL, 0}))
+		begin_change(process, frame, edit.path, edit.size, edit.held);
+}
+
+static void patch_files(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_patch patch;
+
+	assert_int_equal(files_patch_get(frame->payload, &patch), 0);
+	begin_change(process, frame, TEXT_LITERAL(""), patch.size, patch.held);
 }
 
 static void take_body(struct fake_process *process, const struct channel_frame *frame)
@@ -318,12 +448,16 @@ static void take_body(struct fake_process *process, const struct channel_frame *
 	if (!work)
 		return;
 	collect(work, frame->payload);
-	if (work->len < work->wanted)
-		return;
-	end_files(process, frame->call,
-		&(struct files_end){
-			.path = TEXT_LITERAL("written"), .created = true, .size = work->len});
-	drop(work);
+	if (work->len >= work->wanted)
+		prepare_change(work);
+}
+
+static void go(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct work *work = find(process, frame->call);
+
+	assert_true(work && work->held);
+	make_change(work);
 }
 
 static void list(struct fake_process *process, const struct channel_frame *frame)
@@ -430,6 +564,9 @@ static void act_on_files_frame(struct fake_process *process, const struct channe
 		[FILES_CLEAR] = clear,
 		[FILES_SWEEP] = sweep,
 		[FILES_DIFF] = diff,
+		[FILES_EDIT] = edit_file,
+		[FILES_PATCH] = patch_files,
+		[FILES_GO] = go,
 	};
 
 	assert_true(frame->type < ARRAY_SIZE(acts) && acts[frame->type]);
