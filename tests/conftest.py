@@ -27,28 +27,42 @@ def left_of(account):
     return [(pid, procfs.command_line(pid)) for pid in alive()]
 
 
+DEEP_REASONS = ("slow", "repeats", "busy")
+PACE_SECONDS = 2.0  # a case of the check takes no longer
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "release_only(reason): what the case adds does not come from cloister's C: "
-                            "tests/run does not run it under sanitizers (doc/decisions/0163)")
+                            "suites do not run it under sanitizers (doc/decisions/0177)")
+    config.addinivalue_line("markers", "deep(reason, only): tests/deep runs it and tests/run does not, because it is \"slow\" (it takes "
+                            "more than two seconds), \"repeats\" in another build, mode or level what another case shows, or its "
+                            "answer depends on how \"busy\" the machine is; only names the parameters for which that holds")
 
 
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by -m
 def pytest_collection_modifyitems(config, items):
     """A case that is named alone runs in any build."""
+    for item in items:
+        for mark in list(item.iter_markers("deep")):
+            if mark.args not in [(reason,) for reason in DEEP_REASONS] or not set(mark.kwargs) <= {"only"}:
+                raise pytest.UsageError(f"{item.nodeid}: a deep case has one of the reasons {', '.join(DEEP_REASONS)}")
+            if "only" in mark.kwargs and item.callspec.id not in mark.kwargs["only"]:
+                item.own_markers.remove(mark)
     if is_sanitized() and len(items) > 1:
         left_out = [item for item in items if item.get_closest_marker("release_only")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
 
-failed = []
-
-
-def pytest_runtest_logreport(report):
-    """tests/run repeats cases that may have failed because the machine was busy. A sanitizer's report, and a failure of a
-    fixture, never count as such."""
-    if report.failed:
-        busy = report.when == "call" and not any(word in report.longreprtext for word in ("Sanitizer", "runtime error:"))
-        failed.append(report.nodeid if busy else f"{report.when} of {report.nodeid}")
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """The deep suite "pace": a case of the check that takes longer than it may fails. Its clock stands still while any process
+    waits for a CPU."""
+    began = procfs.free_seconds()
+    yield
+    took = procfs.free_seconds() - began
+    if os.environ.get("CLOISTER_PACE") and not item.get_closest_marker("deep") and took > PACE_SECONDS:
+        pytest.fail(f"takes {took:.1f} s: mark it deep(\"slow\"), or make it wait for less")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -64,12 +78,6 @@ def pytest_runtest_makereport(call):
             log = pathlib.Path(procfs.fds(pid).get(2, ""))
             if procfs.name(pid) == "cloisterd" and log.is_file():
                 outcome.get_result().sections.append((str(log), log.read_text(errors="replace")))
-
-
-def pytest_sessionfinish():
-    """Writes the failed cases, and other failures marked as such, for tests/run."""
-    if "CLOISTER_FAILED_CASES" in os.environ:
-        pathlib.Path(os.environ["CLOISTER_FAILED_CASES"]).write_text("".join(f"{case}\n" for case in failed))
 
 
 # tests/run sends SIGTERM. It must run the ends of all fixtures.
@@ -132,7 +140,7 @@ def start_daemon(area):
         running.stop()
 
 
-@pytest.fixture(scope="module", params=["openat2", "walk"])
+@pytest.fixture(scope="module", params=["openat2", pytest.param("walk", marks=pytest.mark.deep("repeats"))])
 def either_daemon(account, request):
     """Two cloisterds, one after the other: one whose files processes have openat2(2), which is the installed service if
     there is one, and one whose files processes do not."""

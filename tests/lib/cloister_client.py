@@ -2,9 +2,12 @@
 """A client of the agent socket: JSON-RPC 2.0, one message a line."""
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
+import struct
+import termios
 import time
 
 PATIENCE = 300 if "CLOISTER_VM" in os.environ else 120  # seconds; a slower answer is a failure
@@ -66,6 +69,10 @@ class Client:
 
     def send_raw(self, data):
         self.socket.sendall(data)
+
+    def unread(self):
+        """Returns the number of sent bytes that cloisterd has not read yet: SIOCOUTQ, unix(7)."""
+        return struct.unpack("i", fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4)))[0]
 
     def send(self, message):
         self.send_raw(json.dumps(message).encode() + b"\n")
