@@ -171,6 +171,7 @@ def test_the_self_tests_calls_are_cloisterds_own(audited):
     assert (act["act"], act["outcome"]) == ("selftest", "done")
 
 
+@pytest.mark.deep("busy")
 def test_strangers_are_told_of_but_cannot_fill_the_disk(start_daemon, area, tenants):
     daemon = start_daemon(config=config(area).replace("audit = on\n", "audit = on\nagent_socket_mode = 0666\n"))
     began = time.monotonic()

@@ -35,6 +35,7 @@ def held(audited):
         assert holder.wait(120) == 0
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_a_slow_disk_stops_no_call_and_loses_no_line_silently(audited):
     with held(audited):
@@ -54,6 +55,7 @@ def test_a_slow_disk_stops_no_call_and_loses_no_line_silently(audited):
         assert f"cloister_audit_lines_lost_total {losses(written)}\n" in control.call("metrics")["text"]
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_required_stops_admission_before_a_line_is_lost(start_daemon, area):
     audited = Audited(start_daemon, area, mode="required")
@@ -118,6 +120,7 @@ def small_disk(area):
         yield place
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_disk):
     """A self-test that is stopped midway says so and has not passed. It runs again when the disk is back."""
@@ -140,6 +143,7 @@ def test_a_run_that_the_audit_log_stops_is_made_again(start_daemon, area, small_
     assert procfs.eventually(lambda: audited.observe("true")["success"])
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_the_end_does_not_wait_for_a_disk_for_ever(audited):
     with held(audited):

@@ -23,6 +23,7 @@ def guide_commands(word):
     return [each for each in words if each.startswith("--") and not each.startswith(("--file=", "--directory="))]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("mode", ["user", "system"] if not SYSTEM else ["system"])
 def test_a_backup_brings_all_back(area, mode):
     daemon = Daemon(area, system=mode == "system")

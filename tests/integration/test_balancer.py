@@ -113,6 +113,7 @@ def becomes(balancer, name, status):
     assert procfs.eventually(lambda: balancer.states()[name][0].startswith(status)), balancer.states()
 
 
+@pytest.mark.deep("slow")
 def test_a_workspace_stays_on_its_host(balanced):
     for name in "host-a", "host-b":
         becomes(balanced, name, "UP")

@@ -173,6 +173,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("kind", ["managed", "below /tmp"])
 def test_what_hostile_commands_leave(start_daemon, account, area, kind):
     """They cannot keep their workspace from opening, or have more than tmp_size."""

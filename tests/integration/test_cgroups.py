@@ -122,6 +122,7 @@ def test_a_command_sees_its_own_group_and_no_path(delegation, start_daemon):
         assert all(line.split(":", 2)[2] == "/" for line in lines if not line.startswith("0:"))
 
 
+@pytest.mark.deep("slow")
 def test_killing_reaches_what_is_in_the_group(delegation, start_daemon):
     """Cancelling a call kills every process in the command's cgroup, also one outside the command's pid namespace."""
     daemon = start_daemon(launcher=delegation.launcher())

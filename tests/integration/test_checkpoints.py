@@ -140,6 +140,7 @@ def test_a_checkpoint_waits_for_calls_and_others_wait_for_it(client):
     assert client.run("cat file")["stdout"] == "2\n"
 
 
+@pytest.mark.deep("slow")
 def test_a_call_that_goes_on_makes_it_busy_and_nothing_has_changed(client):
     running = client.begin("run_command", {"command": "echo x > file; sleep 600", "timeout_ms": 700000})
     assert procfs.eventually(lambda: client.observe("read_file", {"path": "file"})["success"])
@@ -150,6 +151,7 @@ def test_a_call_that_goes_on_makes_it_busy_and_nothing_has_changed(client):
     assert checkpoint(client) == 1
 
 
+@pytest.mark.deep("slow")
 def test_a_rollback_that_was_given_up_changes_nothing_later(start_daemon):
     """Its layer lies on another one than that of the next checkpoint, which has the same number."""
     daemon = start_daemon()
@@ -408,6 +410,7 @@ def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
     assert checkpoint(client) > 1
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("who", ["cloisterd", "spawner"])
 def test_a_death_at_any_step_leaves_one_of_the_two_states(area, who):
     """Kills the process at one of its system calls, a later one each time, until it lives through the rollback. Under
@@ -440,6 +443,7 @@ def test_a_death_at_any_step_leaves_one_of_the_two_states(area, who):
     assert daemon.stop() == 0
 
 
+@pytest.mark.deep("slow")
 def test_deaths_of_a_cells_processes_during_a_change(own_daemon):
     client = opened(own_daemon, "w")
     rng = random.Random(1)

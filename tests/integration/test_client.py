@@ -316,6 +316,7 @@ def test_a_second_signal_does_not_wait_for_the_answer(place):
         assert client.wait(12) == 130, "cloister waited for the answer, for which it gives 15 s"
 
 
+@pytest.mark.deep("busy")
 def test_signals_are_heard_while_the_reader_stalls(place):
     with subprocess.Popen(words(place, "exec", "flood"), stdout=subprocess.PIPE) as client:
         client.stdout.read(1)

@@ -46,9 +46,7 @@ def ends(screen):
 
 def shows(screen, wanted):
     """Reads until the program has written @wanted, even if it has erased that since."""
-    deadline = time.monotonic() + PATIENCE
-    while wanted not in screen.raw:
-        assert time.monotonic() < deadline and screen.read(0.2), screen.raw
+    assert procfs.eventually(lambda: wanted in screen.raw or not screen.read(0.2), PATIENCE) and wanted in screen.raw, screen.raw
 
 
 def left(screen):
@@ -68,6 +66,7 @@ def test_what_takes_long_is_reported_and_leaves_no_trace(screen, workspace):
     assert b"\x1b[2m" in running.raw
 
 
+@pytest.mark.deep("slow")
 def test_an_unfinished_line_is_not_written_over(screen):
     running = screen("exec", "--timeout=60s", "printf 'name? '; sleep 4; printf x")
     assert ends(running) == 0
@@ -75,6 +74,7 @@ def test_an_unfinished_line_is_not_written_over(screen):
     assert b"\x1b" not in running.raw.partition(b"name? ")[2] and left(running) == ["name? x"]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("variables,progress,colours", [
     ({}, True, True), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, False, False), ({"TERM": ""}, False, False)],
     ids=["xterm", "NO_COLOR", "dumb", "none"])
@@ -92,6 +92,7 @@ def test_terminals_get_what_they_can_show(screen, workspace, variables, progress
     assert (b"\x1b[1;31mcloister:" in failing.raw) == colours and b"cloister:" in failing.raw
 
 
+@pytest.mark.deep("slow")
 def test_where_there_is_no_terminal_nothing_is_added(daemon, workspace):
     _, *words = words_of(daemon, workspace, "exec", "sleep 3.5; echo x; echo y >&2")
     done = daemon.area.run("cloister", *words, env={**environment(daemon.area.home), "TERM": "xterm"})
@@ -105,6 +106,7 @@ def test_ctrl_c_cancels_and_the_command_may_clean_up(screen):
     assert ends(running) == 130
 
 
+@pytest.mark.deep("busy")
 def test_a_second_ctrl_c_does_not_wait(screen, daemon):
     began = time.monotonic()
     running = screen("exec", "--timeout=60s", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
@@ -239,6 +241,7 @@ def test_a_name_that_is_not_there_is_asked_about_at_a_terminal(screen, daemon, a
     assert (name in names(daemon)) == made and ("done" in asked.text().splitlines()) == made
 
 
+@pytest.mark.deep("slow")
 def test_execs_deadline_is_the_longest_that_the_tenant_has(start_daemon, area):
     """Without --timeout, exec has the longest deadline that the tenant allows. The message at the deadline names the
     option that sets another."""

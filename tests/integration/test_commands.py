@@ -164,6 +164,7 @@ def test_without_the_option_nothing_is_streamed(client, workspace):
     assert not client.notifications
 
 
+@pytest.mark.deep("busy")
 def test_a_long_stream_arrives_whole(client, workspace):
     number = client.begin("run_command", {"command": "seq 2000000"}, {"stream": True})
     time.sleep(1)  # the client reads nothing: cloisterd holds the command back and loses no output
@@ -188,6 +189,7 @@ def test_the_shortest_deadline_counts(client, workspace, options, argument):
     assert SOON - 100 < observation["output"]["duration_ms"] < 50000
 
 
+@pytest.mark.deep("slow")
 def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
     observation = ended(client, "timeout", "trap 'echo cleaned; exit 0' TERM; echo partial; while :; do sleep 0.1; done",
                         timeout_ms=SAID)
@@ -195,6 +197,7 @@ def test_a_command_may_clean_up_when_it_is_terminated(client, workspace):
     assert observation["output"]["stdout"] == "partial\ncleaned\n"
 
 
+@pytest.mark.deep("slow")
 def test_what_ignores_sigterm_is_killed_after_the_grace(client, workspace):
     observation = ended(client, "timeout", "trap '' TERM; echo partial; while :; do sleep 0.1; done",
                         timeout_ms=SAID)
@@ -203,6 +206,7 @@ def test_what_ignores_sigterm_is_killed_after_the_grace(client, workspace):
     assert observation["output"]["stdout"] == "partial\n"
 
 
+@pytest.mark.deep("slow")
 def test_silence(client, workspace):
     observation = ended(client, "idle_timeout", "for i in 1 2 3 4; do echo $i; sleep 0.3; done; sleep 600",
                         {"idle_timeout_ms": 4000})
@@ -212,9 +216,7 @@ def test_silence(client, workspace):
 
 
 def test_a_background_child_does_not_delay_the_answer(client, workspace):
-    began = time.monotonic()
-    output = client.run("sleep 600 & (setsid sleep 601 &) ; echo done")
-    assert time.monotonic() - began < 300
+    output = client.run("sleep 100000 & (setsid sleep 100001 &) ; echo done")
     assert (output["stdout"], output["exit_code"]) == ("done\n", 0)
 
 

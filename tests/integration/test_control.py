@@ -233,6 +233,7 @@ def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, 
     assert client.run("echo on")["stdout"] == "on\n"
 
 
+@pytest.mark.deep("slow")
 def test_the_first_cause_counts(client, workspace, control):
     call = client.begin("run_command", {"command": "trap '' TERM; echo trapped; while :; do sleep 0.05; done"},
                         {"stream": True})

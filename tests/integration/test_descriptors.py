@@ -61,6 +61,7 @@ def check_refusal(error):
     assert error.args[0]["data"]["retry_after_ms"] >= 50, error
 
 
+@pytest.mark.deep("slow")
 @as_root
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
 def test_a_tenant_leaves_others_their_descriptors(start_daemon, account, tenants, busy):

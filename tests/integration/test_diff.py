@@ -193,6 +193,7 @@ def test_a_preview_s_diff_has_attributes(client):
     client.call("transaction.discard", {})
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("seed", range(4))
 def test_random_changes_against_a_model(client, seed):
     rng, states = random.Random(seed), {}

@@ -171,6 +171,7 @@ def test_too_many_files(start):
     assert error["code"] == "QUOTA_EXCEEDED" and "more files than it may" in error["message"], error
 
 
+@pytest.mark.deep("slow")
 def test_a_command_that_goes_on_beyond_is_ended(start):
     daemon = start()
     client = opened(daemon)

@@ -197,6 +197,7 @@ MUCH = {  # file, edits, error; a plain search or comparison would take from ten
         bytes(range(32, 96)) * 99000, [edit(chr(i), "12", all=True) for i in range(32, 96)], "FILE_TOO_LARGE")}
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("name", MUCH)
 def test_much_work_is_bounded(daemon, client, workspace, name):
     """Bounded in CPU time, which a busy machine does not lengthen as it does a call's."""

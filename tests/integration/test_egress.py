@@ -321,6 +321,7 @@ def test_kinds_of_refusals_are_bounded(user_place):
         assert network["denied_unlisted"] == kinds
 
 
+@pytest.mark.deep("slow")
 def test_an_answer_does_not_wait_long_for_cloister_egress(user_place):
     with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
         cell, _ = opened(client, egress, "one")
@@ -447,6 +448,7 @@ def test_what_cloister_egress_does_not_say(user_place, words):
         assert client.run("echo here")["stdout"] == "here\n"
 
 
+@pytest.mark.deep("slow")
 def test_descriptors_do_not_come_up(user_place):
     """On a kernel that cannot refuse them, a thread closes them."""
     with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:

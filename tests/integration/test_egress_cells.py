@@ -381,6 +381,7 @@ def stop_within(answer):
     return serve
 
 
+@pytest.mark.deep("slow")
 def test_upstream_that_stops_within_its_answer(start, host, names):
     """After ten seconds its next address is asked, whose answer counts by itself."""
     names.answers["proxy.test"] = ["127.0.0.2", "127.0.0.1"]
@@ -403,6 +404,7 @@ def is_readable(connection, wait_ms=0):
     return bool(poll.poll(wait_ms))
 
 
+@pytest.mark.deep("slow")
 def test_events_come_before_refusals(running):
     """While cloisterd reads nothing, clients wait, and no memory grows; then each has its refusal and its event."""
     port = running.open()
@@ -461,6 +463,7 @@ def hold_connections(listener):
     return child
 
 
+@pytest.mark.deep("slow")
 def test_idle_tunnels_are_small(start):
     """10,000 of them, or as many as the host's limit of descriptors permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

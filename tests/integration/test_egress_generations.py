@@ -110,6 +110,7 @@ while True:
 """
 
 
+@pytest.mark.deep("busy")
 def test_its_parent_sleeps_if_one_closes_the_pipe(roots_directory, account, names):
     with of_a_service(roots_directory, account, names) as (running, _):
         keeper = running.process.pid

@@ -158,6 +158,7 @@ def test_socks_with_authentication(shared, greeting):
     assert denied == {"call": 0, "host": "", "port": 0, "reason": "bad_request", "via": "socks"}
 
 
+@pytest.mark.deep("slow")
 def test_socks_without_an_end_of_its_greeting(shared):
     running, port = shared
     with egress.client(port) as connection:
@@ -229,6 +230,7 @@ def test_long_head(shared):
     assert running.link.denied()["reason"] == "limit"
 
 
+@pytest.mark.deep("slow")
 def test_slow_head(shared):
     running, port = shared
     with egress.client(port) as connection:

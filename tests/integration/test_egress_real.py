@@ -107,6 +107,7 @@ def test_real_client_that_wants_a_password(real):
     assert network_metrics(real)['denied_total{tenant="net",reason="bad_request"}'] == 1
 
 
+@pytest.mark.deep("slow")
 def test_real_self_test(real):
     """What the canary may not reach is refused, and nothing of it is told as anybody's."""
     with real.control() as control:
@@ -132,6 +133,7 @@ def test_real_directory_with_a_long_path(real, web):
             assert observe(each, f"curl -sS http://open.test:{web.port}/")["output"]["stdout"] == "from the host"
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("way", ["by address", "by cgroup"])
 def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way):
     """Each observation has its own refusal, and no other's. Under sanitizers there are 200."""
@@ -271,6 +273,7 @@ CLIENTS = {  # what must succeed for the client to be there; the command; the ho
 }
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.release_only("what is tested is which variables others' programs read")
 def test_real_clients_find_the_proxy(start_daemon, area, names):
     """By their own variables: what they ask for does not come by DNS. The names of those that were tried are printed."""

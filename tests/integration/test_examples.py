@@ -82,6 +82,7 @@ def start(words, area, daemon, model, workspace, prompt, **more):
                           capture_output=True, text=True, timeout=300, check=False, **area.account.as_user())
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_works(packages, area, daemon, example):
     words, workspace = example(packages), area.new_directory()
@@ -111,6 +112,7 @@ def test_an_example_agent_works(packages, area, daemon, example):
     assert (workspace / "src" / "awkward name.txt").read_text() == AWKWARD
 
 
+@pytest.mark.deep("slow", only=["shell"])
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_ends_when_the_model_does_not(packages, area, daemon, example):
     words = example(packages)
@@ -190,6 +192,7 @@ def type_check(made, tools):
         cwd=made.path, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("limits", [(), ("--limits",)])
 def test_the_definitions_are_ollamas_type(packages, area, limits):
     printed = area.private(area.new_directory(), "tools", *limits)

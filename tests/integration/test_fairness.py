@@ -260,6 +260,7 @@ def test_by_default_a_few_for_each_cpu(start_daemon, account):
         assert control.call("status")["commands_soft_limit"] is None
 
 
+@pytest.mark.deep("slow")
 @needs_users
 def test_commands_that_sleep_hold_up_none(neighbours):
     daemon, a, b = neighbours("commands_per_cpu = 1")
@@ -345,6 +346,7 @@ def keep_running(client, begun, stop):
             asked += 1
 
 
+@pytest.mark.deep("slow")
 @needs_users
 @pytest.mark.parametrize("weights", [(100, 300), (100, 100)])
 def test_commands_run_in_proportion_to_weights(neighbours, weights):
@@ -483,6 +485,7 @@ def flood(daemon, user):
                 pass
 
 
+@pytest.mark.deep("slow")
 @needs_users
 def test_a_neighbour_that_floods_takes_nothing_away(neighbours, tenants):
     daemon, a, b = neighbours("commands = 4\nfile_jobs = 4", queue_length=64)

@@ -96,6 +96,7 @@ def send(pid, signal_number):
         os.kill(pid, signal_number)
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("seed", range(2))
 def test_checkpoints_without_a_label_become_one_with_the_next(own_daemon, seed):
     client, rng, states = opened(own_daemon, "w"), random.Random(seed), {}
@@ -149,6 +150,7 @@ def test_what_was_deleted_of_a_new_directory_is_in_no_list(own_daemon):
             assert client.run("tar -cf /dev/null . && rm -r old new && ! ls old new")["exit_code"] == 0
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("who", ["cloisterd", "spawner", "merger"])
 def test_a_death_at_any_step_leaves_each_checkpoint(area, who):
     """Kills a process at one of its system calls while checkpoints are made and folded, and compares what is left. The
@@ -210,6 +212,7 @@ def test_a_death_at_any_step_leaves_each_checkpoint(area, who):
     assert daemon.stop() == 0
 
 
+@pytest.mark.deep("slow")
 def test_previews_among_many_checkpoints(client, daemon):
     """What a preview lies on is not folded while it may change again."""
     rng, states = random.Random(5), {}
@@ -244,6 +247,7 @@ def test_previews_alone_are_folded(client, daemon):
     assert client.run("cat file")["stdout"] == f"{FOLD + 5}\n"
 
 
+@pytest.mark.deep("slow")
 def test_a_workspace_that_is_opened_is_folded(own_daemon):
     client = opened(own_daemon, "w")
     for number in range(FOLD + 3):
@@ -304,6 +308,7 @@ def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
     assert client.run("ls many | wc -l")["stdout"] == "400\n"
 
 
+@pytest.mark.deep("slow")
 def test_a_tenant_with_much_to_fold_does_not_hold_up_others(area, start_daemon):
     user = area.account.name
     config = "".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab")

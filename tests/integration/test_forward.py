@@ -170,6 +170,7 @@ def test_a_server_that_never_reads(daemon, client, workspace):
     assert procfs.eventually(lambda: not any(relays(cell[0]) for cell in daemon.cells()))
 
 
+@pytest.mark.deep("busy")
 def test_a_client_that_never_reads(daemon, client, workspace):
     serve(client, "flood", 4011)
     with Stream(daemon, workspace, 4011) as stream:

@@ -103,6 +103,7 @@ def test_an_agent_host_speaks_to_its_host_alone(gates):
         assert procfs.eventually(lambda: stunnel.says("Rejected by CERT")), stunnel.log()
 
 
+@pytest.mark.deep("slow")
 def test_strangers_who_say_nothing(gates):
     """They have their places for ten seconds, and whoever is connected goes on."""
     where = own_address(), gates.ports["blue"]

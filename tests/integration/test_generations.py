@@ -20,6 +20,7 @@ from test_python_client import connect  # noqa: F401  (a fixture: both clients, 
 SLEEP = 15  # seconds: longer than a hand-over takes
 
 
+@pytest.mark.deep("slow")
 def test_a_hundred_commands_survive(generations, area):
     """And whoever connects a thousand times a second meanwhile is never refused."""
     first = generations(host="commands = 200\ncommands_per_cpu = 0", settings="commands = 200\ncommands_per_workspace = 10")
@@ -139,6 +140,7 @@ def test_the_end_of_the_younger_ends_the_elder(generations, area):
     assert "has ended: ending what still runs" in first.log()
 
 
+@pytest.mark.deep("slow")
 def test_stopping_waits_for_the_elders_answers(generations, area):
     """A service manager kills what is left as soon as its main process has ended."""
     first = generations()
@@ -231,6 +233,7 @@ def test_retire_time_is_a_bound(generations, area):
     assert "retire_time is over" in first.log()
 
 
+@pytest.mark.deep("slow")
 def test_an_elder_that_hangs_is_killed(generations, area):
     first = generations()
     root = area.new_directory()

@@ -83,6 +83,7 @@ def test_a_template_is_finished_by_the_elder(pair):
         assert second.ctl("template", "remove", "t").returncode == 0
 
 
+@pytest.mark.deep("slow")
 def test_a_killed_elder_leaves_no_half_of_a_template(pair):
     first = pair()
     client = opened(first, name="w")

@@ -292,6 +292,7 @@ def test_a_checkpoint_that_waits_for_a_command(generations, area):
             younger.wait()
 
 
+@pytest.mark.deep("busy")
 def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
     """The elder one is stopped at that moment, and finds both at once: it has nobody to give its place to."""
     first = generations()
@@ -313,6 +314,7 @@ def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
     assert generations(former=first).process.poll() is None
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
 @pytest.mark.parametrize("end", ["goes on", "is killed"])
 def test_an_elder_that_is_stopped_when_the_younger_is_ready(generations, area, end):

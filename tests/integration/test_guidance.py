@@ -43,6 +43,7 @@ def bounds():
         "search_files": ["pattern", "path", "file_pattern", "max_results"]}.items() for name in names]
 
 
+@pytest.mark.deep("slow", only=["search_files-max_results"])
 @pytest.mark.parametrize("tool, name", bounds())
 def test_the_limits_are_the_validators(client, tool, name):
     schema = schemas(client, limits=True)[tool]["properties"][name]

@@ -135,6 +135,7 @@ def fail_with_keys(daemon, client):
     assert procfs.eventually(refused, 60), ask(daemon)
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_a_full_state_directory(start_daemon, area):
     with area.disk("4m") as place:
@@ -154,6 +155,7 @@ def test_a_full_state_directory(start_daemon, area):
         becomes(daemon)
 
 
+@pytest.mark.deep("slow")
 @as_root
 def test_a_journal_that_has_room_again(start_daemon, area):
     """A drained host gets no call with a key by which it would learn that."""

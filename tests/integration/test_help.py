@@ -75,6 +75,7 @@ def test_cloisters_examples_work(daemon, desk, commands, said):
             assert (desk / "copy" / "table").read_text() == "1\n"
 
 
+@pytest.mark.deep("slow")
 def test_cloisterctls_examples_work(start_daemon, area, desk):
     daemon = start_daemon()
     client = daemon.connect()

@@ -200,6 +200,7 @@ def test_a_start_removes_what_belongs_to_no_workspace(start, tenants, root):
     assert use(daemon, tenants[0], "cat ~/it", workspace="v")["stdout"] == "built\n"
 
 
+@pytest.mark.deep("slow", only=["user-deep", "system-deep"])
 @pytest.mark.parametrize("command", [
     "head -c 2M /dev/zero >~/large",
     "mkdir ~/a; head -c 2M /dev/zero >~/a/large; chmod 0 ~/a/large ~/a",

@@ -155,6 +155,7 @@ def test_another_connections_call_is_out_of_reach(daemon, client, workspace):
     assert client.result(call)["output"]["stdout"] == "own"
 
 
+@pytest.mark.deep("busy")
 def test_input_is_no_silence(client, workspace):
     """A command that only takes input is not idle: idle_timeout_ms does not end it."""
     call = begin(client, "cat > /dev/null", {"idle_timeout_ms": 6000}, timeout_ms=60000)
@@ -306,6 +307,7 @@ def test_a_wrong_number_of_bytes_ends_the_connection(daemon, workspace, bytes_):
     assert not (workspace / "forged").exists()
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("line", [
     b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d,"offset":0}}',
     b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d}', b'"%d"'])
@@ -366,6 +368,7 @@ def test_output_behind_the_line(client, workspace):
         client.observe("run_command", {"command": "true"}, {"stream_bytes": True})
 
 
+@pytest.mark.deep("slow")
 def test_gigabytes_pass_in_bounded_memory(own_daemon):
     """More input than cloisterd ever keeps passes through a command and back, and cloisterd's memory stays bounded."""
     total, window = (64 if is_sanitized() or INSTALLED else 512) * MIB, 8

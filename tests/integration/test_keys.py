@@ -570,6 +570,7 @@ def test_the_audit_log_names_them(start_daemon, area):
         assert found[event]["uid"] == area.account.uid and found[event]["tenant"] == "t"
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_killed_at_random_moments(start_daemon, area, mode):
     """A client tries each call until it is answered for good, and no call runs twice."""

@@ -5,15 +5,12 @@ CLOISTER_SOAK=full or short sets how much the last test does; a sanitized build'
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import random
 import signal
 import socket
-import struct
 import subprocess
-import termios
 import time
 
 import procfs
@@ -23,8 +20,6 @@ from daemon import AM_ROOT, Area, Daemon, is_sanitized
 
 MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
-# Seconds of procfs.free_seconds(). Sanitizers slow down deaths as well.
-AT_ONCE = 3.0 if is_sanitized() else 1.0
 
 
 @pytest.fixture
@@ -60,12 +55,6 @@ def assert_gone(processes, marker, seconds):
     assert not procfs.having(marker)
 
 
-def assert_gone_at_once(processes, marker):
-    began = procfs.free_seconds()
-    assert_gone(processes, marker, procfs.SOON)
-    assert procfs.free_seconds() - began < AT_ONCE
-
-
 # The end of cloisterd
 
 
@@ -86,11 +75,12 @@ def test_a_killed_cloisterd_leaves_nothing(own_daemon, marker, stopped):
                 procfs.stop(pid)
     own_daemon.process.kill()
     own_daemon.process.wait()
-    assert_gone_at_once(processes, marker)
+    assert_gone(processes, marker, procfs.SOON)
     with pytest.raises(OSError):
         own_daemon.connect()
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
     client = own_daemon.connect()
@@ -108,6 +98,7 @@ def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
     assert not own_daemon.socket.exists()
 
 
+@pytest.mark.deep("slow")
 def test_no_new_work_during_an_orderly_end(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
@@ -165,14 +156,12 @@ def test_a_drain_ends(start_daemon, account, area, how):
     assert daemon.process.wait(120) == 0
 
 
-def test_an_idle_daemon_ends_at_once(own_daemon):
+def test_an_idle_daemon_ends(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
     processes = procfs.descendants(own_daemon.pid)
-    began = procfs.free_seconds()
     own_daemon.process.terminate()
     assert own_daemon.process.wait(120) == 0
-    assert procfs.free_seconds() - began < 5
     assert client.receive() is None
     assert not any(procfs.is_alive(pid) for pid in processes)
 
@@ -211,7 +200,7 @@ def test_a_killed_spawner_ends_the_service(own_daemon, marker):
     for call in calls:
         assert client.wait(call)["result"]["error"]["code"] in ("WORKER_LOST", "SHUTTING_DOWN")
     own_daemon.process.wait(120)
-    assert_gone_at_once(processes, marker)
+    assert_gone(processes, marker, procfs.SOON)
 
 
 def stays_gone(path):
@@ -223,11 +212,7 @@ def stays_gone(path):
     return True
 
 
-def unread(client):
-    """Returns the number of the client's bytes that cloisterd has not read yet: SIOCOUTQ, unix(7)."""
-    return struct.unpack("i", fcntl.ioctl(client.socket, termios.TIOCOUTQ, bytes(4)))[0]
-
-
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("victim", ["cloisterd", "spawner"])
 def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
     """cloisterd or the spawner is killed at different moments while it makes cells, and none of their processes
@@ -237,7 +222,7 @@ def test_a_cell_that_is_being_made_dies_with_its_maker(area, account, victim):
         daemon = Daemon(area, config=config)
         client = daemon.connect()
         asked = [client.request("workspace.open", {"workspace": name}) for name in "abcd"]
-        assert procfs.eventually(lambda: not unread(client), interval=0)
+        assert procfs.eventually(lambda: not client.unread(), interval=0)
         time.sleep(i % 20 * 0.0005)
         daemon.kill(daemon.pid if victim == "cloisterd" else daemon.spawner())
         if victim == "spawner":
@@ -288,7 +273,7 @@ def test_a_killed_worker_is_replaced(own_daemon, marker):
         assert observation["error"]["code"] == "WORKER_LOST"
         if observation["output"]:
             assert observation["output"]["ended_by"] == "worker_lost"
-    assert_gone_at_once([worker], marker)
+    assert_gone([worker], marker, procfs.SOON)
     assert client.run("echo again; ls begun0")["stdout"] == "again\nbegun0\n"
     assert client.use("list_directory", path=".")["count"] == 3
     (other_path / "end").touch()
@@ -310,11 +295,9 @@ def test_a_killed_files_process_is_replaced(own_daemon):
     command = client.begin("run_command", {"command": "while [ ! -e end ]; do sleep 0.05; done; echo went on",
                                            "timeout_ms": 300000})
     (job,) = procfs.eventually(lambda: procfs.children(files))
-    began = procfs.free_seconds()
     own_daemon.kill(files)
     assert client.wait(lost)["result"]["error"]["code"] == "WORKER_LOST"
     assert procfs.vanish([files, job])
-    assert procfs.free_seconds() - began < AT_ONCE
     assert client.use("list_directory", path=".")["count"] == 200
     client.use("write_file", path="end", content="")
     assert client.wait(command)["result"]["output"]["stdout"] == "went on\n"
@@ -329,6 +312,7 @@ def test_a_killed_files_process_is_replaced(own_daemon):
     assert other.wait(untouched)["result"]["error"]["code"] == "CANCELLED"
 
 
+@pytest.mark.deep("busy")
 def test_processes_killed_again_and_again(own_daemon):
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
@@ -348,6 +332,7 @@ def test_processes_killed_again_and_again(own_daemon):
     assert not list(path.iterdir())
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
 def test_a_worker_that_does_not_answer_is_killed(own_daemon, marker):
     client = own_daemon.connect()
@@ -359,10 +344,11 @@ def test_a_worker_that_does_not_answer_is_killed(own_daemon, marker):
     assert client.cancel(call)
     observation = client.wait(call)["result"]
     assert observation["error"]["code"] == "WORKER_LOST"
-    assert_gone_at_once([worker], marker)
+    assert_gone([worker], marker, procfs.SOON)
     assert client.run("echo well")["stdout"] == "well\n"
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
 def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
     client = own_daemon.connect()
@@ -384,6 +370,7 @@ def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
     assert (status["files_processes_lost"], status["cells_lost"]) == (1, 0)
 
 
+@pytest.mark.deep("slow")
 def test_a_command_that_uses_its_grace_costs_no_other(own_daemon):
     """cloisterd does not take a worker that reads its requests for a stopped one, though more requests come all the time."""
     client = own_daemon.connect()
@@ -452,6 +439,7 @@ def test_a_workspace_with_a_session_is_not_idle(start_daemon, account):
 SPAWNER_SILENT = 20  # seconds: LIMIT_SPAWNER_SILENT_MS
 
 
+@pytest.mark.deep("busy")
 def test_a_spawner_that_hangs_is_one_that_died(start_daemon, marker):
     """cloisterd replaces a hung spawner, but not one that was frozen together with cloisterd."""
     hung, frozen = start_daemon(), start_daemon()
@@ -509,6 +497,7 @@ def test_a_cell_that_comes_too_late_is_discarded(own_daemon):
     assert procfs.eventually(lambda: own_daemon.settled_fds() < before)  # the first client's descriptor is closed
 
 
+@pytest.mark.deep("slow")
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
@@ -584,6 +573,7 @@ def test_nothing_of_a_command_is_alive_at_its_answer(client, workspace, marker, 
     assert output["ended_by"] in ("exit", "signal")
 
 
+@pytest.mark.deep("slow")
 def test_nothing_is_alive_at_a_late_answer(client, workspace, marker):
     observation = client.observe("run_command", {
         "command": f"(setsid sh -c \"trap '' TERM; while :; do sleep 0.1; done; : {marker}\" &); "
@@ -697,6 +687,7 @@ def lone_daemon(account):
     area.remove()
 
 
+@pytest.mark.deep("slow")
 def test_nothing_is_left_and_memory_is_flat_after_much_work(lone_daemon):
     opens, calls = (1000, 10000) if SOAK == "full" else (100, 1000)
     client = lone_daemon.connect()

@@ -549,6 +549,7 @@ def schemas_refer_to_nothing(place, revision):
     assert "$ref" not in json.dumps(place.ready(revision).result("tools/list"))
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("shows, revision", ROWS)
 def test_requirement(place, shows, revision):
     shows(place, revision)

@@ -84,6 +84,7 @@ def test_the_result_is_that_of_the_call(place, server, command):
     assert get(server, task) == now, "it is kept, and the same each time"
 
 
+@pytest.mark.deep("slow")
 def test_a_failure_of_the_tool_is_a_completed_task(server):
     task = create(server, "echo begun; sleep 600", **{"cloister/options": {"timeout_ms": 4000}})
     now = over(server, task)
@@ -98,6 +99,7 @@ def test_what_is_over_soon_is_answered_at_once(server):
         assert result["resultType"] == "complete" and not result["isError"]
 
 
+@pytest.mark.deep("slow")
 def test_only_for_those_who_declare_it_in_the_request(place, server):
     """2026-07-28 relies on no earlier request: a call without the capability is answered when it is over."""
     create(server, WAIT)
@@ -117,6 +119,7 @@ def test_only_for_those_who_declare_it_in_the_request(place, server):
     assert [answer["structuredContent"]["output"]["stdout"] for answer in answers] == ["over\n"] * len(numbers)
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("revision", [LEGACY, OLDEST])
 def test_other_revisions_have_none(place, revision):
     server = place.ready(revision)
@@ -126,6 +129,7 @@ def test_other_revisions_have_none(place, revision):
     assert server.error("tasks/update", {"taskId": "0" * 32})["code"] == -32601
 
 
+@pytest.mark.deep("slow")
 def test_a_cancelled_task(server):
     number = f"6311.{os.getpid()}s"
     task = create(server, f"trap '' TERM; sleep {number} & wait")
@@ -159,6 +163,7 @@ def test_a_client_that_was_killed_finds_it_again(place, server):
     assert over(other, task)["result"]["structuredContent"]["output"]["stdout"] == "begun\nover\n"
 
 
+@pytest.mark.deep("slow")
 def test_tasks_of_one_key(place, server):
     """The second call joins the first one's: it runs once, and cancelling the first task leaves the second one alone."""
     first, second = (create(server, "echo x >>count; " + WAIT, **{"cloister/key": "once"}) for _ in range(2))

@@ -147,6 +147,7 @@ def test_progress_is_of_the_task(server):
     assert over(server, task)["status"] == "completed"
 
 
+@pytest.mark.deep("slow")
 def test_a_cancelled_task(server):
     number = f"6301.{os.getpid()}s"
     task = create(server, f"trap '' TERM; sleep {number} & wait")

@@ -167,6 +167,7 @@ def begin(client, way, command, **variables):
     return client.begin("run_command", {"command": f"{WAYS[way][0]}sh -c '{quoted}'", "timeout_ms": 600000})
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("name", CLIENTS)
 def test_client(clients, site, name, request):
     probe, command = CLIENTS[name]

@@ -164,6 +164,7 @@ def test_a_new_files_process_joins_it(begin):
         assert {procfs.namespace(pid, "net") for cell in service.cells() for pid in cell} == {shared}
 
 
+@pytest.mark.deep("slow")
 def test_a_younger_generation_makes_its_own(begin, start_daemon):
     first = begin()
     client, _ = opened(first, "a", "v")

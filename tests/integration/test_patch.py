@@ -239,6 +239,7 @@ def test_bounds(client, workspace):
     assert contents(workspace) == {f"d/{i}": f"{i}\n" for i in range(64)}
 
 
+@pytest.mark.deep("slow")
 def test_sixteen_mib(client, workspace):
     (workspace / "a").write_bytes(b"x" * (8 * MIB - 2) + b"\n1")
     (workspace / "b").write_bytes(b"y" * (8 * MIB - 2) + b"\n2")
@@ -295,6 +296,7 @@ def test_two_with_keys_at_once(daemon, client, workspace):
 # Beside others
 
 
+@pytest.mark.deep("slow")
 def test_a_command_that_renames_loses_nothing(client, workspace):
     """A command replaces the second file all the time; a patch of three is never there in part."""
     for name in "abc":

@@ -128,6 +128,7 @@ def processes(here):
         return procfs.descendants(here.worker)
 
 
+@pytest.mark.deep("busy")
 def test_removed(stopped):
     here = stopped()
     here.session()
@@ -142,6 +143,7 @@ def test_removed(stopped):
     assert here.client.call("session.list")["sessions"] == []
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("how", ["closed", "left"])
 def test_closed(stopped, how):
     """What a client has begun goes on when it closes the workspace; with its connection calls end, and sessions go on."""
@@ -166,6 +168,7 @@ def test_closed(stopped, how):
     here.nothing_stays()
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("halted", ["what measures", "the worker"])
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_cloisterd(stopped, start_daemon, delegation, area, sent, halted):
@@ -202,6 +205,7 @@ ENDS = {
 }
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("trap", [False, True])
 def test_ends(stopped, trap):
     """A command that is stopped ends at once, or when it goes on, if it handles SIGTERM."""
@@ -219,6 +223,7 @@ def test_ends(stopped, trap):
     assert here.client.run("echo on")["stdout"] == "on\n"
 
 
+@pytest.mark.deep("slow")
 def test_its_grace_begins_when_it_goes_on(stopped):
     here = stopped()
     session = here.session(TRAP)
@@ -236,6 +241,7 @@ RELOADS = {
 }
 
 
+@pytest.mark.deep("slow")
 def test_reloaded(stopped):
     """Commands go on, and are measured by the new class."""
     here = stopped()
@@ -255,6 +261,7 @@ def test_reloaded(stopped):
     assert procfs.eventually(lambda: here.client.observe("write_file", {"path": "x", "content": ""})["success"], 60)
 
 
+@pytest.mark.deep("slow")
 def test_the_tenant_goes(stopped):
     """Its session ends, its call goes on until it is ended."""
     here = stopped()
@@ -275,6 +282,7 @@ def test_the_tenant_goes(stopped):
     here.nothing_stays(everything)
 
 
+@pytest.mark.deep("slow")
 def test_taken_over_from(stopped, start_daemon, delegation, area):
     """The elder lets its commands go on, and measures until they have ended; then the younger one does."""
     here = stopped()
@@ -306,6 +314,7 @@ def test_taken_over_from(stopped, start_daemon, delegation, area):
 CHANGES = {"workspace.checkpoint": {}, "workspace.rollback": {"to": 1}, "workspace.freeze": {"template": "new"}}
 
 
+@pytest.mark.deep("slow")
 def test_changed(stopped):
     """What is not done while commands run says so, what is done waits for nothing, and they go on."""
     here = stopped()

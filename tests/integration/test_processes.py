@@ -264,6 +264,7 @@ def test_files_processes_are_in_the_spawners_session(cell):
     assert os.getsid(cell.files) == os.getsid(cell.spawner) == cell.spawner != os.getsid(cell.daemon.pid)
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("entries", [60000, 3000])
 def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
     """A files process leaves the session before it lists a huge directory, and after a run of listings of a large one."""
@@ -292,6 +293,7 @@ def test_files_processes_whose_calls_are_not_small_leave_it(cell, entries):
     client.call("workspace.close", {"workspace": str(path)})
 
 
+@pytest.mark.deep("slow")
 def test_a_files_process_leaves_it_during_a_long_call(cell):
     """Names and a pattern that are compared for long make a small directory's listing one that computes."""
     client = cell.daemon.connect()
@@ -471,6 +473,7 @@ def ready(worker, used):
     return len(children) == INITS_AHEAD and not set(children) & set(used) and children
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.skipif(is_sanitized(), reason="a sanitizer's init has memory of its own")
 def test_inits_are_made_ahead_and_never_used_again(daemon, client, workspace):
     worker, _ = daemon.cell_of(workspace)

@@ -113,6 +113,7 @@ def drive(program, screen):
         screen.close()
 
 
+@pytest.mark.deep("slow", only=["gdb"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_its_screen_is_as_without_cloister(daemon, places, account, tmp_path, name):
     program = PROGRAMS[name]

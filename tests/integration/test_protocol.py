@@ -203,7 +203,7 @@ def test_a_message_of_very_many_values_is_refused(client):
 def test_torn_messages(client):
     for byte in b'{"jsonrpc":"2.0","id":1,"method":"tools.list"}\n':
         client.send_raw(bytes([byte]))
-        time.sleep(0.001)
+        assert procfs.eventually(lambda: client.unread() == 0)
     assert client.receive()["id"] == 1
     two = b'{"jsonrpc":"2.0","id":2,"method":"tools.list"}\n{"jsonrpc":"2.0","id":3,"met'
     client.send_raw(two)
@@ -325,6 +325,7 @@ def test_cancelling_a_command(client, workspace):
     assert not client.cancel(number)
 
 
+@pytest.mark.deep("busy")
 def test_cancelling_a_search(client, workspace):
     """Hard links to one large file take far longer to search than the cancellation takes."""
     (workspace / "0").write_bytes(b"some line of text\n" * 3000000)
@@ -495,6 +496,7 @@ def test_managed_workspaces(daemon, client):
     client.call("workspace.remove", {"workspace": "managed-1"})
 
 
+@pytest.mark.deep("slow")
 def test_removing_what_is_hard_to_remove(client):
     client.call("workspace.open", {"workspace": "tough"})
     client.run("mkdir -p a/b/c && touch a/b/c/f .hidden && chmod 0 a/b && ln -s / link && "
@@ -522,6 +524,7 @@ def removed(client, name):
     return True
 
 
+@pytest.mark.deep("slow")
 def test_more_workspaces_than_a_connection_may_have(start_daemon):
     client = start_daemon().connect()
     for i in range(256):

@@ -238,6 +238,7 @@ time.sleep(600)" """)
     assert output_of(client, "echo fine")[0] == "fine\r\n"
 
 
+@pytest.mark.deep("slow")
 def test_nothing_is_left_open(daemon, client, workspace):
     """Neither cloisterd nor the worker keeps a descriptor of a session that is over, however it ended; cloisterd never has
     one of a terminal."""

@@ -321,6 +321,7 @@ def test_output_as_it_comes(client):
     assert b"".join(piece.data for piece in seen) == b"\xff\0a" == base64.b64decode(observation["output"]["stdout"])
 
 
+@pytest.mark.deep("slow")
 def test_huge_output(client):
     """The output is larger than what the client keeps unread, and arrives whole."""
     count, options = 80 * MIB, {"keep_output": False}
@@ -332,6 +333,7 @@ def test_huge_output(client):
     assert client.run_command("wc -c <big")["stdout"] == f"{8 * MIB}\n"
 
 
+@pytest.mark.deep("slow")
 def test_output_that_is_never_read_has_a_bound(client):
     """The program never reads the stream but waits for other answers, so the client must go on reading."""
     flood = client.start_call("run_command", {"command": "yes"}, timeout_ms=110_000, options={"keep_output": False})
@@ -416,6 +418,7 @@ def test_a_task_that_is_cancelled_cancels_its_call(daemon, place):
     asyncio.run(main())
 
 
+@pytest.mark.deep("slow")
 def test_a_slow_reader_makes_the_command_wait(daemon, place):
     """The asyncio client reads in the background, but only as much as it keeps unread."""
     async def main():
@@ -543,6 +546,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.deep("slow", only=["blocking-many quotes", "asyncio-many quotes"])
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
 def test_nonsense(hostile, connect, said):
     def serve(server, connection, _):

@@ -113,6 +113,7 @@ def sshd(area):
     started.stop()
 
 
+@pytest.mark.deep("slow")
 @needs_root
 def test_through_ssh_the_tenant_is_the_user_who_logged_in(start_daemon, sshd, tenants):
     """Through ssh -L the tenant is the user who logged in at the server, whichever local user connects. A user there

@@ -166,6 +166,7 @@ dpkg-deb --build /p /of-this-place.deb
 """
 
 
+@pytest.mark.deep("slow")
 @needs_dpkg
 def test_a_package_is_installed(begin):
     client, _ = forked(begin(fill=dpkg_tree))
@@ -177,6 +178,7 @@ def test_a_package_is_installed(begin):
     assert says(client, "of-this-place; dpkg-query -W -f '${Status}\\n' of-this-place") == ["it runs", "install ok installed"]
 
 
+@pytest.mark.deep("slow")
 @needs_dpkg
 def test_what_one_id_cannot_have(begin):
     """A file of another user, and a set-user-id one: refused, as in every workspace, and not pretended."""
@@ -198,6 +200,7 @@ def test_tar_keeps_owners(begin):
     assert says(client, "tar -C / -xpf /o.tar --no-same-owner; stat -c %u /s/f") == ["0"]
 
 
+@pytest.mark.deep("slow")
 @needs_npm
 def test_npm_installs_for_all(begin):
     def fill(root):

@@ -135,6 +135,7 @@ def check(found, truncated, expected, name, pattern):
     assert truncated == (len(expected) > RESULTS), f"{name} with {pattern!r}, seed {SEED}"
 
 
+@pytest.mark.deep("slow")
 def test_the_same_lines_as_git_grep_and_rg(daemon, client, tree):
     directory, words = tree
     client.call("workspace.open", {"root": str(directory)})

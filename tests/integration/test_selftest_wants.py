@@ -49,6 +49,7 @@ def place(area):
         yield disk / "state"
 
 
+@pytest.mark.deep("busy")
 def test_a_tenant_that_fills_the_disk(start_daemon, area, tenants, place):
     """Nobody is refused for it, and it can make room again. A run that the disk hindered is followed by one that is not."""
     daemon = start_daemon(state=place, config=config(area, tenants, "selftest = required\nselftest_interval = 500ms\n"))
@@ -69,6 +70,7 @@ def test_a_tenant_that_fills_the_disk(start_daemon, area, tenants, place):
     assert state(daemon)["result"] == "passed" and "FAILED" not in daemon.log()
 
 
+@pytest.mark.deep("busy")
 def test_a_disk_that_fills_and_empties_again_and_again(start_daemon, area, tenants, place):
     """Wherever in a run the disk is full, none fails."""
     daemon = start_daemon(state=place, config=config(area, tenants, "selftest = required\nselftest_interval = 1ms\n"))
@@ -98,6 +100,7 @@ def test_one_that_was_asked_for(start_daemon, area, tenants, place):
     assert state(daemon)["result"] == "passed" and "obstacle" not in state(daemon)
 
 
+@pytest.mark.deep("slow")
 def test_a_disk_that_is_full_at_the_start(start_daemon, area, tenants, place):
     """Nobody is served before a run has passed. It passes soon after there is room."""
     daemon = start_daemon(state=place, config=config(area, tenants, "selftest = off\n"))

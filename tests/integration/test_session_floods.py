@@ -93,6 +93,7 @@ def begin_searches(client, session):
     return [client.request("session.read", {"session": session, "max_bytes": 0, "until": HARD}) for _ in range(16)]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("command", [FOREVER, "true"])
 def test_a_search_does_not_hold_up_others(many, command):
     """Requests of another tenant are answered between the parts of a search, long before its end."""

@@ -58,6 +58,7 @@ class Reading:
             at += RECORD.size + length
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("kept", [16 * MIB, 64 * KIB])
 def test_clients_die_in_the_middle(daemon, client, tmp_path, kept):
     """With a ring that holds what was written in between nothing is lost; with a small one it is counted."""

@@ -155,6 +155,7 @@ def test_one_that_is_over_at_once_is_answered_as_any_other(client, workspace):
     assert client.fail("read_output", name="short")["code"] == "SESSION_NOT_FOUND"
 
 
+@pytest.mark.deep("slow")
 def test_new_output_comes_once_and_in_order(client, workspace):
     """Reads that wait, one after the other, put together what the command wrote, byte for byte."""
     background(client, "read go; for i in $(seq 400); do echo line $i; [ $((i % 40)) = 0 ] && sleep 0.3; done; exit 5", name="c")
@@ -169,6 +170,7 @@ def test_new_output_comes_once_and_in_order(client, workspace):
     assert output["end"]["output"]["exit_code"] == 5 and output["next"] == len(got)
 
 
+@pytest.mark.deep("slow")
 def test_stopping_leaves_nothing(client, workspace, marker):
     background(client, f"setsid sh -c 'trap \"\" TERM; sleep 600; : {marker}' & trap '' TERM; sleep 600; : {marker}", name="x")
     assert procfs.having(marker)
@@ -209,6 +211,7 @@ def test_a_key_gives_the_same_command(client, workspace):
     assert client.use("read_file", path="ran")["size"] == 2 and client.use("list_commands")["count"] == 1
 
 
+@pytest.mark.deep("slow")
 def test_a_key_of_a_tool(client, workspace):
     """A call that is made again with its key types nothing twice, and shows the same output."""
     background(client, "cat; sleep 600", name="s")
@@ -242,6 +245,7 @@ def test_a_key_of_a_tool(client, workspace):
 # Names
 
 
+@pytest.mark.deep("slow")
 def test_names(client, workspace):
     one, two = background(client, "sleep 600"), background(client, "sleep 600")
     assert (one["name"], two["name"]) == ("bg-1", "bg-2")
@@ -280,6 +284,7 @@ def test_waiting_for_a_text(client, workspace):
     assert not read(client, "s", wait_for="x", wait_ms=WAIT)["found"]
 
 
+@pytest.mark.deep("slow")
 def test_it_settles(client, workspace):
     """A read without a text is answered when the command has written something and is silent again; one that never is
     silent is answered when the time is over."""
@@ -407,6 +412,7 @@ def test_input_to_one_that_has_ended(client, workspace):
     assert answer["output"]["end"] == end and end["output"]["exit_code"] == 4
 
 
+@pytest.mark.deep("slow")
 def test_input_that_is_closed(client, workspace):
     background(client, "cat; echo over; sleep 600", name="s")
     answer = client.use("send_input", name="s", input="last", eof=True)
@@ -446,6 +452,7 @@ def test_a_terminal_is_typed_at(client, workspace):
     assert output["end"]["output"]["exit_code"] == 0
 
 
+@pytest.mark.deep("slow")
 def test_input_that_is_not_read(client, workspace):
     """As much as may wait is taken, the rest is told, and not a byte is lost."""
     background(client, "while [ ! -e go ]; do sleep 0.1; done; wc -c", name="s")
@@ -546,6 +553,7 @@ def test_two_tenants_do_not_see_each_other_s(host):
     assert read(mine, "web", wait_ms=0)["session"] != session
 
 
+@pytest.mark.deep("slow")
 def test_limits(host):
     _, connect = host("sessions = 3", "sessions_per_workspace = 2", "tools = basic sessions")
     client = connect(0)

@@ -450,6 +450,7 @@ def test_its_time_is_bounded(host, marker, settings, params, cause):
         assert not procfs.having(marker)
 
 
+@pytest.mark.deep("slow")
 def test_nobody_uses_it(host, marker):
     """Without a connection that has its workspace open, a session ends after session_detached, and is forgotten then."""
     daemon, a, _ = host("session_detached = 300ms", "session_retention = 5s")

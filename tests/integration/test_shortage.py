@@ -121,6 +121,7 @@ class Injected:
         self.tracer.wait(120)
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.skipif(not AM_ROOT or not shutil.which("strace"), reason="needs root and strace to make system calls fail")
 @pytest.mark.parametrize("error", ["ENFILE", "EMFILE", "ENOMEM"])
 def test_a_host_without_files_is_waited_for(own_daemon, error):
@@ -158,6 +159,7 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+@pytest.mark.deep("busy")
 def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
@@ -198,6 +200,7 @@ def test_answers_of_the_spawner_wait_for_the_kernel(own_daemon, error):
     assert own_daemon.spawner() == spawner
 
 
+@pytest.mark.deep("slow")
 def test_connections_leave_descriptors_for_work(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)
@@ -317,6 +320,7 @@ def test_a_shell_that_cannot_fork_met_the_limit(client, workspace):
     assert client.run("echo well")["stdout"] == "well\n"
 
 
+@pytest.mark.deep("slow")
 @uncounted
 @pytest.mark.parametrize("command, code", [
     (f"({BEYOND}); true", 0),  # it succeeded in spite of the limit
@@ -358,6 +362,7 @@ int main(void)
 """
 
 
+@pytest.mark.deep("slow")
 @uncounted
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
 def test_no_command_stops_the_look_for_the_limit(start_daemon):

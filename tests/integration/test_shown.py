@@ -112,6 +112,7 @@ def test_how_a_command_ended(client, workspace, command, text):
     assert first.split(" after ")[0] + newline + rest == text
 
 
+@pytest.mark.deep("slow")
 def test_a_command_that_is_ended(client, workspace):
     shown = message(client, "run_command", command="echo partial; sleep 600", timeout_ms=3000)
     assert shown.startswith("TIMEOUT: The command was ended after ") and shown.endswith("\npartial\n")

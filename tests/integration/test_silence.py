@@ -173,6 +173,7 @@ WAITED = "The command was ended: it waited for input; there is no terminal: use 
 PTY = "import os, pty, sys, time; pid, master = pty.fork(); "  # a terminal that the command itself makes
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("program, command", [
     ("vim", "vim x"),
     ("vim", "vim -u NONE x | cat"),
@@ -202,6 +203,7 @@ GO_ON = [
 ]
 
 
+@pytest.mark.deep("slow")
 def test_what_does_not_wait_for_input_goes_on(with_keys):
     needs("script")
     client = with_keys("input_wait = 300ms")
@@ -220,6 +222,7 @@ def test_input_may_take_its_time(with_keys):
     assert client.result(number)["output"]["stdout"] == "late\n"
 
 
+@pytest.mark.deep("slow")
 def test_the_bound_can_be_off(with_keys):
     needs("vim")
     observation = with_keys("input_wait = 0s").observe("run_command", {"command": "vim x", "timeout_ms": 8000})

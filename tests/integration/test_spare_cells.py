@@ -38,6 +38,7 @@ def spares_lost(daemon):
     return int(line.split()[1])
 
 
+@pytest.mark.deep("slow")
 def test_spare_cells_are_bounded_and_used_once(start_daemon, account):
     daemon = start_daemon(config=spare_config(account, 2))
     client = daemon.connect()
@@ -102,6 +103,7 @@ def test_spare_cells_fit_their_workspaces(start_daemon, account, area):
     assert "/proc" in points and not points & {"/usr", "/etc/ssl", "/home/agent"}
 
 
+@pytest.mark.deep("busy")
 def test_spare_cells_may_die_and_may_be_forbidden(start_daemon, account):
     daemon = start_daemon(config=spare_config(account, 2))
     client = daemon.connect()

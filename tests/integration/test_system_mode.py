@@ -271,6 +271,7 @@ def test_cloisterd_and_small_calls_run_before_commands(start_system, area, way):
     assert output.split() == [str(max(own, 0)), "Max", "nice", "priority", "0", "0"]
 
 
+@pytest.mark.deep("slow")
 def test_a_files_process_keeps_its_place_while_its_calls_are_small(start_system, area):
     """A files process stays in the preferred session while its calls are small. CPU time of its jobs does not count, its
     own does."""
@@ -525,6 +526,7 @@ def test_an_id_is_used_again_only_when_its_directory_is_gone():
         small.remove()
 
 
+@pytest.mark.deep("slow")
 def test_one_tenant_does_not_take_every_id(tenants):
     """Even a tenant without a limit gets only its share of a small range."""
     def made(client, n=30):
@@ -577,6 +579,7 @@ def test_what_user_mode_left_is_not_given_away(start_system, area):
 # Removal
 
 
+@pytest.mark.deep("slow")
 def test_everything_that_a_workspace_made_goes(start_system):
     daemon = start_system()
     client = daemon.connect()

@@ -262,6 +262,7 @@ def test_paths_that_lead_to_no_source(service, source):
         refused(service, path, words)
 
 
+@pytest.mark.deep("slow")
 def test_two_imports_of_one_name(service, source):
     """The one that ends later is told why it has made nothing, though there was no such template when it began."""
     path = put(source, COMPRESSIONS["bzip2"](archive(*[entry(f"f{i}", content=os.urandom(1 << 20)) for i in range(8)])))
@@ -273,6 +274,7 @@ def test_two_imports_of_one_name(service, source):
     assert procfs.eventually(lambda: not service.unfinished())
 
 
+@pytest.mark.deep("slow")
 def test_two_imports_and_the_number_of_templates(start_daemon, area, source):
     """Each alone is within the bound."""
     lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]", f"users = {area.account.name}",

@@ -75,6 +75,7 @@ def test_without_the_key_forks_are_copies(start_daemon, area):
     assert not holders(daemon)
 
 
+@pytest.mark.deep("slow")
 def test_memory_is_used_once(start_daemon, area):
     daemon = start(start_daemon, area)
     template(daemon, "t", 20)
@@ -109,6 +110,7 @@ def test_a_template_that_is_too_large_is_copied(start_daemon, area):
     assert metrics(daemon, "memory_bytes") < 4 * 2**20
 
 
+@pytest.mark.deep("slow")
 def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
     """A load reserves what its tenant may have, here all: those of other tenants get half of what it has not used yet."""
     daemon = start(start_daemon, area, host="60M")
@@ -132,6 +134,7 @@ def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
     assert clients[area.account.name].result(asked)["forked_by"] == "memory"
 
 
+@pytest.mark.deep("slow")
 def test_many_empty_files_count(start_daemon, area):
     daemon = start(start_daemon, area, tenant="2M")
     client = opened(daemon, "w")
@@ -153,6 +156,7 @@ def test_many_empty_files_count(start_daemon, area):
     assert procfs.eventually(lambda: fork(client, "x")[0] == "memory", 40, 1)
 
 
+@pytest.mark.deep("busy")
 def test_what_is_in_use_stays_and_the_rest_makes_room(start_daemon, area):
     daemon = start(start_daemon, area, host="10M")
     for name in ("one", "two"):
@@ -329,6 +333,7 @@ def test_a_name_that_is_another_template_s_when_its_turn_comes(start_daemon, are
     assert name_in(daemon, answer["workspaces"][0]) == "u"
 
 
+@pytest.mark.deep("slow")
 def test_deaths_of_the_loader(start_daemon, area):
     """A fork is made in the other way, and none is opened without its template."""
     daemon = start(start_daemon, area, host="256M")

@@ -281,6 +281,7 @@ def test_calls_in_flight_are_waited_for(own_daemon):
         assert one.run("cat f")["stdout"] == "done\n"
 
 
+@pytest.mark.deep("slow")
 def test_random_changes_of_forks(own_daemon):
     """Against what each fork is expected to have: a change of one is seen in no other, and not in the template."""
     rng = random.Random(20)
@@ -329,6 +330,7 @@ def kill_all(daemon):
         client.close()
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("what", ["freeze", "fork"])
 @pytest.mark.parametrize("who", ["cloisterd", "spawner"])
 def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what, way):
@@ -368,6 +370,7 @@ def test_a_death_at_any_step_leaves_none_or_whole_ones(area, who, what, way):
     assert daemon.stop() == 0
 
 
+@pytest.mark.deep("slow")
 def test_deaths_of_the_copier(own_daemon):
     client = opened(own_daemon, "w")
     client.run("for i in $(seq 300); do head -c 100000 /dev/zero > f$i; done")

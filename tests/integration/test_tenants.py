@@ -151,6 +151,7 @@ def test_whatever_a_stranger_sends_ends_its_connection(host, tenants, sent, answ
     assert a.call("workspace.list") == {"workspaces": []}
 
 
+@pytest.mark.deep("slow")
 def test_a_silent_stranger_is_dropped(host, tenants):
     daemon, _, _ = host
     stranger = daemon.connect(tenants[2])

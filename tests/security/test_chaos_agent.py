@@ -95,6 +95,7 @@ class Run:
         return (self.root / ".git" / "ran").read_text().split()
 
 
+@pytest.mark.deep("busy")
 def test_a_run_with_deaths_leaves_what_one_without_leaves(area):
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))
     chance = random.Random(seed)

@@ -363,6 +363,7 @@ class Liar(egress.Names):
                     self.socket.sendto(data, client)
 
 
+@pytest.mark.deep("slow")
 def test_a_dns_server_that_lies(start):
     """No lie leads to an address that is not permitted, or keeps another name from being found; each is told as what it is."""
     with contextlib.ExitStack() as stack:
@@ -419,6 +420,7 @@ UPSTREAMS = {
 }
 
 
+@pytest.mark.deep("slow")
 def test_an_upstream_that_lies(start):
     """Whatever it says in place of an answer, the connection is refused, typed, and the client gets none of it."""
     with contextlib.ExitStack() as stack:

@@ -113,6 +113,7 @@ def test_a_frozen_cell_of_the_workers_own_is_refused(start, area, delegation):
     assert client.run("echo again")["stdout"] == "again\n"
 
 
+@pytest.mark.deep("slow")
 def test_a_frozen_cell_costs_its_own_workspace_alone(start, delegation):
     """In user mode the worker's user owns the group, and so its freezer."""
     daemon = start(system=False)
@@ -155,6 +156,7 @@ def held_starts(groups):
     return held
 
 
+@pytest.mark.deep("slow")
 def test_frozen_cells_cost_no_other_tenant_anything(start, area, delegation, other):
     """One tenant's workers hold up more starts of files processes than the tenant may have at once."""
     area.path.chmod(0o755)

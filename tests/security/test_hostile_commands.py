@@ -100,6 +100,7 @@ def test_a_stopped_command_is_cancelled_at_once(cell, bystander):
     assert cancelled(cell, bystander, "sleep 600 & touch begun; kill -STOP 0", "T", "begun")["signal"] == ASKED[cell.kind]
 
 
+@pytest.mark.deep("slow")
 @also_as_session
 def test_what_ignores_signals(cell, bystander):
     """All run at once, because each takes the whole grace period."""

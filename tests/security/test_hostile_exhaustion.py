@@ -21,6 +21,7 @@ DATA_BYTES = 8 * GIB
 # Too many processes
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("command,options", [
     ("bomb() { bomb | bomb & }; bomb & exec sleep 600", None),
     ("bomb() { bomb & bomb; }; bomb & exec sleep 600", None),
@@ -58,6 +59,7 @@ while True:
 """
 
 
+@pytest.mark.deep("slow")
 @also_as_session
 def test_a_workspace_full_of_processes(cell, bystander):
     """The processes ignore SIGTERM and the shell does not, which is enough to end the command."""
@@ -114,6 +116,7 @@ def test_memory_under_the_commands_own_limit(cell, bystander):
         assert output["exit_code"] != 0, command
 
 
+@pytest.mark.deep("slow")
 @also_as_session
 def test_a_disk_filler(cell, bystander):
     output = endures(cell, bystander, f"head -c {2 * TMP_BYTES} /dev/zero > /tmp/fill", within=6 * SOON)
@@ -198,6 +201,7 @@ def test_a_hundred_thousand_arguments(cell, bystander):
     assert "too long" in output["stderr"]
 
 
+@pytest.mark.deep("slow")
 def test_deep_directories(cell, bystander):
     depth = 3000
     output = program(cell, bystander, f"""
@@ -246,6 +250,7 @@ def test_eight_floods_at_once(cell, bystander):
         is_ended(observation, {"TIMEOUT": "timeout"}.get(observation["error"]["code"], "output_limit"))
 
 
+@pytest.mark.deep("slow")
 def test_a_client_that_does_not_read_stalls_its_own_command_only(cell, bystander):
     sent = begin(cell, "yes", {"stream": True}, timeout_ms=3000)
     sent.runs()
@@ -318,6 +323,7 @@ def test_characters_across_the_chunks_of_a_stream(cell, bystander, character, co
     assert all("\ufffd" not in m["params"]["data"] for m in cell.client.notifications)
 
 
+@pytest.mark.deep("slow")
 @also_as_session
 def test_closed_standard_streams(cell, bystander):
     """A command that closes its standard streams has not ended."""

@@ -310,6 +310,7 @@ def test_an_index_that_names_itself(service, source):
     refused(service, source, built.path, "no image")
 
 
+@pytest.mark.deep("slow")
 def test_what_reads_an_archive(service, source):
     """cloister-unpack while it works: alone in its namespaces, without capabilities, with the two trees only."""
     with acting_as(os.getuid()):

@@ -403,6 +403,7 @@ def test_answers_to_calls_of_another_tenant(account, tenants):
     place.remove()
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("process", ["worker", "files"])
 def test_answers_to_the_other_processes_calls(daemon, process):
     """A worker answers a file call, and a files process answers a command."""
@@ -506,6 +507,7 @@ SILENT = {
 }
 
 
+@pytest.mark.deep("slow")
 def test_silence(daemon):
     with undisturbed(daemon):
         liars = {name: Liar(daemon, **lies) for name, (lies, _) in SILENT.items()}
@@ -566,6 +568,7 @@ STOPS = {
 }
 
 
+@pytest.mark.deep("slow")
 def test_workers_that_do_not_stop_their_commands(account, delegation):
     """Their workspaces are measured nevertheless, and what is written there by other calls waits for a second at most."""
     place = Area(account)

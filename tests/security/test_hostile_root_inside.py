@@ -139,6 +139,7 @@ def tried(client):
     return json.loads(output["stdout"])
 
 
+@pytest.mark.deep("slow")
 def test_what_is_refused(begin):
     """Root is refused what other workspaces are refused, and for the same reasons."""
     inside, without = (tried(forked(begin(root_inside=word))[0]) for word in ("yes", "no"))

@@ -164,6 +164,7 @@ def counted(daemon):
     return [line for line in lines if line.startswith(of) and line.split()[-1] != "0"]
 
 
+@pytest.mark.deep("busy")
 def test_whatever_clients_send(start_daemon, area, tenants):
     seed = int(os.environ.get("CLOISTER_SEED", time.time_ns() % 1_000_000))
     print(f"CLOISTER_SEED={seed}")

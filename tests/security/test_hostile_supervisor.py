@@ -336,6 +336,7 @@ E
 """
 
 
+@pytest.mark.deep("busy")
 def test_what_is_stopped_does_not_wait_for_input(paused):
     """Some of its processes are stopped on their way out of a read of a terminal, all others wait for them."""
     paused.pause(0)

@@ -56,6 +56,7 @@ def code(observation):
     return (observation["error"] or {}).get("code")
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_a_disk_that_hangs(start_daemon, area, mode):
     """Calls with a key wait or are told why they are not made, and run nothing. Other calls do not notice."""
@@ -122,6 +123,7 @@ def test_a_tenant_that_uses_up_its_keys(start_daemon, area, tenants):
     assert clients[0].observe("run_command", {"command": "true"})["success"]  # without a key
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_one_key_from_many_connections_and_across_a_restart(start_daemon, area, mode):
     """One run at most, whenever cloisterd dies, and everybody hears the same."""

@@ -61,6 +61,7 @@ class Call:
         return "replayed" if answer.get("replayed") else "resolved" if answer.get("resolved") else "ran"
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_killed_at_each_step(start_daemon, area, mode):
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))

@@ -83,6 +83,7 @@ def test_the_arguments_that_a_model_wrote_are_read_likewise(own_daemon, peak):
 # Many messages
 
 
+@pytest.mark.deep("slow")
 def test_small_lines_are_read_as_fast_as_they_are_acted_on(own_daemon, peak):
     """cloisterd does not read a client's short lines faster than it acts on them."""
     client = own_daemon.connect()
@@ -99,6 +100,7 @@ def write(number, size):
     return text.encode() + b"\n"
 
 
+@pytest.mark.deep("slow")
 def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
     """The workspace's process reads nothing, and clients write into the workspace without end."""
     clients = [own_daemon.connect() for _ in range(6)]
@@ -135,6 +137,7 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
     assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) < 64 * 1024), "and it is given back"
 
 
+@pytest.mark.deep("slow")
 def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
     """A request passed on to a process that does not read stays counted after its client has left."""
     client = own_daemon.connect()
@@ -155,6 +158,7 @@ def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
     assert client.observe("list_directory", {"path": "."})["success"]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 def test_one_tenant_leaves_room_for_the_large_requests_of_another(start_daemon, tenants):
     text = "[cloister]\nagent_socket_mode = 0666\n" + "".join(

@@ -258,6 +258,7 @@ def drain(master):
     return said
 
 
+@pytest.mark.deep("slow", only=["2"])
 @pytest.mark.parametrize("dumpable", ["0", "1", "2"])
 def test_the_owner_takes_nothing_of_roots(place, dumpable):
     """Root's terminal, a file that it happened to have open, its environment, the client's memory."""

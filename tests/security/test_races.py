@@ -285,6 +285,7 @@ def rss(daemon, cells):
     return [procfs.rss_kib(pid) for pid in [daemon.pid, daemon.spawner()] + [cell.worker for cell in cells]]
 
 
+@pytest.mark.deep("slow")
 def test_races(own_daemon, cells):
     print(f"CLOISTER_SEED={SEED}")
     mark = f"race-{os.getpid()}-{SEED}"

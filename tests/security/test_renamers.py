@@ -133,6 +133,7 @@ def victims(either_daemon):
         victim.attacker.close()
 
 
+@pytest.mark.deep("slow")
 def test_nothing_outside_is_reached(victims):
     for victim in victims:
         victim.start()

@@ -72,6 +72,7 @@ def test_the_state_directory_is_no_workspace(own_daemon, below):
         assert error.value.name == "FORBIDDEN"
 
 
+@pytest.mark.deep("slow")
 def test_deep_workspaces_can_be_removed(own_daemon):
     client = own_daemon.connect()
     client.call("workspace.open", {"workspace": "deep"})
@@ -159,6 +160,7 @@ time.sleep(600)
     assert daemon.process.poll() is None
 
 
+@pytest.mark.deep("busy")
 def test_unread_listings_are_not_piled_up(own_daemon):
     clients = [own_daemon.connect() for _ in range(2)]
     for _ in range(40):

@@ -64,6 +64,7 @@ def flooded(own_daemon, request):
         thread.join()
 
 
+@pytest.mark.deep("slow")
 def test_a_flood_of_requests_ends_nobodys_command(flooded, area):
     daemon, start = flooded
     idle = 15 if is_sanitized() else 5  # seconds; it speaks all the time, and for longer
@@ -77,6 +78,7 @@ def test_a_flood_of_requests_ends_nobodys_command(flooded, area):
         assert observation["success"], observation["error"]
 
 
+@pytest.mark.deep("slow")
 def test_a_flood_of_requests_holds_up_nobodys_output(flooded, area):
     daemon, start = flooded
     with daemon.connect() as client:
@@ -121,6 +123,7 @@ def test_a_command_does_not_speak_for_the_worker(own_daemon, area):
         assert output["stdout"] == "end\n"
 
 
+@pytest.mark.deep("busy")
 def test_a_command_does_not_shut_its_inits_ears(own_daemon, area):
     """It is told to end, and not killed when its grace is over, however many signals like the worker's it sends."""
     with own_daemon.connect() as client:

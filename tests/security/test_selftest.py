@@ -84,6 +84,7 @@ def test_forks_in_each_way(start_daemon, area, way):
         assert procfs.eventually(lambda: list((daemon.state / "templates/.selftest").iterdir()) == [])
 
 
+@pytest.mark.deep("slow")
 def test_what_is_said_of_it(own_daemon):
     with own_daemon.control() as control:
         before = control.call("status")["selftest"]
@@ -166,6 +167,7 @@ def refusal(client):
     return None
 
 
+@pytest.mark.deep("slow")
 def test_at_start_and_again(start_daemon, account):
     daemon = start_daemon(config=config(account, selftest="start", selftest_interval="1ms"))
     assert procfs.eventually(lambda: daemon.log().count("probes passed") >= 3, 60)
@@ -245,6 +247,7 @@ def hold_spawner(daemon, find):
     return found
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to give a layer away")
 def test_a_layer_of_another_id_is_seen(area, start_daemon):
     """In system mode, cloisterd's own layer is refused. If it were the canary's, the probe would say that it is shown; the

@@ -279,6 +279,7 @@ def started(area, tenants):
     daemon.stop()
 
 
+@pytest.mark.deep("busy")
 def test_sessions_through_deaths(started, tenants):
     daemon = started
     seed = int(os.environ.get("CLOISTER_SEED", random.randrange(10 ** 9)))

@@ -115,6 +115,7 @@ def test_the_longest_lines(small, name):
         small.check()
 
 
+@pytest.mark.deep("slow")
 def test_lines_that_do_not_end(small):
     """As many unfinished lines as a tenant may have, also after many requests."""
     clients = [small.connect(small.attacker) for _ in range(60)]
@@ -132,6 +133,7 @@ def test_lines_that_do_not_end(small):
     small.check()
 
 
+@pytest.mark.deep("slow")
 def test_a_process_that_reads_nothing_and_clients_that_read_nothing(small):
     reading = open_workspace(small, "w")
     reading.run("i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/urandom | base64 -w0 >f$i; i=$((i+1)); done")

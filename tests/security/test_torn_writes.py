@@ -84,6 +84,7 @@ def files_of(daemon, path):
     return files
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
 @pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
 @pytest.mark.parametrize("mode", MODES)
@@ -149,6 +150,7 @@ def test_cloisterd_dies_at_every_step(start_daemon, was_there):
     assert count > 8 and check.seen["old" if was_there else "absent"] > 2 and check.seen["new"]
 
 
+@pytest.mark.deep("busy")
 def test_deaths_at_random_moments(own_daemon):
     print(f"CLOISTER_SEED={SEED}")
     choose = random.Random(SEED)
@@ -257,6 +259,7 @@ class PatchCheck:
         self.seen["none" if states == ["unchanged"] * PATCHED else "whole" if states == ["changed"] * PATCHED else "part"] += 1
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
 @pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
 @pytest.mark.parametrize("keyed", [False, True])
