@@ -285,6 +285,7 @@ def test_sanitized_programs_run(client, workspace, compiler, sanitizer, mistake,
     assert output["stdout"] == "well\n" and said in output["stderr"], output
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.skipif(not shutil.which("java") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 12 << 30,
                     reason="needs a JVM, and memory for what it commits")
 def test_a_jvm_with_a_large_heap_starts(client, workspace):

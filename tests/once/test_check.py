@@ -13,6 +13,9 @@ import pytest
 import deep
 import running
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
+import faults  # noqa: E402  (the folder is only now on the path)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUITES = [path for folder in ("integration", "security", "once") for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))]
 # A case that calls one of these has an answer that may depend on how busy the machine is.
@@ -171,3 +174,10 @@ def test_the_check_has_one_closing_line(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "tests" / "lib", capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "5 passed, 2 failed"
+
+
+@pytest.mark.parametrize("name", faults.FAULTS)
+def test_a_fault_can_still_be_put_in(name):
+    """tests/faults/run replaces text that stands in the source exactly once."""
+    path, old, new = faults.FAULTS[name]
+    assert (ROOT / path).read_text().count(old) == 1 and old != new

@@ -438,6 +438,7 @@ TOOLS = {
 OPTIONAL = {"go", "rust", "npm"}  # large, or not packaged; tests/run does not install them
 
 
+@pytest.mark.deep("slow", only=["java"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tools_run(daemon, tool):
     needed, script, expected = TOOLS[tool]
