@@ -130,6 +130,7 @@ def test_an_example_agent_says_when_there_is_no_model(packages, area, daemon, ex
     assert done.returncode not in (0, 2) and done.stderr and not done.stdout
 
 
+@pytest.mark.deep("repeats")
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "localhost:{}", ":{}", "0.0.0.0:{}", "http://127.0.0.1:{}/"])
 def test_an_example_agent_takes_ollamas_own_forms_of_its_host(packages, area, daemon, example, form):

@@ -16,6 +16,8 @@ import procfs
 from cloister_client import Client
 from daemon import is_sanitized
 
+pytestmark = pytest.mark.deep("busy")
+
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
 
 LONG = "sleep 1000"

@@ -63,6 +63,7 @@ def over(server, task):
 WAIT = "until [ -e go ]; do sleep 0.05; done; "
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("command", [
     "echo out; echo err >&2", "exit 3", "kill -9 $$", "printf 'a\\0\\377\\342\\200\\250\\n'", "no-such-command",
     "head -c 300000 /dev/zero | tr '\\0' x"])

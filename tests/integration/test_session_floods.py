@@ -8,6 +8,8 @@ import pytest
 from cloister_client import Client, RpcError
 from test_sessions import FOREVER, KIB, MIB, WAIT, end, read, start
 
+pytestmark = pytest.mark.deep("busy")
+
 UIDS = range(64100, 64106)  # tenants without an account
 
 

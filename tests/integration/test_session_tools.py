@@ -427,6 +427,7 @@ def test_input_that_is_closed(client, workspace):
     assert procfs.eventually(lambda: client.use("send_input", name="t", input="x")["taken"] == 0, 60)
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("arguments, got", [
     ({"input": "a"}, "a\n"), ({"input": "a\n"}, "a\n"), ({"input": "a", "newline": False}, "a"), ({"input": ""}, "\n"),
     ({"input": "\u0003"}, "\x03"), ({"input": "a\tb"}, "a\tb\n"), ({"input": "", "eof": True}, ""), ({"input": "\u00e9"}, "\u00e9\n"),

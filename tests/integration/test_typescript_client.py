@@ -25,7 +25,7 @@ def packages(area, typescript_client):
     return made
 
 
-@pytest.mark.deep("slow", only=["overrun", "slowReader"])
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("case", CASES)
 def test_against_a_service(packages, area, case):
     done = packages.run(area.account, area.home, SCRIPT, case, area.new_directory("case"), area.bin / "cloisterd")

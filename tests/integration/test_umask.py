@@ -30,6 +30,7 @@ def test_what_concerns_the_owner_is_ignored(area):
     assert modes(path, "c", "d") == ["0o640", "0o750"]
 
 
+@pytest.mark.deep("slow")
 @user_mode_only
 @pytest.mark.parametrize("line,umask", [("", 0o022), ("umask = 0007\n", 0o007)])
 def test_a_configuration_says(area, start_daemon, line, umask):

@@ -116,7 +116,7 @@ SUITES = {
     "fuzz": Suite(fuzz, PRODUCT + ("tests/fuzz",), ("json", "common", "worker", "egress", "client", "tests/fuzz"), {"fuzz": ("fuzzers",)}),
     "integration": Suite(one(*INTEGRATION, *DEEP), WHOLE + INTEGRATION, PRODUCT + INTEGRATION, RELEASE),
     "security": Suite(one(*SECURITY, *DEEP), WHOLE + SECURITY, PRODUCT + SECURITY, RELEASE),
-    "once": Suite(one("tests/once", *DEEP), WHOLE + ("tests/once", "doc", "man", "packaging"), ("clients", "packaging"), RELEASE),
+    "once": Suite(one("tests/once", *DEEP), WHOLE + ("tests/once", "doc", "man", "packaging"), ("clients", "packaging", "man", "doc"), RELEASE),
     "integration-asan": Suite(one(*INTEGRATION, "-m", "not deep", preset="asan", workers=CPUS), WHOLE + INTEGRATION,
                               PRODUCT + INTEGRATION, BOTH),
     "security-asan": Suite(one(*SECURITY, preset="asan"), WHOLE + SECURITY, PRODUCT + SECURITY, BOTH),

@@ -29,6 +29,7 @@ def quickstart():
     return shlex.split(re.search(r"^\tcmake (--preset .*)$", text, re.M)[1])
 
 
+@pytest.mark.deep("slow")
 def test_packages_have_no_fatal_warnings(tmp_path):
     """A distribution's compiler may be newer than the source. The recipes configure without a preset, and do not name
     the option themselves."""
@@ -39,10 +40,12 @@ def test_packages_have_no_fatal_warnings(tmp_path):
     assert len(built) > 200 and not [command for command in built if "-Werror" in command]
 
 
+@pytest.mark.deep("slow")
 def test_quickstart_has_no_fatal_warnings(tmp_path):
     assert not [command for command in commands(tmp_path, *quickstart()) if "-Werror" in command]
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("preset", [preset["name"] for preset in PRESETS
                                     if not preset.get("hidden") and "toolchainFile" not in preset])
 def test_presets_have_fatal_warnings(tmp_path, preset):
@@ -113,6 +116,7 @@ def test_a_cross_build_needs_no_other_compiler():
     assert not {"gcc", "g++", "clang"} & set(needs) and "libseccomp-dev:native" in needs
 
 
+@pytest.mark.deep("slow")
 def test_a_compiler_that_inverts_comparisons(tmp_path):
     """If cmake/bit_test.c fails, the build disables the transformation that is wrong; otherwise it does not. A cross
     build cannot run the test and always disables it."""

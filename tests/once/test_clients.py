@@ -253,11 +253,13 @@ def mypy(tmp_path_factory):
     return run
 
 
+@pytest.mark.deep("slow")
 def test_the_types_of_python(mypy):
     done = mypy(PYTHON / "src", "-p", "cloister")
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.deep("slow")
 def test_a_program_s_types(mypy, tmp_path):
     """mypy reports a program's mistakes."""
     shutil.copytree(PYTHON / "src" / "cloister", tmp_path / "cloister")

@@ -96,6 +96,7 @@ def was_run(area):
     return any("pwned" in files for _, _, files in os.walk(area.path))
 
 
+@pytest.mark.deep("slow", only=["zsh"])
 def test_options_of_commands(shell, area):
     for command in manual.program_commands(area, "cloister"):
         agree(shell.long_options(f"cloister {command} --"), manual.known_options(area, "cloister", command),

@@ -113,6 +113,7 @@ def show_logs(*places):
             print((place / "cloisterd.log").read_text(errors="replace"))
 
 
+@pytest.mark.deep("slow")
 @EVERY
 def test_commands(area, document):
     """Runs the commands of a document in order, in one shell, as the user."""
@@ -345,6 +346,7 @@ def replay(daemon, block, home):
     return number
 
 
+@pytest.mark.deep("slow")
 @EVERY
 def test_transcripts(area, start_daemon, document):
     """Each block gets its own connection, and each document its own cloisterd."""

@@ -16,6 +16,8 @@ import procfs
 from npm import Packages
 from pod import Pod, reason_against
 
+pytestmark = pytest.mark.deep("slow")
+
 FLEETS = ROOT / "packaging" / "fleets"
 SCRIPT = ROOT / "tests" / "lib" / "manifests.mjs"
 PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "hcl2-parser": "1.0.3", "yaml": "2.9.1"}

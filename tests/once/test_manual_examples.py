@@ -72,6 +72,7 @@ def service(start_daemon, account):
     return daemon, client
 
 
+@pytest.mark.deep("slow")
 def test_cloisterctl(area, service):
     manual.need("jq")
     daemon, client = service

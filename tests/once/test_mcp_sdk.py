@@ -12,6 +12,8 @@ import procfs
 from daemon import environment
 from npm import Packages
 
+pytestmark = pytest.mark.deep("slow")
+
 LIB = pathlib.Path(__file__).resolve().parents[1] / "lib"
 SCRIPT = LIB / "mcp_sdk.mjs"
 # The tests are bound to these versions. A newer one is chosen by hand.

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "clients" / "python" / "src"))
 import cloister  # noqa: E402  (it is only now on the path)
 
 MANIFEST = ROOT / "packaging" / "fleets" / "kubernetes" / "statefulset.yaml"
-pytestmark = pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
+pytestmark = [pytest.mark.skipif(reason_against() is not None, reason=str(reason_against())), pytest.mark.deep("slow")]
 ROLLOUTS, AGENTS, PATIENCE = 200, 6, 120
 TENANT = "blue"
 ADMIN = ["cloisterctl", "--socket", "/run/cloister/control.sock"]

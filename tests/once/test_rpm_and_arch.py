@@ -13,6 +13,8 @@ import pytest
 from daemon import BUILD, ROOT
 from npm import unavailable
 
+pytestmark = pytest.mark.deep("slow")
+
 SPEC = ROOT / "packaging" / "rpm" / "cloister.spec"
 ARCH = ROOT / "packaging" / "arch"
 MACROS = ROOT / "tests" / "lib" / "fedora.macros"

@@ -213,6 +213,7 @@ def test_where_they_are_installed(tmp_path):
             "usr/lib/sysctl.d/60-cloister.conf", "usr/lib/sysusers.d/cloister.conf", "usr/lib/tmpfiles.d/cloister.conf"} <= found
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("prefix", ["/usr/local", "/usr", "/opt/cloister"])
 def test_an_installation_names_its_places_once(tmp_path, prefix):
     """For each prefix, cloisterd's sockets, state and log are where the units, the clients and tmpfiles.d expect them,

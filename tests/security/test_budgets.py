@@ -21,7 +21,9 @@ from kernel_setting import setting
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
-    pytest.mark.skipif(SYSTEM, reason="the tests start daemons of both modes themselves")]
+    pytest.mark.skipif(SYSTEM, reason="the tests start daemons of both modes themselves"),
+    pytest.mark.deep("busy"),
+    pytest.mark.deep("busy")]
 
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
 PATIENCE = 120  # seconds; no step takes so long on any machine

@@ -12,6 +12,8 @@ from daemon import INSTALLED, is_sanitized
 from hostile_commands import (GRACE, OPEN_FILES, PRELUDE, PYTHON, SLOW, SOON, also_as_session, begin, bystander,
                               cancelled, cell, ended, endures, is_ended, program)
 
+pytestmark = pytest.mark.deep("busy")
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 PROCESSES = 512 if INSTALLED else 1024  # command_processes, where there are cgroups, or LIMIT_PROCESSES
 TMP_BYTES, TMP_INODES = 1 * GIB, 200000  # DEFAULT_TMP_BYTES, LIMIT_TMP_INODES

@@ -469,6 +469,7 @@ def test_processes_that_do_not_end(liar, start_daemon, area, source):
         process.stderr.close()
 
 
+@pytest.mark.deep("busy")
 def test_a_client_that_leaves(liar, start_daemon, area, source):
     """The template is made all the same, or is not, and nothing else stays."""
     liar("usleep(300000);", 1)

@@ -15,7 +15,9 @@ from cloister_client import RpcError
 from silent_fs import FuseMount
 
 pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount and to make users"),
-              pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")]
+              pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse"),
+              pytest.mark.deep("busy"),
+              pytest.mark.deep("busy")]
 
 LOOK_UP = 5.0  # LIMIT_LOOK_UP_MS
 LOOKERS_IDLE = 2  # LIMIT_LOOKERS_IDLE

@@ -36,7 +36,7 @@ def answer_of(client, line):
 # One message
 
 
-@pytest.mark.parametrize("size", [3 * MIB, 6 * MIB])
+@pytest.mark.parametrize("size", [3 * MIB, pytest.param(6 * MIB, marks=pytest.mark.deep("repeats"))])
 @pytest.mark.parametrize("values", [b"{}", b"[]", b"0", b'""', b'{"a":0}', b"null"])
 @pytest.mark.parametrize("name", [b"'\"'", b'"a"', b"'a'", b'"\\""'])
 def test_a_message_takes_a_small_multiple_of_its_size(own_daemon, peak, name, values, size):
@@ -211,6 +211,7 @@ def full(own_daemon):
 CONTENT = b'"params":{"tool":"write_file","arguments":{"content":"%s","path":"id","id":7}}'
 
 
+@pytest.mark.deep("slow")
 @pytest.mark.parametrize("members,number", [
     (b'"id":5,' + CONTENT, 5), (CONTENT + b',"id":5', 5), (CONTENT + b',"\\u0069d" : "a\\u0062\\n" ', "ab\n"),
     (b'"x":["id",{"id":6}],' + CONTENT + b',"id":-7', -7), (CONTENT, None), (b'"id":1.5,' + CONTENT, None),

@@ -8,7 +8,9 @@ import pytest
 
 import procfs
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them"),
+              pytest.mark.deep("busy"),
+              pytest.mark.deep("busy")]
 
 HANG = 60  # no condition takes longer
 FLOOD = 200  # requests of one tenant

@@ -20,7 +20,7 @@ MIB = 1 << 20
 CLASS, HARD = 4 * MIB, 4 * MIB + MIB // 2
 CLASSES = "small:4M:400:100 large:64M:20k:100 wide:8M:20k:100"
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as two tenants")
+pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as two tenants"), pytest.mark.deep("busy")]
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ MIB = 1 << 20
 GREEDY = 5
 RETRY_MAX_MS = 60000  # LIMIT_RETRY_MAX_MS
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
+pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them"),
+              pytest.mark.deep("busy"),
+              pytest.mark.deep("busy")]
 
 
 def config_of(greedy, other, host="", limits=""):

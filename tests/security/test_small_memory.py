@@ -24,7 +24,9 @@ STACK = MIB  # stacks of cloisterd's threads, which RLIMIT_DATA counts in full
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
-    pytest.mark.skipif(is_sanitized(), reason="AddressSanitizer's memory is not cloisterd's")]
+    pytest.mark.skipif(is_sanitized(), reason="AddressSanitizer's memory is not cloisterd's"),
+    pytest.mark.deep("busy"),
+    pytest.mark.deep("busy")]
 
 
 def limit_stack():

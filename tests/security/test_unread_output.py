@@ -16,7 +16,7 @@ SANITIZER = 3 if daemons.is_sanitized() else 1
 ENTRIES = 4000
 
 needs_users = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
-pytestmark = needs_users
+pytestmark = [needs_users, pytest.mark.deep("busy")]
 
 
 @pytest.fixture
