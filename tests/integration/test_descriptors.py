@@ -92,6 +92,7 @@ def test_a_tenant_leaves_others_their_descriptors(start_daemon, account, tenants
     assert procfs.eventually(lambda: metric(daemon, 'cloister_tenant_descriptors{tenant="a"}') == "0")
 
 
+@pytest.mark.deep("busy")
 def test_a_tenant_that_is_alone_may_have_all(start_daemon, account):
     daemon = start_daemon(config=config_of(account, account), preexec_fn=limited(256))
     _, n, error = open_until_refused(daemon, account)

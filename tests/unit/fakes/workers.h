@@ -19,9 +19,9 @@
  *
  * The name of a file decides how a call for it ends: "missing" is not found, "slow" answers when
  * the call is cancelled, "deaf" does not answer, "binary" is an image that is too large to be
- * shown, "image" is one that is not; any other file has two lines. An edit changes the first of them,
- * and a patch updates the file "patched", whatever they say. A comparison finds one file that was
- * added, "made".
+ * shown, "image" is one that is not; any other file has two lines. An edit changes the first of
+ * them, and a patch updates the file "patched", whatever they say. A comparison finds one file that
+ * was added, "made".
  */
 
 #include "tests/unit/fakes/spawner_link.h"
