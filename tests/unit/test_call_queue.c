@@ -28,7 +28,9 @@ struct world {
 		uint64_t takes;
 		int flow;
 		bool runs;
+		LIST_ENTRY(job) among_running;
 	} jobs[PLACES];
+	LIST_HEAD(, job) running;
 	size_t n_jobs;
 	double got[FLOWS]; /* running time of calls that have ended */
 	size_t ended[FLOWS];
@@ -78,8 +80,10 @@ static struct job *next(struct world *world)
 	struct queue_entry *entry = call_queue_next(&world->queue, world->now);
 	struct job *job = (struct job *)entry;
 
-	if (job)
+	if (job) {
 		job->runs = true;
+		LIST_INSERT_HEAD(&world->running, job, among_running);
+	}
 	return job;
 }
 
@@ -87,6 +91,7 @@ static void end(struct world *world, struct job *job)
 {
 	call_queue_remove(&world->queue, &job->entry, world->now);
 	job->runs = false;
+	LIST_REMOVE(job, among_running);
 	world->got[job->flow] += (double)job->takes;
 	world->ended[job->flow]++;
 }
@@ -94,14 +99,13 @@ static void end(struct world *world, struct job *job)
 /* Advances time to the end of the first running call. Returns NULL if none runs. */
 static struct job *run_on(struct world *world)
 {
-	struct job *first = NULL;
+	struct job *first = NULL, *job;
 	uint64_t ends = 0;
 
-	for (size_t i = 0; i < world->n_jobs; i++) {
-		struct job *job = &world->jobs[i];
+	LIST_FOREACH (job, &world->running, among_running) {
 		uint64_t at = job->entry.since_us + job->takes;
 
-		if (job->runs && (!first || at < ends)) {
+		if (!first || at < ends || (at == ends && job < first)) {
 			first = job;
 			ends = at;
 		}
@@ -139,10 +143,11 @@ static void check_counts(const struct world *world)
 static double with_running(const struct world *world, int flow)
 {
 	double got = world->got[flow];
+	const struct job *job;
 
-	for (size_t i = 0; i < world->n_jobs; i++)
-		if (world->jobs[i].runs && world->jobs[i].flow == flow)
-			got += (double)(world->now - world->jobs[i].entry.since_us);
+	LIST_FOREACH (job, &world->running, among_running)
+		if (job->flow == flow)
+			got += (double)(world->now - job->entry.since_us);
 	return got;
 }
 
