@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "tests/lib/config_loading.h"
+#include "tests/lib/rounds.h"
 
 static void test_drop_ins(void **state)
 {
@@ -184,12 +185,12 @@ static void test_damaged_files(void **state)
 	unsigned seed = 1;
 
 	(void)state;
-	for (int round = 0; round < 3000; round++) {
+	for (size_t round = 0, n = rounds(500, 3000); round < n; round++) {
 		char text[sizeof(good)];
 		size_t len = sizeof(good) - 1;
 
 		memcpy(text, good, sizeof(good));
-		for (int i = 0; i < 1 + round % 8; i++) {
+		for (size_t i = 0; i < 1 + round % 8; i++) {
 			seed = seed * 1103515245 + 12345;
 			if ((seed >> 24) % 3 == 0)
 				text[(seed >> 8) % len] = (char)(seed >> 4);

@@ -5,6 +5,7 @@
  * must give the same verdict for the same call.
  */
 #include "common/cleanup.h"
+#include "tests/lib/rounds.h"
 #include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
 
@@ -48,7 +49,7 @@
 #include "aarch64/unpack_filters.h"
 
 #define CALLS       512
-#define VECTORS     3000 /* how many sets of arguments each call is tried with */
+#define VECTORS     rounds(150, 3000) /* how many sets of arguments each call is tried with */
 #define ALLOW       SECCOMP_RET_ALLOW
 #define KILL        SECCOMP_RET_KILL_PROCESS
 #define FAIL(error) (SECCOMP_RET_ERRNO | (error))
@@ -313,9 +314,10 @@ static uint64_t any_argument(uint64_t *state)
 /* Compares two processors' filters for one call. Returns whether any arguments are allowed. */
 static bool compare(const char *name, int process, const int *numbers, uint64_t *random)
 {
+	const size_t vectors = VECTORS;
 	bool allowed = false;
 
-	for (size_t i = 0; i < VECTORS; i++) {
+	for (size_t i = 0; i < vectors; i++) {
 		struct seccomp_data data = {0};
 		uint32_t verdicts[PROCESSORS];
 

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "tests/lib/git_walks.h"
+#include "tests/lib/rounds.h"
 #include "tests/lib/scratch.h"
 #include "worker/files/gitignore.h"
 #include "worker/files/tree_walk.h"
@@ -18,9 +19,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <time.h>
-
-#define CASES 300
 
 /* Trees side by side in one repository, because running git takes most of the time. */
 #define TREES_PER_REPOSITORY 10
@@ -174,13 +172,6 @@ static bool check_tree(const struct scratch *scratch)
 	return same;
 }
 
-static size_t setting(const char *name, size_t otherwise)
-{
-	const char *value = getenv(name);
-
-	return value ? strtoull(value, NULL, 10) : otherwise;
-}
-
 /*
  * Makes trees with their own ignore files, sometimes with rules for all of them above. One
  * repository in three has only one tree, at its root. Returns the number of trees.
@@ -244,8 +235,7 @@ static void try_trees(bool tracked)
 {
 	static const char *const sha1[] = {"init", "-q", ".", NULL};
 	static const char *const sha256[] = {"init", "-q", "--object-format=sha256", ".", NULL};
-	size_t cases = setting("CLOISTER_ORACLE_CASES", CASES);
-	size_t seed = setting("CLOISTER_ORACLE_SEED", (size_t)time(NULL));
+	size_t cases = oracle_cases(60, 300), seed = oracle_seed();
 
 	print_message("seed %zu, %zu trees\n", seed, cases);
 	for (size_t i = 0, trees = 0; trees < cases; i++) {
