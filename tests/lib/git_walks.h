@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 /* A set of paths, each with a NUL at its end. */
@@ -123,7 +124,8 @@ static inline struct paths run_git(
 		"HOME=/nonexistent", "PATH=/usr/bin:/bin", NULL};
 	const char *argv[16] = {"git", "-C", scratch->path};
 	posix_spawn_file_actions_t actions;
-	FILE *in = tmpfile(), *out = tmpfile();
+	FILE *in = fdopen(memfd_create("in", MFD_CLOEXEC), "w+");
+	FILE *out = fdopen(memfd_create("out", MFD_CLOEXEC), "w+");
 	struct paths paths = {0};
 	int status;
 	pid_t pid;

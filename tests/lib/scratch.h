@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 struct scratch {
-	char path[256];
-	int fd; /* O_PATH */
+	char path[80]; /* a socket in it needs an address, unix(7) */
+	int fd;        /* O_PATH */
 };
 
 static inline struct scratch scratch_new(void)
@@ -25,8 +25,9 @@ static inline struct scratch scratch_new(void)
 	const char *base = getenv("TMPDIR");
 	struct scratch scratch;
 
-	snprintf(scratch.path, sizeof(scratch.path), "%s/cloister-test-XXXXXX",
-		base ? base : "/tmp");
+	if (snprintf(scratch.path, sizeof(scratch.path), "%s/cloister-test-XXXXXX",
+		    base ? base : "/tmp") >= (int)sizeof(scratch.path))
+		errx(1, "TMPDIR is too long");
 	if (!mkdtemp(scratch.path))
 		err(1, "mkdtemp");
 	scratch.fd = open(scratch.path, O_PATH | O_DIRECTORY | O_CLOEXEC);

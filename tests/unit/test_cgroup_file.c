@@ -2,6 +2,7 @@
 /* Reads a cgroup's files: as the kernel writes them, and malformed. */
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "tests/lib/scratch_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,14 +106,13 @@ static void put(int directory, const char *name, size_t size)
 
 static void test_files(void **state)
 {
-	char path[] = "/tmp/test_cgroup_file.XXXXXX", buffer[CGROUP_FILE_BYTES];
+	char buffer[CGROUP_FILE_BYTES];
 	_cleanup_close_ int directory = -1;
 	struct text text = {NULL, 0};
 	uint64_t value;
 
 	(void)state;
-	assert_non_null(mkdtemp(path));
-	directory = open(path, O_RDONLY | O_DIRECTORY);
+	directory = open(scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(cgroup_read(directory, "none", buffer, &text), -ENOENT);
 	assert_int_equal(cgroup_write(directory, "none", "1"), -ENOENT);
 	put(directory, "file", CGROUP_FILE_BYTES - 1);
@@ -130,9 +130,6 @@ static void test_files(void **state)
 	/* A link is not followed. */
 	assert_int_equal(symlinkat("file", directory, "link"), 0);
 	assert_int_equal(cgroup_write(directory, "link", "1"), -ELOOP);
-	assert_int_equal(unlinkat(directory, "link", 0), 0);
-	assert_int_equal(unlinkat(directory, "file", 0), 0);
-	assert_int_equal(rmdir(path), 0);
 }
 
 int main(void)
@@ -143,7 +140,7 @@ int main(void)
 		cmocka_unit_test(test_io),
 		cmocka_unit_test(test_malformed_io),
 		cmocka_unit_test(test_controllers),
-		cmocka_unit_test(test_files),
+		cmocka_unit_test_setup_teardown(test_files, scratch_set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

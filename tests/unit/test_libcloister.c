@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/scratch.h"
 #include "tests/lib/scripted_server.h"
 
 #include <sys/stat.h>
@@ -612,16 +613,15 @@ static bool was_reached(int fd)
 
 static void test_opening(void **state)
 {
-	char directory[] = "/tmp/libcloister.XXXXXX", path[128], usual[128], name[300];
+	struct scratch scratch = scratch_new();
+	char path[108], usual[108], name[300];
 	struct cloister *cloister;
 	int pair[2], at_path, at_usual;
 
 	(void)state;
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/sock", directory);
-	snprintf(usual, sizeof(usual), "%s/cloister", directory);
-	assert_int_equal(mkdir(usual, 0700), 0);
-	snprintf(usual, sizeof(usual), "%s/cloister/agent.sock", directory);
+	scratch_parents(&scratch, "cloister/");
+	snprintf(path, sizeof(path), "%s/sock", scratch.path);
+	snprintf(usual, sizeof(usual), "%s/cloister/agent.sock", scratch.path);
 	assert_int_equal(cloister_open(path, &cloister), -ENOENT);
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
@@ -633,7 +633,7 @@ static void test_opening(void **state)
 	cloister_close(cloister);
 	assert_true(was_reached(at_path));
 
-	setenv("XDG_RUNTIME_DIR", directory, 1);
+	setenv("XDG_RUNTIME_DIR", scratch.path, 1);
 	setenv("CLOISTER_SOCKET", path, 1);
 	assert_int_equal(cloister_open(NULL, &cloister), 0);
 	cloister_close(cloister);
@@ -656,11 +656,7 @@ static void test_opening(void **state)
 	close(pair[1]);
 	close(at_path);
 	close(at_usual);
-	unlink(path);
-	unlink(usual);
-	snprintf(usual, sizeof(usual), "%s/cloister", directory);
-	rmdir(usual);
-	rmdir(directory);
+	scratch_done(&scratch);
 	cloister_close(NULL);
 }
 

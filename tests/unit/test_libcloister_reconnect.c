@@ -3,6 +3,8 @@
 /* The client library with a service that ends connections while a call with a key is in flight. */
 #include "libcloister/cloister.h"
 
+#include "tests/lib/scratch.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +36,8 @@
 #define NOTICE "{\"method\":\"notice\",\"params\":{}}\n"
 
 struct service {
-	char directory[32], path[64];
+	struct scratch scratch;
+	char path[108];
 	int listener, first; /* the first connection */
 	struct cloister *cloister;
 };
@@ -42,12 +45,11 @@ struct service {
 /* Makes a connection that repeats calls in its workspace. */
 static struct service service_new(void)
 {
-	struct service service = {.directory = "/tmp/libcloister.XXXXXX"};
+	struct service service = {.scratch = scratch_new()};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct cloister_message *reply;
 
-	assert_non_null(mkdtemp(service.directory));
-	snprintf(service.path, sizeof(service.path), "%s/sock", service.directory);
+	snprintf(service.path, sizeof(service.path), "%s/sock", service.scratch.path);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", service.path);
 	service.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(service.listener, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -64,8 +66,7 @@ static struct service service_new(void)
 static void service_free(struct service *service)
 {
 	close(service->listener);
-	unlink(service->path);
-	rmdir(service->directory);
+	scratch_done(&service->scratch);
 }
 
 static int call(struct cloister *cloister)

@@ -2,33 +2,16 @@
 /* links: cloister-supervisor */
 #include "supervisor/host/namespaces_probe.h"
 
+#include "tests/lib/scratch_fixture.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-
-static char directory[] = "/tmp/cloister-test-sys.XXXXXX";
-
-static void set(const char *name, const char *value)
-{
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_true(fputs(value, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
 
 /* Files in a directory simulate the settings of other kernels. */
 static void test_each_cause_has_its_command(void **state)
@@ -52,36 +35,13 @@ static void test_each_cause_has_its_command(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		set(cases[i].name, cases[i].cause);
-		assert_non_null(strstr(namespaces_remedy(directory, EPERM), cases[i].command));
-		set(cases[i].name, cases[i].harmless);
-		assert_null(strstr(namespaces_remedy(directory, EPERM), "sysctl"));
+		scratch_text(&scratch, cases[i].name, cases[i].cause);
+		assert_non_null(strstr(namespaces_remedy(scratch.path, EPERM), cases[i].command));
+		scratch_text(&scratch, cases[i].name, cases[i].harmless);
+		assert_null(strstr(namespaces_remedy(scratch.path, EPERM), "sysctl"));
 	}
-	assert_non_null(strstr(namespaces_remedy(directory, ENOSPC), "outer container"));
+	assert_non_null(strstr(namespaces_remedy(scratch.path, ENOSPC), "outer container"));
 	assert_non_null(strstr(namespaces_remedy("/nonexistent", EPERM), "seccomp"));
-}
-
-static int make_directory(void **state)
-{
-	char path[256];
-
-	(void)state;
-	if (!mkdtemp(directory))
-		return -1;
-	snprintf(path, sizeof(path), "%s/kernel", directory);
-	if (mkdir(path, 0700) < 0)
-		return -1;
-	snprintf(path, sizeof(path), "%s/user", directory);
-	return mkdir(path, 0700);
-}
-
-static int remove_directory(void **state)
-{
-	char command[256];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	return system(command);
 }
 
 int main(void)
@@ -90,5 +50,5 @@ int main(void)
 		cmocka_unit_test(test_each_cause_has_its_command),
 	};
 
-	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+	return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

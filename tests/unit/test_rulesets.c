@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/host/lockdown.h"
+#include "tests/lib/scratch.h"
 #include "worker/commands/command_ruleset.h"
 #include "worker/confine.h"
 #include "worker/files/files_ruleset.h"
@@ -27,29 +28,27 @@
 
 #define NAMES_BYTES 64
 
-/* A directory with "in", where more is allowed, and "out"; both hold "file" and "dir". */
-static char top[] = "/tmp/test_rulesets.XXXXXX";
+/* Has "in", where more is allowed, and "out"; both hold "file" and "dir". */
+static struct scratch scratch;
 
 static int set_up(void **state)
 {
 	(void)state;
-	if (!mkdtemp(top) || chdir(top) < 0)
-		return -1;
-	for (int i = 0; i < 2; i++) {
-		if (mkdir(i ? "out" : "in", 0755) < 0 || mkdir(i ? "out/dir" : "in/dir", 0755) < 0)
-			return -1;
-		close(open(i ? "out/file" : "in/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
-	}
-	return 0;
+	setenv("TMPDIR", "/tmp", 1); /* stand() takes only this from what commands may write */
+	scratch = scratch_new();
+	scratch_text(&scratch, "in/file", "");
+	scratch_text(&scratch, "out/file", "");
+	scratch_parents(&scratch, "in/dir/");
+	scratch_parents(&scratch, "out/dir/");
+	return fchmodat(scratch.fd, "in/file", 0755, 0) |
+	       fchmodat(scratch.fd, "out/file", 0755, 0) | chdir(scratch.path);
 }
 
 static int tear_down(void **state)
 {
-	char command[NAMES_BYTES];
-
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", top);
-	return system(command);
+	scratch_done(&scratch);
+	return 0;
 }
 
 /* Attempts: 0 or -errno. */

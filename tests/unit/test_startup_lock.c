@@ -4,6 +4,7 @@
 #include "supervisor/host/startup.h"
 
 #include "common/cleanup.h"
+#include "tests/lib/scratch_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,33 +19,14 @@
 
 #include <cmocka.h>
 
-static char scratch[64];
-
 /* Returns the path of @name in the scratch directory, valid until the fourth call after it. */
 static const char *in_scratch(const char *name)
 {
-	static char paths[4][128];
+	static char paths[4][sizeof(scratch.path) + 16];
 	static unsigned next;
 
-	snprintf(paths[++next % 4], sizeof(paths[0]), "%s/%s", scratch, name);
+	snprintf(paths[++next % 4], sizeof(paths[0]), "%s/%s", scratch.path, name);
 	return paths[next % 4];
-}
-
-static int make_scratch(void **state)
-{
-	strcpy(scratch, "/tmp/cloister-unit-XXXXXX");
-	(void)state;
-	return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-	static const char *const names[] = {"a/b", "a", "x", "file", "lock", "link", "lock2", ""};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		remove(in_scratch(names[i]));
-	return access(scratch, F_OK) == 0 ? -1 : 0;
 }
 
 static bool is_own_directory(const char *name)
@@ -53,13 +35,6 @@ static bool is_own_directory(const char *name)
 
 	return stat(in_scratch(name), &file) == 0 && S_ISDIR(file.st_mode) &&
 	       (file.st_mode & 0777) == 0700;
-}
-
-static void make_file(const char *name, const char *content)
-{
-	_cleanup_close_ int fd = open(in_scratch(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	assert_int_equal(write(fd, content, strlen(content)), strlen(content));
 }
 
 static void test_directories(void **state)
@@ -77,7 +52,7 @@ static void test_directories(void **state)
 	assert_int_equal(startup_make_parent(in_scratch("x/file")), 0);
 	assert_true(is_own_directory("x"));
 	assert_int_equal(access(in_scratch("x/file"), F_OK), -1);
-	make_file("file", "");
+	scratch_text(&scratch, "file", "");
 	assert_int_equal(startup_make_directory(in_scratch("file"), &fd), -ENOTDIR);
 	assert_int_equal(startup_make_directory(in_scratch("file/a"), &fd), -ENOTDIR);
 	assert_int_equal(startup_make_parent(""), -EINVAL);
@@ -86,46 +61,46 @@ static void test_directories(void **state)
 
 static void test_the_lock(void **state)
 {
-	_cleanup_close_ int directory = open(scratch, O_PATH | O_CLOEXEC), other = -1;
+	_cleanup_close_ int directory = open(scratch.path, O_PATH | O_CLOEXEC), other = -1;
 	char wanted[32], found[32] = "";
 	long holder = -1;
 	int fd, second;
 
 	(void)state;
 	/* What a former one that was killed has left. */
-	make_file("lock", "99999999 and more");
-	assert_int_equal(startup_lock_state(scratch, &fd, &holder), 0);
+	scratch_text(&scratch, "lock", "99999999 and more");
+	assert_int_equal(startup_lock_state(scratch.path, &fd, &holder), 0);
 	assert_int_equal(holder, -1);
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), -EBUSY);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), -EBUSY);
 	assert_int_equal(holder, getpid());
 	snprintf(wanted, sizeof(wanted), "%d\n", (int)getpid());
 	assert_true(pread(fd, found, sizeof(found) - 1, 0) > 0);
 	assert_string_equal(found, wanted);
 	assert_true(startup_is_lock(directory, fd));
-	make_file("lock2", "");
+	scratch_text(&scratch, "lock2", "");
 	other = open(in_scratch("lock2"), O_RDWR | O_CLOEXEC);
 	assert_false(startup_is_lock(directory, other));
 	assert_false(startup_is_lock(directory, directory));
 	/* Nobody has written a number yet. */
 	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), -EBUSY);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), -EBUSY);
 	assert_int_equal(holder, 0);
 	assert_int_equal(startup_sign_lock(fd), 0);
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), -EBUSY);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), -EBUSY);
 	assert_int_equal(holder, getpid());
 	/* Another file has its name. */
 	assert_int_equal(rename(in_scratch("lock2"), in_scratch("lock")), 0);
 	assert_false(startup_is_lock(directory, fd));
 	assert_true(startup_is_lock(directory, other));
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), 0);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), 0);
 	close(fd);
 	close(second);
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), 0);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), 0);
 	close(second);
 	/* A link is not followed, whatever it names. */
 	assert_int_equal(rename(in_scratch("lock"), in_scratch("file")), 0);
 	assert_int_equal(symlink("file", in_scratch("lock")), 0);
-	assert_int_equal(startup_lock_state(scratch, &second, &holder), -ELOOP);
+	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), -ELOOP);
 	assert_false(startup_is_lock(directory, other));
 	assert_int_equal(startup_lock_state(in_scratch("missing"), &second, &holder), -ENOENT);
 }
@@ -133,8 +108,9 @@ static void test_the_lock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_directories, make_scratch, remove_scratch),
-		cmocka_unit_test_setup_teardown(test_the_lock, make_scratch, remove_scratch),
+		cmocka_unit_test_setup_teardown(
+			test_directories, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(test_the_lock, scratch_set_up, scratch_tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
