@@ -8,29 +8,30 @@
  */
 
 #include "common/cleanup.h"
+#include "tests/lib/scratch.h"
 #include "worker/files/reply.h"
 #include "worker/files/root_open.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define UNUSED __attribute__((unused))
 #define SECRET "outside\n"
 #define NOBODY 65534
 
 struct fixture {
-	char base[64];
-	char visible[80];
+	struct scratch scratch;
+	const char *base; /* its path */
+	char visible[sizeof(((struct scratch *)NULL)->path) + sizeof("/ws")];
 	int base_fd, ws;
 	struct root root;
 };
@@ -98,8 +99,8 @@ static UNUSED int fixture_setup(void **state)
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
 	umask(022);
-	strcpy(fixture->base, "/tmp/cloister-files-XXXXXX");
-	assert_non_null(mkdtemp(fixture->base));
+	fixture->scratch = scratch_new();
+	fixture->base = fixture->scratch.path;
 	snprintf(fixture->visible, sizeof(fixture->visible), "%s/ws", fixture->base);
 	fixture->base_fd = open(fixture->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(mkdirat(fixture->base_fd, "ws", 0755), 0);
@@ -115,14 +116,6 @@ static UNUSED int fixture_setup(void **state)
 	return 0;
 }
 
-static UNUSED int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 static UNUSED int fixture_teardown(void **state)
 {
 	struct fixture *fixture = *state;
@@ -131,7 +124,7 @@ static UNUSED int fixture_teardown(void **state)
 	close(fixture->ws);
 	close(fixture->root.fd);
 	close_fd(&fixture->root.proc_self_fd);
-	nftw(fixture->base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	scratch_done(&fixture->scratch);
 	free(fixture);
 	return 0;
 }
@@ -238,7 +231,7 @@ struct swapper {
 	int dir;
 	const char *a, *b;
 	_Atomic bool stop;
-	uint64_t swaps;
+	_Atomic uint64_t swaps;
 	pthread_t thread;
 };
 
@@ -253,6 +246,7 @@ static UNUSED void *swap(void *context)
 	return NULL;
 }
 
+/* Returns once it swaps. */
 static UNUSED void swapper_start(struct swapper *swapper, int dir, const char *a, const char *b)
 {
 	swapper->dir = dir;
@@ -261,20 +255,12 @@ static UNUSED void swapper_start(struct swapper *swapper, int dir, const char *a
 	swapper->stop = false;
 	swapper->swaps = 0;
 	assert_int_equal(pthread_create(&swapper->thread, NULL, swap, swapper), 0);
+	while (swapper->swaps == 0)
+		sched_yield();
 }
 
 static UNUSED void swapper_stop(struct swapper *swapper)
 {
 	swapper->stop = true;
 	assert_int_equal(pthread_join(swapper->thread, NULL), 0);
-	assert_true(swapper->swaps > 0);
-}
-
-static UNUSED bool time_left(const struct timespec *start, time_t seconds)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - start->tv_sec < seconds ||
-	       (now.tv_sec - start->tv_sec == seconds && now.tv_nsec < start->tv_nsec);
 }

@@ -161,13 +161,12 @@ static void test_output_ends_the_turn(void **state)
 	f->task = (struct loop_turn_task){.act = on_task, .context = f};
 	assert_int_equal(write(f->fds[COMMAND_FD_STDOUT], "x", 1), 1);
 	assert_int_equal(timers_start(f->service.base), 0); /* output is watched after a moment */
-	for (unsigned n = 0; n < 10000 && !f->is_later; n++) {
+	while (!f->is_later) {
 		assert_true(event_base_loop(f->service.base, EVLOOP_NONBLOCK) >= 0);
 		usleep(1000);
 	}
 	timers_stop();
 	event_free(TAKE_PTR(f->later));
-	assert_true(f->is_later);
 	assert_true(f->task_was_first);
 }
 

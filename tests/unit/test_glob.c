@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "tests/lib/rounds.h"
 #include "worker/files/glob.h"
 
 #include <setjmp.h>
@@ -13,7 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct sample {
 	const char *pattern;
@@ -345,11 +345,10 @@ static void test_set_refused(void **state)
 		TOOL_PATTERN_TOO_COMPLEX);
 }
 
-/* Patterns on which a backtracking matcher would never finish. */
+/* Patterns on which a backtracking matcher would never finish, nor would this test. */
 static void test_time(void **state)
 {
 	char path[LIMIT_PATH_BYTES], stars[2 * 200], trees[4 * 200];
-	struct timespec before, after;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(path); i++)
@@ -359,13 +358,10 @@ static void test_time(void **state)
 	for (size_t i = 0; i < sizeof(trees); i += 4)
 		memcpy(trees + i, "**/a", 4);
 	stars[sizeof(stars) - 1] = trees[sizeof(trees) - 1] = 'b';
-	clock_gettime(CLOCK_MONOTONIC, &before);
 	assert_false(
 		glob_match((struct text){stars, sizeof(stars)}, (struct text){path, sizeof(path)}));
 	assert_false(
 		glob_match((struct text){trees, sizeof(trees)}, (struct text){path, sizeof(path)}));
-	clock_gettime(CLOCK_MONOTONIC, &after);
-	assert_true(after.tv_sec - before.tv_sec < 60);
 }
 
 /*
@@ -403,12 +399,12 @@ static void random_string(char *out, size_t max, const char *alphabet)
 
 static void test_against_slow(void **state)
 {
-	unsigned seed = (unsigned)time(NULL);
+	unsigned seed = (unsigned)oracle_seed();
 
 	(void)state;
 	print_message("seed %u\n", seed);
 	srand(seed);
-	for (int i = 0; i < 100000; i++) {
+	for (size_t i = 0, cases = rounds(20000, 100000); i < cases; i++) {
 		char pattern[12], path[12];
 
 		random_string(pattern, sizeof(pattern), "ab/***?");

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,17 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static bool remains_hurry;
+
+/* Replaces the C library's: remains are kept for a moment where a test waits for their end. */
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	const int ms = remains_hurry && timeout == LIMIT_RELAY_REMAINS_MS ? 1 : timeout;
+	const struct timespec moment = {ms / 1000, ms % 1000 * 1000000L};
+
+	return ppoll(fds, n, ms < 0 ? NULL : &moment, NULL);
+}
 
 struct ends {
 	int client, server;
@@ -198,9 +210,11 @@ static void test_silence(void **state)
 static void test_remains_are_not_kept_for_ever(void **state)
 {
 	static char piece[64 * KIB];
-	struct ends ends = begin(-1);
+	struct ends ends;
 
 	(void)state;
+	remains_hurry = true;
+	ends = begin(-1);
 	fcntl(ends.client, F_SETFL, O_NONBLOCK);
 	while (send(ends.client, piece, sizeof(piece), MSG_NOSIGNAL) > 0)
 		continue;

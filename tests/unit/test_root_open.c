@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/rounds.h"
 
 struct open_case {
 	const char *path; /* "@" stands for the visible root */
@@ -337,20 +338,18 @@ static void test_lease(void **state)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_close_ int lease = openat(fixture->ws, "file", O_RDWR | O_CLOEXEC), fd = -1;
-	struct timespec start;
 
 	signal(SIGIO, SIG_IGN);
 	if (fcntl(lease, F_SETLEASE, F_WRLCK) < 0) {
 		print_message("no leases on this file system: %s\n", strerror(errno));
 		skip();
 	}
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	/* An open that waits for it succeeds in the end. */
 	assert_int_equal(
 		root_open(&fixture->root, TEXT_LITERAL("file"), O_RDONLY, &fd, NULL), TOOL_BUSY);
 	assert_int_equal(
 		root_open(&fixture->root, TEXT_LITERAL("absroot/file"), O_RDONLY, &fd, NULL),
 		TOOL_BUSY);
-	assert_true(time_left(&start, 20)); /* the kernel would wait for 45 s */
 }
 
 static void test_device(void **state)
@@ -376,15 +375,14 @@ static int check_under_attack(const struct fixture *fixture, const struct root *
 	static const char *const paths[] = {"swap/secret", "evil/secret", "swap/../swap/secret",
 		"swap/sub/../../swap/secret", "absroot/swap/secret", "m/a/b/c/../../../../file",
 		"absroot/m/a/b/c/../../../../file", "target", "absroot/target"};
-	struct timespec start;
+	const size_t enough = rounds(2000, 100000);
 	struct stat outside, st;
-	uint64_t opened = 0;
+	size_t opened = 0;
 	int wrong = 0;
 
 	if (fstatat(fixture->base_fd, "outside/secret", &outside, 0) < 0)
 		return 1;
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (size_t i = 0; time_left(&start, 2); i++) {
+	for (size_t i = 0; opened < enough; i++) {
 		const char *path = paths[i % ARRAY_SIZE(paths)];
 		_cleanup_close_ int fd = -1;
 		_cleanup_free_ char *reported = NULL;
@@ -398,9 +396,7 @@ static int check_under_attack(const struct fixture *fixture, const struct root *
 			wrong++;
 		}
 	}
-	if (opened == 0)
-		fprintf(stderr, "nothing could be opened\n");
-	return wrong + (opened == 0);
+	return wrong;
 }
 
 /*
