@@ -88,6 +88,14 @@ def fuzz():
     return [shell("", "tests/fuzz/run", CLOISTER_FUZZ_SECONDS=os.environ.get("CLOISTER_FUZZ_SECONDS", "30"), CLOISTER_FUZZ_JOBS=str(CPUS))]
 
 
+def units():
+    """The unit tests with more random inputs (tests/lib/rounds.h), in both builds."""
+    steps = [ctest("", "release"), ctest("asan", "asan")]
+    for step in steps:
+        step.environment["CLOISTER_DEEP"] = "1"
+    return steps
+
+
 # Percent of supervisor/'s lines that the unit tests run. Suites with whole processes test the same code, but not what peers and
 # the kernel seldom do: a part that comes without units brings the number below this.
 COVERAGE_FLOOR = 84
@@ -109,7 +117,7 @@ C = PRODUCT + ("examples", "tests")
 SUITES = {
     "tidy": Suite(tidy, C + (".clang-tidy",), C, RELEASE),
     "cppcheck": Suite(cppcheck, C, C),
-    "units": Suite(lambda: [ctest("", "release"), ctest("deep units", "asan", "--label-regex", "^deep$")], WHOLE + ("tests/unit",),
+    "units": Suite(units, WHOLE + ("tests/unit",),
                    PRODUCT + ("tests/unit",), BOTH),
     "coverage": Suite(coverage, WHOLE + ("tests/unit",), ("supervisor", "tests/unit"), {"coverage": ("supervisor-tests",)}),
     "threads": Suite(lambda: [ctest("", "tsan")], WHOLE + ("tests/unit",), ("supervisor", "common"), {"tsan": ("thread-tests",)}),
