@@ -58,7 +58,6 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	wire_put_text(writer, text_from(message->layers.template));
 	wire_put_u8(writer, message->as_root);
 	wire_put_u8(writer, message->root_inside);
-	wire_put_u8(writer, message->shared_network);
 	wire_put_text(writer, text_from(message->tenant));
 }
 
@@ -114,13 +113,11 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	has_layers = get_layers(&reader, &message.layers);
 	message.as_root = wire_get_bool(&reader);
 	message.root_inside = wire_get_bool(&reader);
-	message.shared_network = wire_get_bool(&reader);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
 	if (wire_reader_end(&reader) < 0 || !has_layers || !workspace_kind_name(message.kind) ||
 		((message.layers.count > 0 || message.as_root) &&
 			message.kind != WORKSPACE_MANAGED) ||
 		(message.root_inside && !message.as_root) ||
-		(message.shared_network && (message.proxy_port > 0 || tenant.len == 0)) ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || !is_weight(message.limits.cpu_weight) ||
 		!is_weight(message.limits.io_weight) || !is_room(message.limits.tmp_bytes) ||

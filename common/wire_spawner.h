@@ -157,9 +157,9 @@ enum cell_socket {
 	CELL_SOCKET_DIAG,
 	CELL_SOCKETS_EGRESS,
 	/*
-	 * NETLINK_SOCK_DIAG, by which cloisterd asks which ports listen. Every cell has it whose
-	 * network namespace is its own, unless the kernel or a filter around cloister gives none;
-	 * then CELL_SOCKET_DIAG is left out, too.
+	 * NETLINK_SOCK_DIAG, by which cloisterd asks which ports listen. Every cell has it, unless
+	 * the kernel or a filter around cloister gives none; then CELL_SOCKET_DIAG is left out,
+	 * too.
 	 */
 	CELL_SOCKET_PORTS = CELL_SOCKETS_EGRESS,
 	CELL_SOCKETS,
@@ -204,11 +204,6 @@ struct spawner_open {
 	struct layer_stack layers;
 	bool as_root;     /* of a managed workspace: it is a whole root, and seen as / */
 	bool root_inside; /* of such a one: its id is 0 to commands (root_inside = yes) */
-	/*
-	 * Its network namespace is that of the tenant's other cells (network_namespace = shared).
-	 * It has no proxy_port then, and no sockets.
-	 */
-	bool shared_network;
 	/*
 	 * Tenant of the workspace, NUL-terminated. Empty for a workspace without a tenant of the
 	 * configuration, which gets nothing that such a tenant's section adds.

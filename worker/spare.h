@@ -19,10 +19,8 @@ enum spare_kind {
 	SPARE_WITH_IDS,
 };
 
-/* The last word of a worker's command line: its commands have a network; otherwise "", */
+/* The last word of a worker's command line, if its commands have a network; otherwise "". */
 #define WORKER_HAS_NETWORK "network"
-/* or its network namespace is that of the tenant's other cells, and is ready. */
-#define WORKER_SHARES_NETWORK "shared"
 
 /* The word for the kind of a managed workspace that is a whole root. */
 #define KIND_MANAGED_ROOT "managed-root"

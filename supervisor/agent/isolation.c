@@ -74,10 +74,8 @@ static void put_network(struct json_text *json, const struct workspace *workspac
 void isolation_write(
 	struct json_text *json, const struct cgroup *cgroup, const struct workspace *workspace)
 {
-	enum { NAMESPACE_NETWORK = 3 };
 	static const char *const namespaces[] = {
-		"user", "mount", "pid", [NAMESPACE_NETWORK] = "network", "ipc", "uts", "cgroup"};
-	const bool shared = workspace_shares_network(workspace);
+		"user", "mount", "pid", "network", "ipc", "uts", "cgroup"};
 
 	json_text_key(json, "isolation");
 	json_text_object_begin(json);
@@ -85,11 +83,9 @@ void isolation_write(
 	json_text_key(json, "namespaces");
 	json_text_array_begin(json);
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
-		if (i != NAMESPACE_NETWORK || !shared)
-			json_text_string(json, text_from(namespaces[i]));
+		json_text_string(json, text_from(namespaces[i]));
 	json_text_array_end(json);
 	put_network(json, workspace);
-	put(json, "network_namespace", shared ? "shared" : "own");
 	json_text_key(json, "landlock");
 	json_text_bool(json, feature_is_present("landlock"));
 	/* Always true: without the filter a worker does not start. */

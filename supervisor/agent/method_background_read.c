@@ -166,13 +166,8 @@ void method_session_read(struct session *session, struct jsonrpc_request *reques
 	else if (wait->background && output_wait_needs_ports(wait) &&
 		 !background_tells_ports(wait->background))
 		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-			background_shares_network(wait->background)
-				? "This workspace shares its network namespace with others of its "
-				  "tenant, and so is not told which ports listen; wait with "
-				  "contains for what the program writes when it listens"
-				: "This host does not tell which ports listen (sock_diag(7) with "
-				  "tcp_diag); wait with contains for what the program writes when "
-				  "it listens",
+			"This host does not tell which ports listen (sock_diag(7) with tcp_diag); "
+			"wait with contains for what the program writes when it listens",
 			tool_error_name(TOOL_EXECUTION_ERROR));
 	else if (wait->background)
 		r = output_wait_begin(wait, session, request);

@@ -39,11 +39,6 @@ static enum tool_error refuses(struct session *session, struct workspace *worksp
 
 	if (error != TOOL_OK)
 		return error;
-	if (workspace_shares_network(workspace))
-		return refusal_set(ret, TOOL_FORBIDDEN,
-			"No port of this workspace can be forwarded, because it shares its network "
-			"namespace with others of its tenant; network_namespace = own in the "
-			"tenant's configuration gives each one its own");
 	if (!is_allowed(session, workspace, port, &tenant) || workspace_is_proxy(workspace, port))
 		return refusal_set(ret, TOOL_FORBIDDEN,
 			"This port may not be forwarded; forward_ports in the tenant's "

@@ -271,11 +271,6 @@ bool background_tells_ports(const struct background *background)
 	return !background->workspace || workspace_tells_ports(background->workspace);
 }
 
-bool background_shares_network(const struct background *background)
-{
-	return background->workspace && workspace_shares_network(background->workspace);
-}
-
 bool background_ports(const struct background *background, struct listening_ports *ret)
 {
 	uint64_t cgroup;

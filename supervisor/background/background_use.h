@@ -106,8 +106,6 @@ int background_resize(struct background *background, const struct command_termin
 bool background_listens(const struct background *background, uint16_t port);
 /** Whether the host tells which ports listen. */
 bool background_tells_ports(const struct background *background);
-/** Whether that is because its workspace shares its network namespace. */
-bool background_shares_network(const struct background *background);
 /** Lists the ports at which it listens, likewise. Returns false if they are not known. */
 bool background_ports(const struct background *background, struct listening_ports *ret);
 

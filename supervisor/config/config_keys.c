@@ -64,7 +64,6 @@ const struct config_key config_keys[] = {
 	{"root_inside", TENANT(root_inside), .type = CONFIG_YES_NO},
 	{"network_roots", TENANT(network_roots), .type = CONFIG_YES_NO},
 	{"network", TENANT(network), .type = CONFIG_CHOICE, .choices = {"none", "egress"}},
-	{"network_namespace", TENANT(network_namespace), .type = CONFIG_CHOICE, .choices = {"own", "shared"}},
 	{"forward_ports", TENANT(forward_ports), .type = CONFIG_PORTS, .min = LIMIT_FORWARD_PORT_MIN, .max = UINT16_MAX, .fallback = CONFIG_PORTS_OF(LIMIT_FORWARD_PORT_MIN, UINT16_MAX)},
 	{"egress_allow", TENANT(egress_allow), .type = CONFIG_ALLOW},
 	{"egress_deny", TENANT(egress_deny), .type = CONFIG_DENY},

@@ -210,29 +210,6 @@ static int compile_patterns(
 	return command_policy_new(patterns, n, &tenant->policy, &message);
 }
 
-/*
- * In a namespace that workspaces share the kernel does not say whose a port is, so none is
- * forwarded; and cloister-egress would take what one workspace sends for another's.
- */
-static void check_network_namespace(struct config_reader *reader, struct config_part *part)
-{
-	const struct config_key *ports = config_key_find(CONFIG_SECTION_TENANT, "forward_ports");
-	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "network_namespace");
-	const struct config_place *place = &part->settings[key - config_keys];
-	struct tenant *tenant = part->object;
-
-	if (tenant->network_namespace != TENANT_NETWORK_SHARED)
-		return;
-	if (tenant->network != TENANT_NETWORK_NONE)
-		config_wrong_at(
-			reader, place, "network_namespace: shared is for network = none only");
-	if (part->settings[ports - config_keys].file && tenant->forward_ports != 0)
-		config_wrong_at(reader, place,
-			"network_namespace: with shared no port can be forwarded: set "
-			"forward_ports = none, or leave it out");
-	tenant->forward_ports = 0;
-}
-
 static int finish_tenant(struct config_reader *reader, struct config_part *part)
 {
 	const struct config_key *patterns =
@@ -242,7 +219,6 @@ static int finish_tenant(struct config_reader *reader, struct config_part *part)
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
 		check_pair(reader, part, config_key_find(CONFIG_SECTION_TENANT, pairs[i].lower),
 			config_key_find(CONFIG_SECTION_TENANT, pairs[i].upper));
-	check_network_namespace(reader, part);
 	return compile_patterns(&tenant->blocked_patterns,
 		part->settings[patterns - config_keys].file == NULL, tenant);
 }

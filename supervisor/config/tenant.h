@@ -67,7 +67,6 @@ struct tenant_limits {
 
 enum tenant_durability { TENANT_DURABLE, TENANT_FAST };
 enum tenant_network { TENANT_NETWORK_NONE, TENANT_NETWORK_EGRESS };
-enum tenant_network_namespace { TENANT_NETWORK_OWN, TENANT_NETWORK_SHARED };
 enum tenant_home { TENANT_HOME_TEMPORARY, TENANT_HOME_KEPT };
 
 struct tenant {
@@ -85,8 +84,7 @@ struct tenant {
 	/* user mode without a configuration: any directory that the user may open */
 	bool any_root;
 	uint64_t weight;
-	uint64_t network;           /* enum tenant_network */
-	uint64_t network_namespace; /* enum tenant_network_namespace, of each workspace */
+	uint64_t network; /* enum tenant_network */
 	/* of its workspaces, that clients may reach: config_type.h, CONFIG_PORTS */
 	uint64_t forward_ports;
 	uint64_t egress_port; /* at which commands reach cloister-egress */

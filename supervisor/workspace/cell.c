@@ -158,7 +158,6 @@ static void make(struct cell *cell)
 
 	cell->owner->describe(cell->context, &request, &root);
 	request.kept = cell->kept;
-	cell->shares_network = request.shared_network;
 	/* A spare has no user namespace for it. */
 	cell->was_ahead = !request.root_inside && cell->wasted < CELL_SPARE_TRIES &&
 			  spare_cells_take(cell->spares, &request, &cell->group, links);
@@ -553,11 +552,6 @@ void cell_free(struct cell *cell)
 uint64_t cell_disk_limit(const struct cell *cell)
 {
 	return cell->disk_limit;
-}
-
-bool cell_shares_network(const struct cell *cell)
-{
-	return cell->shares_network;
 }
 
 uint64_t cell_group(const struct cell *cell)

@@ -120,9 +120,6 @@ uint64_t cell_disk_limit(const struct cell *cell);
 /** Returns the pidfd of its worker, borrowed; it must be open. */
 int cell_worker_pidfd(const struct cell *cell);
 
-/** Whether the cell, unless it is closed, is in a network namespace with others. */
-bool cell_shares_network(const struct cell *cell);
-
 /** Returns the number that names its cgroup; 0 if it is not open. */
 uint64_t cell_group(const struct cell *cell);
 

@@ -87,7 +87,6 @@ struct cell {
 	struct timer deadline; /* of the state */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
-	bool shares_network;     /* spawner_open.shared_network, when it was made */
 	bool replaced;           /* it is to end, and another is made */
 	bool had_opened;         /* in ENDING: it had been OPEN */
 	bool rests;              /* in ENDING: nobody used it */

@@ -293,8 +293,6 @@ bool workspace_tells_ports(const struct workspace *workspace)
 {
 	struct listening_ports ports;
 
-	if (workspace_shares_network(workspace))
-		return false;
 	if (cell_status(workspace->cell) != CELL_STATUS_OPEN)
 		return true;
 	return workspace->listening && listening_list(workspace->listening, 0, &ports);

@@ -14,7 +14,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/queue.h>
 
 #define PAUSE_MS 5 /* a pause, so that openings by clients go first */
@@ -23,8 +22,8 @@ struct spare {
 	LIST_ENTRY(spare) entry;
 	struct spare_cells *all;
 	struct process_link *links[SPAWNER_OPENED_FDS];
-	uint64_t group;               /* number that names its cgroup */
-	struct spawner_open made_for; /* the request that it was made from */
+	uint64_t group;      /* number that names its cgroup */
+	uint32_t proxy_port; /* of the request that it was made from */
 	bool lost;
 };
 
@@ -157,7 +156,7 @@ static void on_refill(void *context)
 	if (!spare)
 		return;
 	spare->all = spares;
-	spare->made_for = spares->request;
+	spare->proxy_port = spares->request.proxy_port;
 	if (ask(spares, spare) < 0)
 		spare_free(spare);
 	else
@@ -228,14 +227,6 @@ bool spare_cells_are_made(const struct spare_cells *spares)
 	       (!spares->coming && !timer_is_set(&spares->refill));
 }
 
-/* Only cells of one tenant share a network namespace. */
-static bool fits(const struct spawner_open *made_for, const struct spawner_open *request)
-{
-	return made_for->proxy_port == request->proxy_port &&
-	       made_for->shared_network == request->shared_network &&
-	       (!request->shared_network || strcmp(made_for->tenant, request->tenant) == 0);
-}
-
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
 	uint64_t *ret_group, struct process_link *ret_links[SPAWNER_OPENED_FDS])
 {
@@ -243,7 +234,7 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 
 	spare_cells_begin(spares, request);
 	LIST_FOREACH (spare, &spares->list, entry)
-		if (!spare->lost && fits(&spare->made_for, request))
+		if (!spare->lost && spare->proxy_port == request->proxy_port)
 			break;
 	if (!spare) {
 		/* One that does not fit gives its place to one that will. */

@@ -107,13 +107,6 @@ static struct workspace_limits limits_of_tenant(const struct tenant *tenant)
 	return limits;
 }
 
-/* A workspace without a network of a tenant that asks for it. */
-static bool shares_network(const struct tenant *tenant)
-{
-	return tenant->network_namespace == TENANT_NETWORK_SHARED &&
-	       tenant->network == TENANT_NETWORK_NONE;
-}
-
 void workspace_describe_any(
 	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret)
 {
@@ -129,7 +122,6 @@ void workspace_describe_any(
 		memcpy(ret->tenant, tenant->name, length);
 	if (all->egress && tenant->network == TENANT_NETWORK_EGRESS)
 		ret->proxy_port = (uint32_t)tenant->egress_port;
-	ret->shared_network = shares_network(tenant);
 }
 
 static void describe(void *context, struct spawner_open *ret, int *ret_root)
@@ -437,13 +429,6 @@ bool workspace_is_root(const struct workspace *workspace)
 bool workspace_root_inside(const struct workspace *workspace)
 {
 	return workspace->as_root && workspace->tenant->root_inside;
-}
-
-bool workspace_shares_network(const struct workspace *workspace)
-{
-	return cell_status(workspace->cell) == CELL_STATUS_CLOSED
-		       ? shares_network(workspace->tenant)
-		       : cell_shares_network(workspace->cell);
 }
 
 size_t workspace_users(const struct workspace *workspace)

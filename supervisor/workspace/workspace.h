@@ -63,12 +63,6 @@ bool workspace_is_root(const struct workspace *workspace);
  * cell.
  */
 bool workspace_root_inside(const struct workspace *workspace);
-
-/**
- * Whether its network namespace is that of the tenant's other workspaces (network_namespace =
- * shared): of its present cell or, while it has none, of its next one.
- */
-bool workspace_shares_network(const struct workspace *workspace);
 /** Returns the number of its users and entries. */
 size_t workspace_users(const struct workspace *workspace);
 bool workspace_is_open(const struct workspace *workspace);

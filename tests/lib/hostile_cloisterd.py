@@ -22,19 +22,19 @@ HEADER = struct.Struct("<BBHIQ")
 READY, FAILED, OPENED, OPEN_FAILED, ASSIGNED, FILES_OPENED, UNSHARED, LOOKED_UP, COPIED, WORKED, WAITS = range(32, 43)
 MANAGED, DIRECTORY, ROOTFS = 1, 2, 3
 REFUSED = 129  # EKEYREJECTED
-SOCKETS = 5  # CELL_SOCKETS_LEAST; a cell with a network namespace of its own has one more, by which it is asked for ports
+SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
           "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
 UNLIMITED = {"cpu": 150}  # where cpu_max is set, all CPUs are beyond it
 
 
-def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, shared_network=0, template=b"", **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", **limits):
     """struct spawner_open. With a template there are the layers of a new fork."""
     numbers = (0, 1) if template else ()
     limits = {**LIMITS, **limits, "layers": len(numbers)}
     return (struct.pack("<BQIIIIQQQIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
-            + template + struct.pack("<BBBI", as_root, root_inside, shared_network, len(tenant)) + tenant)
+            + template + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
 
 
 class Spawner:
@@ -130,7 +130,7 @@ class Spawner:
     @staticmethod
     def sockets_of(limits):
         """How many sockets come with such a cell."""
-        return (SOCKETS if limits.get("proxy_port") else 0) + (0 if limits.get("shared_network") else 1)
+        return (SOCKETS if limits.get("proxy_port") else 0) + 1
 
     def answer(self, n_pidfds):
         kind, cell, said = self.receive()

@@ -18,14 +18,13 @@ def mount(source, target, kind, flags, options):
     return ctypes.get_errno() if r < 0 else 0
 
 
-def in_namespaces(pid, act, names=("user", "mnt")):
-    """Returns what @act returns in the worker's user and mount namespace, or in those of @names, entered in that order, with
-    all capabilities there. A program could not keep them over its exec. @act gets a descriptor of its own directory in /proc,
-    which cannot be had there."""
+def in_namespaces(pid, act):
+    """Returns what @act returns in the worker's user and mount namespace, with all capabilities there. A program could not keep
+    them over its exec. @act gets a descriptor of its own directory in /proc, which cannot be had there."""
     def inside(pipe):
         with acting_as(os.getuid()):
             own = os.open("/proc/self", os.O_PATH)
-            spaces = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in names]
+            spaces = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("user", "mnt")]
             for space in spaces:
                 assert libc.setns(space, 0) == 0, ctypes.get_errno()
             os.write(pipe, json.dumps(act(own)).encode())

@@ -43,10 +43,9 @@ def failure(step, error):
 
 def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, percent=0, io=100,
                  tmp=1 << 30, file_size=1 << 34, data=0, open_files=4096, proxy_port=0, kept=0, as_root=0, root_inside=0,
-                 shared_network=0, tenant=b""):
+                 tenant=b""):
     return struct.pack("=BQIIIIQQQIIQB", kind, memory, processes, cpu, percent, io, tmp, file_size, data,
-                       open_files, proxy_port, kept, 0) + text("") + struct.pack(
-                           "=BBB", as_root, root_inside, shared_network) + text(tenant)
+                       open_files, proxy_port, kept, 0) + text("") + struct.pack("=BB", as_root, root_inside) + text(tenant)
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloisterd that was taken over asks for sockets and network namespaces of tenants. Each is given to its tenant's cells
-alone."""
+"""A cloisterd that was taken over asks for sockets of tenants' cells. Each is given to its tenant's cells alone."""
 
 import fcntl
 import os
@@ -9,12 +8,11 @@ import socket
 import pytest
 
 import procfs
-from hostile_cloisterd import DIRECTORY, MANAGED, PREPARE, REFUSED, UNLIMITED, asked, begin, place, spawner
+from hostile_cloisterd import REFUSED, UNLIMITED, begin, place, spawner
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and map ids")
 
 PORT = 18129
-SHARED = {"shared_network": 1, **UNLIMITED}
 
 
 def namespace_of(each):
@@ -88,59 +86,3 @@ def test_the_self_test_has_no_network_of_its_own(spawner, request):
     with_network = request.getfixturevalue("network_spawner")
     assert with_network.prepare(tenant=b".selftest", proxy_port=PORT)[0] == REFUSED
     assert with_network.prepare(tenant=b".selftest-egress", proxy_port=PORT) == "opened"
-
-
-@pytest.fixture
-def sharing_spawner(place, begin):
-    """A spawner whose tenants a and m share a network namespace each, and whose tenant b does not."""
-    text = place.config.read_text()
-    for name in "am":
-        text = text.replace(f"[tenant {name}]\n", f"[tenant {name}]\nnetwork_namespace = shared\n")
-    place.config.write_text(text)
-    return begin().come_up()
-
-
-def network_of(pid):
-    return os.stat(f"/proc/{pid}/ns/net").st_ino
-
-
-def test_a_shared_network_namespace_is_the_tenants(place, sharing_spawner):
-    """Whatever cloisterd asks, no cell is in the namespace of a tenant that has not its directory, or not the key."""
-    spawner = sharing_spawner
-    of_a, also_of_a, of_b = (place.owned(place.roots[name[0]] / name) for name in ("a-one", "a-two", "b-one"))
-    place.directory("state/workspaces/m")
-    of_m = place.directory("state/workspaces/m/w")
-    for path, tenant in ((of_b, b"b"), (of_b, b"a"), (of_a, b"b"), (of_a, b"none"), (of_a, b"m"), (of_b, b"m")):
-        reason = spawner.refuses(path, tenant=tenant, **SHARED)
-        assert "no shared network namespace" in reason or "no tenant" in reason, (path, tenant, reason)
-    workers = [spawner.opens(path, kind, tenant=tenant, **SHARED)
-               for path, kind, tenant in ((of_a, DIRECTORY, b"a"), (of_m, MANAGED, b"m"), (also_of_a, DIRECTORY, b"a"))]
-    first, managed, second = map(network_of, workers)
-    assert first == second != managed and os.stat("/proc/self/ns/net").st_ino not in (first, managed)
-    # cloisterd gets no socket of such a namespace.
-    assert len(spawner.pidfds) == 2
-
-
-def test_a_spare_cell_stays_in_its_tenants_network_namespace(place, sharing_spawner):
-    spawner = sharing_spawner
-    of_a, of_b = place.owned(place.roots["a"] / "one"), place.owned(place.roots["b"] / "one")
-    assert spawner.prepare(tenant=b"b", shared_network=1)[0] == REFUSED
-    for path, tenant, made_for, made, wanted in (
-            (of_b, b"b", b"a", 1, 0), (of_a, b"a", b"a", 1, 0), (of_a, b"a", b"a", 0, 1), (of_a, b"a", b"m", 1, 1)):
-        assert spawner.prepare(tenant=made_for, shared_network=made) == "opened"
-        error, reason = spawner.assign(path, spawner.pidfds[0], tenant=tenant, shared_network=wanted)
-        assert error == REFUSED and "network" in reason, (tenant, made_for, reason)
-    assert spawner.prepare(tenant=b"a", shared_network=1) == "opened"
-    assert spawner.assign(of_a, spawner.pidfds[0], tenant=b"a", shared_network=1) == "assigned"
-    assert spawner.sockets == []
-
-
-@pytest.mark.parametrize("words", [{"proxy_port": PORT, "tenant": b"a"}, {"tenant": b""}])
-def test_a_shared_network_namespace_without_its_tenant_is_no_request(place, sharing_spawner, words):
-    pairs = [socket.socketpair() for _ in range(2)]
-    pipes = [os.pipe() for _ in range(2)]
-    sharing_spawner.send(PREPARE, 1, asked(shared_network=1, **words),
-                         [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]])
-    assert sharing_spawner.ends()
-    for fd in (fd for pipe in pipes for fd in pipe):
-        os.close(fd)

@@ -73,7 +73,6 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "root_inside", "yes", NULL, "0"},
 	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
 	{CONFIG_SECTION_TENANT, "network", "egress", "1", "host"},
-	{CONFIG_SECTION_TENANT, "network_namespace", "shared", "1", "host"},
 	{CONFIG_SECTION_TENANT, "forward_ports", "3000-3999", "3000-3999", "1023"},
 	{CONFIG_SECTION_TENANT, "egress_allow", "a.test tcp:*.b.test:22 @npm", NULL, "a..test"},
 	{CONFIG_SECTION_TENANT, "egress_deny", "a.test:443", NULL, "tcp:a.test"},
@@ -386,27 +385,6 @@ static void test_pairs(void **state)
 		"/c.conf:3: command_timeout (11s) is more than command_timeout_max (10s)\n");
 }
 
-/* In a network namespace that workspaces share no port is known to be one's, and nothing leads out.
- */
-static void test_shared_network_namespaces(void **state)
-{
-	struct config *config = load_good("[tenant t]\nnetwork_namespace = shared\n[tenant u]\n");
-
-	(void)state;
-	assert_int_equal(config->tenants[0]->network_namespace, TENANT_NETWORK_SHARED);
-	assert_int_equal(config->tenants[0]->forward_ports, 0);
-	assert_int_equal(config->tenants[1]->network_namespace, TENANT_NETWORK_OWN);
-	assert_int_not_equal(config->tenants[1]->forward_ports, 0);
-	config_release(config);
-	config_release(load_good("[tenant t]\nnetwork_namespace = shared\nnetwork = none\n"
-				 "forward_ports = none\n"));
-	refuses("[tenant t]\nnetwork_namespace = shared\nnetwork = egress\n",
-		"/c.conf:2: network_namespace: shared is for network = none only\n");
-	refuses("[tenant t]\nforward_ports = 3000\nnetwork_namespace = shared\n",
-		"/c.conf:3: network_namespace: with shared no port can be forwarded: set "
-		"forward_ports = none, or leave it out\n");
-}
-
 static void test_user_mode(void **state)
 {
 	struct config *config = config_user_mode("me", 1234);
@@ -434,8 +412,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_rules_that_match_nothing, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_shared_network_namespaces, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_user_mode, scratch_set_up, scratch_tear_down),
 	};
 

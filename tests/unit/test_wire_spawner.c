@@ -203,30 +203,6 @@ static void check_worked(void)
 	}
 }
 
-/* A network namespace is shared by the cells of one tenant that have no network. */
-static void check_shared_networks(void)
-{
-	static const struct {
-		const char *tenant;
-		uint32_t port;
-		int expected;
-	} rows[] = {{"t", 0, 0}, {"", 0, -EBADMSG}, {"t", LIMIT_PROXY_PORT_MIN, -EBADMSG}};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
-		struct spawner_open open = {.kind = WORKSPACE_MANAGED,
-			.limits = good,
-			.proxy_port = rows[i].port,
-			.shared_network = true};
-		struct spawner_open opened = {0};
-
-		memcpy(open.tenant, rows[i].tenant, strlen(rows[i].tenant));
-		spawner_open_put(&writer, &open);
-		assert_int_equal(spawner_open_get(written(&writer), &opened), rows[i].expected);
-		assert_int_equal(opened.shared_network, rows[i].expected == 0);
-	}
-}
-
 static void check_proxy_ports(void)
 {
 	static const struct {
@@ -276,7 +252,6 @@ static void test_spawner(void **state)
 	check_limits_refused();
 	check_worked();
 	check_proxy_ports();
-	check_shared_networks();
 	check_layers();
 	check_copies();
 	check_roots();

@@ -141,7 +141,6 @@ int main(int argc, char **argv)
 	if (argc != 9)
 		return 2;
 	setup.has_network = strcmp(argv[8], WORKER_HAS_NETWORK) == 0;
-	setup.shares_network = strcmp(argv[8], WORKER_SHARES_NETWORK) == 0;
 	if (spare_kind(argv) != SPARE_NONE)
 		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
 	if (r < 0)

@@ -94,8 +94,7 @@ int command_table_new(int report_fd, const struct worker_setup *setup,
 	table->workspace_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (table->null_fd < 0 || table->workspace_fd < 0)
 		return -errno;
-	/* A namespace that is shared does not tell whose tries it counts. */
-	table->tries = setup->shares_network ? NETWORK_TRIES_NONE : network_tries_open();
+	table->tries = network_tries_open();
 	r = command_pool_new(
 		setup->cookie, setup->inside, &setup->ruleset, &table->tries, &table->pool);
 	if (r < 0)

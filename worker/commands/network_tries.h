@@ -14,9 +14,6 @@ struct network_tries {
 	int v4, v6; /* /proc/net/snmp and snmp6; -1: not there */
 };
 
-/* These count nothing. */
-#define NETWORK_TRIES_NONE ((struct network_tries){-1, -1})
-
 /** Opens the counters of the caller's network namespace. One that cannot be opened counts nothing.
  */
 struct network_tries network_tries_open(void);

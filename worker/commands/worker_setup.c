@@ -13,14 +13,15 @@
 #include "worker/commands/command_filter.h"
 #include "worker/commands/worker_root.h"
 #include "worker/confine.h"
-#include "worker/loopback.h"
 #include "worker/mounts.h"
 #include "worker/setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -75,9 +76,14 @@ static bool has_kept_home(void)
 
 static int raise_loopback(void *context)
 {
-	const struct worker_setup *setup = context;
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_name = "lo"};
 
-	return setup->shares_network ? 0 : loopback_raise();
+	(void)context;
+	if (fd < 0)
+		return -errno;
+	request.ifr_flags = IFF_UP | IFF_RUNNING;
+	return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
 static int set_host_name(void *context)
@@ -120,6 +126,7 @@ static int bound_counts(void *context)
 		/* the one that exists */
 		{"max_cgroup_namespaces", 1},
 		{"max_ipc_namespaces", 1},
+		{"max_net_namespaces", 1},
 		{"max_uts_namespaces", 1},
 		{"max_time_namespaces", 0},
 		{"max_fanotify_groups", 0},
@@ -132,9 +139,6 @@ static int bound_counts(void *context)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(bounds); i++)
 		r = bound_count(directory, bounds[i].name, bounds[i].value);
-	/* One that is shared is not counted here. */
-	if (r == 0)
-		r = bound_count(directory, "max_net_namespaces", setup->shares_network ? 0 : 1);
 	return r;
 }
 

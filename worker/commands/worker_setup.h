@@ -14,7 +14,6 @@ struct worker_setup {
 	const char *home;     /* HOME, outside the workspace */
 	bool keeps_home;      /* FD_WORKER_HOME is a mount */
 	bool has_network;     /* commands reach hosts over cloister-egress */
-	bool shares_network;  /* its namespace is that of the tenant's other cells, and is ready */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;

@@ -33,9 +33,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define AGENT_ID          1000 /* uid and gid of everything inside */
-#define REPORT_FD_MIN     32   /* above the numbers of a program's own descriptors */
-#define WORKER_NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
+#define AGENT_ID      1000 /* uid and gid of everything inside */
+#define REPORT_FD_MIN 32   /* above the numbers of a program's own descriptors */
+#define WORKER_NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 
 static const cap_value_t worker_capabilities[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP,
@@ -136,10 +137,7 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),
-		(char *)(cell->shared                    ? WORKER_SHARES_NETWORK
-			 : cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK
-							 : ""),
-		NULL};
+		(char *)(cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK : ""), NULL};
 	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
 	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
@@ -185,7 +183,7 @@ static _Noreturn void worker_child(
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		r = -errno;
 	if (r == 0)
-		r = cell_sockets_make(cell->request, cell->cgroup != NULL, network);
+		r = cell_sockets_make(cell->request->proxy_port, cell->cgroup != NULL, network);
 	/*
 	 * Its maps can be written only while it is dumpable, and until then its uid is the overflow
 	 * id.
@@ -286,7 +284,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 	_cleanup_close_ int report = -1, report_write = -1, go = -1, go_write = -1, network = -1,
 			    network_child = -1, private = -1;
 	struct child_report message = {0};
-	int pipe_fds[2], r, left;
+	int pipe_fds[2], r;
 	long pid;
 
 	r = report_pipe(&report, &report_write);
@@ -302,19 +300,13 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 		return -errno;
 	go = pipe_fds[0];
 	go_write = pipe_fds[1];
-	r = cell_network_enter(cell);
-	if (r < 0)
-		return r;
-	pid = clone_process(WORKER_NAMESPACES | (cell->shared ? 0 : CLONE_NEWNET),
-		&cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD, cell_cgroup_fd(cell->cgroup));
+	pid = clone_process(WORKER_NAMESPACES, &cell->pidfds[SPAWNER_OPENED_WORKER], SIGCHLD,
+		cell_cgroup_fd(cell->cgroup));
+	if (pid < 0)
+		return -errno;
 	if (pid == 0)
 		worker_child(cell, report_write, go, go_write, network_child, private);
-	r = pid < 0 ? -errno : 0;
-	if (pid > 0)
-		cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
-	left = cell_network_leave(cell);
-	if (r < 0 || left < 0)
-		return r < 0 ? r : left;
+	cell->pids[SPAWNER_OPENED_WORKER] = (pid_t)pid;
 	close_fd(&report_write);
 	r = child_report_receive(report, deadline, &message);
 	if (r <= 0)

@@ -5,7 +5,6 @@
 
 #include "worker/spare.h"
 #include "worker/spawner/cell_make.h"
-#include "worker/spawner/cell_network.h"
 #include "worker/spawner/cell_sockets.h"
 
 #include <limits.h>
@@ -47,8 +46,6 @@ struct cell {
 	int pidfds[SPAWNER_OPENED_FDS];
 	pid_t pids[SPAWNER_OPENED_FDS];
 	struct cell_sockets network;
-	struct cell_network *shared; /* NULL: its network namespace is its own */
-	struct cell_network_member *member;
 	struct cell_cgroup *cgroup; /* NULL: none is delegated */
 	enum spare_kind spare;      /* a spare: trees holds the sockets at which it waits */
 	int sockets[2];             /* their other ends */

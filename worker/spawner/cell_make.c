@@ -109,15 +109,12 @@ static int check_root_inside(struct cell *cell)
 	return -SPAWNER_REFUSAL;
 }
 
-/* May commands of this tenant have a way to cloister-egress, or one network namespace? */
+/* May commands of this tenant have a way to cloister-egress? */
 static int check_network(struct cell *cell)
 {
 	const struct cell_maker *maker = cell->maker;
 	const char *tenant = cell->request->tenant;
 
-	cell->reason = "its tenant's configuration gives it no shared network namespace";
-	if (cell->request->shared_network && !policy_shares_network(maker->policy, tenant))
-		return -SPAWNER_REFUSAL;
 	if (cell->request->proxy_port == 0 ||
 		(maker->policy ? policy_network(maker->policy, tenant) : maker->network && *tenant))
 		return 0;
@@ -316,7 +313,6 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"open the workspace's home", take_home},
 		{"find the workspace's private tmpfs", cell_private_take},
 		{"make the workspace's cgroup", make_cgroup},
-		{"find the tenant's network namespace", cell_network_find},
 		{"start cloister-worker", cell_start_both},
 		{"give the sockets to the workspace's id", own_sockets},
 	};
@@ -340,7 +336,6 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	cell_ids_holds(cell.live, cell.pids);
 	cell_layers_holds(cell.live_layers, cell.pids);
 	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
-	cell_network_hold(&cell, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r == 0)
 		cell_private_hold(&cell);
 	close_fd(&cell.private);
@@ -444,7 +439,6 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		{"check the network against the configuration", check_network},
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
-		{"find the tenant's network namespace", cell_network_find},
 		{"start cloister-worker", cell_start_both},
 		{"remember the cell", remember},
 	};
@@ -468,7 +462,6 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
-	cell_network_hold(&cell, cell.pids[SPAWNER_OPENED_WORKER]);
 	close_fd(&cell.sockets[0]);
 	close_fd(&cell.sockets[1]);
 	close_fd(&cell.private);
@@ -478,18 +471,6 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 	}
 	memcpy(ret_pidfds, cell.pidfds, sizeof(cell.pidfds));
 	return 0;
-}
-
-/* A spare cell is in a namespace of its own, or in the one that its tenant's cells share. */
-static bool is_in_right_network(const struct cell *cell)
-{
-	const struct cell_network *shared = cell->waiting->shared;
-
-	if (!shared != !cell->request->shared_network)
-		return false;
-	if (shared)
-		return strcmp(shared->tenant, cell->request->tenant) == 0;
-	return cell_sockets_reach_egress(&cell->network) == (cell->request->proxy_port > 0);
 }
 
 /*
@@ -511,7 +492,7 @@ static int find_waiting(struct cell *cell)
 	cell->reason = "a spare cell has no user namespace for root_inside";
 	if (cell->request->root_inside)
 		return -SPAWNER_REFUSAL;
-	if (is_in_right_network(cell))
+	if (cell_sockets_reach_egress(&cell->network) == (cell->request->proxy_port > 0))
 		return 0;
 	cell->reason = "the spare cell was made for another kind of network";
 	return -SPAWNER_REFUSAL;

@@ -12,7 +12,6 @@
 #include "worker/spawner/cell_home.h"
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/cell_layers.h"
-#include "worker/spawner/cell_network.h"
 #include "worker/spawner/cell_private.h"
 #include "worker/spawner/cell_spares.h"
 #include "worker/spawner/cell_starts.h"
@@ -31,7 +30,6 @@ struct cell_maker {
 	struct cell_ids *ids;
 	struct cell_homes *homes;
 	struct cell_layers *layers;
-	struct cell_networks *networks;
 	struct copies *copies;
 	struct template_memory *templates;
 	struct cell_privates *privates;

@@ -111,16 +111,15 @@ void cell_sockets_load(void)
 		(void)!send(fd, &question, sizeof(question), MSG_DONTWAIT);
 }
 
-int cell_sockets_make(const struct spawner_open *request, bool diag, int to)
+int cell_sockets_make(uint32_t port, bool diag, int to)
 {
 	struct cell_sockets sockets = cell_sockets_none();
-	const uint32_t port = request->proxy_port;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && port > 0 && i < CELL_SOCKETS_LEAST; i++)
 		r = make_socket(&places[i], port, &sockets.fds[i]);
 	/* Two, because the answers to what one process asks must not be read by another. */
-	if (r == 0 && !request->shared_network)
+	if (r == 0)
 		sockets.fds[CELL_SOCKET_PORTS] = make_diag();
 	if (r == 0 && port > 0 && diag && sockets.fds[CELL_SOCKET_PORTS] >= 0)
 		sockets.fds[CELL_SOCKET_DIAG] = make_diag();

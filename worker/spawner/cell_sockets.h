@@ -41,11 +41,11 @@ unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCK
 void cell_sockets_load(void);
 
 /**
- * In the child: makes those of the cell of @request, and sends them over @to. With @diag
- * cloister-egress gets one for sock_diag(7), where that can be had. A cell that shares its network
- * namespace has none. Returns 0 or -errno.
+ * In the child: makes them, those for cloister-egress with the proxy's at @port (0: none of them)
+ * and, if @diag, its own for sock_diag(7) where that can be had, and sends them over @to. Returns 0
+ * or -errno.
  */
-int cell_sockets_make(const struct spawner_open *request, bool diag, int to);
+int cell_sockets_make(uint32_t port, bool diag, int to);
 
 /** In the spawner, when the child has reported that it is ready: takes the sockets that it has sent
  * over @from. Returns 0 or -errno. */

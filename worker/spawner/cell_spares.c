@@ -19,7 +19,6 @@ int cell_spares_add(struct cell_spares *spares, struct cell *cell)
 		spare->sockets[i] = TAKE_FD(cell->sockets[i]);
 	}
 	spare->network = cell_sockets_move(&cell->network);
-	spare->shared = cell->shared;
 	spare->private = TAKE_FD(cell->private);
 	spare->number = cell->number;
 	spare->let_go = false;

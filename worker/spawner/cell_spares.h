@@ -20,10 +20,9 @@ struct cell_spare {
 	pid_t pids[2];  /* worker, files process */
 	int sockets[2]; /* through which they get their assignment */
 	struct cell_sockets network;
-	struct cell_network *shared; /* as in struct cell */
-	int private;                 /* as in struct cell */
-	uint64_t number;             /* of the cell */
-	bool let_go;                 /* cloisterd does not need its private tmpfs when it ends */
+	int private;     /* as in struct cell */
+	uint64_t number; /* of the cell */
+	bool let_go;     /* cloisterd does not need its private tmpfs when it ends */
 };
 
 LIST_HEAD(cell_spares, cell_spare);

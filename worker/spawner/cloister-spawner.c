@@ -51,7 +51,6 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_layers_reaped(&spawner->layers, pid);
-		cell_networks_reaped(&spawner->networks, pid);
 		layer_drops_reaped(&spawner->drops, pid, status);
 		layer_drops_reaped(&spawner->template_drops, pid, status);
 		layer_folds_reaped(&spawner->folds, pid, status);
@@ -265,7 +264,6 @@ int main(int argc, char **argv)
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
-	cell_networks_init(&spawner.networks);
 	cell_privates_init(&spawner.privates);
 	layer_drops_init(&spawner.drops, spawner.ids.managed);
 	layer_drops_init(&spawner.template_drops,
@@ -297,7 +295,6 @@ int main(int argc, char **argv)
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;
-	spawner.maker.networks = &spawner.networks;
 	spawner.maker.copies = &spawner.copies;
 	spawner.maker.templates = &spawner.templates;
 	spawner.templates.policy = spawner.policy;

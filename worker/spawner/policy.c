@@ -27,7 +27,7 @@
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed, network_roots, keeps_homes, egress, root_inside, shares_network;
+	bool managed, network_roots, keeps_homes, egress, root_inside;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing, template_bytes;
@@ -211,8 +211,6 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		tenant->root_inside = strcmp(value, "yes") == 0;
 	if (strcmp(name, "network") == 0)
 		tenant->egress = strcmp(value, "egress") == 0;
-	if (strcmp(name, "network_namespace") == 0)
-		tenant->shares_network = strcmp(value, "shared") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
 			set_number(reader, tenant, i, value);
@@ -445,13 +443,6 @@ bool policy_network(const struct policy *policy, const char *name)
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
 	return tenant && tenant->egress;
-}
-
-bool policy_shares_network(const struct policy *policy, const char *name)
-{
-	const struct policy_tenant *tenant = find_tenant(policy, name);
-
-	return tenant && tenant->shares_network;
 }
 
 bool policy_root_inside(const struct policy *policy, const char *name)

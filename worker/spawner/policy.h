@@ -56,9 +56,6 @@ bool policy_managed(const struct policy *policy, const char *name);
 /** Whether the tenant @name has network = egress. */
 bool policy_network(const struct policy *policy, const char *name);
 
-/** Whether the tenant @name has network_namespace = shared. */
-bool policy_shares_network(const struct policy *policy, const char *name);
-
 /** Whether the tenant @name has root_inside = yes. */
 bool policy_root_inside(const struct policy *policy, const char *name);
 

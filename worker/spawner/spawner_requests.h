@@ -21,7 +21,6 @@ struct spawner {
 	struct cell_ids ids;
 	struct cell_homes homes;
 	struct cell_layers layers;
-	struct cell_networks networks;
 	struct layer_drops drops, template_drops;
 	struct layer_folds folds;
 	struct template_sizes sizes;
