@@ -279,18 +279,15 @@
 #define LIMIT_SPARE_CELLS_MS  600000
 #define LIMIT_UNAUTHORIZED_MS 5000 /* for the first request of a client that is not admitted */
 
-/* MCP (supervisor/agent/mcp_progress.c, supervisor/agent/mcp_task.c, client/cmd_mcp.c). */
+/* MCP (supervisor/agent/mcp_progress.c, supervisor/agent/mcp_ext_task.c, client/cmd_mcp.c). */
 #define LIMIT_PROGRESS_LINE_BYTES 160 /* of the command's last line, in a progress notification */
 /* tasks, with those that are over and kept */
-#define LIMIT_TASKS_PER_CONNECTION 64
-#define LIMIT_TASKS_TENANT         256
-#define LIMIT_TASKS_TENANT_BYTES   (16 * MIB) /* of their results; a part of LIMIT_UNREAD_BYTES */
-#define LIMIT_TASK_RESULT_BYTES    (32 * KIB) /* reserved for each from its start */
-#define LIMIT_TASKS_LISTED         32         /* in one answer of tasks/list */
-#define LIMIT_TASK_TTL_MS          3600000    /* the longest time that a task is kept */
-#define LIMIT_TASK_TTL_DEFAULT_MS  600000     /* where its client gives none */
-#define LIMIT_TASK_FETCH_MS        60000      /* from its end, whatever its client gives */
-#define LIMIT_TASK_OFFER_MS        2000       /* how long a call takes before it becomes one */
+#define LIMIT_TASKS_TENANT       256
+#define LIMIT_TASKS_TENANT_BYTES (16 * MIB) /* of their results; a part of LIMIT_UNREAD_BYTES */
+#define LIMIT_TASK_RESULT_BYTES  (32 * KIB) /* reserved for each from its start */
+#define LIMIT_TASK_TTL_MS        3600000    /* the longest time that a task is kept */
+#define LIMIT_TASK_FETCH_MS      60000      /* the shortest time that its result is kept */
+#define LIMIT_TASK_OFFER_MS      2000       /* how long a call takes before it becomes one */
 
 /* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
 #define LIMIT_TAR_EXTENDED_BYTES (64 * KIB)  /* of one extended header */

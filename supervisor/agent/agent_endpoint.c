@@ -10,8 +10,6 @@
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
 #include "supervisor/agent/mcp_ext_task_methods.h"
-#include "supervisor/agent/mcp_task.h"
-#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
@@ -60,8 +58,6 @@ static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL
 	{"tools/list", mcp_tools_list, .own_params = true, .errors = &error_form_mcp},             \
 	{"tools/call", mcp_tools_call, .own_params = true, .errors = &error_form_mcp},             \
 	{"tasks/get", mcp_tasks_get, .own_params = true, .errors = &error_form_mcp},               \
-	{"tasks/result", mcp_tasks_result, .own_params = true, .errors = &error_form_mcp},         \
-	{"tasks/list", mcp_tasks_list, .own_params = true, .errors = &error_form_mcp},             \
 	{"tasks/cancel", mcp_tasks_cancel, .own_params = true, .errors = &error_form_mcp},         \
 	{"tasks/update", mcp_tasks_update, .own_params = true, .errors = &error_form_mcp},         \
 	{"notifications/cancelled", mcp_cancelled, .own_params = true, .errors = &error_form_mcp}, \
@@ -114,7 +110,6 @@ const struct endpoint agent_endpoint = {
 	.admits = admits,
 	.refuses = refuses,
 	.authorize = session_authorize,
-	.leave = mcp_tasks_leave,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
@@ -128,7 +123,6 @@ const struct endpoint mcp_endpoint = {
 	.admits = admits,
 	.refuses = refuses,
 	.authorize = session_authorize,
-	.leave = mcp_tasks_leave,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),
 	.connections = offsetof(struct service, connections),

@@ -2,9 +2,7 @@
 /* Runs in cloisterd: the methods of MCP other than tools/call. */
 #include "supervisor/agent/mcp.h"
 
-#include "common/cleanup.h"
 #include "supervisor/agent/conditions.h"
-#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/rpc/session_state.h"
@@ -96,8 +94,6 @@ static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 	json_text_key(json, "tools");
 	json_text_object_begin(json);
 	json_text_object_end(json);
-	if (revision == MCP_2025_11_25)
-		mcp_tasks_put_capability(json);
 	if (revision == MCP_2026_07_28)
 		put_extensions(json);
 	json_text_object_end(json);
@@ -357,8 +353,6 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 	}
 	definitions = tool_definitions(
 		session_tools(session, (struct text){NULL, 0}), TOOL_FORMAT_MCP, NULL);
-	if (definitions && revision == MCP_2025_11_25 && !mcp_tasks_mark(definitions))
-		json_object_put(TAKE_PTR(definitions));
 	text = definitions ? json_object_to_json_string_ext(definitions,
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;

@@ -8,8 +8,6 @@
 #include "supervisor/agent/mcp_ext_task.h"
 #include "supervisor/agent/mcp_ext_task_methods.h"
 #include "supervisor/agent/mcp_progress.h"
-#include "supervisor/agent/mcp_task.h"
-#include "supervisor/agent/mcp_task_methods.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
@@ -48,8 +46,6 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 
 	json_text_object_begin(json);
 	mcp_put_result_members(json, (enum mcp_revision)reply->revision);
-	if (reply->task)
-		mcp_task_put_related(json, reply->task);
 	if (buffer)
 		observation_write(&structured, observation);
 	if (!buffer || json_text_flush(&structured) < 0) {
@@ -206,20 +202,7 @@ static void done(struct session_reply *reply)
 {
 	mcp_progress_free(reply->progress);
 	mcp_ext_offer_free(reply->offer);
-	if (reply->task)
-		mcp_task_release(reply->task);
 }
-
-static const struct reply_form task_reply_form = {
-	.write = write_result,
-	.begin = begin,
-	.begun = mcp_task_begun,
-	.take = mcp_task_keep,
-	.output = output,
-	.no_workspace = no_workspace,
-	.done = done,
-	.reader = READER_MODEL_IMAGES,
-};
 
 const struct reply_form mcp_reply_form = {
 	.write = write_result,
@@ -246,10 +229,6 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 		refuse(session, request, sentence);
 		return;
 	}
-	if (!mcp_task_wanted(session, request, &reply))
-		return;
-	if (reply.task)
-		reply.form = &task_reply_form;
 	if (reply.revision == MCP_2026_07_28 && mcp_takes_tasks(request))
 		reply.offer = mcp_ext_offer_new(mcp_ext_task_become);
 	params = native_params(request);

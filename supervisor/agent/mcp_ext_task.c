@@ -22,8 +22,15 @@
 #include "supervisor/workspace/workspace_access.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <event2/buffer.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define POLL_MS 1000 /* how often a client is to ask */
+#define ID_SIZE 33   /* 128 random bits in hexadecimal digits, and a NUL */
 
 struct mcp_ext_offer {
 	void (*become)(struct session_call *call);
@@ -31,14 +38,25 @@ struct mcp_ext_offer {
 	struct timer timer;
 };
 
+enum task_status { TASK_WORKING, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED };
+
+static const char *const status_names[] = {
+	[TASK_WORKING] = "working",
+	[TASK_COMPLETED] = "completed",
+	[TASK_FAILED] = "failed",
+	[TASK_CANCELLED] = "cancelled",
+};
+
 struct mcp_ext_task {
 	TAILQ_ENTRY(mcp_ext_task) link;
-	char id[MCP_TASK_ID_SIZE];
+	char id[ID_SIZE];
 	struct call *call;                 /* NULL: it is over */
 	const struct workspace *workspace; /* that its call holds */
 	struct workspace_access access;
 	struct session_reply reply; /* the form of the result */
-	struct mcp_task_told told;
+	enum task_status status;
+	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
+	int64_t ttl_ms;
 	bool cancelled;                /* its client wants it to end */
 	bool fetched;                  /* its client has been given the result */
 	int64_t began, used;           /* as clock_now() */
@@ -176,16 +194,15 @@ static void on_done(void *context, const struct observation *observation)
 	task->call = NULL;
 	task->workspace = NULL;
 	if (task->cancelled && observation->error == TOOL_CANCELLED) {
-		task->told.status = MCP_TASK_CANCELLED;
+		task->status = TASK_CANCELLED;
 		mcp_result_error(observation, task->message);
 		(void)mcp_result_keep(&task->result, NULL, sizeof(*task));
 	} else {
 		keep_result(task, observation);
-		task->told.status =
-			mcp_result_peek(&task->result).data ? MCP_TASK_COMPLETED : MCP_TASK_FAILED;
+		task->status = mcp_result_peek(&task->result).data ? TASK_COMPLETED : TASK_FAILED;
 	}
-	task->told.changed_ms = clock_unix_ms();
-	task->told.ttl_ms = (clock_now() - task->began) / CLOCK_NS_PER_MS + kept_ms;
+	task->changed_ms = clock_unix_ms();
+	task->ttl_ms = (clock_now() - task->began) / CLOCK_NS_PER_MS + kept_ms;
 	timer_set(&task->timer, kept_ms);
 }
 
@@ -200,6 +217,18 @@ static bool forget_fetched(const struct tenant *tenant)
 			return true;
 		}
 	return false;
+}
+
+/* Makes an id that cannot be guessed. Returns 0 or -errno. */
+static int make_id(char id[static ID_SIZE])
+{
+	uint8_t bytes[ID_SIZE / 2];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return -errno;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
 }
 
 struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
@@ -218,7 +247,7 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 		if (!forget_fetched(tenant))
 			return NULL;
 	task = calloc(1, sizeof(*task));
-	if (!task || mcp_task_make_id(task->id) < 0 ||
+	if (!task || make_id(task->id) < 0 ||
 		workspace_access_copy(info.workspace, &task->access) < 0) {
 		free(task);
 		return NULL;
@@ -234,15 +263,13 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 	timer_init(&task->timer, on_timer, task);
 	task->reply =
 		(struct session_reply){.form = call->reply.form, .revision = call->reply.revision};
-	task->told.id = task->id;
-	task->told.message = task->message;
 	task->call = call->call;
 	task->workspace = info.workspace;
 	task->used = clock_now();
 	task->began = task->used - info.age_ms * CLOCK_NS_PER_MS;
-	task->told.created_ms = task->told.changed_ms = clock_unix_ms() - info.age_ms;
+	task->created_ms = task->changed_ms = clock_unix_ms() - info.age_ms;
 	/* Its call has a deadline, and then there is time to fetch the result. */
-	task->told.ttl_ms = info.timeout_ms + kept_for_ms(tenant);
+	task->ttl_ms = info.timeout_ms + kept_for_ms(tenant);
 	TAILQ_LINK_TAIL(&all, task, link);
 	timer_set(&task->timer, (int64_t)tenant->limits.session_detached_ms);
 	owner.context = task;
@@ -285,26 +312,43 @@ void mcp_ext_task_cancel(struct mcp_ext_task *task)
 
 /* What a client is told. */
 
+static void put_time(struct json_text *json, const char *key, int64_t unix_ms)
+{
+	const time_t seconds = (time_t)(unix_ms / 1000);
+	char buffer[40];
+	struct tm tm;
+	size_t len = gmtime_r(&seconds, &tm) ? strftime(buffer, 24, "%Y-%m-%dT%H:%M:%S", &tm) : 0;
+
+	snprintf(buffer + len, sizeof(buffer) - len, ".%03uZ", (unsigned)(unix_ms % 1000));
+	json_text_put(json, key, buffer);
+}
+
 void mcp_ext_task_put(struct json_text *json, const struct mcp_ext_task *task)
 {
-	mcp_task_put_told(json, &task->told, "ttlMs", "pollIntervalMs");
+	json_text_put(json, "taskId", task->id);
+	json_text_put(json, "status", status_names[task->status]);
+	if (*task->message)
+		json_text_put(json, "statusMessage", task->message);
+	put_time(json, "createdAt", task->created_ms);
+	put_time(json, "lastUpdatedAt", task->changed_ms);
+	json_text_put_number(json, "ttlMs", task->ttl_ms);
+	json_text_put_number(json, "pollIntervalMs", POLL_MS);
 }
 
 bool mcp_ext_task_fits(const struct mcp_ext_task *task, uint64_t room)
 {
-	return task->told.status != MCP_TASK_COMPLETED ||
-	       mcp_result_peek(&task->result).len <= room;
+	return task->status != TASK_COMPLETED || mcp_result_peek(&task->result).len <= room;
 }
 
 void mcp_ext_task_put_outcome(struct json_text *json, struct mcp_ext_task *task)
 {
-	if (task->told.status == MCP_TASK_WORKING)
+	if (task->status == TASK_WORKING)
 		return;
 	task->fetched = true;
-	if (task->told.status == MCP_TASK_COMPLETED) {
+	if (task->status == TASK_COMPLETED) {
 		json_text_key(json, "result");
 		json_text_raw(json, mcp_result_peek(&task->result));
-	} else if (task->told.status == MCP_TASK_FAILED) {
+	} else if (task->status == TASK_FAILED) {
 		json_text_key(json, "error");
 		json_text_object_begin(json);
 		json_text_put_number(json, "code", JSONRPC_INTERNAL_ERROR);

@@ -5,12 +5,10 @@
  * Tasks of MCP's extension io.modelcontextprotocol/tasks (SEP-2663), for revision 2026-07-28: the
  * server decides which tools/call becomes one, and its client finds it again over any connection,
  * also after a crash. So a task here belongs to its tenant, as a session does, and who may open its
- * workspace may use it. (Those of 2025-11-25, in mcp_task.h, are another protocol.) Runs in
- * cloisterd; clients are hostile.
+ * workspace may use it. Runs in cloisterd; clients are hostile.
  */
 
 #include "common/text.h"
-#include "supervisor/agent/mcp_task.h"
 
 #include <stdbool.h>
 #include <stdint.h>

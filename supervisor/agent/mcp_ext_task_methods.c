@@ -22,9 +22,17 @@ static void refuse(
  */
 static struct mcp_ext_task *named(struct session *session, const struct jsonrpc_request *request)
 {
+	const enum mcp_revision revision = mcp_revision_of(session, request);
 	struct mcp_ext_task *task;
 	struct text id;
 
+	if (revision == MCP_NONE)
+		return NULL;
+	if (revision != MCP_2026_07_28) {
+		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
+			"This method exists only in MCP 2026-07-28", NULL);
+		return NULL;
+	}
 	if (!mcp_takes_tasks(request)) {
 		mcp_refuse_untaking(session, request);
 		return NULL;
@@ -56,7 +64,7 @@ static void answer_taken(struct session *session, const struct jsonrpc_request *
 	session_answer_end(session, &json);
 }
 
-void mcp_ext_tasks_get(struct session *session, struct jsonrpc_request *request)
+void mcp_tasks_get(struct session *session, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct mcp_ext_task *task = named(session, request);
@@ -81,7 +89,7 @@ void mcp_ext_tasks_get(struct session *session, struct jsonrpc_request *request)
 	session_answer_end(session, &json);
 }
 
-void mcp_ext_tasks_cancel(struct session *session, struct jsonrpc_request *request)
+void mcp_tasks_cancel(struct session *session, struct jsonrpc_request *request)
 {
 	struct mcp_ext_task *task = named(session, request);
 
@@ -93,16 +101,8 @@ void mcp_ext_tasks_cancel(struct session *session, struct jsonrpc_request *reque
 
 void mcp_tasks_update(struct session *session, struct jsonrpc_request *request)
 {
-	const enum mcp_revision revision = mcp_revision_of(session, request);
 	struct json_object *responses;
 
-	if (revision == MCP_NONE)
-		return;
-	if (revision != MCP_2026_07_28) {
-		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
-			"This method exists only in MCP 2026-07-28", NULL);
-		return;
-	}
 	if (!named(session, request))
 		return;
 	if (!json_object_object_get_ex(request->params, "inputResponses", &responses) ||

@@ -10,11 +10,9 @@ struct jsonrpc_request;
 struct session;
 struct session_call;
 
-/* Methods, for revision 2026-07-28: each answers @request. */
-void mcp_ext_tasks_get(struct session *session, struct jsonrpc_request *request);
-void mcp_ext_tasks_cancel(struct session *session, struct jsonrpc_request *request);
-
-/* A method, for every revision. */
+/* Methods: each answers @request. Revisions before 2026-07-28 do not have them. */
+void mcp_tasks_get(struct session *session, struct jsonrpc_request *request);
+void mcp_tasks_cancel(struct session *session, struct jsonrpc_request *request);
 void mcp_tasks_update(struct session *session, struct jsonrpc_request *request);
 
 /** @call takes long: answers it with a task, if there is room for one, and frees it. */

@@ -5,7 +5,6 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/agent/mcp_task.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
@@ -82,8 +81,6 @@ static void tell(struct mcp_progress *progress)
 	json_text_key(&json, "progress");
 	json_text_uint64(&json, progress->told_ms);
 	put_message(&json, progress);
-	if (progress->call->reply.task)
-		mcp_task_put_related(&json, progress->call->reply.task);
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 }

@@ -59,7 +59,7 @@ struct evbuffer *mcp_result_write(
 	return buffer;
 }
 
-const char *mcp_result_error(
+void mcp_result_error(
 	const struct observation *observation, char buffer[static MCP_RESULT_ERROR_SIZE])
 {
 	const struct text message = observation_message(observation);
@@ -68,7 +68,6 @@ const char *mcp_result_error(
 	if (observation->error != TOOL_OK)
 		snprintf(buffer, MCP_RESULT_ERROR_SIZE, "%s: %.*s",
 			tool_error_name(observation->error), (int)message.len, message.data);
-	return buffer;
 }
 
 struct observation mcp_result_untold(const struct observation *observation)

@@ -41,8 +41,8 @@ struct evbuffer *mcp_result_write(
 	const struct session_reply *reply, const struct observation *observation);
 
 #define MCP_RESULT_ERROR_SIZE 512
-/** Says in words why @observation failed, or nothing, in @buffer, which it returns. */
-const char *mcp_result_error(
+/** Says in words why @observation failed, or nothing, in @buffer. */
+void mcp_result_error(
 	const struct observation *observation, char buffer[static MCP_RESULT_ERROR_SIZE]);
 
 /** Returns what is kept in place of @observation where there is no room for that. */

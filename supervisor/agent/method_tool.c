@@ -9,7 +9,6 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/answer_room.h"
 #include "supervisor/agent/conditions.h"
-#include "supervisor/agent/mcp_task.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/tool_background.h"
 #include "supervisor/agent/tool_definitions.h"
@@ -178,14 +177,6 @@ void tool_call_answer(struct session *session, const char *id_text,
 	session_answer_end(session, &json);
 }
 
-/* Returns how many bytes the answer to @call may take. */
-static uint64_t room_for(const struct session_call *call)
-{
-	const uint64_t room = unread_tenant_room(session_unread(call->session));
-
-	return call->reply.task ? mcp_task_room(call->reply.task, room) : room;
-}
-
 static void answer_call(struct session_call *call, const struct observation *observation)
 {
 	struct session *session = call->session;
@@ -193,11 +184,12 @@ static void answer_call(struct session_call *call, const struct observation *obs
 		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	const enum reader reader = call->reply.form->reader;
+	const uint64_t room = unread_tenant_room(session_unread(session));
 	bool fits;
 
 	if (observation->io)
-		answer_room_cut(observation->io, reader, room_for(call));
-	fits = answer_room_fits(observation, reader, room_for(call));
+		answer_room_cut(observation->io, reader, room);
+	fits = answer_room_fits(observation, reader, room);
 	if (!fits && observation->made) {
 		/* BUSY would say that nothing was done. */
 		busy.error = TOOL_EXECUTION_ERROR;

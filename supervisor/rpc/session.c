@@ -164,7 +164,6 @@ struct session *session_new(struct service *service, const struct endpoint *endp
 	LIST_INIT(&session->workspaces);
 	LIST_INIT(&session->calls);
 	LIST_INIT(&session->pending);
-	TAILQ_INIT(&session->tasks);
 	if (endpoint->authorize(session) < 0) {
 		session_free(session);
 		return NULL;
@@ -607,9 +606,9 @@ bool session_is_needed(const struct session *session)
 	const struct session_workspace *used;
 	struct workspace_info info;
 
-	/* A task's result is fetched when it is asked for. */
-	if (session_calls(session) > 0 || session->n_tasks > 0)
+	if (session_calls(session) > 0)
 		return true;
+	/* A task's result is fetched when it is asked for. */
 	for (size_t i = 0; session->speaks_mcp && i < session->n_tenants; i++)
 		if (session->tenants[i]->usage->tasks > 0)
 			return true;

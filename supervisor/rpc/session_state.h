@@ -22,7 +22,6 @@ struct json_object;
 struct observation;
 struct mcp_ext_offer;
 struct mcp_progress;
-struct mcp_task;
 struct tenant;
 
 /* A workspace that the client has opened. */
@@ -99,7 +98,6 @@ struct session_reply {
 	char *tool_call_id;              /* as JSON text; NULL: the model's call had none */
 	uint8_t revision;                /* enum mcp_revision */
 	struct mcp_progress *progress;   /* NULL: no progress was asked for */
-	struct mcp_task *task;           /* that takes the answer; NULL: the client gets it */
 	struct mcp_ext_offer *offer;     /* to become a task; NULL: none */
 	struct transaction *transaction; /* it is a preview's; NULL: it is none; borrowed */
 };
@@ -138,9 +136,7 @@ struct session {
 	LIST_HEAD(, session_workspace) workspaces;
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
-	TAILQ_HEAD(, mcp_task) tasks; /* the oldest first */
-	uint64_t last_task;           /* number of the latest */
-	size_t n_calls, n_pending, n_workspaces, n_tasks;
+	size_t n_calls, n_pending, n_workspaces;
 	size_t n_watching; /* of n_pending: they wait for what a session writes */
 	size_t bytes;      /* memory that the requests of calls take */
 	/* the part of it from the memory that every connection has */

@@ -43,9 +43,6 @@ static const struct {
 		"The output of running sessions takes all the memory that the service, or the "
 		"tenant, may have for it; end one with session.end, or give a smaller "
 		"output_bytes"},
-	[ADMISSION_TASKS] = {"tasks",
-		"This connection or its tenant has as many tasks as may be kept; fetch results "
-		"with tasks/result, or wait until the ttl of a task is over"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 

@@ -30,7 +30,6 @@ enum admission_reason {
 	ADMISSION_TENANT_SESSIONS,
 	ADMISSION_WORKSPACE_SESSIONS,
 	ADMISSION_SESSION_OUTPUT,
-	ADMISSION_TASKS,
 	ADMISSION_SHORTAGE, /* of memory or descriptors */
 	ADMISSION_REASONS,
 };
@@ -62,8 +61,8 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal);
 
 /**
- * Makes and counts the refusal of a session, or a task, because of @reason, one of
- * ADMISSION_SESSIONS and those after it. No time is known at which one will end. Returns TOOL_BUSY.
+ * Makes and counts the refusal of a session because of @reason, one of ADMISSION_SESSIONS and those
+ * after it. No time is known at which one will end. Returns TOOL_BUSY.
  */
 enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal);

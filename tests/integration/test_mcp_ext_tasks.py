@@ -10,10 +10,32 @@ import procfs
 from cloister_client import PATIENCE
 from mcp_client import LEGACY, META, MODERN, OLDEST, TASKS
 from test_mcp import Place
-from test_mcp_tasks import metrics, plain
 
 pytest.importorskip("jsonschema")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def plain(result):
+    """What two runs of one command have in common."""
+    result = dict(result)
+    result.pop("_meta", None)
+    observation = dict(result["structuredContent"])
+    observation.pop("usage", None)
+    if observation["output"]:
+        observation["output"] = {key: value for key, value in observation["output"].items() if key != "duration_ms"}
+    text = [re.sub(r"( after )?\d+(\.\d+)? ?m?s\b", "", block.get("text", "")) for block in result["content"]]
+    return {**result, "structuredContent": observation, "content": text}
+
+
+def metrics(daemon):
+    """The sums of the metrics, without their labels."""
+    with daemon.control() as control:
+        text = control.call("metrics")["text"]
+    sums = {}
+    for line in text.splitlines():
+        if found := re.match(r"(\w+)(?:\{[^}]*\})? ([0-9.e+]+)$", line):
+            sums[found[1]] = sums.get(found[1], 0) + float(found[2])
+    return sums
 
 
 @pytest.fixture

@@ -16,10 +16,8 @@ MODERN, LEGACY, OLDEST = "2026-07-28", "2025-11-25", "2025-06-18"
 META = "io.modelcontextprotocol/"
 TASKS = META + "tasks"
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "server/discover": "DiscoverResult",
-           "tools/list": "ListToolsResult", "tools/call": "CallToolResult", "a task": "CreateTaskResult",
-           "tasks/get": "GetTaskResult", "tasks/list": "ListTasksResult", "tasks/cancel": "CancelTaskResult",
-           "tasks/result": "CallToolResult"}
-NOTIFICATIONS = {"notifications/progress": "ProgressNotification", "notifications/tasks/status": "TaskStatusNotification"}
+           "tools/list": "ListToolsResult", "tools/call": "CallToolResult"}
+NOTIFICATIONS = {"notifications/progress": "ProgressNotification"}
 
 EXTENSION = {"tools/call": "CreateTaskResult", "tasks/get": "GetTaskResult", "tasks/cancel": "CancelTaskResult",
              "tasks/update": "UpdateTaskResult"}  # results of the extension for tasks, in 2026-07-28
@@ -115,7 +113,6 @@ class Mcp:
         self.methods = {}  # of requests in flight, by id
         self.messages = []  # all messages received
         self.progress = []
-        self.statuses = []  # of tasks, as the server told them
         self.output_schemas = None
 
     def send(self, message):
@@ -132,7 +129,7 @@ class Mcp:
             whole = {**whole, META + "clientCapabilities": self.capabilities, **more}
         if whole or method == "initialize":
             params.setdefault("_meta", whole)
-        self.methods[number] = "a task" if "task" in params and self.revision == LEGACY else method
+        self.methods[number] = method
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
@@ -173,8 +170,6 @@ class Mcp:
             validator(self.revision, RESULTS[method]).validate(message["result"])
             if RESULTS[method] == "CallToolResult" and self.output_schemas:
                 self.check_structured(message["result"])
-            if method == "tasks/result":
-                validator(self.revision, "RelatedTaskMetadata").validate(message["result"]["_meta"][META + "related-task"])
 
     def check_task(self, method, result):
         extension_validator(EXTENSION[method]).validate(result)
@@ -202,9 +197,7 @@ class Mcp:
         while True:
             message = self.receive(deadline - time.monotonic())
             assert message is not None, "the server ended"
-            if message.get("method") == "notifications/tasks/status":
-                self.statuses.append(message["params"])
-            elif "method" in message:
+            if "method" in message:
                 self.progress.append(message["params"])
             elif "id" not in message or message["id"] == number:
                 return message

@@ -121,8 +121,7 @@ def test_configuration(area, account):
 
 # The protocol's examples
 
-VOLATILE = {"wall_us", "user_us", "system_us", "max_rss_bytes", "duration_ms", "mtime", "created", "tenant", "version",
-            "taskId", "createdAt", "lastUpdatedAt"}
+VOLATILE = {"wall_us", "user_us", "system_us", "max_rss_bytes", "duration_ms", "mtime", "created", "tenant", "version"}
 MEASURED = {"bytes", "files"}  # null until the service has measured the workspace
 OPTIONAL = {"cgroup_missing", "peak_memory_bytes", "io_read_bytes", "io_write_bytes"}
 

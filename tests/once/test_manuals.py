@@ -199,14 +199,9 @@ def methods(section):
     return dict(manual.subsections(PROTOCOL, section))
 
 
-# The messages of MCP that the server sends on its own.
-SENT_BY_MCP = {"notifications/progress", "notifications/tasks/status"}
-
-
 def test_methods(tables):
     mcp = methods("MCP")
-    for name in SENT_BY_MCP:
-        assert mcp.pop(name)
+    assert mcp.pop("notifications/progress")  # the only message that the server sends on its own
     agree(set(methods("METHODS")) | set(mcp), tables["agent_methods"], f"man/{PROTOCOL}", "methods")
     control = list(methods("CONTROL METHODS"))
     agree(control, tables["control_methods"], f"man/{PROTOCOL}, CONTROL METHODS,", "methods")
@@ -303,7 +298,7 @@ def test_why_a_command_ended(tables):
 def test_notifications():
     sent = set(re.findall(r'jsonrpc_notification_begin\(\s*&?\w+,\s*"([\w./]+)"', source("supervisor/**/*.c")))
     page = {name for name, _ in manual.subsections(PROTOCOL, "NOTIFICATIONS")} | \
-        {name for name in methods("MCP") if name in SENT_BY_MCP} | \
+        {name for name in methods("MCP") if name == "notifications/progress"} | \
         manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "events"), "Cm") & {"event"}
     agree(page, sent, f"man/{PROTOCOL}", "notifications")
 

@@ -39,7 +39,7 @@ static int tear_down(void **state)
 	REQUEST("1", "initialize", "{\"protocolVersion\":\"" version "\",\"capabilities\":{}," \
 		"\"clientInfo\":{\"name\":\"test\",\"version\":\"1\"}}")
 #define AGREED(version) \
-	RESULT("1", "{\"protocolVersion\":\"" version "\",\"capabilities\":{\"tools\":{}*}," \
+	RESULT("1", "{\"protocolVersion\":\"" version "\",\"capabilities\":{\"tools\":{}}," \
 		"\"serverInfo\":{\"name\":\"cloister\",*},\"instructions\":\"*\"}")
 #define OF_LATEST "\"resultType\":\"complete\",\"_meta\":{" \
 	"\"io.modelcontextprotocol/serverInfo\":{\"name\":\"cloister\",\"title\":\"cloister\"," \
@@ -121,12 +121,12 @@ static void test_a_request_of_each_revision(void **state)
 				    "\"public\"}")},
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
 		{REQUEST("1", "tools/list", "{}"), RESULT("1", "{\"tools\":[*]}")},
-		{REQUEST("1", "tasks/list", "{}"), RESULT("1", "{\"tasks\":[]}")},
-		{LATEST("tasks/list", ""), NO_METHOD},
-		{VERSION("tasks/list",
+		{REQUEST("1", "tasks/get", "{}"), NO_METHOD},
+		{VERSION("tasks/cancel",
 			 "{\"io.modelcontextprotocol/protocolVersion\":\"2025-06-18\"}"),
 			NO_METHOD},
-		{NOTIFICATION("tasks/list", "{}"), NULL},
+		{NOTIFICATION("tasks/get", "{}"), NULL},
+		{REQUEST("1", "tasks/list", "{}"), NO_METHOD},
 		{REQUEST("1", "server/discover", "{}"), NO_METHOD},
 		{NOTIFICATION("tools/list", "{}"), NULL},
 	};
@@ -152,6 +152,11 @@ static void test_calling_a_tool(void **state)
 			RESULT("1", "{\"content\":[{\"type\":\"text\",\"text\":\"exit 0\\nhi\\n"
 				    "\"}],\"structuredContent\":{*"
 				    "\"stdout\":\"hi\\n\",*},\"isError\":false}")},
+		/* A task of 2025-11-25 is a call. */
+		{REQUEST("1", "tools/call",
+			 "{\"name\":\"run_command\",\"arguments\":{\"command\":\"echo hi\"},"
+			 "\"task\":{\"ttl\":1}}"),
+			RESULT("1", "{\"content\":[{*\"stdout\":\"hi\\n\",*},\"isError\":false}")},
 		{CALL("read_file", "{\"path\":\"../x\"}"),
 			RESULT("1", "{*\"code\":\"PATH_OUTSIDE_WORKSPACE\",*\"isError\":true}")},
 		{REQUEST("1", "tools/call", "{}"), WRONG("*name must be a string*")},
