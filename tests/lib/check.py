@@ -24,13 +24,13 @@ def package():
     return running.Step("package", ["sh", "-c", script], {"DEB_BUILD_OPTIONS": "nocheck", "CLOISTER_BUILD": "release"})
 
 
-# Each step: what is built for it, and how it is run.
+# Each step: what is built for it, and how it is run. The longest one comes first, and the others run beside it.
 STEPS = {
-    "format": ((), formatted),
-    "unit": (("asan",), lambda: ctest("unit", "asan", "--label-exclude", "^deep$")),
     "suites": (("release",), lambda: pytest("suites", "release", "tests/integration", "tests/security", *NOT_DEEP, workers=WORKERS)),
+    "unit": (("asan",), lambda: ctest("unit", "asan", "--label-exclude", "^deep$")),
     "once": (("release",), lambda: pytest("once", "release", "tests/once", *NOT_DEEP)),
     "package": (("release",), package),
+    "format": ((), formatted),
 }
 # The asan preset is for the unit tests, the release preset for the other suites.
 TARGETS = {"asan": ("unit-tests",), "release": ("suite-programs",)}
