@@ -269,6 +269,15 @@ static int take_names(struct tar_reader *reader)
 	return 0;
 }
 
+/*
+ * Links, devices, directories and FIFOs have no content. Readers of archives differ in what they
+ * make of one whose header gives a size: some skip that many bytes, others take them for headers.
+ */
+static bool has_content(char type)
+{
+	return type < TAR_HARD_LINK || type > '6';
+}
+
 static int begin_entry(struct tar_reader *reader, uint64_t size)
 {
 	struct tar_entry *entry = &reader->entry;
@@ -288,6 +297,8 @@ static int begin_entry(struct tar_reader *reader, uint64_t size)
 	if (entry->type == TAR_FILE && entry->path[0] != '\0' &&
 		entry->path[strlen(entry->path) - 1] == '/')
 		entry->type = TAR_DIRECTORY;
+	if (size > 0 && !has_content(entry->type))
+		return -EBADMSG;
 	entry->mode = (mode_t)mode;
 	entry->size = size;
 	entry->mtime = reader->extended.has_mtime ? reader->extended.mtime
@@ -324,9 +335,6 @@ static int take_header(struct tar_reader *reader)
 	} else if (reader->extended.has_size) {
 		size = reader->extended.size;
 	}
-	/* Links, devices and directories have no content, even if a size is given. */
-	if (block[156] >= TAR_HARD_LINK && block[156] <= '6')
-		size = 0;
 	reader->left = size;
 	reader->padding = tar_padding(size);
 	if (reader->state == IN_EXTENDED)
