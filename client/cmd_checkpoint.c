@@ -5,6 +5,7 @@
  */
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -14,37 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *member(struct json_object *object, const char *name)
-{
-	struct json_object *value = NULL;
-
-	(void)json_object_object_get_ex(object, name, &value);
-	return value ? json_object_get_string(value) : "";
-}
-
 static void print_list(struct json_object *result)
 {
-	struct json_object *rows = NULL;
+	struct json_object *rows = field(result, "checkpoints");
 
-	(void)json_object_object_get_ex(result, "checkpoints", &rows);
-	printf("%10s  %-20s  %s\n", "CHECKPOINT", "CREATED", "LABEL");
-	for (size_t i = 0;
-		json_object_is_type(rows, json_type_array) && i < json_object_array_length(rows);
-		i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
-		_cleanup_free_ char *label = terminal_text(member(row, "label"));
-		_cleanup_free_ char *created = terminal_text(member(row, "created"));
+	show("%10s  %-20s  %s\n", "CHECKPOINT", "CREATED", "LABEL");
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
+		const char *created = field_text(row, "created");
 
-		printf("%10lld  %-20s  %s\n",
-			(long long)json_object_get_int64(json_object_object_get(row, "checkpoint")),
-			created && *created ? created : "-", label ? label : "");
+		show("%10lld  %-20s  %s\n", field_number(row, "checkpoint"),
+			*created ? created : "-", field_text(row, "label"));
 	}
 }
 
 static void print_number(struct json_object *result)
 {
-	printf("%lld\n",
-		(long long)json_object_get_int64(json_object_object_get(result, "checkpoint")));
+	show("%lld\n", field_number(result, "checkpoint"));
 }
 
 /* Asks for @method in the workspace and prints its result with @print. Takes @params. */

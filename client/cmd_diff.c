@@ -7,6 +7,7 @@
 
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -18,60 +19,38 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct json_object *member(struct json_object *object, const char *name)
-{
-	struct json_object *value = NULL;
-
-	(void)json_object_object_get_ex(object, name, &value);
-	return value;
-}
-
-static const char *text_of(struct json_object *object, const char *name)
-{
-	const char *text = json_object_get_string(member(object, name));
-
-	return text ? text : "";
-}
-
-static int64_t number_of(struct json_object *object, const char *name)
-{
-	return json_object_get_int64(member(object, name));
-}
-
 /* The size of a file before or after, or what else it was or is. */
 static void print_state(FILE *out, struct json_object *state)
 {
-	const char *type = text_of(state, "type");
+	const char *type = field_text(state, "type");
 
 	if (!state)
-		fprintf(out, "  %11s", "-");
+		show_on(out, "  %11s", "-");
 	else if (strcmp(type, "file") == 0)
-		fprintf(out, "  %11" PRId64, number_of(state, "size"));
+		show_on(out, "  %11lld", field_number(state, "size"));
 	else
-		fprintf(out, "  %11.11s", type);
+		show_on(out, "  %11.11s", type);
 }
 
-int64_t diff_count(struct json_object *result)
+bool diff_has_changes(struct json_object *result)
 {
-	return number_of(result, "added") + number_of(result, "changed") +
-	       number_of(result, "deleted");
+	return field_number(result, "added") || field_number(result, "changed") ||
+	       field_number(result, "deleted");
 }
 
 void diff_print_names(FILE *out, struct json_object *result)
 {
-	struct json_object *changes = member(result, "changes");
-	size_t n = json_object_is_type(changes, json_type_array) ? json_object_array_length(changes)
-								 : 0;
+	struct json_object *changes = field(result, "changes");
+	size_t n = elements(changes);
 
-	fprintf(out, "%-7s  %11s  %11s  %s\n", "CHANGE", "BEFORE", "AFTER", "PATH");
+	show_on(out, "%-7s  %11s  %11s  %s\n", "CHANGE", "BEFORE", "AFTER", "PATH");
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *change = json_object_array_get_idx(changes, i);
-		_cleanup_free_ char *path = terminal_text(text_of(change, "path"));
+		struct json_object *change = element(changes, i);
 
-		fprintf(out, "%-7.7s", text_of(change, "change"));
-		print_state(out, member(change, "before"));
-		print_state(out, member(change, "after"));
-		fprintf(out, "  %s\n", path ? path : "");
+		show_on(out, "%-7.7s", field_text(change, "change"));
+		print_state(out, field(change, "before"));
+		print_state(out, field(change, "after"));
+		show_on(out, "  %s\n", field_text(change, "path"));
 	}
 }
 
@@ -86,22 +65,21 @@ static void print_part(struct text part)
 
 static int print_patch(struct json_object *result)
 {
-	struct json_object *changes = member(result, "changes");
-	size_t n = json_object_is_type(changes, json_type_array) ? json_object_array_length(changes)
-								 : 0;
-	int64_t missing = number_of(result, "unpatched");
+	struct json_object *changes = field(result, "changes");
+	size_t n = elements(changes);
+	long long missing = field_number(result, "unpatched");
 
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *patch = member(json_object_array_get_idx(changes, i), "patch");
+		struct json_object *patch = field(element(changes, i), "patch");
 
-		if (patch)
+		if (json_object_is_type(patch, json_type_string))
 			print_part((struct text){json_object_get_string(patch),
 				(size_t)json_object_get_string_len(patch)});
 	}
 	if (missing == 0)
 		return STATUS_OK;
 	complain_code("INCOMPLETE",
-		"%" PRId64 " changes are not in the patch: of files that are no text or larger "
+		"%lld changes are not in the patch: of files that are no text or larger "
 		"than 1 MiB, of permissions that git does not know, or for want of room",
 		missing);
 	return STATUS_TOOL_FAILED;
@@ -110,18 +88,16 @@ static int print_patch(struct json_object *result)
 /* What the list does not have is said, too. */
 int diff_complain_of_rest(struct json_object *result)
 {
-	int64_t unread = number_of(result, "unread");
+	long long unread = field_number(result, "unread");
 
 	if (unread > 0)
 		complain_code("INCOMPLETE",
-			"%" PRId64 " entries could not be compared: their permissions forbid it",
-			unread);
-	if (json_object_get_boolean(member(result, "truncated")))
+			"%lld entries could not be compared: their permissions forbid it", unread);
+	if (json_object_get_boolean(field(result, "truncated")))
 		complain_code("INCOMPLETE",
-			"%" PRId64 " changes are listed of %" PRId64 " added, %" PRId64
-			" changed and %" PRId64 " deleted",
-			number_of(result, "count"), number_of(result, "added"),
-			number_of(result, "changed"), number_of(result, "deleted"));
+			"%lld changes are listed of %lld added, %lld changed and %lld deleted",
+			field_number(result, "count"), field_number(result, "added"),
+			field_number(result, "changed"), field_number(result, "deleted"));
 	else if (unread == 0)
 		return STATUS_OK;
 	return STATUS_TOOL_FAILED;

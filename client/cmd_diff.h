@@ -3,13 +3,13 @@
 
 /* The result of workspace.diff, for people. */
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct json_object;
 
-/** How many entries have changed, listed or not. */
-int64_t diff_count(struct json_object *result);
+/** Whether entries have changed, listed or not. */
+bool diff_has_changes(struct json_object *result);
 
 /** Prints a line for each change. */
 void diff_print_names(FILE *out, struct json_object *result);

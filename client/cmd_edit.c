@@ -5,6 +5,7 @@
  */
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -99,32 +100,22 @@ static void print_text(const struct cloister_message *reply, const char *path)
 /* A file of a patch: "update src/a.c +3 -1", and for one that is moved where it came from. */
 static void print_file(struct json_object *file)
 {
-	const char *op = json_object_get_string(json_object_object_get(file, "op"));
-	const char *path = json_object_get_string(json_object_object_get(file, "path"));
-	const char *old_path = json_object_get_string(json_object_object_get(file, "old_path"));
-	_cleanup_free_ char *shown = terminal_text(path ? path : "?");
-	_cleanup_free_ char *shown_old = old_path ? terminal_text(old_path) : NULL;
-	struct json_object *added = json_object_object_get(file, "added");
-	struct json_object *removed = json_object_object_get(file, "removed");
-
-	printf("%s %s", op ? op : "?", shown ? shown : "?");
-	if (shown_old)
-		printf(" (was %s)", shown_old);
-	if (added && removed)
-		printf(" +%" PRId64 " -%" PRId64, json_object_get_int64(added),
-			json_object_get_int64(removed));
-	putchar('\n');
+	show("%s %s", field_text(file, "op"), field_text(file, "path"));
+	if (field(file, "old_path"))
+		show(" (was %s)", field_text(file, "old_path"));
+	if (field(file, "added") && field(file, "removed"))
+		show(" +%lld -%lld", field_number(file, "added"), field_number(file, "removed"));
+	show("\n");
 }
 
 static void print_change(const struct cloister_message *reply)
 {
-	struct json_object *observation = reply_result(reply), *output = NULL, *files = NULL;
+	struct json_object *observation = reply_result(reply), *files;
 
 	print_text(reply, "/output/diff");
-	if (observation && json_object_object_get_ex(observation, "output", &output) &&
-		json_object_object_get_ex(output, "files", &files))
-		for (size_t i = 0; i < json_object_array_length(files); i++)
-			print_file(json_object_array_get_idx(files, i));
+	files = field(field(observation, "output"), "files");
+	for (size_t i = 0; i < elements(files); i++)
+		print_file(element(files, i));
 	json_object_put(observation);
 }
 

@@ -5,11 +5,14 @@
  * bytes. Runs as the calling user. What comes from the workspace is hostile, and only copied.
  */
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/session.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/relay.h"
 #include "libcloister/cloister.h"
+
+#include "json/json_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,22 +148,19 @@ static ssize_t read_answer(int fd, char *buffer, size_t *ret_line)
 /* Prints why the service refuses. Returns whether it does not. */
 static bool check_answer(char *line, size_t len)
 {
-	struct json_object *answer, *error = NULL, *value = NULL, *code = NULL;
+	const struct json_bounds bounds = json_request_bounds(len);
+	struct json_object *answer = NULL, *error, *code;
+	struct json_report report;
 	bool accepted;
 
-	line[len - 1] = '\0';
-	answer = json_tokener_parse(line);
-	accepted = answer && json_object_object_get_ex(answer, "result", NULL);
+	(void)json_read((struct text){line, len - 1}, &bounds, &answer, &report);
+	accepted = json_object_object_get_ex(answer, "result", NULL);
 	if (!accepted) {
-		json_object_object_get_ex(answer, "error", &error);
-		json_object_object_get_ex(error, "message", &value);
-		if (json_object_object_get_ex(error, "data", &code))
-			json_object_object_get_ex(code, "code", &code);
-		complain_code(code && json_object_is_type(code, json_type_string)
-				      ? json_object_get_string(code)
-				      : "FAILED",
-			"%s",
-			value ? json_object_get_string(value) : "the service answers wrongly");
+		error = field(answer, "error");
+		code = field(field(error, "data"), "code");
+		complain_code(code ? json_object_get_string(code) : "FAILED", "%s",
+			field(error, "message") ? field_text(error, "message")
+						: "the service answers wrongly");
 	}
 	json_object_put(answer);
 	return accepted;

@@ -6,6 +6,7 @@
  */
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/remote.h"
 #include "client/reply.h"
 #include "client/session.h"
@@ -26,14 +27,6 @@
 #define READ_BYTES  (256 * KIB)
 #define INPUT_BYTES (64 * KIB)
 #define AGAIN_US    50000 /* until input is sent again that was not taken */
-
-static const char *member(struct json_object *object, const char *name)
-{
-	struct json_object *value = NULL;
-
-	(void)json_object_object_get_ex(object, name, &value);
-	return value ? json_object_get_string(value) : "";
-}
 
 /* Takes @params. Returns a status, and on success the reply, to be freed. */
 static int ask(struct session *session, const char *method, struct json_object *params,
@@ -64,7 +57,6 @@ static int start(struct session *session, const struct invocation *invocation, c
 	struct json_object *params = json_object_new_object();
 	int status;
 
-	(void)id;
 	if (!line) {
 		json_object_put(params);
 		complain("out of memory");
@@ -82,37 +74,32 @@ static int start(struct session *session, const struct invocation *invocation, c
 		return status;
 	if (invocation->json)
 		return print_result(reply);
-	printf("%s\n", cloister_get_string(reply, "/session", NULL));
+	id = cloister_get_string(reply, "/session", NULL);
+	show("%s\n", id ? id : "?");
 	return STATUS_OK;
 }
 
 static void print_row(
 	const char *id, const char *state, const char *ports, const char *name, const char *command)
 {
-	_cleanup_free_ char *shown_name = terminal_text(name), *shown = terminal_text(command);
-
-	printf("%-32s  %-8s  %-11s  %-12s  %s\n", id, state, ports, shown_name ? shown_name : "",
-		shown ? shown : "");
+	show("%-32s  %-8s  %-11s  %-12s  %s\n", id, state, ports, name, command);
 }
 
 static void put_ports(struct json_object *row, char *buffer, size_t size)
 {
-	struct json_object *ports = NULL;
+	struct json_object *ports = field(row, "ports");
 	size_t len = 0;
 
 	buffer[0] = '\0';
-	if (!json_object_object_get_ex(row, "ports", &ports) ||
-		!json_object_is_type(ports, json_type_array))
-		return;
-	for (size_t i = 0; i < json_object_array_length(ports) && len < size; i++)
+	for (size_t i = 0; i < elements(ports) && len < size; i++)
 		len += (size_t)snprintf(buffer + len, size - len, "%s%d", i > 0 ? "," : "",
-			json_object_get_int(json_object_array_get_idx(ports, i)));
+			json_object_get_int(element(ports, i)));
 }
 
 static int list(struct session *session, const struct invocation *invocation, const char *id)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
-	struct json_object *result, *rows = NULL;
+	struct json_object *result, *rows;
 	int status = ask(session, "session.list", json_object_new_object(), &reply);
 
 	(void)id;
@@ -122,14 +109,14 @@ static int list(struct session *session, const struct invocation *invocation, co
 		return print_result(reply);
 	result = reply_result(reply);
 	print_row("SESSION", "STATE", "PORTS", "NAME", "COMMAND");
-	json_object_object_get_ex(result, "sessions", &rows);
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
+	rows = field(result, "sessions");
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
 		char ports[128];
 
 		put_ports(row, ports, sizeof(ports));
-		print_row(member(row, "session"), member(row, "state"), ports, member(row, "name"),
-			member(row, "command"));
+		print_row(field_text(row, "session"), field_text(row, "state"), ports,
+			field_text(row, "name"), field_text(row, "command"));
 	}
 	json_object_put(result);
 	return STATUS_OK;
@@ -143,24 +130,24 @@ static int list(struct session *session, const struct invocation *invocation, co
 static int find(struct session *session, const char *word, char **ret)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
-	struct json_object *result, *rows = NULL, *found = NULL;
+	struct json_object *result, *rows, *found = NULL;
 	size_t running = 0;
 	int status = ask(session, "session.list", json_object_new_object(), &reply);
 
 	if (status != STATUS_OK)
 		return status;
 	result = reply_result(reply);
-	json_object_object_get_ex(result, "sessions", &rows);
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
-		bool runs = strcmp(member(row, "state"), "ended") != 0;
+	rows = field(result, "sessions");
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
+		bool runs = strcmp(field_text(row, "state"), "ended") != 0;
 
-		if (strcmp(member(row, "name"), word) != 0 || (running > 0 && !runs))
+		if (strcmp(field_text(row, "name"), word) != 0 || (running > 0 && !runs))
 			continue;
 		running += runs;
 		found = row;
 	}
-	*ret = strdup(found ? member(found, "session") : word);
+	*ret = strdup(found ? field_text(found, "session") : word);
 	json_object_put(result);
 	if (running <= 1)
 		return *ret ? STATUS_OK : STATUS_OWN_FAILURE;

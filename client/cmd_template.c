@@ -5,6 +5,7 @@
  */
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -16,25 +17,22 @@
 
 static void put_line(struct json_object *value)
 {
-	_cleanup_free_ char *text = terminal_text(value ? json_object_get_string(value) : "");
+	const char *text = json_object_get_string(value);
 
-	puts(text ? text : "");
+	show("%s\n", text ? text : "");
 }
 
 static void print_template(struct json_object *result)
 {
-	put_line(json_object_object_get(result, "template"));
+	put_line(field(result, "template"));
 }
 
 static void print_forks(struct json_object *result)
 {
-	struct json_object *names = NULL;
+	struct json_object *names = field(result, "workspaces");
 
-	(void)json_object_object_get_ex(result, "workspaces", &names);
-	for (size_t i = 0;
-		json_object_is_type(names, json_type_array) && i < json_object_array_length(names);
-		i++)
-		put_line(json_object_array_get_idx(names, i));
+	for (size_t i = 0; i < elements(names); i++)
+		put_line(element(names, i));
 }
 
 static int run_freeze(const struct invocation *invocation)

@@ -6,6 +6,7 @@
 #include "client/amount.h"
 #include "client/arguments.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -24,24 +25,14 @@
 #define MEASURE_LOOK_MS 5
 #define TIME_FORMAT     "%Y-%m-%dT%H:%M:%SZ" /* RFC 3339, UTC */
 
-static const char *member(struct json_object *object, const char *name)
-{
-	struct json_object *value = NULL;
-
-	(void)json_object_object_get_ex(object, name, &value);
-	return value ? json_object_get_string(value) : "";
-}
-
 struct printed_row {
 	const char *name, *kind, *tenant, *in_use, *age, *size;
 };
 
 static void print_row(const struct printed_row *row)
 {
-	_cleanup_free_ char *name = terminal_text(row->name), *tenant = terminal_text(row->tenant);
-
-	printf("%-9s  %-6s  %4s  %6s  %-12s  %s\n", row->kind, row->in_use, row->age, row->size,
-		tenant ? tenant : "", name ? name : "");
+	show("%-9s  %-6s  %4s  %6s  %-12s  %s\n", row->kind, row->in_use, row->age, row->size,
+		row->tenant, row->name);
 }
 
 /* Writes how long ago @created was, such as "5m", or "-" if that is not known. */
@@ -68,40 +59,26 @@ static const char *age_of(const char *created, char buffer[AGE_BYTES])
 /* Returns -1 if the service has not measured it. */
 static long long size_of(struct json_object *row)
 {
-	struct json_object *value = NULL;
-
-	return json_object_object_get_ex(row, "bytes", &value) && value
-		       ? json_object_get_int64(value)
-		       : -1;
+	return field(row, "bytes") ? field_number(row, "bytes") : -1;
 }
 
 static const char *in_use(struct json_object *row)
 {
-	return strcmp(member(row, "open"), "true") == 0 ? "yes" : "no";
-}
-
-static struct json_object *rows_of(struct json_object *result)
-{
-	struct json_object *rows;
-
-	return json_object_object_get_ex(result, "workspaces", &rows) &&
-			       json_object_is_type(rows, json_type_array)
-		       ? rows
-		       : NULL;
+	return field_is(row, "open", "true") ? "yes" : "no";
 }
 
 static void print_list(struct json_object *result)
 {
-	struct json_object *rows = rows_of(result);
+	struct json_object *rows = field(result, "workspaces");
 
 	print_row(&(struct printed_row){"WORKSPACE", "KIND", "TENANT", "IN USE", "AGE", "SIZE"});
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
 		char age[AGE_BYTES], size[AMOUNT_BYTES];
 
-		print_row(&(struct printed_row){member(row, "workspace"), member(row, "kind"),
-			member(row, "tenant"), in_use(row), age_of(member(row, "created"), age),
-			amount(size_of(row), size)});
+		print_row(&(struct printed_row){field_text(row, "workspace"),
+			field_text(row, "kind"), field_text(row, "tenant"), in_use(row),
+			age_of(field_text(row, "created"), age), amount(size_of(row), size)});
 	}
 }
 
@@ -126,14 +103,14 @@ static struct json_object *named(const char *name)
 static struct json_object *find_row(
 	struct json_object *result, const char *name, const char *tenant)
 {
-	struct json_object *rows = rows_of(result);
+	struct json_object *rows = field(result, "workspaces");
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
 
-		if (strcmp(member(row, "workspace"), name) == 0 &&
-			(!tenant || strcmp(member(row, "tenant"), tenant) == 0) &&
-			strcmp(member(row, "kind"), "managed") == 0)
+		if (strcmp(field_text(row, "workspace"), name) == 0 &&
+			(!tenant || strcmp(field_text(row, "tenant"), tenant) == 0) &&
+			strcmp(field_text(row, "kind"), "managed") == 0)
 			return row;
 	}
 	return NULL;
@@ -148,9 +125,9 @@ static void print_document(struct json_object *document)
 static bool try(struct session *session, const char *method, struct json_object *row)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
-	struct json_object *params = named(member(row, "workspace"));
+	struct json_object *params = named(field_text(row, "workspace"));
 
-	json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
+	json_put(params, "tenant", json_object_new_string(field_text(row, "tenant")));
 	if (strcmp(method, "workspace.open") == 0)
 		json_put(params, "create", json_object_new_boolean(0));
 	return request(session->cloister, method, params, &reply) == 0 && cloister_succeeded(reply);
@@ -166,11 +143,11 @@ static void await_size(struct session *session, struct json_object *row, uint64_
 
 		if (ask_list(session, &result) != STATUS_OK)
 			return;
-		measured = find_row(result, member(row, "workspace"), member(row, "tenant"));
+		measured =
+			find_row(result, field_text(row, "workspace"), field_text(row, "tenant"));
 		known = measured && size_of(measured) >= 0;
 		for (size_t i = 0; known && i < ARRAY_SIZE(numbers); i++)
-			json_put(row, numbers[i],
-				json_object_get(json_object_object_get(measured, numbers[i])));
+			json_put(row, numbers[i], json_object_get(field(measured, numbers[i])));
 		json_object_put(result);
 		if (known || !measured)
 			return;
@@ -181,13 +158,13 @@ static void await_size(struct session *session, struct json_object *row, uint64_
 /* The service measures a workspace when it is opened. Those that take too long stay unknown. */
 static void measure(struct session *session, struct json_object *result)
 {
-	struct json_object *rows = rows_of(result);
+	struct json_object *rows = field(result, "workspaces");
 	uint64_t deadline = monotonic_ms() + MEASURE_ALL_MS;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
-		struct json_object *row = json_object_array_get_idx(rows, i);
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
 
-		if (size_of(row) >= 0 || strcmp(member(row, "kind"), "managed") != 0 ||
+		if (size_of(row) >= 0 || strcmp(field_text(row, "kind"), "managed") != 0 ||
 			monotonic_left_ms(deadline) <= 0 || !try(session, "workspace.open", row))
 			continue;
 		await_size(session, row, deadline);
@@ -291,16 +268,14 @@ static void print_info(struct json_object *row)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		const char *value =
-			strcmp(lines[i], "in use") == 0 ? in_use(row) : member(row, lines[i]);
-		_cleanup_free_ char *escaped = terminal_text(value);
+			strcmp(lines[i], "in use") == 0 ? in_use(row) : field_text(row, lines[i]);
 		bool dated = strcmp(lines[i], "created") == 0 || strcmp(lines[i], "changed") == 0;
 		char age[AGE_BYTES];
 
 		if (dated)
-			printf("%-9s  %s (%s)\n", lines[i], escaped && *value ? escaped : "-",
-				age_of(value, age));
+			show("%-9s  %s (%s)\n", lines[i], *value ? value : "-", age_of(value, age));
 		else
-			printf("%-9s  %s\n", lines[i], escaped ? escaped : "");
+			show("%-9s  %s\n", lines[i], value);
 	}
 }
 
@@ -313,7 +288,7 @@ static int info(struct session *session, const struct invocation *invocation)
 
 	row = find_row(result, invocation->argv[1], NULL);
 	if (row)
-		json_put(params, "tenant", json_object_new_string(member(row, "tenant")));
+		json_put(params, "tenant", json_object_new_string(field_text(row, "tenant")));
 	json_put(params, "create", json_object_new_boolean(0));
 	if (status == STATUS_OK)
 		status = request_result(

@@ -50,8 +50,7 @@ static void print(const char *code, const char *format, va_list arguments)
 	else {
 		fprintf(stderr, "%s%s:%s ", colours ? "\x1b[1;31m" : "", name,
 			colours ? "\x1b[0m" : "");
-		terminal_print(stderr, text_from(message ? message : "out of memory"));
-		fputc('\n', stderr);
+		show_on(stderr, "%s\n", message ? message : "out of memory");
 	}
 }
 

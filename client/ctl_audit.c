@@ -6,6 +6,7 @@
 #include "client/ctl_audit.h"
 
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/terminal_text.h"
 #include "common/chain/audit_chain.h"
 #include "common/cleanup.h"
@@ -76,20 +77,10 @@ static void wrong(struct verification *run, const char *file, unsigned long line
 	say(run, file, line, true, what);
 }
 
-/* Reads a number from a line whose hash is right, by json-c. */
+/* Reads a number from a line whose hash is right. Its other members may be anything. */
 static uint64_t number_in(struct json_object *object, const char *name)
 {
-	struct json_object *value;
-
-	return json_object_object_get_ex(object, name, &value) ? json_object_get_uint64(value) : 0;
-}
-
-static bool says(struct json_object *object, const char *name, const char *expected)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(object, name, &value) &&
-	       strcmp(json_object_get_string(value), expected) == 0;
+	return json_object_get_uint64(field(object, name));
 }
 
 static void torn_is_over(struct verification *run, uint64_t told)
@@ -155,12 +146,12 @@ static void whole_line(struct verification *run, const struct audit_link *link, 
 	bool opened;
 
 	(void)json_read(text_from(line), &bounds, &object, &report);
-	opened = says(object, "event", "audit.opened");
+	opened = field_is(object, "event", "audit.opened");
 	if (!json_object_is_type(object, json_type_object))
 		wrong(run, run->file, run->line, "is not JSON");
 	torn_is_over(run, opened ? number_in(object, "torn_bytes") : 0);
-	check_place(run, link, opened && says(object, "chain", "new"));
-	if (says(object, "event", "audit.lost")) {
+	check_place(run, link, opened && field_is(object, "chain", "new"));
+	if (field_is(object, "event", "audit.lost")) {
 		run->lost += number_in(object, "lines");
 		snprintf(what, sizeof(what), "says that %" PRIu64 " lines could not be written",
 			number_in(object, "lines"));

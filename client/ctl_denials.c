@@ -7,6 +7,7 @@
 #include "client/arguments.h"
 #include "client/complain.h"
 #include "client/ctl_table.h"
+#include "client/fields.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 
@@ -17,18 +18,7 @@
 
 static const char *word(struct json_object *object, const char *name)
 {
-	struct json_object *value = NULL;
-
-	json_object_object_get_ex(object, name, &value);
-	return value ? json_object_get_string(value) : "-";
-}
-
-static long long number(struct json_object *object, const char *name)
-{
-	struct json_object *value = NULL;
-
-	json_object_object_get_ex(object, name, &value);
-	return (long long)json_object_get_int64(value);
+	return field(object, name) ? field_text(object, name) : "-";
 }
 
 /* Writes "HOST:PORT", an IPv6 address in brackets. */
@@ -37,7 +27,7 @@ static void show_target(struct json_object *denial, char *target, size_t size)
 	const char *host = word(denial, "host");
 
 	snprintf(target, size, strchr(host, ':') ? "[%s]:%lld" : "%s:%lld", host,
-		number(denial, "port"));
+		field_number(denial, "port"));
 }
 
 void print_denials(struct json_object *result)
@@ -52,52 +42,40 @@ void print_denials(struct json_object *result)
 		{"age_ms", "AGO", CTL_DURATION},
 		{NULL, NULL, CTL_TEXT},
 	};
-	struct json_object *denials;
+	struct json_object *denials = field(result, "denials");
 	char target[512];
 
-	if (!json_object_object_get_ex(result, "denials", &denials) ||
-		!json_object_is_type(denials, json_type_array))
-		return;
-	for (size_t i = 0; i < json_object_array_length(denials); i++) {
-		struct json_object *denial = json_object_array_get_idx(denials, i);
+	for (size_t i = 0; i < elements(denials); i++) {
+		struct json_object *denial = element(denials, i);
 
+		if (!json_object_is_type(denial, json_type_object))
+			continue;
 		show_target(denial, target, sizeof(target));
 		json_put(denial, "target", json_object_new_string(target));
 	}
 	ctl_table(denials, columns);
-	if (number(result, "denials_omitted") > 0)
+	if (field_number(result, "denials_omitted") > 0)
 		complain("%lld more were left out; ask for one tenant with --tenant",
-			number(result, "denials_omitted"));
-}
-
-static void print_word(const char *text)
-{
-	_cleanup_free_ char *shown = terminal_text(text);
-
-	printf("%s  ", shown ? shown : "?");
+			field_number(result, "denials_omitted"));
 }
 
 static void print_line(struct json_object *event)
 {
-	time_t seconds = (time_t)(number(event, "time_ms") / 1000);
+	time_t seconds = (time_t)(field_number(event, "time_ms") / 1000);
 	char target[512], when[32];
 	struct tm parts;
 
 	show_target(event, target, sizeof(target));
-	print_word(target);
-	print_word(word(event, "reason"));
-	print_word(word(event, "tenant"));
-	print_word(word(event, "workspace"));
-	print_word(word(event, "call"));
 	if (!localtime_r(&seconds, &parts) ||
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &parts) == 0)
 		snprintf(when, sizeof(when), "%lld", (long long)seconds);
-	puts(when);
+	show("%s  %s  %s  %s  %s  %s\n", target, word(event, "reason"), word(event, "tenant"),
+		word(event, "workspace"), word(event, "call"), when);
 }
 
 void print_denial_event(struct json_object *event, const char *tenant, bool json)
 {
-	bool is_missed = strcmp(word(event, "event"), "missed") == 0;
+	bool is_missed = field_is(event, "event", "missed");
 
 	if (!is_missed && (strcmp(word(event, "event"), "network_denied") != 0 ||
 				  strcmp(word(event, "reason"), "proxy_lost") == 0 ||
@@ -109,11 +87,11 @@ void print_denial_event(struct json_object *event, const char *tenant, bool json
 	}
 	if (is_missed) {
 		complain("%lld events were lost, because they are read too slowly",
-			number(event, "count"));
+			field_number(event, "count"));
 		return;
 	}
-	if (number(event, "untold") > 0)
-		complain("%lld refusals of the tenant %s had no line", number(event, "untold"),
-			word(event, "tenant"));
+	if (field_number(event, "untold") > 0)
+		complain("%lld refusals of the tenant %s had no line",
+			field_number(event, "untold"), word(event, "tenant"));
 	print_line(event);
 }

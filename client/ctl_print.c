@@ -7,6 +7,7 @@
 
 #include "client/command.h"
 #include "client/ctl_table.h"
+#include "client/fields.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/doctor.h"
@@ -33,22 +34,10 @@ static const struct ctl_column workspace_columns[] = {
 	{NULL, NULL, CTL_TEXT},
 };
 
-static struct json_object *member(struct json_object *object, const char *name)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(object, name, &value) ? value : NULL;
-}
-
-static long long number(struct json_object *object, const char *name)
-{
-	return (long long)json_object_get_int64(member(object, name));
-}
-
 /* Prints an array; a missing one is empty. */
 static void table(struct json_object *result, const char *name, const struct ctl_column *columns)
 {
-	struct json_object *rows = member(result, name);
+	struct json_object *rows = field(result, name);
 
 	if (json_object_is_type(rows, json_type_array))
 		ctl_table(rows, columns);
@@ -56,27 +45,21 @@ static void table(struct json_object *result, const char *name, const struct ctl
 
 static void print_text(const char *heading, struct json_object *object, const char *name)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *value = json_object_get_string(member(object, name));
-
-	text = terminal_text(value ? value : "-");
-	if (text)
-		printf("%s%s\n", heading, text);
+	show("%s%s\n", heading, field(object, name) ? field_text(object, name) : "-");
 }
 
 static void print_states(struct json_object *states)
 {
 	const char *separator = "";
 
-	printf("workspaces   ");
+	show("workspaces   ");
 	if (!json_object_is_type(states, json_type_object))
 		return;
 	json_object_object_foreach (states, name, count) {
-		printf("%s%lld ", separator, (long long)json_object_get_int64(count));
-		terminal_print(stdout, text_from(name));
+		show("%s%lld %s", separator, (long long)json_object_get_int64(count), name);
 		separator = ", ";
 	}
-	putchar('\n');
+	show("\n");
 }
 
 /* How long results are kept: the shortest and the longest time of a tenant. */
@@ -84,85 +67,86 @@ static void print_horizon(struct json_object *tenants)
 {
 	long long least = LLONG_MAX, most = 0;
 
-	for (size_t i = 0; i < json_object_array_length(tenants); i++) {
-		long long ms = number(json_object_array_get_idx(tenants, i), "key_horizon_ms");
+	for (size_t i = 0; i < elements(tenants); i++) {
+		long long ms = field_number(element(tenants, i), "key_horizon_ms");
 
 		least = ms < least ? ms : least;
 		most = ms > most ? ms : most;
 	}
 	if (most > 0)
-		printf("             results are kept for %lld s", least / 1000);
+		show("             results are kept for %lld s", least / 1000);
 	if (most > least)
-		printf(" to %lld s, by tenant", most / 1000);
+		show(" to %lld s, by tenant", most / 1000);
 	if (most > 0)
-		putchar('\n');
+		show("\n");
 }
 
 static void print_keys(struct json_object *keys)
 {
 	if (!keys) {
-		puts("keys         no journal: calls with a key are refused");
+		show("keys         no journal: calls with a key are refused\n");
 		return;
 	}
-	printf("keys         %lld keys, %lld replayed, %lld conflicts, %lld outcomes unknown, "
-	       "%lld found out\n",
-		number(keys, "keys"), number(keys, "replayed"), number(keys, "conflicts"),
-		number(keys, "unknown"), number(keys, "resolved"));
-	printf("             journal %s, %lld bytes\n",
-		json_object_get_string(member(keys, "journal")), number(keys, "journal_bytes"));
-	print_horizon(member(keys, "tenants"));
-	if (member(keys, "error"))
+	show("keys         %lld keys, %lld replayed, %lld conflicts, %lld outcomes unknown, "
+	     "%lld found out\n",
+		field_number(keys, "keys"), field_number(keys, "replayed"),
+		field_number(keys, "conflicts"), field_number(keys, "unknown"),
+		field_number(keys, "resolved"));
+	show("             journal %s, %lld bytes\n", field_text(keys, "journal"),
+		field_number(keys, "journal_bytes"));
+	print_horizon(field(keys, "tenants"));
+	if (field(keys, "error"))
 		print_text("             cannot be written: ", keys, "error");
 }
 
 static void print_audit(struct json_object *audit)
 {
 	if (!audit) {
-		puts("audit log    off");
+		show("audit log    off\n");
 		return;
 	}
-	printf("audit log    %lld lines, %lld lost%s\n", number(audit, "lines"),
-		number(audit, "lost"),
-		json_object_get_boolean(member(audit, "required")) ? ", required" : "");
-	if (member(audit, "error"))
+	show("audit log    %lld lines, %lld lost%s\n", field_number(audit, "lines"),
+		field_number(audit, "lost"),
+		json_object_get_boolean(field(audit, "required")) ? ", required" : "");
+	if (field(audit, "error"))
 		print_text("             cannot be written: ", audit, "error");
-	if (member(audit, "refusing"))
+	if (field(audit, "refusing"))
 		print_text("             calls are refused: ", audit, "refusing");
 	print_text("             last hash ", audit, "hash");
 }
 
 static void print_command_limits(struct json_object *result)
 {
-	if (!member(result, "commands_limit"))
+	if (!field(result, "commands_limit"))
 		return;
-	printf("commands     at most %lld at once", number(result, "commands_limit"));
-	if (member(result, "commands_soft_limit"))
-		printf(", and past %lld (commands_per_cpu = %lld) only while a CPU has room",
-			number(result, "commands_soft_limit"), number(result, "commands_per_cpu"));
-	printf("\n");
+	show("commands     at most %lld at once", field_number(result, "commands_limit"));
+	if (field(result, "commands_soft_limit"))
+		show(", and past %lld (commands_per_cpu = %lld) only while a CPU has room",
+			field_number(result, "commands_soft_limit"),
+			field_number(result, "commands_per_cpu"));
+	show("\n");
 }
 
 /* The first line names what is not enforced, which an administrator must not miss. */
 static void print_unenforced(struct json_object *lines)
 {
-	size_t n =
-		json_object_is_type(lines, json_type_array) ? json_object_array_length(lines) : 0;
+	size_t n = elements(lines);
 	const char *separator = "NOT ENFORCED ";
 
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *line = json_object_array_get_idx(lines, i);
-		const char *what = json_object_get_string(member(line, "what"));
+		struct json_object *line = element(lines, i);
+		const char *what = field_text(line, "what");
 
-		if (!what || json_object_get_boolean(member(line, "enforced")))
+		if (!*what || json_object_get_boolean(field(line, "enforced")))
 			continue;
-		fputs(separator, stdout);
-		terminal_print(stdout, text_from(what));
+		show("%s%s", separator, what);
 		separator = ", ";
 	}
 	if (*separator == ',')
-		putchar('\n');
+		show("\n");
 	else
-		puts(n > 0 ? "enforced     every limit and every wall" : "enforced     unknown");
+		show("%s\n",
+			n > 0 ? "enforced     every limit and every wall" : "enforced     unknown");
 }
 
 void print_status(struct json_object *result)
@@ -180,43 +164,45 @@ void print_status(struct json_object *result)
 		{"enough_for", "ENOUGH FOR WORKSPACES", CTL_TEXT},
 		{NULL, NULL, CTL_TEXT},
 	};
-	struct json_object *templates = member(result, "template_memory");
+	struct json_object *templates = field(result, "template_memory");
 	char buffer[32];
 
-	print_unenforced(member(result, "enforcement"));
+	print_unenforced(field(result, "enforcement"));
 	print_text("version      ", result, "version");
 	print_text("state        ", result, "state");
-	if (member(result, "moved_to"))
+	if (field(result, "moved_to"))
 		print_text("moves to     ", result, "moved_to");
 	print_text("your role    ", result, "role");
-	printf("up           %s\n",
-		ctl_duration(number(result, "uptime_ms"), buffer, sizeof(buffer)));
-	printf("tenants      %lld\n", number(result, "tenants"));
-	printf("connections  %lld agents, %lld control\n", number(result, "connections"),
-		number(result, "control_connections"));
-	printf("calls        %lld, of them %lld waiting and %lld commands running\n",
-		number(result, "calls"), number(result, "calls_waiting"),
-		number(result, "commands_running"));
+	show("up           %s\n",
+		ctl_duration(field_number(result, "uptime_ms"), buffer, sizeof(buffer)));
+	show("tenants      %lld\n", field_number(result, "tenants"));
+	show("connections  %lld agents, %lld control\n", field_number(result, "connections"),
+		field_number(result, "control_connections"));
+	show("calls        %lld, of them %lld waiting and %lld commands running\n",
+		field_number(result, "calls"), field_number(result, "calls_waiting"),
+		field_number(result, "commands_running"));
 	print_command_limits(result);
-	printf("refused      %lld because of a limit\n", number(result, "refused"));
-	printf("memory       at most %lld MiB, of which unread answers take %lld\n",
-		number(result, "memory_bound") >> 20, number(result, "unread_bytes") >> 20);
+	show("refused      %lld because of a limit\n", field_number(result, "refused"));
+	show("memory       at most %lld MiB, of which unread answers take %lld\n",
+		field_number(result, "memory_bound") >> 20,
+		field_number(result, "unread_bytes") >> 20);
 	if (templates)
-		printf("templates    take %lld of %lld MiB of memory\n",
-			number(templates, "bytes") >> 20, number(templates, "limit_bytes") >> 20);
-	print_states(member(result, "workspaces"));
-	printf("             %lld managed ones exist, in use or not\n",
-		number(result, "workspaces_existing"));
-	print_audit(member(result, "audit"));
-	print_keys(member(result, "keys"));
-	printf("cells lost   %lld\n", number(result, "cells_lost"));
-	print_text("self-test    ", member(result, "selftest"), "result");
-	if (member(member(result, "selftest"), "obstacle"))
-		print_text("             the latest one was not done: ", member(result, "selftest"),
+		show("templates    take %lld of %lld MiB of memory\n",
+			field_number(templates, "bytes") >> 20,
+			field_number(templates, "limit_bytes") >> 20);
+	print_states(field(result, "workspaces"));
+	show("             %lld managed ones exist, in use or not\n",
+		field_number(result, "workspaces_existing"));
+	print_audit(field(result, "audit"));
+	print_keys(field(result, "keys"));
+	show("cells lost   %lld\n", field_number(result, "cells_lost"));
+	print_text("self-test    ", field(result, "selftest"), "result");
+	if (field(field(result, "selftest"), "obstacle"))
+		print_text("             the latest one was not done: ", field(result, "selftest"),
 			"obstacle");
-	putchar('\n');
+	show("\n");
 	table(result, "enforcement", columns);
-	putchar('\n');
+	show("\n");
 	table(result, "shared_budgets", budget_columns);
 }
 
@@ -228,12 +214,11 @@ void print_workspaces(struct json_object *result)
 /* Puts the subject of each call, whichever member holds it, under one name. */
 static void name_subjects(struct json_object *calls)
 {
-	size_t n =
-		json_object_is_type(calls, json_type_array) ? json_object_array_length(calls) : 0;
+	size_t n = elements(calls);
 
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *call = json_object_array_get_idx(calls, i);
-		struct json_object *command = member(call, "command");
+		struct json_object *call = element(calls, i);
+		struct json_object *command = field(call, "command");
 
 		if (command)
 			json_object_object_add(call, "subject", json_object_get(command));
@@ -254,7 +239,7 @@ void print_calls(struct json_object *result)
 		{NULL, NULL, CTL_TEXT},
 	};
 
-	name_subjects(member(result, "calls"));
+	name_subjects(field(result, "calls"));
 	table(result, "calls", columns);
 }
 
@@ -318,41 +303,40 @@ static void print_left_out(struct json_object *left_out)
 		{"attributes", "extended attributes, on files that it has without"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		int64_t n = json_object_get_int64(member(left_out, rows[i].name));
+		int64_t n = json_object_get_int64(field(left_out, rows[i].name));
 
 		if (n > 0)
-			printf("Left out: %" PRId64 " %s.\n", n, rows[i].words);
+			show("Left out: %" PRId64 " %s.\n", n, rows[i].words);
 	}
 }
 
 void print_template(struct json_object *result)
 {
-	struct json_object *left_out = member(result, "left_out");
+	struct json_object *left_out = field(result, "left_out");
 
-	puts(member(result, "removed") ? "The template is removed." : "The template is made.");
+	show("%s\n",
+		field(result, "removed") ? "The template is removed." : "The template is made.");
 	if (left_out)
 		print_left_out(left_out);
 }
 
 void print_shown(struct json_object *result)
 {
-	if (member(result, "workspaces")) {
+	if (field(result, "workspaces")) {
 		print_workspaces(result);
-		putchar('\n');
+		show("\n");
 	}
 	print_calls(result);
 }
 
 void print_doctor(struct json_object *result)
 {
-	struct json_object *features = member(result, "features");
-	size_t n = json_object_is_type(features, json_type_array)
-			   ? json_object_array_length(features)
-			   : 0;
+	struct json_object *features = field(result, "features");
+	size_t n = elements(features);
 
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *feature = json_object_array_get_idx(features, i);
-		bool present = json_object_get_boolean(member(feature, "present"));
+		struct json_object *feature = element(features, i);
+		bool present = json_object_get_boolean(field(feature, "present"));
 
 		print_text(present ? DOCTOR_PRESENT : DOCTOR_MISSING, feature, "feature");
 		if (present)
@@ -365,7 +349,7 @@ void print_doctor(struct json_object *result)
 /* Prints the text unchanged for a program, escaped for a terminal. */
 void print_metrics(struct json_object *result)
 {
-	const char *text = json_object_get_string(member(result, "text"));
+	const char *text = json_object_get_string(field(result, "text"));
 
 	if (text && isatty(STDOUT_FILENO))
 		terminal_print(stdout, text_from(text));
@@ -375,30 +359,29 @@ void print_metrics(struct json_object *result)
 
 void print_killed(struct json_object *result)
 {
-	printf("%lld calls are being ended, %lld were ending already\n", number(result, "told"),
-		number(result, "already_ending"));
+	show("%lld calls are being ended, %lld were ending already\n", field_number(result, "told"),
+		field_number(result, "already_ending"));
 }
 
 void print_draining(struct json_object *result)
 {
-	if (member(result, "moved_to"))
-		printf("work moves to %s; %lld calls are in flight\n",
-			json_object_get_string(member(result, "moved_to")),
-			number(result, "calls"));
-	else if (json_object_get_boolean(member(result, "draining")))
-		printf("new calls are refused; %lld are in flight\n", number(result, "calls"));
+	if (field(result, "moved_to"))
+		show("work moves to %s; %lld calls are in flight\n", field_text(result, "moved_to"),
+			field_number(result, "calls"));
+	else if (json_object_get_boolean(field(result, "draining")))
+		show("new calls are refused; %lld are in flight\n", field_number(result, "calls"));
 	else
-		printf("new calls are accepted; %lld are in flight\n", number(result, "calls"));
+		show("new calls are accepted; %lld are in flight\n", field_number(result, "calls"));
 }
 
 void print_reloaded(struct json_object *result)
 {
-	printf("the configuration is reloaded: %lld tenants\n", number(result, "tenants"));
+	show("the configuration is reloaded: %lld tenants\n", field_number(result, "tenants"));
 }
 
 bool selftest_has_passed(struct json_object *result)
 {
-	const char *word = json_object_get_string(member(result, "result"));
+	const char *word = json_object_get_string(field(result, "result"));
 
 	return word && strcmp(word, "passed") == 0;
 }
@@ -417,14 +400,15 @@ static void print_probes(struct json_object *probes)
 	if (json_object_array_length(probes) == 0)
 		return;
 	ctl_table(probes, columns);
-	putchar('\n');
+	show("\n");
 }
 
 static void print_selftest_summary(struct json_object *result)
 {
-	printf("%lld passed, %lld failed, %lld skipped, in %lld ms\n", number(result, "passed"),
-		number(result, "failed"), number(result, "skipped"), number(result, "duration_ms"));
-	if (member(result, "obstacle"))
+	show("%lld passed, %lld failed, %lld skipped, in %lld ms\n", field_number(result, "passed"),
+		field_number(result, "failed"), field_number(result, "skipped"),
+		field_number(result, "duration_ms"));
+	if (field(result, "obstacle"))
 		print_text("not done, which shows nothing about the walls: ", result, "obstacle");
 	else
 		print_text("the walls: ", result, "result");
@@ -432,7 +416,7 @@ static void print_selftest_summary(struct json_object *result)
 
 void print_selftest_all(struct json_object *result)
 {
-	struct json_object *probes = member(result, "probes");
+	struct json_object *probes = field(result, "probes");
 
 	if (json_object_is_type(probes, json_type_array))
 		print_probes(probes);
@@ -441,14 +425,13 @@ void print_selftest_all(struct json_object *result)
 
 void print_selftest(struct json_object *result)
 {
-	struct json_object *probes = member(result, "probes");
+	struct json_object *probes = field(result, "probes");
 	struct json_object *failed = json_object_new_array();
-	size_t n =
-		json_object_is_type(probes, json_type_array) ? json_object_array_length(probes) : 0;
+	size_t n = elements(probes);
 
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *probe = json_object_array_get_idx(probes, i);
-		const char *word = json_object_get_string(member(probe, "result"));
+		struct json_object *probe = element(probes, i);
+		const char *word = json_object_get_string(field(probe, "result"));
 
 		/* What is neither of these is shown too. */
 		if (!word || (strcmp(word, "passed") != 0 && strcmp(word, "skipped") != 0))

@@ -4,6 +4,7 @@
 
 #include "client/amount.h"
 #include "client/command.h"
+#include "client/fields.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 
@@ -31,11 +32,11 @@ const char *ctl_duration(long long ms, char *buffer, size_t size)
 
 static char *cell(struct json_object *row, const struct ctl_column *column)
 {
-	struct json_object *value = NULL;
+	struct json_object *value = field(row, column->key);
 	char buffer[32];
 	char *text;
 
-	if (!json_object_object_get_ex(row, column->key, &value) || !value)
+	if (!value)
 		text = strdup("-");
 	else if (column->kind == CTL_DURATION)
 		text = strdup(ctl_duration(json_object_get_int64(value), buffer, sizeof(buffer)));
@@ -59,21 +60,20 @@ static void print_cell(const char *text, const struct ctl_column *column, size_t
 		     column->kind == CTL_SIZE;
 	int pad = (int)(width - terminal_width(text));
 
-	printf("%*s%s%*s%s", right ? pad : 0, "", text, right || last ? 0 : pad, "",
+	show("%*s%s%*s%s", right ? pad : 0, "", text, right || last ? 0 : pad, "",
 		last ? "\n" : "  ");
 }
 
 void ctl_table(struct json_object *rows, const struct ctl_column *columns)
 {
-	size_t n_rows = json_object_array_length(rows);
+	size_t n_rows = elements(rows);
 	size_t widths[COLUMNS_MAX] = {0};
 
 	for (size_t i = 0; columns[i].key; i++)
 		widths[i] = strlen(columns[i].heading);
 	for (size_t row = 0; row < n_rows; row++)
 		for (size_t i = 0; columns[i].key; i++) {
-			_cleanup_free_ char *text =
-				cell(json_object_array_get_idx(rows, row), &columns[i]);
+			_cleanup_free_ char *text = cell(element(rows, row), &columns[i]);
 
 			if (terminal_width(text) > widths[i])
 				widths[i] = terminal_width(text);
@@ -82,8 +82,7 @@ void ctl_table(struct json_object *rows, const struct ctl_column *columns)
 		print_cell(columns[i].heading, &columns[i], widths[i]);
 	for (size_t row = 0; row < n_rows; row++)
 		for (size_t i = 0; columns[i].key; i++) {
-			_cleanup_free_ char *text =
-				cell(json_object_array_get_idx(rows, row), &columns[i]);
+			_cleanup_free_ char *text = cell(element(rows, row), &columns[i]);
 
 			print_cell(text, &columns[i], widths[i]);
 		}

@@ -5,6 +5,7 @@
  */
 #include "client/ctl_top.h"
 
+#include "client/fields.h"
 #include "client/terminal_text.h"
 
 #include <errno.h>
@@ -15,20 +16,12 @@
 
 char *top_text(struct json_object *object, const char *name)
 {
-	struct json_object *value = NULL;
-
-	if (!json_object_object_get_ex(object, name, &value) || !value)
-		return strdup("-");
-	return terminal_text(json_object_get_string(value));
+	return terminal_text(field(object, name) ? field_text(object, name) : "-");
 }
 
 long long top_number(struct json_object *object, const char *name)
 {
-	struct json_object *value = NULL;
-
-	return json_object_object_get_ex(object, name, &value)
-		       ? (long long)json_object_get_int64(value)
-		       : 0;
+	return field_number(object, name);
 }
 
 static void free_row(struct top_row *row)
@@ -52,11 +45,7 @@ void top_free_rows(struct top *top)
 /* -1 if it is null or missing. */
 static long long known(struct json_object *object, const char *name)
 {
-	struct json_object *value = NULL;
-
-	return json_object_object_get_ex(object, name, &value) && value
-		       ? (long long)json_object_get_int64(value)
-		       : -1;
+	return field(object, name) ? field_number(object, name) : -1;
 }
 
 /* A call's number, or a number made from the names: FNV-1a. */

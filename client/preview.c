@@ -4,6 +4,7 @@
  * stdout, so all this is on stderr.
  */
 #include "client/preview.h"
+#include "client/fields.h"
 
 #include "client/arguments.h"
 #include "client/cmd_diff.h"
@@ -22,16 +23,13 @@
 /* Whether there is something to keep. */
 static bool tell(struct json_object *diff)
 {
-	struct json_object *error = NULL;
+	struct json_object *error = field(diff, "error");
 
-	if (json_object_object_get_ex(diff, "error", &error)) {
-		_cleanup_free_ char *message = terminal_text(
-			json_object_get_string(json_object_object_get(error, "message")));
-
-		complain("what has changed is not known: %s", message ? message : "");
+	if (error) {
+		complain("what has changed is not known: %s", field_text(error, "message"));
 		return true;
 	}
-	if (diff_count(diff) == 0) {
+	if (!diff_has_changes(diff)) {
 		fputs("cloister: nothing has changed\n", stderr);
 		return false;
 	}

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/utf8.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -152,6 +153,44 @@ char *terminal_text(const char *text)
 		return NULL;
 	}
 	return result;
+}
+
+static void show_arguments(FILE *stream, const char *format, va_list arguments)
+{
+	static const struct style style = {"\\\t", escape, escape_byte};
+	_cleanup_free_ char *line = NULL;
+	struct text shown;
+	bool ends;
+
+	if (vasprintf(&line, format, arguments) < 0) {
+		line = NULL;
+		fputs("?\n", stream);
+		return;
+	}
+	shown = text_from(line);
+	ends = shown.len > 0 && shown.data[shown.len - 1] == '\n';
+	shown.len -= ends;
+	print(stream, shown, &style);
+	if (ends)
+		putc('\n', stream);
+}
+
+void show(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	show_arguments(stdout, format, arguments);
+	va_end(arguments);
+}
+
+void show_on(FILE *stream, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	show_arguments(stream, format, arguments);
+	va_end(arguments);
 }
 
 void terminal_print(FILE *stream, struct text text)

@@ -18,6 +18,15 @@
  */
 char *terminal_text(const char *text);
 
+/**
+ * Prints on stdout, as printf(3), a line or a part of one that has a service's strings: the same
+ * characters are escaped, also newlines but the last one, and backslashes are not.
+ */
+__attribute__((format(printf, 1, 2))) void show(const char *format, ...);
+
+/** Likewise on @stream. */
+__attribute__((format(printf, 2, 3))) void show_on(FILE *stream, const char *format, ...);
+
 /** Prints @text with the same characters escaped, except newlines, tabs and backslashes. */
 void terminal_print(FILE *stream, struct text text);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon with an audit log, and what is read from the log's files."""
 
+import hashlib
 import json
 import pathlib
 
@@ -100,3 +101,13 @@ def rotate(audited, number):
     former = audited.log.with_name(f"rotated.{number}")
     audited.log.rename(former)
     return former
+
+
+def chained(members):
+    """A log whose lines have these members, as a cloisterd would chain them."""
+    lines, last = [], "0" * 64
+    for number, line in enumerate(members, 1):
+        text = f'{{"seq":{number},"prev":"{last}",' + json.dumps(line)[1:-1]
+        last = hashlib.sha256(text.encode()).hexdigest()
+        lines.append(f'{text},"hash":"{last}"}}\n')
+    return "".join(lines)
