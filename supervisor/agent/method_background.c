@@ -91,6 +91,21 @@ bool may_use_background(const struct session *session, const struct background *
 	return false;
 }
 
+bool may_still_use_background(struct session *session, const struct background *background)
+{
+	if (session->config != session->service->config &&
+		session->endpoint->authorize(session) < 0)
+		return false;
+	return may_use_background(session, background);
+}
+
+void answer_no_background(struct session *session, const char *id_text)
+{
+	session_answer_error(session, id_text, JSONRPC_SERVER_ERROR,
+		tool_error_sentence(TOOL_SESSION_NOT_FOUND),
+		tool_error_name(TOOL_SESSION_NOT_FOUND));
+}
+
 struct background *background_param(struct session *session, const struct jsonrpc_request *request)
 {
 	struct background *background;
@@ -103,9 +118,7 @@ struct background *background_param(struct session *session, const struct jsonrp
 	background = background_find(id);
 	if (background && may_use_background(session, background))
 		return background;
-	session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
-		tool_error_sentence(TOOL_SESSION_NOT_FOUND),
-		tool_error_name(TOOL_SESSION_NOT_FOUND));
+	answer_no_background(session, request->id_text);
 	return NULL;
 }
 
@@ -450,7 +463,10 @@ static void ending_ended(void *context, bool forgotten)
 	struct ending *ending = context;
 
 	(void)forgotten;
-	answer_end(ending->pending.session, ending->pending.id_text, ending->background);
+	if (may_still_use_background(ending->pending.session, ending->background))
+		answer_end(ending->pending.session, ending->pending.id_text, ending->background);
+	else
+		answer_no_background(ending->pending.session, ending->pending.id_text);
 	ending_leave(&ending->pending);
 }
 

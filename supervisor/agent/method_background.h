@@ -39,6 +39,15 @@ bool number_param(
 /** Whether the client may use @background under the configuration by which it was authorized. */
 bool may_use_background(const struct session *session, const struct background *background);
 
+/**
+ * Likewise, for an answer that has waited: a reload may have taken the session from the client, who
+ * has asked for nothing since.
+ */
+bool may_still_use_background(struct session *session, const struct background *background);
+
+/** Answers as if there were no such session. */
+void answer_no_background(struct session *session, const char *id_text);
+
 /** Stores whether the member encoding of @params asks for base64. Returns NULL, or a message. */
 const char *base64_param(struct json_object *params, bool *ret);
 

@@ -73,15 +73,9 @@ static void resume(struct session_pending *pending)
 	send_soon((struct attachment *)pending);
 }
 
-/* A reload may have taken the session from the client, who asks for nothing meanwhile. */
 static bool is_allowed(const struct attachment *attachment)
 {
-	struct session *session = attachment->pending.session;
-
-	if (session->config != session->service->config &&
-		session->endpoint->authorize(session) < 0)
-		return false;
-	return may_use_background(session, attachment->background);
+	return may_still_use_background(attachment->pending.session, attachment->background);
 }
 
 /* Puts the beginning of the params of a notification. */

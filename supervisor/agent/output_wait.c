@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/agent/method_background.h"
 #include "supervisor/agent/output_chunks.h"
 #include "supervisor/background/background_use.h"
 #include "supervisor/base/clock.h"
@@ -59,7 +60,10 @@ static void finish(struct output_wait *wait)
 {
 	if (wait->ended)
 		note_end(wait);
-	wait->answer(wait, wait->pending.session, wait->pending.id_text);
+	if (may_still_use_background(wait->pending.session, wait->background))
+		wait->answer(wait, wait->pending.session, wait->pending.id_text);
+	else
+		answer_no_background(wait->pending.session, wait->pending.id_text);
 	output_wait_forget(wait);
 }
 

@@ -499,6 +499,28 @@ def test_a_reload_ends_what_is_not_allowed_any_more(host, marker):
         assert read(other, kept)["state"] == "running"
 
 
+@pytest.mark.parametrize("left", ["nobody", "another tenant"])
+def test_an_answer_that_waits_for_a_right_that_is_gone(host, left):
+    """A user who is no tenant's any more, or another's, is not told what the session writes, nor how it ends."""
+    daemon, a, b = host()
+    with daemon.connect(a) as client, daemon.connect(b) as keeper:
+        client.call("workspace.open", {"workspace": "w"})
+        session = start(client, "trap '' TERM; echo ready; until test -e go; do sleep 0.01; done; echo secret")
+        until(client, session, "ready")
+        waiting = [client.request("session.read", {"session": session, "after": 6, "wait_ms": WAIT}),
+                   client.request("session.read", {"session": session, "after": 6, "wait_ms": WAIT, "until": [{"exit": True}]}),
+                   client.request("session.end", {"session": session, "grace_ms": 30000})]
+        client.call("session.list")  # so the others have come
+        daemon.reload("[cloister]\nagent_socket_mode = 0666\n[tenant a]\n"
+                      f"users = {b.name}\nmanaged = yes\n" + (f"[tenant c]\nusers = {a.name}\nmanaged = yes\n" if left != "nobody" else ""))
+        keeper.call("workspace.open", {"workspace": "w"})
+        keeper.observe("write_file", {"path": "go", "content": ""})
+        for number in waiting:
+            with pytest.raises(RpcError) as refused_now:
+                client.result(number)
+            assert refused_now.value.name == "SESSION_NOT_FOUND"
+
+
 def test_shutdown_ends_sessions(start_daemon, marker):
     daemon = start_daemon()
     with daemon.connect() as client:
