@@ -466,8 +466,12 @@
 /* until one that was not done is made again; each time twice as long */
 #define LIMIT_SELFTEST_RETRY_MIN_MS 1000
 #define LIMIT_SELFTEST_RETRY_MAX_MS 60000
-/* runs that one step may end before what may be no want is a failure */
-#define LIMIT_SELFTEST_DOUBTS 3
+/*
+ * runs that one step may end before what may be no want is a failure; those that come sooner than
+ * this after one another count as one
+ */
+#define LIMIT_SELFTEST_DOUBTS   3
+#define LIMIT_SELFTEST_DOUBT_MS 120000
 
 /* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */

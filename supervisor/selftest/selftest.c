@@ -471,7 +471,7 @@ void selftest_run(struct selftest *selftest)
 	timer_cancel(&selftest->interval);
 	selftest->running = true;
 	selftest->tearing_down = selftest->is_hindered = selftest->is_repeated = false;
-	selftest->has_left_forks = false;
+	selftest->has_left_forks = selftest->is_doubtful = false;
 	selftest->at = selftest->next = 0;
 	selftest->waits = 0;
 	selftest->obstacle[0] = '\0';

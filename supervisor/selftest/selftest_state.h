@@ -44,6 +44,8 @@ struct selftest {
 	/* the step that was ended by what may be no want, and in how many runs */
 	size_t doubted;
 	unsigned doubts;
+	int64_t doubted_at; /* as clock_now(), when the last one was counted */
+	bool is_doubtful;   /* such a step ended the latest run, or failed it */
 };
 
 /** The step that is under way has ended: the next one begins from the loop. */

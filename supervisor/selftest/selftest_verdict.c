@@ -16,13 +16,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether what ended the step @at for perhaps no want has ended it too often for that. */
+/*
+ * Whether what ended the step @at for perhaps no want has ended it too often for that. Runs that
+ * come soon after one another, as an administrator may ask for them, count as one.
+ */
 static bool is_too_often(struct selftest *selftest, size_t at)
 {
+	const int64_t now = clock_now();
+
+	selftest->is_doubtful = true;
 	if (selftest->doubted != at)
 		selftest->doubts = 0;
+	if (selftest->doubts == 0 ||
+		now - selftest->doubted_at >= LIMIT_SELFTEST_DOUBT_MS * CLOCK_NS_PER_MS) {
+		selftest->doubted_at = now;
+		selftest->doubts++;
+	}
 	selftest->doubted = at;
-	return ++selftest->doubts >= LIMIT_SELFTEST_DOUBTS;
+	return selftest->doubts >= LIMIT_SELFTEST_DOUBTS;
 }
 
 bool selftest_is_want(struct selftest *selftest, enum tool_error error)
@@ -111,7 +122,12 @@ int64_t selftest_pause_ms(const struct selftest *selftest)
 	const int64_t interval = (int64_t)host->selftest_interval_ms;
 	int64_t ms = LIMIT_SELFTEST_RETRY_MIN_MS;
 
-	if (selftest->undone_runs == 0 || (host->selftest == SELFTEST_OFF && interval == 0))
+	if (host->selftest == SELFTEST_OFF && interval == 0)
+		return interval;
+	/* One that failed may have: a moment without processes and a hole look the same. */
+	if (selftest->undone_runs == 0 && selftest->is_doubtful)
+		ms = LIMIT_SELFTEST_RETRY_MAX_MS;
+	else if (selftest->undone_runs == 0)
 		return interval;
 	for (unsigned i = 1; i < selftest->undone_runs && ms < LIMIT_SELFTEST_RETRY_MAX_MS; i++)
 		ms *= 2;

@@ -64,10 +64,9 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 	set_deadline(cell, LIMIT_WORKSPACE_OPEN_MS);
 	cell->not_made = error == -SPAWNER_REFUSAL      ? CELL_REFUSED
 			 : error == -ETIMEDOUT          ? CELL_SILENT
-			 : error == -EDQUOT             ? CELL_OVER_QUOTA
 			 : error == -SPAWNER_NOT_NOW    ? CELL_NOT_NOW
 			 : error == -SPAWNER_NOT_LOADED ? CELL_NOT_NOW
-							: CELL_NOT_MADE;
+							: cell_loss_of(-error, CELL_NOT_MADE);
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
 	/* The private tmpfs is taken, or was not what hindered the cell; that is not told. */

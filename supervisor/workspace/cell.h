@@ -61,9 +61,13 @@ enum cell_loss {
 	CELL_REFUSED,    /* the spawner refuses it: SPAWNER_REFUSAL */
 	CELL_OVER_QUOTA, /* its id has no room for what a cell needs on disk */
 	CELL_UNFIT,      /* its files are in the way: SETUP_UNFIT */
-	CELL_NOT_NOW,    /* SPAWNER_NOT_NOW, or its template cannot be loaded into memory now */
-	CELL_SILENT,     /* its directory's file system does not answer */
-	CELL_HELD, /* the kernel does not end a killed process of it, so calls must not wait */
+	/*
+	 * SPAWNER_NOT_NOW, its template cannot be loaded into memory now, or the host is short of
+	 * processes, memory or open files for a moment
+	 */
+	CELL_NOT_NOW,
+	CELL_SILENT, /* its directory's file system does not answer */
+	CELL_HELD,   /* the kernel does not end a killed process of it, so calls must not wait */
 	CELL_FILES_LOST, /* like CELL_LOST and CELL_HELD, for calls of the files process only; */
 	CELL_FILES_HELD, /* or the spawner has no room to start one: SPAWNER_NOT_NOW */
 	CELL_LOSSES,

@@ -64,8 +64,8 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 		setup_failure_get(frame->payload, &failure) < 0)
 		return -EBADMSG;
 	process->cell->not_made = failure.error == SETUP_UNFIT ? CELL_UNFIT
-				  : failure.error == EDQUOT    ? CELL_OVER_QUOTA
-							       : process->cell->not_made;
+							       : cell_loss_of((int)failure.error,
+									 process->cell->not_made);
 	cell_process_fail(process, "The workspace could not be opened: %.*s%s%s",
 		(int)failure.step.len, failure.step.data, failure.error == SETUP_UNFIT ? "" : ": ",
 		failure.error == SETUP_UNFIT ? "" : strerror((int)failure.error));

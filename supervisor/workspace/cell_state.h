@@ -7,6 +7,8 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
 
+#include <errno.h>
+
 struct process_link;
 
 #define CELL_PROCESSES 2
@@ -109,6 +111,14 @@ static inline struct process *cell_worker(struct cell *cell)
 static inline struct process *cell_files(struct cell *cell)
 {
 	return &cell->processes[CELL_FILES];
+}
+
+/** What the errno @error of a step means for calls; @otherwise if it says nothing of its own. */
+static inline enum cell_loss cell_loss_of(int error, enum cell_loss otherwise)
+{
+	if (error == EDQUOT)
+		return CELL_OVER_QUOTA;
+	return error == EAGAIN || error == ENOMEM || error == ENFILE ? CELL_NOT_NOW : otherwise;
 }
 
 static inline const char *cell_why(struct cell *cell)

@@ -138,6 +138,54 @@ static void test_what_the_host_lacks_at_start(void **state)
 	fake_client_close(&client);
 }
 
+/* Lets the time pass after which a doubt counts again, with the runs that are made meanwhile. */
+static void pass_doubt(void)
+{
+	fake_service_pass(tried.fake, LIMIT_SELFTEST_DOUBT_MS);
+	tried.ended = 0;
+}
+
+/* For a minute no process can be made: nobody is refused for it, and the next run is made soon. */
+static void test_a_minute_without_processes(void **state)
+{
+	static const struct {
+		const char *probe, *answer;
+		int refusal; /* of the spawner */
+		const char *obstacle;
+	} rows[] = {
+		{NULL, NULL, -EAGAIN, "set-up: BUSY"},
+		{NULL, NULL, -ENOMEM, "set-up: BUSY"},
+		{NULL, NULL, -ENFILE, "set-up: BUSY"},
+		{NULL, NULL, -EIO, "set-up: EXECUTION_ERROR"},
+		{"read-link", "PROCESS_LIMIT", 0, "read-link: PROCESS_LIMIT"},
+		{"archive-write", "EAGAIN", 0, "archive-write: EAGAIN"},
+	};
+	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
+	struct selftest_summary last;
+
+	(void)state;
+	selftest_start(tried.fake->service.selftest);
+	assert_int_equal(tried_end_run().state, SELFTEST_PASSED);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		tried.wrong_probe = rows[i].probe;
+		tried.wrong_answer = rows[i].answer;
+		fake_spawner_refuse(tried.fake->spawner, rows[i].refusal);
+		for (int runs = 0; runs < 20; runs++) {
+			selftest_run(tried.fake->service.selftest);
+			last = tried_end_run();
+			assert_int_equal(last.state, SELFTEST_NOT_DONE);
+			assert_string_equal(last.obstacle, rows[i].obstacle);
+			fake_service_pass(tried.fake, 500);
+		}
+		fake_spawner_refuse(tried.fake->spawner, 0);
+		tried.wrong_probe = NULL;
+		fake_client_talk(&client, &served, 1);
+		begins_after(LIMIT_SELFTEST_RETRY_MAX_MS - 500);
+		assert_int_equal(tried_end_run().state, SELFTEST_PASSED);
+	}
+	fake_client_close(&client);
+}
+
 /* A missing wall is no want: neither with others, nor when the probe itself brings it about. */
 static void test_what_no_want_explains(void **state)
 {
@@ -157,9 +205,19 @@ static void test_what_no_want_explains(void **state)
 		assert_int_equal(last.state,
 			i < LIMIT_SELFTEST_DOUBTS ? SELFTEST_NOT_DONE : SELFTEST_FAILED);
 		fake_client_talk(&client, &forbidden, 1);
+		if (i < LIMIT_SELFTEST_DOUBTS)
+			pass_doubt();
 	}
 	assert_int_equal(last.failed, 1);
-	/* After that nothing is repeated before the interval. */
+	/* After that one is made soon, and again. */
+	begins_after(LIMIT_SELFTEST_RETRY_MAX_MS);
+	assert_int_equal(tried_end_run().state, SELFTEST_FAILED);
+	begins_after(LIMIT_SELFTEST_RETRY_MAX_MS);
+	assert_int_equal(tried_end_run().state, SELFTEST_FAILED);
+	/* A wrong answer that is no want's waits for the interval. */
+	tried.wrong_answer = "OK";
+	begins_after(LIMIT_SELFTEST_RETRY_MAX_MS);
+	assert_int_equal(tried_end_run().state, SELFTEST_FAILED);
 	begins_after(3600000);
 	assert_int_equal(tried_end_run().state, SELFTEST_FAILED);
 	fake_client_close(&client);
@@ -215,6 +273,8 @@ int main(void)
 			test_what_the_host_lacks, tried_set_up_required, tried_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_the_host_lacks_at_start, tried_set_up_required, tried_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_minute_without_processes, tried_set_up_required, tried_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_no_want_explains, tried_set_up_required, tried_tear_down),
 		cmocka_unit_test_setup_teardown(
