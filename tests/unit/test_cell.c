@@ -321,6 +321,11 @@ static void test_spawner_fails(void **state)
 			"The workspace could not be opened: the step: No space left on device"},
 		{-SPAWNER_REFUSAL, " REFUSED = closed",
 			"The spawner refused to open the workspace: the step"},
+		{-EAGAIN, " NOT_NOW = closed",
+			"The workspace could not be opened: the step: Resource temporarily "
+			"unavailable"},
+		{-ENOMEM, " NOT_NOW = closed",
+			"The workspace could not be opened: the step: Cannot allocate memory"},
 		{-ETIMEDOUT, " SILENT = closed",
 			"The workspace's file system does not answer; try again when it does"},
 	};
