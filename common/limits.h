@@ -364,6 +364,7 @@
 /* for one pattern on one command, pcre2_set_match_limit(3) */
 #define LIMIT_BLOCKED_MATCH_STEPS 1000000
 #define LIMIT_BLOCKED_LINE_MS     20 /* of processor time, for all patterns on one line */
+#define LIMIT_BLOCKED_NEXT_MS     5  /* likewise, until no further command of it is begun */
 
 /* Resolving and reading files (worker/files). */
 #define LIMIT_PATH_DEPTH   256        /* directories held open by one walk, see path_walk.h */

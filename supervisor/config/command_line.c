@@ -108,7 +108,7 @@ static bool is_keyword(const char *word)
 		"!", "{", "if", "then", "elif", "else", "while", "until", "do", "coproc"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keywords); i++)
-		if (strcmp(word, keywords[i]) == 0)
+		if (keywords[i][0] == word[0] && strcmp(word, keywords[i]) == 0)
 			return true;
 	return false;
 }
@@ -185,7 +185,7 @@ static const struct wrapper *wrapper_by_name(const char *name)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++)
-		if (strcmp(wrappers[i].name, name) == 0)
+		if (wrappers[i].name[0] == name[0] && strcmp(wrappers[i].name, name) == 0)
 			return &wrappers[i];
 	return NULL;
 }

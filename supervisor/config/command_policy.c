@@ -9,6 +9,7 @@
 #include "supervisor/config/loopback_request.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <pcre2.h>
 #include <stdbool.h>
@@ -92,6 +93,9 @@ size_t command_policy_defaults(bool network, const char **ret_patterns)
 
 struct pattern {
 	pcre2_code *code;
+	/* by a command's first byte: whether it can match at all */
+	bool starts[UINT8_MAX + 1];
+	int first; /* the byte that every match begins with, wherever that is; -1: not known */
 	const struct rule *rule; /* of a default pattern, or NULL */
 	char *why;               /* without a rule: what its refusal says */
 };
@@ -122,6 +126,40 @@ static const struct rule *default_rule(const char *source)
 		if (strcmp(command_policy_default_patterns[i], source) == 0)
 			return &default_rules[i];
 	return NULL;
+}
+
+/*
+ * Finds out with which bytes a match of an anchored pattern can begin: a partial match tells that
+ * more bytes would have been looked at, pcre2partial(3). Most commands of a line are so told from
+ * most patterns without matching.
+ */
+static void find_starts(struct pattern *pattern, pcre2_match_data *match_data)
+{
+	uint32_t options = 0, type = 0, first = 0;
+
+	(void)pcre2_pattern_info(pattern->code, PCRE2_INFO_ALLOPTIONS, &options);
+	(void)pcre2_pattern_info(pattern->code, PCRE2_INFO_FIRSTCODETYPE, &type);
+	(void)pcre2_pattern_info(pattern->code, PCRE2_INFO_FIRSTCODEUNIT, &first);
+	pattern->first = type == 1 ? (int)first : -1;
+	for (unsigned byte = 0; byte <= UINT8_MAX; byte++) {
+		const PCRE2_UCHAR8 start = (PCRE2_UCHAR8)byte;
+
+		pattern->starts[byte] = !(options & PCRE2_ANCHORED) ||
+					pcre2_match(pattern->code, &start, 1, 0, PCRE2_PARTIAL_HARD,
+						match_data, NULL) != PCRE2_ERROR_NOMATCH;
+	}
+}
+
+/* PCRE2 does not tell whether the first byte may be of either case. */
+static bool has_first(const struct pattern *pattern, struct text command)
+{
+	return pattern->first < 0 || memchr(command.data, tolower(pattern->first), command.len) ||
+	       memchr(command.data, toupper(pattern->first), command.len);
+}
+
+static bool can_match(const struct pattern *pattern, struct text command)
+{
+	return pattern->starts[(unsigned char)command.data[0]] && has_first(pattern, command);
 }
 
 /* @number counts the administrator's own patterns, so that the message says which it was. */
@@ -165,6 +203,7 @@ static int fill(struct command_policy *policy, const char *const *patterns, char
 
 		if (r < 0)
 			return r;
+		find_starts(&policy->patterns[i], policy->match_data);
 	}
 	return 0;
 }
@@ -365,7 +404,7 @@ struct match {
 	char *shown;  /* room for any of the line's commands */
 	bool exempts; /* nothing in the line speaks against harmless requests */
 	size_t bytes; /* matched since the clock was read */
-	uint64_t until;
+	uint64_t began;
 	const char *why;
 };
 
@@ -378,14 +417,18 @@ static uint64_t used_ms(void)
 	return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
 }
 
-/* Whether the line has taken too long, after a pattern was matched with @bytes of it. */
-static bool takes_too_long(struct match *match, size_t bytes)
+/* Whether the line has taken too long, after @bytes of it were looked at. */
+static bool takes_too_long(struct match *match, size_t bytes, uint64_t limit_ms)
 {
 	match->bytes += bytes + MATCH_BYTES;
 	if (match->bytes < CLOCK_BYTES)
 		return false;
 	match->bytes = 0;
-	return used_ms() >= match->until;
+	if (used_ms() < match->began + limit_ms)
+		return false;
+	match->why = "to check so many commands takes too long; write them to a file and run that, "
+		     "or run fewer at once";
+	return true;
 }
 
 /* A command_line_fn that ends the reading with 1 at the first match. */
@@ -400,22 +443,24 @@ static int match_command(struct text words, bool plain, void *userdata)
 	else
 		while (left.len > 0)
 			show_word(&shown, command_line_word(&left));
+	if (takes_too_long(match, shown.len, LIMIT_BLOCKED_NEXT_MS))
+		return 1;
 	for (size_t i = 0; i < match->policy->count; i++) {
 		const struct pattern *pattern = &match->policy->patterns[i];
-		int r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
-			match->policy->match_data, match->policy->match_context);
+		int r;
 
+		if (shown.len > 0 && !can_match(pattern, (struct text){shown.data, shown.len}))
+			continue;
+		r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
+			match->policy->match_data, match->policy->match_context);
 		if (r != PCRE2_ERROR_NOMATCH &&
 			!(plain && match->exempts && is_harmless(pattern->rule, words))) {
 			/* it matched, or could not be decided */
 			match->why = pattern->rule ? pattern->rule->why : pattern->why;
 			return 1;
 		}
-		if (takes_too_long(match, shown.len)) {
-			match->why = "to check so many commands takes too long; write them to a "
-				     "file and run that, or run fewer at once";
+		if (takes_too_long(match, shown.len, LIMIT_BLOCKED_LINE_MS))
 			return 1;
-		}
 	}
 	return 0;
 }
@@ -429,7 +474,7 @@ const char *command_policy_match(
 		.visible_root = visible_root,
 		.shown = shown,
 		.exempts = !loopback_is_redirected(command),
-		.until = used_ms() + LIMIT_BLOCKED_LINE_MS};
+		.began = used_ms()};
 	int r;
 
 	if (!shown)

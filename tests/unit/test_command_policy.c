@@ -650,9 +650,44 @@ static void test_words(void **state)
 	}
 }
 
+/* Which patterns are matched depends on a command's first byte; what is blocked does not. */
+static void test_beginnings(void **state)
+{
+	static const struct {
+		const char *pattern, *blocked, *allowed;
+	} rows[] = {
+		{"^sudo\\b", "sudo x", "udo"},
+		{"(?i)^SUDO", "sUdo", "xsudo"},
+		{"(?:(?i)rm) -r", "echo RM -r", "echo r"},
+		{"^(a|b)$", "b", "c"},
+		{"^(?!git)", "rm", "git"},
+		{"^(?=s).do", "sdo", "ado"},
+		{"\\bx$", "a x", "a xy"},
+		{"^a?b", "b", "cb"},
+		{"^.b", "ab", "ac"},
+		{"^[^a-y]", "z", "b"},
+		{"(?m)^b", "b", "a"},
+		{"^(?:ab|)c", "c", "b"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct command_policy *own;
+		char *message;
+
+		assert_int_equal(command_policy_new(&rows[i].pattern, 1, &own, &message), 0);
+		if (!command_policy_match(own, text_from(rows[i].blocked), text_from(ROOT)))
+			fail_msg("runs: %s", rows[i].blocked);
+		if (command_policy_match(own, text_from(rows[i].allowed), text_from(ROOT)))
+			fail_msg("does not run: %s", rows[i].allowed);
+		command_policy_free(own);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_beginnings),
 		cmocka_unit_test(test_seed_blocks),
 		cmocka_unit_test(test_seed_allows),
 		cmocka_unit_test(test_every_simple_command),
