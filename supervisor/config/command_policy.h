@@ -57,8 +57,7 @@ void command_policy_free(struct command_policy *policy);
  *
  * Fails closed: a line that is nested too deeply, a pattern that takes too many steps, a line that
  * takes more than LIMIT_BLOCKED_LINE_MS in all or goes on after LIMIT_BLOCKED_NEXT_MS, and a failed
- * allocation count as matches. Nobody
- * else is served meanwhile.
+ * allocation count as matches. Nobody else is served meanwhile.
  */
 const char *command_policy_match(
 	const struct command_policy *policy, struct text command, struct text visible_root);
