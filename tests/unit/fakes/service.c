@@ -34,6 +34,7 @@
 #include <cmocka.h>
 
 #define PASSES 16 /* of the loop: more than any chain of events takes */
+#define QUIET  4  /* after so many in which nothing was to be done, nothing follows */
 
 static void on_idle(struct service *service)
 {
@@ -194,30 +195,39 @@ void fake_service_keep_keys(struct fake_service *fake)
 	keys_configure(fake->service.keys, fake->service.config);
 }
 
-static void play(struct fake_service *fake)
+/* Returns whether there was something to be done. */
+static bool play(struct fake_service *fake)
 {
 	struct fake_asked *asked;
 	struct fake_cell *cell;
+	bool acted = false;
 
 	while (!fake->spawner_waits && (asked = fake_spawner_asked(fake->spawner))) {
 		cell = fake_spawner_answer(fake->spawner, asked);
 		if (cell && !fake->workers_wait)
 			fake_workers_ready(cell);
+		acted = true;
 	}
 	for (cell = fake_spawner_cells(fake->spawner); cell && !fake->workers_wait;
 		cell = cell->next)
-		fake_workers_act(cell);
+		acted |= fake_workers_act(cell);
+	return acted;
 }
 
 void fake_service_run(struct fake_service *fake)
 {
-	for (int i = 0; i < PASSES; i++) {
+	struct event_base *base = fake->service.base;
+	int quiet = 0;
+
+	for (int i = 0; i < PASSES && quiet < QUIET; i++) {
 		fake_clock_pass(0);
 		/* The next turn would reset this flag. */
-		fake->stopped |= event_base_got_break(fake->service.base);
-		event_base_loop(fake->service.base, EVLOOP_NONBLOCK);
-		fake->stopped |= event_base_got_break(fake->service.base);
-		play(fake);
+		fake->stopped |= event_base_got_break(base);
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		fake->stopped |= event_base_got_break(base);
+		quiet = play(fake) || event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0
+				? 0
+				: quiet + 1;
 	}
 }
 

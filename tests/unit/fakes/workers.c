@@ -118,6 +118,13 @@ void fake_workers_write(const char *text)
 			say(&works[i], COMMAND_FD_STDOUT, text);
 }
 
+void fake_workers_exit(const char *command)
+{
+	for (size_t i = 0; i < top; i++)
+		if (works[i].begun && strcmp(works[i].body, command) == 0)
+			end_command(&works[i], (struct command_ended){.end = COMMAND_END_EXIT});
+}
+
 static void say_lines(struct work *work, const char *text)
 {
 	_cleanup_free_ char *lines = strdup(text);

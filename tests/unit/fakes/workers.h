@@ -52,6 +52,9 @@ bool fake_workers_act(struct fake_cell *cell);
 /** Each running command writes @text. */
 void fake_workers_write(const char *text);
 
+/** Each running command that is @command exits with 0. */
+void fake_workers_exit(const char *command);
+
 /** Closes the ends of commands' pipes that are still open. */
 void fake_workers_done(void);
 
