@@ -40,10 +40,11 @@ void call_kept_copy(
 	*kept = (struct call_kept){.wanted = call->key || !TAILQ_EMPTY(&call->joined)};
 	if (!kept->wanted)
 		return;
-	kept->too_large = length(observation->items) > most || length(observation->text) > most ||
-			  !copy(observation->items, &kept->items) ||
-			  !copy(observation->text, &kept->text) ||
-			  !copy(observation->data, &kept->data);
+	/* An image is not kept: asked for again, it is read again. */
+	kept->too_large =
+		observation->image || length(observation->items) > most ||
+		length(observation->text) > most || !copy(observation->items, &kept->items) ||
+		!copy(observation->text, &kept->text) || !copy(observation->data, &kept->data);
 }
 
 static void done(struct call_kept *kept)
