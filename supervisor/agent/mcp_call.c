@@ -58,7 +58,7 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 	json_text_put(json, "type", "text");
 	json_text_key(json, "text");
 	/* The structured content is moved; where there is no text, a copy of it is the text. */
-	if (model_text_exists(observation))
+	if (!reply->as_json && model_text_exists(observation))
 		model_text_write(json, observation);
 	else
 		json_text_string_of(json, buffer);

@@ -169,8 +169,8 @@ static void keep_result(struct mcp_ext_task *task, const struct observation *obs
 	const struct observation untold = mcp_result_untold(observation);
 
 	if (observation->io)
-		answer_room_cut(observation->io, READER_MODEL_IMAGES, room);
-	if (!answer_room_fits(observation, READER_MODEL_IMAGES, room) ||
+		answer_room_cut(observation->io, task->reply.form->reader, room);
+	if (!answer_room_fits(observation, task->reply.form->reader, room) ||
 		keep(task, observation) < 0)
 		(void)keep(task, &untold);
 }
@@ -261,8 +261,9 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 	}
 	mcp_result_open(&task->result, tenant, &task->account);
 	timer_init(&task->timer, on_timer, task);
-	task->reply =
-		(struct session_reply){.form = call->reply.form, .revision = call->reply.revision};
+	task->reply = (struct session_reply){.form = call->reply.form,
+		.revision = call->reply.revision,
+		.as_json = call->reply.as_json};
 	task->call = call->call;
 	task->workspace = info.workspace;
 	task->used = clock_now();

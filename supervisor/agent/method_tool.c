@@ -155,7 +155,7 @@ static void write_message(struct json_text *json, const struct session_reply *re
 		json_text_raw(json, text_from(reply->tool_call_id));
 	}
 	json_text_key(json, "content");
-	if (model_text_exists(observation))
+	if (!reply->as_json && model_text_exists(observation))
 		model_text_write(json, observation);
 	else
 		write_as_string(json, observation);
@@ -374,8 +374,6 @@ static void start(struct session *session, struct jsonrpc_request *request,
 		tool_transaction_unbegun(reply);
 		return;
 	}
-	call_request->shown = shown_to(
-		reply->form->reader, &call_request->options, &call_request->tenant->limits);
 	if (reply->form->reader != READER_PROGRAM)
 		tell_conditions(session, workspace, call_request);
 	call_request->uid = session->peer.uid;
@@ -542,6 +540,17 @@ bool tool_call_follow(struct session_call *first, struct workspace *workspace,
 	return false;
 }
 
+/* Whether the options ask for base64, even if something else in @params is wrong. */
+static bool wants_base64(struct json_object *params)
+{
+	struct json_object *options, *encoding;
+
+	return json_object_object_get_ex(params, "options", &options) &&
+	       json_object_object_get_ex(options, "encoding", &encoding) &&
+	       json_object_is_type(encoding, json_type_string) &&
+	       strcmp(json_object_get_string(encoding), "base64") == 0;
+}
+
 void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct json_object *params, struct session_reply *reply)
 {
@@ -550,12 +559,14 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace = NULL;
 	bool refused;
 
+	reply->as_json = wants_base64(params);
 	if (!tool_call_is_twice(session, request))
 		workspace = find_workspace(session, request, reply, params);
 	if (!workspace)
 		goto out;
 	if (call_request_read(params, session->request_left, workspace_visible(workspace),
-		    workspace_tenant(workspace), &call_request, &refusal) < 0) {
+		    workspace_tenant(workspace), reply->form->reader, &call_request,
+		    &refusal) < 0) {
 		if (refusal.names_none)
 			tool_background_note(workspace, &refusal);
 		tool_call_refuse(session, request, workspace, reply, &refusal);

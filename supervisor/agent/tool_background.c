@@ -474,8 +474,6 @@ void tool_background_begin(struct session *session, struct jsonrpc_request *requ
 	call->did.workspace = workspace;
 	call->request = *call_request;
 	call->reply = *reply;
-	call->request.shown = shown_to(
-		reply->form->reader, &call_request->options, &call_request->tenant->limits);
 	*call_request = (struct call_request){0};
 	*reply = (struct session_reply){0};
 	if (unheard)

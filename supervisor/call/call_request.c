@@ -351,7 +351,8 @@ static int check_values(struct call_request *request, struct text visible_root,
 }
 
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
-	struct tenant *tenant, struct call_request *ret_request, struct call_refusal *ret_refusal)
+	struct tenant *tenant, enum reader reader, struct call_request *ret_request,
+	struct call_refusal *ret_refusal)
 {
 	_cleanup_(put_json) struct json_object *arguments = NULL;
 	struct call_refusal *refusal = ret_refusal;
@@ -380,6 +381,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	limit_timeout(&request, arguments, &tenant->limits);
 	if (!json_object_object_get_ex(options, "durability", NULL))
 		request.options.fast_write = tenant->durability == TENANT_FAST;
+	request.shown = shown_to(reader, &request.options, &tenant->limits);
 	request.params = json_object_get(params);
 	request.arguments = json_object_get(arguments);
 	/* The string has been parsed. */

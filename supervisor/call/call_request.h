@@ -68,12 +68,14 @@ struct call_refusal {
 };
 
 /**
- * Reads the @params of tool.call for a workspace of @tenant seen at @visible_root. Arguments that
- * came as a string may take @memory bytes besides. Returns 0 and a request, to be released with
- * call_request_done(), or -EINVAL and a refusal, to be released with call_refusal_done().
+ * Reads the @params of tool.call for a workspace of @tenant seen at @visible_root, whose answer
+ * @reader gets. Arguments that came as a string may take @memory bytes besides. Returns 0 and a
+ * request, to be released with call_request_done(), or -EINVAL and a refusal, to be released with
+ * call_refusal_done().
  */
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
-	struct tenant *tenant, struct call_request *ret_request, struct call_refusal *ret_refusal);
+	struct tenant *tenant, enum reader reader, struct call_request *ret_request,
+	struct call_refusal *ret_refusal);
 
 /** Frees base64 that has been decoded. Call it after the audit log has read the request. */
 void call_request_drop_encoded(struct call_request *request);

@@ -30,7 +30,7 @@ static uint8_t put_read(struct wire_writer *writer, const struct call_request *r
 		.path = text_from(request->path),
 		.start_line = (uint64_t)request->args.start_line,
 		.end_line = (uint64_t)request->args.end_line,
-		.numbered = request->options.line_numbers && !request->options.base64,
+		.numbered = request->shown.numbered,
 		.raw = request->options.base64,
 		.images = request->shown.images,
 		.by_type = request->shown.bytes > 0,

@@ -429,25 +429,20 @@ static const struct {
 };
 /* clang-format on */
 
-static bool has_output(const struct observation *observation)
-{
-	return observation->io || observation->error == TOOL_OK;
-}
-
 bool model_text_exists(const struct observation *observation)
 {
 	if (observation->kept)
 		return observation->kept->model.len > 0;
 	if (observation->shown)
 		return observation->shown->text;
-	return !observation->base64 && !has_output(observation);
+	return !observation->base64 && !observation_has_output(observation);
 }
 
 static void put_output(struct plain *plain, const struct observation *observation)
 {
 	const struct tool *tool = tool_by_name(observation->tool);
 
-	if (!tool || !has_output(observation))
+	if (!tool || !observation_has_output(observation))
 		return;
 	if (!writers[tool->id].items || observation->text)
 		writers[tool->id].write(plain, observation);

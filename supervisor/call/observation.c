@@ -403,6 +403,11 @@ static void write_members(struct json_text *json, const struct observation *obse
 	json_text_take(json, observation->items);
 }
 
+bool observation_has_output(const struct observation *observation)
+{
+	return observation->io || observation->error == TOOL_OK;
+}
+
 static void write_output(struct json_text *json, const struct observation *observation)
 {
 	static void (*const writers[TOOL_COUNT])(struct json_text *, const struct observation *) = {
@@ -421,8 +426,7 @@ static void write_output(struct json_text *json, const struct observation *obser
 	const struct tool *tool = tool_by_name(observation->tool);
 
 	json_text_key(json, "output");
-	/* The output of a command that was ended is kept; a failed file call has no output. */
-	if (!tool || (!observation->io && observation->error != TOOL_OK)) {
+	if (!tool || !observation_has_output(observation)) {
 		json_text_null(json);
 		return;
 	}

@@ -75,6 +75,12 @@ struct observation {
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */
 void observation_write(struct json_text *json, const struct observation *observation);
 
+/**
+ * Whether @observation has a result: that of a command that was ended is kept; a file call that
+ * failed has none.
+ */
+bool observation_has_output(const struct observation *observation);
+
 /** How a command ended by itself: "SIGKILL", in @buffer; NULL if no signal ended it. */
 const char *observation_signal(const struct observation *observation, char *buffer, size_t size);
 /** Returns whether a command exited, and its exit code. */

@@ -24,7 +24,7 @@ enum reader {
 };
 
 struct shown {
-	uint64_t bytes;   /* of each stream, a listing, a search; 0: all; then the rest is unused */
+	uint64_t bytes;   /* of each stream, a listing, a search; 0: all; then the next 4 are 0 */
 	uint64_t read;    /* bytes of a file */
 	uint64_t lines;   /* of a file */
 	uint64_t line;    /* bytes of one line of a file */
@@ -36,7 +36,7 @@ struct shown {
 
 /**
  * Returns how much of a call with @options is shown to @reader, and in which forms. Nothing else
- * decides that: model_text_exists() asks what is said here.
+ * decides that: call_request_read() stores it in the request, and all that follows asks there.
  */
 struct shown shown_to(
 	enum reader reader, const struct call_options *options, const struct tenant_limits *limits);
