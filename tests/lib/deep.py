@@ -128,6 +128,8 @@ SUITES = {
     "integration-asan": Suite(one(*INTEGRATION, "-m", "not deep", preset="asan", workers=CPUS), WHOLE + INTEGRATION,
                               PRODUCT + INTEGRATION, BOTH),
     "security-asan": Suite(one(*SECURITY, preset="asan"), WHOLE + SECURITY, PRODUCT + SECURITY, BOTH),
+    "liars": Suite(one("tests/liars", preset="asan", CLOISTER_LIARS_SECONDS=os.environ.get("CLOISTER_LIARS_SECONDS", "300")),
+                   WHOLE + ("tests/liars",), ("supervisor", "common", "json", "tests/liars"), ASAN),
     "system-mode": Suite(one(*SYSTEM, CLOISTER_MODE="system"), WHOLE + SYSTEM, ("worker", "supervisor/host", "supervisor/workspace"), RELEASE),
     "level-full": Suite(one(*LEVEL, CLOISTER_DELEGATED="1"), WHOLE + LEVEL, ("worker", "supervisor/host", "common"), RELEASE),
     "level-landlock": Suite(one(*LEVEL, CLOISTER_WITHOUT="landlock"), WHOLE + LEVEL, ("worker", "supervisor/host", "common"), RELEASE),
