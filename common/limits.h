@@ -27,7 +27,7 @@
 /*
  * Memory, not length (json/json_read.h), of unanswered requests and incomplete lines. A connection
  * above its limit has no further lines handled. A tenant may have as much as it leaves free of all
- * tenants' (supervisor/schedule/share.h). When a tenant or all tenants together have reached their
+ * tenants' (common/budget.h). When a tenant or all tenants together have reached their
  * limit, each connection may still use LIMIT_PENDING_OWN_BYTES, and larger requests get BUSY.
  */
 #define LIMIT_PENDING_BYTES        (40 * MIB) /* of a connection */
@@ -407,6 +407,7 @@
 #define LIMIT_AUDIT_LINE_BYTES     (32 * KIB)  /* of one line, without the chain's members */
 #define LIMIT_AUDIT_TEXT_BYTES     4096        /* of one text in a line, such as a path */
 #define LIMIT_AUDIT_RESERVE_BYTES  (4 * KIB)   /* room in the queue for the end of each call */
+#define LIMIT_AUDIT_FLOOR_CALLS    4           /* that each tenant has it for, whatever others do */
 #define LIMIT_AUDIT_FILE_MIN_BYTES (64 * KIB)  /* of audit_size: at least one line has room */
 #define LIMIT_AUDIT_FILES_MAX      10000       /* full files that are kept */
 #define LIMIT_AUDIT_TAIL_BYTES     (256 * KIB) /* searched for the last complete line */
@@ -415,8 +416,8 @@
 
 /* What is left of disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
-	20000                      /* without an answer, the state's file system counts as hung */
-#define LIMIT_HEADROOM_END_MS 1000 /* for the thread to end; it may hang in the file system */
+	20000 /* without an answer, the state's file system counts as hung */
+#define LIMIT_HEADROOM_END_MS  1000 /* for the thread to end; it may hang in the file system */
 
 #define LIMIT_NODE_NAME_BYTES 253 /* of a host that work moves to, as in DNS */
 

@@ -297,6 +297,7 @@ static void start(struct daemon *daemon)
 		cgroup_clear_generations(&daemon->cgroup);
 	own_files_journal(daemon);
 	own_files_audit(daemon);
+	audit_share(daemon->service.audit, daemon->service.config->n_tenants);
 	helpers_start_spawner(daemon);
 	helpers_start_egress(daemon);
 	own_sockets_bind(daemon);

@@ -74,6 +74,14 @@ enum tool_error agent_refuses_all(const struct session *session, struct refusal 
 	return error == TOOL_OK && unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : error;
 }
 
+enum tool_error agent_refuses_end(
+	const struct session *session, const struct tenant *tenant, struct refusal *ret_refusal)
+{
+	const char *unheard = audit_refuses_call(session->service->audit, tenant);
+
+	return unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : TOOL_OK;
+}
+
 enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal)
 {
 	if (session_calls(session) < LIMIT_CALLS_PER_CONNECTION)

@@ -11,6 +11,7 @@
 
 struct refusal;
 struct session;
+struct tenant;
 struct workspace;
 
 /**
@@ -36,6 +37,10 @@ enum tool_error agent_refuses_all(const struct session *session, struct refusal 
 
 /** Whether the connection waits for as many answers as it may: TOOL_OK, or TOOL_BUSY. */
 enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal);
+
+/** Whether the audit log has no room for the end of a further call of @tenant. */
+enum tool_error agent_refuses_end(
+	const struct session *session, const struct tenant *tenant, struct refusal *ret_refusal);
 
 /** agent_refuses_all(), agent_moved(), and what a preview of the workspace that is open refuses. */
 enum tool_error agent_refusal(

@@ -248,6 +248,8 @@ static enum tool_error refused_now(const struct session *session, struct workspa
 	enum tool_error error = agent_refusal(session, workspace, ret);
 
 	if (error == TOOL_OK)
+		error = agent_refuses_end(session, workspace_tenant(workspace), ret);
+	if (error == TOOL_OK)
 		error = background_refuses(service, workspace, workspace_tenant(workspace),
 			start->wish.output_bytes, ret);
 	return error;

@@ -411,6 +411,8 @@ static bool is_refused(struct session *session, struct workspace *workspace,
 						: agent_refusal(session, workspace, &refusal->why);
 
 	if (error == TOOL_OK)
+		error = agent_refuses_end(session, request->tenant, &refusal->why);
+	if (error == TOOL_OK)
 		error = admission_refuses_call(&session->service->admission, request->tenant,
 			session_calls(session), call_is_scheduled(request), &refusal->why);
 	if (error == TOOL_OK)

@@ -5,6 +5,7 @@
  */
 #include "supervisor/audit/audit.h"
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit_time.h"
@@ -20,6 +21,7 @@
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/startup.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace.h"
@@ -32,8 +34,8 @@
 struct audit {
 	struct audit_writer *writer;
 	bool required;
-	size_t in_flight; /* calls whose end is still to be written */
-	int64_t second;   /* second in which the clients below were counted */
+	struct budget reserve; /* bytes of the queue, for the ends of calls in flight */
+	int64_t second;        /* second in which the clients below were counted */
 	unsigned unauthorized, untold;
 	struct evbuffer *line; /* each line is built here */
 };
@@ -61,8 +63,16 @@ int audit_new(
 	}
 	TAKE_FD(fd);
 	audit->required = required;
+	audit_share(audit, 1);
 	*ret = audit;
 	return 0;
+}
+
+void audit_share(struct audit *audit, size_t tenants)
+{
+	if (audit)
+		budget_set(&audit->reserve, LIMIT_AUDIT_QUEUE_BYTES / 2, tenants,
+			LIMIT_AUDIT_FLOOR_CALLS * LIMIT_AUDIT_RESERVE_BYTES);
 }
 
 int audit_start(struct audit *audit)
@@ -133,11 +143,19 @@ const char *audit_forbids(const struct audit *audit)
 	if (state.error != 0)
 		return "The audit log cannot be written, and calls are refused without it; try "
 		       "again later";
-	/* There must be room for the ends of the calls in flight and of this one. */
-	if (state.queued + LIMIT_AUDIT_LINE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2 ||
-		(audit->in_flight + 1) * LIMIT_AUDIT_RESERVE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2)
+	if (state.queued + LIMIT_AUDIT_LINE_BYTES > LIMIT_AUDIT_QUEUE_BYTES / 2)
 		return "The audit log is behind, and calls are refused without it; try again later";
 	return NULL;
+}
+
+const char *audit_refuses_call(const struct audit *audit, const struct tenant *tenant)
+{
+	if (!audit || !audit->required ||
+		budget_left(&audit->reserve, tenant->usage->audit_bytes) >=
+			LIMIT_AUDIT_RESERVE_BYTES)
+		return NULL;
+	return "The audit log keeps room for the end of each call, and the tenant's calls in "
+	       "flight have taken all that the tenant may have of it; try again when one has ended";
 }
 
 bool audit_look(const struct audit *audit, struct audit_state *ret)
@@ -173,9 +191,13 @@ static void begin(struct audit *audit, struct json_text *json, const char *event
 /* The room reserved for the ends of calls in flight must not be used for other events. */
 static size_t kept_room(const struct audit *audit)
 {
-	size_t room = audit->in_flight * LIMIT_AUDIT_RESERVE_BYTES;
+	return audit->reserve.held < audit->reserve.bound ? audit->reserve.held
+							  : audit->reserve.bound;
+}
 
-	return room < LIMIT_AUDIT_QUEUE_BYTES / 2 ? room : LIMIT_AUDIT_QUEUE_BYTES / 2;
+static void reserve(struct audit *audit, const struct call_info *info, int64_t bytes)
+{
+	budget_take(&audit->reserve, &info->tenant->usage->audit_bytes, bytes);
 }
 
 static void end(struct audit *audit, struct json_text *json)
@@ -244,16 +266,22 @@ static void begin_call(struct audit *audit, struct json_text *json, const char *
 void audit_call_admitted(void *context, const struct call *call)
 {
 	struct audit *audit = context;
-	char hex[AUDIT_HASH_DIGITS + 1];
+	char hex[AUDIT_HASH_DIGITS + 1], id[CALL_NAME_BYTES];
 	struct json_text json;
 	struct call_info info;
 
 	if (!audit)
 		return;
-	audit->in_flight++;
 	call_get_info(call, &info);
-	begin_call(audit, &json, info.session ? "session.started" : "call.admitted", &info,
-		LIMIT_AUDIT_TEXT_BYTES);
+	if (!info.leader)
+		reserve(audit, &info, LIMIT_AUDIT_RESERVE_BYTES);
+	begin_call(audit, &json,
+		info.session  ? "session.started"
+		: info.leader ? "call.joined"
+			      : "call.admitted",
+		&info, LIMIT_AUDIT_TEXT_BYTES);
+	if (info.leader)
+		json_text_put(&json, "joined", call_name(info.leader, id));
 	json_text_put(&json, "arguments", call_digest(info.request, hex) == 0 ? hex : NULL);
 	json_text_put(&json, "decision", "allow");
 	json_text_put_number(&json, "deadline_ms", info.timeout_ms);
@@ -321,11 +349,14 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 	if (!audit)
 		return;
 	call_get_info(call, &info);
+	/* It has done nothing itself, and any number may end at once: there is no room for them. */
+	if (info.leader)
+		return;
 	/* While there is room kept for the end of this call too. */
 	if (observation->network)
 		record_network(audit, &info, observation->network);
-	assert(audit->in_flight > 0);
-	audit->in_flight--;
+	assert(audit->reserve.held >= LIMIT_AUDIT_RESERVE_BYTES);
+	reserve(audit, &info, -(int64_t)LIMIT_AUDIT_RESERVE_BYTES);
 	begin_call(audit, &json, info.session ? "session.ended" : "call.ended", &info,
 		LIMIT_AUDIT_RESERVE_BYTES / 16);
 	json_text_put_bool(&json, "success", success);

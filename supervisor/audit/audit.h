@@ -12,6 +12,7 @@
 #include "common/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct audit;
@@ -19,6 +20,7 @@ struct audit_rotation;
 struct call;
 struct observation;
 struct peer_credentials;
+struct tenant;
 struct forking;
 struct workspace;
 
@@ -65,6 +67,15 @@ void audit_relayed(struct audit *audit, struct text members);
  * Returns NULL if calls may be admitted, otherwise a sentence that says why not, in static storage.
  */
 const char *audit_forbids(const struct audit *audit);
+
+/**
+ * Returns NULL if @tenant may have a further call in flight, whose end the queue must have room
+ * for; otherwise a sentence that says why not, in static storage.
+ */
+const char *audit_refuses_call(const struct audit *audit, const struct tenant *tenant);
+
+/** That room is shared by so many @tenants (common/budget.h): at the start, and after a reload. */
+void audit_share(struct audit *audit, size_t tenants);
 
 /** Stores the state of the log. Returns false if there is no log. */
 bool audit_look(const struct audit *audit, struct audit_state *ret);

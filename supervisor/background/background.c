@@ -5,6 +5,7 @@
  */
 #include "supervisor/background/background.h"
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
@@ -19,7 +20,6 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_access.h"

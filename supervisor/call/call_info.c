@@ -37,6 +37,7 @@ void call_get_info(const struct call *call, struct call_info *ret)
 {
 	*ret = (struct call_info){
 		.id = call->entry.call,
+		.leader = call->leader ? call->leader->entry.call : 0,
 		.tool = call->request.tool->name,
 		.state = call->state,
 		.subject = subject_of(&call->request),

@@ -11,6 +11,7 @@
 /* A view of a call for readers outside, at one moment. */
 struct call_info {
 	uint64_t id;
+	uint64_t leader; /* the call that it has joined; 0: none */
 	const char *tool;
 	enum call_state state;
 	struct text subject; /* borrowed: its command, or the path or pattern that it uses */

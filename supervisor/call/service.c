@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/call/service.h"
 
+#include "common/budget.h"
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/process_link.h"
 

@@ -166,6 +166,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	service->config = new;
 	scheduler_set_config(service->admission.scheduler, new);
 	keys_configure(service->keys, new);
+	audit_share(service->audit, new->n_tenants);
 	workspaces_reload(service->workspaces, new);
 	background_reload(new);
 	spawner_link_reload(reload->spawner);

@@ -2,9 +2,9 @@
 /* Runs in cloisterd. Clients are hostile: values computed from what they do are bounded. */
 #include "supervisor/schedule/admission.h"
 
+#include "common/budget.h"
 #include "common/limits.h"
 #include "supervisor/config/config.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 
 static const struct {

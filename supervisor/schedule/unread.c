@@ -2,10 +2,10 @@
 /* Runs in cloisterd. Clients decide how much they leave unread, and are hostile. */
 #include "supervisor/schedule/unread.h"
 
+#include "common/budget.h"
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 
 #include <malloc.h>

@@ -168,7 +168,9 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 		selftest_canary(selftest)->tenant, READER_PROGRAM, &request, &refusal);
 
 	json_object_put(params);
-	if (r == 0 && audit_forbids(selftest->service->audit)) {
+	if (r == 0 && (audit_forbids(selftest->service->audit) ||
+			      audit_refuses_call(selftest->service->audit,
+				      selftest_canary(selftest)->tenant))) {
 		call_request_done(&request);
 		if (!selftest->tearing_down) {
 			selftest->is_hindered = true;

@@ -2,9 +2,9 @@
 /* Runs in cloisterd. Clients decide how many workspaces are open, and are hostile. */
 #include "supervisor/workspace/workspace_room.h"
 
+#include "common/budget.h"
 #include "common/limits.h"
 #include "supervisor/config/config.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_idle.h"

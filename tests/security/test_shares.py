@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several tenants together take all that they can of what the host shares, and never give it back. Another one finds
-something all the same: supervisor/schedule/share.h."""
+something all the same: common/budget.h."""
 
 import contextlib
 import os
@@ -81,3 +81,45 @@ def test_connections(start_daemon, tenants):
     other = daemon.connect(tenants[2])
     other.call("workspace.open", {"workspace": "w"})
     assert other.run("echo here")["stdout"] == "here\n"
+
+
+def call_until_refused(daemon, user, command, options):
+    """Begins calls, of which none ends, on several connections until one is refused. Returns the clients, the number of
+    calls that were admitted, and the refusal; None: the tenant has as many calls as its own limit allows."""
+    clients, admitted = [], 0
+    for _ in range(4):
+        clients.append(client := daemon.connect(user))
+        client.call("workspace.open", {"workspace": "w", "tenant": "greedy0"})
+        begun = [client.begin("run_command", {"command": command}, options) for _ in range(256)]
+        client.call("tools.list")  # all of them have been looked at
+        if refused := [answer["result"]["error"] for answer in client.answers if answer["id"] in begun]:
+            return clients, admitted + len(begun) - len(refused), refused[-1]
+        admitted += len(begun)
+    return clients, admitted, None
+
+
+AUDITED = "audit = required\ncommands_per_cpu = 0\njournal = fast"
+
+
+def test_the_room_that_the_audit_log_keeps(start_daemon, tenants):
+    """Calls in flight reserve room in the log's queue for their ends. One tenant's leave some for another's."""
+    daemon = start_daemon(config=config_of(*tenants[:2], host=AUDITED, limits="queue_length = 2000\nqueue_time = 1h"))
+    clients, admitted, refused = call_until_refused(daemon, tenants[0], "sleep 600", {"timeout_ms": 3600000})
+    other = daemon.connect(tenants[1])
+    other.call("workspace.open", {"workspace": "w"})
+    assert other.run("echo here")["stdout"] == "here\n"
+    assert refused["code"] == "BUSY" and "audit log keeps room" in refused["message"], refused
+    assert 256 <= admitted < 512, admitted
+    del clients
+
+
+def test_calls_that_joined_take_no_room_of_the_audit_log(start_daemon, tenants):
+    """One command with a key, and as many calls as the tenant may have that wait for its result."""
+    daemon = start_daemon(config=config_of(*tenants[:2], host=AUDITED))
+    clients, admitted, refused = call_until_refused(
+        daemon, tenants[0], "sleep 600", {"key": "k", "timeout_ms": 3600000})
+    other = daemon.connect(tenants[1])
+    other.call("workspace.open", {"workspace": "w"})
+    assert other.run("echo here")["stdout"] == "here\n"
+    assert (admitted, refused) == (1024, None)
+    del clients

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What one tenant may hold of what tenants share: the rule, and the memory of requests. */
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/schedule/share.h"
 #include "supervisor/schedule/usage.h"
 
 #include <setjmp.h>

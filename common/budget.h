@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What several tenants share and each may hold for as long as it likes. A tenant may hold as much
+ * as it leaves free (Choudhury and Hahne's dynamic thresholds, 1998), so one that never gives
+ * anything back leaves something to the next. Many together could leave almost nothing; so each may
+ * hold a small floor whatever the others hold, for which part of the bound is kept. With a single
+ * tenant there is no such rule. Pure.
+ *
+ * Every sum over tenants that is compared with a limit is compared here.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget {
+	uint64_t bound; /* of all tenants together */
+	uint64_t held;  /* by all of them */
+	uint64_t floor; /* what each may hold in any case */
+	bool shared;    /* by more than one tenant */
+	uint64_t kept;  /* of the bound, for the floors of all */
+};
+
+/**
+ * Returns how much more of @limit one may hold who holds @own, where all together hold @all, @own
+ * included. One who does not share the limit may have the rest.
+ */
+static inline uint64_t share_left(bool shared, uint64_t limit, uint64_t all, uint64_t own)
+{
+	uint64_t taken = shared ? all + own : all;
+
+	if (taken >= limit)
+		return 0;
+	return shared ? (limit - taken) / 2 : limit - taken;
+}
+
+/**
+ * Sets the bound, for @tenants. The floors of all tenants together take a quarter of the bound at
+ * most: with many tenants a floor is less than @floor. What is held stays held.
+ */
+static inline void budget_set(struct budget *budget, uint64_t bound, size_t tenants, uint64_t floor)
+{
+	budget->bound = bound;
+	budget->shared = tenants > 1;
+	budget->floor = budget->shared && floor > bound / 4 / tenants ? bound / 4 / tenants : floor;
+	budget->kept = budget->shared ? budget->floor * tenants : 0;
+}
+
+/** Returns how much more a tenant may hold that holds @own. */
+static inline uint64_t budget_left(const struct budget *budget, uint64_t own)
+{
+	uint64_t left = share_left(budget->shared, budget->bound - budget->kept, budget->held, own);
+	uint64_t of_floor = budget->shared && own < budget->floor ? budget->floor - own : 0;
+
+	return left > of_floor ? left : of_floor;
+}
+
+/** A tenant, which holds *@own, takes @more of it or, if @more is negative, gives it back. */
+static inline void budget_take(struct budget *budget, uint64_t *own, int64_t more)
+{
+	budget->held += (uint64_t)more;
+	*own += (uint64_t)more;
+}
