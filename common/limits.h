@@ -417,6 +417,8 @@
 /* What is left of disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
 	20000 /* without an answer, the state's file system counts as hung */
+/* of the files that its file system can have: state_files_min keeps no larger part free */
+#define LIMIT_STATE_FILES_PART 20
 #define LIMIT_HEADROOM_END_MS  1000 /* for the thread to end; it may hang in the file system */
 
 #define LIMIT_NODE_NAME_BYTES 253 /* of a host that work moves to, as in DNS */

@@ -37,17 +37,33 @@ static bool writes(const struct call_request *request)
 	return request->tool->id != TOOL_APPLY_PATCH || !only_deletes(request->args.content);
 }
 
-/* Whether the file system of the state directory has less left than state_free_min. */
-static bool is_host_full(const struct service *service, uint64_t *ret_left)
+/*
+ * Whether the file system of the state directory has less left than state_free_min, or than
+ * state_files_min.
+ */
+static bool is_host_full(const struct service *service, struct refusal *refusal)
 {
+	const struct config_host *host = &service->config->host;
 	struct headroom_view room;
 
 	if (!service->headroom)
 		return false;
 	headroom_look(service->headroom, &room);
-	*ret_left = room.state_free;
-	return room.has_state && room.state_known && room.state_error == 0 &&
-	       room.state_free < service->config->host.state_free_min_bytes;
+	if (room.has_state && room.state_known && room.state_error == 0 &&
+		room.state_free < host->state_free_min_bytes)
+		refusal_format(refusal, TOOL_BUSY,
+			"The service's disk has only %llu MiB left, and nothing is written until "
+			"there is more; remove what is not needed, or try again later",
+			(unsigned long long)(room.state_free / MIB));
+	else if (headroom_lacks_files(&room, host->state_files_min))
+		refusal_format(refusal, TOOL_BUSY,
+			"The service's disk can have only %llu more files, and nothing is written "
+			"until there is room for more; remove what is not needed, or try again "
+			"later",
+			(unsigned long long)room.state_files_free);
+	else
+		return false;
+	return true;
 }
 
 static const char why_hidden[] =
@@ -59,7 +75,6 @@ bool call_disk_refuses(struct call *call)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	uint64_t left = 0;
 
 	if (!writes(&call->request))
 		return false;
@@ -76,13 +91,8 @@ bool call_disk_refuses(struct call *call)
 			disk.layers ? " (what a checkpoint has stays), roll back to an earlier "
 				      "checkpoint"
 				    : "");
-	else if (workspace_kind(call->workspace) == WORKSPACE_MANAGED &&
-		 is_host_full(call->service, &left))
-		refusal_format(&refusal, TOOL_BUSY,
-			"The service's disk has only %llu MiB left, and nothing is written until "
-			"there is more; remove what is not needed, or try again later",
-			(unsigned long long)(left / MIB));
-	else
+	else if (workspace_kind(call->workspace) != WORKSPACE_MANAGED ||
+		 !is_host_full(call->service, &refusal))
 		return false;
 	call_leave(call);
 	call_answer_error(call, refusal.error, refusal_text(&refusal));
@@ -98,6 +108,10 @@ void call_disk_note(struct call *call)
 			"the workspace has a directory that it may not read itself, or one that "
 			"lies too deep, so what it takes on disk is not known: this command could "
 			"open or remove it, and not write to any file");
+	else if (disk_state_is_over(&disk) && disk.over_files)
+		notes_add(&call->request.notes,
+			"the workspace has more files than it may: this command could remove "
+			"files, and neither make any there nor write to any");
 	else if (disk_state_is_over(&disk))
 		notes_add(&call->request.notes,
 			"the workspace takes more on disk than it may: this command could remove "

@@ -199,7 +199,7 @@ static uint8_t disk_of(const struct workspace *workspace)
 	const struct disk_state disk = workspace_disk(workspace);
 
 	if (disk_state_is_over(&disk))
-		return COMMAND_DISK_OVER;
+		return disk.over_files ? COMMAND_DISK_OVER_FILES : COMMAND_DISK_OVER;
 	return disk.keeper == DISK_KEEPER_QUOTA ? COMMAND_DISK_QUOTA : COMMAND_DISK_FREE;
 }
 

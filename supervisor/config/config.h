@@ -20,8 +20,9 @@ struct config_host {
 	char *control_socket;
 	char *state_dir;
 	uint64_t state_free_min_bytes, memory_free_min_bytes; /* less is unhealthy; 0: never */
-	uint64_t audit;                                       /* enum audit_mode */
-	char *audit_file; /* NULL: audit/audit.log in the state directory */
+	uint64_t state_files_min; /* files that there may still be; less is unhealthy; 0: never */
+	uint64_t audit;           /* enum audit_mode */
+	char *audit_file;         /* NULL: audit/audit.log in the state directory */
 	uint64_t audit_size_bytes;
 	uint64_t audit_files; /* full files that are kept; 0: no file is ever full */
 	char *user;           /* the user to become when started as root */

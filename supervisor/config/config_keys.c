@@ -21,6 +21,7 @@ const struct config_key config_keys[] = {
 	{"agent_socket_mode", HOST(agent_socket_mode), .type = CONFIG_MODE, .max = 0777, .fallback = 0600, .at_start = true},
 	{"control_socket", HOST(control_socket), .type = CONFIG_PATH, .at_start = true},
 	{"state_dir", HOST(state_dir), .type = CONFIG_PATH, .at_start = true},
+	{"state_files_min", HOST(state_files_min), .type = CONFIG_NUMBER, .max = LIMIT_COPY_FILES, .fallback = 10000},
 	{"state_free_min", HOST(state_free_min_bytes), .type = CONFIG_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = 256 * MIB},
 	{"disk_classes", HOST(disk_classes), .type = CONFIG_CLASSES, .at_start = true},
 	{"template_memory", HOST(template_memory_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES},

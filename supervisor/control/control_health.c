@@ -44,6 +44,7 @@ static void find(const struct service *service, struct findings *ret)
 	facts->draining = service->draining;
 	facts->audit = audit_forbids(service->audit);
 	facts->state_free_min = host->state_free_min_bytes;
+	facts->state_files_min = host->state_files_min;
 	facts->memory_free_min = host->memory_free_min_bytes;
 	if (service->selftest) {
 		selftest_look(service->selftest, &ret->selftest);

@@ -75,9 +75,11 @@ static bool lacks_disk(const struct health_facts *facts, char *message)
 			   "state_free_min is %llu MiB: remove workspaces, or give it more room",
 			(unsigned long long)(room->state_free / MIB),
 			(unsigned long long)(facts->state_free_min / MIB));
-	return facts->state_free_min > 0 && room->state_files_free == 0 &&
-	       SAY("the file system of the state directory can have no more files: remove "
-		   "workspaces");
+	return headroom_lacks_files(room, facts->state_files_min) &&
+	       SAY("the file system of the state directory can have only %llu more files, and "
+		   "state_files_min is %llu: remove workspaces, or give it more",
+		       (unsigned long long)room->state_files_free,
+		       (unsigned long long)facts->state_files_min);
 }
 
 static bool lacks_memory(const struct health_facts *facts, char *message)

@@ -42,7 +42,7 @@ struct health_facts {
 	const char *audit;                       /* audit_forbids() */
 	int journal_error;                       /* the errno, or 0 */
 	const struct headroom_view *room;        /* NULL: nobody looks */
-	uint64_t state_free_min, memory_free_min;
+	uint64_t state_free_min, state_files_min, memory_free_min;
 	struct {
 		uint64_t used, limit;
 	} slots[HEALTH_SLOTS];

@@ -93,6 +93,14 @@ int headroom_of_group(const char *max, const char *current, const char *stat, ui
 	return 0;
 }
 
+bool headroom_lacks_files(const struct headroom_view *view, uint64_t min)
+{
+	const uint64_t part = view->state_files / LIMIT_STATE_FILES_PART;
+
+	return view->has_state && view->state_known && view->state_error == 0 &&
+	       view->state_files_free < (min < part ? min : part);
+}
+
 /* Opens the three files of the group's memory, if it has a limit. */
 static void open_group(struct headroom *headroom, const struct cgroup *cgroup)
 {
@@ -169,6 +177,7 @@ static void look_at_state(const struct headroom *headroom, struct headroom_view 
 	view->state_size = (uint64_t)found.f_blocks * (uint64_t)found.f_frsize;
 	/* Some file systems, such as btrfs, count no files. */
 	view->state_files_free = found.f_files > 0 ? found.f_ffree : UINT64_MAX;
+	view->state_files = found.f_files;
 }
 
 static void look(struct headroom *headroom)

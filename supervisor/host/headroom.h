@@ -16,12 +16,13 @@ struct cgroup;
 struct headroom;
 
 struct headroom_view {
-	bool has_state;       /* there is a state directory; otherwise the next six say nothing */
+	bool has_state;       /* there is a state directory; otherwise the next seven say nothing */
 	int64_t state_age_ms; /* since the last answer, or since the start without one */
 	bool state_known;     /* there has been an answer */
 	int state_error;      /* the errno of the last answer, or 0 */
 	uint64_t state_free, state_size; /* bytes; free: for cloisterd's user */
 	uint64_t state_files_free;       /* UINT64_MAX: this file system does not count them */
+	uint64_t state_files;            /* that there may be, if it does */
 	bool memory_known;
 	uint64_t memory_free,
 		memory_size; /* bytes, of the host or of the group, whichever has less */
@@ -38,6 +39,12 @@ int headroom_start(struct headroom *headroom);
 
 /** Stores what was last seen. Never waits for a file system. */
 void headroom_look(struct headroom *headroom, struct headroom_view *ret);
+
+/**
+ * Whether the file system of the state has room for fewer than @min files, or for fewer than the
+ * part LIMIT_STATE_FILES_PART of those that it can have, whichever is less.
+ */
+bool headroom_lacks_files(const struct headroom_view *view, uint64_t min);
 
 /** Waits a moment for the thread, and frees. NULL is allowed. */
 void headroom_free(struct headroom *headroom);

@@ -171,6 +171,14 @@ static void note_exact(struct disk_use *use, bool frozen)
 	use->unsure_since = clock_now();
 }
 
+struct disk_size disk_use_size(const struct disk_use *use)
+{
+	/* The numbers are a hostile process's: a sum that overflows is the largest number. */
+	const uint64_t files = use->files + use->directories;
+
+	return (struct disk_size){use->bytes, files >= use->files ? files : UINT64_MAX};
+}
+
 int disk_use_answer(struct disk_use *use, const struct files_end *end, bool frozen)
 {
 	bool stale = use->stale;
@@ -189,7 +197,8 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end, bool froz
 	if (use->fresh) {
 		use->late = false;
 		if (!use->doubted)
-			use->before = (struct disk_before){use->known, use->hidden, use->bytes};
+			use->before =
+				(struct disk_before){use->known, use->hidden, disk_use_size(use)};
 		use->known = true;
 		use->partial = end->truncated;
 		use->bytes = end->disk_limit > 0 ? end->disk_bytes : end->size;
@@ -204,9 +213,18 @@ int disk_use_answer(struct disk_use *use, const struct files_end *end, bool froz
 	return 0;
 }
 
-enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard, uint64_t *ret_ms)
+static bool has_grown(uint64_t now, uint64_t before, uint64_t hard)
 {
-	const bool grown = use->before.known && use->bytes > hard && use->bytes > use->before.bytes;
+	return hard > 0 && now > hard && now > before;
+}
+
+enum disk_growth disk_use_growth(
+	struct disk_use *use, const struct disk_size *hard, uint64_t *ret_ms)
+{
+	const struct disk_size now = disk_use_size(use), *before = &use->before.size;
+	const bool grown =
+		use->before.known && (has_grown(now.bytes, before->bytes, hard->bytes) ||
+					     has_grown(now.files, before->files, hard->files));
 	const bool sure = use->doubted || use->exact;
 
 	if (!use->doubted)

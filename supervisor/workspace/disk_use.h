@@ -24,7 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a workspace takes beyond a size, as an exact measurement found it, or two in a row. */
+/* What a workspace takes: bytes, and names of files and directories. As a bound, 0 is none. */
+struct disk_size {
+	uint64_t bytes, files;
+};
+
+/* What a workspace takes beyond a bound, as an exact measurement found it, or two in a row. */
 enum disk_growth {
 	DISK_GROWTH_NONE,
 	DISK_GROWTH_WRITTEN,
@@ -62,7 +67,7 @@ struct disk_use {
 	bool exact; /* the last answer was measured while they were stopped */
 	struct disk_before {
 		bool known, hidden;
-		uint64_t bytes;
+		struct disk_size size;
 	} before;     /* the last measurement but one, or the one before growth that is in doubt */
 	bool doubted; /* growth was seen once */
 	bool fresh;   /* the last answer was a measurement */
@@ -105,14 +110,19 @@ void disk_use_told(struct disk_use *use, uint64_t bytes);
  */
 int disk_use_answer(struct disk_use *use, const struct files_end *end, bool frozen);
 
+/** Returns what was measured last. */
+struct disk_size disk_use_size(const struct disk_use *use);
+
 /**
- * After an answer: returns whether the workspace takes more than @hard bytes and more than before.
+ * After an answer: returns whether the workspace takes more than @hard and more than before, in
+ * bytes or in files.
  * Names that are removed or renamed during a walk can make it count more than there is, so what has
  * grown is measured once more at once, whatever part of the time that takes, before it is told.
  * What was measured while commands were stopped needs no other.
  * @ret_ms: how long a command has run at least that may have written it.
  */
-enum disk_growth disk_use_growth(struct disk_use *use, uint64_t hard, uint64_t *ret_ms);
+enum disk_growth disk_use_growth(
+	struct disk_use *use, const struct disk_size *hard, uint64_t *ret_ms);
 
 /** The process that measured has gone. */
 void disk_use_lost(struct disk_use *use);

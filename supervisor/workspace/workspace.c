@@ -99,7 +99,7 @@ static enum cell_need need(void *context)
 static struct workspace_limits limits_of_tenant(const struct tenant *tenant)
 {
 	struct workspace_limits limits = limits_of_workspace(&tenant->limits);
-	const uint64_t hard = disk_hard_limit(tenant);
+	const uint64_t hard = disk_hard_limit(tenant).bytes;
 
 	/* One file is never larger than all of them may be. */
 	if (hard > 0 && hard < limits.file_size_bytes)

@@ -41,8 +41,7 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 	else if (class->bytes > 0)
 		state.keeper = DISK_KEEPER_MEASURED;
 	state.over_files =
-		use->known && class->files > 0 &&
-		(use->files > class->files || use->directories > class->files - use->files);
+		use->known && class->files > 0 && disk_use_size(use).files > class->files;
 	state.hidden = use->known && use->hidden;
 	return state;
 }
@@ -74,9 +73,12 @@ void workspace_disk_count(struct workspace *workspace)
 	workspace->tenant->usage->disk_bytes += workspace->disk_counted;
 }
 
-uint64_t disk_hard_limit(const struct tenant *tenant)
+struct disk_size disk_hard_limit(const struct tenant *tenant)
 {
-	return tenant->disk.bytes + tenant->disk.bytes / LIMIT_DISK_OVER_PART;
+	const struct disk_class *class = &tenant->disk;
+
+	return (struct disk_size){class->bytes + class->bytes / LIMIT_DISK_OVER_PART,
+		class->files + class->files / LIMIT_DISK_OVER_PART};
 }
 
 static bool is_command(const struct workspace_entry *entry)
@@ -132,6 +134,7 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	struct disk_use *use = &workspace->disk;
 	const bool was_hidden = use->hidden;
 	struct files_end end;
+	struct disk_size hard;
 	uint64_t at_least_ms;
 
 	if (files_end_get(payload, &end) < 0 ||
@@ -140,7 +143,8 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	workspace_disk_count(workspace);
 	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
 		return 0;
-	switch (disk_use_growth(use, disk_hard_limit(workspace->tenant), &at_least_ms)) {
+	hard = disk_hard_limit(workspace->tenant);
+	switch (disk_use_growth(use, &hard, &at_least_ms)) {
 	case DISK_GROWTH_WRITTEN: /* commands that only remove files go on */
 		end_commands(workspace, at_least_ms);
 		return 0;

@@ -66,5 +66,5 @@ void workspace_disk_told(struct workspace *workspace, const struct files_end *en
 void workspace_disk_count(struct workspace *workspace);
 void workspace_disk_uncount(struct workspace *workspace);
 
-/** Returns the size beyond which commands of @tenant are ended; 0: there is none. */
-uint64_t disk_hard_limit(const struct tenant *tenant);
+/** Returns the size beyond which commands of @tenant are ended. */
+struct disk_size disk_hard_limit(const struct tenant *tenant);

@@ -74,7 +74,8 @@ class Host:
         self.neighbour.start()
 
     def opened(self, client):
-        if client.call("workspace.open", {"workspace": "w"})["isolation"]["limits"]["disk"] != "measured":
+        self.isolation = client.call("workspace.open", {"workspace": "w"})["isolation"]
+        if self.isolation["limits"]["disk"] != "measured":
             pytest.skip("the kernel has a quota for the user here")
         return client
 
@@ -95,6 +96,15 @@ class Host:
         seen = self.evader.observe("run_command", {"command": "echo x >another"})
         assert not seen["success"] and seen["error"]["code"] == "QUOTA_EXCEEDED" and seen["output"]["ended_by"] == "disk", seen
         assert any("not write to any" in note for note in seen["notes"]), seen
+
+    def has_too_many_files(self):
+        """Nothing more is written or made, by tools or commands, and both say why."""
+        def refused():
+            seen = self.evader.observe("write_file", {"path": "more", "content": "x"})
+            return not seen["success"] and "more files than it may" in seen["error"]["message"] and seen["error"]["code"]
+        assert procfs.eventually(refused, 120) == "QUOTA_EXCEEDED", self.row()
+        seen = self.evader.observe("run_command", {"command": "echo x >another"})
+        assert seen["output"]["exit_code"] != 0 and any("neither make any" in note for note in seen["notes"]), seen
 
     def is_done(self, command):
         """Growth that is measured while it runs may end it."""
@@ -195,10 +205,86 @@ def test_directories_count(host):
     """An empty one takes no block on some file systems, and an inode of all tenants' everywhere."""
     here = host()
     here.evader.use("run_command", command="seq 450 | xargs mkdir")
-    here.is_over("more files than it may")
+    here.has_too_many_files()
     here.evader.use("run_command", command="seq 450 | xargs rmdir")
     here.is_free_again()
     here.neighbour.check()
+
+
+MAKES = {
+    "files": "open(name, 'w').close()",
+    "directories": "os.mkdir(name)",
+    "names": "os.link('f', name)",
+    "symbolic links": "os.symlink('f', name)",
+}
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, marks=() if what == "files" else pytest.mark.deep("repeats"))
+                                  for what, make in MAKES.items()], ids=MAKES)
+def test_a_command_that_makes_files_is_ended(host, make):
+    """The class has 400. A command that makes one after the other, and none larger than nothing, is ended as one that writes
+    too much is."""
+    here = host()
+    seen = here.evader.observe("run_command", {"timeout_ms": 300000, "command": python(
+        "import os, time\n"
+        "open('f', 'w').close()\n"
+        "for i in range(100000):\n"
+        "    name = f'{i}'\n"
+        f"    {make}\n"
+        "    time.sleep(.003)")})
+    assert not seen["success"] and seen["output"]["ended_by"] == "disk", seen
+    assert seen["error"]["code"] == "QUOTA_EXCEEDED"
+    here.has_too_many_files()
+    here.neighbour.check()
+
+
+def test_short_commands_that_make_files(host):
+    """None runs long enough to be measured. From the first that begins over the class on they make none."""
+    here = host()
+    if not here.isolation["landlock"]:
+        pytest.skip("needs Landlock")
+    here.evader.use("run_command", command="mkdir d; touch f; seq 450 | xargs touch")
+    here.has_too_many_files()
+    for way in ("touch more", "mkdir more", "ln f more", "ln -s f more", "mkfifo more", "mv f more", "mv f d/f", "ln f d/more"):
+        seen = here.evader.observe("run_command", {"command": way})
+        assert seen["output"]["exit_code"] != 0 and any("neither make any" in note for note in seen["notes"]), (way, seen)
+    # The private directories are not the workspace.
+    assert here.evader.use("run_command", command="echo; mkdir /tmp/d; ln -s x /tmp/d/l; ls /tmp/d")["stdout"] == "\nl\n"
+    here.evader.use("run_command", command="seq 450 | xargs rm -f")
+    here.is_free_again()
+    here.neighbour.check()
+
+
+def test_the_last_files_of_the_disk(area, start_daemon, neighbour_account):
+    """What one tenant's commands make of the host's last files makes writers wait, with the reason, and readers not."""
+    with area.disk("96m,nr_inodes=4000") as place:
+        daemon = start_daemon(config=config(area, neighbour_account, "state_free_min = 0\n"), system=SYSTEM, state=place / "state")
+        evader, neighbour = daemon.connect(), daemon.connect(neighbour_account)
+        for client in (evader, neighbour):
+            client.call("workspace.open", {"workspace": "w"})
+        neighbour.use("write_file", path="f", content="kept\n")
+        # Files that have no name any more are not measured.
+        held = evader.begin("run_command", {"timeout_ms": 300000, "command": python(
+            "import os, time\n"
+            "for i in range(8):\n"
+            "    if os.fork() > 0: continue\n"
+            "    try:\n"
+            "        while True: os.open(f'{i}', os.O_CREAT | os.O_RDWR); os.unlink(f'{i}')\n"
+            "    except OSError: break\n"
+            "time.sleep(250)")})
+
+        def refused():
+            seen = neighbour.observe("write_file", {"path": "g", "content": "x"})
+            return not seen["success"] and seen["error"]
+        error = procfs.eventually(lambda: (found := refused()) and found["code"] == "BUSY" and found, 120)
+        assert error and "more files, and nothing is written" in error["message"], error
+        assert neighbour.use("run_command", command="cat f")["stdout"] == "kept\n"
+        evader.cancel(held)
+        assert not evader.result(held)["success"]
+        assert procfs.eventually(lambda: neighbour.observe("write_file", {"path": "g", "content": "x"})["success"], 120)
+        for client in (evader, neighbour):
+            client.call("workspace.remove", {"workspace": "w"})
+        daemon.stop()
 
 
 DEEP = ("import os\n"

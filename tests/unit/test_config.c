@@ -33,6 +33,7 @@ static const struct sample {
 	{CONFIG_SECTION_HOST, "tenants", "none", "1", "some"},
 	{CONFIG_SECTION_HOST, "control_socket", "/run/x/control.sock", NULL, "/a/../b"},
 	{CONFIG_SECTION_HOST, "state_dir", "/var/lib/x", NULL, "//var"},
+	{CONFIG_SECTION_HOST, "state_files_min", "20000", "20000", "4000001"},
 	{CONFIG_SECTION_HOST, "state_free_min", "2G", "2G", "much"},
 	{CONFIG_SECTION_HOST, "disk_classes", "small:4G:400k:22000, large:50G:5M:8000", NULL,
 		"small:4G"},

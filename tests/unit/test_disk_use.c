@@ -208,10 +208,12 @@ static void test_limited(void **state)
 	assert_int_equal(f->asked, 5);
 }
 
+static const struct disk_size hard = {.bytes = 100, .files = 10};
+
 static enum disk_growth grow(struct fixture *f, const struct files_end *end)
 {
 	answer(f, 1, end);
-	return disk_use_growth(&f->use, 100, &f->grown_ms);
+	return disk_use_growth(&f->use, &hard, &f->grown_ms);
 }
 
 /* Two measurements in a row have to see it, and the second one does not wait. */
@@ -246,6 +248,33 @@ static void test_growth(void **state)
 	assert_int_equal(f->asked, 6);
 	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS - 1);
 	assert_int_equal(f->asked, 6);
+}
+
+/* Files and directories are bounded as bytes are, and only what is over its own bound counts. */
+static void test_growth_of_files(void **state)
+{
+	struct fixture *f = *state;
+
+	f->use.limited = true;
+	disk_use_opened(&f->use);
+	assert_int_equal(grow(f, &(struct files_end){.count = 3}), DISK_GROWTH_NONE);
+	disk_use_runs(&f->use, true);
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(
+		grow(f, &(struct files_end){.count = 5, .files_searched = 6}), DISK_GROWTH_NONE);
+	assert_true(f->prompt);
+	assert_int_equal(
+		grow(f, &(struct files_end){.count = 7, .files_searched = 6}), DISK_GROWTH_WRITTEN);
+	/* One that removes files, and writes what it may, goes on. */
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	assert_int_equal(grow(f, &(struct files_end){.size = 100, .count = 11}), DISK_GROWTH_NONE);
+	assert_false(f->prompt);
+	/* Numbers whose sum overflows are no small number. */
+	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			grow(f, &(struct files_end){.count = UINT64_MAX, .files_searched = 2}),
+			i == 0 ? DISK_GROWTH_NONE : DISK_GROWTH_WRITTEN);
 }
 
 /* No answer is a measurement that failed. */
@@ -465,22 +494,22 @@ static void test_growth_while_frozen(void **state)
 	begin_to_run(f);
 	until_frozen(f);
 	answer_frozen(f, 1, 101, true);
-	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_WRITTEN);
+	assert_int_equal(disk_use_growth(&f->use, &hard, &f->grown_ms), DISK_GROWTH_WRITTEN);
 	f->frozen = false;
 	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
 	answer_frozen(f, 1, 102, false);
-	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, &hard, &f->grown_ms), DISK_GROWTH_NONE);
 	assert_true(f->frozen);
 	answer_frozen(f, 1, 102, true);
-	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_WRITTEN);
+	assert_int_equal(disk_use_growth(&f->use, &hard, &f->grown_ms), DISK_GROWTH_WRITTEN);
 	/* It was none. */
 	f->frozen = false;
 	fake_clock_pass(LIMIT_MEASURE_RUNNING_MS);
 	answer_frozen(f, 1, 110, false);
-	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, &hard, &f->grown_ms), DISK_GROWTH_NONE);
 	assert_true(f->frozen);
 	answer_frozen(f, 1, 102, true);
-	assert_int_equal(disk_use_growth(&f->use, 100, &f->grown_ms), DISK_GROWTH_NONE);
+	assert_int_equal(disk_use_growth(&f->use, &hard, &f->grown_ms), DISK_GROWTH_NONE);
 }
 
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
@@ -503,6 +532,7 @@ int main(void)
 			test_an_answer_that_nobody_asked_for, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limited, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_growth_of_files, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_growth_that_cannot_be_measured_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_growth_of_what_was_hidden, set_up, tear_down),

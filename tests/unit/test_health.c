@@ -63,6 +63,7 @@ static struct headroom_view with(uint64_t state_free, uint64_t files, uint64_t m
 
 	view.state_free = state_free;
 	view.state_files_free = files;
+	view.state_files = 1000;
 	view.memory_free = memory_free;
 	return view;
 }
@@ -81,7 +82,7 @@ static void judged(const struct health_facts *facts, const char *reasons, const 
 
 static void test_each_fact(void **state)
 {
-	const struct headroom_view small = with(GIB - 1, 100, GIB), filled = with(GIB, 0, GIB),
+	const struct headroom_view small = with(GIB - 1, 100, GIB), filled = with(GIB, 9, GIB),
 				   uncounted = with(GIB, UINT64_MAX, GIB), empty = with(0, 0, 0);
 	const struct {
 		struct health_facts facts;
@@ -106,7 +107,13 @@ static void test_each_fact(void **state)
 		{{FREE_SLOTS, .room = &room, .state_free_min = GIB, .memory_free_min = GIB}, "",
 			NULL},
 		{{FREE_SLOTS, .room = &small, .state_free_min = GIB}, "disk ", "1023 MiB left"},
-		{{FREE_SLOTS, .room = &filled, .state_free_min = GIB}, "disk ", "no more files"},
+		{{FREE_SLOTS, .room = &filled, .state_files_min = 10}, "disk ",
+			"can have only 9 more files"},
+		/* The file system has too few for the key: a twentieth of them is kept free. */
+		{{FREE_SLOTS, .room = &filled, .state_files_min = 10000}, "disk ", NULL},
+		{{FREE_SLOTS, .room = &small, .state_files_min = 10000}, "", NULL},
+		{{FREE_SLOTS, .room = &filled, .state_files_min = 9}, "", NULL},
+		{{FREE_SLOTS, .room = &filled}, "", NULL},
 		{{FREE_SLOTS, .room = &uncounted, .state_free_min = GIB}, "", NULL},
 		{{FREE_SLOTS, .room = &empty}, "", NULL}, /* both keys are 0 */
 		{{FREE_SLOTS, .room = &no_state, .state_free_min = GIB}, "", NULL},

@@ -225,6 +225,8 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 
 	if (r >= 0 && init->report->ruleset >= 0)
 		r = RAW2(SYS_landlock_restrict_self, init->report->ruleset, 0);
+	if (r >= 0 && init->start.disk == COMMAND_DISK_OVER_FILES)
+		r = command_ruleset_forbid_making(init->ruleset);
 	if (r >= 0 && init->inside >= 0)
 		r = become_root_inside(init);
 	if (r >= 0)
@@ -546,10 +548,15 @@ static bool is_disk_full(const struct command_init *init)
 	       (quota.dqb_ihardlimit > 0 && quota.dqb_curinodes >= quota.dqb_ihardlimit);
 }
 
+static bool is_over(const struct command_init *init)
+{
+	return init->start.disk == COMMAND_DISK_OVER || init->start.disk == COMMAND_DISK_OVER_FILES;
+}
+
 /* Whether a command without the right to write to files tried it. A shell exits with 128 more. */
 static bool has_tried_to_write(const struct command_init *init, int status)
 {
-	return init->start.disk == COMMAND_DISK_OVER &&
+	return is_over(init) &&
 	       ((WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) ||
 		       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGXFSZ));
 }
@@ -594,7 +601,7 @@ static int command_init(void *context)
 		r = wait_for_go(report);
 	if (r < 0 && withdraw(report))
 		exit_now(0);
-	if (r == 0 && init->start.disk == COMMAND_DISK_OVER)
+	if (r == 0 && is_over(init))
 		r = forbid_writing();
 	if (r == 0)
 		r = start_shell(init);

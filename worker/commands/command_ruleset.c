@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the worker, except command_ruleset_make(), which runs in the inits of commands. */
+/*
+ * Runs in the worker, except command_ruleset_make(), which runs in the inits of commands, and
+ * command_ruleset_forbid_making(), which runs in their shells' processes.
+ */
 #include "worker/commands/command_ruleset.h"
 
 #include "common/cleanup.h"
@@ -9,8 +12,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 
 #define PRIVATE (RULESET_READ | RULESET_WRITE | RULESET_EXECUTE)
+#define MAKE                                                                  \
+	(LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |          \
+		LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | \
+		LANDLOCK_ACCESS_FS_MAKE_SYM | RULESET_REFER)
 
 static void add_rule(struct command_ruleset *ruleset, int fd, uint64_t access)
 {
@@ -63,8 +71,13 @@ int command_ruleset_prepare(
 		ruleset.proc_access =
 			(RULESET_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | RULESET_TRUNCATE) &
 			ruleset.attr.files;
-		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++)
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++) {
+			const unsigned before = ruleset.n_rules;
+
 			r = add_place(&ruleset, places[i].path, places[i].access);
+			if (strcmp(places[i].path, visible) == 0 && ruleset.n_rules > before)
+				ruleset.of_workspace |= 1U << before;
+		}
 	}
 	/*
 	 * Message queues have no directory above them in this root, so Landlock needs a rule for
@@ -110,5 +123,28 @@ long command_ruleset_make(const struct command_ruleset *ruleset, int *ret_fd)
 		RAW1(SYS_close, fd);
 	else
 		*ret_fd = (int)fd;
+	return r;
+}
+
+long command_ruleset_forbid_making(const struct command_ruleset *ruleset)
+{
+	const struct landlock_attr attr = {.files = MAKE & ruleset->attr.files};
+	long fd, r = 0;
+
+	if (ruleset->attr_size == 0)
+		return 0;
+	fd = RAW3(SYS_landlock_create_ruleset, &attr, sizeof(attr.files), 0);
+	if (fd < 0)
+		return fd;
+	for (unsigned i = 0; r == 0 && i < ruleset->n_rules; i++) {
+		struct landlock_path_beneath_attr rule = ruleset->rules[i];
+
+		rule.allowed_access &= attr.files;
+		if (rule.allowed_access != 0 && !(ruleset->of_workspace & 1U << i))
+			r = RAW4(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+	}
+	if (r == 0)
+		r = RAW2(SYS_landlock_restrict_self, fd, 0);
+	RAW1(SYS_close, fd);
 	return r;
 }

@@ -18,6 +18,7 @@ struct command_ruleset {
 	size_t attr_size; /* 0: no Landlock, or a version that would break renames */
 	uint64_t proc_access;
 	unsigned n_rules;
+	unsigned of_workspace; /* bits: which of the rules are for the workspace */
 	struct landlock_path_beneath_attr
 		rules[COMMAND_RULESET_RULES]; /* their descriptors are kept open */
 };
@@ -37,3 +38,10 @@ int command_ruleset_prepare(
  * only. Returns 0 or -errno.
  */
 long command_ruleset_make(const struct command_ruleset *ruleset, int *ret_fd);
+
+/**
+ * Forbids the calling process and its children to make files and directories in the workspace, or
+ * to give them further names. Call it beside the ruleset of command_ruleset_make(). Does nothing
+ * where there is no ruleset. Makes raw system calls only. Returns 0 or -errno.
+ */
+long command_ruleset_forbid_making(const struct command_ruleset *ruleset);

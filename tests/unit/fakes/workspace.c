@@ -219,10 +219,10 @@ void workspace_disk_uncount(struct workspace *workspace)
 	(void)workspace;
 }
 
-uint64_t disk_hard_limit(const struct tenant *tenant)
+struct disk_size disk_hard_limit(const struct tenant *tenant)
 {
 	(void)tenant;
-	return 0;
+	return (struct disk_size){0};
 }
 
 void workspace_disk_calls(struct workspace *workspace)
