@@ -162,6 +162,7 @@
 /* Templates in memory (worker/spawner/template_memory.h): on the host, and loads at once. */
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64
+#define LIMIT_TEMPLATES_FLOOR      2                /* that each tenant may have in any case */
 #define LIMIT_TEMPLATE_WAITS       LIMIT_WORKSPACES /* requests for one that is being loaded */
 #define LIMIT_TEMPLATE_TRIES       8                /* to load one, with more room each time */
 #define LIMIT_TEMPLATE_LOADS       4                /* of different tenants */

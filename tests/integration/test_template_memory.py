@@ -112,8 +112,8 @@ def test_a_template_that_is_too_large_is_copied(start_daemon, area):
 
 @pytest.mark.deep("slow")
 def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
-    """A load reserves what its tenant may have, here all: those of other tenants get half of what it has not used yet."""
-    daemon = start(start_daemon, area, host="60M")
+    """A load reserves what its tenant may have, which leaves as much for those of others."""
+    daemon = start(start_daemon, area, host="120M")
     with acting_as(os.getuid()):
         text = daemon.config.read_text()
     assert daemon.reload(text + f"[tenant b]\nusers = {area.account.name}\nmanaged = yes\n")
@@ -130,7 +130,6 @@ def test_a_slow_load_holds_up_no_other_tenant(start_daemon, area):
     with acting_as(os.getuid()):
         assert procfs.is_alive(held)
         os.kill(held, signal.SIGCONT)
-    # It needs more than the half that it was left, and is loaded again.
     assert clients[area.account.name].result(asked)["forked_by"] == "memory"
 
 

@@ -203,6 +203,32 @@ def test_a_template_of_another_tenant(start_daemon, tenants):
     refused(theirs, "workspace.fork", {"from": "t", "tenant": "one"}, "FORBIDDEN")
 
 
+def test_a_tenant_leaves_memory_for_the_forks_of_another(start_daemon, tenants):
+    """Forks that are open keep their templates in memory. Each tenant alone may have all of it."""
+    lines = ["[cloister]", "agent_socket_mode = 0666", "mode = system", "template_memory = 24M"]
+    for name, account in zip(("one", "two"), tenants):
+        lines += [f"[tenant {name}]", f"users = {account.name}", "managed = yes"]
+    daemon = start_daemon(config="\n".join([*lines, ""]), system=True)
+    account, other = tenants[:2]
+    greedy, taken, held = opened(daemon, "w", account), 0, []
+    for size in (5, 1):
+        greedy.run(f"head -c {size}M /dev/urandom > big")
+        for n in range(24):
+            greedy.call("workspace.freeze", {"template": f"t{size}.{n}"})
+            answer = greedy.call("workspace.fork", {"from": f"t{size}.{n}"})
+            if answer["forked_by"] != "memory":
+                break
+            held.append(opened(daemon, answer["workspaces"][0], account))
+            taken += size
+    theirs = opened(daemon, "w", other)
+    theirs.run("head -c 3M /dev/urandom > big")
+    theirs.call("workspace.freeze", {"template": "t"})
+    assert theirs.call("workspace.fork", {"from": "t"})["forked_by"] == "memory", taken
+    with opened(daemon, "t-1", other) as one:
+        assert one.run("wc -c < big")["stdout"] == f"{3 << 20}\n"
+    assert 5 <= taken < 12, taken
+
+
 def test_forged_attributes_of_a_template(daemon):
     """What stands for a deleted or redirected name in a lower layer is no such thing in a template."""
     with acting_as(os.getuid()):

@@ -461,11 +461,33 @@ struct policy_home policy_home(const struct policy *policy, const char *name)
 		      : (struct policy_home){0};
 }
 
+/* Where there is enough for what each may have, they share nothing: as if there were but one. */
+static size_t count_template_tenants(const struct policy *policy)
+{
+	uint64_t left = policy->template_bytes;
+	size_t n = 0;
+	bool enough = true;
+
+	for (size_t i = 0; i < policy->n_tenants; i++) {
+		const struct policy_tenant *tenant = &policy->tenants[i];
+
+		/* Those of the self-test, whose names begin with a dot, have little and for a
+		 * moment. */
+		if (!tenant->managed || tenant->template_bytes == 0 || tenant->name[0] == '.')
+			continue;
+		enough = enough && tenant->template_bytes <= left;
+		left -= enough ? tenant->template_bytes : 0;
+		n++;
+	}
+	return enough ? 1 : n;
+}
+
 struct policy_templates policy_templates(const struct policy *policy, const char *name)
 {
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
-	return tenant ? (struct policy_templates){policy->template_bytes, tenant->template_bytes}
+	return tenant ? (struct policy_templates){policy->template_bytes, tenant->template_bytes,
+				count_template_tenants(policy)}
 		      : (struct policy_templates){0};
 }
 

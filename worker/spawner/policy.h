@@ -62,6 +62,7 @@ bool policy_root_inside(const struct policy *policy, const char *name);
 /* How many bytes templates in memory may take: all, and those of one tenant. */
 struct policy_templates {
 	uint64_t host_bytes, bytes;
+	size_t tenants; /* that share host_bytes; 1: it is enough for what each may have */
 };
 
 /**

@@ -5,6 +5,7 @@
  */
 #include "worker/spawner/template_memory.h"
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
@@ -68,6 +69,16 @@ static uint64_t taken(const struct template_memory *memory, const char *tenant)
 	return bytes;
 }
 
+/* The memory that tenants share. A cell above a template holds its part for as long as it runs. */
+static struct budget budget_of(const struct template_memory *memory, const char *tenant)
+{
+	const struct policy_templates allowed = policy_templates(memory->policy, tenant);
+	struct budget budget = {.held = taken(memory, NULL)};
+
+	budget_set(&budget, allowed.host_bytes, allowed.tenants, allowed.bytes);
+	return budget;
+}
+
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
 	return used < limit ? limit - used : 0;
@@ -81,9 +92,10 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* What the configuration allows a tenant that has nothing in memory, if nobody has. */
 static uint64_t most(const struct template_memory *memory, const char *tenant)
 {
-	struct policy_templates allowed = policy_templates(memory->policy, tenant);
+	struct budget budget = budget_of(memory, tenant);
 
-	return smaller(allowed.host_bytes, allowed.bytes);
+	budget.held = 0;
+	return smaller(budget_left(&budget, 0), policy_templates(memory->policy, tenant).bytes);
 }
 
 /* Whether the tenant's own bound leaves less than @bytes. */
@@ -95,10 +107,11 @@ static bool is_own_bound(const struct template_memory *memory, const char *tenan
 
 static uint64_t room(const struct template_memory *memory, const char *tenant)
 {
-	struct policy_templates allowed = policy_templates(memory->policy, tenant);
+	const struct budget budget = budget_of(memory, tenant);
+	const uint64_t own = taken(memory, tenant);
 
-	return smaller(left_of(allowed.host_bytes, taken(memory, NULL)),
-		left_of(allowed.bytes, taken(memory, tenant)));
+	return smaller(budget_left(&budget, own),
+		left_of(policy_templates(memory->policy, tenant).bytes, own));
 }
 
 /* Whether more is in memory than a configuration that was read again allows. */
@@ -375,6 +388,16 @@ static size_t count(const struct template_memory *memory, const char *tenant)
 	return n;
 }
 
+/* Whether the tenant may have one more, however small. */
+static bool has_place(const struct template_memory *memory, const char *tenant)
+{
+	struct budget budget = {.held = count(memory, NULL)};
+
+	budget_set(&budget, LIMIT_TEMPLATES_IN_MEMORY,
+		policy_templates(memory->policy, tenant).tenants, LIMIT_TEMPLATES_FLOOR);
+	return budget_left(&budget, count(memory, tenant)) > 0;
+}
+
 static struct memory_template *add(struct template_memory *memory, const char *tenant,
 	const char *name, const struct stat *on_disk)
 {
@@ -383,7 +406,7 @@ static struct memory_template *add(struct template_memory *memory, const char *t
 	while (count(memory, tenant) >= LIMIT_TEMPLATES_OF_TENANT)
 		if (!make_room(memory, tenant))
 			return NULL;
-	while (count(memory, NULL) >= LIMIT_TEMPLATES_IN_MEMORY)
+	while (!has_place(memory, tenant))
 		if (!make_room(memory, NULL))
 			return NULL;
 	template = calloc(1, sizeof(*template));

@@ -8,8 +8,10 @@
  * copier when cloisterd asks for it, before a fork is made or opened, and stays as long as there is
  * room or a cell lies above it.
  *
- * What all of them take, and those of one tenant, is bounded by template_memory. A load reserves
- * what is left and keeps what it has taken. For want of room, those that no cell uses go, the one
+ * What all of them take, and those of one tenant, is bounded by template_memory. One tenant's take
+ * as much as they leave free at most (common/budget.h): its forks are open for as long as it likes,
+ * and those of others need their templates meanwhile. A load reserves what is left and keeps what
+ * it has taken. For want of room, those that no cell uses go, the one
  * first that was used longest ago.
  */
 
