@@ -43,6 +43,38 @@ static void test_the_rule(void **state)
 			rows[i].left);
 }
 
+static void test_a_budget(void **state)
+{
+	uint64_t own[100] = {0}, last;
+	struct budget budget = {0};
+
+	(void)state;
+	/* One tenant has all of it. */
+	budget_set(&budget, 1000, 1, 10);
+	assert_int_equal(budget_left(&budget, 0), 1000);
+	budget_take(&budget, &own[0], 1000);
+	assert_int_equal(budget_left(&budget, own[0]), 0);
+	budget_take(&budget, &own[0], -1000);
+	assert_true(budget.held == 0 && own[0] == 0);
+	/* Each of many takes what it can, and the last ones have their floor. */
+	budget_set(&budget, 1000, 10, 20);
+	assert_int_equal(budget_left(&budget, 0), 400);
+	for (size_t i = 0; i < 10; i++) {
+		last = budget_left(&budget, 0);
+		assert_true(last >= 20);
+		budget_take(&budget, &own[i], (int64_t)last);
+		assert_int_equal(budget_left(&budget, own[i]), 0);
+		assert_true(budget.held <= 1000);
+	}
+	assert_int_equal(last, 20);
+	/* What was held before a reload stays, and the floors are a quarter at most. */
+	budget_set(&budget, 1000, 100, 20);
+	assert_int_equal(budget.floor, 2);
+	assert_int_equal(budget_left(&budget, own[0]), 0);
+	assert_int_equal(budget_left(&budget, 0), 2);
+	assert_int_equal(budget_left(&budget, 1), 1);
+}
+
 /* The longest line, and the content that it brings: a file of the largest size, in base64. */
 #define LINE    (LIMIT_CONTENT_BYTES / 3 * 4 + 4 * KIB)
 #define CONTENT LIMIT_CONTENT_BYTES
@@ -110,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_rule),
+		cmocka_unit_test(test_a_budget),
 		cmocka_unit_test(test_a_tenant_leaves_others_memory_for_requests),
 		cmocka_unit_test(test_what_processes_do_not_read_is_their_tenants),
 	};
