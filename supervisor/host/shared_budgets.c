@@ -18,7 +18,7 @@
  * namespaces: the cell's, the keeper's, that of the cell that made the tmpfs and, while a new cell
  * takes it over, the last cell's. A workspace that runs more takes more.
  */
-#define OPEN_PROCESSES        6
+#define OPEN_PROCESSES        SHARED_BUDGET_OPEN_TASKS
 #define OPEN_USER_NAMESPACES  4
 #define OPEN_PID_NAMESPACES   4
 #define OPEN_MOUNT_NAMESPACES 6
@@ -36,14 +36,15 @@ static const struct budget {
 	bool of_own_id;
 	bool tasks; /* pids.max of cloisterd's cgroup and those above it, instead of a file */
 	bool memory_cgroups;
+	bool of_tasks;       /* each process or thread takes one of it */
 	const char *setting; /* NULL: there is none, the number is the kernel's */
 } budgets[] = {
 	/* What the kernel counts for each open workspace; a command that cannot start fails. */
-	{"processes", OPEN_PROCESSES, .file = "kernel/pid_max",
+	{"processes", OPEN_PROCESSES, .of_tasks = true, .file = "kernel/pid_max",
 		.setting = "sysctl -w kernel.pid_max="},
-	{"threads", OPEN_PROCESSES, .file = "kernel/threads-max",
+	{"threads", OPEN_PROCESSES, .of_tasks = true, .file = "kernel/threads-max",
 		.setting = "sysctl -w kernel.threads-max="},
-	{"tasks", OPEN_PROCESSES, .tasks = true, .setting = "TasksMax="},
+	{"tasks", OPEN_PROCESSES, .of_tasks = true, .tasks = true, .setting = "TasksMax="},
 	{"memory_cgroups", OPEN_CGROUPS, .memory_cgroups = true},
 	{"user_namespaces", OPEN_USER_NAMESPACES, .file = "user/max_user_namespaces",
 		.setting = "sysctl -w user.max_user_namespaces="},
@@ -73,7 +74,7 @@ static const struct budget {
 
 static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
 static uint64_t workspaces;
-static bool user_mode;
+static bool user_mode, read_once;
 static char remedy[1536];
 
 /* A kernel without the file does not have this limit. */
@@ -159,7 +160,18 @@ void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers)
 		if (found[i] != SHARED_BUDGET_UNLIMITED)
 			found[i] -= kept[i] < found[i] ? kept[i] : found[i];
 	}
+	read_once = true;
 	write_remedy();
+}
+
+uint64_t shared_budgets_tasks(void)
+{
+	uint64_t least = SHARED_BUDGET_UNLIMITED;
+
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++)
+		if (budgets[i].of_tasks && read_once && found[i] < least)
+			least = found[i];
+	return least;
 }
 
 bool shared_budgets_suffice(void)

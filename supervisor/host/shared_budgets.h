@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #define SHARED_BUDGET_UNLIMITED UINT64_MAX
+/* processes of an open workspace with checkpoints that runs one command */
+#define SHARED_BUDGET_OPEN_TASKS 6
 
 struct shared_budget_view {
 	const char *name;
@@ -26,6 +28,9 @@ struct shared_budget_view {
  * id (user mode). @memory_numbers: cgroup_memory_numbers(). Call it before lock-down.
  */
 void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers);
+
+/** Returns how many processes and threads all together may have, or SHARED_BUDGET_UNLIMITED. */
+uint64_t shared_budgets_tasks(void);
 
 /** Whether each budget suffices for all those workspaces. */
 bool shared_budgets_suffice(void);

@@ -41,6 +41,7 @@ struct tenant_usage {
 	uint64_t pending_bytes; /* of its requests */
 	uint64_t sent_bytes;    /* the part of them that was sent to its processes, */
 	uint64_t waiting_bytes; /* and what its processes have not read, also of ended calls */
+	uint64_t tasks_held;    /* by its workspaces in which commands run */
 	uint64_t audit_bytes;   /* of the audit log's queue, for the ends of its calls */
 	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */

@@ -29,6 +29,7 @@
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspace_tasks.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <assert.h>
@@ -69,6 +70,7 @@ void workspace_free(struct workspace *workspace)
 	workspace->all->count--;
 	workspace_idle_end(workspace);
 	workspace_room_uncount(workspace);
+	workspace_tasks_uncount(workspace);
 	disk_use_stop(&workspace->disk);
 	timer_cancel(&workspace->pause.timer);
 	workspace_disk_uncount(workspace);
@@ -306,12 +308,14 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 	scheduler_queues_move(workspace->all->scheduler, &workspace->queues, tenant);
 	workspace_disk_uncount(workspace);
 	workspace_room_uncount(workspace);
+	workspace_tasks_uncount(workspace);
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
 	workspace->tenant = tenant_hold(tenant);
 	tenant->usage->workspaces++;
 	workspace_room_count(workspace);
+	workspace_tasks_count(workspace);
 	workspace_disk_count(workspace);
 	cell_settle(workspace->cell);
 }

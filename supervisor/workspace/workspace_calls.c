@@ -14,6 +14,7 @@
 #include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspace_tasks.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -41,6 +42,8 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
 	if (class == CALL_CLASS_WRITE && workspace_pause_holds(workspace))
 		return false;
+	if (class == CALL_CLASS_SESSION && !workspace_tasks_may(workspace))
+		return false;
 	return !is_held(workspace) && cell_serves(workspace->cell, classes[class].process) &&
 	       workspace->running[class] < classes[class].limit;
 }
@@ -49,11 +52,12 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
-	bool held = is_held(workspace);
+	bool held = is_held(workspace), starves = workspace_tasks_starve(workspace);
 	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
 	const size_t limits[SCHED_CLASSES] = {
 		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
-		[SCHED_COMMAND] = !held && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
+		[SCHED_COMMAND] =
+			!held && !starves && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
 	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
@@ -65,6 +69,7 @@ static void begin(struct workspace *workspace, struct workspace_entry *entry)
 	entry->begun = true;
 	LIST_LINK_HEAD(&workspace->begun[entry->call % WORKSPACE_BEGUN_LISTS], entry, begun_link);
 	workspace->running[entry->class]++;
+	workspace_tasks_count(workspace);
 	workspace_disk_calls(workspace);
 	entry->owner->begin(entry->context);
 }
@@ -75,11 +80,12 @@ static void on_scheduled(struct sched_entry *sched)
 		(struct workspace_entry *)((char *)sched - offsetof(struct workspace_entry, sched));
 	struct workspace *workspace = sched->context;
 
-	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process)) {
+	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process) &&
+		(entry->class != CALL_CLASS_COMMAND || workspace_tasks_may(workspace))) {
 		begin(workspace, entry);
 		return;
 	}
-	/* The cell has failed and will report it later, or is being exchanged. */
+	/* The cell has failed and will report it later, or is being exchanged, or tasks are few. */
 	update_limits(workspace);
 	scheduler_return(workspace->all->scheduler, sched);
 }
@@ -148,6 +154,7 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 		LIST_UNLINK(entry, begun_link);
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
+		workspace_tasks_count(workspace);
 		workspace_disk_calls(workspace);
 		workspace_pause_advance(workspace);
 	}

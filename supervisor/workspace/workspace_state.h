@@ -4,7 +4,9 @@
 /* The inside of a workspace, for workspace.c (its cell), the other workspace_*.c, of which
  * workspace_calls.c has its calls, and workspaces.c (the set of workspaces). */
 
+#include "common/budget.h"
 #include "common/layer_stack.h"
+#include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/cell_usage.h"
@@ -41,8 +43,11 @@ struct workspace {
 	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
 	bool is_idle, leaves;             /* leaves: its idle cell is to end for others */
 	uint64_t descriptors;             /* that it is counted with: workspace_room.h */
-	int64_t last_used;                /* as clock_now() */
-	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
+	uint64_t tasks;                   /* that it holds while commands run: workspace_tasks.h */
+	TAILQ_ENTRY(workspace) starving_link; /* if it starves: commands wait for tasks */
+	bool starves;
+	int64_t last_used; /* as clock_now() */
+	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
 	struct disk_use disk;
 	struct workspace_pause pause; /* of its commands, for disk */
@@ -88,6 +93,10 @@ struct workspaces {
 	TAILQ_HEAD(, workspace) idle; /* these, the longest unused first */
 	size_t n_idle;
 	struct workspace_room room;
+	struct budget tasks;
+	bool tasks_are_few; /* fewer than the tenants may have */
+	TAILQ_HEAD(, workspace) starving;
+	struct loop_turn_task feed;
 	struct cell_counts counts;
 	int cgroups;          /* the directory of the cells' cgroups; -1: none */
 	int64_t looks_second; /* of clock_now() */

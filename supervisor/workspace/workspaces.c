@@ -24,6 +24,7 @@
 #include "supervisor/workspace/workspace_owner.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspace_tasks.h"
 
 #define END_WAIT_MS 1000 /* for one process, at the shutdown */
 
@@ -73,6 +74,7 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	LIST_INIT(&workspaces->forking);
 	LIST_INIT(&workspaces->walks);
 	TAILQ_INIT(&workspaces->idle);
+	workspaces_tasks_init(workspaces);
 	if (spawner)
 		spawner_link_hear(spawner, on_worked, workspaces);
 	return workspaces;
@@ -131,6 +133,7 @@ void workspaces_free(struct workspaces *workspaces)
 	while (!LIST_EMPTY(&workspaces->list))
 		workspace_free(LIST_FIRST(&workspaces->list));
 	spare_cells_free(workspaces->spares);
+	workspaces_tasks_done(workspaces);
 	free(workspaces);
 }
 
@@ -438,6 +441,7 @@ void workspaces_reload(struct workspaces *workspaces, const struct config *confi
 	for (size_t i = 0; i < config->n_tenants; i++)
 		templates_measure(workspaces, config->tenants[i]);
 	workspaces_room_reload(workspaces, config);
+	workspaces_tasks_reload(workspaces, config);
 	LIST_FOREACH (workspace, &workspaces->list, entry)
 		workspace_reload(workspace, config_find_tenant(config, workspace->tenant->name));
 	workspaces_idle_trim(workspaces);

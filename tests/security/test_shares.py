@@ -5,6 +5,7 @@ something all the same: common/budget.h."""
 import contextlib
 import os
 
+import procfs
 import pytest
 from cloister_client import RpcError
 
@@ -123,3 +124,33 @@ def test_calls_that_joined_take_no_room_of_the_audit_log(start_daemon, tenants):
     assert other.run("echo here")["stdout"] == "here\n"
     assert (admitted, refused) == (1024, None)
     del clients
+
+
+def few_tasks():
+    """An eighth of the processes that the host can have."""
+    return min(int(open(f"/proc/sys/kernel/{name}").read()) for name in ("pid_max", "threads-max")) // 8
+
+
+def test_tasks_of_commands(start_daemon, tenants):
+    """A command can start an eighth of all processes, and so can its workspace. One tenant has eight of them, and others find
+    some all the same; what has to wait begins when another has ended."""
+    daemon = start_daemon(config=config_of(*tenants[:2], host=f"commands_per_cpu = 0\nadmin_group = {tenants[1].gid}",
+                                           limits=f"workspace_processes = {few_tasks()}\ncommand_processes = {few_tasks()}\n"
+                                                  "queue_time = 10min"))
+    client, other = daemon.connect(tenants[0]), daemon.connect(tenants[1])
+    calls = []
+    for i in range(8):
+        client.call("workspace.open", {"workspace": f"w{i}", "tenant": "greedy0"})
+        calls.append(client.begin("run_command", {"command": "echo $$ >ran; sleep 600"}, {"timeout_ms": 900000}, f"w{i}"))
+
+    def running():
+        return [i for i in range(8) if client.observe("list_directory", {"path": "."}, None, f"w{i}")["output"]["count"]]
+    assert procfs.eventually(running)
+    other.call("workspace.open", {"workspace": "w"})
+    assert other.run("echo here")["stdout"] == "here\n"
+    begun = running()
+    assert 1 <= len(begun) <= 4, begun
+    # A second command of such a workspace has room already.
+    assert client.observe("run_command", {"command": "echo here"}, None, f"w{begun[0]}")["success"]
+    client.cancel(calls[begun[0]])
+    assert procfs.eventually(lambda: set(running()) > set(begun), 60)

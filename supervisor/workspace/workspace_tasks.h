@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The tasks (processes and threads) that commands can start. Each command has its tenant's
+ * command_processes, each workspace its workspace_processes, and all workspaces of one tenant
+ * together could take every task of the host. So where several tenants may have more than there
+ * are, a workspace holds what its running commands can start of a budget (common/budget.h), and
+ * commands that find no room wait. What the service and idle cells take is kept apart. A tenant
+ * that holds nothing may always begin a command. For workspace.c, workspaces.c and
+ * workspace_calls.c.
+ */
+
+#include <stdbool.h>
+
+struct config;
+struct workspace;
+struct workspaces;
+
+void workspaces_tasks_init(struct workspaces *workspaces);
+void workspaces_tasks_done(struct workspaces *workspaces);
+
+/** Follows the configuration. */
+void workspaces_tasks_reload(struct workspaces *workspaces, const struct config *config);
+
+/** Whether a command may begin in @workspace now. */
+bool workspace_tasks_may(const struct workspace *workspace);
+
+/**
+ * The same, for one that has calls which may wait for it: workspace_calls_begin() is called when
+ * there is room. Returns whether they have to wait.
+ */
+bool workspace_tasks_starve(struct workspace *workspace);
+
+/** The number of commands that run in @workspace has changed. */
+void workspace_tasks_count(struct workspace *workspace);
+
+/** It is freed, or becomes another tenant's. */
+void workspace_tasks_uncount(struct workspace *workspace);
