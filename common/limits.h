@@ -141,8 +141,10 @@
 /* As many wait until sweepers no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
 /* Private tmpfs that no workspace has any more (worker/spawner/closers.c, cell_private.c). */
-#define LIMIT_CLOSERS       4  /* that remove files at once, each of another tenant */
-#define LIMIT_PRIVATES_GONE 32 /* of a tenant whose files are not removed yet */
+#define LIMIT_CLOSERS          4     /* that remove files at once, each of another tenant */
+#define LIMIT_CLOSER_MS        10000 /* after that, one that still runs is not one of these */
+#define LIMIT_PRIVATE_AWAIT_MS 100   /* for a taker: cell_private.c */
+#define LIMIT_PRIVATES_GONE    32    /* of a tenant whose files are not removed yet */
 /* up to which the spawner removes them itself: that takes no longer than to start a closer */
 #define LIMIT_PRIVATE_SMALL_FILES 256
 #define LIMIT_PRIVATE_SMALL_BYTES (4 * MIB)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void reap(const char *tenant)
 static void check_running(const char *tenants)
 {
 	const struct closing *closing;
-	char running[LIMIT_CLOSERS + 1] = "";
+	char running[2 * LIMIT_CLOSERS + 1] = "";
 
 	assert_true(closers.n_running <= LIMIT_CLOSERS);
 	TAILQ_FOREACH (closing, &closers.running, entry)
@@ -150,6 +151,56 @@ static void test_there_are_few_at_once(void **state)
 		check_closed(fds[i]);
 }
 
+/* What the tests' clock says: as if the closers that run had begun so long ago. */
+static void let_time_pass(uint64_t ms)
+{
+	struct closing *closing;
+
+	TAILQ_FOREACH (closing, &closers.running, entry)
+		closing->late_ms -= ms;
+}
+
+/* Four tenants keep their closers from ending. Their own others wait, those of a fifth do not. */
+static void test_those_that_hang_are_not_counted(void **state)
+{
+	static const char *const tenants[] = {"a", "b", "c", "d", "a", "e"};
+	int fds[sizeof(tenants) / sizeof(tenants[0])];
+	struct closing *closing;
+
+	(void)state;
+	assert_int_equal(closers_bound(&closers), -1);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		fds[i] = add(tenants[i]);
+		if (i < LIMIT_CLOSERS)
+			assert_int_equal(closers_bound(&closers), -1);
+	}
+	TAILQ_FOREACH (closing, &closers.running, entry)
+		assert_int_equal(kill(closing->closer, SIGSTOP), 0);
+	check_running("abcd");
+	assert_in_range(closers_bound(&closers), 1, LIMIT_CLOSER_MS);
+	closers_look(&closers);
+	check_running("abcd");
+	let_time_pass(LIMIT_CLOSER_MS);
+	assert_int_equal(closers_bound(&closers), 0);
+	closers_look(&closers);
+	check_running("abcde");
+	assert_int_equal(closers.n_running, 1);
+	assert_int_equal(closers_bound(&closers), -1);
+	assert_int_equal(closers_count(&closers, "a"), 2);
+	reap("e");
+	assert_int_equal(closers.n_running, 0);
+	TAILQ_FOREACH (closing, &closers.running, entry)
+		assert_int_equal(kill(closing->closer, SIGCONT), 0);
+	reap("a");
+	check_running("bcda");
+	assert_int_equal(closers.n_running, 1);
+	for (size_t i = 0; i < LIMIT_CLOSERS; i++)
+		reap(tenants[i]);
+	assert_int_equal(closers.n_running, 0);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		check_closed(fds[i]);
+}
+
 static void test_what_cannot_begin_begins_later(void **state)
 {
 	struct rlimit old, none;
@@ -178,6 +229,7 @@ int main(void)
 		cmocka_unit_test_setup(test_a_child_closes_it, set_up),
 		cmocka_unit_test_setup(test_tenants_take_turns, set_up),
 		cmocka_unit_test_setup(test_there_are_few_at_once, set_up),
+		cmocka_unit_test_setup(test_those_that_hang_are_not_counted, set_up),
 		cmocka_unit_test_setup(test_what_cannot_begin_begins_later, set_up),
 	};
 

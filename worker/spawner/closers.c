@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the spawner, and in its child, the closer, which does nothing but close(2). */
+/*
+ * Runs in the spawner, and in its child, the closer, which ends and thereby closes what it has.
+ * What is closed is hostile.
+ */
 #include "worker/spawner/closers.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "worker/confine.h"
 #include "worker/spawner/forked.h"
 
@@ -25,7 +29,11 @@ void closers_init(struct closers *closers)
 	TAILQ_INIT(&closers->running);
 }
 
-/* The end of the pipe @alone is read when the spawner has closed its own descriptors. */
+/*
+ * The end of the pipe @alone is read when the spawner has closed its own descriptors. The closer
+ * does not call close(2), which waits for a lingering socket: what exit(2) closes lingers in the
+ * background. socket(7)
+ */
 static _Noreturn void be_closer(const struct closing *closing, int alone, pid_t parent)
 {
 	struct forked forked = {.spawner = parent, .kept = {alone}, .n_kept = 1};
@@ -41,9 +49,6 @@ static _Noreturn void be_closer(const struct closing *closing, int alone, pid_t 
 	(void)setpriority(PRIO_PROCESS, 0, CLOSER_NICE);
 	if (r == 0) /* otherwise it has the other end as well */
 		(void)!read(alone, &byte, 1);
-	for (size_t i = 0; i < CLOSING_FDS; i++)
-		if (closing->fds[i] >= 0)
-			close(closing->fds[i]);
 	_exit(0);
 }
 
@@ -91,16 +96,34 @@ static struct closing *find_next(const struct closers *closers)
 	return next;
 }
 
+/*
+ * A closer that does not end is its tenant's, whose others wait for it. Other tenants do not: it
+ * does not count any more.
+ */
+static void count_out_late(struct closers *closers)
+{
+	const uint64_t now = monotonic_ms();
+	struct closing *closing;
+
+	TAILQ_FOREACH (closing, &closers->running, entry)
+		if (!closing->is_late && now >= closing->late_ms) {
+			closing->is_late = true;
+			closers->n_running--;
+		}
+}
+
 /* What cannot begin now, for want of memory for instance, begins when something ends. */
 static void go_on(struct closers *closers)
 {
 	struct closing *next, *other;
 
+	count_out_late(closers);
 	while (closers->n_running < LIMIT_CLOSERS && (next = find_next(closers)) &&
 		start(next) == 0) {
 		TAILQ_REMOVE(&closers->waiting, next, entry);
 		TAILQ_INSERT_TAIL(&closers->running, next, entry);
 		closers->n_running++;
+		next->late_ms = monotonic_ms() + LIMIT_CLOSER_MS;
 		closers->turns++;
 		TAILQ_FOREACH (other, &closers->waiting, entry)
 			if (strcmp(other->tenant, next->tenant) == 0)
@@ -114,6 +137,7 @@ void closers_add(struct closers *closers, struct closing *closing)
 
 	closing->turn = other ? other->turn : closers->turns;
 	closing->closer = 0;
+	closing->is_late = false;
 	TAILQ_INSERT_TAIL(&closers->waiting, closing, entry);
 	go_on(closers);
 }
@@ -142,8 +166,31 @@ void closers_reaped(struct closers *closers, pid_t pid)
 			break;
 	if (closing) {
 		TAILQ_REMOVE(&closers->running, closing, entry);
-		closers->n_running--;
+		closers->n_running -= !closing->is_late;
 		free(closing);
 	}
 	go_on(closers);
+}
+
+int closers_bound(const struct closers *closers)
+{
+	const struct closing *closing;
+	int left, bound = -1;
+
+	if (closers->n_running < LIMIT_CLOSERS || TAILQ_EMPTY(&closers->waiting))
+		return -1;
+	TAILQ_FOREACH (closing, &closers->running, entry) {
+		if (closing->is_late)
+			continue;
+		left = monotonic_left_ms(closing->late_ms);
+		if (bound < 0 || left < bound)
+			bound = left;
+	}
+	return bound;
+}
+
+void closers_look(struct closers *closers)
+{
+	if (closers_bound(closers) == 0)
+		go_on(closers);
 }

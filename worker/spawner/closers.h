@@ -8,9 +8,11 @@
  * close them.
  *
  * Several closers run at once, for one may be held up, but only one of a tenant. Tenants take
- * turns.
+ * turns. A closer that runs for longer than LIMIT_CLOSER_MS keeps only its own tenant's others
+ * waiting.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -25,13 +27,15 @@ struct closing {
 	int fds[CLOSING_FDS]; /* -1: none, or only the closer has it */
 	uint64_t turn;        /* of the tenant's last closer, or when it came */
 	pid_t closer;
+	uint64_t late_ms; /* as monotonic_ms(): when it has run for too long to be counted */
+	bool is_late;     /* and is not counted any more */
 };
 
 TAILQ_HEAD(closing_list, closing);
 
 struct closers {
 	struct closing_list waiting, running;
-	size_t n_running;
+	size_t n_running; /* of those that are not late */
 	uint64_t turns;
 };
 
@@ -42,6 +46,12 @@ void closers_add(struct closers *closers, struct closing *closing);
 
 /** How many of @tenant are not closed yet. */
 size_t closers_count(const struct closers *closers, const char *tenant);
+
+/** In how many ms closers_look() is to be called; -1: it need not. */
+int closers_bound(const struct closers *closers);
+
+/** Begins what can begin because a closer runs for too long to be counted. */
+void closers_look(struct closers *closers);
 
 /** @pid has been reaped. Begins what can begin, also if it was no closer. */
 void closers_reaped(struct closers *closers, pid_t pid);
