@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the spawner and in the worker. */
+/*
+ * Runs in the spawner, in its children that look at what a worker has sent (cell_private.c), and in
+ * the worker. Only these children trust nothing of what they receive.
+ */
 #include "worker/pass_mount.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 union control {
 	struct cmsghdr header;
@@ -30,7 +34,7 @@ int pass_mount(int socket, int fd)
 	return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-int take_mount(int socket)
+static int receive(int socket, int flags)
 {
 	char byte;
 	struct iovec data = {&byte, sizeof(byte)};
@@ -41,7 +45,7 @@ int take_mount(int socket)
 		.msg_control = &control,
 		.msg_controllen = CMSG_LEN(sizeof(int))};
 	struct cmsghdr *header;
-	ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | flags);
 	int fd;
 
 	if (n <= 0)
@@ -51,5 +55,18 @@ int take_mount(int socket)
 		header->cmsg_len != CMSG_LEN(sizeof(int)))
 		return -EBADMSG;
 	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-	return fd;
+	if (!(message.msg_flags & MSG_CTRUNC))
+		return fd;
+	close(fd);
+	return -EBADMSG;
+}
+
+int take_mount(int socket)
+{
+	return receive(socket, 0);
+}
+
+int peek_mount(int socket)
+{
+	return receive(socket, MSG_PEEK);
 }

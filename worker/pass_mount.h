@@ -3,7 +3,9 @@
 
 /*
  * A mount on its way between the spawner and a worker, over a socket that nothing else uses. A
- * worker may have been taken over: who receives takes one descriptor and no more. unix(7)
+ * worker may have been taken over and send anything. What a message has beyond the receiver's room
+ * is closed within recvmsg(2), and close(2) of a received descriptor may wait for a file system of
+ * the sender's, so the spawner itself receives only from its own children. unix(7)
  */
 
 /** Sends the mount @fd (borrowed), without waiting. Returns 0 or -errno. */
@@ -14,3 +16,9 @@ int pass_mount(int socket, int fd);
  * none has come; -EPIPE if none comes any more; or another -errno.
  */
 int take_mount(int socket);
+
+/**
+ * Returns a duplicate of the mount that the first message on @socket carries, without waiting, and
+ * leaves the message there; or -EBADMSG if it carries anything else; or another -errno.
+ */
+int peek_mount(int socket);

@@ -1,22 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the spawner. The worker that sends a mount may be hostile when it ends, and cloisterd may
- * have been taken over when it asks: the mount is checked, and given to the same workspace only.
+ * Runs in the spawner, and in its child, the taker. The worker that sends a mount may be hostile
+ * when it ends, and cloisterd may have been taken over when it asks: the mount is checked, and
+ * given to the same workspace only. The kernel may wait for a hostile sender when a descriptor is
+ * received, looked at or closed. The taker does that, and passes on only a mount of a tmpfs, which
+ * makes nobody wait.
  */
 #include "worker/spawner/cell_private.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
+#include "worker/confine.h"
 #include "worker/pass_mount.h"
 #include "worker/spawner/cell_children.h"
+#include "worker/spawner/forked.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 /* What must be the same for the next cell to get it. */
 struct owner {
@@ -32,20 +42,23 @@ struct cell_private {
 	struct closing closing; /* first: has the two descriptors */
 	LIST_ENTRY(cell_private) entry;
 	struct owner owner;
-	uint64_t number; /* of its cell */
-	pid_t worker;    /* 0 once reaped */
-	bool unneeded;   /* ends with the worker */
+	uint64_t number;  /* of its cell */
+	pid_t process;    /* the worker, then the taker; 0 once reaped */
+	bool unneeded;    /* ends with the worker */
+	bool is_awaited;  /* the taker, once already */
+	uint64_t late_ms; /* as monotonic_ms(): the taker runs for too long to be waited for */
 };
 
 /* Indexes into the descriptors. */
 enum {
-	MOUNT, /* -1 while the worker lives */
-	SOCKET /* where the worker has sent the mount; -1 once it is taken */
+	MOUNT, /* -1 until the taker has passed it on */
+	SOCKET /* where the worker sends the mount, then the taker; -1 after that */
 };
 
 void cell_privates_init(struct cell_privates *privates)
 {
 	LIST_INIT(&privates->live);
+	LIST_INIT(&privates->looked_at);
 	for (size_t i = 0; i < CELL_PRIVATE_LISTS; i++)
 		LIST_INIT(&privates->kept[i]);
 	privates->n_kept = 0;
@@ -90,7 +103,7 @@ static bool is_small(const struct cell_private *tmpfs)
 	struct statfs status;
 
 	if (fds[SOCKET] >= 0)
-		return false; /* the worker has sent what it should not, which may be anything */
+		return false; /* what the worker has sent may be anything */
 	if (fds[MOUNT] < 0)
 		return true;
 	if (fstatfs(fds[MOUNT], &status) < 0)
@@ -126,34 +139,32 @@ static struct cell_private *find(const struct cell_private_list *list, uint64_t 
 	return tmpfs;
 }
 
-/* A tenant that fills them faster than their files are removed waits: they take memory. */
+static size_t count_late(const struct cell_privates *privates, const char *tenant)
+{
+	const struct cell_private *tmpfs;
+	size_t n = 0;
+
+	LIST_FOREACH (tmpfs, &privates->looked_at, entry)
+		n += monotonic_left_ms(tmpfs->late_ms) == 0 &&
+		     strcmp(tmpfs->owner.tenant, tenant) == 0;
+	return n;
+}
+
+/*
+ * A tenant that fills them faster than their files are removed waits: they take memory. So does one
+ * whose workers have sent what makes their takers wait.
+ */
 static int wait_for_closers(struct cell *cell)
 {
-	if (closers_count(&cell->maker->privates->closers, cell->request->tenant) <
+	const struct cell_privates *privates = cell->maker->privates;
+	const char *tenant = cell->request->tenant;
+
+	if (closers_count(&privates->closers, tenant) + count_late(privates, tenant) <
 		LIMIT_PRIVATES_GONE)
 		return 0;
 	cell->reason = "the files that too many of the tenant's workspaces have left in /tmp are "
 		       "still being removed: try again in a moment";
 	return -SPAWNER_NOT_NOW;
-}
-
-int cell_private_take(struct cell *cell)
-{
-	struct cell_privates *privates = cell->maker->privates;
-	uint64_t number = cell->request->kept;
-	struct cell_private *tmpfs = number > 0 ? find(list_of(privates, number), number) : NULL;
-	struct owner owner = owner_of(cell);
-
-	if (!tmpfs)
-		return wait_for_closers(cell);
-	LIST_REMOVE(tmpfs, entry);
-	privates->n_kept--;
-	if (is_same(&tmpfs->owner, &owner)) {
-		cell->kept = tmpfs;
-		return 0;
-	}
-	end(privates, tmpfs);
-	return wait_for_closers(cell);
 }
 
 int cell_private_give(struct cell *cell)
@@ -181,7 +192,7 @@ void cell_private_hold(struct cell *cell)
 	}
 	*tmpfs = (struct cell_private){.owner = owner_of(cell),
 		.number = cell->number,
-		.worker = cell->pids[SPAWNER_OPENED_WORKER],
+		.process = cell->pids[SPAWNER_OPENED_WORKER],
 		.closing.fds = {-1, TAKE_FD(cell->private)}};
 	tmpfs->closing.tenant = tmpfs->owner.tenant;
 	LIST_INSERT_HEAD(&cell->maker->privates->live, tmpfs, entry);
@@ -214,30 +225,83 @@ static bool has_more(int socket)
 	return recv(socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Takes the mount that the worker has sent before it ended. */
-static int take(struct cell_private *tmpfs)
+/*
+ * Returns the mount, or -errno if what the worker has sent is something else. A message with more
+ * than a mount stays on the socket: with exit(2), its sockets linger in the background.
+ */
+static int look(const struct cell_private *tmpfs)
 {
-	int *fds = tmpfs->closing.fds;
-	int fd = take_mount(fds[SOCKET]);
+	int socket = tmpfs->closing.fds[SOCKET];
+	char byte;
+	int fd = peek_mount(socket);
 
-	if (fd == -EPIPE || fd == -ECONNRESET)
-		close_fd(&fds[SOCKET]); /* it has sent nothing */
-	if (fd < 0)
-		return fd;
-	fds[MOUNT] = fd;
-	if (!is_bounded(tmpfs, fd) || has_more(fds[SOCKET]))
+	/* The worker has not read the mount that it was given. The error is told once. */
+	if (fd == -ECONNRESET)
+		fd = peek_mount(socket);
+	if (fd < 0 || !is_bounded(tmpfs, fd))
 		return -EBADMSG;
-	close_fd(&fds[SOCKET]);
+	/* Its only descriptor is @fd, too: nothing is closed. */
+	if (recv(socket, &byte, sizeof(byte), MSG_DONTWAIT) < 0 || has_more(socket))
+		return -EBADMSG;
+	return fd;
+}
+
+/* The spawner says when it has closed its own descriptors: then this process is the last. */
+static _Noreturn void be_taker(const struct cell_private *tmpfs, int spawner, pid_t parent)
+{
+	struct forked forked = {
+		.spawner = parent, .kept = {tmpfs->closing.fds[SOCKET], spawner}, .n_kept = 2};
+	char byte;
+	int r, fd;
+
+	(void)prctl(PR_SET_NAME, "cloister-taker");
+	(void)forked_die_with_spawner(&forked);
+	r = confine_keep_capabilities(NULL, 0);
+	if (r == 0)
+		r = forked_close_others(&forked);
+	if (recv(spawner, &byte, sizeof(byte), 0) != sizeof(byte) || r < 0)
+		_exit(1);
+	fd = look(tmpfs);
+	if (fd >= 0)
+		(void)pass_mount(spawner, fd);
+	_exit(0);
+}
+
+/* Begins to look at what the worker has sent before it ended. Returns 0 or -errno. */
+static int start_taker(struct cell_private *tmpfs)
+{
+	int *socket = &tmpfs->closing.fds[SOCKET];
+	pid_t parent = getpid(), pid;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		be_taker(tmpfs, pair[1], parent);
+	r = pid < 0 ? -errno : 0;
+	close(pair[1]);
+	if (r < 0) {
+		close(pair[0]);
+		return r;
+	}
+	close(*socket);
+	*socket = pair[0];
+	tmpfs->process = pid;
+	tmpfs->late_ms = monotonic_ms() + LIMIT_CLOSER_MS;
+	(void)!send(pair[0], "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return 0;
 }
 
-static void end_worker(struct cell_privates *privates, struct cell_private *tmpfs)
+/* The taker has passed on the mount, or has found none. It is on no list. */
+static void taken(struct cell_privates *privates, struct cell_private *tmpfs)
 {
-	int r = take(tmpfs);
+	int *fds = tmpfs->closing.fds, fd = take_mount(fds[SOCKET]);
 
-	tmpfs->worker = 0;
-	LIST_REMOVE(tmpfs, entry);
-	if (r < 0 || tmpfs->unneeded || privates->n_kept >= LIMIT_WORKSPACES) {
+	close_fd(&fds[SOCKET]);
+	if (fd >= 0)
+		fds[MOUNT] = fd;
+	if (fd < 0 || tmpfs->unneeded || privates->n_kept >= LIMIT_WORKSPACES) {
 		end(privates, tmpfs);
 		return;
 	}
@@ -245,16 +309,85 @@ static void end_worker(struct cell_privates *privates, struct cell_private *tmpf
 	privates->n_kept++;
 }
 
-void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
+static void end_worker(struct cell_privates *privates, struct cell_private *tmpfs)
+{
+	LIST_REMOVE(tmpfs, entry);
+	tmpfs->process = 0;
+	if (start_taker(tmpfs) < 0) {
+		end(privates, tmpfs);
+		return;
+	}
+	LIST_INSERT_HEAD(&privates->looked_at, tmpfs, entry);
+}
+
+static struct cell_private *find_process(const struct cell_private_list *list, pid_t pid)
 {
 	struct cell_private *tmpfs;
 
-	LIST_FOREACH (tmpfs, &privates->live, entry)
-		if (tmpfs->worker == pid)
+	LIST_FOREACH (tmpfs, list, entry)
+		if (tmpfs->process == pid)
 			break;
+	return tmpfs;
+}
+
+void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
+{
+	struct cell_private *tmpfs = find_process(&privates->live, pid);
+
 	if (tmpfs)
 		end_worker(privates, tmpfs);
+	tmpfs = find_process(&privates->looked_at, pid);
+	if (tmpfs) {
+		LIST_REMOVE(tmpfs, entry);
+		taken(privates, tmpfs);
+	}
 	closers_reaped(&privates->closers, pid);
+}
+
+/*
+ * Waits for the taker, as a rule for less than a millisecond, and once only: a hostile worker holds
+ * it up. After that, calls are told to come again, and a cell without the old files begins in the
+ * end. Returns whether the cell is to wait.
+ */
+static bool await_taker(struct cell_privates *privates, struct cell_private *tmpfs)
+{
+	struct pollfd poll_fd = {.fd = tmpfs->closing.fds[SOCKET], .events = POLLIN};
+
+	if (poll(&poll_fd, 1, tmpfs->is_awaited ? 0 : LIMIT_PRIVATE_AWAIT_MS) > 0) {
+		LIST_REMOVE(tmpfs, entry);
+		taken(privates, tmpfs);
+		return false;
+	}
+	tmpfs->is_awaited = true;
+	if (monotonic_left_ms(tmpfs->late_ms) > 0)
+		return true;
+	tmpfs->unneeded = true;
+	return false;
+}
+
+int cell_private_take(struct cell *cell)
+{
+	struct cell_privates *privates = cell->maker->privates;
+	uint64_t number = cell->request->kept;
+	struct cell_private *tmpfs = number > 0 ? find(&privates->looked_at, number) : NULL;
+	struct owner owner = owner_of(cell);
+
+	if (tmpfs && await_taker(privates, tmpfs)) {
+		cell->reason = "what the workspace's last processes have left in /tmp is still "
+			       "being looked at: try again in a moment";
+		return -SPAWNER_NOT_NOW;
+	}
+	tmpfs = number > 0 ? find(list_of(privates, number), number) : NULL;
+	if (!tmpfs)
+		return wait_for_closers(cell);
+	LIST_REMOVE(tmpfs, entry);
+	privates->n_kept--;
+	if (is_same(&tmpfs->owner, &owner)) {
+		cell->kept = tmpfs;
+		return 0;
+	}
+	end(privates, tmpfs);
+	return wait_for_closers(cell);
 }
 
 void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
@@ -270,6 +403,18 @@ void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 	/* What a worker that lives has sent is not the last of it, so how large it is tells
 	 * nothing. */
 	tmpfs = find(&privates->live, number);
+	if (!tmpfs)
+		tmpfs = find(&privates->looked_at, number);
 	if (tmpfs)
 		tmpfs->unneeded = true;
+}
+
+int cell_privates_bound(const struct cell_privates *privates)
+{
+	return closers_bound(&privates->closers);
+}
+
+void cell_privates_look(struct cell_privates *privates)
+{
+	closers_look(&privates->closers);
 }

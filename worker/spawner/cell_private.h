@@ -25,7 +25,8 @@ struct cell_private;
 LIST_HEAD(cell_private_list, cell_private);
 
 struct cell_privates {
-	struct cell_private_list live;                     /* their workers live */
+	struct cell_private_list live;      /* their workers live */
+	struct cell_private_list looked_at; /* by a taker: what the worker has sent */
 	struct cell_private_list kept[CELL_PRIVATE_LISTS]; /* by the number of the ended cell */
 	size_t n_kept;
 	struct closers closers; /* of those that are not needed any more */
@@ -39,7 +40,8 @@ int cell_private_pair(int *ret_ours, int *ret_workers);
 /**
  * Takes the private tmpfs that the request of @cell names, if it is kept and is the workspace's.
  * The cell gets a new one if it is not. Returns 0; or -SPAWNER_NOT_NOW, with the reason in @cell,
- * if too many of the tenant have files that are still being removed.
+ * if too many of the tenant have files that are still being removed, or if what the last worker has
+ * sent is still being looked at.
  */
 int cell_private_take(struct cell *cell);
 /** Sends it to the cell's worker. Returns 0 or -errno. */
@@ -55,6 +57,12 @@ void cell_private_hold(struct cell *cell);
 
 /** @pid has been reaped. */
 void cell_privates_reaped(struct cell_privates *privates, pid_t pid);
+
+/** In how many ms cell_privates_look() is to be called; -1: it need not. */
+int cell_privates_bound(const struct cell_privates *privates);
+
+/** Goes on with what waits for a closer that takes too long. */
+void cell_privates_look(struct cell_privates *privates);
 
 /** The private tmpfs of the cell @number is not needed. */
 void cell_privates_let_go(struct cell_privates *privates, uint64_t number);

@@ -190,7 +190,8 @@ static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
-	int look_ms, copy_ms = copies_bound(&spawner->copies);
+	int look_ms, copy_ms = copies_bound(&spawner->copies),
+		     closer_ms = cell_privates_bound(&spawner->privates);
 	nfds_t n = 2;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
@@ -211,6 +212,8 @@ static nfds_t watch(
 		*ret_timeout_ms = look_ms;
 	if (copy_ms >= 0 && (*ret_timeout_ms < 0 || copy_ms < *ret_timeout_ms))
 		*ret_timeout_ms = copy_ms;
+	if (closer_ms >= 0 && (*ret_timeout_ms < 0 || closer_ms < *ret_timeout_ms))
+		*ret_timeout_ms = closer_ms;
 	return n;
 }
 
@@ -250,6 +253,7 @@ static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 		if (poll_fds[0].revents)
 			spawner_serve_requests(spawner);
 		lookers_serve(&spawner->lookers);
+		cell_privates_look(&spawner->privates);
 	}
 }
 
