@@ -476,20 +476,24 @@ static void look_retired(struct elder *elder)
 
 /*
  * While all are served: waits for a self-test, which may wait for a command of any tenant, and for
- * what was not settled in a pause, such as a checkpoint of a workspace whose command goes on.
+ * what was not settled in a pause, such as a checkpoint of a workspace whose command goes on. In
+ * the second pause, nothing that waits for calls is waited for.
  */
 static void look_asked(struct elder *elder)
 {
-	const bool waits =
-		is_testing_itself(elder) ||
-		(elder->has_paused && !workspaces_are_settled(elder->daemon->service.workspaces));
+	struct workspaces *workspaces = elder->daemon->service.workspaces;
+	const bool tests = is_testing_itself(elder);
+	const bool is_late = (clock_now() - elder->asked) / CLOCK_NS_PER_MS >= SETTLE_BOUND_MS;
 
-	if (!waits) {
+	if (tests && is_late) {
+		refuse(elder, what_is_awaited(elder));
+	} else if (!tests &&
+		   (!elder->has_paused || is_late || workspaces_are_settled(workspaces))) {
 		enter(elder, ELDER_SETTLING);
 		rest(elder, true);
+		if (elder->has_paused)
+			workspaces_settle(workspaces);
 		timer_set(&elder->look, 0);
-	} else if ((clock_now() - elder->asked) / CLOCK_NS_PER_MS >= SETTLE_BOUND_MS) {
-		refuse(elder, what_is_awaited(elder));
 	}
 }
 

@@ -136,6 +136,12 @@ static void on_deadline(void *context)
 		"again");
 }
 
+void workspace_freeze_give_up(struct workspace *workspace)
+{
+	if (!workspace->freeze->copying)
+		finish(workspace, TOOL_BUSY, WORKSPACE_SETTLES);
+}
+
 static enum tool_error check(
 	const struct workspace *workspace, struct text name, struct refusal *ret_refusal)
 {
@@ -147,6 +153,8 @@ static enum tool_error check(
 			"template");
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
+	if (workspace->all->settling)
+		return refusal_set(ret_refusal, TOOL_BUSY, WORKSPACE_SETTLES);
 	if (workspace->swap || workspace->freeze)
 		return refusal_set(ret_refusal, TOOL_BUSY,
 			"A checkpoint, rollback or freeze of the workspace is under way: wait for "

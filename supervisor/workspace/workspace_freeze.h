@@ -39,3 +39,6 @@ void workspace_freeze_lost(struct workspace *workspace, enum tool_error error, c
 
 /** Frees one whose end nobody is told. */
 void workspace_freeze_free(struct workspace *workspace);
+
+/** Answers BUSY if the freeze, which there is, is not copied yet: workspaces_settle(). */
+void workspace_freeze_give_up(struct workspace *workspace);

@@ -364,6 +364,16 @@ static void on_deadline(void *context)
 	finish(workspace);
 }
 
+void workspace_swap_give_up(struct workspace *workspace)
+{
+	struct workspace_swap *swap = workspace->swap;
+
+	if (swap->state != SWAP_WAITING || swap->way == SWAP_BACK || !waits_for_calls(workspace))
+		return;
+	fail(swap, TOOL_BUSY, WORKSPACE_SETTLES);
+	finish(workspace);
+}
+
 enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,
 	enum swap_way way, workspace_swapped swapped, void *context, struct refusal *ret_refusal)
 {
@@ -393,6 +403,8 @@ static enum tool_error check(const struct workspace *workspace, struct refusal *
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	if (workspace->removing)
 		return refusal_set(ret_refusal, TOOL_BUSY, "The workspace is being removed");
+	if (workspace->all->settling)
+		return refusal_set(ret_refusal, TOOL_BUSY, WORKSPACE_SETTLES);
 	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY,
 			"Another checkpoint, rollback or preview of the workspace is on its way");
@@ -542,6 +554,8 @@ enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapp
 {
 	if (workspace->swap || workspace->freeze || workspace->preview)
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
+	if (workspace->all->settling)
+		return refusal_set(ret_refusal, TOOL_BUSY, WORKSPACE_SETTLES);
 	return workspace_swap_begin(
 		workspace, &workspace->layers, SWAP_SHOW, swapped, context, ret_refusal);
 }

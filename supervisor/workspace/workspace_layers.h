@@ -116,3 +116,6 @@ bool workspace_swap_lost(
 
 /** Frees an exchange whose end nobody is told. */
 void workspace_swap_free(struct workspace *workspace);
+
+/** Answers BUSY if the exchange, which there is, waits for calls: workspaces_settle(). */
+void workspace_swap_give_up(struct workspace *workspace);

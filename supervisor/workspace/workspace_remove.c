@@ -10,6 +10,7 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -71,9 +72,10 @@ static void on_lost(void *context, enum tool_error error, const char *why)
 	removing->removed(removing->context, error, why);
 }
 
+static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost, NULL};
+
 static void clear(struct workspace_removing *removing)
 {
-	static const struct workspace_entry_owner owner = {on_begin, on_frame, on_lost, NULL};
 	/* Those of calls count up from less than half of it, and those of openings are above it. */
 	static uint64_t last = UINT64_MAX / 2;
 
@@ -100,6 +102,10 @@ void workspace_remove(struct workspace_removing *removing, struct workspace *wor
 
 	*removing = (struct workspace_removing){
 		.workspace = workspace, .removed = removed, .context = context};
+	if (workspace->all->settling && workspace_calls_run(workspace)) {
+		on_lost(removing, TOOL_BUSY, WORKSPACE_SETTLES);
+		return;
+	}
 	/* In a whole root, mounts cover directories of it. */
 	if (was_marked ||
 		(workspace_checkpoints(workspace) == 0 && !workspace_is_root(workspace))) {
@@ -117,4 +123,15 @@ void workspace_remove_stop(struct workspace_removing *removing)
 		return;
 	removing->is_entered = false;
 	workspace_leave(removing->workspace, &removing->entry);
+}
+
+void workspace_remove_give_up(struct workspace *workspace)
+{
+	struct workspace_entry *entry;
+
+	TAILQ_FOREACH (entry, &workspace->entries, link)
+		if (!entry->begun && entry->owner == &owner)
+			break;
+	if (entry)
+		workspace_lose(workspace, entry, TOOL_BUSY, WORKSPACE_SETTLES);
 }

@@ -39,3 +39,6 @@ void workspace_remove(struct workspace_removing *removing, struct workspace *wor
 
 /** Goes no further, and tells nobody. Nothing if none is under way. */
 void workspace_remove_stop(struct workspace_removing *removing);
+
+/** Answers BUSY if a removal waits for calls: workspaces_settle(). */
+void workspace_remove_give_up(struct workspace *workspace);

@@ -79,6 +79,11 @@ struct workspace_room {
 	bool is_shared;   /* among tenants */
 };
 
+/* Why nothing that would wait for calls begins while workspaces_settle() is in force. */
+#define WORKSPACE_SETTLES                                                                         \
+	"Another generation of the service takes over, which does not wait for calls: try again " \
+	"in a moment"
+
 struct workspaces {
 	struct event_base *base;
 	struct spawner_link *spawner;
@@ -105,6 +110,7 @@ struct workspaces {
 	LIST_HEAD(, forking) forking; /* forks that are being made */
 	LIST_HEAD(, workspaces_walk) walks;
 	bool retiring; /* workspaces_retire() */
+	bool settling; /* workspaces_settle() */
 	/* directories that another generation of cloisterd uses; NULL: there is none */
 	const struct elsewhere *elsewhere;
 	/* one that lingers is freed; NULL: nobody is told */

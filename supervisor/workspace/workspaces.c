@@ -22,6 +22,7 @@
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspace_tasks.h"
@@ -160,6 +161,26 @@ void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tena
 void workspaces_retire(struct workspaces *workspaces, bool retire)
 {
 	workspaces->retiring = retire;
+	workspaces->settling = false;
+}
+
+void workspaces_settle(struct workspaces *workspaces)
+{
+	struct workspace *workspace, *next;
+
+	workspaces->settling = true;
+	for (workspace = LIST_FIRST(&workspaces->list); workspace; workspace = next) {
+		/* What is answered may be all that it was kept for. */
+		workspace_hold(workspace);
+		if (workspace->swap)
+			workspace_swap_give_up(workspace);
+		if (workspace->freeze)
+			workspace_freeze_give_up(workspace);
+		if (workspace->removing && !workspace->clearing)
+			workspace_remove_give_up(workspace);
+		next = LIST_NEXT(workspace, entry);
+		workspace_release(workspace);
+	}
 }
 
 bool workspaces_are_settled(const struct workspaces *workspaces)

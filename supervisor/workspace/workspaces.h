@@ -71,6 +71,12 @@ void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tena
  */
 bool workspaces_are_settled(const struct workspaces *workspaces);
 
+/**
+ * Answers BUSY to what is unsettled because it waits for calls, such as a checkpoint, and to what
+ * would wait so, until workspaces_retire() is called next.
+ */
+void workspaces_settle(struct workspaces *workspaces);
+
 /** Ends every cell, without callbacks. */
 void workspaces_free(struct workspaces *workspaces);
 

@@ -7,6 +7,8 @@ import os
 import pathlib
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -247,3 +249,31 @@ def test_a_reload_that_is_killed_leaves_nothing(generations, area):
     with opened(first, area.new_directory()) as client:
         assert client.run("echo serves")["stdout"] == "serves\n"
     assert status(generations(former=first))
+
+
+@pytest.mark.deep("slow")  # the elder one waits for fifteen seconds before it has the last word
+def test_checkpoints_that_wait_do_not_refuse_a_take_over(pair):
+    """Each waits for a command that goes on, and is asked for again as soon as it is answered; and so is a removal."""
+    first = pair()
+    asks = {"one": ("workspace.checkpoint", {}), "two": ("workspace.checkpoint", {}), "three": ("workspace.remove", {"workspace": "three"})}
+    clients = [opened(first, name=name) for name in asks]
+    begun = [client.begin("run_command", {"command": "sleep 600"}, {"timeout_ms": 600000}) for client in clients]
+    assert procfs.eventually(lambda: status(first)["commands_running"] == len(begun))
+    stop, answers = threading.Event(), []
+
+    def ask_again(client, method, params):
+        while not stop.is_set():
+            with contextlib.suppress(ConnectionError, EOFError, AssertionError):
+                answers.append(error_of(client, method, params)["data"]["code"])
+    threads = [threading.Thread(target=ask_again, args=(client, *ask)) for client, ask in zip(clients, asks.values())]
+    for thread in threads:
+        thread.start()
+        time.sleep(3)  # so that they are never answered at the same time
+    try:
+        second = pair(former=first)
+        assert status(second)["elder"]["pid"] == first.pid
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert answers and set(answers) == {"BUSY"}
