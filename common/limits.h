@@ -141,6 +141,8 @@
 /* As many wait until sweepers no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
 /* Private tmpfs that no workspace has any more (worker/spawner/closers.c, cell_private.c). */
+#define LIMIT_FD_CLOSERS       256   /* threads that close clients' sockets: fd_closer.c */
+#define LIMIT_FD_CLOSERS_USER  16    /* of them, for the sockets of one user */
 #define LIMIT_CLOSERS          4     /* that remove files at once, each of another tenant */
 #define LIMIT_CLOSER_MS        10000 /* after that, one that still runs is not one of these */
 #define LIMIT_PRIVATE_AWAIT_MS 100   /* for a taker: cell_private.c */

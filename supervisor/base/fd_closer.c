@@ -1,35 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. The thread does nothing but close(2) the descriptors whose numbers it reads
- * from a pipe.
+ * Runs in cloisterd. The clients of the sockets that are closed here are hostile. close(2) of such
+ * a socket waits for what it holds, such as a lingering socket that a client has sent and nobody
+ * has received. What exit(2) closes does not: it lingers in the background (socket(7)). So a
+ * thread, the starter, begins another one for each socket, which gets a descriptor table of its own
+ * with that socket alone, and ends when the starter has closed the socket in cloisterd's table.
  */
 #include "supervisor/base/fd_closer.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#define FDS_MAX 253 /* SCM_MAX_FD: the most that one message can carry */
+#define LOOK_MS     100 /* while sockets wait for a thread */
+#define STACK_BYTES (64 * KIB)
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
+/* A socket to close, as the loop's thread writes it to the pipe. */
+struct doomed {
+	int fd;
+	uid_t uid; /* of its client */
+};
+
+/* A thread that closes a socket by its end. */
+struct ending {
+	struct doomed doomed;
+	pid_t thread; /* 0: there is none */
+	bool has_table;
+	sem_t begun, closed;
+};
+
+struct waiting {
+	TAILQ_ENTRY(waiting) entry;
+	struct doomed doomed;
+};
+
 static int queue[2] = {-1, -1};
 
-static void *close_all(void *context)
+/* The starter's. */
+static struct ending endings[LIMIT_FD_CLOSERS];
+static TAILQ_HEAD(, waiting) waitings = TAILQ_HEAD_INITIALIZER(waitings);
+
+static void *end_with(void *context)
 {
-	int fd;
+	struct ending *ending = context;
+	unsigned fd = (unsigned)ending->doomed.fd;
+
+	ending->thread = gettid();
+	ending->has_table = close_range(0, fd - 1, CLOSE_RANGE_UNSHARE) == 0 &&
+			    close_range(fd + 1, ~0U, 0) == 0;
+	sem_post(&ending->begun);
+	while (sem_wait(&ending->closed) < 0)
+		;
+	/* For want of memory. This may wait as long as its client likes. */
+	if (!ending->has_table)
+		close((int)fd);
+	return NULL;
+}
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) < 0)
+		;
+}
+
+/* Returns whether the thread has begun. */
+static bool start(struct ending *ending, struct doomed doomed)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int r;
+
+	ending->doomed = doomed;
+	if (sem_init(&ending->begun, 0, 0) < 0 || sem_init(&ending->closed, 0, 0) < 0 ||
+		pthread_attr_init(&attributes) != 0)
+		return false;
+	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &attributes, end_with, ending);
+	pthread_attr_destroy(&attributes);
+	if (r != 0)
+		return false;
+	wait_for(&ending->begun);
+	if (ending->has_table)
+		close(doomed.fd); /* not the last */
+	sem_post(&ending->closed);
+	return true;
+}
+
+/* A thread is there until it has closed all. */
+static void note_ended(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+		if (endings[i].thread > 0 && tgkill(getpid(), endings[i].thread, 0) < 0)
+			endings[i].thread = 0;
+}
+
+/* Returns a free place, or NULL if there is none for the user @uid. */
+static struct ending *find_place(uid_t uid)
+{
+	struct ending *place = NULL;
+	unsigned of_user = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+		if (endings[i].thread == 0)
+			place = &endings[i];
+		else
+			of_user += endings[i].doomed.uid == uid;
+	}
+	return of_user < LIMIT_FD_CLOSERS_USER ? place : NULL;
+}
+
+static bool begin(struct doomed doomed)
+{
+	struct ending *place = find_place(doomed.uid);
+
+	return place && start(place, doomed);
+}
+
+static void begin_waiting(void)
+{
+	struct waiting *waiting = TAILQ_FIRST(&waitings), *next;
+
+	note_ended();
+	for (; waiting; waiting = next) {
+		next = TAILQ_NEXT(waiting, entry);
+		if (!begin(waiting->doomed))
+			continue;
+		TAILQ_REMOVE(&waitings, waiting, entry);
+		free(waiting);
+	}
+}
+
+/* Without memory the socket stays open: this thread closes none that is the last. */
+static void put_by(struct doomed doomed)
+{
+	struct waiting *waiting = malloc(sizeof(*waiting));
+
+	if (!waiting)
+		return;
+	waiting->doomed = doomed;
+	TAILQ_INSERT_TAIL(&waitings, waiting, entry);
+}
+
+static void *be_starter(void *context)
+{
+	struct pollfd poll_fd = {.fd = queue[0], .events = POLLIN};
+	struct doomed doomed;
+	int r;
 
 	(void)context;
-	while (read(queue[0], &fd, sizeof(fd)) == sizeof(fd))
-		close(fd);
-	return NULL;
+	for (;;) {
+		r = poll(&poll_fd, 1, TAILQ_EMPTY(&waitings) ? -1 : LOOK_MS);
+		if (r > 0 && read(queue[0], &doomed, sizeof(doomed)) != sizeof(doomed))
+			return NULL;
+		if (r > 0)
+			put_by(doomed);
+		begin_waiting();
+	}
 }
 
 bool fd_closer_refuse_instead(int fd)
@@ -52,7 +196,7 @@ int fd_closer_start(void)
 	/* The loop's thread handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, close_all, NULL);
+	r = pthread_create(&thread, NULL, be_starter, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r != 0) {
 		close_fd(&queue[0]);
@@ -65,38 +209,28 @@ int fd_closer_start(void)
 
 ssize_t fd_closer_receive(int fd, const struct iovec *iov)
 {
-	union {
-		char buffer[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-		struct cmsghdr align;
-	} control;
-	struct msghdr message = {
-		.msg_iov = (struct iovec *)iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buffer,
-		.msg_controllen = sizeof(control.buffer),
-	};
-	ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = 1};
+	/* Without room for descriptors, this copies the bytes and closes nothing. */
+	ssize_t n = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT);
 
-	if (n < 0)
-		return n;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		/*
-		 * The pipe holds 16,384 numbers. If it is full because a close hangs, writing would
-		 * stop the loop. The connection is ended instead, and its descriptors stay open
-		 * until the process ends.
-		 */
-		if (write(queue[1], CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)) < 0) {
-			errno = ENOBUFS;
-			return -1;
-		}
+	if (n > 0 && message.msg_flags & MSG_CTRUNC) {
+		errno = EBADMSG;
+		return -1;
 	}
-	return n;
+	/* Nobody else receives from it: these are the same bytes. */
+	return n > 0 ? recv(fd, iov->iov_base, (size_t)n, MSG_DONTWAIT) : n;
 }
 
 void fd_closer_close(int fd)
 {
-	/* If the pipe is full, the descriptor stays open, because the loop must not wait. */
-	(void)!write(queue[1], &fd, sizeof(fd));
+	struct ucred peer = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(peer);
+	struct doomed doomed = {.fd = fd};
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	doomed.uid = peer.uid;
+	/* Its client sees the end at once, also if the socket waits for a thread. */
+	(void)shutdown(fd, SHUT_RDWR);
+	/* If the pipe is full, the socket stays open, because the loop must not wait. */
+	(void)!write(queue[1], &doomed, sizeof(doomed));
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Closes the descriptors that clients send, on kernels before Linux 6.16, which cannot refuse them
- * on a socket (SO_PASSRIGHTS). Closing a descriptor can block for as long as its sender likes (a
- * lingering socket, a FUSE file), and a read(2) that discards descriptors closes them too.
- * cloisterd therefore receives them and closes them in a thread of their own, never in the loop.
+ * Refuses the descriptors that clients send, on kernels before Linux 6.16, which cannot do so
+ * (SO_PASSRIGHTS). Receiving a descriptor and closing it can block for as long as its sender likes
+ * (a lingering socket, a FUSE file), and so can closing the socket on which it was sent. cloisterd
+ * therefore receives none, and closes such sockets in threads of their own, never in the loop: a
+ * bounded number for each user, and no user's sockets wait for another's.
  */
 
 #include <stdbool.h>
@@ -22,12 +23,12 @@ bool fd_closer_refuse_instead(int fd);
 int fd_closer_start(void);
 
 /**
- * Closes the socket @fd in the thread: that also closes descriptors that were sent and not
- * received.
+ * Closes the socket @fd in a thread: that also closes descriptors that were sent and not received.
  */
 void fd_closer_close(int fd);
 
 /**
- * Like readv(@fd, @iov, 1), for a socket. Descriptors that come with the bytes go to the thread.
+ * Like readv(@fd, @iov, 1), for a socket. Fails with EBADMSG if descriptors come with the bytes,
+ * and leaves them there.
  */
 ssize_t fd_closer_receive(int fd, const struct iovec *iov);

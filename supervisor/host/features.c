@@ -268,8 +268,8 @@ static const struct feature {
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
-		"cloisterd receives descriptors that clients pass, and closes them in a separate "
-		"thread",
+		"cloisterd ends the connection of a client that passes descriptors, and closes "
+		"connections in separate threads",
 		NULL},
 };
 

@@ -28,6 +28,7 @@ static const int allowed[] = {
 	SCMP_SYS(write),
 	SCMP_SYS(writev),
 	SCMP_SYS(close),
+	SCMP_SYS(close_range), /* fd_closer.c */
 	SCMP_SYS(fcntl),
 	SCMP_SYS(pipe2),
 	SCMP_SYS(dup),

@@ -10,7 +10,12 @@
 #include <seccomp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
 
 static const struct {
 	const char *name;
@@ -25,6 +30,7 @@ static const struct {
 	{"keyctl-refused", SCMP_SYS(keyctl), EPERM},
 	{"pivot_root-refused", SCMP_SYS(pivot_root), EPERM},
 	{"fspick-refused", SCMP_SYS(fspick), EPERM},
+	{"passrights", SCMP_SYS(setsockopt), ENOPROTOOPT},
 	{"seccomp", SCMP_SYS(seccomp), ENOSYS},
 	{"nothing", SCMP_SYS(nfsservctl), ENOSYS},
 };
@@ -36,8 +42,11 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 2 && filter && i < sizeof(features) / sizeof(*features); i++) {
 		if (strcmp(argv[1], features[i].name) != 0)
 			continue;
+		/* SO_PASSRIGHTS is one option of a call that programs need. */
 		if (seccomp_rule_add(filter, SCMP_ACT_ERRNO((unsigned)features[i].error),
-			    features[i].number, 0) < 0 ||
+			    features[i].number, features[i].number == SCMP_SYS(setsockopt) ? 2 : 0,
+			    SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+			    SCMP_A2(SCMP_CMP_EQ, SO_PASSRIGHTS)) < 0 ||
 			seccomp_load(filter) < 0)
 			return 4;
 		execvp(argv[2], argv + 2);

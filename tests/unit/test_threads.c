@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@
 #define LOG_LINES (LIMIT_LOG_QUEUE_BYTES / 4) /* more than a pipe and the queue hold */
 #define HANG_MS   60000
 
-/* The closer closes the descriptors that come with bytes, and the descriptor that it is given. */
+/* No descriptor is received; each is closed with the socket on which it was sent. */
 static void test_descriptors_are_closed(void **state)
 {
 	int sockets[2], ends[2];
@@ -49,26 +50,30 @@ static void test_descriptors_are_closed(void **state)
 	(void)state;
 	assert_int_equal(fd_closer_start(), 0);
 	assert_int_equal(fd_closer_start(), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
 	for (int i = 0; i < 100; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
 		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 		header->cmsg_level = SOL_SOCKET;
 		header->cmsg_type = SCM_RIGHTS;
 		header->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
+		assert_int_equal(send(sockets[0], "y", 1, 0), 1);
+		assert_int_equal(fd_closer_receive(sockets[1], &iov), 1);
+		assert_int_equal(byte, 'y');
 		assert_int_equal(sendmsg(sockets[0], &message, 0), 1);
 		close(ends[1]);
-		assert_int_equal(fd_closer_receive(sockets[1], &iov), 1);
+		assert_int_equal(fd_closer_receive(sockets[1], &iov), -1);
+		assert_int_equal(errno, EBADMSG);
+		fd_closer_close(sockets[1]);
 		end = (struct pollfd){.fd = ends[0], .events = POLLIN};
 		assert_int_equal(poll(&end, 1, HANG_MS), 1);
 		assert_int_equal(end.revents, POLLHUP);
 		close(ends[0]);
+		end = (struct pollfd){.fd = sockets[0], .events = POLLIN};
+		assert_int_equal(poll(&end, 1, HANG_MS), 1);
+		assert_true(end.revents & POLLHUP);
+		close(sockets[0]);
 	}
-	fd_closer_close(sockets[1]);
-	end = (struct pollfd){.fd = sockets[0], .events = POLLIN};
-	assert_int_equal(poll(&end, 1, HANG_MS), 1);
-	assert_true(end.revents & POLLHUP);
-	close(sockets[0]);
 }
 
 /*
