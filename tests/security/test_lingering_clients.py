@@ -5,6 +5,7 @@ socket may take as long as its sender likes."""
 import contextlib
 import os
 import resource
+import signal
 import socket
 import struct
 
@@ -20,7 +21,7 @@ LIMIT = 256
 def lingering(listener):
     """Returns both ends of a connection. To close the first one waits for the second, for an hour."""
     one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)  # more than the other end has room for
     one.connect(listener.getsockname())
     other, _ = listener.accept()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
@@ -40,10 +41,16 @@ def daemon_fixture(start_daemon, account):
         without="passrights", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT)))
 
 
+def tell(daemon, number):
+    with acting_as(os.getuid()):
+        os.kill(daemon.pid, number)
+
+
 def send_lingering(daemon, user, listener, n, nested=False):
-    """Each in a connection of the user's own, which is closed. Returns the other ends, for as long as the sockets are to
-    linger."""
+    """Each in a connection of the user's own, which is closed. cloisterd is stopped meanwhile, so that it has the last
+    descriptors. Returns the other ends, for as long as the sockets are to linger."""
     others = []
+    tell(daemon, signal.SIGSTOP)
     for _ in range(n):
         one, other = lingering(listener)
         others.append(other)
@@ -58,6 +65,7 @@ def send_lingering(daemon, user, listener, n, nested=False):
                 socket.send_fds(client, [b"{"], [each.fileno() for each in sent])
             for each in {one, *sent}:
                 each.close()
+    tell(daemon, signal.SIGCONT)
     return others
 
 
@@ -68,7 +76,10 @@ def test_nobody_keeps_cloisterd_from_closing(daemon, account, tenants, who, nest
         client.call("workspace.open", {"workspace": "w"})
         client.run("true")
         before = daemon.settled_fds()
-        with socket.create_server(("127.0.0.1", 0), backlog=LIMIT) as listener:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
             others = send_lingering(daemon, tenants[0] if who == "stranger" else account, listener, LIMIT, nested)
         assert client.run("echo served")["stdout"] == "served\n"
         with daemon.connect() as other:
