@@ -39,12 +39,13 @@ static int set_paths(struct spare_assignment *assignment, const char *path, cons
 }
 
 int spare_assign(int socket, const struct spawner_open *request, const char *path,
-	const char *readonly, int tree, int second)
+	const char *readonly, bool allows_filters, int tree, int second)
 {
 	const int fds[ASSIGNED_FDS] = {tree, second};
 	size_t fds_size = (second >= 0 ? 2 : 1) * sizeof(int);
 	struct spare_assignment assignment = {.kind = (uint8_t)spawner_open_shown(request),
 		.is_fork = request->as_root,
+		.allows_filters = allows_filters,
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
 		.data_bytes = request->limits.data_bytes,
@@ -165,6 +166,7 @@ static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
 		ret->file_size_bytes = strtoull(argv[4], NULL, 10);
 		ret->data_bytes = strtoull(argv[5], NULL, 10);
 		ret->open_files = (uint32_t)strtoul(argv[6], NULL, 10);
+		ret->allows_filters = strcmp(argv[9], WORKER_ALLOWS_FILTERS) == 0;
 	}
 	return 0;
 }

@@ -19,8 +19,11 @@ enum spare_kind {
 	SPARE_WITH_IDS,
 };
 
-/* The last word of a worker's command line, if its commands have a network; otherwise "". */
+/* The last but one word of a worker's command line, if its commands have a network; otherwise "".
+ */
 #define WORKER_HAS_NETWORK "network"
+/* The last one, if its commands may install system call filters; otherwise "". */
+#define WORKER_ALLOWS_FILTERS "filters"
 
 /* The word for the kind of a managed workspace that is a whole root. */
 #define KIND_MANAGED_ROOT "managed-root"
@@ -42,6 +45,7 @@ struct spare_assignment {
 	uint8_t kind;     /* enum workspace_kind */
 	bool is_fork;     /* a WORKSPACE_ROOTFS that cloister has made, of a template */
 	bool root_inside; /* never of a spare: spawner_open.root_inside */
+	bool allows_filters;
 	/* from struct workspace_limits; used by the worker */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;
@@ -59,11 +63,11 @@ static inline const char *spare_readonly_paths(const struct spare_assignment *as
 
 /**
  * For the spawner: sends the limits and kind in @request, the workspace's @path, the @readonly
- * paths, the mount @tree and the mount @second, of the kept home or of the layers (-1: none).
- * Returns 0 or -errno.
+ * paths, whether commands may install filters, the mount @tree and the mount @second, of the kept
+ * home or of the layers (-1: none). Returns 0 or -errno.
  */
 int spare_assign(int socket, const struct spawner_open *request, const char *path,
-	const char *readonly, int tree, int second);
+	const char *readonly, bool allows_filters, int tree, int second);
 
 /**
  * Finds out which workspace the program serves. It reads the command line (kind, path and, for a

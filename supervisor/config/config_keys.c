@@ -81,6 +81,7 @@ const struct config_key config_keys[] = {
 	{"tools", TENANT(tools), .type = CONFIG_CHOICE, .choices = {"basic", "basic edit", "basic patch", "basic edit patch",
 		"basic sessions", "basic edit sessions", "basic patch sessions", "basic edit patch sessions"}},
 	{"shell", TENANT(shell), .type = CONFIG_CHOICE, .choices = {"auto", "sh", "bash"}},
+	{"command_filters", TENANT(command_filters), .type = CONFIG_CHOICE, .choices = {"refuse", "allow"}},
 	{"durability", TENANT(durability), .type = CONFIG_CHOICE, .choices = {"durable", "fast"}},
 	{"home", TENANT(home), .type = CONFIG_CHOICE, .choices = {"temporary", "kept"}},
 	{"readonly_paths", TENANT(readonly_paths), .type = CONFIG_PATHS},

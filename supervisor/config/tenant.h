@@ -97,6 +97,9 @@ struct tenant {
 	uint64_t shell;      /* enum command_shell */
 	uint64_t durability; /* enum tenant_durability, where the call does not say */
 	uint64_t home;       /* enum tenant_home; the spawner sees to it */
+	/* whether commands may install system call filters; used by the spawner, from its own copy
+	 */
+	uint64_t command_filters;
 	struct string_list readonly_paths;
 	struct string_list environment;      /* NAME=VALUE */
 	struct string_list blocked_patterns; /* as written; the policy is compiled from them */

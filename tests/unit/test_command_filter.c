@@ -69,7 +69,7 @@ static int try_mount(const struct attempt *attempt, bool *ret_read_only)
 	int fd, r;
 
 	if (prepare() < 0 || confine_no_new_privs() < 0 ||
-		command_filter_install(false, &cookie) < 0)
+		command_filter_install(COMMAND_FILTER_PLAIN, &cookie) < 0)
 		_exit(NOT_PREPARED);
 	r = syscall(SYS_mount, attempt->source, attempt->target, attempt->type, attempt->flags,
 		    NULL, cookie) < 0

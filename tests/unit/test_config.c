@@ -72,6 +72,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "managed", "yes", NULL, "true"},
 	{CONFIG_SECTION_TENANT, "roots", "/", NULL, "/no/such/directory"},
 	{CONFIG_SECTION_TENANT, "root_inside", "yes", NULL, "0"},
+	{CONFIG_SECTION_TENANT, "command_filters", "allow", "1", "yes"},
 	{CONFIG_SECTION_TENANT, "network_roots", "yes", NULL, "nfs"},
 	{CONFIG_SECTION_TENANT, "network", "egress", "1", "host"},
 	{CONFIG_SECTION_TENANT, "forward_ports", "3000-3999", "3000-3999", "1023"},

@@ -20,15 +20,16 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
 
-#define commands_allowed        x86_commands_allowed
-#define commands_allowed_inside x86_commands_allowed_inside
-#define commands_refused        x86_commands_refused
-#define commands_known          x86_commands_known
+#define commands_plain          x86_commands_plain
+#define commands_inside         x86_commands_inside
+#define commands_nesting        x86_commands_nesting
+#define commands_inside_nesting x86_commands_inside_nesting
 #define files_allowed           x86_files_allowed
 #define spawner_refused         x86_spawner_refused
 #define unpack_allowed          x86_unpack_allowed
@@ -36,10 +37,10 @@
 #include "x86_64/files_filters.h"
 #include "x86_64/spawner_filters.h"
 #include "x86_64/unpack_filters.h"
-#undef commands_allowed
-#undef commands_allowed_inside
-#undef commands_refused
-#undef commands_known
+#undef commands_plain
+#undef commands_inside
+#undef commands_nesting
+#undef commands_inside_nesting
 #undef files_allowed
 #undef spawner_refused
 #undef unpack_allowed
@@ -65,26 +66,26 @@ struct program {
 	}
 
 enum { X86, ARM, PROCESSORS };
-enum { COMMANDS, INSIDE, FILES, SPAWNER, UNPACK, PROCESSES };
+enum { COMMANDS, INSIDE, NESTING, INSIDE_NESTING, FILES, SPAWNER, UNPACK, PROCESSES };
 
 static const uint32_t processors[] = {[X86] = SCMP_ARCH_X86_64, [ARM] = SCMP_ARCH_AARCH64};
 
-/* In the order in which the kernel evaluates them: the one installed last first. */
-static const struct program programs[PROCESSORS][PROCESSES][3] = {
-	[X86] = {[COMMANDS] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
-			 PROGRAM(x86_commands_allowed)},
-		[INSIDE] = {PROGRAM(x86_commands_known), PROGRAM(x86_commands_refused),
-			PROGRAM(x86_commands_allowed_inside)},
-		[FILES] = {PROGRAM(x86_files_allowed)},
-		[SPAWNER] = {PROGRAM(x86_spawner_refused)},
-		[UNPACK] = {PROGRAM(x86_unpack_allowed)}},
-	[ARM] = {[COMMANDS] = {PROGRAM(commands_known), PROGRAM(commands_refused),
-			 PROGRAM(commands_allowed)},
-		[INSIDE] = {PROGRAM(commands_known), PROGRAM(commands_refused),
-			PROGRAM(commands_allowed_inside)},
-		[FILES] = {PROGRAM(files_allowed)},
-		[SPAWNER] = {PROGRAM(spawner_refused)},
-		[UNPACK] = {PROGRAM(unpack_allowed)}},
+/* One for each process. What the spawner's own refuses, its children are refused too. */
+static const struct program programs[PROCESSORS][PROCESSES] = {
+	[X86] = {[COMMANDS] = PROGRAM(x86_commands_plain),
+		[INSIDE] = PROGRAM(x86_commands_inside),
+		[NESTING] = PROGRAM(x86_commands_nesting),
+		[INSIDE_NESTING] = PROGRAM(x86_commands_inside_nesting),
+		[FILES] = PROGRAM(x86_files_allowed),
+		[SPAWNER] = PROGRAM(x86_spawner_refused),
+		[UNPACK] = PROGRAM(x86_unpack_allowed)},
+	[ARM] = {[COMMANDS] = PROGRAM(commands_plain),
+		[INSIDE] = PROGRAM(commands_inside),
+		[NESTING] = PROGRAM(commands_nesting),
+		[INSIDE_NESTING] = PROGRAM(commands_inside_nesting),
+		[FILES] = PROGRAM(files_allowed),
+		[SPAWNER] = PROGRAM(spawner_refused),
+		[UNPACK] = PROGRAM(unpack_allowed)},
 };
 
 static uint32_t load(const struct seccomp_data *data, uint32_t offset)
@@ -139,21 +140,9 @@ static uint32_t interpret(const struct program *program, const struct seccomp_da
 	return KILL;
 }
 
-/* Returns the verdict of all filters together: the strictest, and of equally strict ones the first,
- * seccomp(2). */
 static uint32_t verdict(int processor, int process, const struct seccomp_data *data)
 {
-	uint32_t strictest = ALLOW;
-
-	for (size_t i = 0; i < ARRAY_SIZE(programs[0][0]) && programs[processor][process][i].code;
-		i++) {
-		uint32_t answer = interpret(&programs[processor][process][i], data);
-
-		if ((int32_t)(answer & SECCOMP_RET_ACTION_FULL) <
-			(int32_t)(strictest & SECCOMP_RET_ACTION_FULL))
-			strictest = answer;
-	}
-	return strictest;
+	return interpret(&programs[processor][process], data);
 }
 
 static uint32_t refused(void)
@@ -166,7 +155,7 @@ static const struct row {
 	const char *name;
 	int numbers[PROCESSORS];
 	uint64_t args[6];
-	uint32_t commands, files, unpack;
+	uint32_t commands, files, unpack; /* EINVAL: command_filters = allow permits it */
 } rows[] = {
 	{"read", {0, 63}, {0}, ALLOW, ALLOW, ALLOW},
 	{"open", {2, -1}, {0}, ALLOW, KILL, KILL},
@@ -216,6 +205,18 @@ static const struct row {
 	{"fchmod with set-user-id", {91, 52}, {0, 04755}, FAIL(EPERM), KILL, KILL},
 	{"kill", {62, 129}, {0}, ALLOW, ALLOW, KILL},
 	{"mknodat", {259, 33}, {0, 0, S_IFCHR}, ALLOW, KILL, KILL},
+	{"seccomp, a filter", {317, 277}, {1}, FAIL(EINVAL), KILL, KILL},
+	{"seccomp, the strict mode", {317, 277}, {0}, FAIL(EINVAL), KILL, KILL},
+	{"seccomp, which actions there are", {317, 277}, {2}, ALLOW, KILL, KILL},
+	{"seccomp, sizes", {317, 277}, {3}, ALLOW, KILL, KILL},
+	{"prctl, a filter", {157, 167}, {PR_SET_SECCOMP, 2}, FAIL(EINVAL), KILL, KILL},
+	{"prctl, the strict mode", {157, 167}, {PR_SET_SECCOMP, 1}, FAIL(EINVAL), KILL, KILL},
+	{"prctl, which mode", {157, 167}, {PR_GET_SECCOMP}, ALLOW, KILL, KILL},
+	{"setsockopt", {54, 208}, {3, SOL_SOCKET, SO_KEEPALIVE}, ALLOW, KILL, KILL},
+	{"setsockopt, a filter", {54, 208}, {3, SOL_SOCKET, SO_ATTACH_FILTER}, FAIL(ENOPROTOOPT),
+		KILL, KILL},
+	{"setsockopt, a group's filter", {54, 208}, {3, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF},
+		FAIL(ENOPROTOOPT), KILL, KILL},
 };
 
 static void test_numbers(void **state)
@@ -236,6 +237,10 @@ static void test_numbers(void **state)
 				fail_msg("commands, processor %d: %s", processor, row->name);
 			if (verdict(processor, INSIDE, &data) != wanted)
 				fail_msg("inside, processor %d: %s", processor, row->name);
+			for (int nesting = NESTING; nesting <= INSIDE_NESTING; nesting++)
+				if (verdict(processor, nesting, &data) !=
+					(wanted == FAIL(EINVAL) ? ALLOW : wanted))
+					fail_msg("nesting, processor %d: %s", processor, row->name);
 			if (verdict(processor, FILES, &data) != row->files)
 				fail_msg("files, processor %d: %s", processor, row->name);
 			if (verdict(processor, UNPACK, &data) != row->unpack)

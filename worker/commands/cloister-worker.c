@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 	 */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 9)
+	if (argc != 10)
 		return 2;
 	setup.has_network = strcmp(argv[8], WORKER_HAS_NETWORK) == 0;
 	if (spare_kind(argv) != SPARE_NONE)
@@ -150,6 +150,7 @@ int main(int argc, char **argv)
 		return r == -EPIPE ? 0 : 1;
 	setup.kind = assignment->kind;
 	setup.is_fork = assignment->is_fork;
+	setup.allows_filters = assignment->allows_filters;
 	if (assignment->root_inside) {
 		setup.inside = FD_WORKER_INSIDE;
 		(void)fcntl(setup.inside, F_SETFD, FD_CLOEXEC);

@@ -14,7 +14,7 @@
 static int install_with_cookie(
 	const struct sock_filter *compiled, size_t n, unsigned calls, uint64_t cookie)
 {
-	struct sock_filter program[ARRAY_SIZE(commands_allowed_inside)];
+	struct sock_filter program[ARRAY_SIZE(commands_inside)];
 	unsigned halves[2] = {0};
 
 	if (n > ARRAY_SIZE(program))
@@ -38,23 +38,30 @@ static int install_with_cookie(
 	return filter_install(program, n);
 }
 
-int command_filter_install(bool root_inside, uint64_t *ret_cookie)
+int command_filter_install(unsigned which, uint64_t *ret_cookie)
 {
+	static const struct {
+		const struct sock_filter *compiled;
+		size_t n;
+		unsigned calls;
+	} filters[COMMAND_FILTERS] = {
+		{commands_plain, ARRAY_SIZE(commands_plain), FILTER_COOKIE_CALLS},
+		[COMMAND_FILTER_INSIDE] = {commands_inside, ARRAY_SIZE(commands_inside),
+			FILTER_COOKIE_CALLS + 1},
+		[COMMAND_FILTER_NESTING] = {commands_nesting, ARRAY_SIZE(commands_nesting),
+			FILTER_COOKIE_CALLS},
+		[COMMAND_FILTER_INSIDE | COMMAND_FILTER_NESTING] = {commands_inside_nesting,
+			ARRAY_SIZE(commands_inside_nesting), FILTER_COOKIE_CALLS + 1},
+	};
 	uint64_t cookie;
 	int r;
 
+	if (which >= COMMAND_FILTERS)
+		return -EINVAL;
 	if (getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie))
 		return -EIO;
-	/* worker/filters/filters.h explains the order. */
-	r = root_inside
-		    ? install_with_cookie(commands_allowed_inside,
-			      ARRAY_SIZE(commands_allowed_inside), FILTER_COOKIE_CALLS + 1, cookie)
-		    : install_with_cookie(commands_allowed, ARRAY_SIZE(commands_allowed),
-			      FILTER_COOKIE_CALLS, cookie);
-	if (r == 0)
-		r = filter_install(commands_refused, ARRAY_SIZE(commands_refused));
-	if (r == 0)
-		r = filter_install(commands_known, ARRAY_SIZE(commands_known));
+	r = install_with_cookie(
+		filters[which].compiled, filters[which].n, filters[which].calls, cookie);
 	if (r == 0)
 		*ret_cookie = cookie;
 	return r;

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
+
+/* Bits that choose one of the compiled filters. */
+enum command_filter {
+	COMMAND_FILTER_PLAIN = 0,
+	COMMAND_FILTER_INSIDE = 1,  /* commands can be made to enter their user namespace */
+	COMMAND_FILTER_NESTING = 2, /* they may install filters of their own: command_filters */
+	COMMAND_FILTERS = 4,
+};
 
 /**
  * Puts the worker, and with it every command, under the commands' system call filter
- * (worker/filters/commands.c); with @root_inside commands can be made to enter their user
- * namespace. @ret_cookie is the cookie for the system calls that only
- * the worker and inits may make (worker/filters/filter_cookie.h). Returns 0 or -errno.
+ * (worker/filters/commands.c), that of the bits @which. @ret_cookie is the cookie for the system
+ * calls that only the worker and inits may make (worker/filters/filter_cookie.h). Returns 0 or
+ * -errno.
  */
-int command_filter_install(bool root_inside, uint64_t *ret_cookie);
+int command_filter_install(unsigned which, uint64_t *ret_cookie);

@@ -259,7 +259,10 @@ static int install_filter(void *context)
 {
 	struct worker_setup *setup = context;
 
-	return command_filter_install(setup->inside >= 0, &setup->cookie);
+	return command_filter_install(
+		(setup->inside >= 0 ? COMMAND_FILTER_INSIDE : COMMAND_FILTER_PLAIN) |
+			(setup->allows_filters ? COMMAND_FILTER_NESTING : 0U),
+		&setup->cookie);
 }
 
 /*

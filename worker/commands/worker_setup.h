@@ -14,6 +14,7 @@ struct worker_setup {
 	const char *home;     /* HOME, outside the workspace */
 	bool keeps_home;      /* FD_WORKER_HOME is a mount */
 	bool has_network;     /* commands reach hosts over cloister-egress */
+	bool allows_filters;  /* the tenant's command_filters = allow */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Part of the build: the system call filter of commands, modelled on the default of container
- * engines. It consists of three programs, because a program has one action for all calls that its
- * rules do not name. The first answers ENOSYS for a call that this file does not know, so that
- * programs fall back. The second answers EPERM for a known call that is not allowed. The third
- * refuses some arguments of allowed calls. The worker runs under it too: commands inherit it from
- * the worker.
+ * engines. It consists of three parts, because libseccomp has one action for all calls that the
+ * rules of a part do not name. The first answers ENOSYS for a call that this file does not know, so
+ * that programs fall back. The second refuses some arguments of allowed calls. The third answers
+ * EPERM for a known call that is not allowed. The worker runs under it too: commands inherit it
+ * from the worker.
  */
 #include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
@@ -18,6 +18,7 @@
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
 #include <linux/quota.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -25,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -189,10 +191,7 @@ static int allow_sockets(scmp_filter_ctx filter)
 	return r;
 }
 
-/*
- * The kernel evaluates the filter installed last first, so this one gives the answer for known
- * calls.
- */
+/* The last part: the answer for known calls. */
 static int allow(scmp_filter_ctx filter)
 {
 	/* What uname(2) reports and, for debuggers, the memory layout. ~0 only queries. */
@@ -407,7 +406,41 @@ static int refuse_subvolumes(scmp_filter_ctx filter)
 	return r;
 }
 
-static int refuse(scmp_filter_ctx filter)
+/*
+ * Programs for the kernel take space of which the host has one lot (net.core.bpf_jit_limit), and
+ * thousands that go at one moment can stop the kernel's work on all others for good (decision
+ * 0173). Filters of sockets are such programs too. The answer is that of a kernel that does not
+ * have them.
+ */
+static int refuse_socket_programs(scmp_filter_ctx filter)
+{
+	static const unsigned options[] = {SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT), SCMP_SYS(setsockopt), 2,
+			FILTER_LOW_EQUALS(1, SOL_SOCKET), FILTER_LOW_EQUALS(2, options[i]));
+	return r;
+}
+
+/*
+ * Filters of system calls. The answers are those of a kernel that is built without them: programs
+ * that confine themselves where they can go on, such as man and sshd. Those that ask which actions
+ * there are (SECCOMP_GET_ACTION_AVAIL) are told, as such a kernel tells them. prctl(2), seccomp(2)
+ */
+static int refuse_filters(scmp_filter_ctx filter)
+{
+	static const unsigned operations[] = {SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER};
+	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
+		FILTER_LOW_EQUALS(0, PR_SET_SECCOMP));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(operations); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(seccomp), 1,
+			FILTER_LOW_EQUALS(0, operations[i]));
+	return r;
+}
+
+static int refuse_but_filters(scmp_filter_ctx filter)
 {
 	/*
 	 * Refuses to insert input into a terminal that another process reads, the console's
@@ -430,8 +463,17 @@ static int refuse(scmp_filter_ctx filter)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(setsockopt), 2,
 			FILTER_LOW_EQUALS(1, IPPROTO_TCP), FILTER_LOW_EQUALS(2, TCP_ULP));
 	if (r == 0)
+		r = refuse_socket_programs(filter);
+	if (r == 0)
 		r = refuse_set_id(filter);
 	return r < 0 ? r : leave_init_alone(filter);
+}
+
+static int refuse(scmp_filter_ctx filter)
+{
+	int r = refuse_but_filters(filter);
+
+	return r < 0 ? r : refuse_filters(filter);
 }
 
 /* As refuse_set_id(). */
@@ -443,9 +485,7 @@ static const struct filter_new_call new_refused[] = {
 		.if_none = SCMP_ACT_ALLOW},
 };
 
-/*
- * This filter is installed last and evaluated first, so its ENOSYS is the answer for unknown calls.
- */
+/* The first part. */
 static int know(scmp_filter_ctx filter)
 {
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
@@ -457,13 +497,24 @@ static int know(scmp_filter_ctx filter)
 	return r;
 }
 
+#define COMMANDS(array, refusing, allowing)                                                       \
+	{                                                                                         \
+		array,                                                                            \
+		{                                                                                 \
+			{SCMP_ACT_ERRNO(ENOSYS), know, new_allowed, ARRAY_SIZE(new_allowed)},     \
+				{SCMP_ACT_ALLOW, refusing, new_refused, ARRAY_SIZE(new_refused)}, \
+			{                                                                         \
+				FILTER_REFUSE, allowing, new_allowed, ARRAY_SIZE(new_allowed)     \
+			}                                                                         \
+		}                                                                                 \
+	}
+
+/* The choices of worker/commands/command_filter.h. */
 static const struct filter_source sources[] = {
-	{"commands_allowed", FILTER_REFUSE, allow, new_allowed, ARRAY_SIZE(new_allowed)},
-	/* in the place of the first, with root_inside */
-	{"commands_allowed_inside", FILTER_REFUSE, allow_inside, new_allowed,
-		ARRAY_SIZE(new_allowed)},
-	{"commands_refused", SCMP_ACT_ALLOW, refuse, new_refused, ARRAY_SIZE(new_refused)},
-	{"commands_known", SCMP_ACT_ERRNO(ENOSYS), know, new_allowed, ARRAY_SIZE(new_allowed)},
+	COMMANDS("commands_plain", refuse, allow),
+	COMMANDS("commands_inside", refuse, allow_inside),
+	COMMANDS("commands_nesting", refuse_but_filters, allow),
+	COMMANDS("commands_inside_nesting", refuse_but_filters, allow_inside),
 };
 
 const struct filter_set commands_filters = {"commands", sources, ARRAY_SIZE(sources)};

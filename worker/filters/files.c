@@ -85,7 +85,7 @@ static const struct filter_new_call new_allowed[] = {
 };
 
 static const struct filter_source sources[] = {
-	{"files_allowed", SCMP_ACT_KILL_PROCESS, allow, new_allowed, ARRAY_SIZE(new_allowed)},
+	{"files_allowed", {{SCMP_ACT_KILL_PROCESS, allow, new_allowed, ARRAY_SIZE(new_allowed)}}},
 };
 
 const struct filter_set files_filters = {"files", sources, ARRAY_SIZE(sources)};

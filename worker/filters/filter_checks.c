@@ -13,6 +13,7 @@
 #include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -33,15 +34,16 @@
 /* clang-format on */
 
 static const char *const headers[] = {"errno.h", "fcntl.h", "linux/btrfs.h", "linux/falloc.h",
-	"linux/ioprio.h", "netinet/in.h", "netinet/tcp.h", "sched.h", "sys/ioctl.h", "sys/mman.h",
-	"sys/mount.h", "sys/personality.h", "sys/prctl.h", "sys/resource.h", "sys/shm.h",
-	"sys/socket.h", "sys/stat.h", "sys/syscall.h"};
+	"linux/ioprio.h", "linux/seccomp.h", "netinet/in.h", "netinet/tcp.h", "sched.h",
+	"sys/ioctl.h", "sys/mman.h", "sys/mount.h", "sys/personality.h", "sys/prctl.h",
+	"sys/resource.h", "sys/shm.h", "sys/socket.h", "sys/stat.h", "sys/syscall.h"};
 
 /* Every constant in a rule; tests/once/test_build.py finds one that is missing. */
 static const struct {
 	const char *name;
 	unsigned long long value;
 } constants[] = {
+	CONSTANT((O_TMPFILE & ~O_DIRECTORY)),
 	CONSTANT(ADDR_NO_RANDOMIZE),
 	CONSTANT(AF_INET),
 	CONSTANT(AF_INET6),
@@ -58,7 +60,10 @@ static const struct {
 	CONSTANT(CLONE_NEWPID),
 	CONSTANT(CLONE_NEWUSER),
 	CONSTANT(CLONE_NEWUTS),
+	CONSTANT(EINVAL),
+	CONSTANT(ENODEV),
 	CONSTANT(ENOMEM),
+	CONSTANT(ENOPROTOOPT),
 	CONSTANT(ENOSYS),
 	CONSTANT(ENOTTY),
 	CONSTANT(EOPNOTSUPP),
@@ -67,28 +72,43 @@ static const struct {
 	CONSTANT(FALLOC_FL_PUNCH_HOLE),
 	CONSTANT(IOPRIO_WHO_PROCESS),
 	CONSTANT(IOPRIO_WHO_USER),
+	CONSTANT(IPPROTO_IP),
+	CONSTANT(IPPROTO_IPV6),
 	CONSTANT(IPPROTO_TCP),
 	CONSTANT(IPPROTO_UDP),
+	CONSTANT(IPV6_JOIN_ANYCAST),
+	CONSTANT(IPV6_JOIN_GROUP),
+	CONSTANT(IP_ADD_MEMBERSHIP),
+	CONSTANT(IP_ADD_SOURCE_MEMBERSHIP),
 	CONSTANT(MAP_HUGETLB),
+	CONSTANT(MCAST_JOIN_GROUP),
+	CONSTANT(MCAST_JOIN_SOURCE_GROUP),
 	CONSTANT(MFD_HUGETLB),
 	CONSTANT(MS_NODEV),
 	CONSTANT(MS_NOEXEC),
 	CONSTANT(MS_NOSUID),
 	CONSTANT(O_CREAT),
-	CONSTANT((O_TMPFILE & ~O_DIRECTORY)),
 	CONSTANT(PER_LINUX),
 	CONSTANT(PER_LINUX32),
 	CONSTANT(PRIO_PROCESS),
 	CONSTANT(PRIO_USER),
 	CONSTANT(PR_SET_NAME),
 	CONSTANT(PR_SET_PDEATHSIG),
+	CONSTANT(PR_SET_SECCOMP),
 	CONSTANT(RLIMIT_CORE),
+	CONSTANT(SECCOMP_SET_MODE_FILTER),
+	CONSTANT(SECCOMP_SET_MODE_STRICT),
 	CONSTANT(SHM_HUGETLB),
 	CONSTANT(SHM_LOCK),
 	CONSTANT(SOCK_DGRAM),
 	CONSTANT(SOCK_STREAM),
+	CONSTANT(SOL_SOCKET),
+	CONSTANT(SO_ATTACH_FILTER),
+	CONSTANT(SO_ATTACH_REUSEPORT_CBPF),
 	CONSTANT(S_ISGID),
 	CONSTANT(S_ISUID),
+	CONSTANT(TCP_MD5SIG),
+	CONSTANT(TCP_MD5SIG_EXT),
 	CONSTANT(TCP_ULP),
 	CONSTANT(TIOCLINUX),
 	CONSTANT(TIOCSETD),

@@ -45,9 +45,8 @@ struct filter_new_call {
 	uint32_t if_any, if_none;
 };
 
-struct filter_source {
-	const char *name; /* name of the compiled array */
-	uint32_t otherwise;
+struct filter_part {
+	uint32_t otherwise; /* the action for all that no rule names */
 	/* Adds the rules. Returns 0 or -errno. */
 	int (*add_rules)(scmp_filter_ctx filter);
 	const struct filter_new_call *new_calls;
@@ -55,9 +54,17 @@ struct filter_source {
 };
 
 /*
- * The filters of one program. The kernel evaluates the one installed last first; if two filters
- * return an error, the first evaluated gives the errno.
+ * A filter of one or more parts: what a part allows, the next one decides. It is one program of
+ * the kernel's, whatever its parts: each cell has its own, and the host has room for a bounded
+ * number (bpf_jit_limit, decision 0173).
  */
+#define FILTER_PARTS 3
+struct filter_source {
+	const char *name; /* name of the compiled array */
+	struct filter_part parts[FILTER_PARTS];
+};
+
+/* The filters of one program, of which a process installs one. */
 struct filter_set {
 	const char *name;
 	const struct filter_source *sources;

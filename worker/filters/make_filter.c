@@ -63,10 +63,18 @@ static void release_filter(scmp_filter_ctx *filter)
 		seccomp_release(*filter);
 }
 
-static void print_instruction(FILE *out, struct sock_filter instruction)
+/* A filter while it is made. */
+struct program {
+	struct sock_filter at[BPF_MAXINSNS];
+	size_t length;
+};
+
+static int add(struct program *program, struct sock_filter instruction)
 {
-	fprintf(out, "\t{0x%02x, %u, %u, 0x%08xU},\n", instruction.code, instruction.jt,
-		instruction.jf, instruction.k);
+	if (program->length == ARRAY_SIZE(program->at))
+		return -E2BIG;
+	program->at[program->length++] = instruction;
+	return 0;
 }
 
 /* Offset of the lower half of an argument in seccomp_data. */
@@ -78,9 +86,10 @@ static uint32_t low_half(uint32_t processor, unsigned argument)
 	return processor & __AUDIT_ARCH_LE ? offset : offset + (uint32_t)sizeof(uint32_t);
 }
 
-/* Prints the rule of @call. The call's number is in the accumulator; another number skips the
+/* Adds the rule of @call. The call's number is in the accumulator; another number skips the
  * rule. */
-static void print_new_call(FILE *out, uint32_t processor, const struct filter_new_call *call)
+static int add_new_call(
+	struct program *program, uint32_t processor, const struct filter_new_call *call)
 {
 	const struct sock_filter is_call =
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, call->mask == 0 ? 1 : 4);
@@ -90,19 +99,23 @@ static void print_new_call(FILE *out, uint32_t processor, const struct filter_ne
 		BPF_STMT(BPF_RET | BPF_K, call->if_any),
 	};
 
-	print_instruction(out, is_call);
-	for (size_t i = 0; call->mask != 0 && i < ARRAY_SIZE(bits); i++)
-		print_instruction(out, bits[i]);
-	print_instruction(out, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
+	int r = add(program, is_call);
+
+	for (size_t i = 0; r == 0 && call->mask != 0 && i < ARRAY_SIZE(bits); i++)
+		r = add(program, bits[i]);
+	return r < 0 ? r
+		     : add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
 }
 
-/* Prints what comes before libseccomp's program. It also kills calls of other architectures. */
-static int print_new_calls(FILE *out, uint32_t processor, const struct filter_source *source)
+/* Adds what comes before libseccomp's program. It also kills calls of other architectures. */
+static int add_new_calls(
+	struct program *program, uint32_t processor, const struct filter_part *part)
 {
 	size_t length = 0;
+	int r = 0;
 
-	for (size_t i = 0; i < source->n_new_calls; i++)
-		length += source->new_calls[i].mask == 0 ? 2 : 5;
+	for (size_t i = 0; i < part->n_new_calls; i++)
+		length += part->new_calls[i].mask == 0 ? 2 : 5;
 	if (length == 0)
 		return 0;
 	/* A jump can skip at most so many instructions. */
@@ -114,23 +127,22 @@ static int print_new_calls(FILE *out, uint32_t processor, const struct filter_so
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_NEW, 0, (uint8_t)length),
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(is_new); i++)
-		print_instruction(out, is_new[i]);
-	for (size_t i = 0; i < source->n_new_calls; i++)
-		print_new_call(out, processor, &source->new_calls[i]);
-	return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(is_new); i++)
+		r = add(program, is_new[i]);
+	for (size_t i = 0; r == 0 && i < part->n_new_calls; i++)
+		r = add_new_call(program, processor, &part->new_calls[i]);
+	return r;
 }
 
-static int print_program(FILE *out, int program)
+static int add_exported(struct program *program, int exported)
 {
 	struct sock_filter instruction;
 	ssize_t n;
+	int r = lseek(exported, 0, SEEK_SET) < 0 ? -errno : 0;
 
-	if (lseek(program, 0, SEEK_SET) < 0)
-		return -errno;
-	while ((n = read(program, &instruction, sizeof(instruction))) == sizeof(instruction))
-		print_instruction(out, instruction);
-	return n < 0 ? -errno : 0;
+	while (r == 0 && (n = read(exported, &instruction, sizeof(instruction))) != 0)
+		r = n == sizeof(instruction) ? add(program, instruction) : -EIO;
+	return r;
 }
 
 /* Makes @filter one for @processor only. At first it is for the machine that builds. */
@@ -144,11 +156,11 @@ static int set_processor(scmp_filter_ctx filter, uint32_t processor)
 	return r < 0 ? r : seccomp_arch_remove(filter, SCMP_ARCH_NATIVE);
 }
 
-static int compile(FILE *out, uint32_t processor, const struct filter_source *source)
+static int add_part(struct program *program, uint32_t processor, const struct filter_part *part)
 {
-	_cleanup_(release_filter) scmp_filter_ctx filter = seccomp_init(source->otherwise);
-	_cleanup_close_ int program = memfd_create(source->name, MFD_CLOEXEC);
-	int r = !filter ? -ENOMEM : program < 0 ? -errno : 0;
+	_cleanup_(release_filter) scmp_filter_ctx filter = seccomp_init(part->otherwise);
+	_cleanup_close_ int exported = memfd_create("filter", MFD_CLOEXEC);
+	int r = !filter ? -ENOMEM : exported < 0 ? -errno : 0;
 
 	/* x86-64 kernels also accept x32 calls and, through int 0x80, i386 calls. */
 	if (r == 0)
@@ -159,15 +171,43 @@ static int compile(FILE *out, uint32_t processor, const struct filter_source *so
 	if (r == 0)
 		r = set_processor(filter, processor);
 	if (r == 0)
-		r = source->add_rules(filter);
+		r = part->add_rules(filter);
 	if (r == 0)
-		r = seccomp_export_bpf(filter, program);
-	if (r < 0)
-		return r;
+		r = seccomp_export_bpf(filter, exported);
+	if (r == 0)
+		r = add_new_calls(program, processor, part);
+	return r < 0 ? r : add_exported(program, exported);
+}
+
+/* What the part from @first on allows, the part behind it is to decide. */
+static void go_on_after(struct program *program, size_t first)
+{
+	for (size_t i = first; i < program->length; i++) {
+		struct sock_filter *at = &program->at[i];
+
+		if (at->code == (BPF_RET | BPF_K) && at->k == SECCOMP_RET_ALLOW)
+			*at = (struct sock_filter)BPF_STMT(
+				BPF_JMP | BPF_JA, (uint32_t)(program->length - i - 1));
+	}
+}
+
+static int compile(FILE *out, uint32_t processor, const struct filter_source *source)
+{
+	static struct program program;
+	int r = 0;
+
+	program.length = 0;
+	for (size_t i = 0; r == 0 && i < FILTER_PARTS && source->parts[i].add_rules; i++) {
+		size_t first = program.length;
+
+		r = add_part(&program, processor, &source->parts[i]);
+		if (r == 0 && i + 1 < FILTER_PARTS && source->parts[i + 1].add_rules)
+			go_on_after(&program, first);
+	}
 	fprintf(out, "static const struct sock_filter %s[] = {\n", source->name);
-	r = print_new_calls(out, processor, source);
-	if (r == 0)
-		r = print_program(out, program);
+	for (size_t i = 0; i < program.length; i++)
+		fprintf(out, "\t{0x%02x, %u, %u, 0x%08xU},\n", program.at[i].code, program.at[i].jt,
+			program.at[i].jf, program.at[i].k);
 	fprintf(out, "};\n");
 	return r;
 }

@@ -29,7 +29,7 @@ static int refuse(scmp_filter_ctx filter)
 }
 
 static const struct filter_source sources[] = {
-	{"spawner_refused", SCMP_ACT_ALLOW, refuse, NULL, 0},
+	{"spawner_refused", {{SCMP_ACT_ALLOW, refuse, NULL, 0}}},
 };
 
 const struct filter_set spawner_filters = {"spawner", sources, ARRAY_SIZE(sources)};

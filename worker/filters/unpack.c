@@ -64,7 +64,7 @@ static int allow(scmp_filter_ctx filter)
 }
 
 static const struct filter_source sources[] = {
-	{"unpack_allowed", SCMP_ACT_KILL_PROCESS, allow, NULL, 0},
+	{"unpack_allowed", {{SCMP_ACT_KILL_PROCESS, allow, NULL, 0}}},
 };
 
 const struct filter_set unpack_filters = {"unpack", sources, ARRAY_SIZE(sources)};

@@ -137,7 +137,8 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	char tmp[24], file_size[24], data[24], open_files[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),
-		(char *)(cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK : ""), NULL};
+		(char *)(cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK : ""),
+		(char *)(cell->allows_filters ? WORKER_ALLOWS_FILTERS : ""), NULL};
 	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
 	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 

@@ -35,6 +35,7 @@ struct cell {
 	const int *worker_fds, *files_fds; /* of them: the channels */
 	char visible[PATH_MAX];
 	const char *readonly; /* policy_readonly_paths */
+	bool allows_filters;  /* policy_allows_filters */
 	struct place *place;  /* borrowed: the looker's result */
 	int root;             /* the checked directory, in this mount namespace */
 	int home;             /* detached mount of its kept home; -1: the home is temporary */

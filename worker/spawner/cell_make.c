@@ -93,6 +93,7 @@ static int check_policy(struct cell *cell)
 		return -SPAWNER_REFUSAL;
 	}
 	cell->readonly = cell_readonly_paths(maker, cell->request->tenant);
+	cell->allows_filters = policy_allows_filters(maker->policy, cell->request->tenant);
 	return policy_check(maker->policy, cell->place,
 		is_managed ? &(struct policy_place){tenant, maker->ids->managed} : NULL,
 		cell->request, &cell->reason);
@@ -518,8 +519,8 @@ static int tell_spare(struct cell *cell)
 
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = spare_assign(cell->waiting->sockets[i], cell->request, cell->visible,
-			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->trees[i],
-			i == SPAWNER_OPENED_WORKER ? cell->home : cell->layers);
+			i == SPAWNER_OPENED_WORKER ? cell->readonly : "", cell->allows_filters,
+			cell->trees[i], i == SPAWNER_OPENED_WORKER ? cell->home : cell->layers);
 	/* The process has ended, and the spawner has not reaped it yet. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
 }

@@ -27,7 +27,7 @@
 
 struct policy_tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
-	bool managed, network_roots, keeps_homes, egress, root_inside;
+	bool managed, network_roots, keeps_homes, egress, root_inside, allows_filters;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
 	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing, template_bytes;
@@ -207,6 +207,8 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		tenant->network_roots = strcmp(value, "yes") == 0;
 	if (strcmp(name, "home") == 0)
 		tenant->keeps_homes = strcmp(value, "kept") == 0;
+	if (strcmp(name, "command_filters") == 0)
+		tenant->allows_filters = strcmp(value, "allow") == 0;
 	if (strcmp(name, "root_inside") == 0)
 		tenant->root_inside = strcmp(value, "yes") == 0;
 	if (strcmp(name, "network") == 0)
@@ -443,6 +445,13 @@ bool policy_network(const struct policy *policy, const char *name)
 	const struct policy_tenant *tenant = find_tenant(policy, name);
 
 	return tenant && tenant->egress;
+}
+
+bool policy_allows_filters(const struct policy *policy, const char *name)
+{
+	const struct policy_tenant *tenant = find_tenant(policy, name);
+
+	return tenant && tenant->allows_filters;
 }
 
 bool policy_root_inside(const struct policy *policy, const char *name)

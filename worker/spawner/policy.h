@@ -56,6 +56,9 @@ bool policy_managed(const struct policy *policy, const char *name);
 /** Whether the tenant @name has network = egress. */
 bool policy_network(const struct policy *policy, const char *name);
 
+/** Whether the tenant @name has command_filters = allow; without a configuration it has not. */
+bool policy_allows_filters(const struct policy *policy, const char *name);
+
 /** Whether the tenant @name has root_inside = yes. */
 bool policy_root_inside(const struct policy *policy, const char *name);
 
