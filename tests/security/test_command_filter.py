@@ -415,6 +415,28 @@ for made in (socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.sock
 """) == ["ENOPROTOOPT ENOPROTOOPT ENOPROTOOPT ENOPROTOOPT"] * 4
 
 
+def test_socket_options_that_nothing_counts(cell):
+    """Groups, keys and flow labels: a single socket had thousands, in memory that no cgroup was charged, and joining a group went
+    through all of them under a lock of the whole host."""
+    assert probe(cell, FILTERS + """
+tcp, udp, udp6 = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+group4, group6, lo = socket.inet_aton('224.1.1.1'), socket.inet_pton(socket.AF_INET6, 'ff02::1:2'), socket.if_nametoindex('lo')
+to4, to6 = struct.pack('HH4s120x', 2, 0, group4), struct.pack('HHI16sI100x', 10, 0, 0, group6, 0)
+one4, one6 = struct.pack('HH4s120x', 2, 0, b'\\x7f\\0\\0\\1'), struct.pack('HHI16sI100x', 10, 0, 0, bytes(15) + b'\\1', 0)
+label = struct.pack('16sIBBHHHI', bytes(15) + b'\\1', 0, 0, 1, 1, 6, 6, 0)
+key = struct.pack('HH4s120xHHI80s', 2, 0, b'\\x0a\\0\\0\\1', 0, 1, 0, b'k')
+attempts = [
+    (tcp, 6, 14, key), (tcp, 6, 32, key), (tcp, 6, 38, bytes(400)), (udp6, 41, 32, label),
+    (udp, 0, 35, struct.pack('4s4si', group4, b'\\x7f\\0\\0\\1', lo)), (udp, 0, 39, group4 + b'\\x7f\\0\\0\\1' + b'\\x7f\\0\\0\\1'),
+    (udp, 0, 42, struct.pack('I4x', lo) + to4), (udp, 0, 46, struct.pack('I4x', lo) + to4 + one4),
+    (udp6, 41, 20, struct.pack('16sI', group6, lo)), (udp6, 41, 27, struct.pack('16sI', bytes(15) + b'\\1', lo)),
+    (udp6, 41, 42, struct.pack('I4x', lo) + to6), (udp6, 41, 46, struct.pack('I4x', lo) + to6 + one6)]
+for made, level, option, value in attempts:
+    room = ctypes.create_string_buffer(value, len(value))
+    print(*(call(setsockopt, made.fileno(), level | high, option | high, ctypes.addressof(room), len(value)) for high in (0, 1 << 32)))
+""") == ["ENOPROTOOPT ENOPROTOOPT"] * 4 + ["ENODEV ENODEV"] * 8
+
+
 @pytest.mark.parametrize("spares", [0, 2])
 def test_a_tenant_may_have_filters(start_daemon, area, spares):
     """For harnesses whose commands confine themselves, with command_filters = allow: in cells that are made ahead as in

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -217,6 +218,11 @@ static const struct row {
 		KILL, KILL},
 	{"setsockopt, a group's filter", {54, 208}, {3, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF},
 		FAIL(ENOPROTOOPT), KILL, KILL},
+	{"setsockopt, a key", {54, 208}, {3, IPPROTO_TCP, 14}, FAIL(ENOPROTOOPT), KILL, KILL},
+	{"setsockopt, a group of IPv4", {54, 208}, {3, IPPROTO_IP, 35}, FAIL(ENODEV), KILL, KILL},
+	{"setsockopt, a group of IPv6", {54, 208}, {3, IPPROTO_IPV6, 20}, FAIL(ENODEV), KILL, KILL},
+	{"setsockopt, leaving one", {54, 208}, {3, IPPROTO_IPV6, 21}, ALLOW, KILL, KILL},
+	{"setsockopt, another protocol", {54, 208}, {3, IPPROTO_TCP, 31}, FAIL(EPERM), KILL, KILL},
 };
 
 static void test_numbers(void **state)

@@ -407,19 +407,52 @@ static int refuse_subvolumes(scmp_filter_ctx filter)
 }
 
 /*
- * Programs for the kernel take space of which the host has one lot (net.core.bpf_jit_limit), and
- * thousands that go at one moment can stop the kernel's work on all others for good (decision
- * 0173). Filters of sockets are such programs too. The answer is that of a kernel that does not
- * have them.
+ * Refuses what makes the kernel keep something for a socket that no limit and no memory cgroup
+ * counts.
+ *
+ * Filters are programs of the kernel. The host has one lot of space for them
+ * (net.core.bpf_jit_limit), and thousands that go at one moment can stop the kernel's work on all
+ * others for good (decision 0173). Of keys for signatures and of groups to listen to, one socket
+ * has as many as net.core.optmem_max allows, a thousand and more; joining an IPv6 group goes
+ * through all of them under a lock of the whole host. Flow labels are counted for the host.
+ *
+ * The answers are those of a kernel without the option, and for groups the one that programs get
+ * that name no interface: a workspace has the loopback alone.
  */
-static int refuse_socket_programs(scmp_filter_ctx filter)
+static int refuse_socket_options(scmp_filter_ctx filter)
 {
-	static const unsigned options[] = {SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF};
+	enum {
+		FLOWLABEL_MGR = 32, /* linux/in6.h, which cannot be included beside netinet/in.h */
+		AO_ADD_KEY = 38,    /* TCP_AO_ADD_KEY, of Linux 6.7 */
+	};
+	static const struct {
+		int level, option, error;
+	} options[] = {
+		{SOL_SOCKET, SO_ATTACH_FILTER, ENOPROTOOPT},
+		{SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, ENOPROTOOPT},
+		{IPPROTO_TCP, TCP_MD5SIG, ENOPROTOOPT},
+		{IPPROTO_TCP, TCP_MD5SIG_EXT, ENOPROTOOPT},
+		{IPPROTO_TCP, AO_ADD_KEY, ENOPROTOOPT},
+		{IPPROTO_IPV6, FLOWLABEL_MGR, ENOPROTOOPT},
+		{IPPROTO_IP, IP_ADD_MEMBERSHIP, ENODEV},
+		{IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, ENODEV},
+		{IPPROTO_IP, MCAST_JOIN_GROUP, ENODEV},
+		{IPPROTO_IP, MCAST_JOIN_SOURCE_GROUP, ENODEV},
+		{IPPROTO_IPV6, IPV6_JOIN_GROUP, ENODEV},
+		{IPPROTO_IPV6, IPV6_JOIN_ANYCAST, ENODEV},
+		{IPPROTO_IPV6, MCAST_JOIN_GROUP, ENODEV},
+		{IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP, ENODEV},
+		/* attaches another protocol to a TCP socket: TLS, SMC, espintcp */
+		{IPPROTO_TCP, TCP_ULP, EPERM},
+	};
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT), SCMP_SYS(setsockopt), 2,
-			FILTER_LOW_EQUALS(1, SOL_SOCKET), FILTER_LOW_EQUALS(2, options[i]));
+		r = seccomp_rule_add(filter,
+			options[i].error == EPERM ? FILTER_REFUSE
+						  : SCMP_ACT_ERRNO((unsigned)options[i].error),
+			SCMP_SYS(setsockopt), 2, FILTER_LOW_EQUALS(1, options[i].level),
+			FILTER_LOW_EQUALS(2, options[i].option));
 	return r;
 }
 
@@ -458,12 +491,8 @@ static int refuse_but_filters(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(requests); i++)
 		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(ioctl), 1,
 			FILTER_LOW_EQUALS(1, requests[i]));
-	/* TCP_ULP attaches another protocol to a TCP socket: TLS, SMC, espintcp. */
 	if (r == 0)
-		r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(setsockopt), 2,
-			FILTER_LOW_EQUALS(1, IPPROTO_TCP), FILTER_LOW_EQUALS(2, TCP_ULP));
-	if (r == 0)
-		r = refuse_socket_programs(filter);
+		r = refuse_socket_options(filter);
 	if (r == 0)
 		r = refuse_set_id(filter);
 	return r < 0 ? r : leave_init_alone(filter);
