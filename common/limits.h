@@ -419,6 +419,10 @@
 #define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
 #define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
 
+/* health: so many openings of workspaces that fail one after the other, and for how long */
+#define LIMIT_HEALTH_OPENINGS    3
+#define LIMIT_HEALTH_OPENINGS_MS 60000
+
 /* What is left of disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
 	20000 /* without an answer, the state's file system counts as hung */

@@ -6,6 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* The kernel's own ENOTSUPP, which has no name here: net.core.bpf_jit_limit is reached. */
+#define NO_ROOM 524
+
 int filter_install(const struct sock_filter *program, size_t n)
 {
 	struct sock_fprog all = {
@@ -13,5 +16,7 @@ int filter_install(const struct sock_filter *program, size_t n)
 		.filter = (struct sock_filter *)program,
 	};
 
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &all) < 0 ? -errno : 0;
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &all) == 0)
+		return 0;
+	return errno == NO_ROOM ? -ENOBUFS : -errno;
 }

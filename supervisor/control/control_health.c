@@ -6,6 +6,7 @@
 #include "supervisor/control/control_health.h"
 
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
@@ -36,6 +37,7 @@ static void find(const struct service *service, struct findings *ret)
 {
 	const struct config_host *host = &service->config->host;
 	struct health_facts *facts = &ret->facts;
+	const struct cell_counts *counts;
 	struct journal_state journal;
 	struct keys_state keys;
 
@@ -56,6 +58,10 @@ static void find(const struct service *service, struct findings *ret)
 		headroom_look(service->headroom, &ret->room);
 		facts->room = &ret->room;
 	}
+	counts = workspaces_counts(service->workspaces);
+	facts->unmade = counts->unmade;
+	facts->unmade_age_ms = (clock_now() - counts->unmade_at) / CLOCK_NS_PER_MS;
+	facts->unmade_why = counts->unmade_why;
 	facts->slots[HEALTH_SLOT_WORKSPACES].used = workspaces_count(service->workspaces);
 	facts->slots[HEALTH_SLOT_WORKSPACES].limit =
 		workspaces_most(service->workspaces, service->config);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MESSAGE_BYTES 320
+#define MESSAGE_BYTES 384
 
 /* Writes the sentence of a reason to @message. Returns false if the reason does not hold. */
 typedef bool (*judge)(const struct health_facts *facts, char *message);
@@ -92,6 +92,18 @@ static bool lacks_memory(const struct health_facts *facts, char *message)
 		       (unsigned long long)(facts->memory_free_min / MIB));
 }
 
+/*
+ * One that fails alone may be due to its workspace. After a while it is not held against the host,
+ * which may get no further openings as long as it is called unhealthy.
+ */
+static bool lacks_openings(const struct health_facts *facts, char *message)
+{
+	return facts->unmade >= LIMIT_HEALTH_OPENINGS &&
+	       facts->unmade_age_ms < LIMIT_HEALTH_OPENINGS_MS &&
+	       SAY("the last %u openings of workspaces failed. The last one: %s", facts->unmade,
+		       facts->unmade_why);
+}
+
 static bool is_full(const struct health_facts *facts, enum health_slot slot)
 {
 	return facts->slots[slot].used >= facts->slots[slot].limit;
@@ -132,6 +144,7 @@ static const struct {
 	[HEALTH_JOURNAL] = {"journal", lacks_journal},
 	[HEALTH_DISK] = {"disk", lacks_disk},
 	[HEALTH_MEMORY] = {"memory", lacks_memory},
+	[HEALTH_OPENINGS] = {"openings", lacks_openings},
 	[HEALTH_WORKSPACES] = {"workspaces", lacks_workspaces},
 	[HEALTH_COMMANDS] = {"commands", lacks_commands},
 	[HEALTH_CONNECTIONS] = {"connections", lacks_connections},

@@ -30,6 +30,7 @@ enum health_reason {
 	HEALTH_JOURNAL,
 	HEALTH_DISK,
 	HEALTH_MEMORY,
+	HEALTH_OPENINGS,
 	HEALTH_WORKSPACES,
 	HEALTH_COMMANDS,
 	HEALTH_CONNECTIONS,
@@ -46,6 +47,10 @@ struct health_facts {
 	struct {
 		uint64_t used, limit;
 	} slots[HEALTH_SLOTS];
+	/* openings of workspaces that failed one after the other, and how long ago the last one */
+	unsigned unmade;
+	int64_t unmade_age_ms;
+	const char *unmade_why;
 	uint64_t elder_commands; /* of those used, under the generation before this one */
 };
 

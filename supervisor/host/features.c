@@ -11,6 +11,7 @@
 #include "supervisor/host/calls_probe.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/disk_probe.h"
+#include "supervisor/host/filter_probe.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 #include "supervisor/host/overlay_probe.h"
@@ -169,6 +170,12 @@ static bool carries_overlays(const struct cgroup *cgroup)
 	return overlay_probe_works();
 }
 
+static bool ends_filters(const struct cgroup *cgroup)
+{
+	(void)cgroup;
+	return filter_probe_holds();
+}
+
 static const char *remedy_of_namespaces(void)
 {
 	return namespaces_remedy("/proc/sys", namespaces.error);
@@ -265,6 +272,14 @@ static const struct feature {
 		"managed workspaces have no checkpoints, rollbacks, diffs and previews, and no "
 		"forks that lie above a template: what asks for one fails",
 		overlay_probe_remedy},
+	{"filter_ends", ends_filters,
+		"run a kernel before Linux 6.9, or one that has the workqueue vmap_drain_helpers "
+		"(mm/vmalloc: use dedicated unbound workqueues for vmap drain), and give no tenant "
+		"command_filters = allow",
+		"when a thousand or more system call filters end at one moment, as those of "
+		"containers, or of many hundred workspaces when cloisterd is killed, the kernel "
+		"can hang: nothing that installs a filter starts until the host is restarted",
+		NULL},
 	{"passrights", refuses_descriptors,
 		"the kernel cannot refuse descriptors on a socket (SO_PASSRIGHTS): run Linux 6.16 "
 		"or later",
@@ -343,7 +358,7 @@ bool feature_is_present(const char *name)
 
 const char *feature_names(void)
 {
-	static char names[320];
+	static char names[384];
 	size_t len = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(features) && len < sizeof(names); i++)

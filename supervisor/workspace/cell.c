@@ -20,6 +20,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #define MAX_CONSECUTIVE_CRASHES 3
 
@@ -199,7 +200,7 @@ static void open_both(struct cell *cell)
 		return;
 	}
 	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
-	cell->failed = cell->idle = cell->died_ahead = false;
+	cell->failed = cell->idle = cell->died_ahead = cell->not_set_up = false;
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	/* In system mode a template is shown from memory. */
@@ -224,6 +225,15 @@ static void be_open(struct cell *cell)
 	cell->swept = true;
 }
 
+static void count_unmade(struct cell *cell)
+{
+	struct cell_counts *counts = cell->counts;
+
+	counts->unmade++;
+	counts->unmade_at = clock_now();
+	snprintf(counts->unmade_why, sizeof(counts->unmade_why), "%s", cell_why(cell));
+}
+
 /*
  * No call is answered while a process of the cell is alive: an answer promises that nothing runs
  * any more.
@@ -233,6 +243,9 @@ static void end_both(struct cell *cell)
 	cell->failed = cell_why(cell) != NULL;
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
+	if (cell->failed && !cell->died_ahead &&
+		(cell->not_set_up || (!cell->had_opened && cell->not_made == CELL_NOT_MADE)))
+		count_unmade(cell);
 	cell->counts->idle_ended += cell->idle && !cell->failed;
 	/* What a checkpoint or a rollback exchanges begins anew. */
 	cell->rests = cell->idle && !cell->failed && !cell->replaced && cell->had_opened &&

@@ -105,6 +105,13 @@ struct cell_counts {
 	uint64_t lost;       /* open cells that died, or were killed because they did not answer */
 	uint64_t files_lost; /* the same for files processes alone */
 	uint64_t idle_ended; /* ended because no call came */
+	/*
+	 * That could not be made, although they might be, one after the other: since a worker last
+	 * told of a command. When that was for the last one (clock_now()), and why.
+	 */
+	unsigned unmade;
+	int64_t unmade_at;
+	char unmade_why[LIMIT_NAME_BYTES];
 };
 
 /** Makes a closed cell. @spares and @counts are borrowed. Returns NULL if memory is out. */

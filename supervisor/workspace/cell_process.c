@@ -63,6 +63,7 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 	if (frame->type != failed[process->which] ||
 		setup_failure_get(frame->payload, &failure) < 0)
 		return -EBADMSG;
+	process->cell->not_set_up |= process->ready;
 	process->cell->not_made = failure.error == SETUP_UNFIT ? CELL_UNFIT
 							       : cell_loss_of((int)failure.error,
 									 process->cell->not_made);
@@ -87,6 +88,8 @@ static int on_frame(void *context, const struct channel_frame *frame)
 	/* Empty ones would count as nothing, however many come. */
 	if (process->which == CELL_FILES && frame->payload.len == 0)
 		return -EBADMSG;
+	if (process->which == CELL_WORKER)
+		process->cell->counts->unmade = 0;
 	return process->cell->owner->frame(process->cell->context, process->which, frame);
 }
 

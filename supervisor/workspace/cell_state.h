@@ -91,6 +91,7 @@ struct cell {
 	bool overdue, idle, failed;
 	bool replaced;           /* it is to end, and another is made */
 	bool had_opened;         /* in ENDING: it had been OPEN */
+	bool not_set_up;         /* its worker failed after it had said that it was ready */
 	bool rests;              /* in ENDING: nobody used it */
 	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
 	bool was_ahead;          /* in OPENING: it was a spare cell */

@@ -9,11 +9,13 @@ import subprocess
 import pytest
 
 import procfs
+from cloister_client import RpcError
 from daemon import fill
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 MIB = 1 << 20
-REASONS = ["shutting_down", "draining", "selftest", "audit", "journal", "disk", "memory", "workspaces", "commands", "connections"]
+REASONS = ["shutting_down", "draining", "selftest", "audit", "journal", "disk", "memory", "openings", "workspaces", "commands",
+           "connections"]
 
 
 def config(area, host="", tenant="", audit=None, disk="1M", memory="1M"):
@@ -175,6 +177,33 @@ def test_too_little_memory(start_daemon, area):
     daemon.reload(config(area, memory="1T"))
     becomes(daemon, "memory")
     assert "memory: " in daemon.ctl("health").stdout.decode()
+
+
+@pytest.fixture
+def daemon_without_filters(start_daemon, area):
+    """Its workers cannot install their filter, as on a host that has no room for one more."""
+    area.put_in_place_of("cloister-worker", "without_filters")
+    try:
+        yield start_daemon(config=config(area, host="spare_cells = 0\n"))
+    finally:
+        (area.bin / "cloister-worker.real").rename(area.bin / "cloister-worker")
+
+
+def test_openings_that_fail(daemon_without_filters):
+    """Workers are ready before they install their filter."""
+    daemon = daemon_without_filters
+    client = daemon.connect()
+    assert reasons(daemon) == []
+    for number in range(3):
+        try:  # some are answered before the worker gets so far
+            client.call("workspace.open", {"workspace": f"w{number}"})
+            why = client.observe("run_command", {"command": "true"})["error"]["message"]
+        except RpcError as error:
+            why = str(error)
+        assert "install the commands' system call filter: No buffer space available" in why
+    assert reasons(daemon) == ["openings"]
+    assert "install the commands' system call filter" in ask(daemon)[1]["reasons"][0]["message"]
+    assert 'cloister_unhealthy{reason="openings"} 1' in metrics(daemon)
 
 
 def test_slots_used_up(start_daemon, area):

@@ -587,6 +587,34 @@ static void test_set_up_fails(void **state)
 	}
 }
 
+/* What is held against the host, until a worker tells of a command. */
+static void test_openings_that_fail_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	char payload[64];
+	const struct setup_failure no_filter = {TEXT_LITERAL("install the filter"), 524};
+	struct wire_writer writer = wire_writer((uint8_t *)payload, sizeof(payload));
+
+	fail_set_up(f, CELL_FILES, SETUP_UNFIT);
+	assert_int_equal(f->counts.unmade, 0);
+	fail_set_up(f, CELL_WORKER, EIO);
+	assert_int_equal(f->counts.unmade, 1);
+	open_cell(f);
+	assert_int_equal(f->counts.unmade, 1);
+	/* The filter comes last, when the worker has said that it is ready. */
+	setup_failure_put(&writer, &no_filter);
+	fake_process_say(f->worker, COMMAND_FAILED, 0, (struct text){payload, writer.len});
+	fake_process_end(f->worker);
+	fake_process_end(f->files);
+	run(f);
+	assert_int_equal(f->counts.unmade, 2);
+	assert_non_null(strstr(f->counts.unmade_why, "install the filter"));
+	open_cell(f);
+	fake_process_say(f->worker, COMMAND_ENDED, 0, (struct text){NULL, 0});
+	run(f);
+	assert_int_equal(f->counts.unmade, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -603,6 +631,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_processes_say, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_cell_that_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_openings_that_fail_are_counted, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
+#include "supervisor/host/filter_probe.h"
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/shared_budgets.h"
 #include "tests/lib/scratch.h"
@@ -501,6 +502,33 @@ static void test_memory_that_costs_all(void **state)
 	assert_non_null(strstr(feature_remedy("single_process_oom"), "singleProcessOOMKill: true"));
 }
 
+/* The fault came with Linux 6.9, needs a second processor, and is gone with the queue. */
+static void test_kernels_that_end_filters(void **state)
+{
+	static const struct {
+		const char *release;
+		long cpus;
+		bool mended, holds;
+	} rows[] = {
+		{"5.15.0-91-generic", 2, false, true},
+		{"6.1.0-35-amd64", 64, false, true},
+		{"6.8.12", 2, false, true},
+		{"6.9.0-rc1", 2, false, false},
+		{"6.12.41+deb13-cloud-amd64", 2, false, false},
+		{"6.12.41+deb13-cloud-amd64", 1, false, true},
+		{"6.12.99+deb13-cloud-amd64", 2, true, true},
+		{"6.18.44", 2, false, false},
+		{"7.0.0", 2, false, false},
+		{"7.2.0", 2, true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (filter_probe_judge(rows[i].release, rows[i].cpus, rows[i].mended) !=
+			rows[i].holds)
+			fail_msg("row %zu", i);
+}
+
 static void test_features(void **state)
 {
 	static const struct {
@@ -599,6 +627,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_cgroups_that_are_not_ours, set_up_cgroup, tear_down_cgroup),
 		cmocka_unit_test(test_shared_budgets),
+		cmocka_unit_test(test_kernels_that_end_filters),
 		cmocka_unit_test(test_budgets_that_do_not_suffice),
 		cmocka_unit_test_setup_teardown(
 			test_tasks_of_the_cgroup, set_up_cgroup, tear_down_cgroup),
