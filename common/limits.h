@@ -264,6 +264,12 @@
 #define LIMIT_INPUTS           64         /* unanswered tool.input requests of a call */
 #define LIMIT_INPUTS_BYTES     (16 * MIB) /* input that a connection's calls have not read yet */
 
+/*
+ * Cells that nobody uses and that are killed at once. Each has two system call filters, and one CPU
+ * of Linux 6.12 frees at most 256 at once (doc/kernel-filter-fault.md).
+ */
+#define LIMIT_CELLS_ENDING 64
+
 /* Time, in milliseconds. */
 #define LIMIT_COMMAND_MAX_MS     3600000 /* the longest deadline of a call */
 #define LIMIT_TERM_GRACE_MS      5000    /* from SIGTERM to SIGKILL */

@@ -254,6 +254,14 @@ static void end_both(struct cell *cell)
 	forget_request(cell);
 	cell->owner->network(cell->context, NULL);
 	enter(cell, STATE_ENDING);
+	cell_ending_begin(&cell->ending, cell->failed || !cell->had_opened);
+}
+
+/* It is the cell's turn to end. */
+static void kill_both(void *context)
+{
+	struct cell *cell = context;
+
 	cell_kill(cell);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
 }
@@ -279,6 +287,7 @@ static void close_both(struct cell *cell)
 {
 	unsigned rest = 0;
 
+	cell_ending_done(&cell->ending);
 	forget_request(cell);
 	if (cell->failed && cell->had_opened) {
 		bool give_up = ++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES;
@@ -324,6 +333,7 @@ static void refuse(struct cell *cell)
 
 static void quarantine(struct cell *cell)
 {
+	cell_ending_done(&cell->ending);
 	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
 	enter(cell, STATE_QUARANTINED);
 	refuse(cell);
@@ -545,6 +555,7 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
 	timer_init(&cell->deadline, on_deadline, cell);
 	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
+	cell->ending = (struct cell_ending){.kill = kill_both, .context = cell};
 	return cell;
 }
 
@@ -558,6 +569,7 @@ void cell_free(struct cell *cell)
 	cell_process_drop(cell_files(cell));
 	timer_cancel(&cell->deadline);
 	loop_turn_cancel(&cell->settle);
+	cell_ending_done(&cell->ending);
 	free(cell);
 }
 

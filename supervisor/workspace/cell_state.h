@@ -6,6 +6,7 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/workspace/cell.h"
+#include "supervisor/workspace/cell_ending.h"
 
 #include <errno.h>
 
@@ -87,6 +88,7 @@ struct cell {
 	uint64_t disk_limit; /* of its id, as its files process told when it was made; 0: none */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
+	struct cell_ending ending;
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
 	bool replaced;           /* it is to end, and another is made */

@@ -119,18 +119,30 @@ const char *workspaces_own_shown(const struct workspaces *workspaces, const stru
 	return path;
 }
 
+/*
+ * First kills some, then waits for each: they end at the same time, but not more than
+ * cell_ending.h lets end at once.
+ */
+static void end_cells(struct workspaces *workspaces)
+{
+	struct workspace *workspace = LIST_FIRST(&workspaces->list), *waited = workspace;
+
+	while (workspace) {
+		for (unsigned i = 0; workspace && i < LIMIT_CELLS_ENDING; i++) {
+			cell_kill(workspace->cell);
+			workspace = LIST_NEXT(workspace, entry);
+		}
+		for (; waited != workspace; waited = LIST_NEXT(waited, entry))
+			cell_wait(waited->cell, END_WAIT_MS);
+	}
+}
+
 void workspaces_free(struct workspaces *workspaces)
 {
-	struct workspace *workspace;
-
 	if (!workspaces)
 		return;
 	forks_stop(workspaces);
-	/* First kill all, then wait for each: all then end at the same time. */
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		cell_kill(workspace->cell);
-	LIST_FOREACH (workspace, &workspaces->list, entry)
-		cell_wait(workspace->cell, END_WAIT_MS);
+	end_cells(workspaces);
 	while (!LIST_EMPTY(&workspaces->list))
 		workspace_free(LIST_FIRST(&workspaces->list));
 	spare_cells_free(workspaces->spares);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells that nobody uses end, by cells_kept and workspace_idle_time, and nothing but their processes is lost."""
 
+import contextlib
 import json
 import os
 import signal
@@ -211,3 +212,20 @@ def test_workspaces_do_not_share_it(start_daemon, account):
 def test_more_cells_than_workspaces_are_refused(start_daemon, account):
     with pytest.raises((RpcError, AssertionError, Exception), match="cells_kept"):
         start_daemon(config=config_of(account, "cells_kept = 99999"))
+
+
+@pytest.mark.deep("slow")
+def test_more_cells_than_may_end_at_once(start_daemon, account):
+    """A client leaves with all its workspaces; then cloisterd ends with as many. LIMIT_CELLS_ENDING is 64."""
+    daemon = start_daemon(config=config_of(account))
+    for _ in range(2):
+        with contextlib.closing(daemon.connect()) as client:
+            for number in range(70):
+                client.call("workspace.open", {"workspace": f"w{number}"})
+            assert len(daemon.cells()) == 70
+        assert has_no_cell(daemon)
+    client = daemon.connect()
+    for number in range(70):
+        client.call("workspace.open", {"workspace": f"w{number}"})
+    cells = daemon.cells()
+    assert daemon.stop() == 0 and not [pid for cell in cells for pid in cell if procfs.is_alive(pid)]

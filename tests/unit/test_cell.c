@@ -615,6 +615,64 @@ static void test_openings_that_fail_are_counted(void **state)
 	assert_int_equal(f->counts.unmade, 0);
 }
 
+static void count_kill(void *context)
+{
+	++*(unsigned *)context;
+}
+
+/* When a client leaves with a thousand workspaces, their cells do not all end at once. */
+static void test_cells_that_nobody_uses_take_turns(void **state)
+{
+	struct fixture *f = *state;
+	unsigned killed = 0;
+	struct cell_ending others[LIMIT_CELLS_ENDING + 1];
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		others[i] = (struct cell_ending){.kill = count_kill, .context = &killed};
+	for (size_t i = 0; i < LIMIT_CELLS_ENDING; i++)
+		cell_ending_begin(&others[i], false);
+	assert_int_equal(killed, LIMIT_CELLS_ENDING);
+	reach(f, STATE_OPEN);
+	hold(f);
+	f->need = CELL_UNUSED;
+	settle(f);
+	assert_string_equal(outcome(f), " = ending");
+	/* It waits for longer than a process that was killed may take. */
+	pass(f, 2 * LIMIT_KILL_REPORT_MS);
+	assert_string_equal(outcome(f), " = ending");
+	cell_ending_begin(&others[LIMIT_CELLS_ENDING], false);
+	cell_ending_done(&others[0]);
+	assert_int_equal(killed, LIMIT_CELLS_ENDING);
+	settle(f);
+	assert_string_equal(outcome(f), " kill-worker kill-files = ending");
+	/* The next one has its turn when this one is gone, or is not waited for any longer. */
+	pass(f, LIMIT_KILL_REPORT_MS);
+	assert_int_equal(f->cell->state, STATE_QUARANTINED);
+	assert_int_equal(killed, LIMIT_CELLS_ENDING + 1);
+	/* What has failed is ended at once. */
+	reach(f, STATE_OPEN);
+	hold(f);
+	cell_abandon(f->cell, CELL_WORKER);
+	run(f);
+	assert_string_equal(outcome(f), " kill-worker kill-files = ending");
+	/* One that waits may be freed, or gone by itself. */
+	reach(f, STATE_OPEN);
+	hold(f);
+	f->need = CELL_UNUSED;
+	settle(f);
+	fake_process_end(f->worker);
+	fake_process_end(f->files);
+	run(f);
+	assert_int_equal(f->cell->state, STATE_CLOSED);
+	reach(f, STATE_OPEN);
+	hold(f);
+	f->need = CELL_UNUSED;
+	settle(f);
+	reach(f, STATE_OPEN);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		cell_ending_done(&others[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -633,6 +691,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_openings_that_fail_are_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_cells_that_nobody_uses_take_turns, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
