@@ -122,6 +122,13 @@ CALL(init_priority_user, SYS_setpriority, PRIO_USER, 0, 0, 0, 0, 0)
 CALL(init_scheduler, SYS_sched_setscheduler, 1, SCHED_IDLE_NUMBER, no_limits, 0, 0, 0)
 CALL(init_affinity, SYS_sched_setaffinity, 1, 8, no_limits, 0, 0, 0)
 
+/* what the kernel keeps and counts for nobody; descriptor 0 is no socket */
+CALL(filter, SYS_seccomp, 1, 0, 0, 0, 0, 0)
+CALL(filter_prctl, SYS_prctl, 22, 2, 0, 0, 0, 0)
+CALL(socket_filter, SYS_setsockopt, 0, 1, 26, 0, 0, 0)   /* SO_ATTACH_FILTER */
+CALL(socket_key, SYS_setsockopt, 0, 6, 14, 0, 0, 0)      /* TCP_MD5SIG */
+CALL(socket_group, SYS_setsockopt, 0, 41, 20, 0, 0, 0)   /* IPV6_JOIN_GROUP */
+
 /* terminals */
 CALL(tiocsetd, SYS_ioctl, 0, TIOCSETD_NUMBER, no_limits, 0, 0, 0)
 CALL(tiocsti, SYS_ioctl, 0, TIOCSTI_NUMBER, "x", 0, 0, 0)
@@ -220,6 +227,11 @@ const struct probe probes_of_calls[] = {
 	{"init-priority-user", call_init_priority_user},
 	{"init-scheduler", call_init_scheduler},
 	{"init-affinity", call_init_affinity},
+	{"filter", call_filter},
+	{"filter-prctl", call_filter_prctl},
+	{"socket-filter", call_socket_filter},
+	{"socket-key", call_socket_key},
+	{"socket-group", call_socket_group},
 	{"tiocsetd", call_tiocsetd},
 	{"tiocsti", call_tiocsti},
 	{"tiocsti-high", call_tiocsti_high},

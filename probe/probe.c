@@ -92,6 +92,8 @@ const char *probe_answer(long result)
 		{ENOMEM, "ENOMEM"},
 		{EACCES, "EACCES"},
 		{EFAULT, "EFAULT"},
+		{ENOTSOCK, "ENOTSOCK"},
+		{ENOPROTOOPT, "ENOPROTOOPT"},
 		{EBUSY, "EBUSY"},
 		{EEXIST, "EEXIST"},
 		{EXDEV, "EXDEV"},

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -109,6 +112,42 @@ static void test_mounts_stay_as_they_are(void **state)
 	}
 }
 
+/* The number lets a worker make no more programs for the kernel than its commands. */
+static void test_no_further_filter(void **state)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {1, &allow};
+	int status;
+
+	(void)state;
+	for (unsigned which = 0; which < COMMAND_FILTERS; which++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			uint64_t cookie;
+			bool may = which & COMMAND_FILTER_NESTING;
+
+			if (confine_no_new_privs() < 0 ||
+				command_filter_install(which, &cookie) < 0)
+				_exit(1);
+			errno = 0;
+			if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program, cookie,
+				    cookie, cookie) != (may ? 0 : -1) ||
+				errno != (may ? 0 : EINVAL))
+				_exit(2);
+			errno = 0;
+			if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program,
+				    cookie, cookie, cookie) != (may ? 0 : -1) ||
+				errno != (may ? 0 : EINVAL))
+				_exit(3);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (status != 0)
+			fail_msg("filter %u: %#x", which, (unsigned)status);
+	}
+}
+
 static void test_an_init_mounts_its_proc(void **state)
 {
 	const struct attempt proc = {
@@ -125,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mounts_stay_as_they_are),
 		cmocka_unit_test(test_an_init_mounts_its_proc),
+		cmocka_unit_test(test_no_further_filter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

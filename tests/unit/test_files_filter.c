@@ -72,6 +72,8 @@ static const struct attempt {
 	{"ioctl", {SYS_ioctl, -1, 0, 0}},
 	{"shmget", {SYS_shmget, 0, 0, 0}},
 	{"inotify_init1", {SYS_inotify_init1, 0}},
+	{"a filter of its own", {SYS_seccomp, 1, 0, 0}},
+	{"a filter of its own by prctl", {SYS_prctl, PR_SET_SECCOMP, 2, 0, 0, 0}},
 	{"becoming dumpable", {SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0}},
 	{"setting a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 1, 0}},
 	{"setting a quota", {SYS_quotactl_fd, -1, QCMD((unsigned)Q_SETQUOTA, USRQUOTA), 0, 0}},
