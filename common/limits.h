@@ -634,3 +634,10 @@
 #define LIMIT_EGRESS_PATH_BYTES      1024       /* of that file, and of the one of certificates */
 #define LIMIT_EGRESS_QUEUE_BYTES     (64 * KIB) /* unread events, beyond which nothing is accepted */
 #define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */
+
+/* Descriptors that a tenant's processes share (supervisor/base/shared_fd.h). */
+#define LIMIT_SHARED_FD_THREADS      4   /* of a tenant */
+#define LIMIT_SHARED_FD_MORE_THREADS 64  /* of all tenants, beyond the first of each */
+#define LIMIT_SHARED_FDS_CLOSING     512 /* of a tenant; with more its commands do not begin */
+/* for a read or a write that does not wait, until the process that makes it wait is killed */
+#define LIMIT_SHARED_FD_HELD_MS 20000

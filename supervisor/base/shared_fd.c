@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. The processes at the other ends are hostile: any call that a thread makes here
+ * may never return. One mutex guards the queues; nobody makes a call on a shared descriptor with it
+ * held. The threads allocate and free nothing, so that they need no arena of malloc(3).
+ */
+#include "supervisor/base/shared_fd.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/links.h"
+#include "supervisor/base/clock.h"
+#include "supervisor/base/thread.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/base/watch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define TICK_MS     100
+#define CLOSE_MS    20
+#define CLOSE_BATCH 16 /* descriptors that are closed together, at the latest after CLOSE_MS */
+#define IDLE_NS     CLOCK_NS_PER_S /* after which a tenant's threads end */
+
+enum op { OP_READ, OP_WRITE, OP_CLOSE };
+
+enum state {
+	STATE_IDLE,
+	STATE_QUEUED,  /* in its tenant's queue */
+	STATE_RUNNING, /* a thread makes the call */
+	STATE_DONE,    /* in the list of those whose owners are to be told */
+	STATE_CLOSED,  /* in its tenant's list of what the loop is to free */
+};
+
+struct buffer {
+	SLIST_ENTRY(buffer) link; /* while it is free */
+	char data[SHARED_FD_MOST];
+};
+
+TAILQ_HEAD(shared_list, shared_fd);
+
+struct shared_fd {
+	struct shared_fd_threads *threads;
+	const struct shared_fd_calls *calls; /* NULL: it has no owner any more, and is closed */
+	void *context;
+	int fd;
+	enum op op;
+	enum state state; /* under the mutex, as all that follows to the next blank line */
+	TAILQ_ENTRY(shared_fd) link;
+	bool closing;          /* while it runs: the owner has gone, and the thread closes it */
+	struct buffer *buffer; /* while it is read to, and until the owner takes it */
+	ssize_t result;
+	size_t pipe_size;
+
+	/* Set by the loop while no thread has it. */
+	size_t len;
+	char *written;              /* a copy, while it is written */
+	TAILQ_ENTRY(shared_fd) due; /* in the list of what has not come back */
+	int64_t since;              /* when that began, as clock_now() */
+	bool told;                  /* the owner, that it is held */
+};
+
+struct shared_fd_threads {
+	LIST_ENTRY(shared_fd_threads) link; /* of those that have a thread or a descriptor */
+	/* under the mutex, to the next blank line */
+	pthread_cond_t work;
+	struct shared_list queue, closed;
+	SLIST_HEAD(, buffer) buffers;
+	unsigned n_threads, n_waiting;
+	bool end; /* the threads that wait are to end */
+
+	struct shared_list later;
+	unsigned n_buffers, n_later;
+	size_t n_fds, n_closing;
+	int64_t used; /* when something was begun last */
+	bool gone;    /* the tenant is */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shared_list done = TAILQ_HEAD_INITIALIZER(done); /* under the mutex */
+static int wake_fd = -1;
+
+/* The loop's. What has begun and has not come back, the eldest first. */
+static struct shared_list due = TAILQ_HEAD_INITIALIZER(due);
+static LIST_HEAD(, shared_fd_threads) tenants = LIST_HEAD_INITIALIZER(tenants);
+static struct watch woken;
+static struct timer tick;
+
+/* A thread. The mutex is held when it calls these, except over the call itself. */
+
+static void tell_loop(struct shared_fd *shared)
+{
+	const uint64_t one = 1;
+	const bool was_empty = TAILQ_EMPTY(&done);
+
+	shared->state = STATE_DONE;
+	TAILQ_LINK_TAIL(&done, shared, link);
+	if (!was_empty)
+		return;
+	pthread_mutex_unlock(&lock); /* which the loop then takes */
+	(void)!write(wake_fd, &one, sizeof(one));
+	pthread_mutex_lock(&lock);
+}
+
+static void close_now(struct shared_fd *shared)
+{
+	shared->state = STATE_RUNNING;
+	pthread_mutex_unlock(&lock);
+	close(shared->fd);
+	pthread_mutex_lock(&lock);
+	shared->state = STATE_CLOSED;
+	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
+}
+
+static ssize_t make_call(const struct shared_fd *shared, size_t *ret_size)
+{
+	ssize_t n;
+	int size;
+
+	if (shared->op == OP_WRITE) {
+		n = write(shared->fd, shared->written, shared->len);
+		return n < 0 ? -errno : n;
+	}
+	n = read(shared->fd, shared->buffer->data, shared->len);
+	if (n < 0)
+		return -errno;
+	size = fcntl(shared->fd, F_GETPIPE_SZ);
+	*ret_size = size > 0 ? (size_t)size : 0;
+	return n;
+}
+
+static void put_buffer(struct shared_fd *shared)
+{
+	if (shared->buffer)
+		SLIST_INSERT_HEAD(&shared->threads->buffers, shared->buffer, link);
+	shared->buffer = NULL;
+}
+
+static void act(struct shared_fd *shared)
+{
+	size_t size = shared->pipe_size;
+	ssize_t result;
+
+	if (shared->op == OP_READ) {
+		shared->buffer = SLIST_FIRST(&shared->threads->buffers);
+		SLIST_REMOVE_HEAD(&shared->threads->buffers, link);
+	}
+	shared->state = STATE_RUNNING;
+	pthread_mutex_unlock(&lock);
+	result = make_call(shared, &size);
+	pthread_mutex_lock(&lock);
+	shared->result = result;
+	shared->pipe_size = size;
+	if (result <= 0 || shared->closing)
+		put_buffer(shared);
+	if (shared->closing)
+		close_now(shared);
+	else
+		tell_loop(shared);
+}
+
+/* Returns the first that can be done: reading needs a buffer. */
+static struct shared_fd *next(struct shared_fd_threads *threads)
+{
+	struct shared_fd *shared;
+
+	TAILQ_FOREACH (shared, &threads->queue, link)
+		if (shared->op != OP_READ || !SLIST_EMPTY(&threads->buffers))
+			return shared;
+	return NULL;
+}
+
+static void *run(void *context)
+{
+	struct shared_fd_threads *threads = context;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		struct shared_fd *shared = next(threads);
+
+		if (!shared && threads->end)
+			break;
+		if (!shared) {
+			threads->n_waiting++;
+			pthread_cond_wait(&threads->work, &lock);
+			threads->n_waiting--;
+			continue;
+		}
+		TAILQ_UNLINK(&threads->queue, shared, link);
+		if (shared->op == OP_CLOSE)
+			close_now(shared);
+		else
+			act(shared);
+	}
+	threads->n_threads--;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* The loop. */
+
+static void set_tick(int64_t ms)
+{
+	if (!woken.calls)
+		return; /* it has been stopped */
+	if (!timer_is_set(&tick) || tick.due > clock_now() + ms * CLOCK_NS_PER_MS)
+		timer_set(&tick, ms);
+}
+
+/* Returns how many threads there are beyond the first of each tenant. */
+static unsigned more_threads(void)
+{
+	struct shared_fd_threads *threads;
+	unsigned n = 0;
+
+	LIST_FOREACH (threads, &tenants, link)
+		n += threads->n_threads > 0 ? threads->n_threads - 1 : 0;
+	return n;
+}
+
+/* Starts a thread if there may be one more. Otherwise the next tick tries again. */
+static void start_thread(struct shared_fd_threads *threads)
+{
+	pthread_t thread;
+	bool may;
+
+	pthread_mutex_lock(&lock);
+	may = threads->n_threads == 0 || (threads->n_threads < LIMIT_SHARED_FD_THREADS &&
+						 more_threads() < LIMIT_SHARED_FD_MORE_THREADS);
+	threads->n_threads += may;
+	threads->end = false;
+	pthread_mutex_unlock(&lock);
+	if (!may)
+		return;
+	if (thread_start(run, threads, &thread) == 0) {
+		pthread_detach(thread);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	threads->n_threads--;
+	pthread_mutex_unlock(&lock);
+}
+
+static void wake_thread(struct shared_fd_threads *threads)
+{
+	if (threads->n_waiting > 0)
+		pthread_cond_signal(&threads->work);
+}
+
+/* Each thread has a buffer that it reads to, and the loop one besides that it handles. */
+static void make_buffer(struct shared_fd_threads *threads)
+{
+	struct buffer *buffer;
+
+	pthread_mutex_lock(&lock);
+	while (threads->n_buffers < 2 || threads->n_buffers <= threads->n_threads) {
+		buffer = malloc(sizeof(*buffer));
+		if (!buffer)
+			break;
+		threads->n_buffers++;
+		SLIST_INSERT_HEAD(&threads->buffers, buffer, link);
+	}
+	wake_thread(threads);
+	pthread_mutex_unlock(&lock);
+}
+
+static void is_due(struct shared_fd *shared)
+{
+	shared->threads->used = shared->since = clock_now();
+	shared->told = false;
+	TAILQ_LINK_TAIL(&due, shared, due);
+}
+
+/* Has a thread do what @shared says. */
+static void begin(struct shared_fd *shared)
+{
+	struct shared_fd_threads *threads = shared->threads;
+	bool none, waits;
+
+	is_due(shared);
+	pthread_mutex_lock(&lock);
+	none = threads->n_threads == 0;
+	threads->end = false;
+	shared->state = STATE_QUEUED;
+	TAILQ_LINK_TAIL(&threads->queue, shared, link);
+	waits = threads->n_waiting > 0;
+	pthread_mutex_unlock(&lock);
+	if (waits)
+		pthread_cond_signal(&threads->work);
+	if (none)
+		start_thread(threads);
+	set_tick(TICK_MS);
+}
+
+static void is_back(struct shared_fd *shared)
+{
+	TAILQ_UNLINK(&due, shared, due);
+	free(TAKE_PTR(shared->written));
+}
+
+/* Frees what threads have closed. */
+static void reap(struct shared_fd_threads *threads)
+{
+	struct shared_list closed = TAILQ_HEAD_INITIALIZER(closed);
+	struct shared_fd *shared;
+
+	pthread_mutex_lock(&lock);
+	TAILQ_CONCAT(&closed, &threads->closed, link);
+	pthread_mutex_unlock(&lock);
+	while ((shared = TAILQ_FIRST(&closed))) {
+		TAILQ_REMOVE(&closed, shared, link);
+		is_back(shared);
+		threads->n_closing--;
+		threads->n_fds--;
+		free(shared);
+	}
+}
+
+static void close_later_ones(struct shared_fd_threads *threads)
+{
+	struct shared_fd *shared;
+
+	while ((shared = TAILQ_FIRST(&threads->later))) {
+		TAILQ_UNLINK(&threads->later, shared, link);
+		begin(shared);
+	}
+	threads->n_later = 0;
+}
+
+/* Returns true if nothing of the tenant is left here. */
+static bool rest(struct shared_fd_threads *threads)
+{
+	struct buffer *buffer;
+	bool idle = threads->gone || !woken.calls || clock_now() - threads->used >= IDLE_NS;
+	bool left;
+
+	pthread_mutex_lock(&lock);
+	if (idle && TAILQ_EMPTY(&threads->queue)) {
+		threads->end = true;
+		pthread_cond_broadcast(&threads->work);
+	}
+	left = threads->n_threads > 0;
+	while (!left && idle && (buffer = SLIST_FIRST(&threads->buffers))) {
+		SLIST_REMOVE_HEAD(&threads->buffers, link);
+		threads->n_buffers--;
+		free(buffer);
+	}
+	pthread_mutex_unlock(&lock);
+	return !left && threads->n_fds == 0;
+}
+
+static void free_threads(struct shared_fd_threads *threads)
+{
+	pthread_cond_destroy(&threads->work);
+	free(threads);
+}
+
+/* Starts a thread more for tenants of whom something waits because others have not come back. */
+static void replace_threads(void)
+{
+	struct shared_fd *shared;
+	bool waits;
+
+	TAILQ_FOREACH (shared, &due, due) {
+		if (shared->since > clock_now() - TICK_MS * CLOCK_NS_PER_MS)
+			return;
+		pthread_mutex_lock(&lock);
+		waits = shared->state == STATE_QUEUED && shared->threads->n_waiting == 0;
+		pthread_mutex_unlock(&lock);
+		if (!waits)
+			continue;
+		start_thread(shared->threads);
+		make_buffer(shared->threads);
+	}
+}
+
+/* Returns the first that is held for too long, and of which nobody was told. */
+static struct shared_fd *first_held(void)
+{
+	struct shared_fd *shared;
+
+	TAILQ_FOREACH (shared, &due, due) {
+		if (shared->since > clock_now() - LIMIT_SHARED_FD_HELD_MS * CLOCK_NS_PER_MS)
+			return NULL;
+		if (!shared->told)
+			return shared;
+	}
+	return NULL;
+}
+
+static void tell_held(void)
+{
+	struct shared_fd *shared;
+
+	while ((shared = first_held())) {
+		shared->told = true;
+		if (shared->calls)
+			shared->calls->held(shared->context);
+	}
+}
+
+static void on_tick(void *context)
+{
+	struct shared_fd_threads *threads, *following;
+
+	(void)context;
+	for (threads = LIST_FIRST(&tenants); threads; threads = following) {
+		following = LIST_NEXT(threads, link);
+		reap(threads);
+		close_later_ones(threads);
+		if (!rest(threads))
+			continue;
+		LIST_UNLINK(threads, link);
+		if (threads->gone)
+			free_threads(threads);
+	}
+	replace_threads();
+	tell_held();
+	if (!TAILQ_EMPTY(&due))
+		set_tick(TICK_MS);
+	else if (!LIST_EMPTY(&tenants))
+		set_tick(IDLE_NS / CLOCK_NS_PER_MS);
+}
+
+/* Takes the first whose owner is to be told. */
+static struct shared_fd *take_done(void)
+{
+	struct shared_fd *shared;
+	uint64_t n;
+
+	pthread_mutex_lock(&lock);
+	shared = TAILQ_FIRST(&done);
+	if (shared) {
+		TAILQ_UNLINK(&done, shared, link);
+		shared->state = STATE_IDLE;
+	}
+	/* Otherwise the loop comes back at once, and handles other events before. */
+	if (TAILQ_EMPTY(&done))
+		(void)!read(wake_fd, &n, sizeof(n));
+	pthread_mutex_unlock(&lock);
+	return shared;
+}
+
+static void on_woken(void *context)
+{
+	struct shared_fd *shared = take_done();
+
+	(void)context;
+	if (!shared)
+		return;
+	is_back(shared);
+	shared->calls->done(shared->context);
+}
+
+int shared_fds_start(struct event_base *base)
+{
+	static const struct watch_calls calls = {{on_woken, NULL}, LOOP_PRIORITY_BULK};
+	int r;
+
+	/* It stays open: a thread may come back late. */
+	if (wake_fd < 0)
+		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake_fd < 0)
+		return -errno;
+	timer_init(&tick, on_tick, NULL);
+	r = watch_init(&woken, base, wake_fd, &calls, NULL);
+	if (r == 0)
+		watch_want(&woken, WATCH_READABLE);
+	return r;
+}
+
+void shared_fds_stop(void)
+{
+	struct shared_fd_threads *threads;
+
+	watch_done(&woken);
+	timer_cancel(&tick);
+	LIST_FOREACH (threads, &tenants, link) {
+		close_later_ones(threads);
+		rest(threads);
+	}
+}
+
+struct shared_fd_threads *shared_fd_threads_new(void)
+{
+	struct shared_fd_threads *threads = calloc(1, sizeof(*threads));
+
+	if (!threads)
+		return NULL;
+	thread_condition_init(&threads->work);
+	TAILQ_INIT(&threads->queue);
+	TAILQ_INIT(&threads->closed);
+	TAILQ_INIT(&threads->later);
+	return threads;
+}
+
+void shared_fd_threads_free(struct shared_fd_threads *threads)
+{
+	if (!threads)
+		return;
+	threads->gone = true;
+	if (threads->link.le_prev)
+		set_tick(0);
+	else
+		free_threads(threads);
+}
+
+static struct shared_fd *make(struct shared_fd_threads *threads, int fd)
+{
+	struct shared_fd *shared = calloc(1, sizeof(*shared));
+
+	if (!shared)
+		return NULL;
+	*shared = (struct shared_fd){.threads = threads, .fd = fd};
+	if (!threads->link.le_prev)
+		LIST_LINK_HEAD(&tenants, threads, link);
+	threads->n_fds++;
+	return shared;
+}
+
+int shared_fd_new(struct shared_fd_threads *threads, int fd, const struct shared_fd_calls *calls,
+	void *context, struct shared_fd **ret)
+{
+	struct shared_fd *shared = NULL;
+	int r = 0;
+
+	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
+		reap(threads);
+	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
+		r = -EMFILE;
+	else if (!(shared = make(threads, fd)))
+		r = -ENOMEM;
+	if (r < 0) { /* nobody shares it yet */
+		close(fd);
+		return r;
+	}
+	shared->calls = calls;
+	shared->context = context;
+	*ret = shared;
+	return 0;
+}
+
+bool shared_fd_is_busy(const struct shared_fd *shared)
+{
+	return shared->due.tqe_prev != NULL;
+}
+
+ssize_t shared_fd_result(const struct shared_fd *shared)
+{
+	return shared->result;
+}
+
+void shared_fd_read(struct shared_fd *shared, size_t max)
+{
+	assert(!shared_fd_is_busy(shared) && !shared->buffer);
+	if (shared->threads->n_buffers < 2)
+		make_buffer(shared->threads);
+	shared->op = OP_READ;
+	shared->len = max < SHARED_FD_MOST ? max : SHARED_FD_MOST;
+	begin(shared);
+}
+
+char *shared_fd_take(struct shared_fd *shared)
+{
+	return TAKE_PTR(shared->buffer)->data;
+}
+
+void shared_fd_give_back(struct shared_fd_threads *threads, char *data)
+{
+	struct buffer *buffer = (struct buffer *)(void *)(data - offsetof(struct buffer, data));
+	bool waits;
+
+	pthread_mutex_lock(&lock);
+	SLIST_INSERT_HEAD(&threads->buffers, buffer, link);
+	waits = threads->n_waiting > 0 && !TAILQ_EMPTY(&threads->queue);
+	pthread_mutex_unlock(&lock);
+	if (waits)
+		pthread_cond_signal(&threads->work);
+}
+
+int shared_fd_write(struct shared_fd *shared, struct text text)
+{
+	assert(!shared_fd_is_busy(shared));
+	shared->len = text.len < SHARED_FD_MOST ? text.len : SHARED_FD_MOST;
+	shared->written = malloc(shared->len > 0 ? shared->len : 1);
+	if (!shared->written)
+		return -ENOMEM;
+	memcpy(shared->written, text.data, shared->len);
+	shared->op = OP_WRITE;
+	begin(shared);
+	return 0;
+}
+
+size_t shared_fd_pipe_size(const struct shared_fd *shared)
+{
+	return shared->pipe_size;
+}
+
+short shared_fd_poll(const struct shared_fd *shared, short events)
+{
+	struct pollfd look = {.fd = shared->fd, .events = events};
+
+	return poll(&look, 1, 0) > 0 ? look.revents : 0;
+}
+
+int shared_fd_number(const struct shared_fd *shared)
+{
+	return shared->fd;
+}
+
+/* Returns true if a thread has it, which will close it. */
+static bool take_back(struct shared_fd *shared)
+{
+	bool running;
+
+	pthread_mutex_lock(&lock);
+	running = shared->closing = shared->state == STATE_RUNNING;
+	if (shared->state == STATE_QUEUED)
+		TAILQ_UNLINK(&shared->threads->queue, shared, link);
+	else if (shared->state == STATE_DONE)
+		TAILQ_UNLINK(&done, shared, link);
+	if (!running)
+		put_buffer(shared);
+	pthread_mutex_unlock(&lock);
+	return running;
+}
+
+void shared_fd_close(struct shared_fd *shared, bool now)
+{
+	struct shared_fd_threads *threads;
+
+	if (!shared)
+		return;
+	threads = shared->threads;
+	shared->calls = NULL;
+	threads->n_closing++;
+	if (take_back(shared))
+		return;
+	if (shared_fd_is_busy(shared))
+		is_back(shared);
+	shared->op = OP_CLOSE;
+	if (now) {
+		begin(shared);
+		return;
+	}
+	TAILQ_LINK_TAIL(&threads->later, shared, link);
+	set_tick(++threads->n_later < CLOSE_BATCH ? CLOSE_MS : 0);
+}
+
+void shared_fd_close_only(struct shared_fd_threads *threads, int fd)
+{
+	struct shared_fd *shared = make(threads, fd);
+
+	/* Without memory it stays open, because the loop must not wait. */
+	shared_fd_close(shared, false);
+}

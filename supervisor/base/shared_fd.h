@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Descriptors of cloisterd's that a tenant's processes share: pipes. read(2), write(2) and close(2)
+ * take the pipe's mutex, which another process may hold for as long as it likes, and they wait for
+ * it also with O_NONBLOCK: who writes to a pipe copies from its memory with the mutex held, and the
+ * page fault of that copy may wait for a file system, or for a sibling that gets no CPU. Threads
+ * make these calls, for each tenant its own. The loop only polls: poll(2) and epoll_ctl(2) take no
+ * mutex.
+ *
+ * A tenant has one thread while its processes write, and none when it is idle. One that does not
+ * come back is replaced, within bounds. What waits meanwhile is the same tenant's.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct event_base;
+struct shared_fd;
+struct shared_fd_threads;
+
+/* The most that is read or written at once: the default capacity of a pipe. */
+#define SHARED_FD_MOST 65536
+
+/* Called from the loop. */
+struct shared_fd_calls {
+	/* What was begun has ended. */
+	void (*done)(void *context);
+	/* What was begun has not ended within LIMIT_SHARED_FD_HELD_MS. Called once each time. */
+	void (*held)(void *context);
+};
+
+/** Call it before anything is begun, and after lock-down. Returns 0 or -errno. */
+int shared_fds_start(struct event_base *base);
+
+/** Ends the threads that wait for nothing. Nothing may be begun any more. */
+void shared_fds_stop(void);
+
+/** Returns the threads of a tenant, none of which runs yet, or NULL. */
+struct shared_fd_threads *shared_fd_threads_new(void);
+
+/** The tenant is gone. Its descriptors may still be there. NULL is allowed. */
+void shared_fd_threads_free(struct shared_fd_threads *threads);
+
+/**
+ * Takes @fd, which does not block, also on failure. Returns 0, -ENOMEM, or -EMFILE if too many of
+ * the tenant's descriptors could not be closed yet.
+ */
+int shared_fd_new(struct shared_fd_threads *threads, int fd, const struct shared_fd_calls *calls,
+	void *context, struct shared_fd **ret);
+
+/** Whether a read or a write was begun and has not ended. No other may be begun then. */
+bool shared_fd_is_busy(const struct shared_fd *shared);
+
+/** What ended last has brought: a number of bytes, 0 at the end of what can be read, or -errno. */
+ssize_t shared_fd_result(const struct shared_fd *shared);
+
+/** Begins to read at most @max bytes, of which SHARED_FD_MOST are possible. */
+void shared_fd_read(struct shared_fd *shared, size_t max);
+
+/**
+ * Takes what the read that ended last has brought, as many bytes as its result, for
+ * shared_fd_give_back(). Another may be begun then. A tenant has few such buffers, and its reads
+ * wait for one.
+ */
+char *shared_fd_take(struct shared_fd *shared);
+void shared_fd_give_back(struct shared_fd_threads *threads, char *data);
+
+/** Begins to write the beginning of @text, which is copied. Returns 0 or -ENOMEM. */
+int shared_fd_write(struct shared_fd *shared, struct text text);
+
+/** Returns the capacity of the pipe as of the last read, or 0. F_GETPIPE_SZ of fcntl(2) */
+size_t shared_fd_pipe_size(const struct shared_fd *shared);
+
+/** Returns poll(2)'s events that have occurred of @events, POLLHUP and POLLERR. */
+short shared_fd_poll(const struct shared_fd *shared, short events);
+
+/** For the loop to watch. Borrowed. */
+int shared_fd_number(const struct shared_fd *shared);
+
+/**
+ * Closes and frees it; its owner is not called any more. With @now somebody waits for its end:
+ * otherwise it is closed a little later, with others. The loop must not watch it any more. NULL is
+ * allowed.
+ */
+void shared_fd_close(struct shared_fd *shared, bool now);
+
+/** The same for a descriptor that is only to be closed, a little later. */
+void shared_fd_close_only(struct shared_fd_threads *threads, int fd);

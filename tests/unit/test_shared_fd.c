@@ -1,0 +1,201 @@
+/* links: cloister-supervisor */
+/* fakes: clock */
+/* threads */
+// SPDX-License-Identifier: Apache-2.0
+
+/*
+ * A call on a descriptor that its tenant's processes share may not come back: here a read of a pipe
+ * that blocks stands for one whose lock is held. The loop goes on, so do the tenant's other
+ * descriptors, and the owner is told.
+ */
+#include "supervisor/base/shared_fd.h"
+
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "supervisor/base/loop_turn.h"
+#include "supervisor/base/timer.h"
+#include "tests/unit/fakes/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fixture {
+	struct event_base *base;
+	struct shared_fd_threads *threads;
+};
+
+/* A pipe, of which cloisterd has the end @shared and a process the end @other. */
+struct end {
+	struct shared_fd *shared;
+	int other;
+	unsigned done, held;
+};
+
+static void on_done(void *context)
+{
+	((struct end *)context)->done++;
+}
+
+static void on_held(void *context)
+{
+	((struct end *)context)->held++;
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	fake_clock_start();
+	f = (struct fixture){.base = event_base_new(), .threads = shared_fd_threads_new()};
+	*state = &f;
+	return !f.base || !f.threads || event_base_priority_init(f.base, LOOP_PRIORITIES) < 0
+		       ? -1
+		       : shared_fds_start(f.base);
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	shared_fds_stop();
+	shared_fd_threads_free(f->threads);
+	event_base_free(f->base);
+	fake_clock_stop();
+	return 0;
+}
+
+static void make(struct fixture *f, struct end *end, bool reads, bool blocks)
+{
+	static const struct shared_fd_calls calls = {on_done, on_held};
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	*end = (struct end){.other = ends[reads]};
+	assert_int_equal(fcntl(ends[!reads], F_SETFL, blocks ? 0 : O_NONBLOCK), 0);
+	assert_int_equal(shared_fd_new(f->threads, ends[!reads], &calls, end, &end->shared), 0);
+}
+
+static void until_done(struct fixture *f, struct end *end, unsigned n)
+{
+	while (end->done < n)
+		event_base_loop(f->base, EVLOOP_ONCE);
+}
+
+/* Waits until nobody has cloisterd's end of a pipe any more. */
+static void until_closed(struct end *end)
+{
+	struct pollfd look = {.fd = end->other};
+
+	while (poll(&look, 1, 0) == 0)
+		sched_yield();
+	close_fd(&end->other);
+}
+
+static void test_reading_and_writing(void **state)
+{
+	struct fixture *f = *state;
+	struct end in, out;
+	char got[8], *data;
+
+	make(f, &in, true, false);
+	make(f, &out, false, false);
+	assert_int_equal(write(in.other, "in", 2), 2);
+	shared_fd_read(in.shared, 100);
+	assert_true(shared_fd_is_busy(in.shared));
+	assert_int_equal(shared_fd_write(out.shared, TEXT_LITERAL("out")), 0);
+	until_done(f, &in, 1);
+	until_done(f, &out, 1);
+	assert_false(shared_fd_is_busy(in.shared));
+	assert_int_equal(shared_fd_result(in.shared), 2);
+	assert_int_equal(shared_fd_pipe_size(in.shared), SHARED_FD_MOST);
+	data = shared_fd_take(in.shared);
+	assert_memory_equal(data, "in", 2);
+	shared_fd_give_back(f->threads, data);
+	assert_int_equal(shared_fd_result(out.shared), 3);
+	assert_int_equal(read(out.other, got, sizeof(got)), 3);
+	shared_fd_read(in.shared, 100);
+	until_done(f, &in, 2);
+	assert_int_equal(shared_fd_result(in.shared), -EAGAIN);
+	shared_fd_close(in.shared, true);
+	until_closed(&in);
+	/* Nobody waits for this one, which is closed with the next ones. */
+	shared_fd_close(out.shared, false);
+	fake_clock_pass(1000);
+	until_closed(&out);
+}
+
+/* With as many that do not come back as a tenant has threads, less one. */
+static void test_what_does_not_come_back(void **state)
+{
+	struct fixture *f = *state;
+	struct end stuck[LIMIT_SHARED_FD_THREADS - 1], other;
+
+	for (size_t i = 0; i < LIMIT_SHARED_FD_THREADS - 1; i++) {
+		make(f, &stuck[i], true, true);
+		shared_fd_read(stuck[i].shared, 100);
+		fake_clock_pass(1000);
+	}
+	make(f, &other, true, false);
+	assert_int_equal(write(other.other, "x", 1), 1);
+	shared_fd_read(other.shared, 100);
+	fake_clock_pass(1000);
+	until_done(f, &other, 1);
+	assert_int_equal(shared_fd_result(other.shared), 1);
+	assert_int_equal(stuck[0].held, 0);
+	fake_clock_pass(LIMIT_SHARED_FD_HELD_MS);
+	fake_clock_pass(LIMIT_SHARED_FD_HELD_MS);
+	for (size_t i = 0; i < LIMIT_SHARED_FD_THREADS - 1; i++) {
+		assert_int_equal(stuck[i].held, 1);
+		/* The thread closes it when the read comes back. */
+		shared_fd_close(stuck[i].shared, true);
+		assert_int_equal(write(stuck[i].other, "x", 1), 1);
+		until_closed(&stuck[i]);
+		assert_int_equal(stuck[i].done, 0);
+	}
+	assert_int_equal(other.held, 0);
+	shared_fd_close(other.shared, true);
+	until_closed(&other);
+}
+
+/* One that nobody has taken is not told of any more. */
+static void test_closing_what_is_done(void **state)
+{
+	struct fixture *f = *state;
+	struct end first, second;
+
+	make(f, &first, true, false);
+	make(f, &second, true, false);
+	assert_int_equal(write(first.other, "x", 1), 1);
+	assert_int_equal(write(second.other, "x", 1), 1);
+	shared_fd_read(first.shared, 100);
+	shared_fd_read(second.shared, 100);
+	until_done(f, &second, 1);
+	shared_fd_close(second.shared, true);
+	shared_fd_close(first.shared, true);
+	until_closed(&first);
+	until_closed(&second);
+	assert_int_equal(event_base_loop(f->base, EVLOOP_NONBLOCK), 0);
+	assert_int_equal(second.done, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_reading_and_writing),
+		TEST(test_what_does_not_come_back),
+		TEST(test_closing_what_is_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
