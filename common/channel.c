@@ -29,10 +29,19 @@ void channel_init(struct channel *channel, int in, int out, enum channel_flags f
 	*channel = (struct channel){.in = in, .out = out, .flags = flags};
 }
 
+static void close_parcel(const struct channel *channel, struct channel_parcel *parcel)
+{
+	for (unsigned i = 0; i < parcel->n_fds; i++)
+		if (channel->close_sent)
+			channel->close_sent(channel->context, parcel->fds[i]);
+		else
+			close(parcel->fds[i]);
+}
+
 void channel_done(struct channel *channel)
 {
 	for (size_t i = 0; i < channel->n_parcels; i++)
-		close_all(channel->parcels[i].fds, channel->parcels[i].n_fds);
+		close_parcel(channel, &channel->parcels[i]);
 	free(channel->parcels);
 	close_all(channel->received_fds, channel->n_received_fds);
 	byte_queue_free(&channel->received);
@@ -266,7 +275,7 @@ static ssize_t send_with_fds(
 
 static void drop_parcel(struct channel *channel)
 {
-	close_all(channel->parcels[0].fds, channel->parcels[0].n_fds);
+	close_parcel(channel, channel->parcels);
 	channel->n_parcels--;
 	memmove(channel->parcels, channel->parcels + 1,
 		channel->n_parcels * sizeof(*channel->parcels));

@@ -31,6 +31,12 @@ struct channel {
 	int received_fds[2 * CHANNEL_FDS_MAX];
 	unsigned n_received_fds;
 	struct byte_queue waiting;
+	/*
+	 * Closes what was sent and what was not, where that may wait: the receiver may have closed
+	 * its own, and other processes may hold a lock. NULL: close(2)
+	 */
+	void (*close_sent)(void *context, int fd);
+	void *context;
 	struct channel_parcel *parcels; /* descriptors waiting to be sent, in order */
 	size_t n_parcels, size_parcels;
 	uint64_t queued_bytes, sent_bytes;
