@@ -7,9 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int short_timeslice(void)
+int short_timeslice(bool threads)
 {
-	const struct timeslice slice = TIMESLICE_SHORT(getpriority(PRIO_PROCESS, 0));
+	struct timeslice slice = TIMESLICE_SHORT(getpriority(PRIO_PROCESS, 0));
 
+	if (threads)
+		slice.flags = 0;
 	return syscall(SYS_sched_setattr, 0, &slice, 0) < 0 ? -errno : 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The first version of the kernel's struct sched_attr, which some C libraries lack. */
@@ -32,7 +33,8 @@ struct timeslice {
 /**
  * Asks the scheduler for a short time slice (sched_setattr(2), Linux 6.12). The process keeps its
  * share of the CPU but runs sooner and for less time, so a process that only passes calls on does
- * not wait for the full slices of commands that compute. Children do not inherit it. An older
- * kernel ignores it. Returns 0 or -errno; callers may ignore a failure.
+ * not wait for the full slices of commands that compute. Children do not inherit it; with @threads
+ * they and the threads that it starts do. An older kernel ignores it. Returns 0 or -errno; callers
+ * may ignore a failure.
  */
-int short_timeslice(void);
+int short_timeslice(bool threads);

@@ -17,6 +17,7 @@
 #include "supervisor/base/log_writer.h"
 #include "supervisor/base/loop.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/key_journal.h"
@@ -302,7 +303,9 @@ static void start(struct daemon *daemon)
 	helpers_start_egress(daemon);
 	own_sockets_bind(daemon);
 	start_some_loop(daemon);
-	if (loop_turn_start(daemon->service.base) < 0 || loop_share_start(daemon->service.base) < 0)
+	if (loop_turn_start(daemon->service.base) < 0 ||
+		loop_share_start(daemon->service.base) < 0 ||
+		shared_fds_start(daemon->service.base) < 0)
 		die_with("out of memory");
 	daemon->service.admission.scheduler =
 		scheduler_new(daemon->service.base, daemon->service.config);
@@ -347,7 +350,7 @@ static void start(struct daemon *daemon)
 		daemon->younger ? NULL : daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
-	(void)short_timeslice();
+	(void)short_timeslice(true);
 	own_files_lock_down(daemon);
 	r = audit_start(daemon->service.audit);
 	if (r < 0)
@@ -434,6 +437,7 @@ static void stop(struct daemon *daemon)
 	notify_close();
 	config_release(daemon->service.config);
 	config_source_free(daemon->config_source);
+	shared_fds_stop();
 	loop_share_stop();
 	loop_turn_stop();
 	timers_stop();

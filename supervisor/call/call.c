@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "common/wire_files.h"
+#include "supervisor/base/log.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_disk.h"
@@ -97,6 +98,7 @@ void call_free(struct call *call)
 	free(call->held);
 	command_io_free(call->io);
 	command_input_free(call->input);
+	free(call->loss.message);
 	egress_use_forget(&call->network);
 	network_use_done(&call->network);
 	workspace_release(call->workspace);
@@ -333,7 +335,8 @@ static int abandon(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
 	call->state = CALL_KILLED;
-	workspace_abandon(call->workspace, &call->entry);
+	workspace_abandon(call->workspace, &call->entry,
+		"The workspace's process did not answer, and cloisterd killed it");
 	return 0;
 }
 
@@ -365,7 +368,7 @@ static int kill_command(struct call *call, const struct call_event_data *data)
 static int end_silent(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
-	if (call->paused || command_io_poll(call->io))
+	if (call->paused || command_io_is_waiting(call->io))
 		call_watch_silence(call);
 	else if (!workspace_were_stopped(call->workspace, &call->stopped_ns, &call->idle_timer))
 		call_cancel(call, ENDED_BY_IDLE_TIMEOUT);
@@ -373,10 +376,50 @@ static int end_silent(struct call *call, const struct call_event_data *data)
 }
 
 /* Without cloister-egress's sums, or with them. */
-static int answer_summed(struct call *call, const struct call_event_data *data)
+static int have_summed(struct call *call, const struct call_event_data *data)
 {
 	(void)data;
-	call_answer_cause(call, &call->ended);
+	timer_cancel(&call->timer);
+	call->sums = false;
+	call_collected(call);
+	return 0;
+}
+
+static int have_drained(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	call->drains = false;
+	call_collected(call);
+	return 0;
+}
+
+static const char held_message[] =
+	"A process held the kernel's lock of a pipe of the command's input or output for too long, "
+	"and cloisterd ended the workspace's processes";
+
+/* The kernel lets the lock go when the process that holds it is killed. */
+static void end_holder(struct call *call)
+{
+	call->pipe_held = true;
+	call->request.tenant->usage->pipes_held++;
+	log_warning("tenant %s: %s", call->request.tenant->name, held_message);
+	workspace_abandon(call->workspace, &call->entry, held_message);
+}
+
+static int abandon_held(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	call->state = CALL_KILLED;
+	end_holder(call);
+	return 0;
+}
+
+/* The command has ended: a process that was given its pipe holds it. */
+static int answer_held(struct call *call, const struct call_event_data *data)
+{
+	(void)data;
+	end_holder(call);
+	call_answer_error(call, TOOL_WORKER_LOST, held_message);
 	return 0;
 }
 
@@ -386,7 +429,13 @@ static int answer_lost(struct call *call, const struct call_event_data *data)
 	set_entered(call, false);
 	call_held_lost(call);
 	call->lost = true;
-	call_answer_error(call, data->error, data->message);
+	if (!call->io) {
+		call_answer_error(call, data->error, data->message);
+		return 0;
+	}
+	call->loss.error = data->error;
+	call->loss.message = strdup(data->message ? data->message : "");
+	call_collect(call);
 	return 0;
 }
 
@@ -400,42 +449,50 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
-		[CALL_YIELD] = call_impossible},
+		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = call_impossible},
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
-		[CALL_YIELD] = call_go_on},
+		[CALL_YIELD] = call_go_on, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = abandon_held},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
-		[CALL_YIELD] = stay},
+		[CALL_YIELD] = stay, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = abandon_held},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
-		[CALL_YIELD] = stay},
+		[CALL_YIELD] = stay, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = abandon_held},
 	[CALL_SUMMING] = {
-		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = answer_summed,
+		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = have_summed,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = answer_summed, [CALL_NOTED] = note_recorded,
-		[CALL_YIELD] = stay},
+		[CALL_SUMMED] = have_summed, [CALL_NOTED] = note_recorded,
+		[CALL_YIELD] = stay, [CALL_DRAINED] = have_drained,
+		[CALL_HELD] = answer_held},
 	[CALL_OVER] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = call_impossible,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
-		[CALL_YIELD] = call_impossible},
+		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = call_impossible},
 	[CALL_RECORDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = refuse_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded,
-		[CALL_YIELD] = call_impossible},
+		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = call_impossible},
 	[CALL_JOINED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
-		[CALL_YIELD] = call_impossible},
+		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
+		[CALL_HELD] = call_impossible},
 };
 /* clang-format on */
 
@@ -464,6 +521,16 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 static void on_summed(void *context)
 {
 	happen(context, CALL_SUMMED, (struct call_event_data){0});
+}
+
+void call_drained(void *context)
+{
+	happen(context, CALL_DRAINED, (struct call_event_data){0});
+}
+
+void call_pipe_held(void *context)
+{
+	happen(context, CALL_HELD, (struct call_event_data){0});
 }
 
 static void on_timer(void *context)

@@ -37,7 +37,10 @@ enum call_state {
 	CALL_RUNNING,
 	CALL_ENDING, /* it was asked to end: SIGTERM for a command, a cancel for a file call */
 	CALL_KILLED, /* a command: SIGKILL */
-	/* a command with a network: nothing of it is left, and cloister-egress sums up */
+	/*
+	 * nothing is left of a command: the rest of its output is read and, if it had a network,
+	 * cloister-egress sums up
+	 */
 	CALL_SUMMING,
 	CALL_OVER,
 	CALL_RECORDING, /* a call with a key: its beginning is on its way into the journal */

@@ -82,9 +82,6 @@ static void answer(struct call *call, struct observation *observation)
 	struct call_kept kept;
 
 	call_shut_gate(call);
-	/* Reads what the command left in its pipes; this may still stream output. */
-	if (call->io)
-		command_io_drain(call->io);
 	if (call->input)
 		command_input_close(call->input);
 	call->state = CALL_OVER;
@@ -258,20 +255,45 @@ void call_answer_busy(struct call *call, const struct refusal *refusal)
 	answer(call, &observation);
 }
 
+static void answer_collected(struct call *call)
+{
+	if (call->loss.error != TOOL_OK)
+		call_answer_error(call, call->loss.error,
+			call->loss.message ? call->loss.message : "Out of memory");
+	else
+		call_answer_cause(call, &call->ended);
+}
+
+void call_collect(struct call *call)
+{
+	/* This may still stream output. */
+	call->drains = call->io && !call->pipe_held && !command_io_drain(call->io);
+	if (call->sums || call->drains) {
+		call->state = CALL_SUMMING;
+		timer_cancel(&call->idle_timer);
+		timer_cancel(&call->timer);
+		if (call->sums)
+			timer_set(&call->timer, LIMIT_NETWORK_SUM_MS);
+		return;
+	}
+	answer_collected(call);
+}
+
+void call_collected(struct call *call)
+{
+	if (!call->sums && !call->drains)
+		answer_collected(call);
+}
+
 /*
- * Answers when cloister-egress has told all that the command did on the network, if it has one. The
- * answer does not wait long for it.
+ * Answers when all output has been read, and when cloister-egress has told all that the command did
+ * on the network, if it has one. The answer does not wait long for the latter.
  */
 static void sum_up(struct call *call, const struct command_ended *ended)
 {
-	if (!egress_use_end(&call->network)) {
-		call_answer_cause(call, ended);
-		return;
-	}
+	call->sums = egress_use_end(&call->network);
 	call->ended = *ended;
-	call->state = CALL_SUMMING;
-	timer_cancel(&call->idle_timer);
-	timer_set(&call->timer, LIMIT_NETWORK_SUM_MS);
+	call_collect(call);
 }
 
 /* Only a command with a terminal meets ENOSPC: the workspace's devpts has a limit. */

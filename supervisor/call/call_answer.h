@@ -8,6 +8,15 @@
 
 /* These functions answer and free a call. Its entry must have left its workspace. */
 
+/**
+ * Answers a command whose process is lost or, without call->loss, with call->ended, once all that
+ * it wrote has been read and, with call->sums, cloister-egress has summed up: at once if possible,
+ * otherwise it is SUMMING until then.
+ */
+void call_collect(struct call *call);
+/** The same, if nothing is awaited any more. */
+void call_collected(struct call *call);
+
 /** Answers with call->cause. @ended is the report of a command; NULL: it never ran. */
 void call_answer_cause(struct call *call, const struct command_ended *ended);
 void call_answer_error(struct call *call, enum tool_error error, const char *message);

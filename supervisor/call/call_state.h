@@ -32,6 +32,8 @@ enum call_event {
 	CALL_FRAME,   /* its process has sent a frame for it */
 	CALL_LOST,    /* its process is lost, or could not be made */
 	CALL_SUMMED,  /* cloister-egress has told all about an ended command */
+	CALL_DRAINED, /* all that an ended command has written has been read */
+	CALL_HELD,    /* a process of a command holds the lock of one of its pipes */
 	CALL_NOTED,   /* its beginning is in the journal, or could not be written */
 	CALL_YIELD,   /* a command that has an heir has run for options.yield_ms */
 	CALL_EVENTS,
@@ -79,11 +81,18 @@ struct call {
 	struct command_io *io;       /* of a command */
 	struct command_input *input; /* of a command; NULL: it has none */
 	struct network_use network;  /* of a command */
-	struct command_ended ended;  /* in SUMMING: how the command ended */
-	struct unread_waiter room;   /* for its answer; the account is NULL if it is not counted */
-	size_t counted;              /* bytes counted for the answer in any case */
-	size_t counted_result;       /* bytes counted for the result of a file call */
-	bool entered;                /* it has an entry in its workspace */
+	/* In SUMMING: how the command ended, unless its process is lost; and what is awaited. */
+	struct command_ended ended;
+	struct {
+		enum tool_error error; /* TOOL_OK: it is not */
+		char *message;         /* NULL: out of memory */
+	} loss;
+	bool sums, drains;
+	bool pipe_held;            /* the lock of one of its pipes is, and its cell was ended */
+	struct unread_waiter room; /* for its answer; the account is NULL if it is not counted */
+	size_t counted;            /* bytes counted for the answer in any case */
+	size_t counted_result;     /* bytes counted for the result of a file call */
+	bool entered;              /* it has an entry in its workspace */
 	bool paused;
 	struct key *key;           /* NULL: it has none, or it has joined another call */
 	struct call *leader;       /* the call that it has joined */
@@ -141,6 +150,10 @@ void call_enter(struct call *call);
 
 /** Takes its entry out of its workspace, if it has one. */
 void call_leave(struct call *call);
+
+/** Sources of events, of a call (@context). */
+void call_drained(void *context);
+void call_pipe_held(void *context);
 
 /** Frees a call that has been answered, or that never began. */
 void call_free(struct call *call);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. The command is hostile: it may never read its input, or close it. pipe(7). */
+/*
+ * Runs in cloisterd. The command is hostile: it may never read its input, close it, or hold the
+ * kernel's lock of its pipe, so that a write does not come back. pipe(7).
+ */
 #include "supervisor/call/command_input.h"
 
 #include "common/cleanup.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/base/watch.h"
-#include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
+#include "supervisor/schedule/usage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +32,8 @@ struct command_input {
 	struct command_input_owner owner;
 	STAILQ_HEAD(, input_part) parts;
 	size_t pending;
-	size_t n_parts; /* that have a label */
-	int fd;         /* -1 before the beginning and after the end */
+	size_t n_parts;         /* that have a label */
+	struct shared_fd *pipe; /* NULL before the beginning and after the end */
 	struct watch watch;
 	bool eof;    /* the end of the input was added */
 	bool closed; /* the command has closed it, or has ended */
@@ -45,7 +49,6 @@ int command_input_new(struct service *service, struct tenant_usage *usage,
 	input->service = service;
 	input->usage = usage;
 	input->owner = *owner;
-	input->fd = -1;
 	STAILQ_INIT(&input->parts);
 	*ret_input = input;
 	return 0;
@@ -69,150 +72,158 @@ static void end_part(struct command_input *input)
 	free(part);
 }
 
-static void close_pipe(struct command_input *input)
+/* With @now the command waits for the end of its input. */
+static void close_pipe(struct command_input *input, bool now)
 {
 	watch_done(&input->watch);
-	close_fd(&input->fd);
+	shared_fd_close(TAKE_PTR(input->pipe), now);
 }
 
 void command_input_close(struct command_input *input)
 {
-	close_pipe(input);
+	close_pipe(input, false);
 	input->closed = true;
 	while (!STAILQ_EMPTY(&input->parts))
 		end_part(input);
 }
 
-/* Writes as much as one turn allows. The rest is written when the pipe has room. */
+/* Begins to write the first part that is not written, and ends those before it. */
 static void write_parts(struct command_input *input)
 {
-	size_t share = COMMAND_IO_CHUNK;
 	struct input_part *part;
 
-	while ((part = STAILQ_FIRST(&input->parts)) && share > 0) {
-		size_t left = part->len - part->written;
-		ssize_t n = left == 0 ? 0
-				      : write(input->fd, part->data + part->written,
-						left < share ? left : share);
+	while ((part = STAILQ_FIRST(&input->parts)) && input->pipe &&
+		!shared_fd_is_busy(input->pipe)) {
+		const struct text left = {part->data + part->written, part->len - part->written};
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n < 0) { /* the command does not read it: not an error of the call */
-			command_input_close(input);
+		if (left.len > 0) {
+			watch_want(&input->watch, WATCH_NOTHING);
+			if (shared_fd_write(input->pipe, left) < 0)
+				watch_want(&input->watch, WATCH_WRITABLE); /* out of memory */
 			return;
 		}
-		part->written += (size_t)n;
-		share -= (size_t)n;
-		if (part->written < part->len)
-			continue;
 		if (part->eof)
-			close_pipe(input);
+			close_pipe(input, true);
 		end_part(input);
 	}
 }
 
 static void on_writable(void *context)
 {
-	struct command_input *input = context;
+	write_parts(context);
+}
 
+static void on_written(void *context)
+{
+	struct command_input *input = context;
+	const ssize_t result = shared_fd_result(input->pipe);
+
+	if (result == -EAGAIN || result == -EINTR) {
+		watch_want(&input->watch, WATCH_WRITABLE);
+		return;
+	}
+	if (result < 0) { /* the command does not read it: not an error of the call */
+		command_input_close(input);
+		return;
+	}
+	STAILQ_FIRST(&input->parts)->written += (size_t)result;
 	write_parts(input);
-	if (STAILQ_EMPTY(&input->parts))
-		watch_want(&input->watch, WATCH_NOTHING);
 	if (input->owner.moved)
 		input->owner.moved(input->owner.context);
 }
 
-/* Returns a part without its bytes, or NULL if memory is out. */
-static struct input_part *make_part(size_t len, bool eof, char *label)
+static void on_held(void *context)
 {
-	struct input_part *part = malloc(sizeof(*part) + len);
+	const struct command_input *input = context;
 
-	if (part)
-		*part = (struct input_part){.label = label, .len = len, .eof = eof};
+	if (input->owner.held)
+		input->owner.held(input->owner.context);
+}
+
+/* Returns a part with a copy of @text, or NULL if memory is out. */
+static struct input_part *make_part(struct text text, bool eof, char *label)
+{
+	struct input_part *part = malloc(sizeof(*part) + text.len);
+
+	if (!part)
+		return NULL;
+	*part = (struct input_part){.label = label, .len = text.len, .eof = eof};
+	if (text.len > 0)
+		memcpy(part->data, text.data, text.len);
 	return part;
 }
 
-/* Writes one slice of @text, as much as finds room. */
-static size_t write_now(struct command_input *input, struct text text)
+int command_input_add(struct command_input *input, struct text text, bool eof, char **label)
 {
-	size_t len = text.len < COMMAND_IO_CHUNK ? text.len : COMMAND_IO_CHUNK;
-	ssize_t n = len > 0 ? write(input->fd, text.data, len) : 0;
+	struct input_part *part;
 
-	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		command_input_close(input);
-	return n > 0 ? (size_t)n : 0;
-}
-
-/*
- * Adds a part, of which some is written, to those that the pipe takes. What a person types the
- * command is to have before its client is answered.
- */
-static void add_part(struct command_input *input, struct input_part *part)
-{
-	const size_t written = part->written;
-
-	input->eof = part->eof;
+	if (input->eof)
+		return -EPIPE;
+	part = make_part(text, eof, label ? *label : NULL);
+	if (!part)
+		return -ENOMEM;
+	if (label)
+		*label = NULL;
+	input->eof = eof;
 	input->pending += part->len;
 	input->n_parts += part->label != NULL;
 	service_account(input->service, input->usage, (int64_t)part->len);
 	STAILQ_INSERT_TAIL(&input->parts, part, entry);
 	if (input->closed)
 		end_part(input);
-	else if (input->fd >= 0 && STAILQ_FIRST(&input->parts) == part && written == part->len)
+	else if (STAILQ_FIRST(&input->parts) == part)
 		write_parts(input);
-	else
-		watch_want(&input->watch, WATCH_WRITABLE);
-	if (written > 0 && input->owner.moved)
-		input->owner.moved(input->owner.context);
+	return 0;
 }
 
-int command_input_add(struct command_input *input, struct text text, bool eof, char **label)
+/*
+ * Writes what has come with the call, and closes the pipe after it, while no other process has the
+ * pipe: nobody can hold its lock. What finds no room is left. pipe(7)
+ */
+static void write_ahead(struct input_part *part, int *fd)
 {
-	const bool waits = !STAILQ_EMPTY(&input->parts) || input->fd < 0;
-	struct input_part *part;
+	ssize_t n = part->len > 0 ? write(*fd, part->data, part->len) : 0;
 
-	if (input->eof)
-		return -EPIPE;
-	part = make_part(text.len, eof, label ? *label : NULL);
-	if (!part)
-		return -ENOMEM;
-	if (label)
-		*label = NULL;
-	/* What the pipe takes at once is not copied. */
-	part->written = waits ? 0 : write_now(input, text);
-	if (part->written < text.len)
-		memcpy(part->data + part->written, text.data + part->written,
-			text.len - part->written);
-	add_part(input, part);
-	return 0;
+	if (n > 0)
+		part->written = (size_t)n;
+	if (part->eof && part->written == part->len)
+		close_fd(fd);
 }
 
 int command_input_begin(
 	struct command_input *input, struct text first, bool only, int *ret_read_end)
 {
 	static const struct watch_calls calls = {{NULL, on_writable}, LOOP_PRIORITY_BULK};
+	static const struct shared_fd_calls shared_calls = {on_written, on_held};
+	_cleanup_close_ int read_end = -1;
 	struct input_part *part;
-	int ends[2], r;
+	int ends[2], r = 0;
 
-	if (first.data) {
-		part = make_part(first.len, only, NULL);
-		if (!part)
-			return -ENOMEM;
-		memcpy(part->data, first.data, first.len);
-		STAILQ_INSERT_HEAD(&input->parts, part, entry);
-	}
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
+	read_end = ends[0];
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
-	input->fd = ends[1];
-	r = watch_init(&input->watch, input->service->base, input->fd, &calls, input);
-	if (r < 0) {
-		close(ends[0]);
-		return r;
+	if (first.data) {
+		part = make_part(first, only, NULL);
+		if (!part) {
+			close(ends[1]);
+			return -ENOMEM;
+		}
+		STAILQ_INSERT_HEAD(&input->parts, part, entry);
+		write_ahead(part, &ends[1]);
+		if (part->written == part->len)
+			end_part(input);
 	}
+	if (ends[1] >= 0)
+		r = shared_fd_new(
+			input->usage->share.threads, ends[1], &shared_calls, input, &input->pipe);
+	if (r == 0 && input->pipe)
+		r = watch_init(&input->watch, input->service->base, ends[1], &calls, input);
+	if (r < 0)
+		return r;
 	if (!STAILQ_EMPTY(&input->parts))
 		watch_want(&input->watch, WATCH_WRITABLE);
-	*ret_read_end = ends[0];
+	*ret_read_end = TAKE_FD(read_end);
 	return 0;
 }
 
@@ -233,10 +244,8 @@ bool command_input_is_closed(const struct command_input *input)
 
 bool command_input_is_read(const struct command_input *input)
 {
-	struct pollfd pipe = {.fd = input->fd};
-
 	/* POLLERR: nobody can read. poll(2) */
-	return !input->closed && (poll(&pipe, 1, 0) <= 0 || !(pipe.revents & POLLERR));
+	return !input->closed && !(input->pipe && shared_fd_poll(input->pipe, 0) & POLLERR);
 }
 
 void command_input_free(struct command_input *input)

@@ -3,8 +3,9 @@
 
 /*
  * A command's standard input: bytes that came with its call, and bytes that its client sends while
- * it runs (tool.input). Each part is kept here until the command has taken it, and only then is the
- * client told, which is the only flow control. The caller bounds how much is kept (method_input.c).
+ * it runs (tool.input). A thread of its tenant writes them (shared_fd.h). Each part is kept here
+ * until the command has taken it, and only then is the client told, which is the only flow control.
+ * The caller bounds how much is kept (method_input.c).
  */
 
 #include "common/text.h"
@@ -25,6 +26,8 @@ struct command_input_owner {
 	void (*taken)(void *context, const char *label, size_t taken, bool closed);
 	/* The command took some input. */
 	void (*moved)(void *context);
+	/* A process has held the pipe's lock for LIMIT_SHARED_FD_HELD_MS. */
+	void (*held)(void *context);
 	void *context;
 };
 

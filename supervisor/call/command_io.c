@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. pipe(7). */
+/*
+ * Runs in cloisterd. The command is hostile: it may hold the kernel's lock of its pipes, so that
+ * their reads do not come back. pipe(7).
+ */
 #include "supervisor/call/command_io.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/call/pipe_stock.h"
@@ -13,7 +17,7 @@
 #include "supervisor/schedule/unread.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 
 #define WATCH_AFTER_MS 2
 #define FLOOD_PAUSE_MS 1
@@ -21,16 +25,17 @@
 struct command_output {
 	struct command_io *io;
 	enum command_stream stream;
-	int fd;
+	struct shared_fd *pipe; /* NULL after its end */
 	struct watch readable;
-	struct loop_share_task share; /* reads the pipe */
+	struct loop_share_task share; /* handles what was read */
 	struct timer again;           /* runs while it waits for its next slice after a pause */
+	bool unhandled;               /* a read has ended, and waits for a slice */
+	size_t drained, reads;        /* since the command has ended */
 	struct stream_capture capture;
 	size_t counted; /* bytes of capture that are counted as unread */
 };
 
 struct command_io {
-	struct pipe_stock *pipes;
 	struct command_io_owner owner;
 	struct timer watch; /* when to start watching the outputs */
 	bool watched;
@@ -38,6 +43,7 @@ struct command_io {
 	struct command_output outputs[COMMAND_STREAMS];
 	bool limit_reached;
 	bool paused;
+	bool draining; /* the command has ended, and the owner has not been told that all is read */
 };
 
 static void close_output(struct command_output *output)
@@ -45,7 +51,14 @@ static void close_output(struct command_output *output)
 	watch_done(&output->readable);
 	timer_cancel(&output->again);
 	loop_share_cancel(&output->share);
-	pipe_stock_close(output->io->pipes, TAKE_FD(output->fd));
+	output->unhandled = false;
+	shared_fd_close(TAKE_PTR(output->pipe), false);
+}
+
+/* Whether something of it is read, or waits to be handled. */
+static bool is_busy(const struct command_output *output)
+{
+	return output->unhandled || (output->pipe && shared_fd_is_busy(output->pipe));
 }
 
 static void set_watched(struct command_io *io, bool watched)
@@ -53,11 +66,11 @@ static void set_watched(struct command_io *io, bool watched)
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
 		struct command_output *output = &io->outputs[i];
 
-		if (output->fd < 0)
+		if (!output->pipe)
 			continue;
 		timer_cancel(&output->again);
-		loop_share_cancel(&output->share);
-		watch_want(&output->readable, watched ? WATCH_READABLE : WATCH_NOTHING);
+		watch_want(&output->readable,
+			watched && !is_busy(output) ? WATCH_READABLE : WATCH_NOTHING);
 	}
 }
 
@@ -96,98 +109,181 @@ static int keep(struct command_output *output, struct text data)
 	return r;
 }
 
-/* Returns the size of one read: streamed output may take six times its length as JSON. */
+/*
+ * Returns the size of one read: streamed output may take six times its length as JSON, and both
+ * streams may be read at once, also while what was read before is handled.
+ */
 static size_t chunk(const struct command_io *io)
 {
 	uint64_t room;
 
 	if (!io->limits.streamed || !io->limits.unread)
 		return COMMAND_IO_CHUNK;
-	room = unread_room(io->limits.unread) / 6;
+	room = unread_room(io->limits.unread) / 6 / (2UL * COMMAND_STREAMS);
 	if (room < KIB)
 		return KIB;
 	return room < COMMAND_IO_CHUNK ? (size_t)room : COMMAND_IO_CHUNK;
 }
 
-/* Reads once. Returns the number of bytes; 0: none now, or the end. */
-static size_t read_output(struct command_output *output)
+static void begin_read(struct command_output *output)
 {
-	static char buffer[COMMAND_IO_CHUNK];
-	struct command_io *io = output->io;
-	ssize_t n = output->fd < 0 ? -1 : read(output->fd, buffer, chunk(io));
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n <= 0 || keep(output, (struct text){buffer, (size_t)n}) < 0) {
-		close_output(output);
-		return 0;
-	}
-	io->owner.output(io->owner.context, output->stream, (struct text){buffer, (size_t)n});
-	return (size_t)n;
+	watch_want(&output->readable, WATCH_NOTHING);
+	shared_fd_read(output->pipe, chunk(output->io));
 }
 
-/* Reads one slice. Returns true if more output is already there: the command is flooding. */
-static bool take_turn(struct command_output *output)
+static bool goes_on(const struct command_io *io)
 {
-	size_t n = read_output(output);
+	return io->watched && !io->limit_reached && !io->paused && !io->draining;
+}
 
-	if (stream_capture_total(&output->capture) > output->io->limits.total)
-		reach_limit(output->io);
-	return n == COMMAND_IO_CHUNK && !output->io->limit_reached && !output->io->paused;
+/* Whether more than was read is sure to come, and wanted. */
+static bool is_flood(const struct command_output *output, size_t len)
+{
+	return len == COMMAND_IO_CHUNK && goes_on(output->io) &&
+	       stream_capture_total(&output->capture) + len <= output->io->limits.total;
 }
 
 /*
- * Waits for the next slice, after a pause if other tenants have requests: reading a flood as fast
- * as it comes takes a whole CPU, which their calls need.
+ * Begins to read what has filled the pipe, after a pause if other tenants have requests: reading a
+ * flood as fast as it comes takes a whole CPU, which their calls need.
  */
-static void wait_for_turn(struct command_output *output)
+static void read_on(struct command_output *output)
 {
-	watch_want(&output->readable, WATCH_NOTHING);
 	if (loop_share_others_ask(output->io->limits.share))
 		timer_set(&output->again, FLOOD_PAUSE_MS);
 	else
-		loop_share_wait(&output->share, output->io->limits.share);
+		begin_read(output);
 }
 
+static int pass_on(struct command_output *output, struct text data)
+{
+	struct command_io *io = output->io;
+	int r = io->limit_reached ? 0 : keep(output, data);
+
+	if (r == 0 && !io->limit_reached)
+		io->owner.output(io->owner.context, output->stream, data);
+	return r;
+}
+
+/* Handles what was read. Returns its length; closes the output at its end. */
+static size_t handle(struct command_output *output)
+{
+	const ssize_t n = shared_fd_result(output->pipe);
+	char *data;
+	int r;
+
+	output->unhandled = false;
+	if (n == -EAGAIN || n == -EINTR)
+		return 0;
+	if (n <= 0) {
+		close_output(output);
+		return 0;
+	}
+	data = shared_fd_take(output->pipe);
+	/* The next is read while this is handled. */
+	if (is_flood(output, (size_t)n))
+		read_on(output);
+	r = pass_on(output, (struct text){data, (size_t)n});
+	shared_fd_give_back(output->io->limits.share->threads, data);
+	if (r < 0)
+		close_output(output);
+	return (size_t)n;
+}
+
+/*
+ * Whether there may be more of an ended command's output. In KiB the pipe's capacity, which the
+ * command may have enlarged (F_SETPIPE_SZ), also bounds the number of reads that empty it: a packet
+ * of an O_DIRECT pipe takes a whole page (pipe(7)), and any other read gives at least a KiB. Only a
+ * worker that was taken over can still write.
+ */
+static bool is_left(const struct command_output *output)
+{
+	size_t most;
+
+	if (!output->pipe || output->io->limit_reached)
+		return false;
+	most = shared_fd_pipe_size(output->pipe);
+	if (most < COMMAND_IO_CHUNK)
+		most = COMMAND_IO_CHUNK;
+	return output->drained < most && output->reads < most / KIB &&
+	       (shared_fd_poll(output->pipe, POLLIN) & POLLIN);
+}
+
+/* Begins to read what an ended command has left. Returns true if nothing is left. */
+static bool drain(struct command_output *output)
+{
+	if (is_busy(output))
+		return false;
+	if (!is_left(output))
+		return true;
+	output->reads++;
+	begin_read(output);
+	return false;
+}
+
+static bool drain_all(struct command_io *io)
+{
+	bool empty = true;
+
+	for (size_t i = 0; i < COMMAND_STREAMS; i++)
+		empty &= drain(&io->outputs[i]);
+	return empty;
+}
+
+/* One slice. */
 static void act(void *context)
 {
 	struct command_output *output = context;
+	struct command_io *io = output->io;
+	size_t n = handle(output);
 
-	if (take_turn(output))
-		wait_for_turn(output);
-	else if (!output->io->limit_reached && !output->io->paused)
+	if (io->draining)
+		output->drained += n;
+	if (stream_capture_total(&output->capture) > io->limits.total)
+		reach_limit(io);
+	if (output->pipe && goes_on(io) && !is_busy(output) && !timer_is_set(&output->again))
 		watch_want(&output->readable, WATCH_READABLE);
+	if (io->draining && drain_all(io)) {
+		io->draining = false;
+		io->owner.drained(io->owner.context);
+	}
 }
 
-static void on_again(void *context)
+static void on_done(void *context)
 {
 	struct command_output *output = context;
 
-	loop_share_wait(&output->share, output->io->limits.share);
+	output->unhandled = true;
+	if (loop_share_now_or_wait(&output->share, output->io->limits.share))
+		loop_turn_end(); /* who waits for this output is answered at once */
+}
+
+static void on_held(void *context)
+{
+	const struct command_output *output = context;
+
+	output->io->owner.held(output->io->owner.context);
 }
 
 static void on_readable(void *context)
 {
-	struct command_output *output = context;
-
-	if (loop_share_now_or_wait(&output->share, output->io->limits.share))
-		loop_turn_end(); /* who waits for this output is answered at once */
-	else
-		watch_want(&output->readable, WATCH_NOTHING);
+	begin_read(context);
 }
 
-static int make_output(struct event_base *base, struct command_io *io, enum command_stream stream,
+static int make_output(struct service *service, struct command_io *io, enum command_stream stream,
 	int *ret_write_end)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct shared_fd_calls shared_calls = {on_done, on_held};
 	struct command_output *output = &io->outputs[stream];
-	int r = pipe_stock_take(io->pipes, &output->fd, ret_write_end);
+	int fd, r = pipe_stock_take(service->pipes, &fd, ret_write_end);
 
 	if (r < 0)
 		return r;
 	output->share = (struct loop_share_task){.act = act, .context = output};
-	timer_init(&output->again, on_again, output);
-	return watch_init(&output->readable, base, output->fd, &calls, output);
+	timer_init(&output->again, on_readable, output);
+	r = shared_fd_new(io->limits.share->threads, fd, &shared_calls, output, &output->pipe);
+	return r < 0 ? r : watch_init(&output->readable, service->base, fd, &calls, output);
 }
 
 static void on_watch(void *context)
@@ -208,17 +304,16 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 
 	if (!io)
 		return -ENOMEM;
-	io->pipes = service->pipes;
 	io->owner = *owner;
 	io->limits = *limits;
 	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
-		io->outputs[i] = (struct command_output){.io = io, .stream = i, .fd = -1};
+		io->outputs[i] = (struct command_output){.io = io, .stream = i};
 		stream_capture_init(&io->outputs[i].capture, limits->kept);
 		io->outputs[i].capture.count_lines = limits->count_lines;
 	}
-	r = make_output(service->base, io, COMMAND_STREAM_STDOUT, &out);
+	r = make_output(service, io, COMMAND_STREAM_STDOUT, &out);
 	if (r == 0)
-		r = make_output(service->base, io, COMMAND_STREAM_STDERR, &err);
+		r = make_output(service, io, COMMAND_STREAM_STDERR, &err);
 	if (r < 0) {
 		command_io_free(io);
 		return r;
@@ -249,42 +344,25 @@ void command_io_resume(struct command_io *io)
 		set_watched(io, true);
 }
 
-bool command_io_poll(struct command_io *io)
+bool command_io_is_waiting(const struct command_io *io)
 {
-	size_t n = 0;
+	for (size_t i = 0; i < COMMAND_STREAMS && !io->limit_reached && !io->paused; i++) {
+		const struct command_output *output = &io->outputs[i];
 
-	for (size_t i = 0; i < COMMAND_STREAMS && !io->limit_reached && !io->paused; i++)
-		n += read_output(&io->outputs[i]);
-	return n > 0;
-}
-
-/*
- * Returns the capacity of the pipe, which the command may have enlarged (F_SETPIPE_SZ). In KiB it
- * also bounds the number of reads that empty the pipe: a packet of an O_DIRECT pipe takes a whole
- * page (pipe(7)), and any other read gives at least a KiB.
- */
-static size_t pipe_size(int fd)
-{
-	int size = fcntl(fd, F_GETPIPE_SZ);
-
-	return size > 0 ? (size_t)size : 0;
-}
-
-void command_io_drain(struct command_io *io)
-{
-	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
-		struct command_output *output = &io->outputs[i];
-		size_t size = pipe_size(output->fd), most, drained = 0, n;
-
-		/* Only a worker that was taken over can still write. */
-		most = size > COMMAND_IO_CHUNK ? size : COMMAND_IO_CHUNK;
-		for (size_t reads = 0; reads < most / KIB && drained < most; reads++) {
-			n = io->limit_reached ? 0 : read_output(output);
-			if (n == 0)
-				break;
-			drained += n;
-		}
+		if (is_busy(output) ||
+			(output->pipe && shared_fd_poll(output->pipe, POLLIN) & POLLIN))
+			return true;
 	}
+	return false;
+}
+
+bool command_io_drain(struct command_io *io)
+{
+	timer_cancel(&io->watch);
+	io->watched = false;
+	set_watched(io, false);
+	io->draining = !drain_all(io);
+	return !io->draining;
 }
 
 const struct stream_capture *command_io_capture(

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A command's output. cloisterd itself reads stdout and stderr, with a budget per slice of the
- * event loop. The output is hostile bytes; a bounded part of it is kept (stream_capture.h).
+ * A command's output. A thread of its tenant reads stdout and stderr (shared_fd.h); the event loop
+ * handles what was read, with a budget per slice. The output is hostile bytes; a bounded part of it
+ * is kept (stream_capture.h).
  */
 
 #include "common/text.h"
@@ -27,20 +28,24 @@ struct command_io_limits {
 	uint64_t total; /* of each stream; reading stops after it */
 	/* the account for the kept bytes; NULL: they are not counted */
 	struct unread_account *unread;
-	struct loop_share_flow *share; /* the flow whose share of the loop reading takes */
+	struct loop_share_flow *share; /* the flow whose share of the loop handling it takes, and
+					  whose threads read it */
 	/* output is passed on to the client while the command runs */
 	bool streamed;
 	bool count_lines; /* of each stream, see stream_capture.h */
 };
 
 struct command_io_owner {
-	/*
-	 * Output came: @data is borrowed and already kept. Called from the loop, from
-	 * command_io_poll() and from command_io_drain().
+	/* Output came: @data is borrowed and already kept. Also some that was read before a pause.
 	 */
 	void (*output)(void *context, enum command_stream stream, struct text data);
 	/* One stream is over the limit, and reading has stopped. Called once. */
 	void (*limit)(void *context);
+	/* What command_io_drain() began has ended. The io may be freed in it. */
+	void (*drained)(void *context);
+	/* A process has held a pipe's lock for LIMIT_SHARED_FD_HELD_MS. The io may be freed in it.
+	 */
+	void (*held)(void *context);
 	void *context;
 };
 
@@ -55,14 +60,15 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 void command_io_pause(struct command_io *io);
 void command_io_resume(struct command_io *io);
 
-/** Reads once, without waiting for the loop. Returns whether there was anything. */
-bool command_io_poll(struct command_io *io);
+/** Whether there is output that has not been handled yet. */
+bool command_io_is_waiting(const struct command_io *io);
 
 /**
- * The command has ended: reads what is left in the pipes, at most their capacity. Does not wait for
- * other processes that hold a write end.
+ * The command has ended: reads what is left in the pipes, at most their capacity, without waiting
+ * for other processes that hold a write end. Returns true if nothing is left. Otherwise drained()
+ * follows.
  */
-void command_io_drain(struct command_io *io);
+bool command_io_drain(struct command_io *io);
 
 /** Reduces the kept output to @bytes of each stream, and keeps nothing of later output. */
 void command_io_shrink(struct command_io *io, size_t bytes);

@@ -11,14 +11,10 @@
 
 #define PIPES_AHEAD 8 /* pipes made before there is a command */
 
-#define CLOSE_MAX 64 /* descriptors that wait for the end of the turn; more are closed at once */
-
 struct pipe_stock {
-	struct event *tidy;
+	struct event *refill;
 	int ready[PIPES_AHEAD][2];
 	size_t n_ready;
-	int closing[CLOSE_MAX];
-	size_t n_closing;
 };
 
 static int make(int ends[2])
@@ -29,12 +25,6 @@ static int make(int ends[2])
 	return 0;
 }
 
-static void close_used(struct pipe_stock *stock)
-{
-	while (stock->n_closing > 0)
-		close(stock->closing[--stock->n_closing]);
-}
-
 static void make_ahead(struct pipe_stock *stock)
 {
 	while (stock->n_ready < PIPES_AHEAD && make(stock->ready[stock->n_ready]) == 0)
@@ -42,14 +32,11 @@ static void make_ahead(struct pipe_stock *stock)
 }
 
 /* Runs after all events that were active when it was activated. */
-static void on_tidy(evutil_socket_t fd, short what, void *context)
+static void on_refill(evutil_socket_t fd, short what, void *context)
 {
-	struct pipe_stock *stock = context;
-
 	(void)fd;
 	(void)what;
-	close_used(stock);
-	make_ahead(stock);
+	make_ahead(context);
 }
 
 struct pipe_stock *pipe_stock_new(struct event_base *base)
@@ -58,8 +45,8 @@ struct pipe_stock *pipe_stock_new(struct event_base *base)
 
 	if (!stock)
 		return NULL;
-	stock->tidy = event_new(base, -1, 0, on_tidy, stock);
-	if (!stock->tidy) {
+	stock->refill = event_new(base, -1, 0, on_refill, stock);
+	if (!stock->refill) {
 		free(stock);
 		return NULL;
 	}
@@ -71,6 +58,7 @@ int pipe_stock_take(struct pipe_stock *stock, int *ret_read_end, int *ret_write_
 {
 	int ends[2], r;
 
+	event_active(stock->refill, EV_TIMEOUT, 0);
 	if (stock->n_ready > 0) {
 		stock->n_ready--;
 		*ret_read_end = stock->ready[stock->n_ready][0];
@@ -85,26 +73,15 @@ int pipe_stock_take(struct pipe_stock *stock, int *ret_read_end, int *ret_write_
 	return 0;
 }
 
-void pipe_stock_close(struct pipe_stock *stock, int fd)
-{
-	if (fd < 0)
-		return;
-	if (stock->n_closing == CLOSE_MAX)
-		close_used(stock);
-	stock->closing[stock->n_closing++] = fd;
-	event_active(stock->tidy, EV_TIMEOUT, 0);
-}
-
 void pipe_stock_free(struct pipe_stock *stock)
 {
 	if (!stock)
 		return;
-	close_used(stock);
 	while (stock->n_ready > 0) {
 		stock->n_ready--;
 		close(stock->ready[stock->n_ready][0]);
 		close(stock->ready[stock->n_ready][1]);
 	}
-	event_free(stock->tidy);
+	event_free(stock->refill);
 	free(stock);
 }

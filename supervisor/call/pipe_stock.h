@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Pipes for commands' output, made before they are needed and closed later, so that no client waits
- * for either. A pipe is never used for a second command.
+ * Pipes for commands' output, made before they are needed, so that no client waits for that. A pipe
+ * is never used for a second command.
  */
 
 struct event_base;
@@ -17,9 +17,6 @@ struct pipe_stock *pipe_stock_new(struct event_base *base);
  * -errno. pipe(7)
  */
 int pipe_stock_take(struct pipe_stock *stock, int *ret_read_end, int *ret_write_end);
-
-/** Closes @fd after the events at hand have been handled; -1 is allowed. */
-void pipe_stock_close(struct pipe_stock *stock, int fd);
 
 /** Closes the remaining pipes. NULL is allowed. */
 void pipe_stock_free(struct pipe_stock *stock);

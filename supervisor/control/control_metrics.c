@@ -357,6 +357,11 @@ static void put_tenant_totals(const struct metrics_text *out, const struct confi
 			offsetof(struct tenant_usage, imports), 1},
 		{"tenant_forks", "Managed workspaces that were made of a template.",
 			offsetof(struct tenant_usage, forks), 1},
+		{"tenant_pipes_held",
+			"Commands that were ended because a process held the kernel's lock of "
+			"their "
+			"pipe.",
+			offsetof(struct tenant_usage, pipes_held), 1},
 		{"tenant_pauses",
 			"Times that a workspace's commands were stopped while it was measured.",
 			offsetof(struct tenant_usage, pauses), 1},

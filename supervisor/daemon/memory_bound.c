@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/denials.h"
@@ -62,6 +63,14 @@ static uint64_t sessions(const struct config *config, uint64_t most)
 	return sum < most ? sum : most;
 }
 
+/* The number of tenants whose commands' output may be read at once. */
+static uint64_t readers(const struct config *config)
+{
+	uint64_t running = config->host.commands + sessions(config, LIMIT_SESSIONS);
+
+	return config->n_tenants < running ? config->n_tenants : running;
+}
+
 uint64_t memory_bound(const struct config *config)
 {
 	const struct config_host *host = &config->host;
@@ -87,6 +96,8 @@ uint64_t memory_bound(const struct config *config)
 		{LIMIT_UNAUTHORIZED_CLIENTS, LIMIT_UNAUTHORIZED_LINE_BYTES},
 		{host->commands, MEMORY_COMMAND_BYTES},
 		{workspaces(config), MEMORY_WORKSPACE_BYTES},
+		{readers(config), 2ULL * SHARED_FD_MOST},
+		{LIMIT_SHARED_FD_MORE_THREADS, SHARED_FD_MOST},
 		{1, session_bytes(config)},
 		{sessions(config, LIMIT_SESSIONS), MEMORY_SESSION_BYTES},
 		{2 * sessions(config, UINT64_MAX), MEMORY_SESSION_KEPT_BYTES},

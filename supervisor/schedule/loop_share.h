@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 
 struct event_base;
+struct shared_fd_threads;
 
 /* The share of one tenant. Zeroed memory is a valid flow. */
 struct loop_share_flow {
@@ -20,12 +21,14 @@ struct loop_share_flow {
 	TAILQ_HEAD(, loop_share_task) tasks;
 	uint64_t used_ns;
 	bool listed;
+	/* of the same tenant, for what else its processes have (shared_fd.h); NULL: nobody's */
+	struct shared_fd_threads *threads;
 };
 
 struct loop_share_task {
 	TAILQ_ENTRY(loop_share_task) entry;
 	struct loop_share_flow *flow;
-	void (*act)(void *context); /* one slice; may ask for another, and must not free a task */
+	void (*act)(void *context); /* one slice; may ask for another, or free the task */
 	void *context;
 	bool waiting;
 };

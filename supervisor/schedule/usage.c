@@ -2,6 +2,7 @@
 /* Runs in cloisterd. */
 #include "supervisor/schedule/usage.h"
 
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/config/config.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ static void release(struct tenant_usage *usage)
 		return;
 	denials_done(&usage->denials);
 	loop_share_leave(&usage->share, loop_share_of_nobody());
+	shared_fd_threads_free(usage->share.threads);
 	free(usage);
 }
 
@@ -44,6 +46,11 @@ int usage_begin(struct tenant *tenant)
 
 	if (!usage)
 		return -ENOMEM;
+	usage->share.threads = shared_fd_threads_new();
+	if (!usage->share.threads) {
+		free(usage);
+		return -ENOMEM;
+	}
 	denials_init(&usage->denials);
 	attach(tenant, usage);
 	return 0;

@@ -70,6 +70,7 @@ struct tenant_usage {
 	uint64_t loads, loads_failed, loads_us; /* of templates into memory */
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
+	uint64_t pipes_held;        /* by commands, for too long: command_io.h */
 	uint64_t pauses, paused_us; /* measurements for which commands were stopped */
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];

@@ -632,14 +632,13 @@ bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said)
 	return !link || process_link_has_heard(link, said);
 }
 
-void cell_abandon(struct cell *cell, enum cell_process process)
+void cell_abandon(struct cell *cell, enum cell_process process, const char *why)
 {
 	struct process *abandoned = &cell->processes[process];
 
 	if (abandoned->link)
 		process_link_kill(abandoned->link);
-	cell_process_fail(
-		abandoned, "The workspace's process did not answer, and cloisterd killed it");
+	cell_process_fail(abandoned, "%s", why);
 }
 
 void cell_rest(struct cell *cell)

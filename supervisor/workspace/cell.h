@@ -155,7 +155,7 @@ uint64_t cell_said(const struct cell *cell, enum cell_process process);
 bool cell_has_heard(struct cell *cell, enum cell_process process, uint64_t said);
 
 /** Kills @process, which does not do what it must; for the worker, the whole cell. */
-void cell_abandon(struct cell *cell, enum cell_process process);
+void cell_abandon(struct cell *cell, enum cell_process process, const char *why);
 
 /** No call has come for a long time: ends an open cell. The next call makes another. */
 void cell_rest(struct cell *cell);

@@ -6,6 +6,7 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/schedule/loop_share.h"
@@ -69,6 +70,18 @@ static void count(struct process_link *link)
 	count_as(link, channel_waiting_memory(&link->channel));
 }
 
+/* A pipe of a command, of which the command may already hold the lock. */
+static void close_sent(void *context, int fd)
+{
+	const struct process_link *link = context;
+	struct shared_fd_threads *threads = link->owner.share(link->owner.context)->threads;
+
+	if (threads)
+		shared_fd_close_only(threads, fd);
+	else
+		close(fd);
+}
+
 int process_link_new(struct event_base *base, const struct process_link_owner *owner,
 	struct process_link **ret, int ret_child_fds[2])
 {
@@ -92,6 +105,8 @@ int process_link_new(struct event_base *base, const struct process_link_owner *o
 	link->owner = *owner;
 	link->pidfd = -1;
 	channel_init(&link->channel, up[0], down[0], 0);
+	link->channel.close_sent = close_sent;
+	link->channel.context = link;
 	ret_child_fds[0] = down[1];
 	ret_child_fds[1] = up[1];
 	*ret = TAKE_PTR(link);

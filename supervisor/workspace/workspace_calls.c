@@ -232,7 +232,8 @@ bool workspace_has_heard(
 	return cell_has_heard(workspace->cell, classes[entry->class].process, said);
 }
 
-void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
+void workspace_abandon(
+	struct workspace *workspace, const struct workspace_entry *entry, const char *why)
 {
-	cell_abandon(workspace->cell, classes[entry->class].process);
+	cell_abandon(workspace->cell, classes[entry->class].process, why);
 }

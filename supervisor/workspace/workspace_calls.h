@@ -93,7 +93,8 @@ bool workspace_has_heard(
  * Kills the process that runs @entry's call, because it breaks its duties: the files process alone,
  * or the worker and with it the cell.
  */
-void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry);
+void workspace_abandon(
+	struct workspace *workspace, const struct workspace_entry *entry, const char *why);
 
 /* For workspace.c and its parts: they say what becomes of the cell and what holds calls back. */
 

@@ -12,6 +12,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
@@ -86,6 +87,7 @@ static int set_up(void **state)
 	assert_int_equal(event_base_priority_init(service->base, LOOP_PRIORITIES), 0);
 	assert_int_equal(loop_turn_start(service->base), 0);
 	assert_int_equal(loop_share_start(service->base), 0);
+	assert_int_equal(shared_fds_start(service->base), 0);
 	service->admission.scheduler = scheduler_new(service->base, &config);
 	service->pipes = pipe_stock_new(service->base);
 	unread_init(&service->unread);
@@ -106,6 +108,7 @@ static int tear_down(void **state)
 	assert_null(f->workspace.entry);
 	assert_int_equal(f->tenant->usage->calls, 0);
 	assert_int_equal(f->service.pending_bytes, 0);
+	shared_fds_stop();
 	assert_int_equal(timers_next(), INT64_MAX);
 	fake_workspace_close(&f->workspace);
 	pipe_stock_free(f->service.pipes);
@@ -185,6 +188,15 @@ static inline int end_file(struct fixture *f, enum tool_error error)
 
 	files_end_put(&writer, &(struct files_end){.error = error, .path = TEXT_LITERAL("file")});
 	return give_frame(f, FILES_END, (struct text){(char *)payload, writer.len});
+}
+
+/* Lets the tenant's thread read the output that is there, which is watched. */
+static inline void read_output(struct fixture *f)
+{
+	while (f->call && f->call->io && command_io_is_waiting(f->call->io))
+		event_base_loop(f->service.base, EVLOOP_ONCE);
+	while (f->call && f->call->state == CALL_SUMMING && f->call->drains)
+		event_base_loop(f->service.base, EVLOOP_ONCE);
 }
 
 /* Loses the entry as workspace_calls_lost() does. */

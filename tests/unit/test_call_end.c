@@ -122,6 +122,8 @@ static void test_silence(void **state)
 	fake_clock_pass(999);
 	write_output(f, "one");
 	fake_clock_pass(1);
+	assert_string_equal(outcome(f), " = running");
+	read_output(f);
 	assert_string_equal(f->output, "one");
 	assert_string_equal(outcome(f), " = running");
 	call_pause_output(f->call);
@@ -132,6 +134,38 @@ static void test_silence(void **state)
 	assert_string_equal(outcome(f), " terminate = ending");
 	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
 	assert_string_equal(outcome(f), " leave = TIMEOUT idle_timeout");
+}
+
+/*
+ * What a command has left in its pipes is read before it is answered, also if its worker is lost;
+ * a process that holds the lock of a pipe is ended then.
+ */
+static void test_output_that_is_left(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 3; i++) {
+		struct call_request request = make_request(f, COMMAND);
+
+		request.options.stream = true;
+		start(f, request);
+		begin(f);
+		write_output(f, "left");
+		(void)fake_workspace_log(&f->workspace);
+		if (i == 0)
+			assert_int_equal(
+				end_command(f, (struct command_ended){.end = COMMAND_END_EXIT}), 0);
+		else
+			lose(f);
+		assert_string_equal(f->answer, "");
+		if (i == 2)
+			call_pipe_held(f->call);
+		else
+			read_output(f);
+		assert_string_equal(f->output, i == 2 ? "" : "left");
+		assert_string_equal(f->answer, i == 0 ? "OK exit" : "WORKER_LOST worker_lost");
+		finish(f);
+	}
 }
 
 /* Too much output ends a command. If cloisterd sees it only after the end, the command ended by
@@ -145,7 +179,7 @@ static void test_output_limit(void **state)
 	write_output(f, "too much");
 	/* The loop watches the pipes only after a delay. */
 	fake_clock_pass(10);
-	event_base_loop(f->service.base, EVLOOP_NONBLOCK);
+	read_output(f);
 	assert_string_equal(outcome(f), " terminate = ending");
 	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_TERMINATED}), 0);
 	assert_string_equal(outcome(f), " leave = OUTPUT_LIMIT output_limit");
@@ -306,6 +340,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_causes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile_frames, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_silence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_output_that_is_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_output_limit, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_without_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_info, set_up, tear_down),

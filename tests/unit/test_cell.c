@@ -23,7 +23,7 @@
 /* Makes the worker die. */
 static void crash(struct fixture *f)
 {
-	cell_abandon(f->cell, CELL_WORKER);
+	cell_abandon(f->cell, CELL_WORKER, "why");
 	run(f);
 }
 
@@ -31,7 +31,7 @@ static void reach_files(struct fixture *f, enum state state)
 {
 	open_cell(f);
 	hold(f);
-	cell_abandon(f->cell, CELL_FILES);
+	cell_abandon(f->cell, CELL_FILES, "why");
 	run(f);
 	if (state == STATE_FILES_HELD)
 		pass(f, LIMIT_KILL_REPORT_MS);
@@ -111,10 +111,10 @@ static void cause(struct fixture *f, enum cell_event event)
 {
 	switch (event) {
 	case EVENT_FAILED:
-		cell_abandon(f->cell, CELL_WORKER);
+		cell_abandon(f->cell, CELL_WORKER, "why");
 		break;
 	case EVENT_FILES_FAILED:
-		cell_abandon(f->cell, CELL_FILES);
+		cell_abandon(f->cell, CELL_FILES, "why");
 		break;
 	case EVENT_UNUSED:
 		f->need = CELL_UNUSED;

@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A command's input: little of it is in the pipe before the client can be answered, and whatever is
- * written at once or later, it is in order and told once.
+ * A command's input is in order and told once, whatever is written before there is a command, at
+ * once or later.
  */
 #include "supervisor/call/command_input.h"
 
 #include "common/cleanup.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/usage.h"
@@ -23,6 +24,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -52,13 +54,14 @@ static void on_moved(void *context)
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct command_input_owner owner = {on_taken, on_moved, &f};
+	struct command_input_owner owner = {on_taken, on_moved, NULL, &f};
 
 	signal(SIGPIPE, SIG_IGN);
 	f = (struct fixture){.service = {.base = event_base_new()}, .read_end = -1};
 	if (!f.service.base || event_base_priority_init(f.service.base, LOOP_PRIORITIES) < 0 ||
-		loop_turn_start(f.service.base) < 0)
+		loop_turn_start(f.service.base) < 0 || shared_fds_start(f.service.base) < 0)
 		return -1;
+	f.usage.share.threads = shared_fd_threads_new();
 	*state = &f;
 	return command_input_new(&f.service, &f.usage, &owner, &f.input);
 }
@@ -68,6 +71,8 @@ static int tear_down(void **state)
 	struct fixture *f = *state;
 
 	command_input_free(f->input);
+	shared_fds_stop();
+	shared_fd_threads_free(f->usage.share.threads);
 	close_fd(&f->read_end);
 	loop_turn_stop();
 	event_base_free(f->service.base);
@@ -95,9 +100,28 @@ static ssize_t take(struct fixture *f, char *buffer, size_t size)
 	return read(f->read_end, buffer, size);
 }
 
-static void turn(struct fixture *f)
+static void until_told(struct fixture *f, const char *labels)
 {
-	event_base_loop(f->service.base, EVLOOP_NONBLOCK);
+	while (strcmp(f->told, labels) != 0)
+		event_base_loop(f->service.base, EVLOOP_ONCE);
+}
+
+/* Waits until @len bytes more are in the pipe. The end counts as one. */
+static ssize_t take_all(struct fixture *f, char *buffer, size_t len)
+{
+	size_t taken = 0;
+
+	while (taken < len) {
+		ssize_t n = take(f, buffer + taken, len - taken);
+
+		if (n == 0)
+			break;
+		if (n > 0)
+			taken += (size_t)n;
+		else
+			event_base_loop(f->service.base, EVLOOP_ONCE);
+	}
+	return (ssize_t)taken;
 }
 
 static void test_a_key_is_there_before_its_answer(void **state)
@@ -107,13 +131,15 @@ static void test_a_key_is_there_before_its_answer(void **state)
 
 	begin(f);
 	add(f, "k", 1, false, "1");
-	assert_string_equal(f->told, "1");
+	until_told(f, "1");
 	assert_int_equal(f->moved, 1);
 	assert_int_equal(take(f, got, sizeof(got)), 1);
 	assert_int_equal(command_input_pending(f->input), 0);
 	add(f, "", 0, true, "2");
 	assert_string_equal(f->told, "12");
-	assert_int_equal(take(f, got, sizeof(got)), 0);
+	/* A thread closes the pipe. */
+	while (take(f, got, sizeof(got)) != 0)
+		sched_yield();
 }
 
 static void test_before_the_beginning_it_waits(void **state)
@@ -127,70 +153,69 @@ static void test_before_the_beginning_it_waits(void **state)
 	/* Not past what waits. */
 	add(f, "b", 1, false, "2");
 	assert_string_equal(f->told, "");
-	turn(f);
-	assert_string_equal(f->told, "12");
-	assert_int_equal(take(f, got, sizeof(got)), 2);
+	until_told(f, "12");
+	assert_int_equal(take_all(f, got, 2), 2);
 	assert_memory_equal(got, "ab", 2);
 }
 
-/* One slice of it is written at once. */
-static void test_much_takes_its_turn(void **state)
+/* What comes with the call is in the pipe before anybody has it, as much as finds room. */
+static void test_what_comes_first_is_there(void **state)
 {
 	static char much[COMMAND_IO_CHUNK + 5000], got[sizeof(much)];
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(much); i++)
 		much[i] = (char)(i % 251);
-	begin(f);
-	add(f, much, sizeof(much), false, "1");
-	assert_int_equal(f->moved, 1);
+	assert_int_equal(command_input_begin(
+				 f->input, (struct text){much, sizeof(much)}, true, &f->read_end),
+		0);
+	assert_int_equal(fcntl(f->read_end, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(take(f, got, sizeof(got)), COMMAND_IO_CHUNK);
-	assert_int_equal(take(f, got, sizeof(got)), -1);
-	assert_string_equal(f->told, "");
-	assert_int_equal(command_input_pending(f->input), sizeof(much));
-	turn(f);
-	assert_int_equal(take(f, got + COMMAND_IO_CHUNK, 5000), 5000);
+	assert_int_equal(take_all(f, got + COMMAND_IO_CHUNK, 5000), 5000);
 	assert_memory_equal(got, much, sizeof(much));
-	assert_string_equal(f->told, "1");
-	assert_int_equal(command_input_pending(f->input), 0);
+}
+
+/* All of it: nothing is left to a thread. */
+static void test_little_that_comes_first_is_all(void **state)
+{
+	struct fixture *f = *state;
+	char got[8];
+
+	assert_int_equal(command_input_begin(f->input, TEXT_LITERAL("all"), true, &f->read_end), 0);
+	assert_int_equal(take(f, got, sizeof(got)), 3);
+	assert_int_equal(take(f, got, sizeof(got)), 0);
 }
 
 /* What finds no room waits, and what comes later waits behind it. */
 static void test_a_full_pipe(void **state)
 {
-	static char piece[PIPE_BUF], got[1 << 20];
+	static char piece[PIPE_BUF], got[2 * COMMAND_IO_CHUNK];
 	struct fixture *f = *state;
-	size_t written = 0, taken = 0;
-	ssize_t n;
+	size_t written = 0;
 
 	begin(f);
-	while (command_input_pending(f->input) == 0) {
-		assert_true(written < sizeof(got) / 2);
+	for (; written < sizeof(got); written += sizeof(piece)) {
 		memset(piece, 'a' + (int)(written / sizeof(piece)) % 26, sizeof(piece));
 		add(f, piece, sizeof(piece), false, "");
-		written += sizeof(piece);
 	}
 	add(f, "end", 3, true, "e");
 	assert_string_equal(f->told, "");
-	while ((n = take(f, got + taken, sizeof(got) - taken)) != 0) {
-		taken += n > 0 ? (size_t)n : 0;
-		turn(f);
-	}
-	assert_int_equal(taken, written + 3);
+	assert_int_equal(take_all(f, got, sizeof(got)), sizeof(got));
 	for (size_t i = 0; i < written; i++)
 		assert_int_equal(got[i], 'a' + (int)(i / sizeof(piece)) % 26);
-	assert_memory_equal(got + written, "end", 3);
-	assert_string_equal(f->told, "e");
+	assert_int_equal(take_all(f, got, 3), 3);
+	assert_memory_equal(got, "end", 3);
+	until_told(f, "e");
 }
 
-static void test_a_closed_input_is_found_at_once(void **state)
+static void test_a_closed_input_is_found(void **state)
 {
 	struct fixture *f = *state;
 
 	begin(f);
 	close_fd(&f->read_end);
 	add(f, "k", 1, false, "1");
-	assert_string_equal(f->told, "1!");
+	until_told(f, "1!");
 	assert_true(command_input_is_closed(f->input));
 	add(f, "k", 1, false, "2");
 	assert_string_equal(f->told, "1!2!");
@@ -203,7 +228,7 @@ static void test_an_input_that_is_closed_later_is_found_when_asked(void **state)
 
 	begin(f);
 	add(f, "k", 1, false, "1");
-	assert_string_equal(f->told, "1");
+	until_told(f, "1");
 	assert_true(command_input_is_read(f->input));
 	close_fd(&f->read_end);
 	assert_false(command_input_is_read(f->input));
@@ -217,9 +242,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_key_is_there_before_its_answer),
 		TEST(test_before_the_beginning_it_waits),
-		TEST(test_much_takes_its_turn),
+		TEST(test_what_comes_first_is_there),
+		TEST(test_little_that_comes_first_is_all),
 		TEST(test_a_full_pipe),
-		TEST(test_a_closed_input_is_found_at_once),
+		TEST(test_a_closed_input_is_found),
 		TEST(test_an_input_that_is_closed_later_is_found_when_asked),
 	};
 

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
@@ -32,6 +33,7 @@ struct fixture {
 	int fds[COMMAND_FDS];
 	bool writes_on;
 	size_t reads;
+	bool drained;
 	/* An event that becomes active while output is read, and a task for the turn's end. */
 	struct event *later;
 	struct loop_turn_task task;
@@ -59,17 +61,30 @@ static void on_limit(void *context)
 	(void)context;
 }
 
+static void on_drained(void *context)
+{
+	((struct fixture *)context)->drained = true;
+}
+
+static void on_held(void *context)
+{
+	(void)context;
+	fail();
+}
+
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct command_io_owner owner = {on_output, on_limit, &f};
+	struct command_io_owner owner = {on_output, on_limit, on_drained, on_held, &f};
 	struct command_io_limits limits = {
 		.kept = MIB, .total = UINT64_MAX, .share = &f.flow, .streamed = true};
 
 	f = (struct fixture){.service = {.base = event_base_new()}};
 	if (!f.service.base || event_base_priority_init(f.service.base, LOOP_PRIORITIES) < 0 ||
-		loop_turn_start(f.service.base) < 0 || loop_share_start(f.service.base) < 0)
+		loop_turn_start(f.service.base) < 0 || loop_share_start(f.service.base) < 0 ||
+		shared_fds_start(f.service.base) < 0)
 		return -1;
+	f.flow.threads = shared_fd_threads_new();
 	f.service.pipes = pipe_stock_new(f.service.base);
 	*state = &f;
 	return !f.service.pipes ? -1 : command_io_new(&f.service, &owner, &limits, &f.io, f.fds);
@@ -80,6 +95,8 @@ static int tear_down(void **state)
 	struct fixture *f = *state;
 
 	command_io_free(f->io);
+	shared_fds_stop();
+	shared_fd_threads_free(f->flow.threads);
 	close(f->fds[COMMAND_FD_STDOUT]);
 	close(f->fds[COMMAND_FD_STDERR]);
 	pipe_stock_free(f->service.pipes);
@@ -91,7 +108,9 @@ static int tear_down(void **state)
 
 static uint64_t drained(struct fixture *f)
 {
-	command_io_drain(f->io);
+	f->drained = command_io_drain(f->io);
+	while (!f->drained)
+		event_base_loop(f->service.base, EVLOOP_ONCE);
 	return stream_capture_total(command_io_capture(f->io, COMMAND_STREAM_STDOUT));
 }
 

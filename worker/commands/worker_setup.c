@@ -272,7 +272,7 @@ static int install_filter(void *context)
 static int ask_for_short_timeslices(void *context)
 {
 	(void)context;
-	(void)short_timeslice();
+	(void)short_timeslice(false);
 	return 0;
 }
 

@@ -132,7 +132,7 @@ static int take_layers(void *context)
 static int ask_for_short_timeslices(void *context)
 {
 	(void)context;
-	(void)short_timeslice();
+	(void)short_timeslice(false);
 	return 0;
 }
 

@@ -171,9 +171,11 @@ bool workspace_has_heard(
 	return workspace->heard;
 }
 
-void workspace_abandon(struct workspace *workspace, const struct workspace_entry *entry)
+void workspace_abandon(
+	struct workspace *workspace, const struct workspace_entry *entry, const char *why)
 {
-	assert_ptr_equal(workspace->entry, entry);
+	assert_true(!workspace->entry || workspace->entry == entry);
+	assert_non_null(why);
 	note(workspace, "abandon");
 }
 
