@@ -652,7 +652,7 @@ static void test_cells_that_nobody_uses_take_turns(void **state)
 	/* What has failed is ended at once. */
 	reach(f, STATE_OPEN);
 	hold(f);
-	cell_abandon(f->cell, CELL_WORKER);
+	cell_abandon(f->cell, CELL_WORKER, "why");
 	run(f);
 	assert_string_equal(outcome(f), " kill-worker kill-files = ending");
 	/* One that waits may be freed, or gone by itself. */

@@ -269,11 +269,15 @@ static void test_no_canary(void **state)
 {
 	(void)state;
 	fake_spawner_refuse(tried.fake->spawner, -EIO);
-	/* At first it may be a want. */
+	/* Until it has lasted for minutes, the host may only lack something for a moment. */
 	for (int i = 1; i <= LIMIT_SELFTEST_DOUBTS; i++) {
 		selftest_run(tried.fake->service.selftest);
 		assert_int_equal(tried_end_run().failed,
 			i < LIMIT_SELFTEST_DOUBTS ? 0 : selftest_suite_count);
+		if (i < LIMIT_SELFTEST_DOUBTS) {
+			fake_service_pass(tried.fake, LIMIT_SELFTEST_DOUBT_MS);
+			tried.ended = 0;
+		}
 	}
 	assert_string_equal(tried_result("mknod").answer, "set-up: EXECUTION_ERROR");
 	fake_spawner_refuse(tried.fake->spawner, 0);
