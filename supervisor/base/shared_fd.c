@@ -485,6 +485,16 @@ void shared_fds_stop(void)
 	}
 }
 
+bool shared_fds_are_busy(void)
+{
+	struct shared_fd *shared;
+
+	TAILQ_FOREACH (shared, &due, due)
+		if (shared->op != OP_CLOSE)
+			return true;
+	return false;
+}
+
 struct shared_fd_threads *shared_fd_threads_new(void)
 {
 	struct shared_fd_threads *threads = calloc(1, sizeof(*threads));

@@ -41,6 +41,9 @@ int shared_fds_start(struct event_base *base);
 /** Ends the threads that wait for nothing. Nothing may be begun any more. */
 void shared_fds_stop(void);
 
+/** Whether a read or a write of any tenant was begun and has not ended. */
+bool shared_fds_are_busy(void);
+
 /** Returns the threads of a tenant, none of which runs yet, or NULL. */
 struct shared_fd_threads *shared_fd_threads_new(void);
 

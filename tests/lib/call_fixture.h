@@ -77,7 +77,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 
 static int set_up(void **state)
 {
-	static const struct config config = {.host = {.commands = 1, .file_jobs = 1}};
+	static struct config config = {.host = {.commands = 1, .file_jobs = 1}};
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct service *service = &f->service;
 
@@ -88,6 +88,7 @@ static int set_up(void **state)
 	assert_int_equal(loop_turn_start(service->base), 0);
 	assert_int_equal(loop_share_start(service->base), 0);
 	assert_int_equal(shared_fds_start(service->base), 0);
+	service->config = &config;
 	service->admission.scheduler = scheduler_new(service->base, &config);
 	service->pipes = pipe_stock_new(service->base);
 	unread_init(&service->unread);

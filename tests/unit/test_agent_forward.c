@@ -17,6 +17,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -165,6 +166,9 @@ static void test_a_connection_becomes_a_stream(void **state)
 	fake_service_run(*state);
 	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 3);
 	close_fd(&fd);
+	/* A thread closes cloisterd's copy a little later. */
+	fake_service_pass(*state, 100);
+	assert_int_equal(poll(&(struct pollfd){.fd = client.fd, .events = POLLIN}, 1, -1), 1);
 	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 0);
 	ended(state, worker, number, "");
 	assert_int_equal(usage(state)->forwards, 0);

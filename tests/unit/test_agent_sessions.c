@@ -341,6 +341,7 @@ static void test_calls_go_on(void **state)
 	background_foreach(note_id, NULL);
 	talk(&client, NULL, RUNS("\"next\":7,*"));
 	fake_workers_write("three");
+	fake_service_run(*state);
 	talk(&client, READ(""), RESULT("2", "{*\"chunks\":[" CHUNK("0", "one\\ntwothree") "],*}"));
 	talk(&client, READ(",\"after\":7"),
 		RESULT("2", "{*\"chunks\":[" CHUNK("7", "three") "],*}"));

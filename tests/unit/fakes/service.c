@@ -5,6 +5,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/key_journal.h"
 #include "supervisor/call/keys.h"
@@ -127,6 +128,7 @@ struct fake_service *fake_service_new(const char *config)
 	assert_int_equal(event_base_priority_init(service->base, LOOP_PRIORITIES), 0);
 	assert_int_equal(loop_turn_start(service->base), 0);
 	assert_int_equal(loop_share_start(service->base), 0);
+	assert_int_equal(shared_fds_start(service->base), 0);
 	fake->spawner = fake_spawner_new();
 	service->admission.scheduler = scheduler_new(service->base, service->config);
 	service->workspaces = workspaces_new(service->base, fake->spawner,
@@ -167,6 +169,7 @@ void fake_service_free(struct fake_service *fake)
 	pipe_stock_free(service->pipes);
 	config_release(service->config);
 	config_source_free(fake->source);
+	shared_fds_stop();
 	loop_share_stop();
 	loop_turn_stop();
 	event_base_free(service->base);
@@ -223,9 +226,11 @@ void fake_service_run(struct fake_service *fake)
 		fake_clock_pass(0);
 		/* The next turn would reset this flag. */
 		fake->stopped |= event_base_got_break(base);
-		event_base_loop(base, EVLOOP_NONBLOCK);
+		/* A thread that reads or writes wakes the loop. */
+		event_base_loop(base, shared_fds_are_busy() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
 		fake->stopped |= event_base_got_break(base);
-		quiet = play(fake) || event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0
+		quiet = play(fake) || shared_fds_are_busy() ||
+					event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0
 				? 0
 				: quiet + 1;
 	}
