@@ -237,7 +237,8 @@ static void act(void *context)
 	struct command_io *io = output->io;
 	size_t n = handle(output);
 
-	if (io->draining)
+	/* What was being read when the command ended is no part of what was left in the pipe. */
+	if (output->reads > 0)
 		output->drained += n;
 	if (stream_capture_total(&output->capture) > io->limits.total)
 		reach_limit(io);

@@ -215,6 +215,14 @@ def test_silence(client, workspace):
     assert observation["output"]["stdout"] == "1\n2\n3\n4\n"
 
 
+def test_the_end_of_a_large_output_arrives(client, workspace):
+    """A full read may be under way when the command ends, and its pipe be full besides."""
+    for size in range(100000, 300000, 10000):
+        for options in (None, {"stream": True}):
+            output = client.run(f"head -c {size} /dev/zero | tr '\\0' x; echo .", options=options)
+            assert (output["stdout_bytes"], output["stdout"][-3:]) == (size + 2, "x.\n")
+
+
 def test_a_background_child_does_not_delay_the_answer(client, workspace):
     output = client.run("sleep 100000 & (setsid sleep 100001 &) ; echo done")
     assert (output["stdout"], output["exit_code"]) == ("done\n", 0)

@@ -88,9 +88,10 @@ def test_descriptors_of_cloisterd(start_daemon):
     # SO_PASSRIGHTS, and those made ahead for output.
     assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
     # The two listening sockets, that for the next cloisterd, the client, the spawner's channel, and nine duplicates of it: reserved for the
-    # descriptors of its answers. The journal's thread wakes the loop by the eventfd.
+    # descriptors of its answers. The journal's thread wakes the loop by an eventfd,
+    # and the threads of pipes by another.
     journal = {str(daemon.state / "journal" / name): 1 for name in ("keys.0", "keys.1")}
-    assert count == {"socket": 14, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 1, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
+    assert count == {"socket": 14, "anon_inode:[eventpoll]": 1, "anon_inode:[eventfd]": 2, str(daemon.state / "workspaces"): 1, str(daemon.state / "lock"): 1,
                      "/proc/loadavg": 1, "/proc/meminfo": 1, f"/proc/{daemon.spawner()}/stat": 1, **journal}
 
     path = daemon.new_workspace(client)
@@ -109,7 +110,7 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert procfs.eventually((path / "begun").exists)
     daemon.settled_fds()
     running = collections.Counter(kinds(daemon.pid).values())
-    assert running["pipe"] == pipes + 2 - 2 * 2 + 2  # two pipes are in use, and cloisterd keeps their read ends
+    assert running["pipe"] == pipes + 2 + 2  # two pipes are in use: cloisterd keeps their read ends, and has made others
     client.cancel(number)
     client.wait(number)
     client.call("workspace.close")

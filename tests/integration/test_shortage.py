@@ -79,7 +79,8 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
     highest = max(procfs.fds(own_daemon.pid))
     with Squeezed(own_daemon, own_daemon.pid, "nofile", highest + 1):
         # Pipes that cloisterd made ahead serve the first commands; then it has none.
-        numbers = [client.begin("run_command", {"command": "sleep 1"}) for _ in range(24)]
+        numbers = [client.begin("run_command", {"command": "until [ -e go ]; do sleep 0.05; done"}, {"timeout_ms": 600000})
+                   for _ in range(24)]
         # A call for which cloisterd needs no descriptor is served.
         client.use("write_file", path="g", content="x")
         waiting = [own_daemon.connect() for _ in range(3)]
@@ -88,14 +89,15 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
                 one.request("tools.list")
             except OSError:
                 pass  # cloisterd has answered BUSY and closed the connection
+        with pytest.raises(RpcError) as caught:
+            client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
+        assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
+        client.use("write_file", path="go", content="")
         observations = [client.result(number) for number in numbers]
         failed = [o["error"] for o in observations if not o["success"]]
         assert failed
         for error in failed:
             check_busy(error)
-        with pytest.raises(RpcError) as caught:
-            client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
-        assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
         assert procfs.eventually(lambda: "cloisterd pauses accepting connections" in own_daemon.log())
     for one in waiting:
         answer = one.receive()

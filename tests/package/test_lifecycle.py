@@ -7,6 +7,8 @@ import stat
 
 import pytest
 
+pytestmark = pytest.mark.deep("slow")
+
 STATE = "var/lib/cloister"
 SIZE = 65536
 

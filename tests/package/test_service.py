@@ -8,6 +8,8 @@ import pytest
 
 import procfs
 
+pytestmark = pytest.mark.deep("slow")
+
 # Descriptors 3 and 4, with names, as systemd passes sockets.
 START = r"""#!/usr/bin/perl
 use Fcntl; use Socket; use POSIX ();
