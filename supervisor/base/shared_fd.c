@@ -488,11 +488,13 @@ void shared_fds_stop(void)
 bool shared_fds_are_busy(void)
 {
 	struct shared_fd *shared;
+	bool busy = false;
 
+	pthread_mutex_lock(&lock);
 	TAILQ_FOREACH (shared, &due, due)
-		if (shared->op != OP_CLOSE)
-			return true;
-	return false;
+		busy |= shared->state != STATE_CLOSED;
+	pthread_mutex_unlock(&lock);
+	return busy;
 }
 
 struct shared_fd_threads *shared_fd_threads_new(void)

@@ -41,7 +41,8 @@ int shared_fds_start(struct event_base *base);
 /** Ends the threads that wait for nothing. Nothing may be begun any more. */
 void shared_fds_stop(void);
 
-/** Whether a read or a write of any tenant was begun and has not ended. */
+/** Whether a call on a descriptor of any tenant was begun and has not ended, or its owner is to be
+ * told. */
 bool shared_fds_are_busy(void);
 
 /** Returns the threads of a tenant, none of which runs yet, or NULL. */

@@ -31,6 +31,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -226,13 +227,16 @@ void fake_service_run(struct fake_service *fake)
 		fake_clock_pass(0);
 		/* The next turn would reset this flag. */
 		fake->stopped |= event_base_got_break(base);
-		/* A thread that reads or writes wakes the loop. */
-		event_base_loop(base, shared_fds_are_busy() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+		event_base_loop(base, EVLOOP_NONBLOCK);
 		fake->stopped |= event_base_got_break(base);
-		quiet = play(fake) || shared_fds_are_busy() ||
-					event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0
+		quiet = play(fake) || event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0
 				? 0
 				: quiet + 1;
+		/* Threads read, write and close pipes. */
+		for (; shared_fds_are_busy(); i = quiet = 0) {
+			usleep(50);
+			event_base_loop(base, EVLOOP_NONBLOCK);
+		}
 	}
 }
 
