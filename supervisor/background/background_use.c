@@ -195,7 +195,7 @@ int background_write(
 	struct background *background, struct text data, int64_t at, bool eof, size_t *ret_taken)
 {
 	const bool over =
-		!background->call || background->eof || call_input_is_closed(background->call);
+		!background->call || background->eof || !call_input_is_read(background->call);
 	struct input_once once;
 	char *label;
 	int r;

@@ -89,11 +89,6 @@ size_t call_input_room(const struct call *call)
 	return left < room ? (size_t)left : room;
 }
 
-bool call_input_is_closed(const struct call *call)
-{
-	return !call->input || command_input_is_closed(call->input);
-}
-
 bool call_input_is_read(const struct call *call)
 {
 	return call->input && command_input_is_read(call->input);

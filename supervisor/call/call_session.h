@@ -30,8 +30,5 @@ int call_resize(struct call *call, const struct command_terminal *size);
  */
 size_t call_input_room(const struct call *call);
 
-/** Whether the command is known to take no more input: what it closed is found out by writing. */
-bool call_input_is_closed(const struct call *call);
-
 /** Whether anybody could read what is written: command_input_is_read(). */
 bool call_input_is_read(const struct call *call);

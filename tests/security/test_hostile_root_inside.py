@@ -212,6 +212,7 @@ def test_a_worker_that_was_taken_over_traps_no_files_process(begin):
             os.close(fd)
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("enters", [True, False])
 def test_no_files_process_joins_a_worker_that_has_entered(account, enters):
     """A worker that was taken over enters the commands' namespace itself; the next files process would be in it."""
