@@ -143,20 +143,6 @@ def start_daemon(area):
         running.stop()
 
 
-@pytest.fixture(scope="module", params=["openat2", pytest.param("walk", marks=pytest.mark.deep("repeats"))])
-def either_daemon(account, request):
-    """Two cloisterds, one after the other: one whose files processes have openat2(2), which is the installed service if
-    there is one, and one whose files processes do not."""
-    place = Area(account)
-    if request.param == "walk":
-        place.take_openat2()
-    running = InstalledDaemon(place) if INSTALLED and request.param == "openat2" else Daemon(place)
-    yield running
-    status = running.stop()
-    place.remove()
-    assert status == 0
-
-
 @pytest.fixture
 def own_daemon(start_daemon):
     return start_daemon()

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -65,16 +64,6 @@ static bool has_landlock(const struct cgroup *cgroup)
 {
 	(void)cgroup;
 	return landlock_abi() >= RULESET_ABI_RENAMES;
-}
-
-/* openat2(2): its error for a path that leads out shows that it resolved the path. */
-static bool resolves_beneath(const struct cgroup *cgroup)
-{
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
-	_cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	(void)cgroup;
-	return syscall(SYS_openat2, root, "..", &how, sizeof(how)) < 0 && errno == EXDEV;
 }
 
 static bool has_subordinate_ids(const struct cgroup *cgroup)
@@ -233,9 +222,6 @@ static const struct feature {
 		"command line (lsm=), and do not forbid its system calls",
 		"only its mount namespace restricts which files a process can open and create",
 		NULL},
-	{"openat2", resolves_beneath,
-		"run Linux 5.6 or later, and do not set RestrictSUIDSGID= in cloisterd's unit",
-		"paths are resolved one component at a time, which is slower", NULL},
 	{"subordinate_ids", has_subordinate_ids,
 		"the user that cloisterd runs as has no range of its own in /etc/subuid and "
 		"/etc/subgid: usermod --add-subuids 200000-265535 --add-subgids 200000-265535 USER",

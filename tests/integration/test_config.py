@@ -153,7 +153,7 @@ def test_a_root_is_written_by_its_own_name(area):
 
 
 @pytest.mark.parametrize("feature, without", [
-    ("landlock", "landlock"), ("landlock", "landlock-disabled"), ("openat2", "openat2"), ("cgroups", None)])
+    ("landlock", "landlock"), ("landlock", "landlock-disabled"), ("cgroups", None)])
 def test_what_is_required_and_missing_stops_the_start(area, feature, without):
     config = Config(area, f"[cloister]\ntenants = none\nrequire = {feature}\n")
     assert config.check() == (0, "")

@@ -56,7 +56,7 @@ def test_without_a_service(area, start_daemon):
 
 def test_without_a_service_on_a_host_that_lacks_something(area, account):
     status, found, text = examined(area, without="openat2")
-    assert status == 1 and found["openat2"] == "missing" and "to get it: run Linux 5.6 or later" in text
+    assert status == 1 and found["system_calls"] == "missing" and "openat2 (Linux 5.6)" in text
     status, found, text = examined(area, launcher=without(account, "net"))
     assert status == 1 and found["namespaces"] == "missing" and "sysctl -w user.max_net_namespaces=15000" in text
     assert examined(area)[1]["namespaces"] == "ok"

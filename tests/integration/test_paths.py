@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of path in every file tool, with openat2(2) and with the fallback for kernels without it."""
+"""Every kind of path in every file tool."""
 
 import os
 
@@ -56,18 +56,8 @@ class Tree:
 
 
 @pytest.fixture(scope="module")
-def tree(either_daemon):
-    return Tree(either_daemon)
-
-
-@pytest.mark.skipif(not AM_ROOT, reason="only root sees what an undumpable process runs")
-def test_the_fallback_is_what_runs(either_daemon, tree):
-    """One of the two files processes really runs without openat2(2). Otherwise this file would test the same thing
-    twice."""
-    _, files = either_daemon.cell_of(tree.path)
-    walks = (either_daemon.area.bin / "cloister-files.real").exists()
-    assert os.readlink(f"/proc/{files}/exe").endswith(".real") is walks
-    assert int(procfs.status(files)["Seccomp_filters"]) >= walks
+def tree(daemon):
+    return Tree(daemon)
 
 
 # Each path, and the file whose content read_file returns for it.

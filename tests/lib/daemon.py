@@ -160,19 +160,12 @@ class Area:
         if not INSTALLED:
             shutil.copy(BUILD / "bin" / "egress-sets", self.bin)
         self.home = self.directory("home")
-        if WITHOUT == "openat2":  # only the files process may lack it: the spawner needs it
-            self.take_openat2()
         self.number = 0
         self.delegations = []
         self.roots_own = []  # directories of the configurations of its daemons in system mode
         self.overlays, self.workspaces = [], "ws"
         if LAYERS:
             self.lay_over()
-
-    def take_openat2(self):
-        """Files processes that are started from now on run as if the kernel had no openat2(2)."""
-        if not (self.bin / "cloister-files.real").exists():
-            self.put_in_place_of("cloister-files", "without_openat2")
 
     def take_liars(self):
         """Workers and files processes that are started from now on send what a test tells them to: liar.py."""
@@ -246,8 +239,7 @@ class Area:
         keywords.setdefault("env", environment(self.home))
         program, *rest = words
         words = [self.bin / program, *rest]
-        if not without and WITHOUT != "openat2":
-            without = WITHOUT
+        without = without or WITHOUT
         if without:
             words = [self.tool("without"), without, *words]
         if DELEGATED and not launcher and program == "cloisterd":

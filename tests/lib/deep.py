@@ -109,7 +109,7 @@ def coverage():
 
 
 KILL = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-unpack", "cloister-egress", "cloister",
-        "cloisterctl", "without", "without_openat2", "kill_at_syscall", "stand_in")
+        "cloisterctl", "without", "kill_at_syscall", "stand_in")
 RELEASE, ASAN, BOTH = {"release": ()}, {"asan": ()}, {"release": (), "asan": ()}
 WHOLE = PRODUCT + HARNESS
 C = PRODUCT + ("examples", "tests")
@@ -133,7 +133,6 @@ SUITES = {
     "system-mode": Suite(one(*SYSTEM, CLOISTER_MODE="system"), WHOLE + SYSTEM, ("worker", "supervisor/host", "supervisor/workspace"), RELEASE),
     "level-full": Suite(one(*LEVEL, CLOISTER_DELEGATED="1"), WHOLE + LEVEL, ("worker", "supervisor/host", "common"), RELEASE),
     "level-landlock": Suite(one(*LEVEL, CLOISTER_WITHOUT="landlock"), WHOLE + LEVEL, ("worker", "supervisor/host", "common"), RELEASE),
-    "level-openat2": Suite(one(*LEVEL, CLOISTER_WITHOUT="openat2"), WHOLE + LEVEL, ("worker", "supervisor/host", "common"), RELEASE),
     "level-layers": Suite(one(*LEVEL, CLOISTER_LAYERS="1"), WHOLE + LEVEL, ("worker", "supervisor/workspace"), RELEASE),
     "level-kill": Suite(one(*LEVEL, *EGRESS, preset="kill"), WHOLE + LEVEL + EGRESS, ("worker", "egress", "supervisor/host"),
                         {"release": (), "kill": KILL}),

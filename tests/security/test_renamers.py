@@ -125,8 +125,8 @@ class Victim(threading.Thread):
 
 
 @pytest.fixture
-def victims(either_daemon):
-    made = [Victim(either_daemon, tool) for tool in CALLS]
+def victims(daemon):
+    made = [Victim(daemon, tool) for tool in CALLS]
     yield made
     for victim in made:
         victim.client.close()

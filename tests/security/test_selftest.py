@@ -39,8 +39,8 @@ def wrong(report):
             for probe in report["probes"] if probe["result"] == "failed"}
 
 
-def test_every_wall_holds(either_daemon):
-    status, report = run(either_daemon)
+def test_every_wall_holds(daemon):
+    status, report = run(daemon)
     assert wrong(report) == {}
     assert (status, report["result"]) == (0, "passed")
     assert report["passed"] + report["skipped"] == len(report["probes"])

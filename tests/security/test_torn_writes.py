@@ -86,11 +86,9 @@ def files_of(daemon, path):
 
 @pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
-@pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("was_there", [True, False], ids=["replaced", "made"])
-def test_the_files_process_dies_at_every_step(either_daemon, mode, was_there):
-    daemon = either_daemon
+def test_the_files_process_dies_at_every_step(daemon, mode, was_there):
     client = daemon.connect()
     check, count, killed = Check(), 0, True
     while killed:
@@ -261,14 +259,12 @@ class PatchCheck:
 
 @pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="only root may trace an undumpable process")
-@pytest.mark.parametrize("either_daemon", ["openat2"], indirect=True)
 @pytest.mark.parametrize("keyed", [False, True])
-def test_the_files_process_dies_at_every_step_of_a_patch(either_daemon, keyed):
+def test_the_files_process_dies_at_every_step_of_a_patch(daemon, keyed):
     """
     At some of the steps; CLOISTER_SOAK=full: at each step of the changes. Those before them make nothing that is seen. With
     a key the same call is made again.
     """
-    daemon = either_daemon
     client = daemon.connect()
     check, count, deaths, killed = PatchCheck(), 1, 0, True
     while killed:

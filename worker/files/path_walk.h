@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * path_resolution(7) in user space, one component at a time, in the files process. It serves cases
- * that openat2(2) cannot handle (links that name the visible root, missing directories to be made),
- * and systems without openat2. The tenant may rename and swap directories meanwhile. The walk stays
- * inside because it looks up a name only in an open directory, reads links instead of letting the
- * kernel follow them, and takes ".." back to the descriptor that it held before, never to the
- * current parent of a directory.
+ * path_resolution(7) in user space, one component at a time, in the files process, for what
+ * openat2(2) cannot do: it follows links that name the visible root, makes missing directories, and
+ * reports where a path with ".." led. The tenant may rename and swap directories meanwhile. The
+ * walk stays inside because it looks up a name only in an open directory, reads links instead of
+ * letting the kernel follow them, and takes ".." back to the descriptor that it held before, never
+ * to the current parent of a directory.
  */
 
 #include "common/limits.h"

@@ -12,13 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-/* A kernel before 5.6 or a container's filter lacks openat2 for good, so it is tried once. */
-static atomic_bool openat2_missing;
 
 static int openat2_beneath(int dir, const char *path, int flags)
 {
@@ -31,31 +27,15 @@ static int openat2_beneath(int dir, const char *path, int flags)
 	return fd >= 0 ? (int)fd : -errno;
 }
 
-/* An immutable file gives EPERM too, but only a filter gives it for every call. */
-static bool is_filtered(int dir)
-{
-	int fd = openat2_beneath(dir, ".", O_PATH | O_CLOEXEC);
-
-	if (fd >= 0)
-		close(fd);
-	return fd == -EPERM;
-}
-
 /* Returns the descriptor or -errno; -EXDEV means that path_walk must find out. */
 static int open_fast(int dir, const char *path, int flags)
 {
 	int fd = -EXDEV;
 
-	if (atomic_load_explicit(&openat2_missing, memory_order_relaxed))
-		return -EXDEV;
 	for (int i = 0; i < LIMIT_OPEN_RETRIES; i++) {
 		fd = openat2_beneath(dir, path, flags);
 		if (fd != -EAGAIN)
 			break;
-	}
-	if (fd == -ENOSYS || (fd == -EPERM && is_filtered(dir))) {
-		atomic_store_explicit(&openat2_missing, true, memory_order_relaxed);
-		return -EXDEV;
 	}
 	return fd == -EAGAIN ? -EXDEV : fd;
 }
