@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: node manifests.mjs FILE.yaml... | FILE.hcl
+// usage: node manifests.mjs FILE.yaml...
 //
 // Prints the content of the files as JSON. A Kubernetes object must match the schemas of the API and have no other
 // fields: depending on its version, a server ignores those silently or refuses the object.
@@ -128,16 +128,9 @@ async function kubernetes(text, file) {
 	return objects;
 }
 
-function nomad(text, file) {
-	const [job, error] = require("hcl2-parser").parseToObject(text);
-	if (error || !job)
-		complain(`${file} is not HCL`);
-	return job;
-}
-
 const found = {};
 for (const file of process.argv.slice(2)) {
 	const text = readFileSync(file, "utf8");
-	found[file.split("/").pop()] = file.endsWith(".hcl") ? nomad(text, file) : await kubernetes(text, file);
+	found[file.split("/").pop()] = await kubernetes(text, file);
 }
 console.log(JSON.stringify(found));

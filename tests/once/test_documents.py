@@ -34,7 +34,7 @@ CHECKOUT = ("README.md", "doc", "examples", "packaging", "client", "clients", "l
 SET_UP = ("    packaging/quickstart ", "    tests/run ")
 # Blocks without a command that are neither run nor parsed, each with what it is.
 OTHER = {"text"}
-LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "typescript", "yaml", "hcl"} | OTHER
+LANGUAGES = {"console", "json", "ini", "transcript", "python", "c", "sh", "javascript", "typescript", "yaml"} | OTHER
 
 
 def calling(name, **arguments):
@@ -146,7 +146,7 @@ def test_every_block_is_known(document):
         assert block.language in LANGUAGES, f"{block}: a block of an unknown language"
         assert block.lines, f"{block}: an empty block"
         assert block.language == "console" or not re.search(r"^[$#] \w", block.text, re.MULTILINE) \
-            or block.language in ("sh", "python", "ini", "yaml", "hcl"), f"{block}: a command that nobody runs"
+            or block.language in ("sh", "python", "ini", "yaml"), f"{block}: a command that nobody runs"
     for number, line in documents.outside(document):
         assert not re.match(r" +[$#→←] ", line), f"{name(document)}:{number}: a command outside of a fence"
         assert not line.startswith("    ") or line.startswith(SET_UP), f"{name(document)}:{number}: an indented block"

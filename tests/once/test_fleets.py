@@ -20,8 +20,8 @@ pytestmark = pytest.mark.deep("slow")
 
 FLEETS = ROOT / "packaging" / "fleets"
 SCRIPT = ROOT / "tests" / "lib" / "manifests.mjs"
-PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "hcl2-parser": "1.0.3", "yaml": "2.9.1"}
-FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml", FLEETS / "cloister.nomad.hcl",
+PINNED = {"@kubernetes/client-node": "2.0.1", "kubernetes-models": "4.5.1", "yaml": "2.9.1"}
+FILES = [FLEETS / "kubernetes" / "sidecar.yaml", FLEETS / "kubernetes" / "daemonset.yaml",
          FLEETS / "kubernetes" / "statefulset.yaml", FLEETS / "kubernetes" / "agent-sandbox.yaml"]
 UNCONFINED = "seccompProfile: {type: Unconfined}"
 needs_pods = pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
@@ -72,7 +72,7 @@ def test_what_the_api_would_not_take_is_seen(packages, area, right, wrong, said)
     ("kind: SandboxWarmPool", "kind: SandboxPool", "no schema for extensions.agents.x-k8s.io/v1beta1"),
 ])
 def test_what_agent_sandbox_would_not_take_is_seen(packages, area, right, wrong, said):
-    text = FILES[4].read_text()
+    text = FILES[3].read_text()
     broken = area.new_directory("broken") / "agent-sandbox.yaml"
     assert right in text
     broken.write_text(text.replace(right, wrong, 1))
@@ -93,16 +93,6 @@ def test_the_sandbox_template_has_the_sidecar_s_pod(manifests):
     assert own == other
     pool = of_kind(manifests["agent-sandbox.yaml"], "SandboxWarmPool")
     assert pool["spec"]["sandboxTemplateRef"]["name"] == of_kind(manifests["agent-sandbox.yaml"], "SandboxTemplate")["metadata"]["name"]
-
-
-def test_the_nomad_job(manifests, packages, area):
-    (job,) = manifests["cloister.nomad.hcl"]["job"]["cloister"]
-    (group,) = job["group"]["cloister"]
-    assert job["type"] == "system"
-    assert [task["driver"] for (task,) in group["task"].values()] == ["raw_exec", "raw_exec"]
-    broken = area.new_directory("broken") / "cloister.nomad.hcl"
-    broken.write_text(FILES[2].read_text().replace('group "cloister" {', 'group "cloister"'))
-    assert parsed(packages, area, broken).returncode == 1
 
 
 @pytest.mark.parametrize("file, kind", [("daemonset.yaml", "DaemonSet"), ("statefulset.yaml", "StatefulSet")])
