@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Data of cloisterd: known attacks, grouped by the rows of SECURITY.md, and the answers that must
+ * Data of cloisterd: known attacks, grouped by the rows of doc/attacks.md, and the answers that must
  * come.
  */
 #include "supervisor/selftest/selftest_suite.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The probes of the self-test, constant data. The row of a probe is its row in SECURITY.md's table
- * of escape classes; tests/security/test_threat_table.py compares the two.
+ * The probes of the self-test, constant data. The rows are those of doc/attacks.md, which
+ * tests/security/test_threat_table.py compares.
  */
 
 #include <stddef.h>

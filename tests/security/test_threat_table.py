@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SECURITY.md's table of escape classes names what is there: each test, and each probe of the self-test."""
+"""doc/attacks.md names tests that exist and the rows of the self-test."""
 
 import ast
 import json
@@ -7,23 +7,10 @@ import re
 
 from daemon import ROOT
 
-PAGE = (ROOT / "SECURITY.md").read_text()
+PAGE = (ROOT / "doc" / "attacks.md").read_text()
 
 
-def table(heading):
-    """The rows below @heading, cells without their spaces."""
-    lines = PAGE.split(f"{heading}\n", 1)[1].splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("|"))
-    rows = []
-    for line in lines[first:]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
-    return rows[2:]
-
-
-CLASSES = table("## What was tried elsewhere")
-PROBES = table("### The self-test")
+CLASSES = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in PAGE.splitlines() if line.startswith("| `")]
 
 
 def named(cell):
@@ -49,19 +36,10 @@ def test_every_test_that_is_named_is_there():
             assert name in names_in(ROOT / "tests" / file), test
 
 
-def test_the_probes_are_the_suite_s(own_daemon):
-    report = json.loads(own_daemon.ctl("--json", "selftest").stdout)
-    suite = {}
-    for probe in report["probes"]:
-        suite.setdefault(probe["row"], []).append(probe["probe"])
-    page = {named(row)[0]: named(probes) for row, probes in PROBES}
-    assert page == suite
-    assert [named(row)[0] for row, *_ in CLASSES] == list(suite) == list(page)
-
-
-def test_no_probe_is_there_twice(own_daemon):
+def test_the_rows_are_the_suite_s_and_no_probe_is_there_twice(own_daemon):
     report = json.loads(own_daemon.ctl("--json", "selftest").stdout)
     names = [probe["probe"] for probe in report["probes"]]
     assert len(names) == len(set(names)) >= 100
+    assert [named(row)[0] for row, *_ in CLASSES] == list(dict.fromkeys(probe["row"] for probe in report["probes"]))
     for probe in report["probes"]:
         assert probe["wanted"] and probe["how"], probe
