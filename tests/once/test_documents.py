@@ -364,25 +364,6 @@ def test_transcripts(area, start_daemon, document):
         assert replay(daemon, block, home) > 1
 
 
-def test_the_protocols_lists_are_whole():
-    """Error codes, ends, options and the methods of both sockets: the document lists exactly those of the source."""
-    text = (ROOT / "doc" / "protocol.md").read_text()
-    codes = set(re.findall(r'^\t\[TOOL_\w+\] = \{"([A-Z_]+)"', (ROOT / "common" / "errors.c").read_text(), re.MULTILINE))
-    table = text.split("| code | what it is |")[1].split("\n## ")[0]
-    assert codes - {"OK"} == set(re.findall(r"`([A-Z_]+)`", table)) and len(codes) > 20
-    ends = re.findall(r'^\t\[ENDED_BY_\w+\] = \{"(\w+)"', (ROOT / "supervisor" / "call" / "ended_by.c").read_text(), re.MULTILINE)
-    assert set(ends) == set(re.search(r"`ended_by`\s+is\s+one\s+of\s+`([\w\s]+)`", text)[1].split()) and len(ends) > 10
-    source = (ROOT / "supervisor" / "call" / "args_decode.c").read_text().split("plain_options[]")[1]
-    options = set(re.findall(r'\{\.name = "(\w+)"', source.split("};")[0]))
-    options |= set(re.findall(r'^\t\{"(\w+)", "', source, re.MULTILINE)) | {"env", "key", "forget_key"}
-    assert options == set(re.findall(r"^\| `(\w+)` \|", text.split("### Options")[1].split("\n## ")[0], re.MULTILINE))
-    for file in ("agent/agent_endpoint.c", "control/control_endpoint.c"):
-        methods = re.findall(r'^\t\{"([\w.]+)", (?:method|control)_', (ROOT / "supervisor" / file).read_text(), re.MULTILINE)
-        assert len(methods) > 5
-        for method in methods:
-            assert f"`{method}`" in text or f'"{method}"' in text, method
-
-
 def test_a_wrong_transcript_is_seen(area, start_daemon):
     """One change in an expected message makes the replay fail."""
     document = ROOT / "doc" / "protocol.md"
