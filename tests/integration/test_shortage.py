@@ -76,8 +76,9 @@ def test_without_descriptors_calls_are_busy_and_connections_wait(own_daemon):
     own_daemon.new_workspace(client)
     check_works(own_daemon, client)
     before = own_daemon.settled_fds()
-    highest = max(procfs.fds(own_daemon.pid))
-    with Squeezed(own_daemon, own_daemon.pid, "nofile", highest + 1):
+    open_now = set(procfs.fds(own_daemon.pid))
+    lowest_free = min(set(range(len(open_now) + 1)) - open_now)
+    with Squeezed(own_daemon, own_daemon.pid, "nofile", lowest_free):
         # Pipes that cloisterd made ahead serve the first commands; then it has none.
         numbers = [client.begin("run_command", {"command": "until [ -e go ]; do sleep 0.05; done"}, {"timeout_ms": 600000})
                    for _ in range(24)]

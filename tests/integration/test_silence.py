@@ -10,14 +10,15 @@ from small_system import small_system
 pytestmark = pytest.mark.usefixtures("as_user")
 others_programs = pytest.mark.release_only("cloister does the same for the others")
 
-DEADLINE_MS = 5000  # of each client below: one that tried again, as it does by itself, would be ended
+HANG_MS = 120000
+DEADLINE_MS = 5000  # of each client of the network: one that tried again, as it does by itself, would be ended
 
 NO_NETWORK = "no network in this workspace: look-ups and connections fail at once; use what is installed or in the workspace"
 NO_TERMINAL = "it seems to have wanted a terminal or input; there is no terminal: use -y or give stdin"
 
 
 def observed(client, command, options=None, **arguments):
-    observation = client.observe("run_command", {"command": command, "timeout_ms": DEADLINE_MS, **arguments}, options)
+    observation = client.observe("run_command", {"command": command, "timeout_ms": HANG_MS, **arguments}, options)
     assert observation["success"], observation["error"]
     return observation
 
@@ -34,6 +35,7 @@ APT = ("mkdir -p state/lists/partial cache/archives/partial; touch state/status;
        "-o APT::Update::Error-Mode=any update")
 
 
+@pytest.mark.deep("busy")
 @pytest.mark.parametrize("program, command", [
     ("git", "git clone -q https://example.org/a/b"),
     ("git", "git -c core.sshCommand=ssh clone -q git@example.org:a/b"),
@@ -50,7 +52,7 @@ APT = ("mkdir -p state/lists/partial cache/archives/partial; touch state/status;
 ])
 def test_a_client_of_the_network_fails_at_once(client, workspace, program, command):
     needs(program)
-    observation = observed(client, command)
+    observation = observed(client, command, timeout_ms=DEADLINE_MS)
     assert observation["output"]["exit_code"] != 0
     assert observation["notes"] == [NO_NETWORK]
 

@@ -2,10 +2,11 @@
 """Attacks on the layers of a workspace with checkpoints: by its files, by a worker that was taken over, and by a
 cloisterd that was, which can rename directories in its state."""
 
-import contextlib
 import errno
 import os
+import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import procfs
 from cloister_client import RpcError, acting_as
 from daemon import SYSTEM
+from killer import Holder
 from layers import in_state, opened
 from namespaces import MS_REMOUNT, in_namespaces, mount
 
@@ -167,31 +169,17 @@ def test_a_damaged_record(own_daemon, start_daemon):
 
 def test_the_merger_sees_the_layers_alone(own_daemon):
     client = opened(own_daemon, "w")
-    seen, spawner = [], own_daemon.spawner()
-
-    def look():
-        for pid in procfs.children(spawner):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                if procfs.name(pid) != "cloister-merge":
-                    continue
-                status = procfs.status(pid)
-                mounts = [line.split()[4] for line in open(f"/proc/{pid}/mountinfo")]
-                limits = open(f"/proc/{pid}/limits").read()
-                if "Max cpu time              60 " in limits:  # its set-up is over
-                    seen.append((status, mounts, os.listdir(f"/proc/{pid}/fd"), os.listdir(f"/proc/{pid}/root")))
-        return seen
-
-    for number in range(FOLD + 10):
-        client.run(f"mkdir many{number} && cd many{number} && seq 10000 | xargs touch" if number == 1 else f"echo {number} > x")
-        asked = client.request("workspace.checkpoint", {})
-        if number >= FOLD - 1:
-            with acting_as(os.getuid()):
-                procfs.eventually(look, 5, 0.0005)
-        client.result(asked)
-        if seen:
-            break
-    assert seen
-    status, mounts, fds, root = seen[-1]
+    merger = Holder(own_daemon.spawner(), "cloister-merge", "linkat")
+    for number in range(FOLD):
+        client.run(f"mkdir many{number} && cd many{number} && seq 400 | xargs touch" if number == 1 else f"echo {number} > x")
+        client.call("workspace.checkpoint", {})
+    with acting_as(os.getuid()):
+        pid = merger.held()
+        status = procfs.status(pid)
+        mounts = [line.split()[4] for line in open(f"/proc/{pid}/mountinfo")]
+        root = os.listdir(f"/proc/{pid}/root")
+        assert re.search("^Max cpu time +60 ", open(f"/proc/{pid}/limits").read(), re.MULTILINE)
+        os.kill(pid, signal.SIGCONT)
     assert sorted(mounts) == ["/", "/l"] and root == ["l"]
     assert int(status["CapEff"].split()[0], 16) == int(status["CapPrm"].split()[0], 16) == CAP_DAC_READ_SEARCH
     assert status["NoNewPrivs"].split() == ["1"] and status["Seccomp"].split() == ["2"]
