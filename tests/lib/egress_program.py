@@ -95,8 +95,12 @@ def shared(area, account, names):
 
 
 @pytest.fixture
-def at_443(host):
-    return host(address="127.0.0.1", port=443)
+def at_443():
+    """One test at a time can listen there, and the files that do may run side by side."""
+    with open(__file__) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.closing(egress.Host(egress.echo, address="127.0.0.1", port=443)) as made:
+            yield made
 
 
 @pytest.fixture
