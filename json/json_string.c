@@ -156,6 +156,14 @@ static struct text skip_escapes(struct text text, struct json_string *string)
 	return text;
 }
 
+/* JSON.stringify() of JavaScript writes half a surrogate pair where a string was cut in one. */
+static const char *escape_fault(struct text text)
+{
+	if (text.len >= ESCAPE_BYTES && text.data[1] == 'u' && hex_value(text.data + 2) >= 0)
+		return "half of a surrogate pair in a string (write \\ufffd in its place)";
+	return "invalid escape in a string";
+}
+
 const char *json_string_scan(struct text text, struct json_string *ret)
 {
 	size_t at = 1;
@@ -181,7 +189,7 @@ const char *json_string_scan(struct text text, struct json_string *ret)
 			return "a control character in a string";
 		/* Those that are valid were skipped, unless they come behind this run. */
 		if (run.len == 0)
-			return "invalid escape in a string";
+			return escape_fault(rest);
 	}
 	ret->raw.len = at - 1;
 	ret->taken = at + 1;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Finds the id of a request whose line is refused for its size, while the line is skipped. It
+ * Finds the id of a request whose line is refused: for its size, while the line is skipped, or
+ * because it does not parse. It
  * distinguishes strings from the text between them and counts brackets, which is enough to find the
  * member "id" of the outermost object. json_read() parses the names and the id; the rest is not
  * validated, because the line is refused anyway. Runs in cloisterd, on a client's bytes.

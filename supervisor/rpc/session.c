@@ -524,6 +524,19 @@ static void refuse_for_memory(struct session *session, struct text line, int err
 	line_id_reset(&line_id);
 }
 
+/* A line that does not parse may still show its id, without which no client knows its call. */
+static void answer_fault(
+	struct session *session, struct text line, const struct jsonrpc_fault *fault)
+{
+	struct line_id line_id = {0};
+
+	if (fault->code == JSONRPC_PARSE_ERROR)
+		(void)line_id_feed(&line_id, line);
+	session_answer_error(session, fault->id_text ? fault->id_text : line_id.id_text,
+		fault->code, fault->message, NULL);
+	line_id_reset(&line_id);
+}
+
 void session_line(struct session *session, struct text line)
 {
 	struct jsonrpc_request request;
@@ -545,8 +558,7 @@ void session_line(struct session *session, struct text line)
 		jsonrpc_request_free(&request);
 	} else if (r == -EBADMSG) {
 		if (!fault.notification)
-			session_answer_error(
-				session, fault.id_text, fault.code, fault.message, NULL);
+			answer_fault(session, line, &fault);
 		jsonrpc_fault_free(&fault);
 		session_lose_line(session);
 	} else {

@@ -314,9 +314,12 @@ def progress_grows_and_ends_with_the_call(place, revision):
 
 
 @row("parse-error-id", ALL)
-def an_unreadable_request_is_answered_without_an_id(place, revision):
+def an_unreadable_request_is_answered_with_its_id(place, revision):
     server = place.start(revision)
     server.pipes.send_raw(b'{"jsonrpc":"2.0","id":1,"method":\n')
+    answer = server.receive()
+    assert answer["error"]["code"] == -32700 and answer["id"] == 1
+    server.pipes.send_raw(b'{"jsonrpc":"2.0","method":\n')
     answer = server.receive()
     assert answer["error"]["code"] == -32700 and "id" not in answer
     server.pipes.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"' + b"x" * (33 << 20) + b'"}\n')

@@ -16,11 +16,11 @@ LINE_LIMIT = 32 * MIB  # LIMIT_LINE_BYTES
 DEPTH_LIMIT = 32  # LIMIT_JSON_DEPTH
 
 
-def error_of(client, line):
-    """Sends a raw line. Returns the error that answers it, whose id must be null."""
+def error_of(client, line, number=None):
+    """Sends a raw line. Returns the error that answers it, whose id must be @number."""
     client.send_raw(line + b"\n")
     answer = client.receive()
-    assert answer["id"] is None
+    assert answer["id"] == number
     assert "result" not in answer
     return answer["error"]
 
@@ -50,7 +50,9 @@ def refused(client, method, params=None):
     b'{"id":Infinity}', b'"tab\there"', b'"\\x41"', b'"\\ud800"x', b"tru", b"\0", b"[1,2",
     b'{"jsonrpc":"2.0","id":1,"method":"tools.list","a\\u0000":1}'])
 def test_what_is_not_json_is_a_parse_error(client, line):
-    assert error_of(client, line)["code"] == -32700
+    """The answer has the id if the line shows one."""
+    shown = 1 if line.startswith(b'{"jsonrpc":"2.0","id":1,') else None
+    assert error_of(client, line, shown)["code"] == -32700
     assert_usable(client)
 
 
@@ -58,7 +60,7 @@ def test_what_is_not_json_is_a_parse_error(client, line):
     b"\xff", b"\xc0\xaf", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc3", b"\x80"])
 def test_invalid_utf8_is_a_parse_error(client, wrong):
     line = b'{"jsonrpc":"2.0","id":1,"method":"tools.list","params":{"format":"' + wrong + b'"}}'
-    assert error_of(client, line)["code"] == -32700
+    assert error_of(client, line, 1)["code"] == -32700
     assert_usable(client)
 
 
@@ -187,7 +189,7 @@ def test_depth(client):
     client.send_raw(nested(DEPTH_LIMIT - 4) + b"\n")
     assert client.receive()["error"]["code"] == -32601
     for depth in (DEPTH_LIMIT + 1, 1000, 100000):
-        assert error_of(client, nested(depth))["code"] == -32700
+        assert error_of(client, nested(depth), 1)["code"] == -32700
         assert error_of(client, b"[" * depth)["code"] == -32700
     assert_usable(client)
 

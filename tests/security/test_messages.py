@@ -45,7 +45,7 @@ def test_a_message_takes_a_small_multiple_of_its_size(own_daemon, peak, name, va
     # The other half, for a reader that takes the quotation mark in the name for the beginning of a string.
     line = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{' + name + b":[" + many + b"],'\"':0}}"
     answer = answer_of(client, line)
-    assert answer["error"]["code"] == -32700 and answer["id"] is None
+    assert answer["error"]["code"] == -32700 and answer["id"] == 1
     # The bytes as they came, the joined message, and the values built from it.
     assert peak() < 2 * size + BESIDE_ITS_LENGTH + size + 2 * MIB
     assert client.call("tools.list")["tools"]

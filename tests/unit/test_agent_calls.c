@@ -163,7 +163,10 @@ static void test_what_programs_get_wrong(void **state)
 		{NOTIFICATION("tool.cancel", "{\"id\":7}"), NULL},
 		{NOTIFICATION("tool.call", "{}"), NULL},
 		{NOTIFICATION("no.method", "{}"), NULL},
-		{"{\"jsonrpc\":\"2.0\",\"id\":1,", ERROR("null", "-32700", "*")},
+		{"{\"jsonrpc\":\"2.0\",\"id\":1,", ERROR("1", "-32700", "*")},
+		{"{\"method\":\"tool.call\",\"params\":{\"a\":\"\\ud83d\",\"id\":2},\"id\":\"x\"}",
+			ERROR("\"x\"", "-32700", "*write \\\\ufffd in its place*")},
+		{"{\"params\":{\"id\":1}", ERROR("null", "-32700", "*")},
 		{"[]", ERROR("null", "-32600", "*")},
 		{"", NULL},
 	};
