@@ -37,35 +37,93 @@ const char *const command_policy_default_patterns[] = {
 };
 const size_t command_policy_default_count = ARRAY_SIZE(command_policy_default_patterns);
 
-/* For each of them, in the same order: what its refusal says, and what it leaves alone. */
+/* Whether the interpreter runs Python's http.server: its own option -m, not one of the script. */
+static bool is_http_server(struct text words)
+{
+	const char *word = command_line_word(&words);
+
+	while (words.len > 0) {
+		word = command_line_word(&words);
+		if (word[0] == '$') /* what it stands for may be an option */
+			continue;
+		if (word[0] != '-' || strcmp(word, "-c") == 0)
+			return false;
+		if (words.len > 0 && strcmp(word, "-m") == 0)
+			return strncmp(words.data, "http", 4) == 0;
+		if (words.len > 0 && (strcmp(word, "-W") == 0 || strcmp(word, "-X") == 0))
+			command_line_word(&words);
+	}
+	return false;
+}
+
+/* Whether a word is --inspect, perhaps with a value, or one of its kin. */
+static bool is_inspected(struct text words)
+{
+	static const char *const kin[] = {"", "=", "-brk", "-port", "-publish", "-wait"};
+
+	while (words.len > 0) {
+		const char *word = command_line_word(&words);
+
+		if (strncmp(word, "--inspect", 9) != 0)
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(kin); i++) {
+			const char *rest = word + 9 + strlen(kin[i]);
+
+			if (strncmp(word + 9, kin[i], strlen(kin[i])) == 0 &&
+				(*rest == '\0' || *rest == '=' || kin[i][0] == '='))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * For each of them, in the same order: what its refusal says, and what it leaves alone. A pattern
+ * that names a program means that one, and not "reboot-test".
+ */
 static const struct rule {
 	const char *why;
+	const char *program; /* that the pattern means, also with a suffix ".x"; NULL: any */
+	bool (*means)(struct text words);    /* whether the pattern means them; NULL: always */
 	bool (*harmless)(struct text words); /* for plain words, command_line_fn; or NULL */
 } default_rules[] = {
-	{.why = "sudo is blocked: every command here runs as the same user; run it without sudo"},
+	{.program = "sudo",
+		.why = "sudo is blocked: every command here runs as the same user; run it without "
+		       "sudo"},
 	{.why = "rm -rf outside the workspace is blocked; name paths in it or in /tmp"},
-	{.why = "shutdown is blocked: it stops the machine; end single processes with kill"},
-	{.why = "reboot is blocked: it stops the machine; start single processes again"},
-	{.why = "format is blocked: it can erase a disk; name a script by its path, ./format"},
-	{.why = "mkfs is blocked: it can erase a disk; ask the user to make file systems"},
+	{.program = "shutdown",
+		.why = "shutdown is blocked: it stops the machine; end single processes with kill"},
+	{.program = "reboot",
+		.why = "reboot is blocked: it stops the machine; start single processes again"},
+	{.program = "format",
+		.why = "format is blocked: it can erase a disk; name a script by its path, "
+		       "./format"},
+	{.program = "mkfs",
+		.why = "mkfs is blocked: it can erase a disk; ask the user to make file systems"},
 	{.why = "dd is blocked: it can overwrite a disk; use cp, head -c or truncate"},
 	{.why = "chmod 777 is blocked: it lets every user write; use chmod u+rwx or 755"},
-	{.why = "curl is blocked: there is no network; only a server on localhost may be asked, "
-		"with plain arguments: curl -s 'http://localhost:8080/'",
+	{.program = "curl",
+		.why = "curl is blocked: there is no network; only a server on localhost may be "
+		       "asked, with plain arguments: curl -s 'http://localhost:8080/'",
 		.harmless = is_loopback_request},
-	{.why = "wget is blocked: there is no network; only a server on localhost may be asked, "
-		"with plain arguments: wget -qO- 'http://localhost:8080/'",
+	{.program = "wget",
+		.why = "wget is blocked: there is no network; only a server on localhost may be "
+		       "asked, with plain arguments: wget -qO- 'http://localhost:8080/'",
 		.harmless = is_loopback_request},
-	{.why = "nc is blocked: there is no network; only a port of localhost may be tried, "
-		"with plain arguments: nc -z localhost 8080",
+	{.program = "nc",
+		.why = "nc is blocked: there is no network; only a port of localhost may be tried, "
+		       "with plain arguments: nc -z localhost 8080",
 		.harmless = is_loopback_request},
-	{.why = "netcat is blocked: there is no network; only a port of localhost may be tried, "
-		"with plain arguments: netcat -z localhost 8080",
+	{.program = "netcat",
+		.why = "netcat is blocked: there is no network; only a port of localhost may be "
+		       "tried, with plain arguments: netcat -z localhost 8080",
 		.harmless = is_loopback_request},
-	{.why = "Python's http.server is blocked: it gives all files to whoever reaches its port; "
-		"read them here, or ask the user to serve them"},
-	{.why = "node --inspect is blocked: its port lets others control the process; print "
-		"what you want to see"},
+	{.means = is_http_server,
+		.why = "Python's http.server is blocked: it gives all files to whoever reaches its "
+		       "port; read them here, or ask the user to serve them"},
+	{.means = is_inspected,
+		.why = "node --inspect is blocked: its port lets others control the process; print "
+		       "what you want to see"},
 };
 static_assert(ARRAY_SIZE(default_rules) == ARRAY_SIZE(command_policy_default_patterns),
 	"each pattern has a rule");
@@ -392,7 +450,26 @@ static bool asks_for_help(struct text words)
 	       (strcmp(argument, "--help") == 0 || strcmp(argument, "--version") == 0);
 }
 
-/* Whether the pattern leaves @words alone although it matches. */
+/* Whether the pattern, which matches, means another command than @words. */
+static bool is_another(const struct rule *rule, struct text words)
+{
+	struct text left = words;
+	size_t len;
+	const char *program;
+
+	if (!rule || words.len == 0)
+		return false;
+	if (rule->means)
+		return !rule->means(words);
+	if (!rule->program)
+		return false;
+	program = command_line_word(&left);
+	len = strlen(rule->program);
+	return strncmp(program, rule->program, len) == 0 && program[len] != '\0' &&
+	       program[len] != '.';
+}
+
+/* Whether the pattern leaves @words alone although it means them. */
 static bool is_harmless(const struct rule *rule, struct text words)
 {
 	return rule && (asks_for_help(words) || (rule->harmless && rule->harmless(words)));
@@ -453,7 +530,7 @@ static int match_command(struct text words, bool plain, void *userdata)
 			continue;
 		r = pcre2_match(pattern->code, (PCRE2_SPTR)shown.data, shown.len, 0, 0,
 			match->policy->match_data, match->policy->match_context);
-		if (r != PCRE2_ERROR_NOMATCH &&
+		if (r != PCRE2_ERROR_NOMATCH && !is_another(pattern->rule, words) &&
 			!(plain && match->exempts && is_harmless(pattern->rule, words))) {
 			/* it matched, or could not be decided */
 			match->why = pattern->rule ? pattern->rule->why : pattern->why;

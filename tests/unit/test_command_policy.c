@@ -94,6 +94,31 @@ static void test_seed_blocks(void **state)
 	assert_non_null(strstr(match_in(ROOT, "curl x"), "curl is blocked"));
 }
 
+/* A pattern means the program that it names, and options of the interpreter. */
+static void test_words_end(void **state)
+{
+	(void)state;
+	allows("reboot-test");
+	allows("format-code src");
+	allows("shutdown-handler.sh && sudo-free");
+	allows("curl-config --libs");
+	blocks("mkfs.ext4 disk");
+	allows("python3 -m pytest -m http tests/test_proxy.py");
+	allows("python3 -W ignore -m pytest -m http");
+	allows("python3 manage.py -m http");
+	allows("python3 -c 'print(\"-m http\")'");
+	blocks("python3 -W ignore -m http.server");
+	blocks("python3 $OPTIONS -m http.server");
+	blocks("python3 -m http.server 8080 -d $DIR");
+	allows("node build.js --inspect-bundle");
+	allows("node tools/x.js --inspector");
+	blocks("node --inspect-brk=0.0.0.0:9229 index.js");
+	blocks("node --inspect=0 index.js");
+	blocks("node --inspect-wait index.js");
+	blocks("sudo -n true");
+	blocks("sudo");
+}
+
 static void test_seed_allows(void **state)
 {
 	(void)state;
@@ -690,6 +715,7 @@ int main(void)
 		cmocka_unit_test(test_beginnings),
 		cmocka_unit_test(test_seed_blocks),
 		cmocka_unit_test(test_seed_allows),
+		cmocka_unit_test(test_words_end),
 		cmocka_unit_test(test_every_simple_command),
 		cmocka_unit_test(test_behind_other_programs),
 		cmocka_unit_test(test_quoting),
