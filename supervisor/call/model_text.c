@@ -310,7 +310,7 @@ static void put_stream(struct plain *plain, const struct stream_shown *shown)
 {
 	const size_t len =
 		shown->head.len + shown->tail[0].len + shown->tail[1].len + strlen(shown->mark);
-	struct terminal_plain text = {.out = malloc(2 * len + 1)};
+	struct terminal_plain text = {.out = malloc(2 * len + 1), .size = 2 * len, .rest = 2 * len};
 
 	if (!text.out) {
 		plain->failed = true;
@@ -320,7 +320,7 @@ static void put_stream(struct plain *plain, const struct stream_shown *shown)
 	terminal_plain_add(&text, text_from(shown->mark));
 	terminal_plain_add(&text, shown->tail[0]);
 	terminal_plain_add(&text, shown->tail[1]);
-	put(plain, (struct text){text.out, text.len});
+	put(plain, terminal_plain_end(&text));
 	free(text.out);
 }
 
