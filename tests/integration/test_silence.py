@@ -125,6 +125,23 @@ def test_what_has_ended_before_is_not_counted(client, workspace, command):
     assert "notes" not in observation and "processes_ended" not in observation["usage"]
 
 
+def test_what_is_left_over_can_clean_up(client, workspace):
+    observed(client, "sh -c 'trap \"echo bye > f; exit 0\" TERM; touch ready; while :; do sleep 0.01; done' & "
+                     "until [ -e ready ]; do sleep 0.01; done")
+    assert (workspace / "f").read_text() == "bye\n"
+
+
+def test_git_packs_before_the_command_ends(client, workspace):
+    """gc --auto in the background ended with the command, and its lock file kept git from packing for good."""
+    needs("git")
+    made = observed(client, "git init -q . && git config user.email a@b && git config user.name a && git config gc.autoPackLimit 1 && "
+                            "for i in 1 2 3; do seq $i 2000 > f && git add f && git commit -qm $i && git repack -dq; done && "
+                            "git commit -q --allow-empty -m last")
+    assert "notes" not in made and made["output"]["exit_code"] == 0, made
+    assert not list((workspace / ".git").glob("*.lock"))
+    assert len(list((workspace / ".git" / "objects" / "pack").glob("*.pack"))) == 1
+
+
 # What runs commands
 
 @pytest.fixture

@@ -40,6 +40,7 @@ static void test_base(void **state)
 	assert_string_equal(find(env, "TERM"), "dumb");
 	assert_string_equal(find(env, "PAGER"), "cat");
 	assert_string_equal(find(env, "GIT_TERMINAL_PROMPT"), "0");
+	assert_string_equal(find(env, "GIT_CONFIG_KEY_0"), "gc.autoDetach");
 	assert_string_equal(find(env, "DEBIAN_FRONTEND"), "noninteractive");
 	assert_non_null(find(env, "PATH"));
 	assert_null(find(env, "CLOISTER_TEST_SECRET"));

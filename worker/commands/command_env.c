@@ -25,6 +25,12 @@ static const char *const without_terminal[] = {
 	"PAGER=cat",
 	"GIT_PAGER=cat",
 	"GIT_TERMINAL_PROMPT=0",
+	/* git gc in the background would end with the command. git-config(1), from git 2.31 on */
+	"GIT_CONFIG_COUNT=2",
+	"GIT_CONFIG_KEY_0=gc.autoDetach",
+	"GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_KEY_1=maintenance.autoDetach",
+	"GIT_CONFIG_VALUE_1=false",
 	"DEBIAN_FRONTEND=noninteractive",
 };
 

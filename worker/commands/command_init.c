@@ -3,7 +3,7 @@
  * The init process of one command: pid 1 of the command's pid namespace. The worker clones it
  * without an exec, where possible before there is a command. It gives up the worker's privileges,
  * waits for its command, starts the shell, reaps orphans and, when the worker asks for it, sends
- * SIGTERM to the command. When the shell has ended it kills and reaps the remaining processes,
+ * SIGTERM to the command. When the shell has ended it ends and reaps the remaining processes,
  * reports the end and exits. If it is killed itself, the kernel kills the whole pid namespace. The
  * command is hostile and runs as the same id, so the init is not dumpable and obeys no signal from
  * its namespace. pid_namespaces(7), signal(7).
@@ -39,6 +39,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The kernel's signal set; the C library's sigset_t is larger. */
@@ -441,17 +442,55 @@ static void serve(long shell, const struct command_init *init)
 	}
 }
 
+static int64_t monotonic_ms(void)
+{
+	struct timespec now = {0};
+
+	RAW2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 /*
- * Kills and reaps until the init is alone. Every orphan becomes a child of the init, so no process
+ * Lets the remaining processes end by SIGTERM, so that git(1), for one, removes its lock files.
+ * Returns how many have ended within the time, and in @ret_left whether there are others.
+ */
+static uint32_t let_end(const struct command_init *init, bool *ret_left)
+{
+	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD);
+	const int64_t until = monotonic_ms() + LIMIT_LEFT_OVER_MS;
+	uint32_t ended = 0;
+	int64_t left_ms;
+
+	ask_to_end(init);
+	*ret_left = true;
+	while ((left_ms = until - monotonic_ms()) > 0) {
+		struct timespec rest = {.tv_nsec = left_ms * 1000000};
+		int status = 0;
+		long r = RAW4(SYS_wait4, -1, &status, WNOHANG | __WALL, NULL);
+
+		*ret_left = r >= 0;
+		if (r < 0)
+			break;
+		if (r == 0)
+			RAW4(SYS_rt_sigtimedwait, &awaited, NULL, &rest, sizeof(awaited));
+		else
+			ended += WIFEXITED(status) || WIFSIGNALED(status);
+	}
+	return ended;
+}
+
+/*
+ * Ends and reaps until the init is alone. Every orphan becomes a child of the init, so no process
  * is left when it has no children. kill(2) to -1 and fork(2) exclude each other, so no process is
  * created behind it. kill(2) to -1 walks all processes of the host, so it is called only if there
- * is a child. Returns how many were alive: those that SIGKILL ended, unless their own parent had
- * asked the kernel to forget its children.
+ * is a child. Returns how many were alive, unless their own parent had asked the kernel to forget
+ * its children.
  */
-static uint32_t end_namespace(void)
+static uint32_t end_namespace(const struct command_init *init)
 {
-	uint32_t killed = 0;
+	uint32_t ended;
 	int status = 0;
+	bool left;
 	long r;
 
 	do
@@ -459,12 +498,15 @@ static uint32_t end_namespace(void)
 	while (r > 0);
 	if (r < 0)
 		return 0;
+	ended = let_end(init, &left);
+	if (!left)
+		return ended;
 	RAW2(SYS_kill, -1, SIGKILL);
 	do {
 		r = RAW4(SYS_wait4, -1, &status, __WALL, NULL);
-		killed += r > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		ended += r > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 	} while (r > 0 || r == -EINTR);
-	return killed;
+	return ended;
 }
 
 static uint64_t microseconds(struct timeval time)
@@ -580,7 +622,7 @@ static void follow(long shell, const struct command_init *init)
 	const bool was_full = is_disk_full(init);
 
 	serve(shell, init);
-	ended->left_over = end_namespace();
+	ended->left_over = end_namespace(init);
 	if (init->start.has_terminal)
 		relay_rest(&init->start.relay, LIMIT_TERMINAL_REST_MS);
 	if (ended->wait_status != 0)
