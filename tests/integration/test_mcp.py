@@ -226,7 +226,7 @@ def structured_content_conforms(place, revision):
 
 @row("structured-also-as-text", ALL)
 def the_text_block_says_what_the_structured_content_says(place, revision):
-    """The text block is text for a model, not JSON: doc/decisions/0064-models-are-shown-less.md."""
+    """The text block is text for a model, not JSON: doc/decisions/0171-answer-forms.md."""
     server = place.ready(revision)
     # The content comes in several pieces, whose edges may cut characters.
     place.write("large", "é\"\\\t\u2028😀\n" * 60000)

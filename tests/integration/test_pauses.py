@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else happens while a workspace's commands are stopped, so that it can be measured (0164): it is removed or closed, its
+"""What else happens while a workspace's commands are stopped, so that it can be measured (0136): it is removed or closed, its
 tenant gets another disk class or goes, cloisterd is taken over from, stops or is killed, calls are cancelled and time out."""
 
 import contextlib
