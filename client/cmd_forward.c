@@ -44,7 +44,7 @@ static bool read_port(const char *text, uint16_t *ret)
 		return false;
 	errno = 0;
 	port = strtoul(text, &end, 10);
-	if (errno || (*end && *end != ':') || port == 0 || port > UINT16_MAX)
+	if (errno || (*end && *end != ':') || port > UINT16_MAX)
 		return false;
 	*ret = (uint16_t)port;
 	return true;
@@ -55,11 +55,11 @@ static bool read_ports(const char *text, struct ports *ret)
 	const char *colon = strchr(text, ':');
 
 	ret->local_given = colon != NULL;
-	if (!read_port(colon ? colon + 1 : text, &ret->inside) ||
+	if (!read_port(colon ? colon + 1 : text, &ret->inside) || ret->inside == 0 ||
 		strchr(colon ? colon + 1 : text, ':'))
 		return false;
 	ret->local = ret->inside;
-	return !colon || read_port(text, &ret->local);
+	return !colon || read_port(text, &ret->local); /* 0: any that is free */
 }
 
 static int listen_at(uint16_t port)

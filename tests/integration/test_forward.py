@@ -466,6 +466,8 @@ def test_the_command(client, workspace, forwarder):
         if port:
             break
     assert port == wanted
+    _, free = forwarder(workspace, "0:4101")
+    assert free not in (None, 0, wanted)
     with socket.create_connection(("127.0.0.1", port)) as stream:
         stream.sendall(b"y" * (3 * MIB))
         stream.shutdown(socket.SHUT_WR)
