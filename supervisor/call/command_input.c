@@ -237,11 +237,6 @@ size_t command_input_parts(const struct command_input *input)
 	return input->n_parts;
 }
 
-bool command_input_is_closed(const struct command_input *input)
-{
-	return input->closed;
-}
-
 bool command_input_is_read(const struct command_input *input)
 {
 	/* POLLERR: nobody can read. poll(2) */

@@ -56,9 +56,6 @@ size_t command_input_pending(const struct command_input *input);
 /** Returns in how many parts they were added; each takes memory of its own. */
 size_t command_input_parts(const struct command_input *input);
 
-/** Whether the command takes no more: it has closed its input, or has ended. */
-bool command_input_is_closed(const struct command_input *input);
-
 /**
  * Whether anybody could read what is written. Looks at the pipe: one that the command closes after
  * the last write is found closed by the next write only.
