@@ -23,6 +23,7 @@
 
 #define TICK_MS     100
 #define CLOSE_MS    20
+#define REFILL_MS   1  /* in which a process that floods fills its pipe again */
 #define CLOSE_BATCH 16 /* descriptors that are closed together, at the latest after CLOSE_MS */
 #define IDLE_NS     CLOCK_NS_PER_S /* after which a tenant's threads end */
 
@@ -116,6 +117,27 @@ static void close_now(struct shared_fd *shared)
 	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
 }
 
+static bool can_be_read(int fd, int ms)
+{
+	struct pollfd look = {.fd = fd, .events = POLLIN};
+
+	return poll(&look, 1, ms) > 0 && look.revents & POLLIN;
+}
+
+/* Reads once, and again for as long as the pipe is full: to wake the loop takes as long. */
+static ssize_t read_flood(const struct shared_fd *shared)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	do {
+		n = read(shared->fd, shared->buffer->data + len, shared->len - len);
+		if (n > 0)
+			len += (size_t)n;
+	} while (n >= SHARED_FD_PIPE && len < shared->len && can_be_read(shared->fd, REFILL_MS));
+	return len > 0 ? (ssize_t)len : n < 0 ? -errno : 0;
+}
+
 static ssize_t make_call(const struct shared_fd *shared, size_t *ret_size)
 {
 	ssize_t n;
@@ -125,11 +147,10 @@ static ssize_t make_call(const struct shared_fd *shared, size_t *ret_size)
 		n = write(shared->fd, shared->written, shared->len);
 		return n < 0 ? -errno : n;
 	}
-	n = read(shared->fd, shared->buffer->data, shared->len);
-	if (n < 0)
-		return -errno;
-	size = fcntl(shared->fd, F_GETPIPE_SZ);
-	*ret_size = size > 0 ? (size_t)size : 0;
+	n = read_flood(shared);
+	size = n > 0 ? fcntl(shared->fd, F_GETPIPE_SZ) : 0;
+	if (size > 0)
+		*ret_size = (size_t)size;
 	return n;
 }
 
@@ -597,7 +618,7 @@ void shared_fd_give_back(struct shared_fd_threads *threads, char *data)
 int shared_fd_write(struct shared_fd *shared, struct text text)
 {
 	assert(!shared_fd_is_busy(shared));
-	shared->len = text.len < SHARED_FD_MOST ? text.len : SHARED_FD_MOST;
+	shared->len = text.len < SHARED_FD_PIPE ? text.len : SHARED_FD_PIPE;
 	shared->written = malloc(shared->len > 0 ? shared->len : 1);
 	if (!shared->written)
 		return -ENOMEM;

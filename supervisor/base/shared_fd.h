@@ -24,8 +24,10 @@ struct event_base;
 struct shared_fd;
 struct shared_fd_threads;
 
-/* The most that is read or written at once: the default capacity of a pipe. */
-#define SHARED_FD_MOST 65536
+/* The default capacity of a pipe: the most that is written at once. */
+#define SHARED_FD_PIPE 65536
+/* The most that is read at once. */
+#define SHARED_FD_MOST (4UL * SHARED_FD_PIPE)
 
 /* Called from the loop. */
 struct shared_fd_calls {
@@ -64,7 +66,10 @@ bool shared_fd_is_busy(const struct shared_fd *shared);
 /** What ended last has brought: a number of bytes, 0 at the end of what can be read, or -errno. */
 ssize_t shared_fd_result(const struct shared_fd *shared);
 
-/** Begins to read at most @max bytes, of which SHARED_FD_MOST are possible. */
+/**
+ * Begins to read at most @max bytes, of which SHARED_FD_MOST are possible. A process that fills the
+ * pipe is waited for a moment, so that its flood comes in few large reads.
+ */
 void shared_fd_read(struct shared_fd *shared, size_t max);
 
 /**

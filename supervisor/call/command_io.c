@@ -111,18 +111,20 @@ static int keep(struct command_output *output, struct text data)
 
 /*
  * Returns the size of one read: streamed output may take six times its length as JSON, and both
- * streams may be read at once, also while what was read before is handled.
+ * streams may be read at once.
  */
 static size_t chunk(const struct command_io *io)
 {
+	const size_t most =
+		loop_share_others_ask(io->limits.share) ? COMMAND_IO_CHUNK : SHARED_FD_MOST;
 	uint64_t room;
 
 	if (!io->limits.streamed || !io->limits.unread)
-		return COMMAND_IO_CHUNK;
-	room = unread_room(io->limits.unread) / 6 / (2UL * COMMAND_STREAMS);
+		return most;
+	room = unread_room(io->limits.unread) / 6 / COMMAND_STREAMS;
 	if (room < KIB)
 		return KIB;
-	return room < COMMAND_IO_CHUNK ? (size_t)room : COMMAND_IO_CHUNK;
+	return room < most ? (size_t)room : most;
 }
 
 static void begin_read(struct command_output *output)
@@ -134,13 +136,6 @@ static void begin_read(struct command_output *output)
 static bool goes_on(const struct command_io *io)
 {
 	return io->watched && !io->limit_reached && !io->paused && !io->draining;
-}
-
-/* Whether more than was read is sure to come, and wanted. */
-static bool is_flood(const struct command_output *output, size_t len)
-{
-	return len == COMMAND_IO_CHUNK && goes_on(output->io) &&
-	       stream_capture_total(&output->capture) + len <= output->io->limits.total;
 }
 
 /*
@@ -160,8 +155,12 @@ static int pass_on(struct command_output *output, struct text data)
 	struct command_io *io = output->io;
 	int r = io->limit_reached ? 0 : keep(output, data);
 
-	if (r == 0 && !io->limit_reached)
-		io->owner.output(io->owner.context, output->stream, data);
+	while (r == 0 && !io->limit_reached && data.len > 0) {
+		const size_t len = data.len < COMMAND_IO_CHUNK ? data.len : COMMAND_IO_CHUNK;
+
+		io->owner.output(io->owner.context, output->stream, (struct text){data.data, len});
+		data = (struct text){data.data + len, data.len - len};
+	}
 	return r;
 }
 
@@ -180,9 +179,6 @@ static size_t handle(struct command_output *output)
 		return 0;
 	}
 	data = shared_fd_take(output->pipe);
-	/* The next is read while this is handled. */
-	if (is_flood(output, (size_t)n))
-		read_on(output);
 	r = pass_on(output, (struct text){data, (size_t)n});
 	shared_fd_give_back(output->io->limits.share->threads, data);
 	if (r < 0)
@@ -242,8 +238,12 @@ static void act(void *context)
 		output->drained += n;
 	if (stream_capture_total(&output->capture) > io->limits.total)
 		reach_limit(io);
-	if (output->pipe && goes_on(io) && !is_busy(output) && !timer_is_set(&output->again))
-		watch_want(&output->readable, WATCH_READABLE);
+	if (output->pipe && goes_on(io) && !is_busy(output)) {
+		if (n >= COMMAND_IO_CHUNK)
+			read_on(output);
+		else
+			watch_want(&output->readable, WATCH_READABLE);
+	}
 	if (io->draining && drain_all(io)) {
 		io->draining = false;
 		io->owner.drained(io->owner.context);

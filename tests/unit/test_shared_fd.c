@@ -127,7 +127,7 @@ static void test_reading_and_writing(void **state)
 	until_done(f, &out, 1);
 	assert_false(shared_fd_is_busy(in.shared));
 	assert_int_equal(shared_fd_result(in.shared), 2);
-	assert_int_equal(shared_fd_pipe_size(in.shared), SHARED_FD_MOST);
+	assert_int_equal(shared_fd_pipe_size(in.shared), SHARED_FD_PIPE);
 	data = shared_fd_take(in.shared);
 	assert_memory_equal(data, "in", 2);
 	shared_fd_give_back(f->threads, data);
@@ -147,11 +147,11 @@ static void test_reading_and_writing(void **state)
 /* Fills the pipe of @end: the thread that writes to it waits. */
 static void make_stuck(struct fixture *f, struct end *end)
 {
-	static const char data[SHARED_FD_MOST];
+	static const char data[SHARED_FD_PIPE];
 	struct pollfd look = {.events = POLLIN};
 
 	make(f, end, false, true);
-	assert_int_not_equal(fcntl(end->other, F_SETPIPE_SZ, SHARED_FD_MOST / 2), -1);
+	assert_int_not_equal(fcntl(end->other, F_SETPIPE_SZ, SHARED_FD_PIPE / 2), -1);
 	assert_int_equal(shared_fd_write(end->shared, (struct text){data, sizeof(data)}), 0);
 	look.fd = end->other;
 	while (poll(&look, 1, 0) == 0)
@@ -189,6 +189,26 @@ static void test_what_does_not_come_back(void **state)
 	until_closed(&other);
 }
 
+/* Of a pipe that a process has enlarged one read takes as much as a buffer holds. */
+static void test_a_large_pipe(void **state)
+{
+	static const char data[2 * SHARED_FD_MOST];
+	struct fixture *f = *state;
+	struct end in;
+
+	make(f, &in, true, false);
+	assert_int_not_equal(fcntl(in.other, F_SETPIPE_SZ, sizeof(data)), -1);
+	assert_int_equal(write(in.other, data, sizeof(data)), sizeof(data));
+	for (unsigned i = 1; i <= 2; i++) {
+		shared_fd_read(in.shared, SIZE_MAX);
+		until_done(f, &in, i);
+		assert_int_equal(shared_fd_result(in.shared), SHARED_FD_MOST);
+		shared_fd_give_back(f->threads, shared_fd_take(in.shared));
+	}
+	shared_fd_close(in.shared, true);
+	until_closed(&in);
+}
+
 /* One that nobody has taken is not told of any more. */
 static void test_closing_what_is_done(void **state)
 {
@@ -217,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_reading_and_writing),
 		TEST(test_what_does_not_come_back),
+		TEST(test_a_large_pipe),
 		TEST(test_closing_what_is_done),
 	};
 
