@@ -36,6 +36,7 @@
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
@@ -204,11 +205,13 @@ static int run_gated(struct call *call)
 {
 	int gate[2];
 
-	if (pipe2(gate, O_CLOEXEC) < 0) {
+	/* No pipe, of which a worker that was taken over could hold the lock. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) < 0) {
 		call_leave(call);
 		call_answer_error(call, TOOL_BUSY, strerror(errno));
 		return 0;
 	}
+	shutdown(gate[1], SHUT_RD); /* nothing can be sent up, and no descriptors */
 	call->is_gated = true;
 	call->state = CALL_RUNNING;
 	key_begin(call->key, gate[1], on_recorded);

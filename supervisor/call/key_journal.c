@@ -139,7 +139,7 @@ static void on_begun(void *context, int error, struct journal_place place)
 	struct keys *keys = key->keys;
 
 	end_write(key);
-	/* Without a byte the command finds the end of the pipe, and does not begin. */
+	/* Without a byte the command finds the end of the socket, and does not begin. */
 	close_fd(&key->gate);
 	if (error == 0)
 		note_written(key, place);

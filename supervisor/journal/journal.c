@@ -145,7 +145,7 @@ static void open_gate(int gate)
 {
 	const char byte = COMMAND_GATE_OPEN;
 
-	/* The pipe is empty, so this does not wait. Nobody may be there any more. */
+	/* The socket is empty, so this does not wait. Nobody may be there any more. */
 	if (gate >= 0)
 		(void)!write(gate, &byte, 1);
 }

@@ -301,8 +301,7 @@ static int start_command(struct command_table *table, struct command *command)
 
 /*
  * cloister-egress must know the cgroup before the command makes a connection, and cloisterd before
- * it is asked for a port of it. One write, which the
- * writes of inits to this pipe cannot divide. pipe(7)
+ * it is asked for a port of it. One write, which the writes of inits to this socket cannot divide.
  */
 static int hold(struct command_table *table, struct command *command)
 {
@@ -340,15 +339,16 @@ static int launch(struct command_table *table, struct command *command)
 }
 
 /*
- * Whether all of @fds are pipes. Any other descriptor could give a command access to something
- * outside its workspace.
+ * Whether all of @fds are pipes, but for the last one of a call that @has_gate. Any other
+ * descriptor could give a command access to something outside its workspace. It never has the gate.
  */
-static bool are_pipes(const int *fds, unsigned n_fds)
+static bool are_pipes(const int *fds, unsigned n_fds, bool has_gate)
 {
 	for (unsigned i = 0; i < n_fds; i++) {
+		const mode_t kind = has_gate && i == n_fds - 1 ? S_IFSOCK : S_IFIFO;
 		struct stat stat_buf;
 
-		if (fstat(fds[i], &stat_buf) < 0 || !S_ISFIFO(stat_buf.st_mode))
+		if (fstat(fds[i], &stat_buf) < 0 || (stat_buf.st_mode & S_IFMT) != kind)
 			return false;
 	}
 	return true;
@@ -373,7 +373,8 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 	struct command_run run;
 
 	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
-		frame->n_fds != command_run_fds(&run) || !are_pipes(frame->fds, frame->n_fds))
+		frame->n_fds != command_run_fds(&run) ||
+		!are_pipes(frame->fds, frame->n_fds, run.has_gate))
 		return -EBADMSG;
 	*command = (struct command){
 		.state = COMMAND_RECEIVING,
@@ -609,7 +610,7 @@ static int look(struct command_table *table, struct command *command)
 	command->look_at = certain ? 0 : now_ms() + command->run.input_wait_ms;
 	if (!certain)
 		return 0;
-	/* One write, which the writes of inits to this pipe cannot divide. pipe(7) */
+	/* One write, which the writes of inits to this socket cannot divide. */
 	do
 		n = write(table->report_fd, &header, sizeof(header));
 	while (n < 0 && errno == EINTR);
