@@ -94,6 +94,8 @@ static ssize_t receive(struct channel *channel, char *space, size_t max)
 	ssize_t n;
 	int r;
 
+	if (channel->receive)
+		return channel->receive(channel->in, &iov);
 	if (!(channel->flags & CHANNEL_TAKES_FDS))
 		return read(channel->in, space, max);
 	n = recvmsg(channel->in, &message, MSG_CMSG_CLOEXEC);

@@ -14,6 +14,8 @@
 #include "common/byte_queue.h"
 #include "common/wire.h"
 
+#include <sys/uio.h>
+
 #define CHANNEL_FDS_MAX 9 /* descriptors in one frame */
 
 enum channel_flags {
@@ -24,6 +26,8 @@ struct channel {
 	int in;  /* read from here, or -1 */
 	int out; /* written to, or -1; may be the same descriptor as in */
 	enum channel_flags flags;
+	/* Like readv(@fd, @iov, 1), for a peer that is not to send descriptors. NULL: read(2) */
+	ssize_t (*receive)(int fd, const struct iovec *iov);
 	struct byte_queue received;
 	/* length of the frame that channel_next returned last, still in received */
 	size_t consumed;

@@ -13,7 +13,7 @@
 #define FD_SPAWNER_CGROUP  5 /* directory of the delegated cgroup, if there is one */
 
 #define FD_WORKER_DOWN 3 /* socketpair: requests and descriptors from cloisterd */
-#define FD_WORKER_UP   4 /* pipe: reports to cloisterd */
+#define FD_WORKER_UP   4 /* socketpair: reports to cloisterd */
 #define FD_WORKER_TREE 5 /* detached mount of the workspace, until set-up has attached it */
 /* Detached mount of the workspace's kept home; /dev/null if the home is temporary. */
 #define FD_WORKER_HOME 6
@@ -28,7 +28,7 @@
 #define FD_WORKER_INSIDE 9
 
 #define FD_FILES_DOWN 3 /* socketpair: requests from cloisterd, no descriptors */
-#define FD_FILES_UP   4 /* pipe: results to cloisterd */
+#define FD_FILES_UP   4 /* socketpair: results to cloisterd */
 #define FD_FILES_TREE 5 /* detached mount of the workspace, until set-up has attached it */
 /* Detached read-only mounts of the workspace's layers; /dev/null if it has none. */
 #define FD_FILES_LAYERS 6

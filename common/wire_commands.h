@@ -4,8 +4,8 @@
 /*
  * The protocol between cloisterd and the worker. Down, on a socketpair, goes COMMAND_RUN with the
  * command's standard descriptors, followed by the command's text and environment in COMMAND_BODY
- * frames. Up, on a pipe, comes exactly one COMMAND_ENDED for each COMMAND_RUN, sent when no process
- * of the command is left.
+ * frames. Up, on a socket, comes exactly one COMMAND_ENDED for each COMMAND_RUN, sent when no
+ * process of the command is left.
  */
 
 #include "common/cell_limits.h"
@@ -62,8 +62,8 @@ enum {
 };
 
 /*
- * The first byte of a gate, which decides: the shell is executed, or nothing is. So does the pipe's
- * end without a byte, also that of a cloisterd that died.
+ * The first byte of a gate, which decides: the shell is executed, or nothing is. So does the
+ * socket's end without a byte, also that of a cloisterd that died.
  */
 #define COMMAND_GATE_OPEN 'o'
 #define COMMAND_GATE_SHUT 's'

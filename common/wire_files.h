@@ -3,11 +3,10 @@
 
 /*
  * The protocol between cloisterd and the files process. Down, on a socketpair, goes one request
- * frame for each call and, for a write, the content in FILES_BODY frames. Up, on a pipe, comes any
- * number of FILES_DATA, FILES_IMAGE, FILES_ENTRY or FILES_MATCH frames, then exactly one FILES_END;
- * none of these is empty.
- * wire_files.c has the encoder and decoder of each message side by side. Texts in decoded messages
- * are borrowed from the frame.
+ * frame for each call and, for a write, the content in FILES_BODY frames. Up, on a socket, comes
+ * any number of FILES_DATA, FILES_IMAGE, FILES_ENTRY or FILES_MATCH frames, then exactly one
+ * FILES_END; none of these is empty. wire_files.c has the encoder and decoder of each message side
+ * by side. Texts in decoded messages are borrowed from the frame.
  */
 
 #include "common/errors.h"

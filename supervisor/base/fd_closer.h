@@ -2,12 +2,15 @@
 #pragma once
 
 /*
- * Refuses the descriptors that clients send, on kernels before Linux 6.16, which cannot do so
- * (SO_PASSRIGHTS). Receiving a descriptor and closing it can block for as long as its sender likes
- * (a lingering socket, a FUSE file), and so can closing the socket on which it was sent. cloisterd
- * therefore receives none, and closes such sockets in threads of their own, never in the loop: a
- * bounded number for each user, and no user's sockets wait for another's.
+ * Refuses the descriptors that clients, workers and files processes send, on kernels before Linux
+ * 6.16, which cannot do so (SO_PASSRIGHTS). Receiving a descriptor and closing it can block for as
+ * long as its sender likes (a lingering socket, a FUSE file), and so can closing the socket on
+ * which it was sent. cloisterd therefore receives none, and closes such sockets in threads of their
+ * own, never in the loop: a bounded number for each user, and no user's sockets wait for another's.
  */
+
+#include "common/channel.h"
+#include "common/cleanup.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -32,3 +35,24 @@ void fd_closer_close(int fd);
  * and leaves them there.
  */
 ssize_t fd_closer_receive(int fd, const struct iovec *iov);
+
+/** Like channel_init(), for a hostile peer of the socket @in. Returns 0 or -errno. */
+static inline int hostile_channel_init(struct channel *channel, int in, int out)
+{
+	channel_init(channel, in, out, 0);
+	if (fd_closer_refuse_instead(in))
+		return 0;
+	channel->receive = fd_closer_receive;
+	return fd_closer_start();
+}
+
+/** Like channel_done(), for such a channel. */
+static inline void hostile_channel_done(struct channel *channel)
+{
+	if (channel->receive && channel->in >= 0) {
+		if (channel->out == channel->in)
+			channel->out = -1;
+		fd_closer_close(TAKE_FD(channel->in));
+	}
+	channel_done(channel);
+}

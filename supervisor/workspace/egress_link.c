@@ -208,10 +208,7 @@ static void disconnect(struct egress_link *link)
 	timer_cancel(&link->retry);
 	loop_turn_cancel(&link->flush);
 	loop_share_cancel(&link->share);
-	if (link->takes_fds)
-		fd_closer_close(TAKE_FD(link->channel.in));
-	link->channel.out = link->channel.in;
-	channel_done(&link->channel);
+	hostile_channel_done(&link->channel);
 	link->has_channel = link->ready = link->is_torn = link->has_untold = false;
 	link->more = false;
 	link->filtered[0] = '\0';
@@ -242,34 +239,13 @@ static void lose(struct egress_link *link, const char *why)
 	}
 }
 
-/* Reads once. Like channel_fill(); descriptors that may come are closed in a thread. */
-static int fill(struct egress_link *link)
-{
-	struct channel *channel = &link->channel;
-	struct iovec space = {.iov_len = WIRE_FRAME_MAX};
-	char *place;
-	ssize_t n;
-	int r;
-
-	if (!link->takes_fds)
-		return channel_fill(channel, WIRE_FRAME_MAX);
-	r = byte_queue_reserve(&channel->received, space.iov_len, &place);
-	if (r < 0)
-		return r;
-	space.iov_base = place;
-	n = fd_closer_receive(channel->in, &space);
-	r = n < 0 ? -errno : n == 0 ? -EPIPE : 1;
-	byte_queue_commit(&channel->received, n > 0 ? (size_t)n : 0);
-	return r == -EINTR ? -EAGAIN : r;
-}
-
 /* Reads what has come, or goes on with what was read: one slice. */
 static void take_frames(void *context)
 {
 	struct egress_link *link = context;
 	struct channel_frame frame;
 	unsigned frames = 0;
-	int r = 0, next = 0, filled = link->more ? 1 : fill(link);
+	int r = 0, next = 0, filled = link->more ? 1 : channel_fill(&link->channel, WIRE_FRAME_MAX);
 
 	link->more = false;
 	while (r == 0 && !link->more && (next = channel_next(&link->channel, &frame)) > 0) {
@@ -326,10 +302,8 @@ static int connect_channel(struct egress_link *link, int fd)
 	static const struct watch_calls calls = {{on_readable, flush}, LOOP_PRIORITY_BULK};
 	int r;
 
-	channel_init(&link->channel, fd, fd, 0);
 	link->has_channel = true;
-	link->takes_fds = !fd_closer_refuse_instead(fd);
-	r = link->takes_fds ? fd_closer_start() : 0;
+	r = hostile_channel_init(&link->channel, fd, fd);
 	if (r == 0)
 		r = fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 	if (r == 0)

@@ -46,7 +46,6 @@ struct egress_link {
 	struct event_base *base;
 	struct channel channel; /* zeroed: there is none */
 	bool has_channel, ready;
-	bool takes_fds;  /* the kernel cannot refuse descriptors from the peer */
 	bool is_torn;    /* a message could not be sent */
 	bool has_untold; /* it is ready, and has not been told of all cells */
 	bool gone;       /* it has ended, and no other one will connect */

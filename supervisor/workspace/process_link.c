@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. unix(7), pipe(7), pidfd_open(2). */
+/* Runs in cloisterd. unix(7), pidfd_open(2). */
 #include "supervisor/workspace/process_link.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/base/fd_closer.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
@@ -38,8 +39,8 @@ struct process_link {
 	size_t held_bytes;
 	TAILQ_ENTRY(process_link) holding;
 	struct loop_turn_task flush;
-	struct loop_share_task share; /* reads the pipe */
-	struct watch readable;        /* the channel's upward pipe */
+	struct loop_share_task share; /* reads results */
+	struct watch readable;        /* the channel's upward socket */
 	struct watch writable;        /* its downward socket */
 	struct watch ended;           /* the pidfd */
 	struct timer retry;
@@ -86,25 +87,32 @@ int process_link_new(struct event_base *base, const struct process_link_owner *o
 	struct process_link **ret, int ret_child_fds[2])
 {
 	_cleanup_free_ struct process_link *link = calloc(1, sizeof(*link));
-	int down[2], up[2];
+	int down[2], up[2], r;
 
 	if (!link)
 		return -ENOMEM;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down) < 0)
 		return -errno;
-	if (pipe2(up, O_CLOEXEC) < 0) {
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, up) < 0) {
 		close(down[0]);
 		close(down[1]);
 		return -errno;
 	}
-	/* A process that sends on the socket gets EPIPE, and its descriptors stay its own. */
+	/* A process that sends on this socket gets EPIPE, and its descriptors stay its own. */
 	shutdown(down[0], SHUT_RD);
+	shutdown(up[0], SHUT_WR);
 	fcntl(down[0], F_SETFL, O_NONBLOCK);
 	fcntl(up[0], F_SETFL, O_NONBLOCK);
 	link->base = base;
 	link->owner = *owner;
 	link->pidfd = -1;
-	channel_init(&link->channel, up[0], down[0], 0);
+	r = hostile_channel_init(&link->channel, up[0], down[0]);
+	if (r < 0) {
+		channel_done(&link->channel); /* nobody has the other ends yet */
+		close(down[1]);
+		close(up[1]);
+		return r;
+	}
 	link->channel.close_sent = close_sent;
 	link->channel.context = link;
 	ret_child_fds[0] = down[1];
@@ -367,7 +375,7 @@ void process_link_free(struct process_link *link)
 	count_as(link, 0);
 	channel_drop_held(&link->channel);
 	count_held(link, false);
-	channel_done(&link->channel);
+	hostile_channel_done(&link->channel);
 	close_fd(&link->pidfd);
 	free(link);
 }

@@ -3,8 +3,9 @@
 
 /*
  * cloisterd's connection to one process of a workspace, the worker or the files process. Requests
- * go down a socket that is shut for reading, results come up a pipe, and a pidfd serves to kill. A
- * pipe cannot carry descriptors, so a hostile process cannot send any. The process is hostile: if
+ * go down a socket that is shut for reading, results come up a socket that refuses descriptors
+ * (fd_closer.h), and a pidfd serves to kill. No pipes: a process can hold a pipe's lock, also with
+ * O_NONBLOCK, but a socket's receiver waits for no sender. The process is hostile: if
  * it breaks the protocol, closes its end or dies it is lost, and that affects no other process.
  */
 
@@ -37,7 +38,7 @@ struct process_link_owner {
 
 /**
  * Makes a link to a process that is not started yet. Stores the process's ends in @ret_child_fds,
- * which the caller passes on and closes: the socket to read requests from, then the pipe to write
+ * which the caller passes on and closes: the socket to read requests from, then the one to write
  * results to. Returns 0 or -errno.
  */
 int process_link_new(struct event_base *base, const struct process_link_owner *owner,

@@ -103,14 +103,14 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert pidfds == 2
     # Without configured roots, user mode looks directories up from /, which stays open.
     everything = {} if daemon.system else {"/": 1}
-    # The third socket tells which ports listen in the cell.
-    assert others == {"socket": 3, "pipe": 2, str(path): 1, **everything}
+    # Four sockets to processes; the fifth tells which ports listen in the cell.
+    assert others == {"socket": 5, str(path): 1, **everything}
 
     number = client.begin("run_command", {"command": "touch begun; sleep 600", "timeout_ms": 600000})
     assert procfs.eventually((path / "begun").exists)
     daemon.settled_fds()
     running = collections.Counter(kinds(daemon.pid).values())
-    assert running["pipe"] == pipes + 2 + 2  # two pipes are in use: cloisterd keeps their read ends, and has made others
+    assert running["pipe"] == pipes + 2  # two pipes are in use: cloisterd keeps their read ends, and has made others
     client.cancel(number)
     client.wait(number)
     client.call("workspace.close")
@@ -149,7 +149,7 @@ def test_descriptors_of_the_worker(cell):
     """The worker keeps the running command's stdout and stderr until it ends, and the directories of its Landlock
     rules."""
     held = kinds(cell.worker)
-    assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "pipe"}
+    assert {fd: held.pop(fd) for fd in range(5)} == {**standard(), 3: "socket", 4: "socket"}
     opened = cell.client.call("workspace.open", {"root": str(cell.path)})
     rules = ["/", str(cell.path), "/tmp", "/run", "/var/tmp",
              "/home/agent", "/dev/shm", "/dev", "/", "anon_inode:[landlock-ruleset]"]
@@ -166,7 +166,7 @@ def test_descriptors_of_the_files_process(cell):
     assert procfs.eventually(lambda: len(kinds(cell.files)) == 7), kinds(cell.files)
     held = kinds(cell.files)
     assert {fd: held[fd] for fd in range(5)} == {
-        **standard(), 3: "socket", 4: "pipe"}
+        **standard(), 3: "socket", 4: "socket"}
     assert os.path.samefile(f"/proc/{cell.files}/fd/5", cell.path)
     assert 6 not in held, "a workspace without layers"
     assert held[max(held)].endswith("/fd")

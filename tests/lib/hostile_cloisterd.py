@@ -14,6 +14,7 @@ import pytest
 
 import procfs
 from daemon import environment
+from wire import socket_pair
 
 # common/wire.h and common/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
@@ -110,9 +111,9 @@ class Spawner:
     def ask(self, root, kind=DIRECTORY, swap=None, tenant=b"", **limits):
         """Asks for a cell at @root, a path or a descriptor. "opened", or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
-        pipes = [os.pipe() for _ in range(2)]
+        ups = [socket_pair() for _ in range(2)]
         opened = root if isinstance(root, int) else os.open(root, os.O_PATH)
-        fds = [opened, pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
+        fds = [opened, pairs[0][1].fileno(), ups[0][1], pairs[1][1].fileno(), ups[1][1]]
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
@@ -120,11 +121,11 @@ class Spawner:
         answer = self.answer(2 + self.sockets_of(limits))
         for pair in pairs:
             pair[1].close()
-        for pipe in pipes:
-            os.close(pipe[1])
+        for up in ups:
+            os.close(up[1])
         if not isinstance(root, int):
             os.close(opened)
-        self.kept = getattr(self, "kept", []) + [pairs, pipes]
+        self.kept = getattr(self, "kept", []) + [pairs, ups]
         return answer
 
     @staticmethod
@@ -150,30 +151,30 @@ class Spawner:
 
     def ask_files(self, root, worker):
         """Asks for another files process at @root for the cell of the pidfd @worker."""
-        pair, pipe, opened = socket.socketpair(), os.pipe(), os.open(root, os.O_PATH)
+        pair, up, opened = socket.socketpair(), socket_pair(), os.open(root, os.O_PATH)
         self.cell += 1
-        self.send(OPEN_FILES, self.cell, asked(**UNLIMITED), [opened, worker, pair[1].fileno(), pipe[1]])
+        self.send(OPEN_FILES, self.cell, asked(**UNLIMITED), [opened, worker, pair[1].fileno(), up[1]])
         answer = self.answer(1)
         pair[1].close()
-        os.close(pipe[1])
+        os.close(up[1])
         os.close(opened)
-        self.kept += [pair, pipe]
+        self.kept += [pair, up]
         return answer
 
     def prepare(self, swap=None, tenant=b"", **limits):
         """Asks for a spare cell. Returns "opened" with its pidfds, or (errno, step)."""
         pairs = [socket.socketpair() for _ in range(2)]
-        pipes = [os.pipe() for _ in range(2)]
-        fds = [pairs[0][1].fileno(), pipes[0][1], pairs[1][1].fileno(), pipes[1][1]]
+        ups = [socket_pair() for _ in range(2)]
+        fds = [pairs[0][1].fileno(), ups[0][1], pairs[1][1].fileno(), ups[1][1]]
         for place, fd in (swap or {}).items():
             fds[place] = fd
         self.cell += 1
         self.send(PREPARE, self.cell, asked(tenant=tenant, **{**UNLIMITED, **limits}), fds)
         answer = self.answer(2)
-        for pair, pipe in zip(pairs, pipes):
+        for pair, up in zip(pairs, ups):
             pair[1].close()
-            os.close(pipe[1])
-        self.kept = getattr(self, "kept", []) + [pairs, pipes]
+            os.close(up[1])
+        self.kept = getattr(self, "kept", []) + [pairs, ups]
         self.pidfds, self.fds = self.fds, []
         return answer
 

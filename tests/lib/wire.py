@@ -28,6 +28,11 @@ END_EXIT, END_TERMINATED, END_NOT_BEGUN = 0, 1, 2
 MIB = 1 << 20
 
 
+def socket_pair():
+    """Returns the descriptors of a socketpair: cloisterd's end and the process's."""
+    return [end.detach() for end in socket.socketpair()]
+
+
 def frame(kind, call=0, payload=b"", fds=0, version=VERSION, length=None):
     return HEADER.pack(version, kind, fds, len(payload) if length is None else length, call) + payload
 

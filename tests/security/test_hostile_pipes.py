@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that hold the kernel's lock of a pipe that they share with cloisterd.
+"""Commands, and processes that were taken over, which hold the kernel's lock of what they share with cloisterd.
 
 write(2) and read(2) on a pipe copy to and from the memory of the caller with the pipe's mutex held. Whoever touches the
 same pipe meanwhile waits, O_NONBLOCK or not. A page fault in that memory takes as long as a command likes: until a file
@@ -8,10 +8,15 @@ system answers, or until a sibling that was starved gives up the lock of the add
 
 import contextlib
 import os
+import pathlib
+import platform
+import signal
+import subprocess
 
 import pytest
 
 import procfs
+from daemon import BUILD, Area, Daemon
 from silent_fs import FuseMount
 
 pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount and to make users"),
@@ -121,3 +126,123 @@ def test_a_pipe_that_is_held_for_too_long(attack):
     assert "lock of a pipe" in answer["result"]["error"]["message"]
     assert procfs.eventually(lambda: attack.attacker.observe("run_command", {"command": "echo again"})["success"], HANG)
     assert attack.daemon.stop() == 0
+
+
+# Processes that were taken over. A worker and a files process have the other ends of cloisterd's channels, and a worker also
+# that of the gate of a call with a key.
+TAKEN_OVER = """
+be_ready()
+kind, call, payload, fds = request(COMMAND_RUN, FILES_READ)
+import os
+import pathlib
+os.chdir(workspace + "/fuse")
+""" + PRELUDE
+UP = """
+note("asked")
+while not os.path.exists("../go"): time.sleep(0.01)
+ctypes.memmove(all, frame(%s, 7, length=PAYLOAD_MAX), HEADER.size)
+withheld(1)
+libc.write(UP, all, 4096)  # which wakes cloisterd
+libc.write(UP, all, 2 * 4096)
+"""
+# A pipe could be opened again, and written to. A socket can only be read.
+GATE = """
+try:
+    gate = os.open(f"/proc/self/fd/{fds[-1]}", os.O_WRONLY)
+    withheld(1); libc.write(gate, all, 2 * 4096)
+except OSError:
+    note("a socket"); withheld(0); libc.read(fds[-1], all, 1)
+"""
+
+
+class TakenOver:
+    """A cloisterd with a workspace of which a process lies, and another workspace."""
+
+    def __init__(self, account, **keywords):
+        self.place = Area(account)
+        self.place.take_liars()
+        self.root = self.place.new_directory()
+        self.put("x", "line\n")
+        (self.root / "fuse").mkdir()
+        account.own(self.root / "fuse")
+        self.fuse = FuseMount(self.root / "fuse", account.uid)
+        self.daemon = Daemon(self.place, **keywords)
+        self.victim, self.liar = self.daemon.connect(), self.daemon.connect()
+        self.victim.call("workspace.open", {"root": str(self.place.new_directory())})
+        self.victim.use("write_file", {"key": "first"}, path="f", content="x")
+
+    def put(self, name, content):
+        (self.root / name).write_text(content)
+        self.place.account.own(self.root / name)
+
+    def begin(self, process, lie, *call):
+        self.put(f".lie-{process}", TAKEN_OVER + lie + "\nwait()")
+        self.liar.call("workspace.open", {"root": str(self.root)})
+        self.fuse.withhold()
+        self.liar.begin(*call)
+
+    def holds(self):
+        return procfs.eventually(lambda: self.fuse.held() > 0, HANG)
+
+    def end(self, descriptors=None):
+        """The others go on, while the lock is held and afterwards. cloisterd has no more @descriptors than before."""
+        for number in range(20):
+            assert self.victim.run("echo here", {"key": f"key{number}"})["stdout"] == "here\n"
+        self.fuse.answer()
+        self.victim.run("true")
+        assert descriptors is None or procfs.eventually(lambda: len(procfs.fds(self.daemon.pid)) <= descriptors + 16, HANG)
+        assert self.daemon.stop() == 0
+
+
+@pytest.fixture
+def taken_over(account, request):
+    made = TakenOver(account, **getattr(request, "param", {}))
+    yield made
+    made.fuse.end()
+    made.daemon.stop()
+    made.place.remove()
+
+
+@pytest.mark.parametrize("process, type, call", [
+    ("worker", "COMMAND_ENDED", ("run_command", {"command": "true"})), ("files", "FILES_END", ("read_file", {"path": "x"}))])
+def test_a_channel_that_is_held(taken_over, process, type, call):
+    """The process waits for a page within a write(2) to cloisterd, which has something to read already."""
+    taken_over.begin(process, UP % type, *call)
+    assert procfs.eventually((taken_over.root / f".note-{process}").exists, HANG)
+    os.kill(taken_over.daemon.pid, signal.SIGSTOP)
+    taken_over.put("go", "")
+    held = taken_over.holds()
+    os.kill(taken_over.daemon.pid, signal.SIGCONT)
+    assert held
+    taken_over.end()
+
+
+def test_a_gate_that_is_held(taken_over):
+    """The worker has a call's gate before the journal's thread opens it, which is in its write(2) to the journal meanwhile."""
+    number = {"x86_64": 18, "aarch64": 68}[platform.machine()]  # pwrite64
+    thread, = [task for task in os.listdir(f"/proc/{taken_over.daemon.pid}/task")
+               if pathlib.Path(f"/proc/{taken_over.daemon.pid}/task/{task}/comm").read_text() == "journal\n"]
+    holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", thread, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"ready\n"
+    taken_over.begin("worker", GATE, "run_command", {"command": "true"}, {"key": "k"})
+    assert holder.stdout.readline() == b"held\n"
+    note = taken_over.root / ".note-worker"
+    assert procfs.eventually(lambda: taken_over.fuse.held() > 0 or note.exists(), HANG)
+    holder.stdin.close()
+    assert holder.wait(HANG) == 0
+    assert taken_over.holds()
+    taken_over.end()
+
+
+@pytest.mark.parametrize("taken_over", [{}, {"without": "passrights"}], ids=["refused", "left"], indirect=True)
+def test_descriptors_that_are_sent_up(taken_over, request):
+    """The kernel refuses them; before Linux 6.16 cloisterd does not receive them, and ends the process."""
+    before = len(procfs.fds(taken_over.daemon.pid))
+    taken_over.begin("worker", """
+up = socket.socket(fileno=os.dup(UP))
+try: socket.send_fds(up, [frame(COMMAND_ENDED, call, command_ended())], [os.open(".", os.O_RDONLY)] * 100)
+except PermissionError: send(frame(COMMAND_ENDED, call, command_ended()))
+""", "run_command", {"command": "true"})
+    error = taken_over.liar.receive_any(HANG)["result"]["error"]
+    assert (error and error["code"]) == (None if request.node.callspec.id == "refused" else "WORKER_LOST")
+    taken_over.end(before)

@@ -26,8 +26,8 @@ class Cell:
         root = os.open(path, os.O_PATH)
         self.worker_down, worker_down = socket.socketpair()
         self.files_down, files_down = socket.socketpair()
-        self.worker_up, worker_up = os.pipe()
-        self.files_up, files_up = os.pipe()
+        self.worker_up, worker_up = socket_pair()
+        self.files_up, files_up = socket_pair()
         fds = [root, worker_down.fileno(), worker_up, files_down.fileno(), files_up]
         socket.send_fds(supervisor.channel, [frame(SPAWNER_OPEN, 7, spawner_open(), fds=len(fds))], fds)
         # Two pidfds, and a socket that tells which ports listen in the cell's network namespace.

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -77,7 +78,7 @@ static uint64_t *count_unread(void *context)
 	return &unread_of_tenant;
 }
 
-/* Starts a process that does nothing; the test writes to its pipe. */
+/* Starts a process that does nothing; the test writes to its socket. */
 static int set_up(void **state)
 {
 	static struct fixture f;
@@ -131,6 +132,24 @@ static void test_write_fails_first(void **state)
 	assert_string_equal(f->told, "fffl");
 	event_base_loop(f->base, EVLOOP_ONCE);
 	assert_string_equal(f->told, "ffflg");
+}
+
+/* The kernel refuses it (SO_PASSRIGHTS), or the process is lost. */
+static void test_a_descriptor_that_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	int *out = &f->theirs.out;
+
+	assert_int_equal(
+		channel_send(&f->theirs, 1, 1, TEXT_LITERAL("said"), &(int){dup(*out)}, 1), 0);
+	if (channel_flush(&f->theirs) == 0) {
+		event_base_loop(f->base, EVLOOP_ONCE);
+		assert_string_equal(f->told, "l");
+	} else {
+		assert_int_equal(errno, EPERM);
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+		assert_string_equal(f->told, "");
+	}
 }
 
 /* cloisterd notices the death of the process first. */
@@ -265,11 +284,14 @@ static void say(struct crowd *crowd)
 	assert_int_equal(write(crowd->fds[1], &header, sizeof(header)), sizeof(header));
 }
 
-/* Writes as many empty frames as the pipe and one turn of the loop take. */
+/* Writes as many empty frames as one turn of the loop takes. */
 static void flood(struct crowd *crowd)
 {
+	static struct wire_header headers[FLOOD];
+
 	for (size_t i = 0; i < FLOOD; i++)
-		say(crowd);
+		headers[i] = (struct wire_header){.version = WIRE_VERSION, .type = 1};
+	assert_int_equal(write(crowd->fds[1], headers, sizeof(headers)), sizeof(headers));
 }
 
 static void leave(struct crowd *crowd)
@@ -314,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_write_fails_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_death_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_descriptor_that_is_sent, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_a_process_has_heard, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_what_does_not_fit_is_sent_later, set_up, tear_down),

@@ -2,9 +2,12 @@
 /*
  * cloister-worker: pid 1 of a workspace. It builds the root that commands see, then starts
  * commands, reaps them and reports their ends to cloisterd. The spawner starts it with a socketpair
- * for requests, a pipe for reports and the workspace's mount. It keeps CAP_SYS_ADMIN in its own
+ * for requests, another for reports and the workspace's mount. It keeps CAP_SYS_ADMIN in its own
  * user namespace to make the namespaces of each command. When cloisterd closes its end, the worker
  * exits and the kernel kills everything in the workspace.
+ *
+ * Inits report on the same socket. The kernel copies each report, which is short, to one buffer
+ * before it takes the socket's lock (unix_stream_sendmsg()), so that reports are never mixed.
  */
 #include "common/channel.h"
 #include "common/cleanup.h"

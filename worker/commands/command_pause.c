@@ -16,7 +16,7 @@
  */
 #define STEP_MAX_MS 16
 
-/* One write, which the writes of inits to this pipe cannot divide. pipe(7) */
+/* One write, which the writes of inits to this socket cannot divide. */
 static int tell(struct command_pause_state *pause, bool all)
 {
 	uint8_t frame[WIRE_HEADER_SIZE + COMMAND_PAUSED_SIZE];

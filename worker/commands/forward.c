@@ -92,7 +92,7 @@ static int report(const struct forwards *forwards, uint64_t number)
 		.version = WIRE_VERSION, .type = COMMAND_FORWARD_ENDED, .call = number};
 	ssize_t n;
 
-	/* One write, which the writes of inits to this pipe cannot divide. pipe(7) */
+	/* One write, which the writes of inits to this socket cannot divide. */
 	do
 		n = write(forwards->report_fd, &header, sizeof(header));
 	while (n < 0 && errno == EINTR);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cloister-files: reads, writes, lists and searches the files of one workspace, which is its root
- * directory. The spawner starts it with a socketpair for requests, a pipe for results and the
+ * directory. The spawner starts it with a socketpair for requests, another for results and the
  * workspace's mount. It has no capabilities and no descriptor of anything outside the workspace,
  * and executes nothing. Everything that it reads is hostile.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in the files process: collects frames in a buffer, so that a small answer takes one
- * write(2). Expects SIGPIPE to be ignored. The reader of the pipe is trusted to read, not to stay
+ * write(2). Expects SIGPIPE to be ignored. Whoever reads is trusted to read, not to stay
  * alive.
  */
 #include "worker/files/reply.h"
@@ -142,8 +142,9 @@ int reply_flush(struct reply *reply)
 }
 
 /*
- * Enlarges the pipe, so that this process need not wait for cloisterd after each frame of a long
- * answer. Only while it is needed: a user's pipes share an allowance, and beyond it the size stays.
+ * Enlarges the pipe of a job, so that it need not wait for the reader after each frame of a long
+ * answer. Fails for the socket to cloisterd, which holds as much. Only while it is needed: a user's
+ * pipes share an allowance, and beyond it the size stays.
  */
 static void widen(struct reply *reply)
 {

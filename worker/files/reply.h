@@ -3,7 +3,7 @@
 
 /*
  * How a file operation answers its call. A reply is written to a descriptor: the files process's
- * own pipe to cloisterd or, in a job, a pipe to the files process, which forwards whole frames.
+ * own socket to cloisterd or, in a job, a pipe to the files process, which forwards whole frames.
  */
 
 #include "common/wire_files.h"

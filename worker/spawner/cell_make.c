@@ -45,7 +45,7 @@ static int check_channel(int down, int up)
 
 	if (fstat(down, &down_stat) < 0 || fstat(up, &up_stat) < 0)
 		return -errno;
-	return S_ISSOCK(down_stat.st_mode) && S_ISFIFO(up_stat.st_mode) ? 0 : -EBADF;
+	return S_ISSOCK(down_stat.st_mode) && S_ISSOCK(up_stat.st_mode) ? 0 : -EBADF;
 }
 
 /* Checks that the descriptors for the workspace's processes are the expected kinds of channels. */
