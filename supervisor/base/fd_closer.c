@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -185,7 +186,6 @@ bool fd_closer_refuse_instead(int fd)
 
 int fd_closer_start(void)
 {
-	sigset_t all, old;
 	pthread_t thread;
 	int r;
 
@@ -193,15 +193,11 @@ int fd_closer_start(void)
 		return 0;
 	if (pipe2(queue, O_CLOEXEC) < 0 || fcntl(queue[1], F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	/* The loop's thread handles signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, be_starter, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r != 0) {
+	r = thread_start(be_starter, NULL, &thread);
+	if (r < 0) {
 		close_fd(&queue[0]);
 		close_fd(&queue[1]);
-		return -r;
+		return r;
 	}
 	pthread_detach(thread);
 	return 0;
