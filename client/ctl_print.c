@@ -206,9 +206,24 @@ void print_status(struct json_object *result)
 	table(result, "shared_budgets", budget_columns);
 }
 
+/* The last failure of a workspace's processes, where there was one. */
+static void print_trouble(struct json_object *row)
+{
+	char age[32];
+
+	if (field(row, "trouble"))
+		show("%s: %s ago, %s\n", field_text(row, "workspace"),
+			ctl_duration(field_number(row, "trouble_age_ms"), age, sizeof(age)),
+			field_text(row, "trouble"));
+}
+
 void print_workspaces(struct json_object *result)
 {
+	struct json_object *rows = field(result, "workspaces");
+
 	table(result, "workspaces", workspace_columns);
+	for (size_t i = 0; i < elements(rows); i++)
+		print_trouble(element(rows, i));
 }
 
 /* Puts the subject of each call, whichever member holds it, under one name. */

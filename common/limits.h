@@ -429,6 +429,13 @@
 /* health: so many openings of workspaces that fail one after the other, and for how long */
 #define LIMIT_HEALTH_OPENINGS    3
 #define LIMIT_HEALTH_OPENINGS_MS 60000
+#define LIMIT_HEALTH_HELD        2 /* workspaces whose killed processes the kernel holds */
+
+/* Lost cells (supervisor/workspace/cell_trouble.c): lines about one tenant in the log, in a time.
+ */
+#define LIMIT_TROUBLE_LINES    16
+#define LIMIT_TROUBLE_LINES_MS 3600000
+#define LIMIT_TROUBLE_BYTES    512 /* of what is said of one */
 
 /* What is left of disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
@@ -565,6 +572,10 @@
 #define LIMIT_REFUSALS_LOGGED 1000  /* connections to the socket for cloister-egress */
 /* lines of the spawner's log about one tenant: refused requests, and what could not be removed */
 #define LIMIT_REFUSALS_LOGGED_OF_TENANT 100
+
+/* where killed processes wait (worker/spawner/whereabouts.c): threads that are looked at */
+#define LIMIT_WHEREABOUTS_TASKS 256
+#define LIMIT_WHEREABOUTS_BYTES 128
 
 /* Disk classes (common/config/disk_classes.c). */
 #define LIMIT_DISK_CLASSES         32

@@ -71,6 +71,11 @@ enum spawner_message {
 	 * SPAWNER_COPIED, with the errors of worker/spawner/template_memory.h
 	 */
 	SPAWNER_LOAD,
+	/*
+	 * down: pidfds of killed processes that have not ended; no payload. SPAWNER_WHERE_MOST
+	 * descriptors at most. The answer is SPAWNER_COPIED, whose step says where they wait
+	 */
+	SPAWNER_WHERE,
 	SPAWNER_READY = 32,   /* up: the spawner is in its namespace; no payload */
 	SPAWNER_FAILED,       /* up: struct setup_failure: the spawner's set-up failed */
 	SPAWNER_OPENED,       /* up: no payload, SPAWNER_OPENED_FDS, and the cell's sockets */
@@ -131,6 +136,9 @@ enum {
 	SPAWNER_FREEZE_WORKER, /* pidfd of the worker of its cell, which is open */
 	SPAWNER_FREEZE_FDS,
 };
+
+/* Of a worker and a files process. */
+#define SPAWNER_WHERE_MOST 2
 
 /* The order of the descriptors in SPAWNER_UNPACK. */
 enum {

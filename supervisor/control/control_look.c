@@ -442,15 +442,18 @@ static void put_workspace(void *context, struct workspace *workspace)
 
 	if (look->target && !control_is_workspace(look->target, workspace))
 		return;
+	workspace_get_info(workspace, &info);
 	if (!has_room(look, text_from(workspace_name(workspace)), LIMIT_CONTROL_LIST_BYTES))
 		return;
-	workspace_get_info(workspace, &info);
+	look->listed += info.trouble ? strlen(info.trouble) : 0;
 	json_text_object_begin(json);
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	json_text_put(json, "home", tenant_home_name(workspace_tenant(workspace)));
 	json_text_put(json, "state", cell_status_name(info.cell));
+	json_text_put(json, "trouble", info.trouble);
+	put_known(json, "trouble_age_ms", info.trouble ? info.trouble_age_ms : -1);
 	json_text_put_number(json, "users", (int64_t)info.users);
 	json_text_put_number(json, "running", (int64_t)info.running);
 	json_text_put_number(json, "commands", (int64_t)info.commands);

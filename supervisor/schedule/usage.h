@@ -30,6 +30,13 @@ struct refusals_told {
 	uint64_t untold;
 };
 
+/* Lines about a tenant's lost cells in the log: LIMIT_TROUBLE_LINES in LIMIT_TROUBLE_LINES_MS. */
+struct trouble_lines {
+	int64_t since; /* clock_now() of the first of this time; 0: none yet */
+	unsigned logged;
+	uint64_t left_out;
+};
+
 /* Present use. Successive tenants of one name share it through reloads. */
 struct tenant_usage {
 	unsigned references;
@@ -60,6 +67,7 @@ struct tenant_usage {
 	/* Mean duration of recent calls and connections; 0: none yet. */
 	uint64_t call_us, connection_us;
 	struct refusals_told refusals, network_refusals;
+	struct trouble_lines troubles;
 	struct usage_now now; /* of its workspaces, when they were added up last */
 	/* Totals since cloisterd started. */
 	uint64_t calls_ended, calls_us, command_cpu_us, io_read_bytes, io_write_bytes;

@@ -12,6 +12,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/cell_process.h"
+#include "supervisor/workspace/cell_trouble.h"
 #include "supervisor/workspace/copy_bounds.h"
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
@@ -68,6 +69,7 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 			 : error == -SPAWNER_NOT_NOW    ? CELL_NOT_NOW
 			 : error == -SPAWNER_NOT_LOADED ? CELL_NOT_NOW
 							: cell_loss_of(-error, CELL_NOT_MADE);
+	cell->host_is_short = cell_loss_of(-error, CELL_NOT_MADE) == CELL_NOT_NOW;
 	if (error == -ESRCH && cell->was_ahead)
 		cell->died_ahead = true;
 	/* The private tmpfs is taken, or was not what hindered the cell; that is not told. */
@@ -201,6 +203,7 @@ static void open_both(struct cell *cell)
 	}
 	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
 	cell->failed = cell->idle = cell->died_ahead = cell->not_set_up = false;
+	cell->host_is_short = false;
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	/* In system mode a template is shown from memory. */
@@ -232,6 +235,17 @@ static void count_unmade(struct cell *cell)
 	counts->unmade++;
 	counts->unmade_at = clock_now();
 	snprintf(counts->unmade_why, sizeof(counts->unmade_why), "%s", cell_why(cell));
+	cell_trouble_tell(cell, "it was not opened", cell_why(cell));
+}
+
+/*
+ * Whether the opening failed though nothing is wrong with the workspace or its tenant's share, and
+ * it may be the host that has no room.
+ */
+static bool is_unmade(const struct cell *cell)
+{
+	return cell->not_set_up ||
+	       (!cell->had_opened && (cell->not_made == CELL_NOT_MADE || cell->host_is_short));
 }
 
 /*
@@ -243,8 +257,7 @@ static void end_both(struct cell *cell)
 	cell->failed = cell_why(cell) != NULL;
 	cell->had_opened = cell->state != STATE_OPENING;
 	cell->counts->lost += cell->failed && cell->had_opened;
-	if (cell->failed && !cell->died_ahead &&
-		(cell->not_set_up || (!cell->had_opened && cell->not_made == CELL_NOT_MADE)))
+	if (cell->failed && !cell->died_ahead && is_unmade(cell))
 		count_unmade(cell);
 	cell->counts->idle_ended += cell->idle && !cell->failed;
 	/* What a checkpoint or a rollback exchanges begins anew. */
@@ -289,6 +302,11 @@ static void close_both(struct cell *cell)
 
 	cell_ending_done(&cell->ending);
 	forget_request(cell);
+	if (cell->state == STATE_QUARANTINED)
+		cell_trouble_tell(
+			cell, "its processes, which did not end, have ended now", cell_why(cell));
+	else if (cell->failed && cell->had_opened)
+		cell_trouble_tell(cell, "its processes have ended", cell_why(cell));
 	if (cell->failed && cell->had_opened) {
 		bool give_up = ++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES;
 
@@ -334,6 +352,8 @@ static void refuse(struct cell *cell)
 static void quarantine(struct cell *cell)
 {
 	cell_ending_done(&cell->ending);
+	cell_trouble_tell_where(
+		cell, "its processes were killed and have not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
 	enter(cell, STATE_QUARANTINED);
 	refuse(cell);
@@ -352,6 +372,8 @@ static void end_files(struct cell *cell)
 
 static void hold_files(struct cell *cell)
 {
+	cell_trouble_tell_where(
+		cell, "its files process was killed and has not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	enter(cell, STATE_FILES_HELD);
 	refuse(cell);
@@ -377,6 +399,11 @@ static void rest_files(struct cell *cell)
 		put_off_files(cell);
 		return;
 	}
+	cell_trouble_tell(cell,
+		cell->state == STATE_FILES_HELD
+			? "its files process, which did not end, has ended now"
+			: "its files process has ended",
+		cell_why(cell));
 	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	cell->swept = false;
 	rest = rest_after_loss(cell);
@@ -570,6 +597,7 @@ void cell_free(struct cell *cell)
 	timer_cancel(&cell->deadline);
 	loop_turn_cancel(&cell->settle);
 	cell_ending_done(&cell->ending);
+	cell_trouble_done(cell);
 	free(cell);
 }
 
@@ -651,6 +679,11 @@ void cell_replace(struct cell *cell, bool replace)
 {
 	cell->replaced = replace;
 	cell_settle(cell);
+}
+
+bool cell_is_held(const struct cell *cell)
+{
+	return cell->state == STATE_QUARANTINED || cell->state == STATE_FILES_HELD;
 }
 
 enum cell_status cell_status(const struct cell *cell)

@@ -96,6 +96,11 @@ struct cell_owner {
 	 * NULL: the cell ends.
 	 */
 	void (*network)(void *context, const int *sockets);
+	/*
+	 * One of its failures (cell_trouble.h), as a clause; borrowed. Not called for what its
+	 * tenant has to change.
+	 */
+	void (*troubled)(void *context, const char *what);
 	/* It is open for the first time, or after a death: writes may have left temporary files. */
 	void (*sweep)(void *context);
 };
@@ -170,6 +175,9 @@ void cell_replace(struct cell *cell, bool replace);
 enum cell_status cell_status(const struct cell *cell);
 /** The status as the protocol and the metrics write it. Static. */
 const char *cell_status_name(enum cell_status status);
+
+/** Whether a process of it was killed and the kernel has not let it go in time. */
+bool cell_is_held(const struct cell *cell);
 
 /** For the shutdown: first kills without waiting, then waits. No callbacks. */
 void cell_kill(struct cell *cell);

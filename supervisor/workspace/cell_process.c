@@ -64,6 +64,8 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 		setup_failure_get(frame->payload, &failure) < 0)
 		return -EBADMSG;
 	process->cell->not_set_up |= process->ready;
+	process->cell->host_is_short |=
+		cell_loss_of((int)failure.error, CELL_NOT_MADE) == CELL_NOT_NOW;
 	process->cell->not_made = failure.error == SETUP_UNFIT ? CELL_UNFIT
 							       : cell_loss_of((int)failure.error,
 									 process->cell->not_made);

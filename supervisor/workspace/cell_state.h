@@ -89,11 +89,17 @@ struct cell {
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
 	struct cell_ending ending;
+	struct {
+		char *text;     /* of the last one; NULL: none */
+		int64_t at;     /* as clock_now() */
+		uint64_t asked; /* number of the request where its processes wait; 0: none */
+	} trouble;              /* cell_trouble.h */
 	struct loop_turn_task settle;
 	bool overdue, idle, failed;
 	bool replaced;           /* it is to end, and another is made */
 	bool had_opened;         /* in ENDING: it had been OPEN */
 	bool not_set_up;         /* its worker failed after it had said that it was ready */
+	bool host_is_short;      /* it was not made because of EAGAIN, ENOMEM or ENFILE */
 	bool rests;              /* in ENDING: nobody used it */
 	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
 	bool was_ahead;          /* in OPENING: it was a spare cell */

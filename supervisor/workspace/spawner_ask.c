@@ -60,6 +60,21 @@ int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up
 	return spawner_link_ask(link, &frame, &who, request->tenant, ret_number);
 }
 
+/* Gives the frame duplicates of @n descriptors. Returns 0, or -errno and the frame has none. */
+static int add_duplicates(struct channel_frame *frame, const int *fds, unsigned n)
+{
+	for (; frame->n_fds < n; frame->n_fds++) {
+		frame->fds[frame->n_fds] = fcntl(fds[frame->n_fds], F_DUPFD_CLOEXEC, 0);
+		if (frame->fds[frame->n_fds] < 0) {
+			int r = -errno;
+
+			channel_frame_done(frame);
+			return r;
+		}
+	}
+	return 0;
+}
+
 int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spawner_copy *request,
 	const int *fds, spawner_copied copied, void *context, uint64_t *ret_number)
 {
@@ -71,19 +86,12 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 	struct channel_frame frame = {.type = type};
 	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	int r;
 
 	spawner_copy_put(&writer, request);
 	frame.payload = (struct text){(char *)payload, writer.len};
-	for (; frame.n_fds < n_fds[type]; frame.n_fds++) {
-		frame.fds[frame.n_fds] = fcntl(fds[frame.n_fds], F_DUPFD_CLOEXEC, 0);
-		if (frame.fds[frame.n_fds] < 0) {
-			int r = -errno;
-
-			channel_frame_done(&frame);
-			return r;
-		}
-	}
-	return spawner_link_ask(link, &frame, &who, request->tenant, ret_number);
+	r = add_duplicates(&frame, fds, n_fds[type]);
+	return r < 0 ? r : spawner_link_ask(link, &frame, &who, request->tenant, ret_number);
 }
 
 int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
@@ -101,4 +109,14 @@ int spawner_link_load(struct spawner_link *link, const char *tenant, const char 
 		return -ENAMETOOLONG;
 	frame.payload = (struct text){(char *)payload, writer.len};
 	return spawner_link_ask(link, &frame, &who, request.tenant, ret_number);
+}
+
+int spawner_link_where(struct spawner_link *link, const int *pidfds, unsigned n,
+	spawner_copied told, void *context, uint64_t *ret_number)
+{
+	const struct pending_cell who = {.copied = told, .context = context};
+	struct channel_frame frame = {.type = SPAWNER_WHERE, .payload = TEXT_LITERAL("")};
+	int r = add_duplicates(&frame, pidfds, n);
+
+	return r < 0 ? r : spawner_link_ask(link, &frame, &who, TEXT_LITERAL(""), ret_number);
 }

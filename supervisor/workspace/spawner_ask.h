@@ -56,3 +56,11 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
  */
 int spawner_link_load(struct spawner_link *link, const char *tenant, const char *name,
 	spawner_copied loaded, void *context, uint64_t *ret_number);
+
+/**
+ * Asks where the processes of the @n @pidfds (borrowed) wait, which are SPAWNER_WHERE_MOST at most.
+ * @told is called with the clause of whereabouts_find() (worker/spawner/whereabouts.h) as its step
+ * and no error, or as spawner_link_copy() says.
+ */
+int spawner_link_where(struct spawner_link *link, const int *pidfds, unsigned n,
+	spawner_copied told, void *context, uint64_t *ret_number);

@@ -9,9 +9,11 @@
 #include "supervisor/workspace/workspace.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/base/log.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_cell.h"
@@ -241,6 +243,38 @@ static void sweep(void *context)
 	disk_use_opened(&workspace->disk);
 }
 
+/*
+ * Logs a failure of the cell. A tenant that kills its own cells fills neither the log nor the place
+ * of others' lines.
+ */
+static void on_troubled(void *context, const char *what)
+{
+	const struct workspace *workspace = context;
+	const char *tenant = workspace->tenant->name;
+	struct trouble_lines *lines = &workspace->tenant->usage->troubles;
+	const struct log_field *fields = LOG_FIELDS({"CLOISTER_TENANT", text_from(tenant)},
+		{"CLOISTER_WORKSPACE", text_from(workspace->name)});
+
+	if (lines->since == 0 ||
+		clock_now() - lines->since >= LIMIT_TROUBLE_LINES_MS * CLOCK_NS_PER_MS) {
+		if (lines->left_out > 0)
+			log_warning("tenant %s: %llu lines about its workspaces' processes were "
+				    "left out in the last hour",
+				tenant, (unsigned long long)lines->left_out);
+		*lines = (struct trouble_lines){.since = clock_now()};
+	}
+	if (lines->logged == LIMIT_TROUBLE_LINES) {
+		if (lines->left_out++ == 0)
+			log_warning("tenant %s: nothing more about its workspaces' processes is "
+				    "logged for up to an hour, see cloisterctl workspaces",
+				tenant);
+		return;
+	}
+	lines->logged++;
+	log_about(LOG_WARNING, fields, "the workspace %s of the tenant %s: %s", workspace->name,
+		tenant, what);
+}
+
 /* One that is only being removed gives room, and one that had a cell a moment ago gets it again. */
 static const char *refuses(void *context)
 {
@@ -252,8 +286,8 @@ static const char *refuses(void *context)
 	return workspaces_room_refuses(workspace->all, workspace->tenant, more);
 }
 
-static const struct cell_owner cell_owner = {
-	need, refuses, describe, on_frame, on_lost, on_settled, share, unread, network, sweep};
+static const struct cell_owner cell_owner = {need, refuses, describe, on_frame, on_lost, on_settled,
+	share, unread, network, on_troubled, sweep};
 
 /* AT_STATX_DONT_SYNC asks no server, which may hang. */
 static int64_t birth_ms(int root)

@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/workspace/cell_trouble.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -24,6 +25,8 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 		.disk_keeper = disk_keeper_name(disk.keeper),
 	};
 
+	info.trouble = cell_trouble(workspace->cell, &info.trouble_age_ms);
+	info.held = cell_is_held(workspace->cell);
 	TAILQ_FOREACH (entry, &workspace->entries, link) {
 		info.running += entry->begun;
 		info.waiting += !entry->begun;

@@ -9,6 +9,9 @@
 /* A view of a workspace for readers outside, at one moment. */
 struct workspace_info {
 	enum cell_status cell;
+	const char *trouble; /* cell_trouble(), borrowed; NULL: none */
+	int64_t trouble_age_ms;
+	bool held;      /* cell_is_held() */
 	size_t users;   /* connections that have it open, and calls */
 	size_t waiting; /* entries that have not begun */
 	size_t running;

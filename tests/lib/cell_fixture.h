@@ -34,7 +34,8 @@ struct fixture {
 	struct fake_process *worker, *files; /* NULL: the spawner has made none */
 	char log[256];                       /* of the losses that cell.c reported */
 	char why[256];
-	unsigned frames;
+	char trouble[512]; /* the last one */
+	unsigned frames, troubles;
 };
 
 static const char *const loss_names[CELL_LOSSES] = {
@@ -114,6 +115,14 @@ static void network(void *context, const int *sockets)
 	assert_null(sockets);
 }
 
+static void troubled(void *context, const char *what)
+{
+	struct fixture *f = context;
+
+	snprintf(f->trouble, sizeof(f->trouble), "%s", what);
+	f->troubles++;
+}
+
 static void sweep(void *context)
 {
 	struct fixture *f = context;
@@ -143,7 +152,7 @@ static void settle(struct fixture *f)
 static void make_cell(struct fixture *f)
 {
 	static const struct cell_owner owner = {need, refuses, describe, on_frame, on_lost,
-		on_settled, share, unread, network, sweep};
+		on_settled, share, unread, network, troubled, sweep};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;
@@ -251,6 +260,7 @@ static const char *outcome(struct fixture *f)
 		[SPAWNER_OPEN_FILES] = " open-files",
 		[SPAWNER_PREPARE] = " prepare",
 		[SPAWNER_ASSIGN] = " assign",
+		[SPAWNER_WHERE] = " where",
 	};
 	static char text[512];
 	const struct fake_asked *asked = fake_spawner_asked(f->spawner);

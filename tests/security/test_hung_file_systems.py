@@ -3,7 +3,9 @@
 wait."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import threading
 import time
@@ -269,4 +271,44 @@ def test_a_root_that_is_silent_is_reloaded(start_daemon, area, tenants, place):
     others.go_on()
     fuse.answer()
     victim.close()
+    assert daemon.stop() == 0
+
+
+def hold(daemon, client, fuse):
+    """A command of an open workspace waits for a file system; its processes are killed and do not end."""
+    opened(client, fuse.point / "ws1")
+    fuse.silence()
+    assert not fuse.held()
+    client.begin("run_command", {"command": "ls ws2", "timeout_ms": 1000})
+    assert procfs.eventually(fuse.held, HANG)
+
+
+def test_administrators_see_what_is_held(start_daemon, area, tenants, place):
+    """The log, workspaces, show and health say which workspaces' processes do not end, why, and where they wait."""
+    mounts = [place.mount("in/fuse"), place.mount("out/fuse")]
+    config = config_of(tenants, a=[place.top / "in"], b=[place.top / "out"])
+    daemon = start_daemon(config=config.replace("[cloister]\n", f"[cloister]\nadmin_group = {area.account.gid}\n"))
+    clients = [daemon.connect(tenant) for tenant in tenants[:2]]
+
+    def health():
+        return [reason["reason"] for reason in json.loads(daemon.ctl("--json", "health").stdout)["reasons"]]
+
+    for name, client, fuse in zip("ab", clients, mounts):
+        path = fuse.point / "ws1"
+        said = re.compile(re.escape(f"the workspace {path} of the tenant {name}: its processes were killed and have not ended: ") +
+                          r".*; process \d+ in state D waits in \w+\n")
+        assert not health()
+        hold(daemon, client, fuse)
+        assert procfs.eventually(lambda: said.search(daemon.log()), HANG), daemon.log()
+        row, = [row for row in json.loads(daemon.ctl("--json", "show", str(path)).stdout)["workspaces"]]
+        assert row["state"] == "quarantined" and row["trouble"] in daemon.log() and row["trouble_age_ms"] >= 0
+        for command in (["show", str(path)], ["workspaces"]):
+            shown = daemon.ctl(*command).stdout.decode()
+            assert re.search(re.escape(str(path)) + r": \S+ ago, its processes were killed and have not ended: ", shown), shown
+    assert health() == ["held"]
+    for name, client, fuse in zip("ab", clients, mounts):
+        fuse.answer()
+        ended = f"the workspace {fuse.point}/ws1 of the tenant {name}: its processes, which did not end, have ended now: "
+        assert procfs.eventually(lambda: ended in daemon.log(), HANG), daemon.log()
+    assert not health()
     assert daemon.stop() == 0

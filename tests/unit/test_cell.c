@@ -10,6 +10,7 @@
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/workspace/cell_process.h"
+#include "supervisor/workspace/cell_trouble.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -27,6 +28,17 @@ static void crash(struct fixture *f)
 	run(f);
 }
 
+/* The spawner says where the held processes wait. */
+static void answer_where(struct fixture *f)
+{
+	struct fake_asked *asked = fake_spawner_asked(f->spawner);
+
+	if (!asked || asked->type != SPAWNER_WHERE)
+		return;
+	(void)fake_spawner_answer(f->spawner, asked);
+	run(f);
+}
+
 static void reach_files(struct fixture *f, enum state state)
 {
 	open_cell(f);
@@ -35,6 +47,7 @@ static void reach_files(struct fixture *f, enum state state)
 	run(f);
 	if (state == STATE_FILES_HELD)
 		pass(f, LIMIT_KILL_REPORT_MS);
+	answer_where(f);
 	if (state >= STATE_FILES_RESTING) {
 		fake_process_end(f->files);
 		run(f);
@@ -78,6 +91,7 @@ static void reach(struct fixture *f, enum state state)
 	default:
 		reach_files(f, state);
 	}
+	answer_where(f);
 	f->need = CELL_KEPT;
 	settle(f);
 	assert_int_equal(f->cell->state, state);
@@ -190,7 +204,7 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " = files ending",
 		[EVENT_READY] = " = files ending",
 		[EVENT_GONE] = " FILES_LOST = files resting",
-		[EVENT_OVERDUE] = " FILES_LOST FILES_HELD = files held",
+		[EVENT_OVERDUE] = " where FILES_LOST FILES_HELD = files held",
 		[EVENT_CALLED] = " = files ending",
 	},
 	[STATE_FILES_HELD] = {
@@ -230,7 +244,7 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " = ending",
 		[EVENT_READY] = " = ending",
 		[EVENT_GONE] = " LOST = closed",
-		[EVENT_OVERDUE] = " LOST HELD = quarantined",
+		[EVENT_OVERDUE] = " where LOST HELD = quarantined",
 		[EVENT_CALLED] = " = ending",
 	},
 	[STATE_QUARANTINED] = {
@@ -615,6 +629,83 @@ static void test_openings_that_fail_are_counted(void **state)
 	assert_int_equal(f->counts.unmade, 0);
 }
 
+/* The errno is the host's: nobody's code has run in the cell. */
+static void test_a_host_without_processes_is_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	fail_set_up(f, CELL_WORKER, EAGAIN);
+	assert_int_equal(f->counts.unmade, 1);
+	fail_set_up(f, CELL_FILES, ENOMEM);
+	assert_int_equal(f->counts.unmade, 1); /* of another cell, whose counts are new */
+	f->need = CELL_CALLED;
+	settle(f);
+	fake_spawner_fail(
+		f->spawner, fake_spawner_asked(f->spawner), -EAGAIN, TEXT_LITERAL("clone"));
+	run(f);
+	assert_int_equal(f->counts.unmade, 2);
+	/* What a tenant has used up of its own share is no lack of the host's. */
+	f->need = CELL_CALLED;
+	settle(f);
+	fake_spawner_fail(f->spawner, fake_spawner_asked(f->spawner), -SPAWNER_NOT_NOW,
+		TEXT_LITERAL("too many closers"));
+	run(f);
+	assert_int_equal(f->counts.unmade, 2);
+}
+
+/* An administrator reads why each cell was lost, and where the processes wait that do not end. */
+static void test_failures_are_told(void **state)
+{
+	struct fixture *f = *state;
+	int64_t age;
+
+	assert_null(cell_trouble(f->cell, &age));
+	open_cell(f);
+	crash(f);
+	assert_string_equal(f->trouble, "its processes have ended: why");
+	assert_int_equal(f->troubles, 1);
+	pass(f, 7);
+	assert_string_equal(cell_trouble(f->cell, &age), f->trouble);
+	assert_int_equal(age, 7);
+	/* One line, when it is known where they wait. */
+	open_cell(f);
+	hold(f);
+	crash(f);
+	assert_int_equal(f->troubles, 1);
+	pass(f, LIMIT_KILL_REPORT_MS);
+	assert_true(cell_is_held(f->cell));
+	assert_int_equal(f->troubles, 1);
+	assert_int_equal(fake_spawner_asked(f->spawner)->n_fds, CELL_PROCESSES);
+	answer_where(f);
+	assert_string_equal(f->trouble,
+		"its processes were killed and have not ended: why; it waits somewhere");
+	assert_int_equal(f->troubles, 2);
+	cause_gone(f);
+	run(f);
+	assert_false(cell_is_held(f->cell));
+	assert_string_equal(f->trouble, "its processes, which did not end, have ended now: why");
+	assert_int_equal(f->troubles, 3);
+	/* They end before the spawner has answered. */
+	reach(f, STATE_ENDING);
+	f->troubles = 0;
+	pass(f, LIMIT_KILL_REPORT_MS);
+	cause_gone(f);
+	run(f);
+	assert_int_equal(f->troubles, 2);
+	assert_null(fake_spawner_asked(f->spawner));
+	/* Of a files process that is held only that is asked. */
+	reach(f, STATE_FILES_ENDING);
+	pass(f, LIMIT_KILL_REPORT_MS);
+	assert_int_equal(fake_spawner_asked(f->spawner)->n_fds, 1);
+	answer_where(f);
+	assert_string_equal(f->trouble,
+		"its files process was killed and has not ended: why; it waits somewhere");
+	/* The cell is freed while it is asked. */
+	reach(f, STATE_ENDING);
+	pass(f, LIMIT_KILL_REPORT_MS);
+	assert_int_equal(f->cell->state, STATE_QUARANTINED);
+}
+
 static void count_kill(void *context)
 {
 	++*(unsigned *)context;
@@ -691,6 +782,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_openings_that_fail_are_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_a_host_without_processes_is_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_failures_are_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_cells_that_nobody_uses_take_turns, set_up, tear_down),
 	};

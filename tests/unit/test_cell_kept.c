@@ -163,7 +163,7 @@ static void test_a_held_process_does_not_lose_it(void **state)
 	cell_rest(f->cell);
 	run(f);
 	pass(f, LIMIT_KILL_REPORT_MS);
-	assert_string_equal(outcome(f), " kill-worker kill-files LOST HELD = quarantined");
+	assert_string_equal(outcome(f), " where kill-worker kill-files LOST HELD = quarantined");
 	f->worker->held = f->files->held = false;
 	fake_process_end(f->worker);
 	fake_process_end(f->files);

@@ -166,15 +166,15 @@ static void test_status(void **state)
 		&house->observer, ASK("status", "{}"), ANSWER("{*\"state\":\"shutting down\",*}"));
 }
 
-#define ROOT_OPEN(commands)                                                                  \
-	"{\"workspace\":\"@/"                                                                \
-	"root\",\"tenant\":\"one\",\"kind\":\"directory\",\"home\":\"temporary\",\"state\":" \
-	"\"open\",\"users\":*,\"running\":" commands ",\"commands\":" commands               \
-	",\"waiting\":0,\"age_ms\":*,"                                                       \
-	"\"idle_ms\":*,\"checkpoints\":0,\"disk_bytes\":8192,\"disk_files\":2,\"disk_limit_" \
-	"bytes\":null,\"disk_"                                                               \
-	"limited_by\":\"none\",\"disk_partial\":false,\"cpu_milli\":"                        \
-	"null,\"memory_bytes\":null,\"io_bytes_per_second\":null,"                           \
+#define ROOT_OPEN(commands)                                                                   \
+	"{\"workspace\":\"@/"                                                                 \
+	"root\",\"tenant\":\"one\",\"kind\":\"directory\",\"home\":\"temporary\",\"state\":"  \
+	"\"open\",\"trouble\":null,\"trouble_age_ms\":null,\"users\":*,\"running\":" commands \
+	",\"commands\":" commands ",\"waiting\":0,\"age_ms\":*,"                              \
+	"\"idle_ms\":*,\"checkpoints\":0,\"disk_bytes\":8192,\"disk_files\":2,\"disk_limit_"  \
+	"bytes\":null,\"disk_"                                                                \
+	"limited_by\":\"none\",\"disk_partial\":false,\"cpu_milli\":"                         \
+	"null,\"memory_bytes\":null,\"io_bytes_per_second\":null,"                            \
 	"\"ended_cpu_us\":0}"
 #define HANGING                                                                                  \
 	"{\"call\":\"*\",\"tenant\":\"one\",\"workspace\":\"@/root\",\"tool\":"                  \

@@ -15,10 +15,13 @@
 #include "tests/unit/fakes/service.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -411,6 +414,48 @@ static void test_without_an_idle_time_the_processes_stay(void **state)
 	end(state, &client);
 }
 
+static size_t count_lines(int log, const char *word)
+{
+	char text[64 * 1024];
+	ssize_t n = pread(log, text, sizeof(text) - 1, 0);
+	size_t lines = 0;
+
+	assert_true(n >= 0);
+	text[n] = '\0';
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		lines++;
+	return lines;
+}
+
+/* A tenant whose code ends its worker again and again. */
+static void test_a_tenant_cannot_fill_the_log(void **state)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+	struct fake_client client;
+
+	assert_true(log >= 0 && saved >= 0);
+	begin(state, &client, CONFIG("0s"));
+	dup2(log, STDERR_FILENO);
+	for (unsigned i = 0; i < 2 * LIMIT_TROUBLE_LINES; i++) {
+		call(&client, 1, CALL_CLASS_COMMAND);
+		crash(state, false, false);
+		fake_service_pass(*state, REST_MS);
+	}
+	assert_int_equal(count_lines(log, "root of the tenant one: its processes have ended: "),
+		LIMIT_TROUBLE_LINES);
+	assert_int_equal(count_lines(log, "nothing more about its workspaces"), 1);
+	fake_service_pass(*state, LIMIT_TROUBLE_LINES_MS);
+	call(&client, 1, CALL_CLASS_COMMAND);
+	crash(state, false, false);
+	assert_int_equal(count_lines(log, "root of the tenant one: its processes have ended: "),
+		LIMIT_TROUBLE_LINES + 1);
+	assert_int_equal(count_lines(log, "one: 16 lines about its workspaces"), 1);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(log);
+	end(state, &client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_frames_of_no_call_of_its_own),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_without_an_idle_time_the_processes_stay),
+		cmocka_unit_test(test_a_tenant_cannot_fill_the_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

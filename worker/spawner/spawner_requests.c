@@ -10,6 +10,7 @@
 #include "common/selftest_tenants.h"
 #include "worker/setup.h"
 #include "worker/spawner/tenant_log.h"
+#include "worker/spawner/whereabouts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -465,6 +466,18 @@ static void fork_template(struct spawner *spawner, const struct channel_frame *f
 		setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, step, r);
 }
 
+/* The pidfds may be anybody's if cloisterd was taken over: what is told of a process is no secret.
+ */
+static void tell_where(struct spawner *spawner, const struct channel_frame *frame)
+{
+	char where[LIMIT_WHEREABOUTS_BYTES];
+
+	if (frame->n_fds == 0 || frame->n_fds > SPAWNER_WHERE_MOST || frame->payload.len != 0)
+		spawner_die("request", EBADMSG);
+	whereabouts_find(frame->fds, frame->n_fds, where, sizeof(where));
+	setup_report_failure(&spawner->channel, SPAWNER_COPIED, frame->call, where, 0);
+}
+
 static void load_template(struct spawner *spawner, const struct channel_frame *frame)
 {
 	struct named wanted;
@@ -517,6 +530,7 @@ static void (*const orders[])(struct spawner *spawner, const struct channel_fram
 	[SPAWNER_MEASURE] = measure_template,
 	[SPAWNER_FORK] = fork_template,
 	[SPAWNER_LOAD] = load_template,
+	[SPAWNER_WHERE] = tell_where,
 	[SPAWNER_LET_GO] = let_go,
 	[SPAWNER_BESIDE] = set_beside,
 };

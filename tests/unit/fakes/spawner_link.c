@@ -261,6 +261,9 @@ struct fake_cell *fake_spawner_answer(struct spawner_link *link, struct fake_ask
 	case SPAWNER_LOAD:
 		asked->copied(asked->context, link->loads, TEXT_LITERAL("load it"));
 		break;
+	case SPAWNER_WHERE:
+		asked->copied(asked->context, 0, TEXT_LITERAL("it waits somewhere"));
+		break;
 	case SPAWNER_FREEZE:
 	case SPAWNER_FORK:
 		asked->copied(asked->context, 0, (struct text){NULL, 0});
@@ -398,6 +401,22 @@ int spawner_link_load(struct spawner_link *link, const char *tenant, const char 
 	asked = ask(link, SPAWNER_LOAD);
 	snprintf(link->loaded, sizeof(link->loaded), "%s/%s", tenant, name);
 	asked->copied = loaded;
+	asked->context = context;
+	*ret_number = asked->number;
+	return 0;
+}
+
+int spawner_link_where(struct spawner_link *link, const int *pidfds, unsigned n,
+	spawner_copied told, void *context, uint64_t *ret_number)
+{
+	struct fake_asked *asked;
+
+	if (link->broken)
+		return link->broken;
+	asked = ask(link, SPAWNER_WHERE);
+	for (; asked->n_fds < n; asked->n_fds++)
+		asked->fds[asked->n_fds] = fcntl(pidfds[asked->n_fds], F_DUPFD_CLOEXEC, 0);
+	asked->copied = told;
 	asked->context = context;
 	*ret_number = asked->number;
 	return 0;
