@@ -75,9 +75,10 @@ void print_health(struct json_object *result)
 	print_room(result, "disk", "disk         ");
 	print_room(result, "memory", "memory       ");
 	if (load)
-		show("load         %.2f threads want a CPU, of %lld CPUs\n",
+		show("load         %.2f threads want a CPU, of %lld CPUs; load average %.2f\n",
 			(double)field_number(load, "runnable_percent") / 100,
-			field_number(load, "cpus"));
+			field_number(load, "cpus"),
+			(double)field_number(load, "average_percent") / 100);
 }
 
 /* A host goes on with what it has if it only takes nothing new. */

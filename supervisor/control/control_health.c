@@ -15,6 +15,7 @@
 #include "supervisor/host/headroom.h"
 #include "supervisor/journal/journal.h"
 #include "supervisor/selftest/selftest.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
 /* The facts, with what they point to. */
@@ -31,6 +32,21 @@ static void count_command(void *context, struct call *call)
 
 	call_get_info(call, &info);
 	*commands += !info.session && info.is_command && info.state != CALL_WAITING;
+}
+
+static void count_held(void *context, struct workspace *workspace)
+{
+	struct health_facts *facts = context;
+	struct workspace_info info;
+
+	workspace_get_info(workspace, &info);
+	if (!info.held)
+		return;
+	facts->held++;
+	facts->held_why = info.trouble ? info.trouble : "";
+	facts->held_by_several |=
+		facts->held_tenant && facts->held_tenant != workspace_tenant(workspace);
+	facts->held_tenant = workspace_tenant(workspace);
 }
 
 static void find(const struct service *service, struct findings *ret)
@@ -62,6 +78,8 @@ static void find(const struct service *service, struct findings *ret)
 	facts->unmade = counts->unmade;
 	facts->unmade_age_ms = (clock_now() - counts->unmade_at) / CLOCK_NS_PER_MS;
 	facts->unmade_why = counts->unmade_why;
+	workspaces_foreach(service->workspaces, count_held, facts);
+	facts->held_by_several |= service->config->n_tenants == 1;
 	facts->slots[HEALTH_SLOT_WORKSPACES].used = workspaces_count(service->workspaces);
 	facts->slots[HEALTH_SLOT_WORKSPACES].limit =
 		workspaces_most(service->workspaces, service->config);
@@ -161,15 +179,16 @@ static void put_room(struct json_text *json, const struct health_facts *facts)
 static void put_load(struct json_text *json, const struct service *service)
 {
 	unsigned cpus;
-	double mean;
+	double mean, average;
 
 	json_text_key(json, "load");
-	if (!scheduler_load(service->admission.scheduler, &mean, &cpus)) {
+	if (!scheduler_load(service->admission.scheduler, &mean, &average, &cpus)) {
 		json_text_null(json);
 		return;
 	}
 	json_text_object_begin(json);
 	json_text_put_number(json, "runnable_percent", (int64_t)(mean * 100));
+	json_text_put_number(json, "average_percent", (int64_t)(average * 100));
 	json_text_put_number(json, "cpus", (int64_t)cpus);
 	json_text_object_end(json);
 }

@@ -104,6 +104,18 @@ static bool lacks_openings(const struct health_facts *facts, char *message)
 		       facts->unmade_why);
 }
 
+/*
+ * The kernel or a disk is stuck. One workspace may be stuck because of its own directory's file
+ * system, and so may all of one tenant, who would take the host from the others.
+ */
+static bool holds_processes(const struct health_facts *facts, char *message)
+{
+	return facts->held >= LIMIT_HEALTH_HELD && facts->held_by_several &&
+	       SAY("the kernel does not let go of killed processes of %llu workspaces "
+		   "(cloisterctl workspaces). One of them: %s",
+		       (unsigned long long)facts->held, facts->held_why);
+}
+
 static bool is_full(const struct health_facts *facts, enum health_slot slot)
 {
 	return facts->slots[slot].used >= facts->slots[slot].limit;
@@ -145,6 +157,7 @@ static const struct {
 	[HEALTH_DISK] = {"disk", lacks_disk},
 	[HEALTH_MEMORY] = {"memory", lacks_memory},
 	[HEALTH_OPENINGS] = {"openings", lacks_openings},
+	[HEALTH_HELD] = {"held", holds_processes},
 	[HEALTH_WORKSPACES] = {"workspaces", lacks_workspaces},
 	[HEALTH_COMMANDS] = {"commands", lacks_commands},
 	[HEALTH_CONNECTIONS] = {"connections", lacks_connections},

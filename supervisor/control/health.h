@@ -13,6 +13,7 @@
 
 struct headroom_view;
 struct selftest_summary;
+struct tenant;
 
 /* What the host has a number of. The last three reasons are in the same order. */
 enum health_slot {
@@ -31,6 +32,7 @@ enum health_reason {
 	HEALTH_DISK,
 	HEALTH_MEMORY,
 	HEALTH_OPENINGS,
+	HEALTH_HELD,
 	HEALTH_WORKSPACES,
 	HEALTH_COMMANDS,
 	HEALTH_CONNECTIONS,
@@ -51,7 +53,15 @@ struct health_facts {
 	unsigned unmade;
 	int64_t unmade_age_ms;
 	const char *unmade_why;
-	uint64_t elder_commands; /* of those used, under the generation before this one */
+	/*
+	 * workspaces that have a process which was killed and has not ended, why and where it
+	 * waits for one of them, and whether they are of several tenants, or of the only one
+	 */
+	uint64_t held;
+	const char *held_why;
+	bool held_by_several;
+	const struct tenant *held_tenant; /* of one of them */
+	uint64_t elder_commands;          /* of those used, under the generation before this one */
 };
 
 /** Returns the name as the protocol writes it. Static. */

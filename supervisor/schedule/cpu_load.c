@@ -52,7 +52,7 @@ static void look(struct cpu_load *load, uint64_t now_us)
 	if (n <= 0)
 		return;
 	text[n] = 0;
-	if (sscanf(text, "%*s %*s %*s %u/", &runnable) == 1)
+	if (sscanf(text, "%lf %*s %*s %u/", &load->average, &runnable) == 2)
 		cpu_load_count(load, runnable > 0 ? runnable - 1 : 0, now_us);
 }
 

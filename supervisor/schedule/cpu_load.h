@@ -17,6 +17,8 @@ struct cpu_load {
 	int fd; /* /proc/loadavg; -1: the load is not known */
 	unsigned cpus;
 	double mean;
+	double average; /* of the last minute, also of threads that wait for a disk: getloadavg(3)
+			 */
 	uint64_t looked_us;
 };
 

@@ -245,11 +245,13 @@ bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit
 	return true;
 }
 
-bool scheduler_load(struct scheduler *scheduler, double *ret_runnable, unsigned *ret_cpus)
+bool scheduler_load(
+	struct scheduler *scheduler, double *ret_runnable, double *ret_average, unsigned *ret_cpus)
 {
 	if (!cpu_load_is_known(&scheduler->load))
 		return false;
 	*ret_runnable = cpu_load_now(&scheduler->load, now_us());
+	*ret_average = scheduler->load.average;
 	*ret_cpus = scheduler->load.cpus;
 	return true;
 }

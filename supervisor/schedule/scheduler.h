@@ -95,9 +95,11 @@ void scheduler_run(struct scheduler *scheduler);
 bool scheduler_soft_limit(const struct scheduler *scheduler, uint64_t *ret_limit);
 
 /**
- * Reads the load of the CPUs (cpu_load.h) and their number. Returns false if it is not known.
+ * Reads the load of the CPUs (cpu_load.h), the host's load average of the last minute, and the
+ * number of CPUs. Returns false if they are not known.
  */
-bool scheduler_load(struct scheduler *scheduler, double *ret_runnable, unsigned *ret_cpus);
+bool scheduler_load(
+	struct scheduler *scheduler, double *ret_runnable, double *ret_average, unsigned *ret_cpus);
 
 /** Estimates how long the waiting calls of @tenant will take to begin. */
 uint64_t scheduler_wait_us(const struct scheduler *scheduler, const struct tenant *tenant);

@@ -14,7 +14,7 @@ from daemon import fill
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 MIB = 1 << 20
-REASONS = ["shutting_down", "draining", "selftest", "audit", "journal", "disk", "memory", "openings", "workspaces", "commands",
+REASONS = ["shutting_down", "draining", "selftest", "audit", "journal", "disk", "memory", "openings", "held", "workspaces", "commands",
            "connections"]
 
 

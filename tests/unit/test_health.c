@@ -127,6 +127,11 @@ static void test_each_fact(void **state)
 		{{FREE_SLOTS, .unmade = 3, .unmade_age_ms = 1, .unmade_why = "why"}, "openings ",
 			"the last 3 openings of workspaces failed. The last one: why"},
 		{{FREE_SLOTS, .unmade = 3, .unmade_age_ms = 60000, .unmade_why = "why"}, "", NULL},
+		{{FREE_SLOTS, .held = 1, .held_by_several = true, .held_why = "why"}, "", NULL},
+		{{FREE_SLOTS, .held = 9, .held_why = "why"}, "", NULL}, /* of one tenant */
+		{{FREE_SLOTS, .held = 2, .held_by_several = true, .held_why = "why"}, "held ",
+			"killed processes of 2 workspaces (cloisterctl workspaces). One of them: "
+			"why"},
 		{{.slots = {{1, 1}, {0, 1}, {0, 1}}}, "workspaces ", NULL},
 		{{.slots = {{0, 1}, {5, 4}, {0, 1}}}, "commands ", "(commands); further ones wait"},
 		{{.slots = {{0, 1}, {5, 4}, {0, 1}}, .elder_commands = 3}, "commands ",
