@@ -149,6 +149,19 @@ static void print_unenforced(struct json_object *lines)
 			n > 0 ? "enforced     every limit and every wall" : "enforced     unknown");
 }
 
+static void print_tasks(struct json_object *tasks)
+{
+	if (!tasks)
+		return;
+	if (field(tasks, "of_host"))
+		show("tasks        at most %lld (%s), %lld of them for commands",
+			field_number(tasks, "of_host"), field_text(tasks, "limited_by"),
+			field_number(tasks, "left"));
+	else
+		show("tasks        without a limit");
+	show("; commands may start %lld together\n\n", field_number(tasks, "of_commands"));
+}
+
 void print_status(struct json_object *result)
 {
 	static const struct ctl_column columns[] = {
@@ -203,6 +216,7 @@ void print_status(struct json_object *result)
 	show("\n");
 	table(result, "enforcement", columns);
 	show("\n");
+	print_tasks(field(result, "tasks"));
 	table(result, "shared_budgets", budget_columns);
 }
 

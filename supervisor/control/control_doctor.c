@@ -11,7 +11,9 @@
 #include "supervisor/control/control.h"
 #include "supervisor/host/features.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/workspace_tasks.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static void put_feature(void *context, const struct feature_report *report)
@@ -84,6 +86,33 @@ static void put_filter(struct json_text *json, const struct config *config, cons
 	put_feature(json, &report);
 }
 
+/* Whether the host has as many processes and threads as the tenants' commands may start. */
+static void put_tasks(struct json_text *json, const struct config *config)
+{
+	char cost[512], remedy[384];
+	struct feature_report report = {"command_tasks", cost, remedy, true};
+	struct workspaces_tasks_view tasks;
+
+	workspaces_tasks(config, &tasks);
+	report.present = tasks.wanted <= tasks.left;
+	snprintf(cost, sizeof(cost),
+		"the tenants' commands may start %" PRIu64
+		" processes and threads together, and the host gives %" PRIu64
+		" (%s), of which %" PRIu64 " are left beside the service and idle workspaces: %s",
+		tasks.wanted, tasks.most, tasks.limited_by ? tasks.limited_by : "no limit",
+		tasks.left,
+		config->n_tenants > 1
+			? "each tenant has its part of them, and further commands wait"
+			: "programs cannot start others (EAGAIN) while commands have taken all");
+	snprintf(remedy, sizeof(remedy),
+		"raise %s to %" PRIu64
+		", or give tenants fewer commands, sessions, command_processes or "
+		"workspace_processes",
+		tasks.limited_by ? tasks.limited_by : "the limit",
+		tasks.wanted + (tasks.most - tasks.left));
+	put_feature(json, &report);
+}
+
 void control_doctor(struct session *session, struct jsonrpc_request *request)
 {
 	const char *said = egress_link_filtered(session->service->egress);
@@ -96,6 +125,8 @@ void control_doctor(struct session *session, struct jsonrpc_request *request)
 	json_text_key(&json, "features");
 	json_text_array_begin(&json);
 	features_each(put_feature, &json);
+	if (session->service->config->from_file)
+		put_tasks(&json, session->service->config);
 	if (said)
 		put_filter(&json, session->service->config, said);
 	json_text_array_end(&json);

@@ -27,6 +27,7 @@
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_look.h"
+#include "supervisor/workspace/workspace_tasks.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
@@ -195,6 +196,20 @@ static void put_budget(void *context, const struct shared_budget_view *budget)
 	put_amount(json, "of_each", budget->of_each);
 	put_amount(json, "of_all", budget->of_all);
 	put_amount(json, "enough_for", budget->enough_for);
+	json_text_object_end(json);
+}
+
+static void put_tasks(struct json_text *json, const struct config *config)
+{
+	struct workspaces_tasks_view tasks;
+
+	workspaces_tasks(config, &tasks);
+	json_text_key(json, "tasks");
+	json_text_object_begin(json);
+	put_amount(json, "of_host", tasks.most);
+	json_text_put(json, "limited_by", tasks.limited_by);
+	put_amount(json, "left", tasks.most < SHARED_BUDGET_UNLIMITED ? tasks.left : tasks.most);
+	put_amount(json, "of_commands", tasks.wanted);
 	json_text_object_end(json);
 }
 
@@ -379,6 +394,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	put_audit(&look.json, service->audit);
 	put_keys(&look.json, service);
 	put_enforcement(&look.json, service->cgroup, service->config->host.disk_classes.count > 0);
+	put_tasks(&look.json, service->config);
 	put_budgets(&look.json);
 	control_selftest_put(&look.json, service->selftest);
 	end(session, &look);

@@ -36,15 +36,20 @@ static const struct budget {
 	bool of_own_id;
 	bool tasks; /* pids.max of cloisterd's cgroup and those above it, instead of a file */
 	bool memory_cgroups;
-	bool of_tasks;       /* each process or thread takes one of it */
-	const char *setting; /* NULL: there is none, the number is the kernel's */
+	const char *of_tasks; /* each process or thread takes one of it: the limit's name */
+	const char *setting;  /* NULL: there is none, the number is the kernel's */
 } budgets[] = {
 	/* What the kernel counts for each open workspace; a command that cannot start fails. */
-	{"processes", OPEN_PROCESSES, .of_tasks = true, .file = "kernel/pid_max",
+	{"processes", OPEN_PROCESSES, .of_tasks = "kernel.pid_max", .file = "kernel/pid_max",
 		.setting = "sysctl -w kernel.pid_max="},
-	{"threads", OPEN_PROCESSES, .of_tasks = true, .file = "kernel/threads-max",
+	{"threads", OPEN_PROCESSES, .of_tasks = "kernel.threads-max", .file = "kernel/threads-max",
 		.setting = "sysctl -w kernel.threads-max="},
-	{"tasks", OPEN_PROCESSES, .of_tasks = true, .tasks = true, .setting = "TasksMax="},
+	{"tasks", OPEN_PROCESSES,
+		.of_tasks = "TasksMax= of cloisterd's unit, or of a slice above it", .tasks = true,
+		.setting = "TasksMax="},
+	/* The spawner's user namespace has cloisterd's limit: user_namespaces(7). */
+	{"user_processes", OPEN_PROCESSES, .of_tasks = "LimitNPROC= of cloisterd's unit",
+		.resource = RLIMIT_NPROC, .setting = "LimitNPROC="},
 	{"memory_cgroups", OPEN_CGROUPS, .memory_cgroups = true},
 	{"user_namespaces", OPEN_USER_NAMESPACES, .file = "user/max_user_namespaces",
 		.setting = "sysctl -w user.max_user_namespaces="},
@@ -97,9 +102,11 @@ static uint64_t read_limit(int resource)
 {
 	struct rlimit limit;
 
-	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_max == RLIM_INFINITY)
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
 		return SHARED_BUDGET_UNLIMITED;
-	return limit.rlim_max;
+	if (resource == RLIMIT_NPROC)
+		limit.rlim_max = limit.rlim_cur;
+	return limit.rlim_max == RLIM_INFINITY ? SHARED_BUDGET_UNLIMITED : limit.rlim_max;
 }
 
 static uint64_t of_each(size_t i)
@@ -164,13 +171,17 @@ void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers)
 	write_remedy();
 }
 
-uint64_t shared_budgets_tasks(void)
+uint64_t shared_budgets_tasks(const char **ret_by)
 {
 	uint64_t least = SHARED_BUDGET_UNLIMITED;
 
-	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++)
-		if (budgets[i].of_tasks && read_once && found[i] < least)
-			least = found[i];
+	*ret_by = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
+		if (!budgets[i].of_tasks || !read_once || found[i] >= least)
+			continue;
+		least = found[i];
+		*ret_by = budgets[i].of_tasks;
+	}
 	return least;
 }
 

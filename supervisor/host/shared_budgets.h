@@ -29,8 +29,11 @@ struct shared_budget_view {
  */
 void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers);
 
-/** Returns how many processes and threads all together may have, or SHARED_BUDGET_UNLIMITED. */
-uint64_t shared_budgets_tasks(void);
+/**
+ * Returns how many processes and threads all together may have, or SHARED_BUDGET_UNLIMITED; with
+ * what limits them in @ret_by, static, or NULL: nothing does.
+ */
+uint64_t shared_budgets_tasks(const char **ret_by);
 
 /** Whether each budget suffices for all those workspaces. */
 bool shared_budgets_suffice(void);

@@ -17,15 +17,28 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Returns how many tasks the tenants' commands can start, if all run that may. */
 static uint64_t wanted(const struct config *config)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, sessions = 0, most = 0;
 
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		const struct tenant_limits *limits = &config->tenants[i]->limits;
 
 		sum += smaller(limits->workspaces * limits->workspace_processes,
 			(limits->commands + limits->sessions) * limits->command_processes);
+		sessions += limits->sessions * limits->command_processes;
+		if (limits->command_processes > most)
+			most = limits->command_processes;
 	}
-	return sum;
+	/* The host's commands bound those of all tenants, though not their sessions. */
+	return smaller(sum, sessions + config->host.commands * most);
+}
+
+void workspaces_tasks(const struct config *config, struct workspaces_tasks_view *ret)
+{
+	const uint64_t idle = config_workspaces(config) * SHARED_BUDGET_OPEN_TASKS;
+
+	ret->most = shared_budgets_tasks(&ret->limited_by);
+	ret->left = ret->most - smaller(idle, ret->most / 2);
+	ret->wanted = wanted(config);
 }
 
 /* Those that came first are fed first. What finds room takes it when its command begins. */
@@ -54,13 +67,11 @@ void workspaces_tasks_done(struct workspaces *workspaces)
 
 void workspaces_tasks_reload(struct workspaces *workspaces, const struct config *config)
 {
-	const uint64_t tasks = shared_budgets_tasks();
-	uint64_t idle = config_workspaces(config) * SHARED_BUDGET_OPEN_TASKS;
+	struct workspaces_tasks_view view;
 
-	if (idle > tasks / 2)
-		idle = tasks / 2;
-	workspaces->tasks_are_few = config->n_tenants > 1 && wanted(config) > tasks - idle;
-	budget_set(&workspaces->tasks, tasks - idle, config->n_tenants, 0);
+	workspaces_tasks(config, &view);
+	workspaces->tasks_are_few = config->n_tenants > 1 && view.wanted > view.left;
+	budget_set(&workspaces->tasks, view.left, config->n_tenants, 0);
 	loop_turn_defer(&workspaces->feed);
 }
 

@@ -12,10 +12,22 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct config;
 struct workspace;
 struct workspaces;
+
+struct workspaces_tasks_view {
+	/* that the host gives the service with all workspaces; UINT64_MAX: there is no limit */
+	uint64_t most;
+	const char *limited_by; /* NULL: nothing */
+	uint64_t left;          /* of these for commands, beside the service and idle workspaces */
+	uint64_t wanted;        /* that the tenants' commands may start together */
+};
+
+/** Compares the host's tasks with what the configuration lets commands start. */
+void workspaces_tasks(const struct config *config, struct workspaces_tasks_view *ret);
 
 void workspaces_tasks_init(struct workspaces *workspaces);
 void workspaces_tasks_done(struct workspaces *workspaces);

@@ -182,3 +182,34 @@ def test_what_the_kernel_counts_for_all_workspaces(start_daemon, account):
     # Three workspaces fit into both limits, so doctor names neither.
     found = feature(start_daemon(config=config + "3\n", launcher=limits), "shared_budgets")
     assert found["present"] or not {"LimitSIGPENDING", "LimitMSGQUEUE"} & set(found["fix"].split("="))
+
+
+@as_root
+@pytest.mark.deep("slow")
+def test_the_true_maximum_of_tasks(start_daemon, account):
+    """doctor and status compare the smallest of the host's limits with what the tenants' commands may start. Here it is
+    RLIMIT_NPROC, which holds in the workspaces' user namespaces too."""
+    config = (f"[cloister]\nadmin_group = {account.name}\nspare_cells = 0\n[tenant a]\nusers = {account.name}\nmanaged = yes\n"
+              "workspaces = 2\nsessions = 0\ncommand_processes = 250\ncommands = ")
+    limits = ["prlimit", "--nproc=400:800", "--", *as_account(account)]
+    daemon = start_daemon(config=config + "2\n", launcher=limits)
+    found = feature(daemon, "command_tasks")
+    assert not found["present"], found
+    assert "may start 500 processes and threads together, and the host gives 400 (LimitNPROC= of cloisterd's unit)" in found["cost"]
+    assert "of which 388 are left" in found["cost"] and "raise LimitNPROC= of cloisterd's unit to 512" in found["fix"], found
+    with daemon.control() as control:
+        status = control.call("status")
+    assert status["tasks"] == {"of_host": 400, "limited_by": "LimitNPROC= of cloisterd's unit", "left": 388, "of_commands": 500}
+    assert {"budget": "user_processes", "of_each": 6, "of_all": 400, "enough_for": 66} in status["shared_budgets"]
+    # The number is true: two workspaces cannot have 250 processes each.
+    forks = ("n = 0\ntry:\n while n < 240:\n  os.fork() or time.sleep(600)\n  n += 1\nexcept BlockingIOError:\n pass\n"
+             "print(n, flush=True)\ntime.sleep(600)")
+    running = []
+    for name in "vw":
+        client = daemon.connect()
+        client.call("workspace.open", {"workspace": name})
+        running.append((client, client.begin("run_command", {"command": f"python3 -c 'import os, time\n{forks}'",
+                                                              "timeout_ms": 4000})))
+    counts = [int(client.wait(number)["result"]["output"]["stdout"]) for client, number in running]
+    assert 240 < sum(counts) < 400 and min(counts) < 240, counts
+    assert feature(start_daemon(config=config + "1\n", launcher=limits), "command_tasks")["present"]

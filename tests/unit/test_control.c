@@ -158,7 +158,8 @@ static void test_status(void **state)
 		       "\"memory\",\"enforced\":false,\"by\":\"none\",\"why\":\"no cgroup in a "
 		       "test\"},*"
 		       "{\"what\":\"network\",\"enforced\":true,\"by\":\"network namespace\","
-		       "\"why\":null},*],\"shared_budgets\":[*]}"));
+		       "\"why\":null},*],\"tasks\":{\"of_host\":null,\"limited_by\":null,"
+		       "\"left\":null,\"of_commands\":*},\"shared_budgets\":[*]}"));
 	fake_client_says(
 		&house->observer, ASK("status", "{}"), ANSWER("{*\"role\":\"observer\",*}"));
 	house->fake->service.shutting_down = true;
