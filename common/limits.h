@@ -315,10 +315,12 @@
 #define LIMIT_INPUT_WINDOW (512 * KIB)
 
 /* Limits inside a workspace (worker/commands/worker_setup.c), setrlimit(2), tmpfs(5). */
-#define LIMIT_TMP_INODES     200000
-#define LIMIT_PROCESSES      1024
-#define LIMIT_OPEN_FILES_MIN 64
-#define LIMIT_OPEN_FILES_MAX 1048576
+#define LIMIT_TMP_INODES 200000
+/* of an extended attribute that a command sets: an ACL of 124 entries, in 1 KiB of the kernel's */
+#define LIMIT_ATTRIBUTE_BYTES 1000
+#define LIMIT_PROCESSES       1024
+#define LIMIT_OPEN_FILES_MIN  64
+#define LIMIT_OPEN_FILES_MAX  1048576
 /*
  * Shares of the resources that the kernel counts for cloister's user, and so for all workspaces
  * together. Each workspace gets one share. supervisor/host/shared_budgets.h compares the shares

@@ -73,7 +73,7 @@ def cell(daemon):
 
 def probe(cell, text, command=PYTHON):
     output = cell.client.run(command, {"stdin": PRELUDE + text}, timeout_ms=60000)
-    assert output["exit_code"] == 0, output
+    assert output["exit_code"] == 0, output["stderr"]
     return output["stdout"].splitlines()
 
 
@@ -435,6 +435,36 @@ for made, level, option, value in attempts:
     room = ctypes.create_string_buffer(value, len(value))
     print(*(call(setsockopt, made.fileno(), level | high, option | high, ctypes.addressof(room), len(value)) for high in (0, 1 << 32)))
 """) == ["ENOPROTOOPT ENOPROTOOPT"] * 4 + ["ENODEV ENODEV"] * 8
+
+
+ATTRIBUTES = """
+import struct
+SIZE = %d
+
+def entries(n):
+    'An ACL with that many entries about one user.'
+    rows = [(1, 7, -1)] + [(2, 7, os.getuid())] * n + [(4, 5, -1), (16, 7, -1), (32, 5, -1)]
+    return struct.pack('I', 2) + b''.join(struct.pack('HHi', *row) for row in rows)
+""" % 1000  # LIMIT_ATTRIBUTE_BYTES
+
+
+def test_an_acl_has_few_entries(cell):
+    """The kernel keeps those of a tmpfs in memory that no cgroup was charged: 64 KiB for a file, twice that for a directory. Other
+    attributes have the same bound."""
+    assert probe(cell, ATTRIBUTES + """
+os.mkdir('/tmp/d')
+open('/tmp/f', 'w').close()
+open('/dev/shm/f', 'w').close()
+for path, name in (('/tmp/d', 'system.posix_acl_access'), ('/tmp/d', 'system.posix_acl_default'), ('/dev/shm/f', 'system.posix_acl_access'),
+                   ('/tmp/f', 'system.posix_acl_access')):
+    made = entries(120)
+    print(len(made) <= SIZE, attempt(os.setxattr, path, name, made), attempt(os.setxattr, path, name, entries(121)),
+          attempt(os.setxattr, path, name, entries(8000)), len(os.getxattr(path, name)) == len(made))
+with open('/tmp/f', 'r+') as there:
+    print(attempt(os.setxattr, there.fileno(), 'system.posix_acl_access', entries(8000)),
+          attempt(lambda: os.setxattr('/tmp/f', 'user.x', bytes(SIZE + 1), follow_symlinks=False)),
+          attempt(os.setxattr, there.fileno(), 'user.x', bytes(SIZE + 1)), call(463, -100, 0, 0, 0, 0, 0))
+""") == ["True None E2BIG E2BIG True"] * 4 + ["E2BIG E2BIG E2BIG ENOSYS"]
 
 
 @pytest.mark.parametrize("spares", [0, 2])

@@ -11,6 +11,7 @@
 #include "worker/filters/filters.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,7 +147,10 @@ static const int forbidden[] = {
 };
 /* clang-format on */
 
-/* Newer calls, allowed with all arguments. */
+/*
+ * Newer calls, allowed with all arguments. setxattrat(2) is missing, because its size is in memory,
+ * where a filter cannot look.
+ */
 static const struct filter_new_call new_allowed[] = {
 	{.number = CALL_CACHESTAT, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_FCHMODAT2, .if_none = SCMP_ACT_ALLOW},
@@ -155,7 +159,6 @@ static const struct filter_new_call new_allowed[] = {
 	{.number = CALL_FUTEX_WAIT, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_FUTEX_REQUEUE, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_MSEAL, .if_none = SCMP_ACT_ALLOW},
-	{.number = CALL_SETXATTRAT, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_GETXATTRAT, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_LISTXATTRAT, .if_none = SCMP_ACT_ALLOW},
 	{.number = CALL_REMOVEXATTRAT, .if_none = SCMP_ACT_ALLOW},
@@ -260,6 +263,23 @@ static int keep_core_limit(scmp_filter_ctx filter)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 3,
 			FILTER_LOW_EQUALS(1, RLIMIT_CORE), SCMP_CMP64(2, SCMP_CMP_NE, 0),
 			SCMP_CMP64(3, SCMP_CMP_NE, 0));
+	return r;
+}
+
+/*
+ * A POSIX ACL has as many entries as its attribute has room for, 8189, also if all are about one
+ * id. tmpfs(5) keeps it in memory that the kernel charges to no cgroup, two for each directory:
+ * 25 GB in the private tmpfs of one workspace. Which attribute is set is in memory, so all are
+ * bounded, with the answer for one that is too large.
+ */
+static int bound_attributes(scmp_filter_ctx filter)
+{
+	static const int calls[] = {SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr)};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(E2BIG), calls[i], 1,
+			SCMP_CMP64(3, SCMP_CMP_GT, LIMIT_ATTRIBUTE_BYTES));
 	return r;
 }
 
@@ -493,6 +513,8 @@ static int refuse_but_filters(scmp_filter_ctx filter)
 			FILTER_LOW_EQUALS(1, requests[i]));
 	if (r == 0)
 		r = refuse_socket_options(filter);
+	if (r == 0)
+		r = bound_attributes(filter);
 	if (r == 0)
 		r = refuse_set_id(filter);
 	return r < 0 ? r : leave_init_alone(filter);
