@@ -336,7 +336,7 @@ static void read_trust(struct config_reader *reader, struct draft *draft)
 
 static int read_files(struct egress_policy *policy, bool only_roots, struct draft *draft)
 {
-	static const struct config_complaints complaints = {log_mistake, NULL};
+	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
 	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct config_reader reader = {

@@ -78,7 +78,7 @@ static void release(struct config_files *files)
 
 int quota_config_read(const char *path, uid_t root, struct quota_config *ret)
 {
-	static const struct config_complaints complaints = {print_mistake, NULL};
+	static const struct config_complaints complaints = {print_mistake, NULL, NULL};
 	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(release) struct config_files files = {.directory_fd = -1};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};

@@ -153,7 +153,7 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 /* Our own user, with the read-only paths of the command line. */
 static struct config *own_user(const struct daemon *daemon)
 {
-	static const struct config_complaints complaints = {log_mistake, NULL};
+	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
 	_cleanup_free_ char *name = startup_tenant_name();
 	struct config *config = name ? config_user_mode(name, geteuid()) : NULL;
 

@@ -44,6 +44,21 @@ void config_wrong_at(
 	va_end(arguments);
 }
 
+void config_warn_at(
+	struct config_reader *reader, const struct config_place *place, const char *format, ...)
+{
+	const struct config_complaints *complaints = reader->complaints;
+	va_list arguments;
+	char message[512];
+
+	if (!complaints->warn)
+		return;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	complaints->warn(complaints->context, place->file, place->line, message);
+}
+
 void config_files_done(struct config_files *files)
 {
 	close_fd(&files->directory_fd);

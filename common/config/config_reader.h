@@ -54,6 +54,10 @@ struct config_reader {
 void config_wrong(struct config_reader *reader, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/** Warns of a setting that has no effect. */
+void config_warn_at(struct config_reader *reader, const struct config_place *place,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /** Complains about another place. */
 void config_wrong_at(struct config_reader *reader, const struct config_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));

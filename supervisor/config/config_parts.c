@@ -118,6 +118,19 @@ static void reset(struct config_part *part, const struct config_key *key)
 		config_egress_reset(&part->egress, kind);
 }
 
+static void unknown_key(
+	struct config_reader *reader, const struct config_part *part, const char *name)
+{
+	bool in_tenant = part->section == CONFIG_SECTION_TENANT;
+
+	if (config_key_find(in_tenant ? CONFIG_SECTION_HOST : CONFIG_SECTION_TENANT, name))
+		config_wrong(reader, "%s belongs in %s", name,
+			in_tenant ? "[cloister]" : "the section of a tenant, [tenant NAME]");
+	else
+		config_wrong(
+			reader, "unknown key \"%.*s\" in this section", config_shown(name), name);
+}
+
 /* A key in a later file replaces the values from earlier files. */
 static void take_setting(struct config_reader *reader, const char *name, const char *value)
 {
@@ -133,8 +146,7 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 	}
 	key = config_key_find(part->section, name);
 	if (!key) {
-		config_wrong(
-			reader, "unknown key \"%.*s\" in this section", config_shown(name), name);
+		unknown_key(reader, part, name);
 		return;
 	}
 	if (value[0] == '\0') {
@@ -285,6 +297,21 @@ static void settle_disk(
 			config_shown(tenant->disk_class), tenant->disk_class);
 }
 
+/* An administrator who allows hosts and forgets the network would look for the mistake elsewhere.
+ */
+static void warn_without_network(struct config_reader *reader, const struct config_part *part)
+{
+	const struct config_key *key = config_key_find(CONFIG_SECTION_TENANT, "egress_allow");
+	const struct config_place *place = &part->settings[key - config_keys];
+	const struct tenant *tenant = part->object;
+
+	if (place->file && tenant->network != TENANT_NETWORK_EGRESS)
+		config_warn_at(reader, place,
+			"egress_allow has no effect without network = egress: commands of the "
+			"tenant %s have no network",
+			tenant->name);
+}
+
 int config_parts_finish(struct config_reader *reader, struct config *config)
 {
 	const struct config_parts *parts = reader->context;
@@ -296,6 +323,7 @@ int config_parts_finish(struct config_reader *reader, struct config *config)
 		check_readonly_paths(reader, parts->tenants[i]);
 		config_egress_finish(&parts->tenants[i]->egress, reader);
 		settle_disk(reader, parts->tenants[i], &classes);
+		warn_without_network(reader, parts->tenants[i]);
 		r = finish_tenant(reader, parts->tenants[i]);
 		if (r == 0)
 			r = config_add_tenant(config, tenant_hold(parts->tenants[i]->object));

@@ -152,11 +152,35 @@ static void set_ports(
 			(unsigned long long)key->max);
 }
 
+#define BETWEEN_WORDS " \t,"
+
+static bool are_words_of(const char *words, const char *text)
+{
+	for (; *(words += strspn(words, BETWEEN_WORDS)); words += strcspn(words, BETWEEN_WORDS)) {
+		size_t len = strcspn(words, BETWEEN_WORDS);
+		const char *at = text;
+
+		while (*(at += strspn(at, BETWEEN_WORDS)) &&
+			(strcspn(at, BETWEEN_WORDS) != len || strncmp(at, words, len) != 0))
+			at += strcspn(at, BETWEEN_WORDS);
+		if (!*at)
+			return false;
+	}
+	return true;
+}
+
+/* A choice of several words may be given in any order, with blanks or commas between them. */
+static bool is_choice(const char *choice, const char *value)
+{
+	return strcmp(choice, value) == 0 ||
+	       (strchr(choice, ' ') && are_words_of(choice, value) && are_words_of(value, choice));
+}
+
 static void set_choice(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
 	for (size_t i = 0; i < CONFIG_CHOICES_MAX && key->choices[i]; i++)
-		if (strcmp(key->choices[i], value) == 0) {
+		if (is_choice(key->choices[i], value)) {
 			*(uint64_t *)field = i;
 			return;
 		}

@@ -20,9 +20,15 @@ static void complain(void *context, const char *file, unsigned line, const char 
 		fprintf(stderr, "%s: %s\n", file, message);
 }
 
+static void warn(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	fprintf(stderr, "%s:%u: warning: %s\n", file, line, message);
+}
+
 int config_check(const char *path)
 {
-	static const struct config_complaints complaints = {complain, NULL};
+	static const struct config_complaints complaints = {complain, NULL, warn};
 	struct config_source *source = NULL;
 	struct config *config = NULL;
 	int r;

@@ -62,12 +62,18 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 		logged->first = NULL;
 }
 
+static void log_no_effect(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	log_warning("%s:%u: %s", file, line, message);
+}
+
 /* @ret_first is the first mistake, malloc'ed, or NULL. */
 static int load(const struct config_source *source, unsigned long limit, struct config **ret,
 	char **ret_first)
 {
 	struct logged logged = {.limit = limit};
-	struct config_complaints complaints = {log_mistake, &logged};
+	struct config_complaints complaints = {log_mistake, &logged, log_no_effect};
 	int r = config_load(source, &complaints, ret);
 
 	if (r < 0 && r != -EINVAL)

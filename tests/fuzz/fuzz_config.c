@@ -88,7 +88,7 @@ static void check_config(struct config *config)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct config_complaints listener = {on_complaint, NULL};
+	static const struct config_complaints listener = {on_complaint, NULL, NULL};
 	struct text rest = fuzz_text(data, size);
 	struct text main_file = fuzz_section(&rest, TEXT_LITERAL("\n%%\n"));
 	struct config_source *source = NULL;

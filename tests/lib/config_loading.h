@@ -33,15 +33,25 @@ static inline void on_complaint(void *context, const char *file, unsigned line, 
 			"%s:%u: %s\n", file, line, message);
 }
 
+static char warned[1024]; /* the last warning of the last loading */
+
+static inline void on_warning(void *context, const char *file, unsigned line, const char *message)
+{
+	(void)context;
+	if (strncmp(file, scratch.path, strlen(scratch.path)) == 0)
+		file += strlen(scratch.path);
+	snprintf(warned, sizeof(warned), "%s:%u: %s", file, line, message);
+}
+
 static inline struct config *load(void)
 {
-	static const struct config_complaints complaints = {on_complaint, NULL};
+	static const struct config_complaints complaints = {on_complaint, NULL, on_warning};
 	char path[512];
 	struct config_source *source = NULL;
 	struct config *config = NULL;
 	int r;
 
-	said[0] = '\0';
+	said[0] = warned[0] = '\0';
 	said_len = n_said = 0;
 	snprintf(path, sizeof(path), "%s/c.conf", scratch.path);
 	known_sets_read();

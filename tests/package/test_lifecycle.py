@@ -58,6 +58,7 @@ def test_install_and_purge(root, debs):
     before, users = root.snapshot(), user_database(root)
     said = root.install(debs["cloister"], debs["cloister-client"]).stdout
     assert "error" not in said.lower() and "warning" not in said.lower(), said
+    assert "cloister serves nobody yet" in said and "/etc/cloister/cloister.conf" in said and "cloisterctl doctor" in said
 
     uid, gid = ids_of(root)
     groups = {line.split(":")[0]: line.split(":") for line in root.lines("etc/group")}

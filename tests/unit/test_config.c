@@ -345,6 +345,62 @@ static void test_every_mistake_is_named(void **state)
 		"/c.conf:21: output_kept (2M) is more than output_total (1M)\n");
 }
 
+/* An administrator who takes the section for the wrong one is told the right one. */
+static void test_keys_of_the_other_section(void **state)
+{
+	(void)state;
+	refuses("[tenant t]\n"
+		"audit = on\n"
+		"[cloister]\n"
+		"weight = 5\n",
+		"/c.conf:2: audit belongs in [cloister]\n"
+		"/c.conf:4: weight belongs in the section of a tenant, [tenant NAME]\n");
+}
+
+static void test_hosts_without_a_network(void **state)
+{
+	(void)state;
+	config_release(load_good("[tenant t]\nusers = root\negress_allow = a.test\n"));
+	assert_string_equal(warned,
+		"/c.conf:3: egress_allow has no effect without network = egress: commands of the "
+		"tenant t have no network");
+	config_release(
+		load_good("[tenant t]\nusers = root\nnetwork = egress\negress_allow = a.test\n"));
+	assert_string_equal(warned, "");
+}
+
+static void test_tools_in_any_order(void **state)
+{
+	static const struct {
+		const char *value;
+		int64_t tools; /* -1: a mistake */
+	} rows[] = {
+		{"basic", 0},
+		{"basic sessions edit", 5},
+		{"sessions,edit , basic", 5},
+		{"edit,patch,sessions,basic", 7},
+		{"patch basic", 2},
+		{"edit", -1},
+		{"basic,", -1},
+		{"basic edit all", -1},
+		{"basic edi", -1},
+	};
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct config *config;
+
+		snprintf(text, sizeof(text), "[tenant t]\nusers = root\ntools = %s\n",
+			rows[i].value);
+		config = load_text(text);
+		if (!config != (rows[i].tools < 0) ||
+			(config && (int64_t)config->tenants[0]->tools != rows[i].tools))
+			fail_msg("%s", text);
+		config_release(config);
+	}
+}
+
 /* Each rule that can match nothing, and each set that does not exist, has its own line. */
 static void test_rules_that_match_nothing(void **state)
 {
@@ -411,6 +467,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_secrets, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_every_mistake_is_named, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_keys_of_the_other_section, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_hosts_without_a_network, scratch_set_up, scratch_tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_tools_in_any_order, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_rules_that_match_nothing, scratch_set_up, scratch_tear_down),
 		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),

@@ -31,7 +31,7 @@ static void on_complaint(void *context, const char *file, unsigned line, const c
 	snprintf(said, sizeof(said), "%s", message);
 }
 
-static const struct config_complaints complaints = {on_complaint, NULL};
+static const struct config_complaints complaints = {on_complaint, NULL, NULL};
 
 static void begin_file(struct config_reader *reader)
 {

@@ -289,7 +289,7 @@ static uid_t root_as_seen(void)
 
 int policy_read(struct policy *policy, bool only_roots)
 {
-	static const struct config_complaints complaints = {log_mistake, NULL};
+	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
 	static const struct config_handler handler = {begin_file, begin_section, take_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	_cleanup_(release_draft) struct draft read = {

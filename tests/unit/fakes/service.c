@@ -67,7 +67,7 @@ static char *expand(const struct fake_service *fake, const char *text)
 
 static struct config *read_config(struct fake_service *fake, const char *text)
 {
-	static const struct config_complaints complaints = {complain, NULL};
+	static const struct config_complaints complaints = {complain, NULL, NULL};
 	_cleanup_free_ char *expanded = NULL, *path = NULL;
 	struct config *config;
 
