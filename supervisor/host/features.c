@@ -260,8 +260,8 @@ static const struct feature {
 		overlay_probe_remedy},
 	{"filter_ends", ends_filters,
 		"run a kernel before Linux 6.9, or one that has the workqueue vmap_drain_helpers "
-		"(mm/vmalloc: use dedicated unbound workqueues for vmap drain), and give no tenant "
-		"command_filters = allow",
+		"(mm/vmalloc: use dedicated unbound workqueues for vmap drain), give no tenant "
+		"command_filters = allow, and set cells_kept = 2000 or less",
 		"when a thousand or more system call filters end at one moment, as those of "
 		"containers, or of many hundred workspaces when cloisterd is killed, the kernel "
 		"can hang: nothing that installs a filter starts until the host is restarted",
