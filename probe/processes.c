@@ -244,6 +244,19 @@ static const char *locked_limit(void)
 }
 
 /* Looks for variables that make a loader or an interpreter run another program first. */
+/* What every command has of git's settings: worker/commands/command_env.c. */
+static int is_gits_own(const char *entry)
+{
+	static const char *const known[] = {"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0",
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=gc.autoDetach", "GIT_CONFIG_VALUE_0=false",
+		"GIT_CONFIG_KEY_1=maintenance.autoDetach", "GIT_CONFIG_VALUE_1=false"};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (probe_begins(entry, known[i]))
+			return 1;
+	return 0;
+}
+
 static const char *loader_variables(void)
 {
 	static const char *const hooks[] = {"LD_", "GLIBC_TUNABLES", "BASH_ENV",
@@ -252,9 +265,7 @@ static const char *loader_variables(void)
 
 	for (char **entry = probe_environment; *entry; entry++)
 		for (size_t i = 0; i < sizeof(hooks) / sizeof(*hooks); i++)
-			if (probe_begins(*entry, hooks[i]) &&
-				!probe_begins(*entry, "GIT_PAGER=cat") &&
-				!probe_begins(*entry, "GIT_TERMINAL_PROMPT=0"))
+			if (probe_begins(*entry, hooks[i]) && !is_gits_own(*entry))
 				return *entry;
 	return "none";
 }
