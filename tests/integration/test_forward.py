@@ -13,7 +13,6 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 
 import procfs
 import pytest
@@ -50,7 +49,6 @@ server = socket.create_server((sys.argv[3] if sys.argv[3:] else "127.0.0.1", int
 while True:
     threading.Thread(target=one, args=(server.accept()[0],), daemon=True).start()
 """
-NODE = 'require("http").createServer((_, to) => to.end("from node")).listen(4100)'
 
 
 def serve(client, what, port, *address):
@@ -103,19 +101,19 @@ def test_a_stream_both_ways(daemon, client, workspace, address):
         assert stream.receive_all() == b""
 
 
-def test_100_mib_both_ways(daemon, client, workspace):
+def test_20_mib_both_ways(daemon, client, workspace):
     serve(client, "echo", 4001)
     piece = random.Random(1).randbytes(MIB)
     with Stream(daemon, workspace, 4001) as stream:
         def send():
-            for _ in range(100):
+            for _ in range(20):
                 stream.socket.sendall(piece)
             stream.socket.shutdown(socket.SHUT_WR)
         sender = threading.Thread(target=send)
         sender.start()
         got = stream.receive_all()
         sender.join()
-    assert len(got) == 100 * MIB and got == piece * 100
+    assert len(got) == 20 * MIB and got == piece * 20
 
 
 def test_the_end_of_one_direction_is_passed_on(daemon, client, workspace):
@@ -129,7 +127,7 @@ def test_the_end_of_one_direction_is_passed_on(daemon, client, workspace):
 def test_a_server_that_speaks_first(daemon, client, workspace):
     """Nothing of the stream comes before the answer, and nothing is lost behind it."""
     serve(client, "speak", 4003)
-    for _ in range(20):
+    for _ in range(5):
         with daemon.connect() as raw:
             raw.call("workspace.open", {"root": str(workspace)})
             raw.send_raw(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "workspace.forward",
@@ -143,17 +141,6 @@ def test_a_server_that_speaks_first(daemon, client, workspace):
 
 def relays(worker):
     return [pid for pid in procfs.children(worker) if procfs.name(pid) == "cloister-relay"]
-
-
-def test_100_connections(daemon, client, workspace):
-    serve(client, "echo", 4004)
-    with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(Stream(daemon, workspace, 4004)) for _ in range(100)]
-        for i, stream in enumerate(streams):
-            stream.socket.sendall(b"%3d" % i)
-        assert [stream.socket.recv(3) for stream in streams] == [b"%3d" % i for i in range(100)]
-    # Of clients that are gone nothing is left.
-    assert procfs.eventually(lambda: not any(relays(cell[0]) for cell in daemon.cells()))
 
 
 def test_a_server_that_never_reads(daemon, client, workspace):
@@ -226,27 +213,6 @@ def test_a_stream_ends_with_its_session(daemon, client, workspace):
     with Stream(daemon, workspace, 4006) as stream:
         client.call("session.end", {"session": session, "grace_ms": 0})
         assert stream.receive_all() == b""
-
-
-@pytest.mark.parametrize("params", [
-    {}, {"port": 0}, {"port": 65536}, {"port": "4000"}, {"port": 4000, "host": "10.0.0.1"},
-    {"port": 4000, "workspace": 1}])
-def test_mistakes(client, workspace, params):
-    with pytest.raises(RpcError) as caught:
-        client.call("workspace.forward", params)
-    assert caught.value.code == -32602
-
-
-def test_a_stream_is_the_only_request_of_its_connection(daemon, client, workspace):
-    serve(client, "echo", 4007)
-    waiting = client.request("session.read", {
-        "session": client.call("session.list")["sessions"][-1]["session"], "wait_ms": WAIT, "until": [{"exit": True}]})
-    assert refusal(client, 4007).code == -32602
-    with daemon.connect() as other:
-        other.call("workspace.open", {"root": str(workspace)})
-        other.send_raw(b'{"jsonrpc":"2.0","id":7,"method":"workspace.forward","params":{"port":4007}}\nearly\n')
-        assert "only request" in other.wait(7)["error"]["message"]
-    assert waiting
 
 
 def tenants_of(tenants, more="", host=""):
@@ -372,18 +338,6 @@ def test_nothing_is_left(own_daemon, death):
             daemon.process.wait()
 
 
-def test_a_lost_worker_gives_its_places_back(daemon, client, workspace):
-    for _ in range(2):
-        serve(client, "echo", 4009)
-        with contextlib.ExitStack() as stack:
-            for _ in range(128):
-                stack.enter_context(Stream(daemon, workspace, 4009))
-            assert refusal(client, 4009).name == "BUSY"
-            os.kill(daemon.cell_of(workspace)[0], signal.SIGKILL)
-            assert procfs.eventually(lambda: not client.call("session.list")["sessions"][-1]["state"] == "running")
-        assert client.run("true")["exit_code"] == 0
-
-
 def test_the_relay_has_the_stream_and_nothing_else(daemon, client, workspace):
     serve(client, "deaf", 4010)
     worker = daemon.cell_of(workspace)[0]
@@ -422,15 +376,6 @@ def forwarder(daemon):
             line = process.stdout.readline()
             return process, int(line.split()[0].split(":")[1]) if line else None  # somebody else has the port
         yield start
-
-
-@pytest.mark.skipif(not shutil.which("node"), reason="needs Node")
-def test_the_command_with_node(client, workspace, forwarder):
-    wait_for(client, client.call("session.start", {"command": shlex.join(["node", "-e", NODE])})["session"], 4100)
-    process, port = forwarder(workspace, "4100")
-    for _ in range(3):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
-            assert page.read() == b"from node"
 
 
 @pytest.mark.skipif(not (shutil.which("npm") and shutil.which("curl")), reason="needs npm and curl")

@@ -2,7 +2,6 @@
 """The tools that models have for commands in the background: run_command with background, read_output, send_input,
 stop_command and list_commands."""
 
-import base64
 import json
 import os
 import random
@@ -156,34 +155,11 @@ def test_one_that_is_over_at_once_is_answered_as_any_other(client, workspace):
 
 
 @pytest.mark.deep("slow")
-def test_new_output_comes_once_and_in_order(client, workspace):
-    """Reads that wait, one after the other, put together what the command wrote, byte for byte."""
-    background(client, "read go; for i in $(seq 400); do echo line $i; [ $((i % 40)) = 0 ] && sleep 0.3; done; exit 5", name="c")
-    got = client.use("send_input", name="c", input="go")["output"]
-    while True:
-        output = read(client, "c", wait_ms=WAIT)
-        assert output["lost_bytes"] == 0
-        got += output["output"]
-        if output["state"] == "ended" and not output["output"]:
-            break
-    assert got == "".join(f"line {i}\n" for i in range(1, 401))
-    assert output["end"]["output"]["exit_code"] == 5 and output["next"] == len(got)
-
-
-@pytest.mark.deep("slow")
 def test_stopping_leaves_nothing(client, workspace, marker):
     background(client, f"setsid sh -c 'trap \"\" TERM; sleep 600; : {marker}' & trap '' TERM; sleep 600; : {marker}", name="x")
     assert procfs.having(marker)
     stop(client, "x")
     assert not procfs.having(marker)
-
-
-def test_it_outlives_its_client(daemon, client, workspace):
-    with daemon.connect() as other:
-        other.call("workspace.open", {"root": str(workspace)})
-        background(other, "echo here; sleep 600", name="kept")
-    assert read(client, "kept", after=0, wait_ms=0)["output"] == "here\n"
-    stop(client, "kept")
 
 
 def test_the_model_s_time_does_not_end_it(client, workspace):
@@ -209,37 +185,6 @@ def test_a_key_gives_the_same_command(client, workspace):
     again = client.observe("run_command", {"command": "echo x >> ran; sleep 600", "background": True}, {"key": "k"})
     assert again["replayed"] and again["output"] == first
     assert client.use("read_file", path="ran")["size"] == 2 and client.use("list_commands")["count"] == 1
-
-
-@pytest.mark.deep("slow")
-def test_a_key_of_a_tool(client, workspace):
-    """A call that is made again with its key types nothing twice, and shows the same output."""
-    background(client, "cat; sleep 600", name="s")
-    first = client.observe("send_input", {"name": "s", "input": "once"}, {"key": "a"})
-    until(client, "s", "once\n", after=0)
-    again = client.observe("send_input", {"name": "s", "input": "once"}, {"key": "a"})
-    assert again["replayed"] and "replayed" not in first
-    assert (again["output"]["taken"], again["output"]["output"]) == (5, "once\n")
-    conflict = client.fail("send_input", {"key": "a"}, name="s", input="other")
-    assert conflict["code"] == "KEY_CONFLICT"
-    assert read(client, "s", after=0, wait_ms=0)["output"] == "once\n"
-    client.use("send_input", {"key": "b"}, name="s", input="twice")
-    until(client, "s", "twice\n", after=0)
-    client.use("send_input", name="s", input="unread", newline=True)
-    read(client, "s", after=0, wait_for="unread", wait_ms=WAIT)
-    shown_first = client.observe("read_output", {"name": "s", "after": 5, "wait_ms": 0}, {"key": "r"})["output"]
-    client.use("send_input", name="s", input="more")
-    answer = client.observe("read_output", {"name": "s", "after": 5, "wait_ms": 0}, {"key": "r"})
-    assert answer["replayed"] and answer["output"]["output"].startswith(shown_first["output"])
-    # What began nothing leaves its key free.
-    assert client.fail("read_output", {"key": "f"}, name="s", after=10 ** 6)["code"] == "INVALID_ARGUMENTS"
-    assert client.use("read_output", {"key": "f"}, name="s", wait_ms=0)["state"] == "running"
-    # Of very many keys the last ones are known.
-    for n in range(20):
-        client.use("send_input", {"key": f"k{n}"}, name="s", input=f"n{n}", newline=True)
-    assert client.observe("send_input", {"name": "s", "input": "n19", "newline": True}, {"key": "k19"})["replayed"]
-    assert "replayed" not in client.observe("stop_command", {"name": "s"}, {"key": "z"})
-    assert client.observe("stop_command", {"name": "s"}, {"key": "z"})["replayed"]
 
 
 # Names
@@ -272,65 +217,6 @@ def test_one_that_a_program_started(client, workspace):
 # Waiting
 
 
-def test_waiting_for_a_text(client, workspace):
-    background(client, "echo begin; read x; printf 'lis'; sleep 0.3; echo tening on 3000; sleep 600", name="s")
-    waiting = client.begin("read_output", {"name": "s", "wait_for": "listening", "wait_ms": WAIT})
-    client.use("send_input", name="s", input="")
-    output = client.result(waiting)["output"]
-    assert output["found"] and output["state"] == "running"
-    missing = read(client, "s", wait_for="no such text", wait_ms=300)
-    assert not missing["found"] and missing["state"] == "running"
-    stop(client, "s")
-    assert not read(client, "s", wait_for="x", wait_ms=WAIT)["found"]
-
-
-@pytest.mark.deep("slow")
-def test_it_settles(client, workspace):
-    """A read without a text is answered when the command has written something and is silent again; one that never is
-    silent is answered when the time is over."""
-    background(client, "read x; echo one; echo two; sleep 600", name="a")
-    waiting = client.begin("read_output", {"name": "a", "wait_ms": WAIT})
-    client.use("send_input", name="a", input="go")
-    # Whichever of the two answers came first has the output.
-    output = client.result(waiting)["output"]
-    assert output["state"] == "running" and output["next"] == 8
-    background(client, "while :; do echo x; sleep 0.02; done", name="b")
-    assert read(client, "b", wait_ms=500)["state"] == "running"
-
-
-def test_a_wait_can_be_cancelled(client, workspace):
-    background(client, "sleep 600", name="s")
-    waiting = client.begin("read_output", {"name": "s", "wait_ms": WAIT})
-    assert client.cancel(waiting)
-    assert client.result(waiting)["error"]["code"] == "CANCELLED"
-    assert not client.cancel(waiting)
-    assert read(client, "s", wait_ms=0)["state"] == "running"
-    # An id in use is not used again.
-    waiting = client.begin("read_output", {"name": "s", "wait_ms": WAIT})
-    client.request("tool.call", {"tool": "list_commands", "arguments": {}}, number=waiting)
-    assert client.wait(waiting)["error"]["code"] == -32600
-    assert client.cancel(waiting) and client.result(waiting)["error"]["code"] == "CANCELLED"
-
-
-def test_a_client_that_leaves_while_it_waits(daemon, client, workspace):
-    with daemon.connect() as other:
-        other.call("workspace.open", {"root": str(workspace)})
-        background(other, "sleep 600", name="s")
-        other.begin("read_output", {"name": "s", "wait_ms": WAIT})
-        other.call("tools.list")
-    assert stop(client, "s")["state"] == "ended"
-
-
-def test_too_many_wait(client, workspace):
-    background(client, "sleep 600", name="s")
-    waiting = [client.begin("read_output", {"name": "s", "wait_ms": WAIT}) for _ in range(16)]
-    assert client.fail("read_output", name="s", wait_ms=WAIT)["code"] == "BUSY"
-    # What acts is done, and answered without the waiting.
-    assert client.use("send_input", name="s", input="x")["taken"] == 2
-    assert client.use("stop_command", name="s")["state"] in ("ending", "ended")
-    assert {client.result(number)["output"]["state"] for number in waiting} == {"ended"}
-
-
 # What a model is shown
 
 
@@ -351,47 +237,6 @@ def test_the_text_for_a_model(client, workspace):
     assert shown(client, "stop_command", name=stopped).startswith(f"{stopped}: stopped after ")
 
 
-def test_without_any(client, workspace):
-    assert shown(client, "list_commands").startswith(
-        "no command is in the background; run_command with background=true starts one\n")
-
-
-def test_much_output_is_cut(client, workspace):
-    """The beginning and the end, with what is left out counted, and a way to see it."""
-    background(client, "read go; seq 1 100000; read stay", name="s")
-    client.call("tool.call", {"tool": "send_input", "arguments": {"name": "s", "input": ""}})
-    assert until(client, "s", "100000\n", after=0)["truncated"] is False
-    text = shown(client, "read_output", {"max_output": 100}, name="s", after=0, wait_ms=0)
-    assert text.splitlines()[1:4] == ["1", "2", "3"] and text.rstrip("\n").endswith("\n100000")
-    assert "lines, 588," in text and "bytes left out; read_output with after, from 0 to 588895, shows it" in text
-    # A range of it, by a byte.
-    part = client.use("read_output", name="s", after=588888, wait_ms=0)
-    assert (part["output"], part["next"]) == ("100000\n", 588895)
-
-
-def test_what_is_not_kept_is_counted(client, workspace):
-    background(client, "read go; seq -f %015.0f 1 300000; read stay", name="s")
-    client.use("send_input", name="s", input="")
-    until(client, "s", "300000\n", after=0)
-    output = read(client, "s", after=0, wait_ms=0)
-    assert output["lost_bytes"] + output["output_bytes"] == 16 * 300000 == output["next"]
-    assert len(output["output"]) == MIB and output["output"].endswith("300000\n")
-    assert shown(client, "read_output", name="s", after=0, wait_ms=0).splitlines()[1] == \
-        f"[{16 * 300000 - MIB} bytes before this were not kept]"
-
-
-def test_bytes_that_are_no_text(client, workspace):
-    background(client, r"printf 'a\377\000\033[1mb\n'; read x; printf 'c\n'; read y", name="s")
-    answer = client.use("read_output", {"encoding": "base64"}, name="s", after=0, wait_ms=0)
-    assert base64.b64decode(answer["output"]) == b"a\xff\x00\x1b[1mb\n" and answer["encoding"] == "base64"
-    assert read(client, "s", after=0, wait_ms=0)["output"] == "a\ufffd\x00\x1b[1mb\n"
-    assert "\na\ufffd\\0b\n" in shown(client, "read_output", name="s", after=0, wait_ms=0)
-    # Bytes go in as they are, without a newline.
-    sent = client.use("send_input", {"encoding": "base64"}, name="s", input=base64.b64encode(b"\xfe\n").decode())
-    assert sent["taken"] == 2
-    until(client, "s", "c\n", after=0)
-
-
 def test_ports_are_told(client, workspace):
     (workspace / "server.py").write_text("import socket,time\ns=socket.create_server(('127.0.0.1',3456))\nprint('up',flush=True)\ntime.sleep(600)\n")
     background(client, "python3 server.py", name="web")
@@ -403,45 +248,6 @@ def test_ports_are_told(client, workspace):
 # Input
 
 
-def test_input_to_one_that_has_ended(client, workspace):
-    background(client, "echo last words; read x; exit 4", name="s")
-    client.use("send_input", name="s", input="go")
-    end = ended(client, "s")["end"]
-    answer = client.observe("send_input", {"name": "s", "input": "more"})
-    assert answer["success"] and answer["output"]["taken"] == 0 and answer["output"]["state"] == "ended"
-    assert answer["output"]["end"] == end and end["output"]["exit_code"] == 4
-
-
-@pytest.mark.deep("slow")
-def test_input_that_is_closed(client, workspace):
-    background(client, "cat; echo over; sleep 600", name="s")
-    answer = client.use("send_input", name="s", input="last", eof=True)
-    assert (answer["taken"], answer["input_closed"]) == (5, True)
-    until(client, "s", "last\nover\n", after=0)
-    again = client.use("send_input", name="s", input="more")
-    assert (again["taken"], again["state"], again["input_closed"]) == (0, "running", True)
-    assert "nothing was written, because its input is closed" in shown(client, "send_input", name="s", input="more")
-    # By the command itself: a write finds it out.
-    background(client, "exec 0<&-; echo closed; sleep 600", name="t")
-    until(client, "t", "closed", after=0)
-    assert procfs.eventually(lambda: client.use("send_input", name="t", input="x")["taken"] == 0, 60)
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.parametrize("arguments, got", [
-    ({"input": "a"}, "a\n"), ({"input": "a\n"}, "a\n"), ({"input": "a", "newline": False}, "a"), ({"input": ""}, "\n"),
-    ({"input": "\u0003"}, "\x03"), ({"input": "a\tb"}, "a\tb\n"), ({"input": "", "eof": True}, ""), ({"input": "\u00e9"}, "\u00e9\n"),
-    ({"input": "a\nb"}, "a\nb\n"), ({"input": "nul\u0000"}, "nul\x00")])
-def test_the_newline(client, workspace, arguments, got):
-    background(client, "cat > in", name="s")
-    client.use("send_input", name="s", **arguments)
-    if not arguments.get("eof"):
-        client.use("send_input", name="s", input="", eof=True)
-    ended(client, "s")
-    with acting_as(0):
-        assert (workspace / "in").read_bytes() == got.encode()
-
-
 def test_a_terminal_is_typed_at(client, workspace):
     session = client.call("session.start", {
         "command": "echo ready; read a; echo \"got <$a>\"; cat; echo over", "pty": {"rows": 24, "cols": 80}})["session"]
@@ -451,26 +257,6 @@ def test_a_terminal_is_typed_at(client, workspace):
     client.use("send_input", name=session, input="", eof=True)
     output = ended(client, session)
     assert output["end"]["output"]["exit_code"] == 0
-
-
-@pytest.mark.deep("slow")
-def test_input_that_is_not_read(client, workspace):
-    """As much as may wait is taken, the rest is told, and not a byte is lost."""
-    background(client, "while [ ! -e go ]; do sleep 0.1; done; wc -c", name="s")
-    part, sent = "x" * 200 * KIB, 0
-    for _ in range(20):
-        answer = client.observe("send_input", {"name": "s", "input": part, "newline": False})
-        if not answer["success"]:
-            break
-        sent += answer["output"]["taken"]
-    assert answer["error"]["code"] == "BUSY" and "nothing of this was taken" in answer["error"]["message"]
-    assert MIB <= sent < MIB + 256 * KIB
-    client.use("write_file", path="go", content="")
-    assert procfs.eventually(lambda: client.observe("send_input", {"name": "s", "input": "", "eof": True})["success"], 60)
-    assert ended(client, "s")["end"]["success"]
-    assert int(read(client, "s", after=0, wait_ms=0)["output"]) == sent
-    error = client.fail("send_input", name="s", input="x" * (256 * KIB + 1))
-    assert error["code"] == "INVALID_ARGUMENTS" and "at most 262144 bytes" in error["message"]
 
 
 # Mistakes
@@ -530,52 +316,6 @@ def test_what_can_mean_only_one_thing_is_taken(client, workspace, tool, argument
 
 
 # Tenants, limits, audit
-
-
-def test_two_tenants_do_not_see_each_other_s(host):
-    daemon, connect = host("tools = basic sessions")
-    mine, others = connect(0), connect(1)
-    session = background(mine, "sleep 600", name="web")["session"]
-    assert others.use("list_commands")["commands"] == []
-    known = others.fail("read_output", name=session)
-    for tool, more in (("read_output", {}), ("send_input", {"input": "x"}), ("stop_command", {})):
-        for name in ("web", session):
-            error = others.fail(tool, name=name, **more)
-            # As to one who guesses: nothing of the other tenant is in it.
-            assert error["code"] == "SESSION_NOT_FOUND" and "None runs" in error["message"], error
-            assert error["message"].replace(name, session) == known["message"]
-    # The same tenant's other workspace is another place.
-    elsewhere = connect(0, "v")
-    assert elsewhere.use("list_commands")["commands"] == []
-    assert elsewhere.fail("stop_command", name=session)["code"] == "SESSION_NOT_FOUND"
-    assert background(elsewhere, "sleep 600", name="web")["name"] == "web"
-    assert read(mine, "web", wait_ms=0)["session"] == session and mine.use("list_commands")["count"] == 1
-    mine.call("workspace.open", {"workspace": "v"})
-    assert read(mine, "web", wait_ms=0)["session"] != session
-
-
-@pytest.mark.deep("slow")
-def test_limits(host):
-    _, connect = host("sessions = 3", "sessions_per_workspace = 2", "tools = basic sessions")
-    client = connect(0)
-    for _ in range(2):
-        background(client, "sleep 600")
-    error = client.fail("run_command", command="touch ran", background=True)
-    assert error["code"] == "BUSY" and error["retry_after_ms"] > 0 and "stop_command" in error["message"]
-    background(connect(0, "v"), "sleep 600")
-    other = connect(0, "u")
-    error = other.fail("run_command", command="touch ran", background=True)
-    assert error["code"] == "BUSY" and "sessions" in error["message"], error
-    # A command without background has its place.
-    assert client.run("test ! -e ran")["exit_code"] == 0
-    stop(client, "bg-1")
-    background(client, "sleep 600")
-
-
-def test_no_sessions(host):
-    _, connect = host("sessions = 0", "tools = basic sessions")
-    error = connect(0).fail("run_command", command="touch ran", background=True)
-    assert error["code"] == "FORBIDDEN" and "sessions" in error["message"]
 
 
 def test_it_can_be_stopped_while_the_service_drains(host, tenants):

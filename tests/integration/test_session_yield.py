@@ -83,14 +83,6 @@ def test_the_process_stays_the_same(client, workspace):
     assert lost == 0 and len(pids) == 2 and pids[0] == pids[1] and end["output"]["exit_code"] == 0
 
 
-def test_one_that_is_over_in_time(client, workspace):
-    answer = run(client, "echo done", yield_ms=WAIT)
-    assert answer["output"]["ended_by"] == "exit" and "session" not in answer["output"]
-    ended = run(client, "sleep 600", yield_ms=WAIT, timeout_ms=300)
-    assert ended["output"]["ended_by"] == "timeout"
-    assert sessions(client, workspace) == []
-
-
 def test_a_key_gives_the_same_session(client, workspace):
     command = "echo x >> ran; sleep 600"
     first = run(client, command, yield_ms=300, key="one")
@@ -119,16 +111,6 @@ def test_its_turn_is_given_back(host):
     assert run(client, "echo next")["output"]["stdout"] == "next\n"
     assert run(client, "sleep 600", yield_ms=200)["output"]["state"] == "running"
     assert len(sessions(client, "w")) == 2
-
-
-def test_without_a_place_nothing_runs(host):
-    client = host("sessions = 1\n")
-    first = run(client, "sleep 600", yield_ms=200)["output"]
-    assert first["state"] == "running"
-    assert run(client, "touch ran", yield_ms=200)["error"]["code"] == "BUSY"
-    assert run(client, "test -e ran")["output"]["exit_code"] == 1
-    client.call("session.end", {"session": first["session"], "grace_ms": 0})
-    assert run(client, "touch ran", yield_ms=WAIT)["output"]["exit_code"] == 0
 
 
 def test_its_end_leaves_nothing(client, workspace):

@@ -124,49 +124,6 @@ def test_what_is_lost_is_counted_exactly(client, workspace):
     assert base64.b64decode(data(kept)) == whole[-64 * KIB:]
 
 
-def test_no_byte_is_lost_to_a_client_that_dies(daemon, client, workspace):
-    """Clients are cut off in the middle of their reads; what others then read is byte for byte the output."""
-    session = start(client, "head -c 2000000 /dev/zero | tr '\\0' x; echo end", output_bytes=4 * MIB)
-    until(client, session, "x")
-    for _ in range(20):
-        other = daemon.connect()
-        other.request("session.read", {"session": session, "after": 0, "wait_ms": WAIT, "max_bytes": MIB})
-        other.close()
-    with daemon.connect() as other:
-        got, lost, last = everything(other, session)
-    assert lost == 0 and got == b"x" * 2000000 + b"end\n"
-    assert last["end"]["success"]
-
-
-def test_few_requests_wait_for_one_session(client, workspace):
-    session = start(client, FOREVER)
-    waiting = [client.request("session.read", {"session": session, "wait_ms": WAIT}) for _ in range(16)]
-    assert refused(client, "session.read", {"session": session, "wait_ms": WAIT}).name == "BUSY"
-    assert read(client, session)["state"] in ("starting", "running")
-    assert procfs.eventually(lambda: client.call("session.signal", {"session": session, "signal": "KILL"})["sent"])
-    assert {client.result(number)["state"] for number in waiting} == {"ended"}
-
-
-def test_input_is_taken_once(client, workspace):
-    session = start(client, "cat", stdin=True)
-
-    def write(text, **params):
-        return client.call("session.write", {"session": session, "data": text, **params})
-    assert write("hello ", at=0) == {"taken": 6, "next": 6, "closed": False}
-    assert write("hello ", at=0) == {"taken": 6, "next": 6, "closed": False}
-    assert write("lo world\n", at=3) == {"taken": 9, "next": 12, "closed": False}
-    missing = client.wait(client.request("session.write", {"session": session, "at": 13, "data": "x"}))["error"]
-    assert missing["code"] == -32602 and missing["data"] == {"code": "INVALID_ARGUMENTS", "next": 12}
-    assert write("!", eof=True) == {"taken": 1, "next": 13, "closed": True}
-    assert write("!", at=12, eof=True) == {"taken": 1, "next": 13, "closed": True}
-    assert write("more") == {"taken": 0, "next": 13, "closed": True}
-    got, lost, _ = everything(client, session)
-    assert (got, lost) == (b"hello world\n!", 0)
-    # The command has ended, and what was taken is told as before.
-    assert write("!", at=12, eof=True) == {"taken": 1, "next": 13, "closed": True}
-    assert write("d\n!more", at=10) == {"taken": 3, "next": 13, "closed": True}
-
-
 def test_a_closed_input_is_told(client, workspace):
     """The command closes its input: what is written then is found out to go nowhere."""
     session = start(client, f"exec <&-; echo ready; {FOREVER}", stdin=True)
@@ -228,15 +185,6 @@ def test_its_end_leaves_nothing(client, workspace, marker, grace):
     assert client.run("echo fine")["stdout"] == "fine\n"
 
 
-def test_a_later_end_may_be_shorter(client, workspace):
-    session = start(client, "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; done")
-    until(client, session, "ready")
-    slow = client.request("session.end", {"session": session, "grace_ms": 60000})
-    until(client, session, "told")
-    fast = end(client, session, grace_ms=0)
-    assert client.result(slow) == fast and fast["output"]["signal"] == "SIGKILL"
-
-
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
 def test_signals_reach_the_command(client, workspace, name):
     session = start(client, f"trap 'echo got {name}; exit 7' {name}; echo ready; while :; do sleep 0.05; done")
@@ -255,57 +203,6 @@ def test_a_killed_session_ended_by_a_signal(client, workspace, marker):
     output = read(client, session, wait_ms=WAIT, until=[{"exit": True}])["end"]["output"]
     assert (output["signal"], output["ended_by"]) == ("SIGKILL", "signal")
     assert not procfs.having(marker)
-
-
-def test_silence_is_waited_for(client, workspace):
-    session = start(client, f"echo one; {FOREVER}")
-    answer = read(client, session, wait_ms=WAIT, until=[{"contains": "never"}, {"quiet_ms": 100}])
-    assert answer["met"] == 1 and answer["state"] == "running"
-    answer = read(client, session, answer["next"], wait_ms=50, until=[{"contains": "never"}])
-    assert answer["met"] is None and answer["chunks"] == []
-    end(client, session, grace_ms=0)
-
-
-def test_bytes_are_found_across_writes_and_streams(client, workspace):
-    session = start(client, "printf 'list'; echo noise >&2; sleep 0.1; printf 'ening'; sleep 600")
-    answer = until(client, session, "listening")
-    assert data(answer, "stdout") == "listening"
-    end(client, session, grace_ms=0)
-
-
-@pytest.mark.parametrize("method,params,word", [
-    ("session.start", {}, "command"),
-    ("session.start", {"command": "x", "name": ""}, "name"),
-    ("session.start", {"command": "x", "stdin": 1}, "stdin"),
-    ("session.start", {"command": "x", "output_bytes": 1}, "output_bytes"),
-    ("session.start", {"command": "x", "lifetime_ms": 0}, "lifetime_ms"),
-    ("session.start", {"command": "x", "env": {"A B": "c"}}, "env"),
-    ("session.start", {"command": "x", "pty": {"rows": 0, "cols": 1}}, "pty"),
-    ("session.read", {}, "session"),
-    ("session.read", {"session": "x", "after": -1}, "after"),
-    ("session.read", {"session": "x", "max_bytes": MIB + 1}, "max_bytes"),
-    ("session.read", {"session": "x", "wait_ms": 300001}, "wait_ms"),
-    ("session.read", {"session": "x", "encoding": "latin-1"}, "encoding"),
-    ("session.read", {"session": "x", "until": [{"exit": True}] * 5}, "until"),
-    ("session.read", {"session": "x", "until": [{"exit": True, "quiet_ms": 1}]}, "until"),
-    ("session.read", {"session": "x", "until": [{"contains": ""}]}, "contains"),
-    ("session.read", {"session": "x", "until": [{"contains": "x" * 257}]}, "contains"),
-    ("session.read", {"session": "x", "until": [{"quiet_ms": 0}]}, "quiet_ms"),
-    ("session.write", {"session": "x", "at": -1}, "at"),
-    ("session.write", {"session": "x", "data": "?", "encoding": "base64"}, "data"),
-    ("session.signal", {"session": "x", "signal": "STOP"}, "signal"),
-    ("session.signal", {"session": "x", "signal": "INT", "to": "parent"}, "to"),
-    ("session.end", {"session": "x", "grace_ms": 60001}, "grace_ms"),
-])
-def test_mistakes_are_named(client, workspace, method, params, word):
-    error = refused(client, method, params)
-    assert error.code == -32602 and word in error.message
-
-
-def test_blocked_commands_are_not_started(client, workspace):
-    error = refused(client, "session.start", {"command": "rm -rf /"})
-    assert error.name == "COMMAND_BLOCKED"
-    assert not [entry for entry in client.call("session.list")["sessions"] if entry["command"] == "rm -rf /"]
 
 
 METHODS = {"session.read": {}, "session.write": {"data": "x"}, "session.signal": {"signal": "KILL"}, "session.end": {},
@@ -426,13 +323,6 @@ def test_kept_output_is_bounded(host):
         assert read(client, ids[0])["state"] == "ended"
         start(client, FOREVER, **large)
         assert refused(client, "session.read", {"session": ids[0]}).name == "SESSION_NOT_FOUND"
-
-
-def test_no_session_where_none_is_allowed(host):
-    daemon, a, _ = host("sessions = 0")
-    with daemon.connect(a) as client:
-        client.call("workspace.open", {"workspace": "w"})
-        assert refused(client, "session.start", {"command": "true"}).name == "FORBIDDEN"
 
 
 @pytest.mark.parametrize("settings,params,cause", [
