@@ -13,8 +13,7 @@ import procfs
 from cloister_client import RpcError
 from daemon import BUILD, environment
 
-AGENT_METHODS = ("tool.call", "tool.cancel", "tools.list", "workspace.open", "workspace.close",
-                 "workspace.list", "workspace.remove")
+
 LOOKING = ("status", "health", "workspaces", "commands", "tenants", "doctor", "metrics", "events")
 ACTING = ("drain", "resume", "reload")
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
@@ -191,28 +190,6 @@ def test_observers_leave_room_for_an_admin(roles):
     assert daemon.control(admin).call("status")["role"] == "admin"
 
 
-def test_no_method_is_on_the_other_socket(client, workspace, control):
-    for method in AGENT_METHODS:
-        assert error_of(control, method, {"tool": "run_command", "arguments": {"command": "true"}}).code == -32601
-    for method in (*LOOKING, *ACTING, "show", "kill"):
-        assert error_of(client, method).code == -32601
-
-
-def test_wrong_parameters_are_named(control):
-    for method, params in (("status", {"x": 1}), ("kill", {}), ("kill", {"call": 5}), ("kill", {"call": "a", "workspace": "b"}),
-                           ("show", {"call": "0" * 16, "tenant": "t"}), ("events", {"since": 1})):
-        assert error_of(control, method, params).code == -32602
-    for name in ("0" * 16, "0", "", "A" * 16, "g" * 16, "0" * 17):
-        assert error_of(control, "kill", {"call": name}).name == "NOT_FOUND"
-    assert error_of(control, "show", {"workspace": "nobodys"}).name == "WORKSPACE_NOT_FOUND"
-
-
-def test_a_long_line_is_refused_and_skipped(control):
-    control.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * (1 << 20) + b'"}\n')
-    assert control.receive()["error"]["code"] == -32600
-    assert control.call("status")["version"]
-
-
 # Kill
 
 
@@ -244,20 +221,6 @@ def test_the_first_cause_counts(client, workspace, control):
     assert client.result(call)["output"]["ended_by"] == "cancel"
 
 
-def test_killing_a_workspace_ends_its_calls_and_no_others(daemon, control):
-    first, second = daemon.connect(), daemon.connect()
-    path = daemon.new_workspace(first)
-    daemon.new_workspace(second)
-    started = [start_command(first, control, f"echo {i}; sleep 600")[0] for i in range(3)]
-    other, _ = start_command(second, control, "echo other; sleep 600")
-    assert control.call("kill", {"workspace": str(path)}) == {"told": 3, "already_ending": 0}
-    assert {first.result(call)["output"]["ended_by"] for call in started} == {"admin"}
-    (left,) = calls_of(control)
-    assert left["command"] == "echo other; sleep 600"
-    assert second.cancel(other)
-    second.result(other)
-
-
 def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, control):
     running = [client.begin("run_command", {"command": "sleep 600"}) for _ in range(65)]
     assert procfs.eventually(lambda: [call["state"] for call in calls_of(control)].count("running") == 64, 60)
@@ -269,22 +232,6 @@ def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, cont
     assert control.call("kill", {"workspace": str(workspace)})["told"] == 64
     for call in running[:-1]:
         client.result(call)
-
-
-@as_root
-def test_a_name_that_two_tenants_have_needs_the_tenant(start_daemon, tenants):
-    a, b, admin = tenants
-    daemon = start_daemon(config=f"[cloister]\nagent_socket_mode = 0666\nadmin_group = {admin.name}\n" + "".join(
-        f"[tenant {user.name[-1]}]\nusers = {user.name}\nmanaged = yes\n" for user in (a, b)))
-    control, clients = daemon.control(admin), [daemon.connect(user) for user in (a, b)]
-    for client in clients:
-        client.call("workspace.open", {"workspace": "w"})
-    (of_a, _), (of_b, _) = (start_command(client, control, f"sleep 60{i}") for i, client in enumerate(clients))
-    assert error_of(control, "kill", {"workspace": "w"}).code == -32602
-    assert control.call("kill", {"workspace": "w", "tenant": "a"})["told"] == 1
-    assert clients[0].result(of_a)["output"]["ended_by"] == "admin"
-    assert [call["tenant"] for call in calls_of(control)] == ["b"]
-    assert clients[1].cancel(of_b)
 
 
 # Looking
@@ -490,24 +437,6 @@ def test_metrics_count_lost_cells(own_daemon):
     assert control.call("status")["cells_lost"] == 1
 
 
-def test_events_tell_of_every_call(client, workspace, control):
-    assert control.call("events") == {}
-    client.run("echo one")
-    client.fail("read_file", path="absent")
-    control.call("status")
-    while len(control.notifications) < 4:
-        control.notifications.append(control.receive())
-    assert {message["method"] for message in control.notifications} == {"event"}
-    events = [message["params"] for message in control.notifications]
-    assert [(event["event"], event["tool"]) for event in events] == [
-        ("call_begin", "run_command"), ("call_end", "run_command"),
-        ("call_begin", "read_file"), ("call_end", "read_file")]
-    assert events[0]["call"] == events[1]["call"] != events[2]["call"] == events[3]["call"]
-    assert events[0]["command"] == "echo one" and events[2]["subject"] == "absent"
-    assert (events[1]["success"], events[1]["code"], events[1]["ended_by"]) == (True, None, "exit")
-    assert (events[3]["success"], events[3]["code"], events[3]["ended_by"]) == (False, "NOT_FOUND", None)
-
-
 def refusals(control):
     """Returns the refusals of which cloisterd has told @control since the last call of this function."""
     control.call("status")
@@ -598,31 +527,6 @@ def test_a_refusal_s_names_are_cut(daemon, client, workspace, control):
     assert event["code"] == "UNKNOWN_TOOL" and len(event["tool"].encode()) <= 160 >= len(event["message"].encode())
 
 
-@as_root
-def test_an_observer_that_does_not_read_delays_no_call(roles):
-    daemon, agent, _, observer = roles
-    watching, client = daemon.control(observer), daemon.connect(agent)
-    watching.call("events")
-    client.call("workspace.open", {"workspace": "w"})
-    before = procfs.rss_kib(daemon.pid)
-    for _ in range(40):
-        for call in [client.begin("read_file", {"path": "a" * 200}) for _ in range(200)]:
-            assert client.result(call)["error"]["code"] == "NOT_FOUND"
-    # LIMIT_OUTPUT_PENDING_BYTES, and what a sanitizer adds; all events together are larger.
-    assert procfs.rss_kib(daemon.pid) - before < 64 * 1024
-    begun = ended = missed = 0
-    while begun + ended + missed < 16000:
-        event = watching.receive()["params"]
-        begun += event["event"] == "call_begin"
-        ended += event["event"] == "call_end"
-        if event["event"] == "missed":
-            missed += event["count"]
-        # The number of lost events comes before the next event, which one more call makes.
-        if missed == 0 and begun + ended > 8000 and not watching.buffer.count(b"\n"):
-            client.run("true")
-    assert missed > 0
-
-
 # cloisterctl
 
 
@@ -665,7 +569,6 @@ def test_cloisterctl_follows_events(daemon, client, workspace, control):
                 events.append(json.loads(process.stdout.readline()))
         process.terminate()
     assert events[-2]["command"] == "echo one"
-
 
 
 def test_cloisterctl_prints_tables_and_json(daemon, client, workspace, control):

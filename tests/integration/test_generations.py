@@ -222,17 +222,6 @@ def test_the_oldest_ends_while_a_third_generation_starts(generations, area):
     assert area.run("cloisterctl", "audit", "verify", str(log)).returncode == 0
 
 
-def test_retire_time_is_a_bound(generations, area):
-    first = generations(host="retire_time = 1s")
-    client = opened(first, area.new_directory())
-    call = begin(client, "sleep 600")
-    runs(first, 1)
-    generations(former=first)
-    assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
-    assert ended(first) == 0
-    assert "retire_time is over" in first.log()
-
-
 @pytest.mark.deep("slow")
 def test_an_elder_that_hangs_is_killed(generations, area):
     first = generations()

@@ -43,19 +43,6 @@ def test_a_younger_one_that_dies_before_it_serves(generations, area):
     assert area.run("cloisterctl", "audit", "verify", str(log)).returncode == 0
 
 
-@pytest.mark.parametrize("words", [b"", b"x", struct.pack("=2I5Q", 2, ASK, *[0] * 5), struct.pack("=2I5Q", 1, 99, *[0] * 5),
-                                   struct.pack("=2I5Q", 1, READY, *[0] * 5)])
-def test_what_no_cloisterd_says(generations, area, words):
-    first = generations()
-    client = opened(first, area.new_directory())
-    with talk(first) as link:
-        if words:
-            link.send(words)
-            assert hear(link) == (None, [])
-    assert client.run("echo a")["stdout"] == "a\n"
-    assert generations(former=first).process.poll() is None
-
-
 @pytest.mark.parametrize("words", [b"", b"x", struct.pack("=2I5Q", 1, ASK, *[0] * 5)])
 def test_descriptors_that_nobody_expects(generations, words):
     """They are closed. A few hundred such talks would leave none for clients."""
@@ -69,15 +56,6 @@ def test_descriptors_that_nobody_expects(generations, words):
                 assert hear(link) == (None, [])
     with acting_as(os.getuid()):
         assert procfs.eventually(lambda: len(procfs.fds(first.pid)) <= before)
-
-
-def test_two_at_once(generations):
-    first = generations()
-    with talk(first) as one:
-        say(one, ASK)
-        assert hear(one)[0] == GIVEN
-        with talk(first) as other:
-            assert hear(other) == (None, [])
 
 
 def test_there_is_nothing_to_take_over(area):
@@ -94,22 +72,6 @@ def test_another_name_of_the_socket(generations, area):
     assert procfs.eventually(lambda: "does not take over: it has ended" in first.log())
     with opened(first, area.new_directory()) as client:
         assert client.run("echo a")["stdout"] == "a\n"
-
-
-def test_a_mistake_in_the_new_configuration(generations, area):
-    first = generations()
-    (first.path / "bad.conf").write_text("[cloister]\nno_such_key = 1\n")
-    done = area.run("cloisterd", "--agent-socket", str(first.socket), "--state-dir", str(first.state),
-                    "--config", str(first.path / "bad.conf"), "--take-over")
-    assert done.returncode == 1 and b"no_such_key" in done.stderr
-    with opened(first, area.new_directory()) as client:
-        assert client.run("echo a")["stdout"] == "a\n"
-
-
-@pytest.mark.parametrize("words", [["--detach"], ["--if-replaced"]])
-def test_these_options_are_of_a_take_over(area, words):
-    done = area.run("cloisterd", "--state-dir", "/nonexistent", *words)
-    assert done.returncode == 2 and b"usage:" in done.stderr
 
 
 def test_the_manager_is_told(generations, area):

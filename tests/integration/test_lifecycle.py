@@ -18,7 +18,6 @@ import pytest
 from cloister_client import Client, RpcError, acting_as
 from daemon import AM_ROOT, Area, Daemon, is_sanitized
 
-MIB = 1 << 20
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
 
 
@@ -534,26 +533,6 @@ def test_clients_that_leave_in_the_middle(own_daemon):
     own_daemon.new_workspace(client)
     assert client.run("echo well")["stdout"] == "well\n"
     assert procfs.eventually(lambda: len(own_daemon.cells()) == 1, 60)
-
-
-def test_the_connection_over_the_limit_is_told(own_daemon):
-    clients = [own_daemon.connect() for _ in range(512)]
-    assert clients[-1].call("tools.list")
-    with own_daemon.connect() as late:
-        answer = late.receive()
-        assert answer["error"]["data"]["code"] == "BUSY"
-        assert late.receive() is None
-    for client in clients:
-        client.close()
-    assert procfs.eventually(lambda: is_served(own_daemon))
-
-
-def is_served(daemon):
-    with daemon.connect() as client:
-        try:
-            return client.call("tools.list")
-        except (RpcError, KeyError, ConnectionError):
-            return False
 
 
 # The end of a command

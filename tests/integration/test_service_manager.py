@@ -175,16 +175,6 @@ def test_the_watchdog_hears_of_a_loop_that_turns_and_of_no_other(managers):
     manager.until("WATCHDOG=1")
 
 
-def test_a_watchdog_that_is_anothers(managers):
-    manager = managers()
-    manager.start("--agent-socket", str(manager.place / "s"), WATCHDOG_USEC=20000, WATCHDOG_PID=1)
-    manager.until("STATUS=")
-    manager.notified.settimeout(1)
-    with pytest.raises(TimeoutError):
-        while not manager.told().startswith("WATCHDOG"):
-            pass
-
-
 def test_a_notify_socket_that_is_not_there(managers):
     manager = managers()
     manager.start("--agent-socket", str(manager.place / "s"), NOTIFY_SOCKET="/nonexistent/notify")
@@ -243,16 +233,6 @@ def test_a_service_starts_no_cloister_egress_itself(managers):
         manager.start("--config", str(config), sockets=(manager.listen("a"),), LISTEN_FDS=1)
         assert manager.process.wait(120) == 1
     assert "FileDescriptorName=egress" in manager.log()
-
-
-@pytest.mark.parametrize("names, count, what", [
-    ("agents", 1, "not named"), ("agent:agent", 2, "two have the same name"), ("control", 1, "no agent socket"),
-    ("agent:control:egress:other", 4, "more than three sockets"), ("agent:control:other", 3, "not named"), ("agent", 2, "not named")])
-def test_what_is_passed_wrongly(managers, names, count, what):
-    manager = managers()
-    manager.start(sockets=[manager.listen(str(i)) for i in range(count)], LISTEN_FDS=count, LISTEN_FDNAMES=names)
-    assert manager.process.wait(120) == 1
-    assert what in manager.log()
 
 
 @pytest.mark.parametrize("kind", ["datagram", "connected", "inet", "file"])
