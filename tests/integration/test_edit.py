@@ -46,46 +46,6 @@ def test_edits_are_made_and_shown(client, workspace):
         "@@ -1,5 +1,5 @@", " one", " \tif (two) {", "-\t\tthree(\"3\");", "+\t\tdrei(\"3\");", " \t}"]
 
 
-@pytest.mark.parametrize("content,edits", [
-    (FILE, [edit("four", "vier", all=True)]), (FILE, [edit("one\n", "")]), (FILE, [edit("one\n", "eins")]),
-    (FILE, [edit("five\n", "five")]), ("a", [edit("a", "b")]), ("a", [edit("a", "a\nb\n")]),
-    (FILE, [edit("one", "1"), edit("\t}\n", ""), edit("five", "5\n6")]), ("a\nb\nc\n", [edit("a\n", "x"), edit("c", "z")]),
-    ("a\n" * 400, [edit("a", "b", all=True)]), ("x\n" * 9 + "y\n" + "x\n" * 9, [edit("y\n", "")])])
-def test_the_diff_leads_from_the_old_file_to_the_new(client, workspace, content, edits):
-    """The diff, applied to the old file, gives the new one, unless the diff says that it is cut."""
-    (workspace / "f").write_text(content)
-    output = client.use("edit_file", path="f", edits=edits)
-    new = (workspace / "f").read_bytes()
-    diff = output["diff"]
-    assert len(diff.encode()) <= 4 * KIB
-    if "not shown" in diff:
-        assert len(content) > 700
-        return
-    if not content.endswith("\n") or not new.endswith(b"\n"):
-        return  # the diff shows no mark for a missing last newline
-    assert apply_diff(content, diff) == new.decode()
-
-
-def apply_diff(content, diff):
-    """What a reader of the diff makes of it."""
-    lines, out, at = content.splitlines(keepends=True), [], 0
-    for line in diff.splitlines(keepends=True):
-        head = re.match(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@\n", line)
-        if head:
-            start = int(head[1]) - 1
-            assert start >= at
-            out += lines[at:start]
-            at = start
-            assert len(out) == int(head[3]) - 1
-        elif line[0] == "+":
-            out.append(line[1:])
-        else:
-            assert lines[at] == line[1:]
-            out += [lines[at]] if line[0] == " " else []
-            at += 1
-    return "".join(out + lines[at:])
-
-
 def test_edits_are_matched_against_the_file_and_not_against_each_other(client, workspace):
     (workspace / "f").write_text("a b\n")
     client.use("edit_file", path="f", edits=[edit("a", "b"), edit("b", "a")])
@@ -155,14 +115,6 @@ def test_the_closest_lines_can_be_copied(client, workspace):
 def test_wrong_arguments(client, workspace, edits, words):
     error = client.fail("edit_file", path="f", edits=edits)
     assert error["code"] == "INVALID_ARGUMENTS" and words in error["message"], error
-
-
-def test_names_from_other_tools_are_taken(client, workspace):
-    (workspace / "f").write_text("a a\n")
-    observation = client.observe("edit_file", {"file_path": "f", "edits": [
-        {"old_string": "a", "new_string": "b", "replace_all": True}]})
-    assert observation["success"] and len(observation["notes"]) == 4
-    assert (workspace / "f").read_text() == "b b\n"
 
 
 @pytest.mark.parametrize("path,code", [
@@ -353,13 +305,13 @@ def test_an_edit_and_a_command_that_renames_lose_nothing(client, workspace):
     """A command replaces the file all the time by one with a higher number; an edit never brings a lower one back."""
     (workspace / "f").write_text("0 mark\n")
     number = client.begin("run_command", {
-        "command": "i=1; while [ $i -le 800 ]; do echo $i mark > .new && mv .new f; i=$((i+1)); done", "timeout_ms": 60000})
+        "command": "i=1; while [ $i -le 150 ]; do echo $i mark > .new && mv .new f; i=$((i+1)); done", "timeout_ms": 60000})
     with_edit = 0
-    while client.observe("read_file", {"path": "f"})["output"]["content"].split()[1] != "800":
+    while client.observe("read_file", {"path": "f"})["output"]["content"].split()[1] != "150":
         observation = client.observe("edit_file", {"path": "f", "edits": [edit("mark", "edited")]}, {"durability": "fast"})
         with_edit += observation["success"]
     assert client.result(number)["success"]
-    assert (workspace / "f").read_text().split()[0] == "800"
+    assert (workspace / "f").read_text().split()[0] == "150"
     assert os.listdir(workspace) == ["f"]
 
 
@@ -370,14 +322,6 @@ def test_the_five_tools_stay_the_default(client, workspace):
     names = [tool["function"]["name"] for tool in client.call("tools.list")["tools"]]
     assert names == ["read_file", "write_file", "list_directory", "run_command", "search_files"]
     assert "expect" not in str(client.call("tools.list"))
-
-
-def test_the_key_tools_offers_it(start_daemon, account):
-    daemon = start_daemon(config="[tenant t]\nusers = %s\nmanaged = yes\ntools = basic edit\n" % account.name)
-    with daemon.connect() as client:
-        tools = client.call("tools.list")["tools"]
-        assert [tool["function"]["name"] for tool in tools][-1] == "edit_file"
-        assert "expect" in tools[1]["function"]["parameters"]["properties"]
 
 
 # cloister edit

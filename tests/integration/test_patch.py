@@ -213,20 +213,19 @@ def test_links_are_as_write_file_takes_them(client, workspace):
     assert contents(workspace) == {"target": "b\n", "hard": "a\n"}
 
 
-@pytest.mark.parametrize("key", [{}, {"options": {"key": "k"}}], ids=["plain", "keyed"])
 @pytest.mark.parametrize("first,second", [
     (update("f", "-a", "+1"), update("link", "-b", "+2")), (update("f", "-a", "+1"), update("d/../f", "-b", "+2")),
     (update("d/f", "-a", "+1"), delete("to/f")), (update("d/f", "-a", "+1"), update("to/f", to="g")),
     (delete("f"), update("link", "-a", "+1")), (delete("d/f"), delete("to/f")), (add("new/f", "x"), add("new/../new/f", "y")),
     (update("f", "-a", "+1", to="g"), add("d/../g", "y"))])
-def test_one_file_by_two_names(client, workspace, first, second, key):
+def test_one_file_by_two_names(client, workspace, first, second):
     """Neither would find what it has read. Nothing was changed meanwhile, so there is nothing to wait for."""
     (workspace / "d").mkdir()
     for path in ("f", "d/f"):
         (workspace / path).write_text("a\nb\n")
     (workspace / "link").symlink_to("f")
     (workspace / "to").symlink_to("d")
-    error = failure(client, workspace, patch(first, second), **key)
+    error = failure(client, workspace, patch(first, second))
     assert error["code"] == "INVALID_ARGUMENTS" and "twice" in error["message"], error
     assert "Nothing of the patch was done" in error["message"]
 
@@ -252,11 +251,6 @@ def test_sixteen_mib(client, workspace):
     assert failure(client, workspace, patch(delete("a"), delete("b"), delete("c")))["code"] == "FILE_TOO_LARGE"
     error = failure(client, workspace, patch(add("d", "x" * (16 * MIB))))
     assert error["code"] == "FILE_TOO_LARGE", error
-
-
-def test_names_from_other_tools_are_taken(client, workspace):
-    observation = client.observe("apply_patch", {"input": patch(add("f", "x"))})
-    assert observation["success"] and observation["notes"] == ['"input" was taken as "patch"']
 
 
 def test_with_a_key_it_runs_once(client, workspace):
@@ -356,21 +350,3 @@ def test_patches_of_several_daemons_lose_no_line(start_daemon, workspace, accoun
         for name in names:
             assert (workspace / name).read_text() == "".join(f"<{i}:{rounds}>\n" for i in range(writers)), name
         assert sorted(os.listdir(workspace)) == list(names)
-
-
-# What models are offered
-
-
-@pytest.mark.parametrize("tools,offered", [
-    ("basic", []), ("basic edit", ["edit_file"]), ("basic patch", ["apply_patch"]), ("basic edit patch", ["edit_file", "apply_patch"])])
-def test_the_key_tools_offers_it(start_daemon, account, tools, offered):
-    daemon = start_daemon(config=f"[tenant t]\nusers = {account.name}\nmanaged = yes\ntools = {tools}\n")
-    with daemon.connect() as client:
-        for form in ("ollama", "openai", "mcp"):
-            found = client.call("tools.list", {"format": form})["tools"]
-            assert [tool.get("function", tool)["name"] for tool in found][5:] == offered
-            function = found[1].get("function", found[1])
-            assert ("expect" in function.get("parameters", function.get("inputSchema"))["properties"]) == ("edit" in tools)
-        if "patch" in tools:
-            assert found[-1]["annotations"] == {
-                "title": "Apply a patch", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
