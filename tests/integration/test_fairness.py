@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling: limits, queues, weights, and a neighbour that floods cloisterd."""
 
-import json
 import os
 import pathlib
 import re
@@ -79,144 +78,6 @@ def refused(daemon, limit):
 def begin(client, command, workspace=None):
     """Starts a command whose deadline is later than the test."""
     return client.begin("run_command", {"command": command, "timeout_ms": 600000}, None, workspace)
-
-
-def check_busy(observation):
-    assert observation["error"]["code"] == "BUSY", observation
-    assert 50 <= observation["error"]["retry_after_ms"] <= 60000, observation
-
-
-# Queues
-
-
-def test_a_full_queue_says_when_to_come_again(limited):
-    daemon, client = limited(commands=1, queue_length=3)
-    # The estimate for a tenant comes from the duration of its own commands.
-    client.run("sleep 0.4")
-    first = begin(client, LONG)
-    wait_for(daemon, commands=1, waiting=0)
-    waiting = [begin(client, "true") for _ in range(3)]
-    wait_for(daemon, commands=1, waiting=3)
-    observation = client.observe("run_command", {"command": "true"})
-    check_busy(observation)
-    # The answer is half the time of three commands that took 0.4 s or a little more each.
-    assert 600 <= observation["error"]["retry_after_ms"] < 30000
-    assert "wait" in observation["error"]["message"]
-    assert refused(daemon, "queue_length") == 1
-    # Calls that take no turn are served meanwhile.
-    client.use("write_file", path="f", content="x")
-    assert client.use("read_file", path="f", options={"line_numbers": False})["content"] == "x"
-    # Searches wait in the same queue.
-    check_busy(client.observe("search_files", {"pattern": "x"}))
-    assert client.cancel(first)
-    assert [client.result(number)["success"] for number in waiting] == [True] * 3
-    assert client.run("true")["exit_code"] == 0
-
-
-def test_what_comes_at_once_is_not_refused_while_there_are_slots(limited):
-    daemon, client = limited(commands=8, queue_length=2)
-    numbers = [begin(client, LONG) for _ in range(11)]
-    check_busy(client.result(numbers[-1]))
-    wait_for(daemon, commands=8, waiting=2)
-    for number in numbers[:-1]:
-        client.cancel(number)
-        assert client.result(number)["error"]["code"] == "CANCELLED"
-    wait_for(daemon, commands=0, waiting=0, calls=0)
-
-
-def test_a_call_waits_no_longer_than_its_tenant_allows(limited):
-    daemon, client = limited(commands=1, queue_time="300ms")
-    first = begin(client, LONG)
-    wait_for(daemon, commands=1)
-    observation = client.observe("run_command", {"command": "true"})
-    check_busy(observation)
-    assert "was not begun" in observation["error"]["message"]
-    assert observation["usage"]["wall_us"] >= 300000
-    assert refused(daemon, "queue_time") == 1
-    # An earlier deadline counts from the arrival of the call, waiting included.
-    observation = client.observe("run_command", {"command": "touch ran", "timeout_ms": 100})
-    assert observation["error"]["code"] == "TIMEOUT" and "not begun" in observation["error"]["message"]
-    assert observation["usage"]["wall_us"] >= 100000
-    assert client.cancel(first)
-    client.result(first)
-    assert client.fail("read_file", path="ran")["code"] == "NOT_FOUND"
-
-
-def test_waiting_calls_can_be_ended(limited):
-    daemon, client = limited(commands=1)
-    first = begin(client, LONG)
-    wait_for(daemon, commands=1)
-    cancelled, killed, kept = (begin(client, f"touch ran{i}") for i in range(3))
-    wait_for(daemon, waiting=3)
-    with daemon.connect() as leaver:
-        leaver.call("workspace.open", {"workspace": "w"})
-        begin(leaver, "touch ran-of-leaver")
-        wait_for(daemon, waiting=4)
-    wait_for(daemon, waiting=3)
-    assert client.cancel(cancelled)
-    assert client.result(cancelled)["error"]["code"] == "CANCELLED"
-    with admin(daemon) as control:
-        calls = control.call("commands")["calls"]
-        assert [call["state"] for call in calls] == ["running", "waiting", "waiting"]
-        control.call("kill", {"call": calls[1]["call"]})
-    assert "administrator" in client.result(killed)["error"]["message"]
-    client.cancel(first)
-    client.result(first)
-    assert client.result(kept)["success"]
-    assert [entry["path"] for entry in client.use("list_directory", path=".")["entries"]] == ["ran2"]
-    wait_for(daemon, commands=0, waiting=0, calls=0)
-
-
-def test_a_workspace_at_its_limit_holds_up_no_other(limited):
-    daemon, client = limited(commands=4, commands_per_workspace=1)
-    first = begin(client, LONG)
-    behind = [begin(client, LONG) for _ in range(3)]
-    wait_for(daemon, commands=1, waiting=3)
-    client.call("workspace.open", {"workspace": "v"})
-    assert client.run("echo here")["stdout"] == "here\n"
-    wait_for(daemon, commands=1, waiting=3)
-    for number in [first, *behind]:
-        client.cancel(number)
-        client.result(number)
-
-
-def test_a_reload_moves_the_limits_of_what_waits(limited, account):
-    daemon, client = limited(commands=1)
-    numbers = [begin(client, LONG) for _ in range(4)]
-    wait_for(daemon, commands=1, waiting=3)
-    assert daemon.reload(config_for([account], commands=3))
-    wait_for(daemon, commands=3, waiting=1)
-    assert daemon.reload(config_for([account], host="commands = 4", commands=64))
-    wait_for(daemon, commands=4, waiting=0)
-    # The new limit is below the number of running commands: these go on, and none begins.
-    assert daemon.reload(config_for([account], host="commands = 2", commands=64))
-    last = begin(client, "true")
-    wait_for(daemon, commands=4, waiting=1)
-    client.cancel(numbers[0])
-    wait_for(daemon, commands=3, waiting=1)
-    for number in numbers[1:]:
-        client.cancel(number)
-    assert client.result(last)["success"]
-
-
-def test_what_waits_of_a_tenant_that_a_reload_removes_is_answered(start_daemon, account):
-    daemon = start_daemon(config=config_for([account], commands=1))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    first, second = begin(client, LONG), begin(client, "true")
-    wait_for(daemon, commands=1, waiting=1)
-    assert daemon.reload(config_for([], "[tenant other]\nusers = 65533"))
-    # A tenant of the same name again: calls from before and new calls share one limit.
-    assert daemon.reload(config_for([account], commands=1))
-    assert tenant(daemon)["commands"] == 1 and tenant(daemon)["waiting"] == 1
-    third = begin(client, "true", workspace="w")
-    wait_for(daemon, commands=1, waiting=2)
-    with admin(daemon) as control:
-        control.call("kill", {"call": control.call("commands")["calls"][0]["call"]})
-    for number in (second, third):
-        assert client.result(number)["success"]
-    assert "administrator" in client.result(first)["error"]["message"]
-    wait_for(daemon, commands=0, waiting=0)
 
 
 # Tenants
@@ -298,41 +159,6 @@ def test_commands_that_compute_are_few_for_each_cpu(neighbours):
 
 def read(client):
     assert client.use("read_file", path="f", options={"line_numbers": False})["content"] == "mine"
-
-
-@needs_users
-def test_small_file_calls_wait_for_no_command(neighbours):
-    daemon, a, b = neighbours("commands = 2")
-    for client in (a, b):
-        client.use("write_file", path="f", content="mine")
-    numbers = [begin(a, LONG) for _ in range(20)]
-    wait_for(daemon, "a", commands=2, waiting=18)
-    waits = begin(b, "true")
-    wait_for(daemon, "b", commands=0, waiting=1)
-    for client in (a, b):
-        read(client)
-        client.use("write_file", path="g", content="x")
-        client.use("list_directory", path=".")
-    # The tenant without a running command is next, before eighteen calls that came earlier.
-    a.cancel(numbers[0])
-    assert b.result(waits)["success"]
-    for number in numbers[1:]:
-        a.cancel(number)
-
-
-@needs_users
-def test_jobs_wait_for_jobs_and_not_for_commands(neighbours):
-    daemon, a, b = neighbours("commands = 1\nfile_jobs = 1")
-    a.run("for i in $(seq 2000); do echo line $i > f$i; done", timeout_ms=60000)
-    b.use("write_file", path="f", content="mine")
-    numbers = [a.begin("search_files", {"pattern": "e [0-9]*7$"})
-               for _ in range(40)]
-    assert b.use("search_files", pattern="mine")["count"] == 1
-    assert b.run("cat f")["stdout"] == "mine"
-    # Some of the earlier calls are not answered yet; all of them will be.
-    for number in numbers:
-        assert a.result(number)["success"]
-    wait_for(daemon, "a", file_jobs=0, waiting=0)
 
 
 def keep_running(client, begun, stop):
@@ -425,36 +251,6 @@ def test_a_slow_removal_delays_no_other_tenant(neighbours):
     assert "error" not in a.wait(removal)
 
 
-# Connections
-
-
-@needs_users
-def test_connections_of_one_user_are_limited(start_daemon, tenants):
-    daemon = start_daemon(config=config_for(
-        tenants[:2], "connections_per_user = 3", connections=10))
-    mine = [daemon.connect(tenants[0]) for _ in range(3)]
-    for client in mine[1:]:
-        client.call("tools.list")
-    # A connection that speaks only MCP counts too, whatever else failed on it.
-    mine[0].wait(mine[0].request("workspace.open", {"workspace": "w", "protocol": "mcp"}))
-    assert mine[0].wait(mine[0].request("tools.list"))["error"]["message"] == "There is no such method"
-    told = daemon.connect(tenants[0]).receive()["error"]
-    assert told["data"]["code"] == "BUSY" and "user" in told["message"]
-    assert 50 <= told["data"]["retry_after_ms"] <= 60000
-    assert refused(daemon, "user_connections") == 1
-    # Connections of another tenant are not affected.
-    daemon.connect(tenants[1]).call("tools.list")
-    mine[0].close()
-
-    def let_in():
-        with daemon.connect(tenants[0]) as again:
-            try:
-                return again.call("tools.list")
-            except (ConnectionError, BrokenPipeError):
-                return None
-    assert procfs.eventually(let_in)
-
-
 # A neighbour that floods
 
 
@@ -541,45 +337,3 @@ def test_a_burst_of_connections_finds_room_in_the_kernels_queue(own_daemon):
 
 
 # cloisterd's own time
-
-
-@needs_users
-def test_requests_take_turns_by_tenant(start_daemon, tenants):
-    """Both tenants have sent their requests before cloisterd reads. A few small requests of one are not all handled after
-    many large ones of the other. The audit log has the order."""
-    connections, small = 100, 150
-    text = config_for(tenants[:2], "audit = on\n", queue_length=1, commands=1, connections=connections + 10)
-    daemon = start_daemon(config=text)
-    victim = daemon.connect(tenants[1])
-    victim.call("workspace.open", {"workspace": "w"})
-    flood = [daemon.connect(tenants[0]) for _ in range(connections)]
-    for client in flood:
-        client.call("workspace.open", {"workspace": "w"})
-    begin(flood[0], LONG)
-    begin(flood[0], LONG)
-    wait_for(daemon, commands=1, waiting=1)
-    large = {"tool": "run_command", "arguments": {"command": "a " * 65000}}
-    procfs.stop(daemon.pid)
-    try:
-        for client in flood:
-            client.request("tool.call", large, number="large")
-        victim.send_raw("".join(json.dumps({
-            "jsonrpc": "2.0", "id": f"small {i}", "method": "tool.call",
-            "params": {"tool": "read_file", "arguments": {"path": 7}}}) + "\n" for i in range(small)).encode())
-    finally:
-        os.kill(daemon.pid, signal.SIGCONT)
-    for i in range(small):
-        assert victim.result(f"small {i}")["error"]["code"] == "INVALID_ARGUMENTS"
-    for client in flood:
-        assert client.wait("large")["result"]["error"]["code"] == "BUSY"
-
-    def refused_tenants():
-        lines = (daemon.state / "audit" / "audit.log").read_bytes().splitlines(keepends=True)
-        records = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [record["tenant"] for record in records if record["event"] == "call.refused"]
-    # The writer thread may be later than the answers.
-    assert procfs.eventually(lambda: len(refused_tenants()) == connections + small)
-    order = refused_tenants()
-    assert order.count("a") == connections and order.count("b") == small
-    last = len(order) - 1 - order[::-1].index("b")
-    assert order[:last].count("a") <= connections // 3, order

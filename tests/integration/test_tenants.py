@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 
 import pytest
 
@@ -14,8 +13,6 @@ from cloister_client import Client, RpcError
 from daemon import Account
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them")
-
-UNAUTHORIZED_CLIENTS = 16  # LIMIT_UNAUTHORIZED_CLIENTS
 
 
 def refused(client, method, params=None):
@@ -125,49 +122,6 @@ def test_a_stranger_is_forbidden_and_learns_nothing(host, tenants):
             assert stranger.receive() is None
     assert len(answers) == 1
     assert json.loads(answers.pop())["error"]["data"]["code"] == "FORBIDDEN"
-
-
-@pytest.mark.parametrize("sent, answered", [
-    (b"nonsense\n", True), (b"\n", True), (b"\xff" * 100 + b"\n", True), (b"x" * 100000, True),
-    (b'{"jsonrpc":"2.0","method":"workspace.list"}\n', False), (None, False),
-])
-def test_whatever_a_stranger_sends_ends_its_connection(host, tenants, sent, answered):
-    daemon, a, _ = host
-    stranger = daemon.connect(tenants[2])
-    if sent is None:
-        stranger.socket.shutdown(socket.SHUT_WR)
-    else:
-        try:
-            stranger.send_raw(sent)
-        except BrokenPipeError:  # cloisterd refused before the test had sent the whole request
-            pass
-    data = b""
-    try:
-        while part := stranger.socket.recv(65536):
-            data += part
-    except ConnectionResetError:  # cloisterd did not read its request
-        pass
-    assert (b"FORBIDDEN" in data) == answered
-    assert a.call("workspace.list") == {"workspaces": []}
-
-
-@pytest.mark.deep("slow")
-def test_a_silent_stranger_is_dropped(host, tenants):
-    daemon, _, _ = host
-    stranger = daemon.connect(tenants[2])
-    stranger.send_raw(b"{")
-    assert stranger.socket.recv(1) == b""
-
-
-def test_strangers_take_no_tenants_connections(start_daemon, tenants):
-    daemon = start_daemon(config=config_of(tenants, "connections = 4"))  # of which one tenant may hold two
-    strangers = [daemon.connect(tenants[2]) for _ in range(3 * UNAUTHORIZED_CLIENTS)]
-    # Clients above the bound are refused at once.
-    last = strangers[-1].receive()
-    assert last["id"] is None and last["error"]["data"]["code"] == "FORBIDDEN"
-    first, second, third = (daemon.connect(tenants[0]) for _ in range(3))
-    assert first.call("workspace.list") == second.call("workspace.list") == {"workspaces": []}
-    assert third.receive()["error"]["data"]["code"] == "BUSY"
 
 
 def test_a_group_lets_its_members_in(start_daemon, tenants):
@@ -459,89 +413,7 @@ def test_blocked_commands_are_the_tenants(start_daemon, tenants):
     assert b.run("git push; curl")["ended_by"] == "exit"
 
 
-@pytest.mark.parametrize("key", ["calls", "calls_per_connection"])
-def test_calls_in_flight(limited, tenants, key):
-    daemon, client = limited(**{key: 2})
-    running = [client.begin("run_command", {"command": "sleep 600"}) for _ in range(2)]
-    assert client.fail("run_command", command="true")["code"] == "BUSY"
-    other = daemon.connect(tenants[0])
-    other.call("workspace.open", {"workspace": "w"})
-    observation = other.observe("run_command", {"command": "true"})
-    assert observation["success"] == (key == "calls_per_connection")
-    for number in running:
-        assert client.cancel(number)
-    for number in running:
-        client.wait(number)
-    assert client.run("echo on")["stdout"] == "on\n"
-
-
-def test_commands_per_workspace_wait_for_each_other(limited):
-    _, client = limited(commands_per_workspace=1)
-    first = client.begin("run_command", {"command": "echo $$ > first; while [ ! -e go ]; do sleep 0.05; done"})
-    second = client.begin("run_command", {"command": "touch second"})
-    assert procfs.eventually(lambda: client.observe("read_file", {"path": "first"})["success"])
-    client.use("list_directory", path=".")  # file calls do not wait for a turn
-    assert not client.observe("read_file", {"path": "second"})["success"]
-    client.use("write_file", path="go", content="")
-    assert client.result(first)["success"] and client.result(second)["success"]
-
-
-def test_workspaces_in_use(limited):
-    _, client = limited(workspaces=2)
-    client.call("workspace.open", {"workspace": "second"})
-    assert refused(client, "workspace.open", {"workspace": "third"}).name == "BUSY"
-    client.call("workspace.open", {"workspace": "w"})
-    client.call("workspace.close", {"workspace": "second"})
-    assert procfs.eventually(lambda: opens_managed(client, "third"))
-
-
-def opens_managed(client, name):
-    try:
-        return client.call("workspace.open", {"workspace": name})
-    except RpcError:
-        return None
-
-
-def test_connections_of_a_tenant(start_daemon, tenants):
-    daemon = start_daemon(config=config_of(tenants, connections=2))
-    clients = [daemon.connect(tenants[0]) for _ in range(2)]
-    for client in clients:
-        client.call("workspace.list")
-    assert daemon.connect(tenants[0]).receive()["error"]["data"]["code"] == "BUSY"
-    daemon.connect(tenants[1]).call("workspace.list")
-    clients[0].close()
-    assert procfs.eventually(lambda: may_list(daemon.connect(tenants[0])))
-
-
-def may_list(client):
-    try:
-        client.request("workspace.list")
-        return "result" in client.receive()
-    except BrokenPipeError:  # it was refused before its first request
-        return False
-
-
 # Reload
-
-
-def test_a_reload_is_all_or_nothing(host, tenants):
-    daemon, a, b = host
-    good = daemon.config.read_text()
-    a.call("workspace.open", {"workspace": "w"})
-    # The last line is wrong. The lines before it would exclude user a and admit user c.
-    bad = good.replace(tenants[0].name, tenants[2].name) + "weight = heavy\n"
-    assert not daemon.reload(bad)
-    line = len(bad.splitlines())
-    assert f'{daemon.config}:{line}: weight: "heavy" is not a whole number' in daemon.log()
-    assert a.run("echo on")["stdout"] == "on\n"
-    with daemon.connect(tenants[2]) as c:
-        assert c.call_error("workspace.list") == "FORBIDDEN"
-    daemon.config.unlink()
-    daemon.config.mkdir()
-    daemon.config.rmdir()
-    assert daemon.reload(good)
-    assert a.run("echo on")["stdout"] == "on\n"
-    assert b.call("workspace.list") == {"workspaces": []}
 
 
 def test_what_lock_down_fixes_is_not_reloaded(host):
@@ -621,21 +493,6 @@ def test_a_tenant_that_is_gone_and_comes_again(host, tenants):
     assert a.call("workspace.open", {"workspace": "w"})["tenant"] == "a"
 
 
-def test_what_is_in_use_is_counted_across_reloads(start_daemon, tenants):
-    text = config_of(tenants, connections=1, workspaces=1, calls=1)
-    daemon = start_daemon(config=text)
-    client = daemon.connect(tenants[0])
-    client.call("workspace.open", {"workspace": "w"})
-    running = client.begin("run_command", {"command": "sleep 600"})
-    assert daemon.reload(text)
-    assert daemon.connect(tenants[0]).receive()["error"]["data"]["code"] == "BUSY"
-    assert client.fail("run_command", command="true")["code"] == "BUSY"
-    assert refused(client, "workspace.open", {"workspace": "v"}).name == "BUSY"
-    assert client.cancel(running)
-    client.wait(running)
-    assert client.run("echo on")["stdout"] == "on\n"
-
-
 def test_a_user_made_since_the_start_is_found(host, tenants):
     """cloisterd finds a user that was made after its start, although its system call filter then forbids asking an NSS
     service."""
@@ -650,13 +507,6 @@ def test_a_user_made_since_the_start_is_found(host, tenants):
     # A deleted user is unknown: its id may be given to another user.
     assert not daemon.reload(daemon.config.read_text() + "[cloister]\n")
     assert f'there is no user "{late.name}"' in daemon.log()
-
-
-def test_a_thousand_mistakes_do_not_fill_the_log(host):
-    daemon, _, _ = host
-    assert not daemon.reload("nonsense\n" * 1000)
-    assert daemon.log().count("not a setting") == 100
-    assert "and 900 more mistakes" in daemon.log()
 
 
 def test_reloads_leak_nothing(start_daemon, area, tenants):
