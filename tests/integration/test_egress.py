@@ -15,8 +15,8 @@ import pytest
 import scripted_egress
 from cloister_client import RpcError, acting_as
 from daemon import AM_ROOT
-from egress_place import Place, egress_filter, mode, network_metrics, place
-from scripted_egress import ScriptedEgress, call_ended, closed, denied
+from egress_place import Place, egress_filter, mode, place
+from scripted_egress import call_ended, closed, denied
 from wire import text
 
 PORT = 18129  # DEFAULT_EGRESS_PORT
@@ -160,71 +160,6 @@ def test_nothing_is_hidden_behind_the_bound_of_the_audit_log(start_daemon, area)
         (None, 3, 15, sum(60 + kinds + i for i in range(3)))
 
 
-def test_metrics_by_tenant_and_reason(user_place):
-    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
-        cell, _ = opened(client, egress, "one")
-        before = network_metrics(user_place.daemon)
-        assert set(before.values()) == {0}
-        # Each reason is a series, of tenants with a network.
-        assert len([name for name in before if name.startswith("denied_total")]) == 11
-        assert not [name for name in before if name.startswith("denied_total") and 'tenant="net"' not in name]
-        number, call, _ = begin(client, egress, cell, "false")
-        for host in ("a.test", "b.test"):
-            egress.say(scripted_egress.DENIED, cell.number, denied(call, host))
-        egress.say(scripted_egress.DENIED, cell.number, denied(0, "10.0.0.1", reason=scripted_egress.PRIVATE_ADDRESS))
-        egress.say(scripted_egress.CLOSED, cell.number, closed(call, "open.test", came=5, went=6))
-        finish(client, egress, number, cell, 1, 2, 5, 6)
-        after = network_metrics(user_place.daemon)
-        assert {name: value for name, value in after.items() if value} == {
-            'denied_total{tenant="net",reason="not_allowed"}': 2, 'denied_total{tenant="net",reason="private_address"}': 1,
-            'connections_total{tenant="net"}': 1, 'received_bytes_total{tenant="net"}': 5, 'sent_bytes_total{tenant="net"}': 6}
-        assert set(after) == set(before)
-
-
-def test_events_tell_of_refused_hosts(user_place):
-    with user_place.daemon.connect() as client, user_place.daemon.control() as control:
-        egress = user_place.egress()
-        control.call("events")
-
-        def heard():
-            control.call("status")
-            events = [message["params"] for message in control.notifications]
-            control.notifications.clear()
-            return [event for event in events if event["event"] == "network_denied"]
-
-        cell, _ = opened(client, egress, "one")
-        number, call, _ = begin(client, egress, cell, "read line", options={"stdin_stream": True})
-        shown = control.call("commands")["calls"][0]["call"]
-        egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-        egress.say(scripted_egress.DENIED, cell.number, denied(0, "other.test", port=80, via=scripted_egress.VIA_HTTP))
-        events = []
-        assert procfs.eventually(lambda: events.extend(heard()) or len(events) == 2)
-        for event in events:
-            assert event.pop("time_ms") > 0
-        same = {"event": "network_denied", "tenant": "net", "workspace": "one", "reason": "not_allowed", "untold": 0}
-        assert events == [{**same, "call": shown, "host": "no.test", "port": 443, "via": "connect"},
-                          {**same, "call": None, "host": "other.test", "port": 80, "via": "http"}]
-        # A program that asks again and again makes a few events a second; all are counted.
-        many, more, told = 3000, 0, []
-        for _ in range(many):
-            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-
-        def all_are_counted():
-            nonlocal more
-            egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-            more += 1
-            told.extend(heard())
-            return len(told) + sum(event["untold"] for event in told) == many + more
-
-        assert procfs.eventually(all_are_counted)
-        assert len(told) < many / 2
-        egress.close()
-        assert procfs.eventually(lambda: told.extend(heard()) or told[-1]["reason"] == "proxy_lost")
-        assert (told[-1]["call"], told[-1]["host"], told[-1]["via"]) == (shown, None, None)
-        client.call("tool.input", {"id": number, "data": "", "eof": True})
-        client.result(number)
-
-
 def test_denials(user_place):
     """The recent refusals of each tenant: one line for what is the same, the oldest first, and a bound."""
     daemon, kept = user_place.daemon, 64  # LIMIT_DENIALS_KEPT
@@ -307,35 +242,6 @@ def test_parallel_calls_have_their_own_refusals(user_place):
             assert [refused["host"] for refused in network["denied"]] == [f"{number}.test"]
 
 
-def test_kinds_of_refusals_are_bounded(user_place):
-    kinds = 32  # LIMIT_NETWORK_DENIALS
-    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
-        cell, _ = opened(client, egress, "one")
-        number, call, _ = begin(client, egress, cell, "sleep 0.5; false")
-        for i in range(2 * kinds):
-            egress.say(scripted_egress.DENIED, cell.number, denied(call, f"h{i}.test"))
-            egress.say(scripted_egress.DENIED, cell.number, denied(call, "h0.test"))
-        network = finish(client, egress, number, cell, 0, 4 * kinds)["network"]
-        assert "incomplete" not in network
-        assert len(network["denied"]) == kinds and network["denied"][0]["count"] == 2 * kinds + 1
-        assert network["denied_unlisted"] == kinds
-
-
-@pytest.mark.deep("slow")
-def test_an_answer_does_not_wait_long_for_cloister_egress(user_place):
-    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
-        cell, _ = opened(client, egress, "one")
-        number, call, _ = begin(client, egress, cell, "false")
-        egress.say(scripted_egress.DENIED, cell.number, denied(call, "no.test"))
-        egress.hear_until(scripted_egress.CALL_END)
-        network = client.result(number)["network"]
-        assert network["denied"][0]["host"] == "no.test" and network["incomplete"] is True
-        # What comes too late about it changes nothing.
-        egress.say(scripted_egress.CALL_ENDED, cell.number, call_ended(call))
-        number, *_ = begin(client, egress, cell, "true")
-        finish(client, egress, number, cell)
-
-
 def test_cloister_egress_that_comes_again_gets_everything_again(place):
     with place.daemon.connect() as client:
         egress = place.egress()
@@ -401,66 +307,11 @@ def test_a_command_that_is_ended_before_it_begins(delegation, start_daemon, area
         assert procfs.eventually(lambda: not list(delegation.path.glob("ws-*/cmd-*")))
 
 
-def test_cloister_egress_that_comes_again_to_many_rules(user_place):
-    """What all cells' rules take together is no reason to give up a cloister-egress that has just come."""
-    rules = [f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{number:04}.test" for number in range(76)]
-    with user_place.daemon.connect() as client:
-        with contextlib.closing(user_place.egress()) as egress:
-            for number in range(100):
-                opened(client, egress, f"w{number}", network={"allow": rules})
-        assert procfs.eventually(lambda: "the connection to cloister-egress has ended" in user_place.daemon.log())
-        with contextlib.closing(user_place.egress()) as again:
-            while len(again.cells) < 100:
-                assert again.hear()
-            assert {cell.allow for cell in again.cells.values()} == {" ".join(rules)}
-
-
 def test_commands_without_cloister_egress(user_place):
     """A command that needs no network does not wait for one."""
     with user_place.daemon.connect() as client:
         client.call("workspace.open", {"workspace": "one", "tenant": "net"})
         assert client.run("echo here")["stdout"] == "here\n"
-
-
-@pytest.mark.skipif(not AM_ROOT, reason="needs root to make users")
-def test_only_its_user_may_be_cloister_egress(user_place, tenants):
-    egress = ScriptedEgress(user_place.socket, tenants[0], ready=False)
-    assert egress.frames.next() is None
-    assert procfs.eventually(lambda: f"uid {tenants[0].uid}, which is not cloister-egress's" in user_place.daemon.log())
-
-
-@pytest.mark.parametrize("words", [
-    b"x" * 100, b"\0" * 100, [(99, b"")], [(scripted_egress.READY, b"")], [(scripted_egress.OPENED, b"x")],
-    [(scripted_egress.DENIED, b"")], [(scripted_egress.CALL_ENDED, b"12345678")], [(scripted_egress.OPEN, b"")]], ids=str)
-def test_what_cloister_egress_does_not_say(user_place, words):
-    with user_place.daemon.connect() as client:
-        egress = user_place.egress()
-        cell, _ = opened(client, egress, "one")
-        if isinstance(words, bytes):
-            egress.socket.sendall(words)
-        else:
-            for kind, payload in words:
-                egress.say(kind, cell.number, payload)
-        with contextlib.suppress(ConnectionResetError):
-            while egress.hear():
-                pass
-        assert procfs.eventually(lambda: "what no cloister-egress sends" in user_place.daemon.log())
-        assert client.run("echo here")["stdout"] == "here\n"
-
-
-@pytest.mark.deep("slow")
-def test_descriptors_do_not_come_up(user_place):
-    """On a kernel that cannot refuse them, a thread closes them."""
-    with user_place.daemon.connect() as client, contextlib.closing(user_place.egress()) as egress:
-        cell, _ = opened(client, egress, "one")
-        before = user_place.daemon.settled_fds()
-        with contextlib.suppress(PermissionError, BrokenPipeError):
-            for _ in range(20):
-                socket.send_fds(egress.socket, [b""], [egress.socket.fileno()])
-                socket.send_fds(egress.socket, [scripted_egress.frame(scripted_egress.OPENED, cell.number)],
-                                [egress.socket.fileno()])
-        assert client.run("echo here", timeout_ms=5000)["stdout"] == "here\n"
-        assert user_place.daemon.settled_fds() <= before
 
 
 def test_a_workspace_asks_for_less(place):
@@ -480,17 +331,6 @@ def test_a_workspace_asks_for_less(place):
         client.call("workspace.open", {"root": str(directory), "tenant": "net", "network": {"allow": ["open.test"]}})
         number, _ = egress.hear_until(scripted_egress.OPEN)
         assert egress.cells[number].allow == "open.test"
-
-
-@pytest.mark.parametrize("network", [
-    None, "egress", {}, {"allow": None}, {"allow": "a.test"}, {"allow": [1]}, {"allow": ["a.test b.test"]},
-    {"allow": [""]}, {"allow": ["a..test"]}, {"allow": ["a.test"], "deny": []}, {"allow": ["a\0.test"]},
-    {"allow": ["a.test:70000"]}, {"allow": ["a" * 300]}, {"allow": ["a.test"] * 5000}, {"allow": ["@"]},
-    {"allow": ["@a\tb.test"]}, {"allow": ["@a\nb.test"]}, {"allow": ["@nmp"]}], ids=lambda n: str(n)[:40])
-def test_a_wish_that_is_none(user_place, network):
-    with user_place.daemon.connect() as client, pytest.raises(RpcError) as refused:
-        client.call("workspace.open", {"workspace": "one", "tenant": "net", "network": network})
-    assert refused.value.code == -32602 and "network" in refused.value.message
 
 
 LOCAL = "localhost,127.0.0.1,::1"
@@ -736,19 +576,6 @@ def test_cloister_egress_that_ends_during_its_probes(user_place, times):
     assert not [probe for probe in report["probes"] if probe["answer"].endswith("first")], report
     if times == 2:
         assert procfs.eventually(lambda: "cloister-egress has ended again during its probes" in user_place.daemon.log())
-
-
-@pytest.mark.parametrize("line, message", [
-    ("egress_allow = a..test", "egress_allow"), ("egress_private = 169.254.169.254", "never opened"),
-    ("egress_upstream = proxy.test", "http://HOST:PORT"), ("egress_port = 80", "egress_port"), ("network = host", "none, egress")])
-def test_mistakes_have_a_file_and_a_line(area, line, message):
-    place = area.new_directory()
-    with acting_as(area.account.uid, area.account.gid):
-        (place / "c.conf").write_text(f"[tenant t]\nusers = {area.account.name}\n{line}\n")
-    checked = area.run("cloisterd", "--config", str(place / "c.conf"), "--check")
-    assert checked.returncode == 1
-    said = (checked.stdout + checked.stderr).decode()
-    assert f"{place}/c.conf:3: " in said and message in said
 
 
 def test_a_reload_that_would_need_cloister_egress(start_daemon, area):

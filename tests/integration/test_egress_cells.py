@@ -319,21 +319,6 @@ def test_a_host_that_does_not_filter(start):
     assert start(config=FILTERED).ready().open()
 
 
-@pytest.mark.parametrize(("line", "message"), [
-    ("egress_allow = *", "first label"), ("egress_allow = a.*.test", "first label"),
-    ("egress_allow = 10.0.0.1", "matches nothing"), ("egress_allow = [::1]", "matches nothing"),
-    ("egress_allow = denied.open.test", "matches nothing"), ("egress_allow = @nothing", "@npm"),
-    ("egress_deny = tcp:a.test:1", "only in egress_allow"), ("egress_private = 169.254.169.254", "never opened"),
-    ("egress_private = 10.0.0.1/8", "prefix"), ("egress_sni = maybe", "match or off"),
-    ("egress_upstream = socks://a:1", "http://HOST:PORT"), ("egress_connections = many", "fits"),
-    ("network = all", "none or egress")])
-def test_mistakes_have_a_file_and_a_line(start, line, message):
-    running = start(line + "\n")
-    assert running.process.wait(egress.WAIT_S) == 1
-    running.process.returncode = 0
-    assert "egress.conf:11: " in running.logged() and message in running.logged(), running.logged()
-
-
 def test_without_a_configuration(start, host):
     running = start(config=None, allow="1.1.1.1:53 example.com").ready()
     port = running.open(tenant="whoever")

@@ -160,22 +160,6 @@ def test_names_inside(running, transparent, names):
     assert len(names.asked) == before
 
 
-def test_questions_that_are_none(transparent):
-    good = egress.question("open.test")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.connect(("127.0.0.1", transparent[0]))
-        for bad in (b"", good[:11], good[:-1], good[:2] + b"\x81" + good[3:], good[:5] + b"\2" + good[6:],
-                    good[:12] + b"\xc0\x0c\0\1\0\1", good[:12] + b"\x40" + b"a" * 64 + b"\0\0\1\0\1",
-                    good[:-2] + b"\0\3", good + b"x" * 500):
-            asking.send(bad)
-        asking.send(good)
-        asking.settimeout(egress.WAIT_S)
-        assert asking.recv(512)[3] & 15 == 0
-        asking.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            asking.recv(512)
-
-
 def framed(question):
     return struct.pack(">H", len(question)) + question
 

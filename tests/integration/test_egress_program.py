@@ -377,27 +377,3 @@ def test_socks_in_pieces(running, host):
         running.link.expect(egress.CLOSED)
         connection.sendall(b"\1\0")
         assert connection.recv(10) == b"\5\0"
-
-
-def padded_hello(name, size):
-    """A ClientHello's message with a padding of this size: RFC 7685."""
-    message = egress.client_hello(name)[5:]
-    at = 38
-    at += 1 + message[at]
-    at += 2 + struct.unpack_from(">H", message, at)[0]
-    at += 1 + message[at]
-    extensions = message[at + 2:] + struct.pack(">HH", 21, size) + bytes(size)
-    body = message[4:at] + struct.pack(">H", len(extensions)) + extensions
-    return b"\1" + len(body).to_bytes(3, "big") + body
-
-
-@pytest.mark.parametrize(("size", "passes"), [(100, True), (7000, False)])
-def test_hello_in_crumbs(running, at_443, size, passes):
-    """A record for each byte is legal, but the headers are not without a bound."""
-    connection, _ = egress.connect(running.open(), "tls.test:443")
-    with contextlib.suppress(OSError), connection:
-        connection.sendall(b"".join(b"\x16\3\1\0\1" + bytes([byte]) for byte in padded_hello("tls.test", size)))
-        if passes:
-            assert connection.recv(1) == b"\x16"
-    if not passes:
-        assert running.link.denied()["reason"] == "sni_mismatch"

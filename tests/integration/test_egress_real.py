@@ -91,6 +91,7 @@ def test_real_refusals(real, web, host, reason):
     assert web.connections == before
 
 
+@pytest.mark.parametrize("mode", ["user"], indirect=True)
 def test_real_client_that_wants_a_password(real):
     """A client of SOCKS5 that goes on with a user and a password only is refused as the standard says, and the model is told why."""
     ask = "p=${http_proxy#http://}; exec 3<>/dev/tcp/${p%:*}/${p#*:}; printf '\\5\\1\\2' >&3; cat <&3 | od -An -tx1; exit 3"
@@ -120,6 +121,7 @@ def test_real_self_test(real):
     assert [row["present"] for row in egress_filter(real)] == [True]
 
 
+@pytest.mark.parametrize("mode", ["user"], indirect=True)
 def test_real_directory_with_a_long_path(real, web):
     """A directory is called by its path. One that is longer than any name ends nobody's network."""
     with real.connect() as other, real.connect() as client:
@@ -323,6 +325,7 @@ def site(area):
     server.server_close()
 
 
+@pytest.mark.parametrize("mode", ["user"], indirect=True)
 def test_real_clone_and_download(real, site):
     with real.connect() as client:
         client.call("workspace.open", {"workspace": "one"})

@@ -185,15 +185,6 @@ def test_paths_stay_paths(running, api):
                               f"Authorization: Bearer {SECRET}\r\n\r\n").encode()
 
 
-def test_request_in_crumbs(running, api):
-    with egress.client(running.open()) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in POST + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKS:
-            connection.sendall(bytes([byte]))
-        assert egress.read_all(connection) == api.answer
-    assert api.requests[0][1] == b"hello, world!!!"
-
-
 def test_what_was_sent_before_a_refusal_is_told(running, api):
     """A program cannot send much to the host and then have it count as a request that never was."""
     port = running.open()

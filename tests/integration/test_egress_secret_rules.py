@@ -99,8 +99,8 @@ ENDLESS = "TLS: the host sends messages and no data"
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    ((), None), (("-tls1_2",), None), (("-num_tickets", "20"), None), (("-num_tickets", "200"), ENDLESS),
-    (("-tls1_2", "-cipher", "DHE"), "TLS: "), (("-groups", "ffdhe2048"), "TLS: "), (("-groups", "ffdhe8192"), "TLS: ")])
+    (("-tls1_2",), None), (("-num_tickets", "20"), None), (("-num_tickets", "200"), ENDLESS), (("-tls1_2", "-cipher", "DHE"), "TLS: "),
+    (("-groups", "ffdhe8192"), "TLS: ")])
 def test_hosts_that_want_much_computed(start, authorities, options, why):
     """Everybody waits while cloister-egress computes: what a host can have it compute has a bound."""
     with openssl_server(authorities[0], *options) as port:
@@ -224,7 +224,6 @@ def test_a_reload_ends_requests_that_it_no_longer_allows(running, api, old, new,
             connection.recv(1000)
 
 
-LINE = 'egress_secret = openai host=api.test header="Authorization: Bearer" file={directory}/key'
 
 
 @pytest.mark.parametrize(("keywords", "why"), [
