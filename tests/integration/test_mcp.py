@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MCP of `cloister mcp` and the agent socket. Each row of mcp/stdio-requirements.tsv is one requirement."""
+"""MCP of `cloister mcp` and the agent socket. unit/test_mcp.c has the rules; here each message is checked against the
+official schema."""
 
 import itertools
 import json
 import os
-import re
 import subprocess
 
 import pytest
 
 import procfs
 from cloister_client import PATIENCE
-from mcp_client import LEGACY, META, MODERN, OLDEST, TASKS, Mcp, Pipes, meta
+from mcp_client import LEGACY, MODERN, OLDEST, TASKS, Mcp, Pipes, meta
 
 TOOLS = ["read_file", "write_file", "list_directory", "run_command", "search_files"]
 
@@ -74,7 +74,6 @@ def place(area, daemon):
     made.end()
 
 
-
 # Requirements of every revision.
 
 
@@ -92,34 +91,6 @@ def messages_are_lines_of_json_and_nothing_else_is_on_stdout(place, revision):
     assert place.started[0].stderr.read() == b""
 
 
-@row("string-id-echoed-exactly", ALL)
-def an_id_is_repeated_as_it_was(place, revision):
-    server = place.ready(revision)
-    for number in ("a\"\\é\n", "", "7", 7, 0, -3, 2**53 + 1):
-        answer = server.wait(server.request("tools/list", number=number))
-        assert answer["id"] == number and type(answer["id"]) is type(number)
-    for wrong in (None, 1.5, True, {}):
-        server.send({"jsonrpc": "2.0", "id": wrong, "method": "tools/list", "params": {"_meta": meta(revision)}})
-        answer = server.receive()
-        assert answer["error"]["code"] == -32600 and "id" not in answer
-
-
-@row("notifications-get-no-answer", ALL)
-def a_notification_is_not_answered(place, revision):
-    server = place.ready(revision)
-    whole = {"_meta": meta(revision)}
-    for method in ("notifications/initialized", "notifications/roots/list_changed", "no/such", "tools/list", "ping",
-                   "initialize", "server/discover"):
-        server.notify(method, whole)
-    server.notify("tools/call", {**whole, "name": "write_file", "arguments": {"path": "made", "content": ""}})
-    server.notify("notifications/cancelled", {"requestId": 12345})
-    server.notify("notifications/cancelled")
-    number = server.request("tools/list")
-    assert server.receive()["id"] == number
-    # If the server had accepted the write, its answer would come before this one.
-    assert server.call("list_directory", path=".")["structuredContent"]["output"]["count"] == 0
-
-
 @row("exits-on-stdin-EOF", ALL)
 def the_end_of_its_input_ends_it(place, revision):
     server = place.ready(revision)
@@ -130,21 +101,6 @@ def the_end_of_its_input_ends_it(place, revision):
     assert procfs.eventually(lambda: procfs.having(marker), PATIENCE)
     assert server.pipes.close() == 0
     assert procfs.eventually(lambda: not procfs.having(marker), PATIENCE)
-
-
-@row("unknown-method-32601", ALL)
-def an_unknown_method_is_refused(place, revision):
-    server = place.ready(revision)
-    for method in ("no/such", "resources/list", "prompts/list", "workspace.list", "tool.call", "notifications/initialized"):
-        assert server.error(method)["code"] == -32601
-
-
-@row("unknown-tool-32602", ALL)
-def an_unknown_tool_is_refused(place, revision):
-    server = place.ready(revision)
-    assert server.error("tools/call", {"name": "Read_File", "arguments": {}})["code"] == -32602
-    for malformed in ({}, {"name": 7}, {"name": "read_file", "arguments": []}, {"name": "read_file", "arguments": "{}"}):
-        assert server.error("tools/call", malformed)["code"] == -32602
 
 
 @row("tool-failures-are-results", ALL)
@@ -179,13 +135,7 @@ def input_schemas_are_objects(place, revision):
         assert tool["inputSchema"]["additionalProperties"] is False
         jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
         assert tool["outputSchema"]["type"] == "object"
-
-
-@row("tool-names-charset", ALL)
-def tool_names_are_plain_and_unique(place, revision):
-    names = [tool["name"] for tool in place.ready(revision).result("tools/list")["tools"]]
-    assert names == TOOLS and len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in names)
+        assert "$ref" not in json.dumps(tool)
 
 
 def many_results(place, server):
@@ -242,14 +192,6 @@ def the_text_block_says_what_the_structured_content_says(place, revision):
     result = server.call("read_file", {"cloister/options": {"encoding": "base64"}}, path="large")
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert len(result["structuredContent"]["output"]["content"]) > 1000000
-
-
-@row("array-request", ALL)
-def batches_are_refused(place, revision):
-    server = place.ready(revision)
-    server.send([{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta(revision)}}])
-    answer = server.receive()
-    assert answer["error"]["code"] == -32600 and "id" not in answer
 
 
 @row("cancelled-request-gets-no-answer", ALL)
@@ -331,68 +273,6 @@ def an_unreadable_request_is_answered_with_its_id(place, revision):
     assert server.ready()
 
 
-# Requirements of the revisions that begin with initialize.
-
-
-@row("initialize-version", LEGACIES)
-def the_version_is_the_clients_or_our_latest(place, revision):
-    for asked, answered in ((revision, revision), ("2024-11-05", LEGACY), ("2099-01-01", LEGACY), (MODERN, LEGACY)):
-        server = place.start(revision)
-        result = server.initialize(asked)
-        assert result["protocolVersion"] == answered
-        assert server.result("tools/list")["tools"]
-    for wrong in ({}, {"protocolVersion": 1, "capabilities": {}, "clientInfo": {}}, {"protocolVersion": revision}):
-        assert server.error("initialize", wrong)["code"] == -32602
-
-
-@row("initialize-is-first", LEGACIES)
-def nothing_is_served_before_initialize(place, revision):
-    server = place.start(revision)
-    assert server.error("tools/list")["code"] == -32602
-    assert server.error("tools/call", {"name": "run_command", "arguments": {"command": "true"}})["code"] == -32602
-    server.ready()
-
-
-@row("initialize-serverInfo", LEGACIES)
-def the_server_says_who_it_is(place, revision):
-    result = place.start(revision).initialize()
-    assert result["serverInfo"]["name"] == "cloister" and result["serverInfo"]["version"]
-    assert "workspace" in result["instructions"] and "What holds here: no network; " in result["instructions"]
-    assert "resultType" not in result
-
-
-@row("declares-tools", LEGACIES)
-def the_server_declares_tools(place, revision):
-    assert place.start(revision).initialize()["capabilities"] == {"tools": {}}
-
-
-@row("initialized-accepted", LEGACIES)
-def initialized_is_accepted_silently(place, revision):
-    server = place.start(revision)
-    server.initialize()  # also sends notifications/initialized
-    number = server.request("ping")
-    assert server.receive()["id"] == number
-
-
-@row("ping", LEGACIES)
-def ping_is_answered_at_any_time(place, revision):
-    server = place.start(revision)
-    assert server.result("ping") == {}
-    server.ready()
-    number = server.begin("run_command", {"command": "sleep 1000"})
-    assert server.result("ping") == {}, "no answer to a ping while a command runs"
-    server.notify("notifications/cancelled", {"requestId": number})
-
-
-@row("initialize-not-cancellable", LEGACIES)
-def initialize_cannot_be_cancelled(place, revision):
-    server = place.start(revision)
-    number = server.request("initialize", {
-        "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
-    server.notify("notifications/cancelled", {"requestId": number})
-    assert server.wait(number)["result"]["protocolVersion"] == revision
-
-
 # Requirements of 2026-07-28.
 
 
@@ -402,64 +282,6 @@ def discover_tells_what_there_is(place, revision):
     assert result["supportedVersions"] == [MODERN, LEGACY, OLDEST]
     assert result["capabilities"] == {"tools": {}, "extensions": {TASKS: {}}}
     assert result["resultType"] == "complete" and result["ttlMs"] > 0 and result["cacheScope"] == "public"
-
-
-@row("missing-required-meta-32602", LATEST)
-def each_request_carries_version_and_capabilities(place, revision):
-    server = place.start(revision)
-    whole = meta(MODERN)
-    del whole[META + "clientInfo"]
-    for method in ("server/discover", "tools/list", "tools/call"):
-        params = {"name": "list_directory", "arguments": {"path": "."}} if method == "tools/call" else {}
-        for without in whole:
-            part = {name: value for name, value in whole.items() if name != without}
-            assert server.error(method, {**params, "_meta": part})["code"] == -32602
-        for wrong in ({}, [], "x", {**whole, META + "protocolVersion": 20260728},
-                      {**whole, META + "clientCapabilities": []}):
-            assert server.error(method, {**params, "_meta": wrong})["code"] == -32602
-        assert server.result(method, {**params, "_meta": whole})["resultType"] == "complete"
-
-
-@row("unsupported-version-32022", LATEST)
-def an_unsupported_version_is_told_the_supported_ones(place, revision):
-    server = place.start(revision)
-    for asked in ("1900-01-01", "2024-11-05", "", "2026-07-28 "):
-        error = server.error("tools/list", {"_meta": {**meta(MODERN), META + "protocolVersion": asked}})
-        assert error["code"] == -32022
-        assert error["data"] == {"supported": [MODERN, LEGACY, OLDEST], "requested": asked}
-
-
-@row("listed-versions-are-served", LATEST)
-def a_version_that_is_listed_may_be_named_in_a_request(place, revision):
-    server = place.start(revision)
-    for named in server.result("server/discover")["supportedVersions"]:
-        server.revision = named
-        result = server.result("tools/list", {"_meta": {**meta(MODERN), META + "protocolVersion": named}})
-        assert ("resultType" in result) is (named == MODERN)
-
-
-@row("no-client-capability-is-needed", LATEST)
-def nothing_asks_the_client_for_more(place, revision):
-    # -32021 would name a missing capability; every tool works without any.
-    server = place.ready(revision)
-    assert any(not result["isError"] for result in many_results(place, server))
-
-
-@row("resultType-ttl-cacheScope", LATEST)
-def results_are_complete_and_lists_may_be_cached(place, revision):
-    server = place.ready(revision)
-    listed = server.result("tools/list")
-    assert listed["ttlMs"] > 0 and listed["cacheScope"] == "public"
-    results = [listed, server.result("server/discover"), server.call("read_file", path="none"),
-               server.call("run_command", command="true")]
-    assert [result["resultType"] for result in results] == ["complete"] * 4
-
-
-@row("serverInfo-in-meta", LATEST)
-def results_say_who_made_them(place, revision):
-    server = place.ready(revision)
-    for result in (server.result("tools/list"), server.result("server/discover"), server.call("run_command", command="true")):
-        assert result["_meta"][META + "serverInfo"]["name"] == "cloister"
 
 
 @row("tools-order-stable", ALL)
@@ -472,59 +294,6 @@ def the_list_is_the_same_for_every_connection(place, revision):
     assert [name for name in TOOLS if hints[name]["readOnlyHint"]] == ["read_file", "list_directory", "search_files"]
     assert [name for name in TOOLS if hints[name]["destructiveHint"]] == ["write_file", "run_command"]
     assert not any(hint["openWorldHint"] for hint in hints.values())
-
-
-@row("server-must-not-send-requests", ALL)
-def the_server_asks_for_nothing(place, revision):
-    server = place.ready(revision)
-    list(many_results(place, server))
-    assert all("method" not in message or "id" not in message for message in server.messages)
-
-
-@row("error-codes", ALL)
-def only_defined_error_codes_are_used(place, revision):
-    # The client checks every code; these calls cause them.
-    server = place.ready(revision)
-    assert server.error("tools/call", {"name": "nope"})["code"] == -32602
-    assert server.call("run_command", {"cloister/workspace": "no-such"}, command="true")[
-        "structuredContent"]["error"]["code"] == "WORKSPACE_NOT_FOUND"
-    assert server.error("tools/call", {"name": "run_command", "arguments": {"command": "true"}},
-                        **{"cloister/workspace": 7})["code"] == -32602
-    assert server.error("tools/call", {"name": "run_command", "arguments": {"command": "true"}},
-                        **{"cloister/options": {"nonsense": 1}})["code"] == -32602
-    number = server.begin("run_command", {"command": "sleep 1000"})
-    server.request("tools/call", {"name": "run_command", "arguments": {"command": "true"}}, number=number)
-    assert server.wait(number)["error"]["code"] == -32600, "the id of a running call was taken again"
-    server.notify("notifications/cancelled", {"requestId": number})
-
-
-@row("stateless", LATEST)
-def nothing_is_remembered_between_requests(place, revision):
-    server = place.ready(revision)
-    server.send({"jsonrpc": "2.0", "id": "bare", "method": "tools/list"})
-    assert server.wait("bare")["error"]["code"] == -32602
-
-
-@row("ping-removed", LATEST)
-def what_was_removed_is_unknown(place, revision):
-    server = place.start(revision)
-    for method in ("ping", "logging/setLevel", "resources/subscribe"):
-        assert server.error(method)["code"] == -32601
-    error = server.error("initialize", {
-        "protocolVersion": MODERN, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
-    assert error["code"] == -32601
-    assert all(version in error["message"] for version in ALL)
-
-
-@row("both-eras-on-one-connection", LATEST)
-def a_connection_may_speak_both(place, revision):
-    server = place.start(LEGACY).ready()
-    assert "resultType" not in server.result("tools/list")
-    server.revision = MODERN
-    assert server.result("tools/list")["resultType"] == "complete"
-    assert server.call("run_command", command="true")["resultType"] == "complete"
-    server.revision = LEGACY
-    assert "resultType" not in server.call("run_command", command="true")
 
 
 @row("framing-on-the-agent-socket", ALL)
@@ -545,11 +314,6 @@ def the_agent_socket_speaks_it_too(place, revision):
         client.notify("tool.cancel", {"id": number})
         assert server.wait(number)["result"]["structuredContent"]["error"]["code"] == "CANCELLED"
         client.call("workspace.remove", {"workspace": "for-mcp"})
-
-
-@row("no-network-ref", ALL)
-def schemas_refer_to_nothing(place, revision):
-    assert "$ref" not in json.dumps(place.ready(revision).result("tools/list"))
 
 
 @pytest.mark.deep("slow")
@@ -597,10 +361,3 @@ def test_many_large_answers_while_requests_still_come(place):
     numbers = [server.begin("read_file", {"path": "large"}, **options) for _ in range(60)]
     answers = [server.wait(number) for number in numbers]
     assert all(len(answer["result"]["structuredContent"]["output"]["content"]) > 200000 for answer in answers)
-
-
-def test_workspace_open_takes_no_other_protocol(place):
-    with place.daemon.connect() as client:
-        answer = client.wait(client.request("workspace.open", {"root": str(place.workspace), "protocol": "http"}))
-        assert answer["error"]["code"] == -32602
-        assert "workspaces" in client.call("workspace.list"), "the native methods do not answer on this connection"

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of the extension of MCP 2026-07-28, over `cloister mcp`. Every message is checked against a schema (mcp_client.py)."""
 
-import os
 import re
 
 import pytest
 
 import procfs
 from cloister_client import PATIENCE
-from mcp_client import LEGACY, META, MODERN, OLDEST, TASKS
+from mcp_client import MODERN, TASKS
 from test_mcp import Place
 
 pytest.importorskip("jsonschema")
@@ -25,17 +24,6 @@ def plain(result):
         observation["output"] = {key: value for key, value in observation["output"].items() if key != "duration_ms"}
     text = [re.sub(r"( after )?\d+(\.\d+)? ?m?s\b", "", block.get("text", "")) for block in result["content"]]
     return {**result, "structuredContent": observation, "content": text}
-
-
-def metrics(daemon):
-    """The sums of the metrics, without their labels."""
-    with daemon.control() as control:
-        text = control.call("metrics")["text"]
-    sums = {}
-    for line in text.splitlines():
-        if found := re.match(r"(\w+)(?:\{[^}]*\})? ([0-9.e+]+)$", line):
-            sums[found[1]] = sums.get(found[1], 0) + float(found[2])
-    return sums
 
 
 @pytest.fixture
@@ -65,11 +53,6 @@ def create(server, command, **more):
     assert TIME.fullmatch(task["createdAt"]) and task["createdAt"] <= task["lastUpdatedAt"]
     assert task["ttlMs"] > 600000 and task["pollIntervalMs"] == 1000
     return task
-
-
-def kept(place):
-    """How many tasks there are, of this test and of those before it."""
-    return metrics(place.daemon)["cloister_tenant_tasks"]
 
 
 def get(server, task):
@@ -107,74 +90,6 @@ def test_the_result_is_that_of_the_call(place, server, command):
     assert get(server, task) == now, "it is kept, and the same each time"
 
 
-@pytest.mark.deep("slow")
-def test_a_failure_of_the_tool_is_a_completed_task(server):
-    task = create(server, "echo begun; sleep 600", **{"cloister/options": {"timeout_ms": 4000}})
-    now = over(server, task)
-    assert now["status"] == "completed" and now["statusMessage"].startswith("TIMEOUT: ")
-    assert now["result"]["isError"] and now["result"]["structuredContent"]["error"]["code"] == "TIMEOUT"
-    assert now["result"]["structuredContent"]["output"]["stdout"] == "begun\n"
-
-
-def test_what_is_over_soon_is_answered_at_once(server):
-    for tool, arguments in (("run_command", {"command": "echo a"}), ("list_directory", {"path": "."})):
-        result = server.result("tools/call", {"name": tool, "arguments": arguments})
-        assert result["resultType"] == "complete" and not result["isError"]
-
-
-@pytest.mark.deep("slow")
-def test_only_for_those_who_declare_it_in_the_request(place, server):
-    """2026-07-28 relies on no earlier request: a call without the capability is answered when it is over."""
-    create(server, WAIT)
-    before = kept(place)
-    undeclared = ({}, {"extensions": {}}, {"extensions": {TASKS: True}}, {"extensions": [TASKS]},
-                  {"extensions": {TASKS.upper(): {}}}, {"tasks": {}})
-    numbers = []
-    for server.capabilities in undeclared:
-        numbers.append(server.begin("run_command", {"command": WAIT + "echo over"}))
-    server.capabilities = {"extensions": {TASKS: {}}}
-    create(server, WAIT)
-    assert kept(place) == before + 1
-    server.call("write_file", path="go", content="")
-    while not set(numbers) <= {message.get("id") for message in server.messages}:
-        server.receive()
-    answers = [message["result"] for message in server.messages if message.get("id") in numbers]
-    assert [answer["structuredContent"]["output"]["stdout"] for answer in answers] == ["over\n"] * len(numbers)
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.parametrize("revision", [LEGACY, OLDEST])
-def test_other_revisions_have_none(place, revision):
-    server = place.ready(revision)
-    result = server.result("tools/call", {"name": "run_command", "arguments": {"command": "sleep 2.5; echo over"}},
-                           **{META + "clientCapabilities": {"extensions": {TASKS: {}}}})
-    assert result["structuredContent"]["output"]["stdout"] == "over\n"
-    assert server.error("tasks/update", {"taskId": "0" * 32})["code"] == -32601
-
-
-@pytest.mark.deep("slow")
-def test_a_cancelled_task(server):
-    number = f"6311.{os.getpid()}s"
-    task = create(server, f"trap '' TERM; sleep {number} & wait")
-    assert procfs.having(f"sleep {number}")
-    taken = server.result("tasks/cancel", {"taskId": task["taskId"]})
-    assert set(taken) == {"resultType", "_meta"} and taken["resultType"] == "complete"
-    now = over(server, task)
-    assert now["status"] == "cancelled" and "result" not in now and now["statusMessage"].startswith("CANCELLED: ")
-    assert not procfs.having(f"sleep {number}"), "nothing is left when it is cancelled"
-    server.result("tasks/cancel", {"taskId": task["taskId"]})
-    assert get(server, task)["status"] == "cancelled", "it stays cancelled"
-
-
-def test_a_request_that_is_cancelled_is_no_task(place, server):
-    number = f"6312.{os.getpid()}s"
-    before = kept(place)
-    server.notify("notifications/cancelled", {"requestId": server.begin("run_command", {"command": f"sleep {number}"})})
-    assert procfs.eventually(lambda: not procfs.having(f"sleep {number}"), PATIENCE)
-    server.call("run_command", command="sleep 2.5")
-    assert kept(place) == before + 1, "that of the last call"
-
-
 def test_a_client_that_was_killed_finds_it_again(place, server):
     """The command goes on without its client, and another process of the client fetches its result."""
     task = create(server, "echo begun; " + WAIT + "echo over")
@@ -196,41 +111,3 @@ def test_tasks_of_one_key(place, server):
     server.call("write_file", path="go", content="")
     assert over(server, second)["result"]["structuredContent"]["success"]
     assert server.call("run_command", command="wc -l <count")["structuredContent"]["output"]["stdout"] == "1\n"
-
-
-def test_the_end_of_a_client_before_there_is_a_task(place, server):
-    """Nobody has been told of a task, so the call ends with its client as all calls do."""
-    number, before = f"6313.{os.getpid()}s", kept(place)
-    server.begin("run_command", {"command": f"sleep {number}"})
-    assert procfs.eventually(lambda: procfs.having(f"sleep {number}"), PATIENCE)
-    place.started[0].kill()
-    assert procfs.eventually(lambda: not procfs.having(f"sleep {number}"), PATIENCE)
-    assert kept(place) == before
-
-
-@pytest.mark.parametrize("method, params, code", [
-    ("tasks/get", {}, -32602), ("tasks/get", {"taskId": 7}, -32602), ("tasks/get", {"taskId": "0" * 32}, -32602),
-    ("tasks/cancel", {"taskId": "0" * 32}, -32602), ("tasks/cancel", {"taskId": "\0"}, -32602),
-    ("tasks/update", {"taskId": "0" * 32, "inputResponses": {}}, -32602), ("tasks/update", {}, -32602),
-    ("tasks/list", {}, -32601), ("tasks/result", {"taskId": "0" * 32}, -32601)])
-def test_mistakes(server, method, params, code):
-    assert server.error(method, params)["code"] == code
-
-
-def test_input_that_nobody_asked_for(server):
-    task = create(server, WAIT)
-    error = server.error("tasks/update", {"taskId": task["taskId"]})
-    assert error["code"] == -32602 and "inputResponses" in error["message"]
-    taken = server.result("tasks/update", {"taskId": task["taskId"], "inputResponses": {"a": {"action": "accept"}}})
-    assert taken["resultType"] == "complete" and get(server, task)["status"] == "working"
-
-
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/update"])
-def test_clients_that_do_not_declare_it_are_told_what_to_do(server, method):
-    task = create(server, WAIT)
-    server.capabilities = {}
-    error = server.error(method, {"taskId": task["taskId"], "inputResponses": {}})
-    assert error["code"] == -32021 and error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    assert TASKS in error["message"]
-    server.capabilities = {"extensions": {TASKS: {}}}
-    assert get(server, task)["status"] == "working"
