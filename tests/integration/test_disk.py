@@ -14,7 +14,6 @@ from daemon import DELEGATED, Account, Daemon
 from killer import Holder
 
 MIB = 1 << 20
-DEV_ZERO = "head -c {} /dev/zero"
 
 
 def config(area, host="", tenant="", classes="small:4M:1000:100 large:64M:2k:100"):
@@ -108,23 +107,6 @@ def test_a_tenant_of_another_class(start):
     client = daemon.connect()
     limits = client.call("workspace.open", {"workspace": "w"})["isolation"]["limits"]
     assert limits["disk_bytes"] == 64 * MIB
-
-
-@pytest.mark.parametrize("host, tenant, said", [
-    ("disk_classes = a:1M:20:5 a:2M:20:5", "", "disk_classes: \"a:2M:20:5\": a class of this name is given twice"),
-    ("disk_classes = a:1M:20", "", "a class is NAME:SIZE:FILES:IDS"),
-    ("disk_classes = a:1K:20:5", "", "the size of a class is out of range"),
-    ("disk_classes = a:1M:20:70000", "", "the number of ids of a class is out of range"),
-    ("disk_classes = a:1M:20:5", "disk_class = b", "disk_class: \"b\" is no class of disk_classes in [cloister]"),
-    ("", "disk_class = b", "disk_class: \"b\" is no class of disk_classes in [cloister]"),
-])
-def test_mistakes_are_named_with_their_line(area, host, tenant, said):
-    path = area.new_directory("conf") / "cloister.conf"
-    path.write_text(f"[cloister]\n{host}\n[tenant t]\nusers = {area.account.name}\n{tenant}\n")
-    area.account.own(path)
-    done = area.run("cloisterd", "--config", str(path), "--check")
-    line = 5 if tenant else 2
-    assert done.returncode == 1 and f"{path}:{line}: " in done.stderr.decode() and said in done.stderr.decode(), done.stderr
 
 
 def test_writes_say_what_is_taken(start):

@@ -63,23 +63,6 @@ def test_bytes_of_any_kind_and_number(client, workspace):
     assert output["exit_code"] == 3
 
 
-def test_what_came_with_the_call_goes_first(client, workspace):
-    call = begin(client, "cat", {"stdin": "first "})
-    feed(client, call, "then", eof=True)
-    assert client.result(call)["output"]["stdout"] == "first then"
-
-
-def test_input_before_its_call_has_begun(own_daemon):
-    """Input for a call that still waits to begin waits with it, and then reaches its command."""
-    with own_daemon.connect() as client:
-        own_daemon.new_workspace(client)
-        call = begin(client, "wc -c")
-        numbers = [client.request("tool.input", {"id": call, "data": "x" * 1000}) for _ in range(10)]
-        client.request("tool.input", {"id": call, "eof": True})
-        assert all(client.result(number) == {"taken": 1000, "closed": False} for number in numbers)
-        assert client.result(call)["output"]["stdout"].strip() == "10000"
-
-
 def test_a_command_that_does_not_read_on_is_no_error(client, workspace):
     call = begin(client, "head -c 4; exec <&-; " + GATE + "; exit 5")
     feed(client, call, "abcd")
@@ -98,51 +81,6 @@ def test_input_of_a_call_that_ends_is_answered_before_the_call(client, workspace
     (workspace / "go").touch()
     order = [client.receive_any()["id"] for _ in range(9)]
     assert order == [*numbers, call]
-
-
-def test_input_to_a_call_that_takes_none(client, workspace):
-    assert refused(client, 999).name == "NOT_FOUND"
-    assert refused(client, "999").name == "NOT_FOUND"
-    for nobodys in (None, {}, [], [1], 1.5, True, "x" * 300):
-        assert refused(client, nobodys).code == -32602
-    call = begin(client, "cat")
-    feed(client, call, "", eof=True)
-    client.result(call)
-    assert refused(client, call).name == "NOT_FOUND"
-    call = client.begin("run_command", {"command": GATE}, {"stdin": "x"})
-    assert refused(client, call).name == "INVALID_ARGUMENTS"
-    (workspace / "go").touch()
-    assert client.result(call)["success"]
-
-
-def test_input_after_its_end(client, workspace):
-    call = begin(client, f"cat; {GATE}")
-    feed(client, call, "whole", eof=True)
-    assert refused(client, call, " and more").name == "INVALID_ARGUMENTS"
-    assert refused(client, call, "", eof=True).name == "INVALID_ARGUMENTS"
-    (workspace / "go").touch()
-    assert client.result(call)["output"]["stdout"] == "whole"
-
-
-@pytest.mark.parametrize("params,word", [
-    ({"data": 1}, "data"), ({"data": "?", "encoding": "base64"}, "base64"), ({"encoding": "latin-1"}, "encoding"),
-    ({"encoding": 1}, "encoding"), ({"eof": "yes"}, "eof"), ({"data": "x" * (MIB + 1)}, "1 MiB"),
-    ({"offset": 1}, "offset")])
-def test_wrong_params_are_named(client, workspace, params, word):
-    call = begin(client, "cat")
-    with pytest.raises(RpcError) as error:
-        client.call("tool.input", {"id": call, **params})
-    assert error.value.code == -32602 and word in error.value.message
-    feed(client, call, "", eof=True)
-    assert client.result(call)["output"]["stdout"] == ""
-
-
-def test_a_notification_brings_nothing(client, workspace):
-    """cloisterd ignores input in a notification: without an answer it could not make the client wait."""
-    call = begin(client, "cat")
-    client.notify("tool.input", {"id": call, "data": "unheard"})
-    feed(client, call, "heard", eof=True)
-    assert client.result(call)["output"]["stdout"] == "heard"
 
 
 def test_another_connections_call_is_out_of_reach(daemon, client, workspace):
@@ -263,17 +201,6 @@ def test_bytes_behind_the_line(client, workspace):
     assert not (workspace / "forged").exists()
 
 
-def test_bytes_in_pieces_between_other_messages(daemon, client, workspace):
-    call = begin(client, "cat")
-    line = b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%d,"eof":true}}\n' % (call, len(REQUESTS))
-    following = b'{"jsonrpc":"2.0","id":"after","method":"workspace.list"}\n'
-    for byte in line + REQUESTS + following:
-        client.send_raw(bytes([byte]))
-    assert client.result("in") == {"taken": len(REQUESTS), "closed": False}
-    assert client.result(call)["output"]["stdout"] == REQUESTS.decode()
-    assert client.result("after")["workspaces"] and not client.answers
-
-
 @pytest.mark.parametrize("params,code", [
     ({"id": 999}, -32000), ({"id": None}, -32602), ({"id": [1]}, -32602), ({"data": ""}, -32602),
     ({"encoding": "base64"}, -32602), ({"eof": 1}, -32602)])
@@ -285,41 +212,6 @@ def test_bytes_of_a_line_that_is_refused_are_no_lines(client, workspace, params,
     assert client.result(send(client, call, b"whole", eof=True))["taken"] == 5
     assert client.result(call)["output"]["stdout"] == "whole"
     assert not client.answers and not (workspace / "forged").exists()
-
-
-def test_bytes_of_a_notification_are_no_lines(client, workspace):
-    call = begin(client, "cat")
-    client.send_raw(b'{"jsonrpc":"2.0","method":"tool.input","params":{"id":%d,"bytes":%d}}\n' % (call, len(REQUESTS)) + REQUESTS)
-    feed(client, call, "heard", eof=True)
-    assert client.result(call)["output"]["stdout"] == "heard"
-    assert not client.answers and not (workspace / "forged").exists()
-
-
-@pytest.mark.parametrize("bytes_", ["-1", "1.5", '"3"', "null", str(MIB + 1), "9" * 30, "true"])
-def test_a_wrong_number_of_bytes_ends_the_connection(daemon, workspace, bytes_):
-    with daemon.connect() as client:
-        client.call("workspace.open", {"root": str(workspace)})
-        call = begin(client, "cat")
-        client.send_raw(b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%s}}\n'
-                        % (call, bytes_.encode()) + REQUESTS)
-        error = next(answer for answer in iter(client.receive, None) if answer["id"] == "in")["error"]
-        assert error["code"] == -32602 and "1 MiB" in error["message"]
-    assert not (workspace / "forged").exists()
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.parametrize("line", [
-    b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d,"offset":0}}',
-    b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":1,"bytes":%d}', b'"%d"'])
-def test_a_line_that_is_not_understood_ends_a_connection_that_sends_bytes(daemon, workspace, line):
-    with daemon.connect() as client:
-        client.call("workspace.open", {"root": str(workspace)})
-        call = begin(client, "cat")
-        assert client.result(send(client, call, b""))["taken"] == 0
-        client.send_raw(line % len(REQUESTS) + b"\n" + REQUESTS)
-        answers = list(iter(client.receive, None))
-        assert [answer["error"]["code"] < 0 for answer in answers if answer["id"] != call] == [True]
-    assert not (workspace / "forged").exists()
 
 
 def test_bytes_beyond_the_bounds_are_refused_and_not_kept(own_daemon):
@@ -338,19 +230,6 @@ def test_bytes_beyond_the_bounds_are_refused_and_not_kept(own_daemon):
         assert client.run("echo served")["stdout"] == "served\n"
         assert client.cancel(call)
         assert all(client.result(number)["closed"] for number in numbers)
-
-
-def test_clients_that_leave_in_the_middle_of_bytes(own_daemon):
-    for _ in range(20):
-        with own_daemon.connect() as client:
-            own_daemon.new_workspace(client)
-            call = begin(client, "sleep 600", timeout_ms=600000)
-            client.send_raw(b'{"jsonrpc":"2.0","id":"in","method":"tool.input","params":{"id":%d,"bytes":%d}}\n' % (call, MIB))
-            client.send_raw(bytes(MIB // 2))
-    with own_daemon.connect() as client:
-        own_daemon.new_workspace(client)
-        assert client.run("echo served")["stdout"] == "served\n"
-    assert own_daemon.process.poll() is None
 
 
 def test_output_behind_the_line(client, workspace):

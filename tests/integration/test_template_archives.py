@@ -250,18 +250,6 @@ def test_what_is_no_archive(service, source):
     refused(service, "/dev/null", "NOT_A_DIRECTORY")
 
 
-def test_paths_that_lead_to_no_source(service, source):
-    """Each says what is wrong with it, in words for an administrator."""
-    with acting_as(os.getuid()):
-        os.mkfifo(source / "fifo")
-        (source / "shut").mkdir(mode=0o700)
-        (source / "file").write_bytes(b"x")
-    for path, words in ((source / "fifo", "neither a directory nor a regular file"), ("/dev/null", "neither a directory nor a regular file"),
-                        (source / "file" / "x", "through a file"), (source / "none", "nothing at this path"),
-                        (source / "shut" / "x", "may not enter a directory")):
-        refused(service, path, words)
-
-
 @pytest.mark.deep("slow")
 def test_two_imports_of_one_name(service, source):
     """The one that ends later is told why it has made nothing, though there was no such template when it began."""

@@ -124,54 +124,6 @@ def test_calls_that_came_before_end_before(client, daemon):
     assert client.run("wc -l < list")["stdout"] == "12\n"
 
 
-@pytest.mark.deep("slow")
-def test_a_call_that_goes_on_makes_it_busy_and_nothing_is_run(client):
-    running = client.begin("run_command", {"command": "echo x > begun; sleep 600", "timeout_ms": 700000})
-    assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
-    error = client.fail("run_command", PREVIEW, command="echo x > made")
-    assert error["code"] == "BUSY" and "Calls are running" in error["message"]
-    assert "has no preview" in refused(client, "transaction.commit", {}, "NOT_FOUND")
-    assert client.observe("read_file", {"path": "begun"})["success"]
-    client.cancel(running)
-    client.result(running)
-    assert client.run("ls")["stdout"] == "begun\n" and listed(client) == []
-    session = client.call("session.start", {"command": "sleep 600"})["session"]
-    assert session in client.fail("run_command", PREVIEW, command="true")["message"]
-    client.call("session.end", {"session": session})
-
-
-def test_what_is_wrong_is_refused(client, daemon):
-    def wrong(options, tool="run_command", **arguments):
-        with pytest.raises(RpcError) as caught:
-            client.observe(tool, arguments or {"command": "echo x > made"}, options)
-        assert caught.value.code == -32602
-        return str(caught.value)
-
-    assert '"none" or "preview"' in wrong({"transaction": "begin"}).replace("\\", "")
-    assert "preview" in wrong({"transaction": 1})
-    assert "key" in wrong({**PREVIEW, "key": "k"})
-    assert "yield_ms" in wrong({**PREVIEW, "yield_ms": 10})
-    client.notify("tool.call", {"tool": "run_command", "arguments": {"command": "echo x > made"}, "options": PREVIEW})
-    answer = client.wait(client.request("tools/call", {
-        "name": "run_command", "arguments": {"command": "echo x > made"},
-        "_meta": {"cloister/options": PREVIEW, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                  "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-                  "io.modelcontextprotocol/clientCapabilities": {}}}))
-    assert "MCP has no request that commits" in str(answer["error"]), answer
-    # What does not change files has nothing to decide on.
-    assert "diff" not in client.observe("list_directory", {"path": "."}, PREVIEW)
-    assert client.use("list_directory", path=".")["count"] == 0
-    for what in ("commit", "discard"):
-        assert "has no preview" in refused(client, f"transaction.{what}", {}, "NOT_FOUND")
-        refused(client, f"transaction.{what}", {"workspace": 7}, -32602)
-    with daemon.connect() as other:
-        refused(other, "transaction.commit", {}, "WORKSPACE_NOT_FOUND")
-        path = daemon.new_workspace(other)
-        error = other.fail("run_command", PREVIEW, command="echo x > made")
-        assert error["code"] == "FORBIDDEN" and "managed workspace" in error["message"]
-        assert os.listdir(path) == []
-
-
 def test_a_directory_is_copied_in_and_out_for_a_preview(client, daemon):
     """What the refusal says to do for a directory."""
     def cloister(*words):
