@@ -112,7 +112,7 @@ def test_an_example_agent_works(packages, area, daemon, example):
     assert (workspace / "src" / "awkward name.txt").read_text() == AWKWARD
 
 
-@pytest.mark.deep("slow", only=["shell"])
+@pytest.mark.deep("slow", only=["node", "shell"])  # the packages of node take longer than any case
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_ends_when_the_model_does_not(packages, area, daemon, example):
     words = example(packages)
@@ -122,6 +122,7 @@ def test_an_example_agent_ends_when_the_model_does_not(packages, area, daemon, e
     assert len(model.requests) == 25
 
 
+@pytest.mark.deep("slow", only=["node"])
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_says_when_there_is_no_model(packages, area, daemon, example):
     words = example(packages)
@@ -152,6 +153,7 @@ def test_an_example_agent_finds_localhost_behind_its_address_of_ipv6(packages, a
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@pytest.mark.deep("slow", only=["node"])
 @pytest.mark.parametrize("example", [node, python, in_c, shell])
 def test_an_example_agent_asks_a_server_of_https_by_tls_only(packages, area, daemon, example):
     with ModelServer([{"role": "assistant", "content": "done"}]) as model:
@@ -172,6 +174,7 @@ def test_the_ports_that_ollamas_host_stands_for(host, url):
     assert done.stdout == f"{url}\n", done.stderr
 
 
+@pytest.mark.deep("slow", only=["node"])
 @pytest.mark.parametrize("example", [node, python, in_c])
 def test_an_example_agent_says_what_to_start_without_a_service(packages, area, daemon, example):
     with ModelServer([]) as model:

@@ -32,6 +32,7 @@ def test_against_a_service(packages, area, case):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.deep("slow")
 def test_what_is_packed(typescript_client):
     """The package has the compiled modules and their types, and needs no other package."""
     with tarfile.open(typescript_client) as packed:
@@ -39,12 +40,6 @@ def test_what_is_packed(typescript_client):
     modules = {path.stem for path in (ROOT / "clients" / "typescript" / "src").glob("*.ts")}
     assert names == {"package.json", "README.md", *(f"dist/{name}{end}" for name in modules for end in (".js", ".d.ts"))}
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(MANIFEST)
-
-
-def test_the_document_s_program(packages):
-    (program,) = re.findall(r"^```typescript\n(.*?)^```", (ROOT / "doc" / "clients.md").read_text(), re.M | re.S)
-    done = type_check(packages, program)
-    assert done.returncode == 0, done.stdout
 
 
 RIGHT = """import { Client, NotFound, type EndedBy } from "cloister-client";
@@ -55,22 +50,21 @@ const call = await client.startCall({ tool: "run_command", arguments: { command:
 for await (const piece of call)
     console.log(piece.stream, piece.text, size, cause, new NotFound("").retryAfterMs);
 """
+MISTAKES = ["await client.readFile({ path: 7 });", 'await client.readFile({ file: "a" });',
+            'await client.runCommand({ command: "x" }, { options: { stdinn: "" } });',
+            'await client.workspaceOpen({ root: "/", kind: "image" });', '(await client.listDirectory({ path: "." })).entry;']
 
 
-def type_check(packages, text):
-    (packages.path / "program.ts").write_text(text)
-    return subprocess.run(
-        [packages.node, "node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--types", "node",
-         "--module", "nodenext", "--moduleResolution", "nodenext", "program.ts"], cwd=packages.path,
-        env=environment(packages.path), capture_output=True, text=True, timeout=300, check=False)
-
-
+@pytest.mark.deep("slow")
 def test_a_program_s_types(packages):
-    """The types of the package make tsc report a program's mistakes."""
-    done = type_check(packages, RIGHT)
-    assert done.returncode == 0, done.stdout
-    for mistake in ("await client.readFile({ path: 7 });", 'await client.readFile({ file: "a" });',
-                    'await client.runCommand({ command: "x" }, { options: { stdinn: "" } });',
-                    'await client.workspaceOpen({ root: "/", kind: "image" });',
-                    '(await client.listDirectory({ path: "." })).entry;'):
-        assert type_check(packages, RIGHT + mistake).returncode != 0, mistake
+    """tsc reports each mistake of a program by the types of the package, and nothing in one without a mistake, nor in that of
+    the document."""
+    (document,) = re.findall(r"^```typescript\n(.*?)^```", (ROOT / "doc" / "clients.md").read_text(), re.M | re.S)
+    programs = {"document": document, "right": RIGHT, **{f"wrong{i}": RIGHT + mistake for i, mistake in enumerate(MISTAKES)}}
+    for name, text in programs.items():
+        (packages.path / f"{name}.ts").write_text(text)
+    done = subprocess.run(
+        [packages.node, "node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--types", "node",
+         "--module", "nodenext", "--moduleResolution", "nodenext", *(f"{name}.ts" for name in programs)], cwd=packages.path,
+        env=environment(packages.path), capture_output=True, text=True, timeout=300, check=False)
+    assert set(re.findall(r"^(\w+)\.ts\(", done.stdout, re.M)) == {f"wrong{i}" for i in range(len(MISTAKES))}, done.stdout

@@ -137,33 +137,6 @@ cases.tools = async () => {
 	assert.deepEqual([ran.exit_code, ran.stdout, ran.stderr, ran.ended_by], [3, "in", "error\n", "exit"]);
 };
 
-cases.methods = async () => {
-	const { client, place } = await open();
-	assert.equal((await client.toolsList()).tools[0].function.name, "read_file");
-	assert.equal((await client.toolsList({ format: "mcp", limits: true })).tools.length, 5);
-	assert.equal((await client.workspaceOpen({ workspace: "managed-one" })).root, "/workspace");
-	await client.writeFile({ path: "here", content: "" });
-	const listed = (await client.workspaceList()).workspaces.filter((one) => one.open).map((one) => one.workspace);
-	assert.deepEqual(listed.sort(), [place, "managed-one"].sort());
-	assert.equal((await client.readFile({ path: "here" }, { workspace: "managed-one" })).size, 0);
-	await client.workspaceClose({ workspace: "managed-one" });
-	await fails(client.readFile({ path: "here" }), cloister.WorkspaceNotFound);
-	await client.workspaceRemove({ workspace: "managed-one" });
-	assert.equal((await client.workspaceList()).workspaces.length, 1);
-	assert.equal((await fails(client.request("tool.erase"), cloister.RequestError)).jsonError, -32601);
-	assert((await (await client.start("workspace.list")).wait()).workspaces);
-};
-
-cases.modelsCall = async () => {
-	const { client } = await open();
-	const write = { function: { name: "write_file", arguments: { path: "a", content: "x" } } };
-	assert.equal((await client.call({ tool_call: write })).output.bytes_written, 1);
-	const message = await client.answer(
-		{ id: "call_7", type: "function", function: { name: "read_file", arguments: '{"path":"a"}' } });
-	assert.deepEqual([message.role, message.tool_call_id], ["tool", "call_7"]);
-	assert(message.content.startsWith("a ("), message.content);
-};
-
 cases.failures = async () => {
 	const { client } = await open();
 	const outside = await fails(client.readFile({ path: "../secret" }), cloister.PathOutsideWorkspace, /outside workspace/);
@@ -217,19 +190,6 @@ cases.stream = async () => {
 	assert.deepEqual([...Buffer.from(observation.output.stdout, "base64")], seen);
 };
 
-cases.hugeOutput = async () => {
-	const { client } = await open();
-	const call = await client.startCall({ tool: "run_command", timeout_ms: 110_000, options: { keep_output: false },
-		arguments: { command: `head -c ${80 * MIB} /dev/zero | tr '\\0' x` } });
-	let total = 0;
-	for await (const piece of call)
-		total += piece.data.length;
-	assert.equal(total, 80 * MIB);
-	assert.equal((await call.wait()).output.stdout_bytes, total);
-	await client.writeFile({ path: "big", content: "y".repeat(8 * MIB) });
-	assert.equal((await client.runCommand({ command: "wc -c <big" })).stdout, `${8 * MIB}\n`);
-};
-
 cases.overrun = async () => {
 	const { client } = await open();
 	const flood = await client.startCall({ tool: "run_command", arguments: { command: "yes" }, timeout_ms: 110_000,
@@ -242,21 +202,6 @@ cases.overrun = async () => {
 	}
 	await fails(flood[Symbol.asyncIterator]().next(), cloister.OutputOverrun);
 	await fails(flood.wait(), cloister.OutputOverrun);
-};
-
-cases.slowReader = async () => {
-	const { client } = await open();
-	const call = await client.startCall({ tool: "run_command", arguments: { command: "yes" }, timeout_ms: 110_000,
-		options: { keep_output: false } });
-	const pieces = call[Symbol.asyncIterator]();
-	await pieces.next();
-	// Without a reader the command waits before the client has more unread output than it keeps.
-	const before = process.memoryUsage().rss;
-	await sleep(3000);
-	assert(process.memoryUsage().rss < before + 32 * MIB);
-	assert((await pieces.next()).value);
-	assert.equal(await call.cancel(), true);
-	assert.equal((await call.wait()).error.code, "CANCELLED");
 };
 
 cases.cancel = async () => {
@@ -284,15 +229,6 @@ cases.cancel = async () => {
 	});
 	await fails(handler, SyntaxError, /mine/);
 	await until(() => !runs(`sleep ${number}`));
-};
-
-cases.concurrent = async () => {
-	const { client } = await open();
-	const slow = client.runCommand({ command: "while [ ! -e go ]; do sleep 0.05; done; echo slow", timeout_ms: 110_000 });
-	const many = await Promise.all([...Array(20).keys()].map((i) => client.runCommand({ command: `echo ${i}` })));
-	assert.deepEqual(many.map((ran) => ran.stdout), [...Array(20).keys()].map((i) => `${i}\n`));
-	await client.writeFile({ path: "go", content: "" });
-	assert.equal((await slow).stdout, "slow\n");
 };
 
 cases.restart = async () => {
