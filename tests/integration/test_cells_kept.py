@@ -53,8 +53,7 @@ def spawner_fds(daemon):
     return len(procfs.fds(daemon.spawner()))
 
 
-@pytest.mark.parametrize("spares", [0, 2])
-@pytest.mark.parametrize("mode", ["user", "system"])
+@pytest.mark.parametrize("mode, spares", [("user", 0), ("system", 2)])
 def test_nothing_but_processes_is_lost(start_daemon, area, mode, spares):
     account = area.account
     if mode == "system":

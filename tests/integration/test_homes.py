@@ -45,6 +45,12 @@ def start(request, area):
 
 
 @pytest.fixture
+def spares(start):
+    """How many cells are made ahead: the cells of one mode are assigned ones, those of the other are new."""
+    return 2 if start.mode == "user" else 0
+
+
+@pytest.fixture
 def root(start, area):
     """A directory that may be a workspace. Its owner is the first id of the range or, in user mode, the service's
     user."""
@@ -79,7 +85,6 @@ def put(daemon, user, command, **where):
     assert said["exit_code"] == 0, said
 
 
-@pytest.mark.parametrize("spares", [0, 2])
 def test_a_cache_is_there_for_the_next_connection(start, tenants, root, spares):
     daemon = start(tenants, spares=spares, roots=[root])
     for where in ({"workspace": "w"}, {"root": str(root)}):
@@ -309,7 +314,6 @@ def agents_home():
         path.rmdir()
 
 
-@pytest.mark.parametrize("spares", [0, 2])
 def test_a_workspace_never_lies_in_its_kept_home(start, tenants, area, agents_home, spares):
     """In its own home, a command could replace the mount point."""
     if start.mode == "system":

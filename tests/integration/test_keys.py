@@ -18,7 +18,7 @@ from keyed import COUNT, Keyed, config, kill, runs
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 KILLS = 24  # security/test_key_kills.py has more
-MANY = int(os.environ.get("CLOISTER_KEYS", "20000"))
+MANY = int(os.environ.get("CLOISTER_KEYS", "2000"))
 
 
 @pytest.fixture(scope="module")

@@ -277,5 +277,3 @@ def test_another_tenant_finds_no_terminal(start_daemon, tenants):
         assert error.name == "SESSION_NOT_FOUND"
         assert output_of(other, "ls /dev/pts | grep -vx ptmx | wc -l")[0] == "1\r\n"
         end(mine, session, grace_ms=0)
-
-

@@ -61,7 +61,12 @@ def start(request, area):
         running.stop()
 
 
-@pytest.mark.parametrize("spares", [0, 2])
+@pytest.fixture
+def spares(start):
+    """How many cells are made ahead: the cells of one mode are assigned ones, those of the other are new."""
+    return 2 if start.mode == "user" else 0
+
+
 def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, toolchain, spares):
     daemon = start(tenants, {"a": [toolchain]}, spares)
     first, second = daemon.connect(tenants[0]), daemon.connect(tenants[1])
@@ -82,7 +87,6 @@ def test_commands_read_and_run_what_is_there_and_change_nothing(start, tenants, 
     assert (toolchain / "file").read_text() == "of the host\n"
 
 
-@pytest.mark.parametrize("spares", [0, 2])
 def test_a_single_file_is_shown_without_its_neighbours(start, tenants, toolchain, spares):
     """A file may lie in a directory that is shown too. The two paths may come in either order."""
     shown = [toolchain / "file", toolchain / "open", toolchain / "open" / "inner"]
@@ -154,7 +158,6 @@ def test_a_reload_is_for_new_cells(start, area, tenants, toolchain):
     assert not daemon.reload(config_of(area, start.mode, tenants, {"a": [toolchain.parent / "nothing"]}))
 
 
-@pytest.mark.parametrize("spares", [0, 2])
 def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
     daemon = start(tenants, {"a": [toolchain]}, spares)
     client = daemon.connect(tenants[0])
@@ -171,7 +174,6 @@ def test_one_that_has_gone_is_named(start, tenants, toolchain, spares):
         pathlib.Path(f"{toolchain}.away").rename(toolchain)
 
 
-@pytest.mark.parametrize("spares", [0, 2])
 def test_one_that_has_gone_does_not_keep_a_workspace(start, tenants, toolchain, spares):
     """A workspace can be removed while a path is missing, because a removal mounts nothing. It cannot be opened, and
     the error names the missing path."""

@@ -55,12 +55,14 @@ def test_other_workspaces_are_as_before(begin):
     assert client.run("id -u; echo $USER")["stdout"] == "1000\nagent\n"
 
 
+@pytest.mark.parametrize("begin", ["user"], indirect=True)
 def test_it_is_off_by_default(begin):
     client, answer = forked(begin(root_inside="no"))
     assert "root_inside" not in answer and answer["root"] == "/"
     assert says(client, "id -u; echo $USER") == ["1000", "agent"]
 
 
+@pytest.mark.parametrize("begin", ["user"], indirect=True)
 def test_a_reload_counts_from_the_next_cell(begin):
     service = begin(root_inside="no")
     client, _ = forked(service)
@@ -128,6 +130,7 @@ def test_a_new_files_process_and_what_outlives_a_cell(begin):
     assert says(client, "cat /task; id -u") == ["1", "0"]
 
 
+@pytest.mark.parametrize("begin", ["user"], indirect=True)
 def test_a_session_at_a_terminal(begin):
     client, _ = forked(begin())
     text, _ = output_of(client, "id -u; stat -c %u /proc/self/fd/0")

@@ -128,8 +128,6 @@ def ask(words, directory):
         rb"^([^\0\n]+)\0(\d+)[\0:]", output.stdout, re.MULTILINE))
 
 
-
-
 def check(found, truncated, expected, name, pattern):
     assert found == told(expected), f"{name} with {pattern!r}, seed {SEED}"
     assert truncated == (len(expected) > RESULTS), f"{name} with {pattern!r}, seed {SEED}"

@@ -214,9 +214,6 @@ def test_one_that_a_program_started(client, workspace):
     stop(client, session)
 
 
-# Waiting
-
-
 # What a model is shown
 
 

@@ -146,7 +146,6 @@ def test_spare_cells_have_no_id_until_they_are_assigned(start_system, area):
         assert procfs.vanish([worker])
 
 
-
 def start_and_fail(area, account, config, directory=None):
     """Returns the messages of a cloisterd that refuses to start."""
     directory = directory or area.path

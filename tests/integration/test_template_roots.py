@@ -255,8 +255,7 @@ def import_entries(service, *entries, name="task"):
     make(service, path / "a", name)
 
 
-@pytest.mark.parametrize("spares", [0, 2])
-@pytest.mark.parametrize("has", [(), ("proc",), ("dev", "tmp"), ("run", "proc", "dev", "tmp")], ids="-".join)
+@pytest.mark.parametrize("has, spares", [((), 0), (("proc",), 2), (("dev", "tmp"), 0), (("run", "proc", "dev", "tmp"), 2)])
 def test_what_a_root_lacks_is_made_in_the_fork(start_daemon, area, has, spares):
     """An image without the directories that are mounted over: an overlay or a copy of it gets them, and the template none."""
     if SYSTEM:
@@ -315,18 +314,22 @@ def test_no_link_is_followed_there(service, name, entries):
     assert caught.value.name == "NOT_A_DIRECTORY" and f"its /{name} is {what}, and a root needs a directory there" in str(caught.value)
     assert 'as "managed"' in str(caught.value) and "freeze" in str(caught.value) and "(os error" not in str(caught.value)
     assert read_all(service, out) == before
-    # The advice.
-    (plain,) = client.call("workspace.fork", {"from": "task", "prefix": "plain", "kind": "managed"})["workspaces"]
-    one, _ = opened(service, plain)
-    assert one.run(f"rm {name} && mkdir {name}")["exit_code"] == 0
-    one.call("workspace.freeze", {"template": "better"})
-    (good,) = client.call("workspace.fork", {"from": "better", "kind": "rootfs"})["workspaces"]
-    two, answer = opened(service, good)
-    assert answer["root"] == "/" and two.run("echo /proc/sel[f]; : > /tmp/x")["stdout"] == "/proc/self\n"
     # A fork that cannot be opened can be removed.
     client.call("workspace.remove", {"workspace": made})
     assert procfs.eventually(lambda: not in_state(service, f"*{made}"))
     assert read_all(service, out) == before
+
+
+def test_the_advice_for_a_link_there(service):
+    import_entries(service, symlink("tmp", "/etc"))
+    client = service.connect()
+    (plain,) = client.call("workspace.fork", {"from": "task", "prefix": "plain", "kind": "managed"})["workspaces"]
+    one, _ = opened(service, plain)
+    assert one.run("rm tmp && mkdir tmp")["exit_code"] == 0
+    one.call("workspace.freeze", {"template": "better"})
+    (good,) = client.call("workspace.fork", {"from": "better", "kind": "rootfs"})["workspaces"]
+    two, answer = opened(service, good)
+    assert answer["root"] == "/" and two.run("echo /proc/sel[f]; : > /tmp/x")["stdout"] == "/proc/self\n"
 
 
 def test_a_rollback_to_what_lacks_them(service):
