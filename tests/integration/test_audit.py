@@ -11,7 +11,6 @@ import pytest
 
 import procfs
 from audit_log import Audited, audited, config, read_so_far, verify
-from cloister_client import RpcError
 from daemon import ROOT, Daemon
 
 GENESIS = "0" * 64
@@ -63,29 +62,6 @@ def test_a_call_and_its_end(audited):
     assert ended["wait_status"] == 3 << 8
     assert ended["usage"]["wall_us"] > 0 and ended["usage"]["max_rss_bytes"] > 0
     assert begun["time"] <= ended["time"]
-
-
-def test_what_is_refused(audited):
-    client = audited.client
-    client.call("tool.call", {"tool": "no_such_tool", "arguments": {}})
-    client.call("tool.call", {"tool": "read_file", "arguments": {"path": "../x"}})
-    with pytest.raises(RpcError):
-        client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "nonsense": 1})
-    with pytest.raises(RpcError):
-        client.call("tool.call", {"tool": "read_file", "arguments": {"path": "a"}, "workspace": "other"})
-    # cloisterd refuses notifications too, although these have no answer.
-    client.notify("tool.call", {"tool": "no_such_tool", "arguments": {}})
-    with pytest.raises(RpcError):
-        client.call("workspace.open", {"root": "/"})
-    refused = audited.events("call.refused")
-    assert [line["code"] for line in refused] == [
-        "UNKNOWN_TOOL", "PATH_OUTSIDE_WORKSPACE", "INVALID_PARAMS", "WORKSPACE_NOT_FOUND", "UNKNOWN_TOOL"]
-    assert refused[0]["tool"] == "no_such_tool" and refused[1]["workspace"] == "w"
-    assert all(line["decision"] == "refuse" and line["uid"] == audited.area.account.uid for line in refused)
-    (opening,) = audited.events("workspace.open")
-    assert (opening["workspace"], opening["code"]) == ("/", "FORBIDDEN")
-    assert not audited.events("call.admitted")
-    assert audited.verify()[0] == 0
 
 
 def test_mcp_calls_are_recorded_like_native_ones(audited):

@@ -237,23 +237,6 @@ def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, cont
 # Looking
 
 
-def test_status_counts(own_daemon):
-    client, control = own_daemon.connect(), own_daemon.control()
-    workspace = own_daemon.new_workspace(client)
-    before = control.call("status")
-    call, _ = start_command(client, control, "sleep 600")
-    status = control.call("status")
-    assert re.fullmatch(r"\d+\.\d+\.\d+", status["version"])
-    assert status["uptime_ms"] >= before["uptime_ms"]
-    assert (status["tenants"], status["calls"], status["commands_running"]) == (1, 1, 1)
-    assert status["connections"] == before["connections"] and status["control_connections"] == 1
-    assert status["workspaces"]["open"] == 1
-    (listed,) = control.call("workspaces")["workspaces"]
-    assert (listed["workspace"], listed["state"], listed["commands"]) == (str(workspace), "open", 1)
-    assert client.cancel(call)
-    client.result(call)
-
-
 def test_the_size_of_a_workspace(daemon, client):
     """It is measured when somebody looks, while calls run or after them. What is on disk counts, not how long files are."""
     workspace = daemon.new_workspace(client)
@@ -395,34 +378,6 @@ def metrics_of(control):
             base = name.split("{")[0]
             assert any(base == family or base.startswith(family + "_") for family in families), line
     return samples
-
-
-def test_metrics_count_calls_by_tool_and_code(own_daemon):
-    client, control = own_daemon.connect(), own_daemon.control()
-    own_daemon.new_workspace(client)
-    client.run("true")
-    client.run("false")
-    client.fail("read_file", path="absent")
-    client.fail("read_file", path="/etc/passwd")
-    call, number = start_command(client, control, "sleep 600")
-    samples = metrics_of(control)
-    assert samples['cloister_calls_in_flight{state="running"}'] == samples["cloister_commands_running"] == 1
-    control.call("kill", {"call": number})
-    client.result(call)
-    samples = metrics_of(control)
-    assert samples['cloister_calls_total{tool="run_command",code="OK"}'] == 2
-    assert samples['cloister_calls_total{tool="run_command",code="CANCELLED"}'] == 1
-    assert samples['cloister_commands_total{ended_by="exit"}'] == 2
-    assert samples['cloister_commands_total{ended_by="admin"}'] == 1
-    assert samples['cloister_calls_total{tool="read_file",code="NOT_FOUND"}'] == 1
-    assert samples['cloister_calls_refused_total{code="PATH_OUTSIDE_WORKSPACE"}'] == 1
-    buckets = [value for name, value in samples.items()
-               if name.startswith('cloister_call_duration_seconds_bucket{tool="run_command"')]
-    assert buckets == sorted(buckets) and buckets[-1] == 3
-    assert samples['cloister_call_duration_seconds_count{tool="run_command"}'] == 3
-    assert samples['cloister_connections{socket="agent"}'] == 1
-    assert samples['cloister_workspaces{state="open"}'] == 1
-    assert samples["cloister_cells_lost_total"] == 0
 
 
 def test_metrics_count_lost_cells(own_daemon):

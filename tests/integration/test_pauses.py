@@ -223,16 +223,6 @@ def test_ends(stopped, trap):
     assert here.client.run("echo on")["stdout"] == "on\n"
 
 
-@pytest.mark.deep("slow")
-def test_its_grace_begins_when_it_goes_on(stopped):
-    here = stopped()
-    session = here.session(TRAP)
-    here.stop()
-    assert here.client.call("session.end", {"session": session, "grace_ms": 700})["output"]["ended_by"] == "cancel"
-    here.go_on()
-    assert [chunk["data"] for chunk in here.client.call("session.read", {"session": session})["chunks"]] == ["trapped\n"]
-
-
 RELOADS = {
     "a smaller class": "disk_class = small\n",
     "fewer files": "disk_class = few\n",
