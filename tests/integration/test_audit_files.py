@@ -86,6 +86,37 @@ def full_files(audited):
     return sorted(audited.log.parent.glob(f"{audited.log.name}.*"))
 
 
+def test_full_files(start_daemon, area):
+    """cloisterd, confined as it is, keeps its log within bounds. No file is larger than audit_size, there are at most
+    audit_files, and their names stay. The chain goes on through all of them, and through a restart that finds no other
+    file."""
+    # The log is not beside a socket, because cloisterd may remove files from a socket's directory anyway.
+    log = area.new_directory("log") / "audit.log"
+    audited = Audited(start_daemon, area, path=log, settings="audit_size = 64K\naudit_files = 2\n")
+    flood(audited, 800)
+    audited.settle()
+    assert procfs.eventually(lambda: len(full_files(audited)) == 2)
+    first = full_files(audited)
+    content = first[1].read_bytes()
+    assert first[1].name == f"{audited.log.name}.{read(first[1])[-1]['seq']:012}"
+    flood(audited, 100)
+    audited.settle()
+    files = full_files(audited)
+    assert len(files) == 2 and first[0] not in files
+    if first[1] in files:
+        assert first[1].read_bytes() == content
+    assert max(file.stat().st_size for file in [*files, audited.log]) <= 64 << 10
+    status, said = audited.verify(*files, audited.log)
+    assert status == 0 and said[-1].startswith(f"{sum(len(read(file)) for file in [*files, audited.log])} lines"), said
+    assert audited.status()["lost"] == 0
+    assert audited.daemon.stop() == 0
+    last = read(audited.log)[-1]
+    audited.log.rename(f"{audited.log}.{last['seq']:012}")
+    again = Audited(start_daemon, area, path=audited.log)
+    assert [(line["chain"], line["seq"]) for line in again.events("audit.opened")] == [("continued", last["seq"] + 1)]
+    assert again.verify(*full_files(again), again.log)[0] == 0
+
+
 def test_a_file_that_cannot_be_renamed_grows(start_daemon, area):
     audited = Audited(start_daemon, area, settings="audit_size = 64K\n")
     audited.log.parent.chmod(0o500)

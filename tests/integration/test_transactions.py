@@ -124,6 +124,22 @@ def test_calls_that_came_before_end_before(client, daemon):
     assert client.run("wc -l < list")["stdout"] == "12\n"
 
 
+@pytest.mark.deep("slow")
+def test_a_call_that_goes_on_makes_it_busy_and_nothing_is_run(client):
+    running = client.begin("run_command", {"command": "echo x > begun; sleep 600", "timeout_ms": 700000})
+    assert procfs.eventually(lambda: client.observe("read_file", {"path": "begun"})["success"])
+    error = client.fail("run_command", PREVIEW, command="echo x > made")
+    assert error["code"] == "BUSY" and "Calls are running" in error["message"]
+    assert "has no preview" in refused(client, "transaction.commit", {}, "NOT_FOUND")
+    assert client.observe("read_file", {"path": "begun"})["success"]
+    client.cancel(running)
+    client.result(running)
+    assert client.run("ls")["stdout"] == "begun\n" and listed(client) == []
+    session = client.call("session.start", {"command": "sleep 600"})["session"]
+    assert session in client.fail("run_command", PREVIEW, command="true")["message"]
+    client.call("session.end", {"session": session})
+
+
 def test_a_directory_is_copied_in_and_out_for_a_preview(client, daemon):
     """What the refusal says to do for a directory."""
     def cloister(*words):
