@@ -550,7 +550,7 @@
 
 /*
  * Requests for cells, files processes and directories that the spawner has been sent and that cost
- * it time (supervisor/workspace/spawner_turns.c). The others wait in cloisterd.
+ * it time (supervisor/workspace/spawner_link.c). The others wait in cloisterd.
  */
 #define LIMIT_SPAWNER_REQUESTS           4
 #define LIMIT_SPAWNER_REQUESTS_OF_TENANT 2

@@ -5,6 +5,7 @@
 #include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
 #include "supervisor/base/loop_turn.h"
@@ -35,8 +36,9 @@
  *   FORGOTTEN  its processes are    nothing       the spawner is lost  FORGOTTEN   nothing
  *              killed
  *
- * A request keeps its place at the spawner (spawner_turns.h) until its answer or SPAWNER_WAITS
- * comes, also when it is forgotten. A second answer to a request is handled like one to a forgotten
+ * Tenants take turns at the spawner (common/fair_queue.h), which serves what it has been sent in
+ * order. A request keeps its place there until its answer or SPAWNER_WAITS comes, also when it is
+ * forgotten. A second answer to a request is handled like one to a forgotten
  * request. A forgotten request accepts a successful answer of any type, because the type that was
  * asked for is forgotten, too.
  */
@@ -47,7 +49,7 @@ struct spawner_link {
 	bool is_lost;
 	uint64_t last_cell, last_look;
 	LIST_HEAD(, pending_cell) pending;
-	struct spawner_turns turns;
+	struct fair_queue turns;
 	size_t unanswered; /* requests that are sent or forgotten */
 	/* since its last answer, or since a request when none was pending */
 	struct silence silence;
@@ -65,6 +67,11 @@ struct spawner_link {
 	void *hearer;
 };
 
+static uint64_t now_us(void)
+{
+	return (uint64_t)(clock_now() / CLOCK_NS_PER_US);
+}
+
 static int tell(struct spawner_link *link, uint8_t type)
 {
 	return channel_send(&link->channel, type, 0, (struct text){NULL, 0}, NULL, 0);
@@ -80,7 +87,7 @@ int spawner_link_start(
 	if (!link)
 		return -ENOMEM;
 	LIST_INIT(&link->pending);
-	spawner_turns_init(&link->turns);
+	fair_queue_init(&link->turns, LIMIT_SPAWNER_REQUESTS, LIMIT_SPAWNER_REQUESTS_OF_TENANT, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(link->reserve); i++)
 		link->reserve[i] = -1;
 	channel_init(&link->channel, -1, -1, 0);
@@ -190,7 +197,7 @@ static struct pending_cell *find_pending(struct spawner_link *link, uint64_t cel
 static void take_out(struct spawner_link *link, struct pending_cell *pending)
 {
 	LIST_REMOVE(pending, entry);
-	spawner_turns_end(&link->turns, &pending->turn);
+	fair_queue_end(&link->turns, &pending->turn, now_us());
 	channel_frame_done(&pending->frame);
 	if (!link->is_lost)
 		loop_turn_defer(&link->flush);
@@ -297,11 +304,11 @@ static int take_waits(struct spawner_link *link, const struct channel_frame *fra
 	struct pending_cell *pending = find_pending(link, frame->call);
 
 	if (frame->n_fds > 0 || frame->payload.len > 0 ||
-		(pending && !spawner_turn_has_place(&pending->turn)))
+		(pending && pending->turn.state != FAIR_RUNS))
 		return -EBADMSG;
 	if (!pending)
 		return 0;
-	spawner_turns_end(&link->turns, &pending->turn);
+	fair_queue_end(&link->turns, &pending->turn, now_us());
 	loop_turn_defer(&link->flush);
 	return 0;
 }
@@ -339,7 +346,7 @@ static int handle(struct spawner_link *link, struct channel_frame *frame)
 	if (!opened && (frame->type != SPAWNER_OPEN_FAILED || frame->n_fds > 0 ||
 			       setup_failure_get(frame->payload, &failure) < 0))
 		return -EBADMSG;
-	if (pending && (pending->copied || spawner_turn_waits(&pending->turn)))
+	if (pending && (pending->copied || pending->turn.state == FAIR_WAITS))
 		return -EBADMSG;
 	if (link->unanswered > 0)
 		link->unanswered--;
@@ -476,9 +483,9 @@ static void await_answer(struct spawner_link *link)
 /* Sends the requests whose turn it is. */
 static void give_turns(struct spawner_link *link)
 {
-	struct spawner_turn *turn;
+	struct fair_entry *turn;
 
-	while ((turn = spawner_turns_next(&link->turns))) {
+	while ((turn = fair_queue_next(&link->turns, now_us(), NULL, NULL))) {
 		struct pending_cell *pending =
 			(struct pending_cell *)((char *)turn - offsetof(struct pending_cell, turn));
 		int r = send_now(link, pending);
@@ -580,7 +587,7 @@ int spawner_link_ask(struct spawner_link *link, const struct channel_frame *fram
 				? UINT64_MAX - link->last_look++
 				: ++link->last_cell;
 	r = pending->copied ? send_now(link, pending)
-			    : spawner_turns_add(&link->turns, &pending->turn, tenant);
+			    : fair_queue_add(&link->turns, &pending->turn, tenant);
 	if (r < 0) {
 		channel_frame_done(&pending->frame);
 		free(pending);
@@ -599,7 +606,7 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 	if (!pending)
 		return;
 	/* The spawner still works on it, or will. */
-	if (spawner_turn_has_place(&pending->turn)) {
+	if (pending->turn.state == FAIR_RUNS) {
 		pending->is_forgotten = true;
 		pending->answer = NULL;
 		pending->looked = NULL;
@@ -611,7 +618,7 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell)
 
 size_t spawner_link_waiting(const struct spawner_link *link, const char *tenant)
 {
-	return spawner_turns_waiting(&link->turns, text_from(tenant));
+	return fair_queue_waiting(&link->turns, text_from(tenant));
 }
 
 void spawner_link_free(struct spawner_link *link)

@@ -87,7 +87,7 @@ void spawner_link_forget(struct spawner_link *link, uint64_t cell);
 
 /**
  * Returns how many requests of @tenant for cells, files processes and directories wait for their
- * turn (spawner_turns.h).
+ * turn (common/fair_queue.h).
  */
 size_t spawner_link_waiting(const struct spawner_link *link, const char *tenant);
 

@@ -4,8 +4,8 @@
 /* A request that the spawner has not answered, for spawner_link.c and spawner_ask.c. */
 
 #include "common/channel.h"
+#include "common/fair_queue.h"
 #include "supervisor/workspace/spawner_ask.h"
-#include "supervisor/workspace/spawner_turns.h"
 
 #include <sys/queue.h>
 
@@ -21,7 +21,7 @@ struct pending_cell {
 	spawner_copied copied; /* and this one for a copy */
 	void *context;
 	bool is_forgotten;
-	struct spawner_turn turn;   /* unused for a copy, which is bounded elsewhere */
+	struct fair_entry turn;     /* unused for a copy, which is bounded elsewhere */
 	struct channel_frame frame; /* what is sent: its descriptors, until then, and its payload */
 	char payload[];
 };
