@@ -140,7 +140,7 @@
 #define LIMIT_SWEEP_TURN_S 2
 /* As many wait until sweepers no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
-/* Private tmpfs that no workspace has any more (worker/spawner/closers.c, cell_private.c). */
+/* Private tmpfs that no workspace has any more (worker/spawner/cell_private.c). */
 #define LIMIT_FD_CLOSERS       256   /* threads that close clients' sockets: fd_closer.c */
 #define LIMIT_FD_CLOSERS_USER  16    /* of them, for the sockets of one user */
 #define LIMIT_CLOSERS          4     /* that remove files at once, each of another tenant */

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the spawner, and in its child, the taker. The worker that sends a mount may be hostile
- * when it ends, and cloisterd may have been taken over when it asks: the mount is checked, and
- * given to the same workspace only. The kernel may wait for a hostile sender when a descriptor is
- * received, looked at or closed. The taker does that, and passes on only a mount of a tmpfs, which
- * makes nobody wait.
+ * Runs in the spawner, and in its children, the taker and the closer. The worker that sends a mount
+ * may be hostile when it ends, and cloisterd may have been taken over when it asks: the mount is
+ * checked, and given to the same workspace only. The kernel may wait for a hostile sender when a
+ * descriptor is received, looked at or closed. The taker does that, and passes on only a mount of a
+ * tmpfs, which makes nobody wait. With the last descriptor of a tmpfs the kernel removes all its
+ * files, within close(2), and how many there are is up to a workspace. The closer has the
+ * descriptors when the spawner closes its own, and is the last to close them, by ending.
  */
 #include "worker/spawner/cell_private.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
-#include "worker/confine.h"
 #include "worker/pass_mount.h"
 #include "worker/spawner/cell_children.h"
-#include "worker/spawner/forked.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -39,7 +39,8 @@ struct owner {
 };
 
 struct cell_private {
-	struct closing closing; /* first: has the two descriptors */
+	struct job closing; /* first */
+	int fds[2];         /* -1: none, or only the closer has it */
 	LIST_ENTRY(cell_private) entry;
 	struct owner owner;
 	uint64_t number;  /* of its cell */
@@ -55,14 +56,88 @@ enum {
 	SOCKET /* where the worker sends the mount, then the taker; -1 after that */
 };
 
-void cell_privates_init(struct cell_privates *privates)
+/* The closer. */
+
+/* A host without idle processors must get its memory back, too, so it is not the lowest. */
+#define CLOSER_NICE 10
+
+struct closer {
+	struct forked forked; /* first */
+	int alone;
+};
+
+static const struct setup_step alone_steps[] = {
+	{"die with the spawner", forked_die_with_spawner},
+	{"keep no capability", forked_keep_nothing},
+	{"close what it does not need", forked_close_others},
+};
+
+/*
+ * The end of the pipe is read when the spawner has closed its own descriptors. The closer does not
+ * call close(2), which waits for a lingering socket: what exit(2) closes lingers in the background.
+ * socket(7)
+ */
+static int close_last(void *context)
+{
+	const struct closer *closer = context;
+	char byte;
+
+	(void)setpriority(PRIO_PROCESS, 0, CLOSER_NICE);
+	(void)!read(closer->alone, &byte, 1);
+	return 0;
+}
+
+static const struct forked_kind closer_kind = {
+	.name = "cloister-closer",
+	.steps = alone_steps,
+	.n_steps = ARRAY_SIZE(alone_steps),
+	.work = close_last,
+};
+
+static pid_t start_closer(struct job *job)
+{
+	struct cell_private *tmpfs = (struct cell_private *)job;
+	struct closer closer = {
+		.forked = {.kept = {tmpfs->fds[MOUNT], tmpfs->fds[SOCKET]}, .n_kept = 3}};
+	int pipe_fds[2];
+	pid_t pid;
+
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return -errno;
+	closer.alone = closer.forked.kept[2] = pipe_fds[0];
+	pid = forked_start(&closer_kind, &closer.forked);
+	for (size_t i = 0; pid > 0 && i < ARRAY_SIZE(tmpfs->fds); i++)
+		close_fd(&tmpfs->fds[i]);
+	/* The closer waits for this. */
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	return pid;
+}
+
+static void closed(struct job *job, int result)
+{
+	(void)result;
+	free(job);
+}
+
+/* One of a tenant's that hangs keeps only the others of the tenant waiting. */
+static const struct job_kind closing = {
+	.at_once = LIMIT_CLOSERS,
+	.of_tenant = 1,
+	.late_ms = LIMIT_CLOSER_MS,
+	.is_tried_again = true,
+	.start = start_closer,
+	.ended = closed,
+};
+
+void cell_privates_init(struct cell_privates *privates, struct jobs *jobs)
 {
 	LIST_INIT(&privates->live);
 	LIST_INIT(&privates->looked_at);
 	for (size_t i = 0; i < CELL_PRIVATE_LISTS; i++)
 		LIST_INIT(&privates->kept[i]);
 	privates->n_kept = 0;
-	closers_init(&privates->closers);
+	job_queue_init(&privates->closers, jobs, &closing, NULL);
 }
 
 int cell_private_pair(int *ret_ours, int *ret_workers)
@@ -99,7 +174,7 @@ static bool is_same(const struct owner *a, const struct owner *b)
 /* Whether to remove its files takes so little time that the spawner may do it. */
 static bool is_small(const struct cell_private *tmpfs)
 {
-	const int *fds = tmpfs->closing.fds;
+	const int *fds = tmpfs->fds;
 	struct statfs status;
 
 	if (fds[SOCKET] >= 0)
@@ -116,11 +191,11 @@ static bool is_small(const struct cell_private *tmpfs)
 /* It is on no list. Its descriptors may be the last ones. */
 static void end(struct cell_privates *privates, struct cell_private *tmpfs)
 {
-	if (!is_small(tmpfs)) {
-		closers_add(&privates->closers, &tmpfs->closing);
+	/* Without memory the spawner removes the files; it never closes a hostile socket. */
+	if (!is_small(tmpfs) &&
+		job_add(&privates->closers, &tmpfs->closing, tmpfs->owner.tenant) == 0)
 		return;
-	}
-	close_fd(&tmpfs->closing.fds[MOUNT]);
+	close_fd(&tmpfs->fds[MOUNT]);
 	free(tmpfs);
 }
 
@@ -159,7 +234,7 @@ static int wait_for_closers(struct cell *cell)
 	const struct cell_privates *privates = cell->maker->privates;
 	const char *tenant = cell->request->tenant;
 
-	if (closers_count(&privates->closers, tenant) + count_late(privates, tenant) <
+	if (job_queue_count(&privates->closers, tenant) + count_late(privates, tenant) <
 		LIMIT_PRIVATES_GONE)
 		return 0;
 	cell->reason = "the files that too many of the tenant's workspaces have left in /tmp are "
@@ -169,7 +244,7 @@ static int wait_for_closers(struct cell *cell)
 
 int cell_private_give(struct cell *cell)
 {
-	int r = cell->kept ? pass_mount(cell->private, cell->kept->closing.fds[MOUNT]) : 0;
+	int r = cell->kept ? pass_mount(cell->private, cell->kept->fds[MOUNT]) : 0;
 
 	/* The process has ended, and the spawner has not reaped it yet. */
 	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
@@ -193,8 +268,7 @@ void cell_private_hold(struct cell *cell)
 	*tmpfs = (struct cell_private){.owner = owner_of(cell),
 		.number = cell->number,
 		.process = cell->pids[SPAWNER_OPENED_WORKER],
-		.closing.fds = {-1, TAKE_FD(cell->private)}};
-	tmpfs->closing.tenant = tmpfs->owner.tenant;
+		.fds = {-1, TAKE_FD(cell->private)}};
 	LIST_INSERT_HEAD(&cell->maker->privates->live, tmpfs, entry);
 }
 
@@ -231,7 +305,7 @@ static bool has_more(int socket)
  */
 static int look(const struct cell_private *tmpfs)
 {
-	int socket = tmpfs->closing.fds[SOCKET];
+	int socket = tmpfs->fds[SOCKET];
 	char byte;
 	int fd = peek_mount(socket);
 
@@ -246,44 +320,51 @@ static int look(const struct cell_private *tmpfs)
 	return fd;
 }
 
-/* The spawner says when it has closed its own descriptors: then this process is the last. */
-static _Noreturn void be_taker(const struct cell_private *tmpfs, int spawner, pid_t parent)
-{
-	struct forked forked = {
-		.spawner = parent, .kept = {tmpfs->closing.fds[SOCKET], spawner}, .n_kept = 2};
-	char byte;
-	int r, fd;
+struct taker {
+	struct forked forked; /* first */
+	const struct cell_private *tmpfs;
+	int spawner;
+};
 
-	(void)prctl(PR_SET_NAME, "cloister-taker");
-	(void)forked_die_with_spawner(&forked);
-	r = confine_keep_capabilities(NULL, 0);
-	if (r == 0)
-		r = forked_close_others(&forked);
-	if (recv(spawner, &byte, sizeof(byte), 0) != sizeof(byte) || r < 0)
-		_exit(1);
-	fd = look(tmpfs);
+/* The spawner says when it has closed its own descriptors: then this process is the last. */
+static int take_look(void *context)
+{
+	const struct taker *taker = context;
+	char byte;
+	int fd;
+
+	if (recv(taker->spawner, &byte, sizeof(byte), 0) != sizeof(byte))
+		return -EPIPE;
+	fd = look(taker->tmpfs);
 	if (fd >= 0)
-		(void)pass_mount(spawner, fd);
-	_exit(0);
+		(void)pass_mount(taker->spawner, fd);
+	return 0;
 }
+
+static const struct forked_kind taker_kind = {
+	.name = "cloister-taker",
+	.steps = alone_steps,
+	.n_steps = ARRAY_SIZE(alone_steps),
+	.work = take_look,
+};
 
 /* Begins to look at what the worker has sent before it ended. Returns 0 or -errno. */
 static int start_taker(struct cell_private *tmpfs)
 {
-	int *socket = &tmpfs->closing.fds[SOCKET];
-	pid_t parent = getpid(), pid;
-	int pair[2], r;
+	int *socket = &tmpfs->fds[SOCKET];
+	struct taker taker = {.tmpfs = tmpfs};
+	int pair[2];
+	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	pid = fork();
-	if (pid == 0)
-		be_taker(tmpfs, pair[1], parent);
-	r = pid < 0 ? -errno : 0;
+	taker.spawner = pair[1];
+	taker.forked = (struct forked){.kept = {*socket, pair[1]}, .n_kept = 2};
+	pid = forked_start(&taker_kind, &taker.forked);
 	close(pair[1]);
-	if (r < 0) {
+	if (pid < 0) {
 		close(pair[0]);
-		return r;
+		return pid;
 	}
 	close(*socket);
 	*socket = pair[0];
@@ -296,7 +377,7 @@ static int start_taker(struct cell_private *tmpfs)
 /* The taker has passed on the mount, or has found none. It is on no list. */
 static void taken(struct cell_privates *privates, struct cell_private *tmpfs)
 {
-	int *fds = tmpfs->closing.fds, fd = take_mount(fds[SOCKET]);
+	int *fds = tmpfs->fds, fd = take_mount(fds[SOCKET]);
 
 	close_fd(&fds[SOCKET]);
 	if (fd >= 0)
@@ -341,7 +422,6 @@ void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
 		LIST_REMOVE(tmpfs, entry);
 		taken(privates, tmpfs);
 	}
-	closers_reaped(&privates->closers, pid);
 }
 
 /*
@@ -351,7 +431,7 @@ void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
  */
 static bool await_taker(struct cell_privates *privates, struct cell_private *tmpfs)
 {
-	struct pollfd poll_fd = {.fd = tmpfs->closing.fds[SOCKET], .events = POLLIN};
+	struct pollfd poll_fd = {.fd = tmpfs->fds[SOCKET], .events = POLLIN};
 
 	if (poll(&poll_fd, 1, tmpfs->is_awaited ? 0 : LIMIT_PRIVATE_AWAIT_MS) > 0) {
 		LIST_REMOVE(tmpfs, entry);
@@ -407,14 +487,4 @@ void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 		tmpfs = find(&privates->looked_at, number);
 	if (tmpfs)
 		tmpfs->unneeded = true;
-}
-
-int cell_privates_bound(const struct cell_privates *privates)
-{
-	return closers_bound(&privates->closers);
-}
-
-void cell_privates_look(struct cell_privates *privates)
-{
-	closers_look(&privates->closers);
 }

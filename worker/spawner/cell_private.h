@@ -9,7 +9,7 @@
  * sends another. The spawner gives it to no other workspace, and looks at nothing in it.
  */
 
-#include "worker/spawner/closers.h"
+#include "worker/spawner/job.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,10 +29,10 @@ struct cell_privates {
 	struct cell_private_list looked_at; /* by a taker: what the worker has sent */
 	struct cell_private_list kept[CELL_PRIVATE_LISTS]; /* by the number of the ended cell */
 	size_t n_kept;
-	struct closers closers; /* of those that are not needed any more */
+	struct job_queue closers; /* of those that are not needed any more */
 };
 
-void cell_privates_init(struct cell_privates *privates);
+void cell_privates_init(struct cell_privates *privates, struct jobs *jobs);
 
 /** Makes the socketpair between the spawner and a worker. Returns 0 or -errno. */
 int cell_private_pair(int *ret_ours, int *ret_workers);
@@ -57,12 +57,6 @@ void cell_private_hold(struct cell *cell);
 
 /** @pid has been reaped. */
 void cell_privates_reaped(struct cell_privates *privates, pid_t pid);
-
-/** In how many ms cell_privates_look() is to be called; -1: it need not. */
-int cell_privates_bound(const struct cell_privates *privates);
-
-/** Goes on with what waits for a closer that takes too long. */
-void cell_privates_look(struct cell_privates *privates);
 
 /** The private tmpfs of the cell @number is not needed. */
 void cell_privates_let_go(struct cell_privates *privates, uint64_t number);

@@ -37,6 +37,8 @@ static void reap(int signal_fd, struct spawner *spawner)
 		uint64_t copy;
 		int result;
 
+		if (jobs_reaped(&spawner->jobs, pid, status))
+			continue;
 		if (copies_reaped(&spawner->copies, pid, status, &copy, &result)) {
 			setup_report_failure(
 				&spawner->channel, SPAWNER_COPIED, copy, "copy the files", result);
@@ -190,8 +192,7 @@ static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
-	int look_ms, copy_ms = copies_bound(&spawner->copies),
-		     closer_ms = cell_privates_bound(&spawner->privates);
+	int look_ms, copy_ms = copies_bound(&spawner->copies), job_ms = jobs_bound(&spawner->jobs);
 	nfds_t n = 2;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
@@ -212,8 +213,8 @@ static nfds_t watch(
 		*ret_timeout_ms = look_ms;
 	if (copy_ms >= 0 && (*ret_timeout_ms < 0 || copy_ms < *ret_timeout_ms))
 		*ret_timeout_ms = copy_ms;
-	if (closer_ms >= 0 && (*ret_timeout_ms < 0 || closer_ms < *ret_timeout_ms))
-		*ret_timeout_ms = closer_ms;
+	if (job_ms >= 0 && (*ret_timeout_ms < 0 || job_ms < *ret_timeout_ms))
+		*ret_timeout_ms = job_ms;
 	return n;
 }
 
@@ -253,7 +254,7 @@ static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 		if (poll_fds[0].revents)
 			spawner_serve_requests(spawner);
 		lookers_serve(&spawner->lookers);
-		cell_privates_look(&spawner->privates);
+		jobs_look(&spawner->jobs);
 	}
 }
 
@@ -262,13 +263,14 @@ int main(int argc, char **argv)
 	static struct spawner spawner;
 	int signal_fd;
 
+	jobs_init(&spawner.jobs);
 	/* Before any descriptor is opened that could get this number. */
 	cell_cgroups_init(
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
 	cell_homes_init(&spawner.homes, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
-	cell_privates_init(&spawner.privates);
+	cell_privates_init(&spawner.privates, &spawner.jobs);
 	layer_drops_init(&spawner.drops, spawner.ids.managed);
 	layer_drops_init(&spawner.template_drops,
 		spawner.ids.managed < 0 ? -1

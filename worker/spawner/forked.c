@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in children of the spawner; forked_result() in the spawner. capabilities(7). */
+/* Runs in children of the spawner, and forked_start() and forked_result() in it. capabilities(7).
+ */
 #include "worker/spawner/forked.h"
 
 #include "common/cleanup.h"
@@ -9,6 +10,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,28 @@
 #else
 #define FIRST_CLOSED 0
 #endif
+
+static _Noreturn void be_child(const struct forked_kind *kind, struct forked *child)
+{
+	const char *step;
+	int r;
+
+	(void)prctl(PR_SET_NAME, kind->name);
+	(void)umask(0);
+	r = setup_run(kind->steps, kind->n_steps, child, &step);
+	forked_exit(r == 0 ? kind->work(child) : r);
+}
+
+pid_t forked_start(const struct forked_kind *kind, struct forked *child)
+{
+	pid_t pid;
+
+	child->spawner = getpid();
+	pid = fork();
+	if (pid == 0)
+		be_child(kind, child);
+	return pid < 0 ? -errno : pid;
+}
 
 int forked_die_with_spawner(void *context)
 {
@@ -58,6 +82,21 @@ int forked_leave_mounts(void *context)
 {
 	(void)context;
 	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+int forked_keep_nothing(void *context)
+{
+	(void)context;
+	return confine_keep_capabilities(NULL, 0);
+}
+
+int forked_take_idle_time(void *context)
+{
+	static const struct sched_param none;
+
+	(void)context;
+	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	return 0;
 }
 
 int forked_become_owner(void *context)

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * What the spawner's children begin and end with that execute no program: looker, sweeper, closer,
- * keeper, copier, measurer and merger. Each begins as a copy of the spawner, with its capabilities
- * and descriptors, and has a list of steps of its own (worker/setup.h) that gives them up. A
- * child's context is a struct that begins with a struct forked, which is the context of the steps
- * here.
+ * How the spawner's children begin and end that execute no program: looker, sweeper, closer, taker,
+ * keeper, holder, copier, measurer and merger. Each begins as a copy of the spawner, with its
+ * capabilities and descriptors, and its kind has a list of steps that give them up. A child's
+ * context is a struct that begins with a struct forked, which is the context of the steps here.
  */
+
+#include "worker/setup.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,17 @@ struct forked {
 	gid_t gid;
 	bool reads_all; /* with CAP_DAC_READ_SEARCH, the only one that it then keeps */
 };
+
+struct forked_kind {
+	const char *name; /* prctl(2) PR_SET_NAME */
+	const struct setup_step *steps;
+	size_t n_steps;
+	/* What it is for, after the steps. Returns 0 or -errno, which forked_result() gives. */
+	int (*work)(void *child);
+};
+
+/** Starts a child of @kind with the context @child. Returns its pid, to be reaped, or -errno. */
+pid_t forked_start(const struct forked_kind *kind, struct forked *child);
 
 /**
  * The kernel kills this process when the spawner dies. A change of user clears that, so the step
@@ -36,6 +48,12 @@ int forked_close_others(void *forked);
 
 /** Enters a mount namespace of its own. Ignores its argument. */
 int forked_leave_mounts(void *forked);
+
+/** Keeps no capability. Ignores its argument. */
+int forked_keep_nothing(void *forked);
+
+/** Runs only when a processor has nothing else to do. Ignores its argument. sched(7) */
+int forked_take_idle_time(void *forked);
 
 /** Becomes the id that the tree belongs to on which it works, without groups. */
 int forked_become_owner(void *forked);

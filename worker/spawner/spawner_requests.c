@@ -56,7 +56,7 @@ _Static_assert((int)SPAWNER_OPEN_ROOT == 0 && (int)SPAWNER_OPEN_FILES_ROOT == 0 
 	"look_for looks at the first");
 
 /* A request whose directory is being looked up. */
-struct job {
+struct asked {
 	struct spawner *spawner;
 	uint8_t type;
 	uint64_t number;
@@ -73,26 +73,27 @@ struct job {
  * sockets, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
  * ended.
  */
-static int act(const struct cell_maker *maker, const struct job *job, struct place *place,
+static int act(const struct cell_maker *maker, const struct asked *asked, struct place *place,
 	int *ret_pidfds, struct cell_sockets *ret_network, struct cell_start **ret_start,
 	const char **ret_step)
 {
-	const struct spawner_open *request = &job->request;
+	const struct spawner_open *request = &asked->request;
 
 	if (maker->keyring_error < 0) {
 		*ret_step = "leave the caller's session keyring";
 		return maker->keyring_error;
 	}
-	switch (job->type) {
+	switch (asked->type) {
 	case SPAWNER_OPEN:
-		return cell_make(maker, job->number, request, job->fds, place, ret_pidfds,
+		return cell_make(maker, asked->number, request, asked->fds, place, ret_pidfds,
 			ret_network, ret_step);
 	case SPAWNER_OPEN_FILES:
-		return cell_make_files(maker, request, job->fds, place, ret_start, ret_step);
+		return cell_make_files(maker, request, asked->fds, place, ret_start, ret_step);
 	case SPAWNER_PREPARE:
-		return cell_prepare(maker, job->number, request, job->fds, ret_pidfds, ret_step);
+		return cell_prepare(
+			maker, asked->number, request, asked->fds, ret_pidfds, ret_step);
 	default:
-		return cell_assign(maker, request, job->fds, place, ret_network, ret_step);
+		return cell_assign(maker, request, asked->fds, place, ret_network, ret_step);
 	}
 }
 
@@ -122,71 +123,74 @@ static bool is_copy(uint8_t type)
 	return type == SPAWNER_FREEZE || type == SPAWNER_IMPORT || type == SPAWNER_UNPACK;
 }
 
-static void answer_failure(const struct job *job, const char *step, int r)
+static void answer_failure(const struct asked *asked, const char *step, int r)
 {
 	if (r == -SPAWNER_REFUSAL)
-		log_refusal(is_copy(job->type) ? job->copy.tenant : text_from(job->request.tenant),
-			job->number, step);
-	setup_report_failure(&job->spawner->channel,
-		is_copy(job->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, job->number, step, r);
+		log_refusal(is_copy(asked->type) ? asked->copy.tenant
+						 : text_from(asked->request.tenant),
+			asked->number, step);
+	setup_report_failure(&asked->spawner->channel,
+		is_copy(asked->type) ? SPAWNER_COPIED : SPAWNER_OPEN_FAILED, asked->number, step,
+		r);
 }
 
 /* The answer follows when the copier has ended. */
-static void copy(const struct job *job, struct place *place)
+static void copy(const struct asked *asked, struct place *place)
 {
-	const struct cell_maker *maker = &job->spawner->maker;
+	const struct cell_maker *maker = &asked->spawner->maker;
 	const char *step;
 	int r;
 
-	if (job->type == SPAWNER_IMPORT)
-		r = copies_import(maker, job->number, &job->copy, place, &step);
-	else if (job->type == SPAWNER_UNPACK)
-		r = copies_unpack(maker, job->number, &job->copy, place,
-			job->fds[SPAWNER_UNPACK_REPORT], &step);
+	if (asked->type == SPAWNER_IMPORT)
+		r = copies_import(maker, asked->number, &asked->copy, place, &step);
+	else if (asked->type == SPAWNER_UNPACK)
+		r = copies_unpack(maker, asked->number, &asked->copy, place,
+			asked->fds[SPAWNER_UNPACK_REPORT], &step);
 	else
-		r = copies_freeze(maker, job->number, &job->copy, place,
-			job->fds[SPAWNER_FREEZE_WORKER], &step);
+		r = copies_freeze(maker, asked->number, &asked->copy, place,
+			asked->fds[SPAWNER_FREEZE_WORKER], &step);
 
 	if (r < 0)
-		answer_failure(job, step, r);
+		answer_failure(asked, step, r);
 }
 
 /* The worker, or the file system, that it waits for may be hostile: other requests come first. */
 static void tell_waits(void *context)
 {
-	struct job *job = context;
+	struct asked *asked = context;
 
-	if (is_copy(job->type) || job->waits)
+	if (is_copy(asked->type) || asked->waits)
 		return;
-	job->waits = true;
-	answer(&job->spawner->channel, SPAWNER_WAITS, job->number, (struct text){NULL, 0}, NULL, 0);
+	asked->waits = true;
+	answer(&asked->spawner->channel, SPAWNER_WAITS, asked->number, (struct text){NULL, 0}, NULL,
+		0);
 }
 
-static void perform(struct job *job, struct place *place)
+static void perform(struct asked *asked, struct place *place)
 {
-	const struct request *kind = &requests[job->type];
+	const struct request *kind = &requests[asked->type];
 	struct cell_start *start = NULL;
 	struct cell_sockets network = cell_sockets_none();
 	int fds[SPAWNER_OPENED_MOST], r;
 	unsigned n_fds = kind->n_pidfds;
 	const char *step;
 
-	r = act(&job->spawner->maker, job, place, fds, &network, &start, &step);
+	r = act(&asked->spawner->maker, asked, place, fds, &network, &start, &step);
 	if (r < 0) {
-		answer_failure(job, step, r);
+		answer_failure(asked, step, r);
 		return;
 	}
 	if (start) {
-		start->number = job->number;
-		tell_waits(job);
+		start->number = asked->number;
+		tell_waits(asked);
 		return;
 	}
 	n_fds += cell_sockets_list(&network, &fds[n_fds]);
-	answer(&job->spawner->channel, kind->answer, job->number, (struct text){NULL, 0}, fds,
+	answer(&asked->spawner->channel, kind->answer, asked->number, (struct text){NULL, 0}, fds,
 		n_fds);
 }
 
-static void tell_place(const struct job *job, struct place *place)
+static void tell_place(const struct asked *asked, struct place *place)
 {
 	static uint8_t payload[WIRE_PAYLOAD_MAX];
 	static struct spawner_looked_up message;
@@ -195,7 +199,7 @@ static void tell_place(const struct job *job, struct place *place)
 
 	if (place->error < 0) {
 		close_fd(&root);
-		answer_failure(job, place->step, place->error);
+		answer_failure(asked, place->step, place->error);
 		return;
 	}
 	message.kind = place->kind;
@@ -203,31 +207,31 @@ static void tell_place(const struct job *job, struct place *place)
 	message.n_parents = place->n_parents;
 	memcpy(message.parents, place->parents, place->n_parents * sizeof(place->parents[0]));
 	spawner_looked_up_put(&writer, &message);
-	answer(&job->spawner->channel, SPAWNER_LOOKED_UP, job->number,
+	answer(&asked->spawner->channel, SPAWNER_LOOKED_UP, asked->number,
 		(struct text){(char *)payload, writer.len}, &root, 1);
 }
 
-static void job_free(struct job *job)
+static void asked_free(struct asked *asked)
 {
-	for (unsigned i = 0; i < job->n_fds; i++)
-		close(job->fds[i]);
-	free(job->payload);
-	free(job);
+	for (unsigned i = 0; i < asked->n_fds; i++)
+		close(asked->fds[i]);
+	free(asked->payload);
+	free(asked);
 }
 
 static void on_looked(void *context, int error, struct place *place)
 {
-	struct job *job = context;
+	struct asked *asked = context;
 
 	if (error < 0)
-		answer_failure(job, "look at the workspace's directory", error);
-	else if (job->type == SPAWNER_LOOK_UP)
-		tell_place(job, place);
-	else if (is_copy(job->type))
-		copy(job, place);
+		answer_failure(asked, "look at the workspace's directory", error);
+	else if (asked->type == SPAWNER_LOOK_UP)
+		tell_place(asked, place);
+	else if (is_copy(asked->type))
+		copy(asked, place);
 	else
-		perform(job, place);
-	job_free(job);
+		perform(asked, place);
+	asked_free(asked);
 }
 
 /* A tenant and what is named in its directory. */
@@ -260,13 +264,13 @@ static void read_told(const struct channel_frame *frame, struct named *ret)
 }
 
 /* Starts the look-up that the request needs. */
-static int look_for(struct job *job, struct text payload)
+static int look_for(struct asked *asked, struct text payload)
 {
-	struct spawner *spawner = job->spawner;
-	struct look_request wanted = {.fd = job->fds[0], .waits = tell_waits};
+	struct spawner *spawner = asked->spawner;
+	struct look_request wanted = {.fd = asked->fds[0], .waits = tell_waits};
 	struct named named;
 
-	if (job->type == SPAWNER_LOOK_UP) {
+	if (asked->type == SPAWNER_LOOK_UP) {
 		read_named(payload, &named);
 		wanted.kind = LOOK_UP;
 		wanted.below = named.below;
@@ -275,59 +279,60 @@ static int look_for(struct job *job, struct text payload)
 		wanted.path = named.path;
 	} else {
 		wanted.kind = LOOK_AGAIN;
-		wanted.file = job->type == SPAWNER_UNPACK;
-		wanted.tenant = job->request.tenant;
+		wanted.file = asked->type == SPAWNER_UNPACK;
+		wanted.tenant = asked->request.tenant;
 		/* Only a worker shows read-only paths. */
-		if (job->type != SPAWNER_OPEN_FILES && !is_copy(job->type))
-			wanted.readonly = cell_readonly_paths(&spawner->maker, job->request.tenant);
+		if (asked->type != SPAWNER_OPEN_FILES && !is_copy(asked->type))
+			wanted.readonly =
+				cell_readonly_paths(&spawner->maker, asked->request.tenant);
 	}
-	return lookers_ask(&spawner->lookers, &wanted, on_looked, job);
+	return lookers_ask(&spawner->lookers, &wanted, on_looked, asked);
 }
 
 /* Decodes the payload of a request about a cell, or for a copy. Returns 0 or -EBADMSG. */
-static int read_request(struct job *job, const struct channel_frame *frame)
+static int read_request(struct asked *asked, const struct channel_frame *frame)
 {
 	struct text kept = {NULL, frame->payload.len};
 
 	if (frame->type == SPAWNER_LOOK_UP)
 		return 0;
 	if (!is_copy(frame->type))
-		return spawner_open_get(frame->payload, &job->request);
-	kept.data = job->payload = malloc(kept.len + 1);
-	if (!job->payload)
+		return spawner_open_get(frame->payload, &asked->request);
+	kept.data = asked->payload = malloc(kept.len + 1);
+	if (!asked->payload)
 		spawner_die("request", ENOMEM);
 	if (kept.len > 0)
-		memcpy(job->payload, frame->payload.data, kept.len);
-	return spawner_copy_get(kept, &job->copy);
+		memcpy(asked->payload, frame->payload.data, kept.len);
+	return spawner_copy_get(kept, &asked->copy);
 }
 
 static void handle(struct spawner *spawner, struct channel_frame *frame)
 {
 	const struct request *kind =
 		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
-	struct job *job = calloc(1, sizeof(*job));
+	struct asked *asked = calloc(1, sizeof(*asked));
 	int r = 0;
 
-	if (!job)
+	if (!asked)
 		spawner_die("request", ENOMEM);
 	if (!kind || kind->n_fds == 0 || frame->n_fds != kind->n_fds ||
-		read_request(job, frame) < 0)
+		read_request(asked, frame) < 0)
 		spawner_die("request", EBADMSG);
-	job->spawner = spawner;
-	job->type = frame->type;
-	job->number = frame->call;
-	job->n_fds = frame->n_fds;
-	memcpy(job->fds, frame->fds, sizeof(job->fds));
+	asked->spawner = spawner;
+	asked->type = frame->type;
+	asked->number = frame->call;
+	asked->n_fds = frame->n_fds;
+	memcpy(asked->fds, frame->fds, sizeof(asked->fds));
 	frame->n_fds = 0;
-	if (job->type != SPAWNER_PREPARE) {
-		r = look_for(job, frame->payload);
+	if (asked->type != SPAWNER_PREPARE) {
+		r = look_for(asked, frame->payload);
 		if (r == 0)
 			return;
-		answer_failure(job, "look at the workspace's directory", r);
+		answer_failure(asked, "look at the workspace's directory", r);
 	} else {
-		perform(job, NULL);
+		perform(asked, NULL);
 	}
-	job_free(job);
+	asked_free(asked);
 }
 
 void spawner_attend(struct channel *channel, struct cell_start *start)

@@ -16,6 +16,7 @@
 /* State that lives as long as the process. */
 struct spawner {
 	struct channel channel;
+	struct jobs jobs;
 	struct spawner_setup setup;
 	struct cell_cgroups cgroups;
 	struct cell_ids ids;
