@@ -130,14 +130,16 @@
 /* commands that one worker has at once, those of sessions among them */
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */
-#define LIMIT_LAYERS            64
-#define LIMIT_LAYERS_FOLD       16 /* of more, some become one with the layer above them */
-#define LIMIT_LAYERS_NEWEST     8  /* checkpoints that stay as they are */
-#define LIMIT_LAYERS_FOLDS      64 /* pairs of a tenant's layers that wait; others ask again */
-#define LIMIT_LAYERS_FOLD_CPU_S 60 /* for two to become one */
+#define LIMIT_LAYERS              64
+#define LIMIT_LAYERS_FOLD         16    /* of more, some become one with the layer above them */
+#define LIMIT_LAYERS_NEWEST       8     /* checkpoints that stay as they are */
+#define LIMIT_LAYERS_FOLDS        64    /* pairs of a tenant's layers that wait; others ask again */
+#define LIMIT_LAYERS_FOLD_CPU_S   60    /* for two to become one */
+#define LIMIT_LAYERS_FOLD_LATE_MS 60000 /* one that takes longer delays its tenant only */
 /* for what a tenant has dropped, before it may be another's turn: of the processor, and in all */
-#define LIMIT_SWEEP_CPU_S  1
-#define LIMIT_SWEEP_TURN_S 2
+#define LIMIT_SWEEP_CPU_S   1
+#define LIMIT_SWEEP_TURN_S  2
+#define LIMIT_SWEEP_LATE_MS 10000 /* a sweeper that runs for longer delays its tenant only */
 /* As many wait until sweepers no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
 /* Private tmpfs that no workspace has any more (worker/spawner/cell_private.c). */
@@ -150,9 +152,10 @@
 /* up to which the spawner removes them itself: that takes no longer than to start a closer */
 #define LIMIT_PRIVATE_SMALL_FILES 256
 #define LIMIT_PRIVATE_SMALL_BYTES (4 * MIB)
-/* Templates whose size the spawner has yet to measure, and for one of them. */
-#define LIMIT_TEMPLATES_MEASURED 4096
+/* Templates of a tenant whose size the spawner has yet to measure, and for one of them. */
+#define LIMIT_TEMPLATES_MEASURED LIMIT_TEMPLATES_MAX
 #define LIMIT_MEASURE_CPU_S      60
+#define LIMIT_MEASURE_TREE_MS    60000     /* one that takes longer delays its tenant only */
 #define LIMIT_LAYER_NUMBER       999999999 /* of which each checkpoint and rollback takes one */
 /* dropped layers of a workspace, and removed workspaces of a tenant, that are not cleared yet */
 #define LIMIT_LAYERS_DROPPED         64

@@ -27,6 +27,7 @@ static const char config[] = "[tenant a]\nusers = root\nmanaged = yes\nhome = ke
 			     "[tenant b]\nusers = root\nmanaged = yes\nhome = kept\n";
 
 static struct scratch scratch;
+static struct jobs jobs;
 static struct cell_homes homes;
 static struct policy *policy;
 
@@ -49,7 +50,8 @@ static int set_up(void **state)
 	assert_int_equal(mkdirat(scratch.fd, "managed", 0700), 0);
 	managed = openat(scratch.fd, "managed", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(managed >= 0);
-	cell_homes_init(&homes, managed);
+	jobs_init(&jobs);
+	cell_homes_init(&homes, &jobs, managed);
 	homes.policy = policy;
 	cell_homes_set_beside(&homes, true);
 	return 0;
@@ -75,7 +77,7 @@ static int take(const char *tenant, const char *name, uid_t uid, const char **re
 	if (r == 0) {
 		assert_true(tree >= 0);
 		close(tree);
-		cell_homes_holds(&homes, live, 0);
+		cell_homes_holds(live, 0);
 	}
 	return r;
 }
@@ -97,7 +99,7 @@ static void test_former_homes_are_bounded(void **state)
 	assert_int_equal(take("a", "w", UID + LIMIT_HOMES_GONE, &reason), 0);
 	assert_int_equal(take("b", "w", UID, &reason), 0);
 	assert_int_equal(take("b", "w", UID + 1, &reason), 0);
-	assert_true(sweep_turns_hurries(&homes.jobs));
+	assert_true(sweep_hurries(&homes.sweeps));
 }
 
 int main(void)

@@ -8,9 +8,7 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
-#include "common/monotonic.h"
 #include "worker/mounts.h"
-#include "worker/spawner/home_sweep.h"
 #include "worker/spawner/tenant_log.h"
 
 #include <dirent.h>
@@ -18,7 +16,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define GONE ".gone-"
 
@@ -37,16 +34,10 @@ struct live_home {
 
 /* A home to be measured, or a former one whose content is to be removed. */
 struct home_job {
-	struct sweep_turn turn; /* first */
+	struct sweep sweep; /* first */
+	LIST_ENTRY(home_job) entry;
 	struct home_name of;
 };
-
-void cell_homes_init(struct cell_homes *homes, int managed)
-{
-	*homes = (struct cell_homes){.managed = managed, .root = -1};
-	LIST_INIT(&homes->live);
-	sweep_turns_init(&homes->jobs);
-}
 
 /* Names. */
 
@@ -195,22 +186,22 @@ static bool has_newer_workspace(const struct cell_homes *homes, const struct hom
 
 static void add_job(struct cell_homes *homes, const struct home_name *of)
 {
-	struct sweep_turn *turn;
 	struct home_job *job;
 
-	TAILQ_FOREACH (turn, &homes->jobs.list, entry) {
-		job = (struct home_job *)turn;
-		if (is_same(&job->of, of) && job != homes->swept)
+	LIST_FOREACH (job, &homes->jobs, entry)
+		if (is_same(&job->of, of) && job->sweep.job.pid == 0)
 			return;
-	}
 	/* Without memory the home is left out. The next start, or the end of its next cell, adds it
 	 * again. */
-	job = malloc(sizeof(*job));
+	job = calloc(1, sizeof(*job));
 	if (!job)
 		return;
-	*job = (struct home_job){.of = *of};
-	job->turn.tenant = job->of.tenant;
-	sweep_turns_add(&homes->jobs, &job->turn);
+	job->of = *of;
+	LIST_INSERT_HEAD(&homes->jobs, job, entry);
+	if (sweep_add(&homes->sweeps, &job->sweep, of->tenant) == 0)
+		return;
+	LIST_REMOVE(job, entry);
+	free(job);
 }
 
 /* Takes a home out of use, and has it cleared. */
@@ -230,49 +221,30 @@ static int put_aside(struct cell_homes *homes, int tenant, const struct home_nam
 	return 0;
 }
 
-static void drop_job(struct cell_homes *homes, struct home_job *job)
+static pid_t start(struct job *job)
 {
-	sweep_turns_remove(&homes->jobs, &job->turn);
-	free(job);
-}
-
-static int begin(struct cell_homes *homes, const struct home_name *of)
-{
+	struct cell_homes *homes = job->queue->owner;
+	const struct home_name *of = &((struct home_job *)job)->of;
 	_cleanup_close_ int tenant = open_tenant(homes, of->tenant), fd = -1;
-	struct home_sweep sweep = {.clear = is_gone(of->name),
-		.max_bytes = policy_home(homes->policy, of->tenant).bytes};
-	pid_t pid;
+	uint64_t max_bytes = policy_home(homes->policy, of->tenant).bytes;
 
 	if (tenant < 0)
 		return tenant;
 	/* The configuration has no such tenant any more, and so no size. */
-	if (!sweep.clear && sweep.max_bytes == 0)
+	if (!is_gone(of->name) && max_bytes == 0)
 		return -ENOENT;
 	fd = openat(tenant, of->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	sweep.fd = fd;
-	sweep.prompt = sweep_turns_hurries(&homes->jobs);
-	sweep.in_turns = sweep.clear; /* what is measured is bounded, and would begin again */
-	pid = home_sweep_start(&sweep);
-	if (pid < 0)
-		return pid;
-	homes->sweeper = pid;
-	return 0;
+	return is_gone(of->name) ? sweep_clear(&homes->sweeps, fd)
+				 : sweep_measure(&homes->sweeps, fd, max_bytes);
 }
 
-/* Begins the next job that can be begun. The end of its sweeper is reaped. */
-static void begin_next(struct cell_homes *homes)
+static bool again(struct job *job, int status)
 {
-	struct home_job *job;
+	struct cell_homes *homes = job->queue->owner;
 
-	while (!homes->beside && homes->sweeper == 0 &&
-		(job = (struct home_job *)sweep_turns_take(&homes->jobs, monotonic_ms()))) {
-		if (begin(homes, &job->of) < 0)
-			drop_job(homes, job);
-		else
-			homes->swept = job;
-	}
+	return sweep_goes_on(&homes->sweeps, (struct sweep *)job, status);
 }
 
 static void log_swept(const struct home_name *of, const char *what)
@@ -282,25 +254,21 @@ static void log_swept(const struct home_name *of, const char *what)
 			of->name, what);
 }
 
-/* The sweeper has ended. */
-static void end_job(struct cell_homes *homes, int status)
+static void ended(struct job *job, int result)
 {
-	struct home_job *job = TAKE_PTR(homes->swept);
-	struct home_name of = job->of;
+	struct cell_homes *homes = job->queue->owner;
+	struct home_job *swept = (struct home_job *)job;
+	struct home_name of = swept->of;
 	_cleanup_close_ int tenant = open_tenant(homes, of.tenant);
-	enum home_swept swept = WIFEXITED(status) ? WEXITSTATUS(status) : HOME_NOT_CLEARED;
 
-	homes->sweeper = 0;
-	sweep_turns_used(&homes->jobs, &job->turn, monotonic_ms());
-	if (sweep_turns_goes_on(&homes->jobs, &job->turn, status))
-		return; /* it has another turn */
-	drop_job(homes, job);
+	LIST_REMOVE(swept, entry);
+	free(swept);
 	if (tenant < 0)
 		return;
 	if (is_gone(of.name)) {
-		if (unlinkat(tenant, of.name, AT_REMOVEDIR) < 0)
+		if (unlinkat(tenant, of.name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 			log_swept(&of, "could not be removed; the next start tries again");
-	} else if (swept == HOME_TOO_LARGE && !homes->beside && !is_live(homes, &of)) {
+	} else if (result == -EFBIG && !homes->beside && !is_live(homes, &of)) {
 		/* A cell uses the home again, so the end of that cell measures it again. */
 		if (put_aside(homes, tenant, &of) == 0)
 			log_swept(&of, "is larger than home_size, or has too many files, and is "
@@ -308,12 +276,21 @@ static void end_job(struct cell_homes *homes, int status)
 	}
 }
 
-void cell_homes_reaped(struct cell_homes *homes, pid_t pid, int status)
+static const struct job_kind sweeping = {
+	SWEEP_BOUNDS, .start = start, .again = again, .ended = ended};
+
+void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed)
+{
+	*homes = (struct cell_homes){.managed = managed, .root = -1};
+	LIST_INIT(&homes->live);
+	LIST_INIT(&homes->jobs);
+	job_queue_init(&homes->sweeps.jobs, jobs, &sweeping, homes);
+}
+
+void cell_homes_reaped(struct cell_homes *homes, pid_t pid)
 {
 	struct live_home *live;
 
-	if (pid == homes->sweeper)
-		end_job(homes, status);
 	LIST_FOREACH (live, &homes->live, entry)
 		if (live->worker == pid)
 			break;
@@ -324,7 +301,6 @@ void cell_homes_reaped(struct cell_homes *homes, pid_t pid, int status)
 		free(live);
 		add_job(homes, &of);
 	}
-	begin_next(homes);
 }
 
 static void forget(struct cell_homes *homes, const struct home_name *of)
@@ -333,7 +309,6 @@ static void forget(struct cell_homes *homes, const struct home_name *of)
 
 	if (tenant >= 0)
 		(void)put_aside(homes, tenant, of);
-	begin_next(homes);
 }
 
 void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char *name)
@@ -426,13 +401,12 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers)
 	}
 	if (all)
 		closedir(all);
-	begin_next(homes);
 }
 
 void cell_homes_set_beside(struct cell_homes *homes, bool beside)
 {
 	homes->beside = beside;
-	begin_next(homes);
+	job_queue_hold(&homes->sweeps.jobs, beside);
 }
 
 /* Opening. */
@@ -482,14 +456,11 @@ static int find_oldest(
 static int wait_for_sweepers(
 	const struct cell_homes *homes, const struct home_name *of, const char **ret_reason)
 {
-	const struct sweep_turn *turn;
+	const struct home_job *job;
 	size_t waiting = 0;
 
-	TAILQ_FOREACH (turn, &homes->jobs.list, entry) {
-		const struct home_job *job = (const struct home_job *)turn;
-
+	LIST_FOREACH (job, &homes->jobs, entry)
 		waiting += is_gone(job->of.name) && strcmp(job->of.tenant, of->tenant) == 0;
-	}
 	if (waiting < LIMIT_HOMES_GONE)
 		return 0;
 	*ret_reason = "too many of the tenant's former homes are still being cleared: try again in "
@@ -604,8 +575,6 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 		"shorter path, or ask the administrator for home = temporary";
 	r = r < 0 ? -SPAWNER_REFUSAL
 		  : take(homes, &live->of, id, policy.max_homes, ret_tree, ret_reason);
-	/* Begins to clear a home that was put aside, even if the cell is not made. */
-	begin_next(homes);
 	if (r < 0) {
 		free(live);
 		return r;
@@ -615,7 +584,7 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 	return 0;
 }
 
-void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker)
+void cell_homes_holds(struct live_home *live, pid_t worker)
 {
 	if (!live)
 		return;
@@ -624,5 +593,4 @@ void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t wo
 		return;
 	LIST_REMOVE(live, entry);
 	free(live);
-	begin_next(homes);
 }

@@ -10,16 +10,15 @@
  *
  * After a cell has ended, a sweeper measures its home. The spawner removes a home that is larger
  * than home_size, and the home of a workspace that is gone. It first renames the home to ".gone-N",
- * so that no cell can get it any more. One sweeper works for all tenants, in turns: one that clears
- * ends after LIMIT_SWEEP_CPU_S, and the next is of the tenant that has waited longest.
+ * so that no cell can get it any more.
  */
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_id.h"
+#include "worker/spawner/home_sweep.h"
 #include "worker/spawner/looker.h"
 #include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
-#include "worker/spawner/sweep_turns.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -34,13 +33,12 @@ struct cell_homes {
 	bool beside;   /* cell_homes_set_beside() */
 	uint64_t gone; /* number in the name of the next home that is put aside */
 	LIST_HEAD(, live_home) live;
-	struct sweep_turns jobs; /* struct home_job */
-	pid_t sweeper;           /* 0: none */
-	struct home_job *swept;  /* what it works on */
+	LIST_HEAD(, home_job) jobs; /* all that is in @sweeps */
+	struct sweep_queue sweeps;  /* held while another generation uses the homes */
 };
 
 /** Initialises @homes; @managed as in cell_ids_init(), borrowed. */
-void cell_homes_init(struct cell_homes *homes, int managed);
+void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed);
 
 /**
  * Call it when the spawner is in its namespaces: removes homes of workspaces that are gone, and
@@ -65,7 +63,7 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 void cell_homes_set_beside(struct cell_homes *homes, bool beside);
 
 /** Assigns the home to the cell whose worker is @worker; 0: the cell could not be made. */
-void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t worker);
+void cell_homes_holds(struct live_home *live, pid_t worker);
 
 /**
  * The managed workspace @name of @tenant was removed. Does nothing if it is still there; a newer
@@ -73,5 +71,5 @@ void cell_homes_holds(struct cell_homes *homes, struct live_home *live, pid_t wo
  */
 void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char *name);
 
-/** Takes note that the child @pid has been reaped with @status, wait(2). */
-void cell_homes_reaped(struct cell_homes *homes, pid_t pid, int status);
+/** @pid has been reaped. */
+void cell_homes_reaped(struct cell_homes *homes, pid_t pid);

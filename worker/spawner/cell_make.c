@@ -336,7 +336,7 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	cell_ids_holds(cell.live, cell.pids);
 	cell_layers_holds(cell.live_layers, cell.pids);
-	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
+	cell_homes_holds(cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r == 0)
 		cell_private_hold(&cell);
 	close_fd(&cell.private);
@@ -566,7 +566,7 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 	/* Done after a failure too: a process with mapped ids lives until cloisterd kills it. */
 	cell_ids_holds(cell.live, cell.pids);
 	cell_layers_holds(cell.live_layers, cell.pids);
-	cell_homes_holds(maker->homes, cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
+	cell_homes_holds(cell.live_home, cell.pids[SPAWNER_OPENED_WORKER]);
 	if (r < 0)
 		cell_sockets_close(&cell.network);
 	else

@@ -53,14 +53,10 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_layers_reaped(&spawner->layers, pid);
-		layer_drops_reaped(&spawner->drops, pid, status);
-		layer_drops_reaped(&spawner->template_drops, pid, status);
-		layer_folds_reaped(&spawner->folds, pid, status);
-		template_sizes_reaped(&spawner->sizes, pid);
 		template_memory_reaped(&spawner->templates, pid, status);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
-		cell_homes_reaped(&spawner->homes, pid, status);
+		cell_homes_reaped(&spawner->homes, pid);
 		lookers_reaped(&spawner->lookers, pid);
 	}
 }
@@ -101,7 +97,7 @@ static void read_arguments(struct spawner *spawner, int argc, char **argv)
 		if (strcmp(argv[i], "egress") == 0)
 			spawner->maker.network = true;
 		else if (strcmp(argv[i], "beside") == 0)
-			spawner->homes.beside = spawner->folds.beside = true;
+			spawner_set_beside(spawner, true);
 		else
 			spawner_die("arguments", EINVAL);
 	if (argc < 4)
@@ -268,15 +264,15 @@ int main(int argc, char **argv)
 	cell_cgroups_init(
 		&spawner.cgroups, fcntl(FD_SPAWNER_CGROUP, F_GETFD) < 0 ? -1 : FD_SPAWNER_CGROUP);
 	cell_ids_init(&spawner.ids, (struct cell_id){geteuid(), getegid()}, FD_SPAWNER_MANAGED);
-	cell_homes_init(&spawner.homes, spawner.ids.managed);
+	cell_homes_init(&spawner.homes, &spawner.jobs, spawner.ids.managed);
 	cell_layers_init(&spawner.layers);
 	cell_privates_init(&spawner.privates, &spawner.jobs);
-	layer_drops_init(&spawner.drops, spawner.ids.managed);
-	layer_drops_init(&spawner.template_drops,
+	layer_drops_init(&spawner.drops, &spawner.jobs, spawner.ids.managed);
+	layer_drops_init(&spawner.template_drops, &spawner.jobs,
 		spawner.ids.managed < 0 ? -1
 					: openat(spawner.ids.managed, "../" TEMPLATES,
 						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-	layer_folds_init(&spawner.folds, spawner.ids.managed, &spawner.drops);
+	layer_folds_init(&spawner.folds, &spawner.jobs, spawner.ids.managed, &spawner.drops);
 	spawner_tell_work(&spawner);
 	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);

@@ -1,68 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in a child of the spawner. The tree is hostile, and a cell may be changing it. Measuring
- * needs the spawner's capabilities, because commands may take permissions away from their own
- * directories. Removing is done as the id that the tree belongs to, without any.
+ * Runs in the spawner and in its child, the sweeper. The tree is hostile, and a cell may be
+ * changing it. Measuring needs the spawner's capabilities, because commands may take permissions
+ * away from their own directories. Removing is done as the id that the tree belongs to, without
+ * any.
  */
 #include "worker/spawner/home_sweep.h"
 
 #include "common/cleanup.h"
-#include "common/limits.h"
-#include "worker/confine.h"
-#include "worker/spawner/forked.h"
 #include "worker/tree_clear.h"
 #include "worker/tree_size.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
-enum home_swept home_measure(int fd, uint64_t max_bytes)
-{
-	const struct tree_size most = {.bytes = max_bytes, .files = LIMIT_HOME_FILES};
-	struct tree_size size;
+#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
 
-	return tree_size(fd, &most, &size) < 0 ? HOME_TOO_LARGE : HOME_SWEPT;
-}
+struct sweeper {
+	struct forked forked; /* first */
+	int fd;
+	bool hurries;
+	uint64_t max_bytes;
+};
 
-static enum home_swept clear(struct forked *forked, int fd)
-{
-	struct stat stat_buf;
-	uint64_t removed;
-	int r = fstat(fd, &stat_buf) < 0 ? -errno : 0;
-
-	if (r == 0) {
-		forked->uid = stat_buf.st_uid;
-		forked->gid = stat_buf.st_gid;
-		r = forked_become_owner(forked);
-	}
-	if (r == 0)
-		r = forked_die_with_spawner(forked);
-	if (r == 0)
-		r = confine_non_dumpable();
-	/* A command may have taken away its own permissions. */
-	if (r == 0 && fchmod(fd, S_IRWXU) < 0)
-		r = -errno;
-	if (r == 0)
-		r = tree_clear(fd, &removed);
-	return r < 0 ? HOME_NOT_CLEARED : HOME_SWEPT;
-}
+/* The sweeper. */
 
 /*
  * Commands choose how long the disk takes for each of their files, for instance by FS_DIRSYNC_FL of
  * ioctl_iflags(2), so the time that passes has a bound as well.
  */
-static int bound_turn(void)
+static int bound_turn(void *context)
 {
 	static const struct rlimit turn = {LIMIT_SWEEP_CPU_S, LIMIT_SWEEP_CPU_S + 1};
 	static const struct itimerval end = {.it_value.tv_sec = LIMIT_SWEEP_TURN_S};
 	sigset_t set;
 
+	(void)context;
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	if (signal(SIGALRM, SIG_DFL) == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0 ||
@@ -71,37 +48,108 @@ static int bound_turn(void)
 	return 0;
 }
 
-static _Noreturn void be_sweeper(const struct home_sweep *sweep, pid_t parent)
+static int take_time(void *context)
 {
-	static const struct sched_param none;
-	struct forked forked = {.spawner = parent, .kept = {sweep->fd}, .n_kept = 1};
+	const struct sweeper *sweeper = context;
 
-	if (sweep->in_turns && bound_turn() < 0)
-		_exit(HOME_NOT_CLEARED);
-	(void)prctl(PR_SET_NAME, "cloister-sweep");
-	if (!sweep->prompt)
-		(void)sched_setscheduler(0, SCHED_IDLE, &none);
-	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
-		_exit(HOME_NOT_CLEARED);
-	_exit((int)(sweep->clear ? clear(&forked, sweep->fd)
-				 : home_measure(sweep->fd, sweep->max_bytes)));
+	return sweeper->hurries ? 0 : forked_take_idle_time(context);
 }
 
-pid_t home_sweep_start(const struct home_sweep *sweep)
+static int find_owner(void *context)
 {
-	pid_t parent = getpid(), pid = fork();
+	struct sweeper *sweeper = context;
+	struct stat stat_buf;
 
-	if (pid == 0)
-		be_sweeper(sweep, parent);
-	return pid < 0 ? -errno : pid;
+	if (fstat(sweeper->fd, &stat_buf) < 0)
+		return -errno;
+	sweeper->forked.uid = stat_buf.st_uid;
+	sweeper->forked.gid = stat_buf.st_gid;
+	return 0;
 }
 
-bool home_sweep_goes_on(int status)
+static int clear(void *context)
 {
-	return home_sweep_is_late(status) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU);
+	const struct sweeper *sweeper = context;
+	uint64_t removed;
+
+	/* A command may have taken away its own permissions. */
+	return fchmod(sweeper->fd, S_IRWXU) < 0 ? -errno : tree_clear(sweeper->fd, &removed);
 }
 
-bool home_sweep_is_late(int status)
+static int measure(void *context)
 {
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+	const struct sweeper *sweeper = context;
+	const struct tree_size most = {.bytes = sweeper->max_bytes, .files = LIMIT_HOME_FILES};
+	struct tree_size size;
+
+	return tree_size(sweeper->fd, &most, &size) < 0 ? -EFBIG : 0;
+}
+
+/* What is measured is bounded, and would begin again. */
+static const struct setup_step measure_steps[] = {
+	{"take idle time only", take_time},
+	{"die with the spawner", forked_die_with_spawner},
+	{"close what it does not need", forked_close_others},
+};
+
+static const struct setup_step clear_steps[] = {
+	{"bound its turn", bound_turn},
+	{"take idle time only", take_time},
+	{"die with the spawner", forked_die_with_spawner},
+	{"close what it does not need", forked_close_others},
+	{"find the tree's owner", find_owner},
+	{"become the tree's owner", forked_become_owner},
+	{"die with the spawner", forked_die_with_spawner},
+	{"become non-dumpable", setup_non_dumpable},
+};
+
+static const struct forked_kind measurer = {
+	"cloister-sweep", measure_steps, ARRAY_SIZE(measure_steps), measure};
+static const struct forked_kind clearer = {
+	"cloister-sweep", clear_steps, ARRAY_SIZE(clear_steps), clear};
+
+/* The spawner. */
+
+int sweep_add(struct sweep_queue *queue, struct sweep *sweep, const char *tenant)
+{
+	if (queue->jobs.turns.n_waiting + queue->jobs.turns.n_running == 0)
+		queue->late = false;
+	sweep->killed = 0;
+	return job_add(&queue->jobs, &sweep->job, tenant);
+}
+
+bool sweep_goes_on(struct sweep_queue *queue, struct sweep *sweep, int status)
+{
+	int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+	queue->late = queue->late || signal == SIGALRM;
+	return signal == SIGALRM || signal == SIGXCPU ||
+	       (signal != 0 && sweep->killed++ < KILLED_MAX);
+}
+
+bool sweep_hurries(const struct sweep_queue *queue)
+{
+	return queue->late ||
+	       queue->jobs.turns.n_waiting + queue->jobs.turns.n_running > LIMIT_SWEEP_IDLE;
+}
+
+static pid_t sweep(
+	const struct sweep_queue *queue, const struct forked_kind *kind, int fd, uint64_t max_bytes)
+{
+	struct sweeper sweeper = {.forked = {.kept = {fd}, .n_kept = 1},
+		.fd = fd,
+		.hurries = sweep_hurries(queue),
+		.max_bytes = max_bytes};
+
+	return forked_start(kind, &sweeper.forked);
+}
+
+pid_t sweep_measure(const struct sweep_queue *queue, int fd, uint64_t max_bytes)
+{
+	return sweep(queue, &measurer, fd, max_bytes);
+}
+
+pid_t sweep_clear(const struct sweep_queue *queue, int fd)
+{
+	return sweep(queue, &clearer, fd, 0);
 }

@@ -2,40 +2,49 @@
 #pragma once
 
 /*
- * The sweeper: a child of the spawner that measures a kept home or clears one. Both may take long.
+ * The sweeper: a child of the spawner that measures a kept home, or clears a home or a layer. Both
+ * may take long. One sweeper works for all tenants, in turns: one that clears ends after
+ * LIMIT_SWEEP_CPU_S of the processor or LIMIT_SWEEP_TURN_S, and another goes on later.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "common/limits.h"
+#include "worker/spawner/job.h"
 
-/* The exit status of a sweeper. */
-enum home_swept {
-	HOME_SWEPT,     /* measured, and it fits; or cleared */
-	HOME_TOO_LARGE, /* it does not fit, or it cannot be measured */
-	HOME_NOT_CLEARED,
+/* The first member of what is swept. */
+struct sweep {
+	struct job job;  /* first */
+	unsigned killed; /* sweepers of it that something killed */
 };
 
-struct home_sweep {
-	int fd;             /* the home, open for reading; closed in the child */
-	bool clear;         /* otherwise measure it */
-	bool in_turns;      /* after LIMIT_SWEEP_* it ends: home_sweep_goes_on() */
-	bool prompt;        /* not only while nothing else wants the processor */
-	uint64_t max_bytes; /* against this size */
+struct sweep_queue {
+	struct job_queue jobs;
+	bool late; /* a turn was over in less time of the processor than it may have */
 };
 
-/** Starts a sweeper. Returns its pid, to be reaped by the caller, or -errno. */
-pid_t home_sweep_start(const struct home_sweep *sweep);
+/* The bounds of a kind of such jobs. */
+#define SWEEP_BOUNDS .at_once = 1, .of_tenant = 1, .late_ms = LIMIT_SWEEP_LATE_MS
 
-/** Whether its turn was over, so that another one is to go on; @status as it was reaped with. */
-bool home_sweep_goes_on(int status);
-
-/** Whether that was so although it had less time of the processor than a turn has. */
-bool home_sweep_is_late(int status);
+/** @sweep, of @tenant, waits for its turn. Returns 0 or -ENOMEM. */
+int sweep_add(struct sweep_queue *queue, struct sweep *sweep, const char *tenant);
 
 /**
- * Whether the tree at @fd takes at most @max_bytes of disk and has at most LIMIT_HOME_FILES files.
- * No link is followed. A tree deeper than LIMIT_CLEAR_DEPTH, or one with a directory that cannot be
- * read, counts as too large.
+ * Whether there is to be another sweeper, after one that ended with @status: it had more to do, or
+ * something killed it, which is borne a few times.
  */
-enum home_swept home_measure(int fd, uint64_t max_bytes);
+bool sweep_goes_on(struct sweep_queue *queue, struct sweep *sweep, int status);
+
+/**
+ * Whether the next sweeper is not to wait for an idle processor: a turn was over before it had used
+ * its time of the processor, or many wait.
+ */
+bool sweep_hurries(const struct sweep_queue *queue);
+
+/**
+ * Starts a sweeper that measures the tree at @fd: its result is 0, or -EFBIG if the tree takes more
+ * than @max_bytes of disk, has more than LIMIT_HOME_FILES files, is deeper than LIMIT_CLEAR_DEPTH
+ * or cannot be read. No link is followed. Returns the sweeper's pid or -errno.
+ */
+pid_t sweep_measure(const struct sweep_queue *queue, int fd, uint64_t max_bytes);
+
+/** Starts a sweeper that clears the directory @fd as its owner. Returns its pid or -errno. */
+pid_t sweep_clear(const struct sweep_queue *queue, int fd);

@@ -7,9 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
-#include "common/monotonic.h"
 #include "common/selftest_tenants.h"
-#include "worker/spawner/home_sweep.h"
 #include "worker/spawner/tenant_log.h"
 
 #include <dirent.h>
@@ -19,20 +17,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct layer_drop {
-	struct sweep_turn turn;    /* first */
+	struct sweep sweep;        /* first */
 	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
-	bool prompt;               /* a sweeper is not to wait for an idle processor */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
 
-void layer_drops_init(struct layer_drops *drops, int managed)
+static struct layer_drops *drops_of(const struct job *job)
 {
-	*drops = (struct layer_drops){.managed = managed};
-	sweep_turns_init(&drops->list);
+	return job->queue->owner;
 }
 
 static int open_directory(int parent, const char *name, int flags)
@@ -86,8 +81,7 @@ static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 		return -errno;
 	if (drop->swept.dev == stat_buf.st_dev && drop->swept.ino == stat_buf.st_ino)
 		return -ENOTEMPTY;
-	pid = home_sweep_start(&(struct home_sweep){
-		.fd = fd, .clear = true, .in_turns = true, .prompt = drop->prompt});
+	pid = sweep_clear(&drops_of(&drop->sweep.job)->sweeps, fd);
 	if (pid > 0)
 		drop->swept = (struct directory_id){stat_buf.st_dev, stat_buf.st_ino};
 	return pid;
@@ -144,30 +138,41 @@ static void log_kept(const struct layer_drop *drop)
 			drop->tenant, drop->path);
 }
 
-/* Works on the list until a sweeper runs. */
-static void go_on(struct layer_drops *drops)
+static pid_t start(struct job *job)
 {
-	struct layer_drop *drop;
+	struct layer_drop *drop = (struct layer_drop *)job;
+	const char *name;
+	_cleanup_close_ int parent = open_parent(drops_of(job), drop, &name);
 
-	while (drops->sweeper == 0 && !drops->held &&
-		(drop = (struct layer_drop *)sweep_turns_take(&drops->list, monotonic_ms()))) {
-		const char *name;
-		_cleanup_close_ int parent = open_parent(drops, drop, &name);
-		pid_t r;
+	return parent < 0 ? 0 : clear(drop, parent, name, 2);
+}
 
-		drop->prompt = sweep_turns_hurries(&drops->list);
-		r = parent < 0 ? 0 : clear(drop, parent, name, 2);
+/* Whether the next part is cleared, or what is left of this one. */
+static bool again(struct job *job, int status)
+{
+	struct layer_drop *drop = (struct layer_drop *)job;
 
-		if (r > 0) {
-			drops->sweeper = r;
-			drops->cleared = drop;
-			return;
-		}
-		if (r < 0)
-			log_kept(drop);
-		sweep_turns_remove(&drops->list, &drop->turn);
-		free(drop);
-	}
+	if (sweep_goes_on(&drops_of(job)->sweeps, &drop->sweep, status))
+		drop->swept = (struct directory_id){0};
+	return true;
+}
+
+static void ended(struct job *job, int result)
+{
+	struct layer_drop *drop = (struct layer_drop *)job;
+
+	if (result < 0)
+		log_kept(drop);
+	free(drop);
+}
+
+static const struct job_kind dropping = {
+	SWEEP_BOUNDS, .start = start, .again = again, .ended = ended};
+
+void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
+{
+	*drops = (struct layer_drops){.managed = managed};
+	job_queue_init(&drops->sweeps.jobs, jobs, &dropping, drops);
 }
 
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path)
@@ -181,29 +186,15 @@ void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *
 	drop = calloc(1, sizeof(*drop));
 	if (!drop)
 		return;
-	drop->turn.tenant = drop->tenant;
 	snprintf(drop->tenant, sizeof(drop->tenant), "%s", tenant);
 	snprintf(drop->path, sizeof(drop->path), "%s", path);
-	sweep_turns_add(&drops->list, &drop->turn);
-	go_on(drops);
-}
-
-void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status)
-{
-	if (drops->sweeper == 0 || pid != drops->sweeper)
-		return;
-	sweep_turns_used(&drops->list, &drops->cleared->turn, monotonic_ms());
-	if (sweep_turns_goes_on(&drops->list, &drops->cleared->turn, status))
-		drops->cleared->swept = (struct directory_id){0};
-	drops->sweeper = 0;
-	drops->cleared = NULL;
-	go_on(drops);
+	if (sweep_add(&drops->sweeps, &drop->sweep, drop->tenant) < 0)
+		free(drop);
 }
 
 void layer_drops_hold(struct layer_drops *drops, bool held)
 {
-	drops->held = held;
-	go_on(drops);
+	job_queue_hold(&drops->sweeps.jobs, held);
 }
 
 static void find_in_layers(

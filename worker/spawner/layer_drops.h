@@ -8,25 +8,17 @@
  */
 
 #include "common/directory_parents.h"
-#include "worker/spawner/sweep_turns.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/queue.h>
-#include <sys/types.h>
+#include "worker/spawner/home_sweep.h"
 
 struct layer_drop;
 
 struct layer_drops {
-	int managed;             /* directory of the managed workspaces, or -1 */
-	struct sweep_turns list; /* struct layer_drop; @sweeper works on @cleared, unless it is 0 */
-	struct layer_drop *cleared;
-	pid_t sweeper;
-	bool held; /* no sweeper begins */
+	int managed;               /* directory of the managed workspaces, or -1 */
+	struct sweep_queue sweeps; /* struct layer_drop */
 };
 
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
-void layer_drops_init(struct layer_drops *drops, int managed);
+void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed);
 
 /**
  * Finds what is left in each tenant's directory; without tenants, in the one. Unfinished trees
@@ -39,9 +31,6 @@ void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *s
  * ".layers-NAME/.dropped-X", a layer, or ".dropped-X", all layers of a workspace.
  */
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path);
-
-/** @pid has been reaped, with @status. */
-void layer_drops_reaped(struct layer_drops *drops, pid_t pid, int status);
 
 /** While @held, no sweeper begins. */
 void layer_drops_hold(struct layer_drops *drops, bool held);

@@ -10,8 +10,6 @@
 #include "common/fd_path.h"
 #include "common/layer_stack.h"
 #include "worker/mounts.h"
-#include "worker/setup.h"
-#include "worker/spawner/forked.h"
 #include "worker/spawner/layer_drops.h"
 #include "worker/spawner/layer_merge.h"
 #include "worker/spawner/tenant_log.h"
@@ -19,16 +17,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,10 +32,11 @@
 #define LAYERS_ROOM    "l"
 
 struct layer_fold {
-	TAILQ_ENTRY(layer_fold) entry;
+	struct job job; /* first */
+	LIST_ENTRY(layer_fold) entry;
 	char tenant[NAME_MAX + 1], layers[NAME_MAX + 1];
 	uint32_t high, low, below;
-	uint64_t round;      /* one of each tenant is in a round */
+	bool begun;
 	char unfinished[64]; /* directory that is filled; "": none is made yet */
 };
 
@@ -51,22 +46,12 @@ struct child {
 	int layers; /* detached mount of the directory that has the layers */
 };
 
-void layer_folds_init(struct layer_folds *folds, int managed, struct layer_drops *drops)
-{
-	*folds = (struct layer_folds){.managed = managed, .drops = drops};
-	TAILQ_INIT(&folds->list);
-}
-
 /* The child. */
 
 static int take_idle_time(void *context)
 {
-	static const struct sched_param none;
-
-	(void)context;
-	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	(void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
-	return 0;
+	return forked_take_idle_time(context);
 }
 
 /* A fold that takes longer is given up. What waits for a disk, or for idle time, does not count. */
@@ -128,8 +113,9 @@ static int open_upper(uint32_t number, uint32_t below)
 	return fd < 0 ? -errno : fd;
 }
 
-static int merge(const struct layer_fold *fold)
+static int merge(void *context)
 {
+	const struct layer_fold *fold = ((const struct child *)context)->fold;
 	_cleanup_close_ int low = open_upper(fold->low, fold->below),
 			    high = open_upper(fold->high, fold->low), to = -1;
 	char path[sizeof(fold->unfinished) + 2];
@@ -139,30 +125,18 @@ static int merge(const struct layer_fold *fold)
 	return low < 0 || high < 0 || to < 0 ? -EIO : layer_merge(low, high, to);
 }
 
-static _Noreturn void be_merger(struct child *child)
-{
-	const char *step;
-	int r;
-
-	(void)prctl(PR_SET_NAME, "cloister-merge");
-	(void)umask(0);
-	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
-	if (r == 0)
-		r = merge(child->fold);
-	forked_exit(r);
-}
+static const struct forked_kind merger = {"cloister-merge", steps, ARRAY_SIZE(steps), merge};
 
 /* The spawner's side. */
 
-static void log_given_up(const struct layer_fold *fold, int status)
+static void log_given_up(const struct layer_fold *fold, int result)
 {
 	if (tenant_log_may(text_from(fold->tenant)))
 		fprintf(stderr,
 			"cloister-spawner: two layers of %s/%s were not made one: %s; the next "
 			"checkpoint tries again\n",
 			fold->tenant, fold->layers,
-			WIFEXITED(status) ? strerror(-forked_result(status))
-					  : "the merger was ended");
+			result == -EIO ? "the merger was ended" : strerror(-result));
 }
 
 /* By its path: it is cloned, which the spawner may do in its own mount namespace only. */
@@ -250,28 +224,28 @@ static int make_target(int layers, struct layer_fold *fold, struct child *ret)
 	return 0;
 }
 
-static pid_t start(const struct layer_folds *folds, struct layer_fold *fold)
+static pid_t start(struct job *job)
 {
+	const struct layer_folds *folds = job->queue->owner;
+	struct layer_fold *fold = (struct layer_fold *)job;
 	_cleanup_close_ int layers = open_layers(folds, fold);
 	struct child child = {
-		.forked = {.spawner = getpid(), .n_kept = 1, .reads_all = true},
+		.forked = {.n_kept = 1, .reads_all = true},
 		.fold = fold,
 		.layers = -1,
 	};
-	pid_t pid;
 	int r = layers < 0 ? layers : make_target(layers, fold, &child);
+	pid_t pid;
 
 	if (r == 0)
 		r = mount_clone(layers, "", 0, &child.layers);
 	if (r < 0)
 		return r;
 	child.forked.kept[0] = child.layers;
-	pid = fork();
-	if (pid == 0)
-		be_merger(&child);
-	r = pid < 0 ? -errno : 0;
+	pid = forked_start(&merger, &child.forked);
+	fold->begun = pid > 0;
 	close_fd(&child.layers);
-	return r < 0 ? r : pid;
+	return pid;
 }
 
 /* What is not finished is cleared like a layer that was dropped. */
@@ -283,21 +257,13 @@ static void give_up(struct layer_folds *folds, struct layer_fold *fold)
 		snprintf(path, sizeof(path), "%s/%s", fold->layers, fold->unfinished);
 		layer_drops_add(folds->drops, fold->tenant, path);
 	}
-	TAILQ_REMOVE(&folds->list, fold, entry);
+	LIST_REMOVE(fold, entry);
 	free(fold);
 }
 
-static uint64_t now_us(void)
+static void tell(const struct layer_folds *folds, const struct layer_fold *fold, int error)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-static void tell(
-	const struct layer_folds *folds, const struct layer_fold *fold, int error, uint64_t us)
-{
+	uint64_t us = fold->begun ? job_us(&fold->job) : 0;
 	char path[NAME_MAX + 64];
 
 	snprintf(path, sizeof(path), "%s/%u-%u-%u", fold->layers, fold->high, fold->low,
@@ -306,29 +272,49 @@ static void tell(
 		folds->tell(folds->context, fold->tenant, path, error, us);
 }
 
-static void go_on(struct layer_folds *folds)
+/* Gives what the merger has filled its name. Returns 0 or -errno. */
+static int put_in_place(const struct layer_folds *folds, struct layer_fold *fold)
 {
-	while (folds->merger == 0 && !folds->beside && !TAILQ_EMPTY(&folds->list)) {
-		struct layer_fold *fold, *next = TAILQ_FIRST(&folds->list);
-		pid_t pid;
+	_cleanup_close_ int layers = open_layers(folds, fold);
+	char name[64];
 
-		TAILQ_FOREACH (fold, &folds->list, entry)
-			if (fold->round < next->round)
-				next = fold;
-		folds->round = next->round;
-		pid = start(folds, next);
-		if (pid < 0) {
-			/* It was made before, and waits to be put in force; or its layers are gone.
-			 */
-			if (pid != -EEXIST && pid != -ENOENT)
-				tell(folds, next, pid, 0);
-			give_up(folds, next);
-			continue;
-		}
-		folds->merger = pid;
-		folds->began_us = now_us();
-		folds->folded = next;
-	}
+	name_folded(fold, name);
+	if (layers < 0 || renameat2(layers, fold->unfinished, layers, name, RENAME_NOREPLACE) < 0)
+		return -EIO;
+	fold->unfinished[0] = '\0';
+	return 0;
+}
+
+static void ended(struct job *job, int result)
+{
+	struct layer_folds *folds = job->queue->owner;
+	struct layer_fold *fold = (struct layer_fold *)job;
+	bool was_killed = job->ended < 0;
+
+	if (result == 0)
+		result = put_in_place(folds, fold);
+	if (fold->begun && result < 0 && !was_killed)
+		log_given_up(fold, result);
+	/* It was made before, and waits to be put in force; or its layers are gone. */
+	if (!was_killed && (fold->begun || (result != -EEXIST && result != -ENOENT)))
+		tell(folds, fold, result);
+	give_up(folds, fold);
+	if (was_killed && --folds->n_ending == 0)
+		layer_drops_hold(folds->drops, false);
+}
+
+static const struct job_kind folding = {.at_once = 1,
+	.of_tenant = 1,
+	.late_ms = LIMIT_LAYERS_FOLD_LATE_MS,
+	.start = start,
+	.ended = ended};
+
+void layer_folds_init(
+	struct layer_folds *folds, struct jobs *jobs, int managed, struct layer_drops *drops)
+{
+	*folds = (struct layer_folds){.managed = managed, .drops = drops};
+	LIST_INIT(&folds->list);
+	job_queue_init(&folds->queue, jobs, &folding, folds);
 }
 
 static bool read_path(const char *path, struct layer_fold *ret)
@@ -345,18 +331,15 @@ static bool read_path(const char *path, struct layer_fold *ret)
 	return strcmp(again, slash + 1) == 0 && ret->high > ret->low && ret->low > ret->below;
 }
 
-/* Whether there is room for @added, in the round after that of its tenant's last. */
-static bool find_room(const struct layer_folds *folds, struct layer_fold *added)
+/* Whether there is room for @added. */
+static bool has_room(const struct layer_folds *folds, const struct layer_fold *added)
 {
 	const struct layer_fold *fold;
 	size_t n = 0;
 
-	added->round = folds->round;
-	TAILQ_FOREACH (fold, &folds->list, entry) {
+	LIST_FOREACH (fold, &folds->list, entry) {
 		if (strcmp(fold->tenant, added->tenant) != 0)
 			continue;
-		if (fold->round >= added->round)
-			added->round = fold->round + 1;
 		/* Its layers have one pair that is next: this one's time comes after it. */
 		if (strcmp(fold->layers, added->layers) == 0 || ++n >= LIMIT_LAYERS_FOLDS)
 			return false;
@@ -374,20 +357,23 @@ void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *
 	/* Without memory or room it is asked for again, after the next checkpoint. */
 	fold = calloc(1, sizeof(*fold));
 	if (!fold || snprintf(fold->tenant, sizeof(fold->tenant), "%s", tenant) < 0 ||
-		!read_path(path, fold) || !find_room(folds, fold)) {
+		!read_path(path, fold) || !has_room(folds, fold)) {
 		free(fold);
 		return;
 	}
-	TAILQ_INSERT_TAIL(&folds->list, fold, entry);
-	go_on(folds);
+	LIST_INSERT_HEAD(&folds->list, fold, entry);
+	if (job_add(&folds->queue, &fold->job, fold->tenant) < 0)
+		give_up(folds, fold);
 }
 
 /* Nothing is cleared until it has ended: it may have begun to write there. */
-static void end_merger(struct layer_folds *folds)
+static void end_merger(struct layer_folds *folds, struct layer_fold *fold)
 {
-	folds->ended = true;
+	if (fold->job.ended < 0)
+		return;
+	folds->n_ending++;
 	layer_drops_hold(folds->drops, true);
-	kill(folds->merger, SIGKILL);
+	job_end(&fold->job, -ECANCELED);
 }
 
 void layer_folds_tell(struct layer_folds *folds, layer_folded folded, void *context)
@@ -398,54 +384,33 @@ void layer_folds_tell(struct layer_folds *folds, layer_folded folded, void *cont
 
 void layer_folds_look(struct layer_folds *folds)
 {
-	_cleanup_close_ int layers = -1;
+	struct layer_fold *fold;
 	char high[32], low[32];
 
-	if (folds->merger == 0 || folds->ended)
-		return;
-	layers = open_layers(folds, folds->folded);
-	name_pair(folds->folded, high, low);
-	if (layers < 0 || !is_there(layers, high) || !is_there(layers, low))
-		end_merger(folds);
+	LIST_FOREACH (fold, &folds->list, entry) {
+		_cleanup_close_ int layers = -1;
+
+		if (fold->job.pid == 0)
+			continue;
+		layers = open_layers(folds, fold);
+		name_pair(fold, high, low);
+		if (layers < 0 || !is_there(layers, high) || !is_there(layers, low))
+			end_merger(folds, fold);
+	}
 }
 
 void layer_folds_set_beside(struct layer_folds *folds, bool beside)
 {
+	struct layer_fold *fold, *next;
+
 	folds->beside = beside;
-	while (beside && TAILQ_FIRST(&folds->list) && TAILQ_FIRST(&folds->list) != folds->folded)
-		give_up(folds, TAILQ_FIRST(&folds->list));
-	if (beside && folds->merger != 0 && !folds->ended)
-		end_merger(folds);
-}
-
-void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status)
-{
-	struct layer_fold *fold = folds->folded;
-	_cleanup_close_ int layers = -1;
-	int result = forked_result(status);
-	char name[64];
-	bool done;
-
-	if (folds->merger == 0 || pid != folds->merger)
-		return;
-	layers = open_layers(folds, fold);
-	name_folded(fold, name);
-	done = !folds->ended && layers >= 0 && result == 0 &&
-	       renameat2(layers, fold->unfinished, layers, name, RENAME_NOREPLACE) == 0;
-	if (done)
-		fold->unfinished[0] = '\0';
-	else if (!folds->ended)
-		log_given_up(fold, status);
-	if (!folds->ended)
-		tell(folds, fold,
-			done         ? 0
-			: result < 0 ? result
-				     : -EIO,
-			now_us() - folds->began_us);
-	folds->merger = 0;
-	folds->folded = NULL;
-	folds->ended = false;
-	give_up(folds, fold);
-	layer_drops_hold(folds->drops, false);
-	go_on(folds);
+	for (fold = beside ? LIST_FIRST(&folds->list) : NULL; fold; fold = next) {
+		next = LIST_NEXT(fold, entry);
+		if (fold->job.pid > 0) {
+			end_merger(folds, fold);
+		} else {
+			job_cancel(&fold->job);
+			give_up(folds, fold);
+		}
+	}
 }

@@ -7,10 +7,7 @@
  * or has it dropped, by its name alone; so nothing is answered, and a death costs the work only.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/queue.h>
-#include <sys/types.h>
+#include "worker/spawner/job.h"
 
 struct layer_drops;
 struct layer_fold;
@@ -20,21 +17,19 @@ typedef void (*layer_folded)(
 	void *context, const char *tenant, const char *path, int error, uint64_t us);
 
 struct layer_folds {
-	int managed;                   /* directory of the managed workspaces, or -1 */
-	struct layer_drops *drops;     /* that clear what was not finished */
-	TAILQ_HEAD(, layer_fold) list; /* @merger works on @folded, unless it is 0 */
-	struct layer_fold *folded;
-	pid_t merger;
-	bool ended;        /* it was told to */
-	uint64_t round;    /* of the one that was begun last */
-	uint64_t began_us; /* when the merger was started, by the monotonic clock */
-	layer_folded tell; /* NULL: nobody is told */
+	int managed;               /* directory of the managed workspaces, or -1 */
+	struct layer_drops *drops; /* that clear what was not finished */
+	struct job_queue queue;
+	LIST_HEAD(, layer_fold) list; /* all that is in @queue */
+	size_t n_ending;              /* mergers that were killed */
+	layer_folded tell;            /* NULL: nobody is told */
 	void *context;
 	bool beside; /* another cloisterd uses the state too: nothing is folded */
 };
 
 /** Initialises @folds; @managed and @drops are borrowed. */
-void layer_folds_init(struct layer_folds *folds, int managed, struct layer_drops *drops);
+void layer_folds_init(
+	struct layer_folds *folds, struct jobs *jobs, int managed, struct layer_drops *drops);
 
 /**
  * The layers of @path, in the directory @tenant of the managed workspaces, are to be made one:
@@ -50,6 +45,3 @@ void layer_folds_set_beside(struct layer_folds *folds, bool beside);
 
 /** Gives the ends of folds to @folded. */
 void layer_folds_tell(struct layer_folds *folds, layer_folded folded, void *context);
-
-/** @pid has been reaped, with @status. */
-void layer_folds_reaped(struct layer_folds *folds, pid_t pid, int status);

@@ -445,7 +445,8 @@ void spawner_tell_work(struct spawner *spawner)
 {
 	template_memory_init(&spawner->templates, &spawner->ids, on_loaded, on_in_memory, spawner);
 	layer_folds_tell(&spawner->folds, on_folded, spawner);
-	template_sizes_init(&spawner->sizes, spawner->ids.managed, on_measured, spawner);
+	template_sizes_init(
+		&spawner->sizes, &spawner->jobs, spawner->ids.managed, on_measured, spawner);
 }
 
 static void measure_template(struct spawner *spawner, const struct channel_frame *frame)
@@ -502,6 +503,12 @@ void spawner_find_left_overs(struct spawner *spawner, const char *spared)
 	layer_drops_find(&spawner->template_drops, spawner->policy != NULL, spared);
 }
 
+void spawner_set_beside(struct spawner *spawner, bool beside)
+{
+	cell_homes_set_beside(&spawner->homes, beside);
+	layer_folds_set_beside(&spawner->folds, beside);
+}
+
 static void set_beside(struct spawner *spawner, const struct channel_frame *frame)
 {
 	char own[sizeof(TREE_UNFINISHED_BY) + 16];
@@ -509,8 +516,7 @@ static void set_beside(struct spawner *spawner, const struct channel_frame *fram
 
 	if (frame->n_fds != 0 || frame->payload.len != 0 || frame->call > 1)
 		spawner_die("request", EBADMSG);
-	cell_homes_set_beside(&spawner->homes, frame->call == 1);
-	layer_folds_set_beside(&spawner->folds, frame->call == 1);
+	spawner_set_beside(spawner, frame->call == 1);
 	/* This cloisterd has had copies made meanwhile. */
 	snprintf(own, sizeof(own), TREE_UNFINISHED_BY, (int)getppid());
 	if (was && frame->call == 0)

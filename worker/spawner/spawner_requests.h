@@ -49,3 +49,6 @@ void spawner_tell_work(struct spawner *spawner);
 
 /** Finds what workspaces and an earlier spawner have left; @spared as in layer_drops_find(). */
 void spawner_find_left_overs(struct spawner *spawner, const char *spared);
+
+/** Whether another generation of cloisterd uses the state, too. */
+void spawner_set_beside(struct spawner *spawner, bool beside);

@@ -8,24 +8,21 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
-#include "worker/setup.h"
 #include "worker/spawner/copies.h"
-#include "worker/spawner/forked.h"
 #include "worker/tree_size.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 struct template_measure {
-	TAILQ_ENTRY(template_measure) entry;
+	struct job job; /* first */
+	LIST_ENTRY(template_measure) entry;
+	int result; /* the pipe to which the measurer writes; -1: it does not run */
 	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
@@ -34,141 +31,119 @@ struct child {
 	int tree, result;
 };
 
-void template_sizes_init(
-	struct template_sizes *sizes, int managed, template_measured tell, void *context)
-{
-	*sizes = (struct template_sizes){
-		.managed = managed, .result = -1, .tell = tell, .context = context};
-	TAILQ_INIT(&sizes->list);
-}
-
 /* The child. What waits for a disk, or for idle time, does not count. */
 
 static int bound_time(void *context)
 {
 	static const struct rlimit bound = {LIMIT_MEASURE_CPU_S, LIMIT_MEASURE_CPU_S};
-	static const struct sched_param none;
 
 	(void)context;
-	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	return setrlimit(RLIMIT_CPU, &bound) < 0 ? -errno : 0;
 }
 
 static const struct setup_step steps[] = {
 	{"die with the spawner", forked_die_with_spawner},
 	{"close what it does not need", forked_close_others},
+	{"take idle time only", forked_take_idle_time},
 	{"bound its time", bound_time},
 	{"become the template's id", forked_become_owner},
 	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
 };
 
-static _Noreturn void be_measurer(struct child *child)
+static int measure(void *context)
 {
 	static const struct tree_size most = {UINT64_MAX, UINT64_MAX};
+	const struct child *child = context;
 	struct tree_size size;
-	const char *step;
-	int r;
+	int r = tree_size(child->tree, &most, &size);
 
-	(void)prctl(PR_SET_NAME, "cloister-sizes");
-	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
-	if (r == 0)
-		r = tree_size(child->tree, &most, &size);
-	if (r == 0 && write(child->result, &size.bytes, sizeof(size.bytes)) < 0)
-		r = -errno;
-	forked_exit(r);
+	return r == 0 && write(child->result, &size.bytes, sizeof(size.bytes)) < 0 ? -errno : r;
 }
+
+static const struct forked_kind measurer = {"cloister-sizes", steps, ARRAY_SIZE(steps), measure};
 
 /* The spawner's side. */
 
-static uint64_t now_us(void)
+static pid_t start(struct job *job)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-static int start(struct template_sizes *sizes, const struct template_measure *first)
-{
-	_cleanup_close_ int tree = template_open(sizes->managed, first->tenant, first->name);
-	struct child child = {.forked = {.spawner = getpid(), .n_kept = 2, .reads_all = true}};
+	const struct template_sizes *sizes = job->queue->owner;
+	struct template_measure *measured = (struct template_measure *)job;
+	_cleanup_close_ int tree = template_open(sizes->managed, measured->tenant, measured->name);
+	struct child child = {.forked = {.n_kept = 2, .reads_all = true}, .tree = tree};
 	struct stat stat_buf;
-	int pair[2], r;
+	int pair[2];
 	pid_t pid;
 
 	if (tree < 0)
 		return tree;
 	if (fstat(tree, &stat_buf) < 0 || pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	child.tree = child.forked.kept[0] = tree;
-	child.result = child.forked.kept[1] = pair[1];
+	child.result = pair[1];
+	child.forked.kept[0] = tree;
+	child.forked.kept[1] = pair[1];
 	child.forked.uid = stat_buf.st_uid;
 	child.forked.gid = stat_buf.st_gid;
-	pid = fork();
-	if (pid == 0)
-		be_measurer(&child);
-	r = pid < 0 ? -errno : 0;
+	pid = forked_start(&measurer, &child.forked);
 	close(pair[1]);
-	if (r < 0) {
+	if (pid > 0)
+		measured->result = pair[0];
+	else
 		close(pair[0]);
-		return r;
-	}
-	sizes->measurer = pid;
-	sizes->result = pair[0];
-	sizes->began_us = now_us();
-	return 0;
+	return pid;
 }
 
-static void drop_first(struct template_sizes *sizes)
+static void drop(struct template_measure *measured)
 {
-	struct template_measure *first = TAILQ_FIRST(&sizes->list);
-
-	TAILQ_REMOVE(&sizes->list, first, entry);
-	sizes->n--;
-	free(first);
+	close_fd(&measured->result);
+	LIST_REMOVE(measured, entry);
+	free(measured);
 }
 
-static void go_on(struct template_sizes *sizes)
+static void ended(struct job *job, int result)
 {
-	while (sizes->measurer == 0 && !TAILQ_EMPTY(&sizes->list))
-		if (start(sizes, TAILQ_FIRST(&sizes->list)) < 0)
-			drop_first(sizes);
+	const struct template_sizes *sizes = job->queue->owner;
+	struct template_measure *measured = (struct template_measure *)job;
+	uint64_t bytes;
+
+	if (result == 0 && read(measured->result, &bytes, sizeof(bytes)) == sizeof(bytes))
+		sizes->tell(sizes->context, measured->tenant, measured->name, bytes, job_us(job));
+	drop(measured);
+}
+
+static const struct job_kind measuring = {.at_once = 1,
+	.of_tenant = 1,
+	.late_ms = LIMIT_MEASURE_TREE_MS,
+	.start = start,
+	.ended = ended};
+
+void template_sizes_init(struct template_sizes *sizes, struct jobs *jobs, int managed,
+	template_measured tell, void *context)
+{
+	*sizes = (struct template_sizes){.managed = managed, .tell = tell, .context = context};
+	LIST_INIT(&sizes->list);
+	job_queue_init(&sizes->queue, jobs, &measuring, sizes);
 }
 
 void template_sizes_add(struct template_sizes *sizes, const char *tenant, const char *name)
 {
-	struct template_measure *measure;
+	struct template_measure *measured;
 
 	if (sizes->managed < 0 || !*tenant || strchr(tenant, '/') || strcmp(tenant, "..") == 0 ||
-		!is_managed_name(text_from(name)) || sizes->n >= LIMIT_TEMPLATES_MEASURED)
+		!is_managed_name(text_from(name)) ||
+		job_queue_count(&sizes->queue, tenant) >= LIMIT_TEMPLATES_MEASURED)
 		return;
-	TAILQ_FOREACH (measure, &sizes->list, entry)
-		if (strcmp(measure->tenant, tenant) == 0 && strcmp(measure->name, name) == 0)
+	LIST_FOREACH (measured, &sizes->list, entry)
+		if (strcmp(measured->tenant, tenant) == 0 && strcmp(measured->name, name) == 0)
 			return;
 	/* Without memory or room it is asked for again. */
-	measure = calloc(1, sizeof(*measure));
-	if (!measure)
+	measured = calloc(1, sizeof(*measured));
+	if (!measured)
 		return;
-	snprintf(measure->tenant, sizeof(measure->tenant), "%s", tenant);
-	snprintf(measure->name, sizeof(measure->name), "%s", name);
-	TAILQ_INSERT_TAIL(&sizes->list, measure, entry);
-	sizes->n++;
-	go_on(sizes);
-}
-
-void template_sizes_reaped(struct template_sizes *sizes, pid_t pid)
-{
-	const struct template_measure *first = TAILQ_FIRST(&sizes->list);
-	uint64_t bytes;
-
-	if (sizes->measurer == 0 || pid != sizes->measurer)
-		return;
-	if (read(sizes->result, &bytes, sizeof(bytes)) == sizeof(bytes))
-		sizes->tell(sizes->context, first->tenant, first->name, bytes,
-			now_us() - sizes->began_us);
-	close_fd(&sizes->result);
-	sizes->measurer = 0;
-	drop_first(sizes);
-	go_on(sizes);
+	measured->result = -1;
+	snprintf(measured->tenant, sizeof(measured->tenant), "%s", tenant);
+	snprintf(measured->name, sizeof(measured->name), "%s", name);
+	LIST_INSERT_HEAD(&sizes->list, measured, entry);
+	if (job_add(&sizes->queue, &measured->job, tenant) < 0)
+		drop(measured);
 }
