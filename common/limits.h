@@ -178,13 +178,15 @@
 #define LIMIT_TEMPLATE_WHY_BYTES   256       /* of the sentence that says why one is not there */
 #define LIMIT_TEMPLATE_ASKED_MS    5000      /* one that was asked for stays so long */
 #define LIMIT_COPIES               16        /* copies of trees that run at once, */
-#define LIMIT_COPIES_OF_TENANT     2         /* requests for them of one tenant */
-#define LIMIT_COPY_MS              600000
+#define LIMIT_COPIES_KEPT          8         /* of them for tenants that have none, */
+#define LIMIT_COPIES_OF_TENANT     2         /* and of one tenant; also requests for them */
+#define LIMIT_COPY_LATE_MS         30000     /* one that takes longer delays its tenant only, */
+#define LIMIT_COPY_MS              600000    /* and is ended after this time */
 #define LIMIT_COPY_BYTES           (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
 #define LIMIT_COPY_FILES           4000000
 #define LIMIT_COPY_ATTRIBUTES      (64 * KIB) /* names, or a value, of extended attributes */
 /* archives and images that become templates (worker/unpack) */
-#define LIMIT_UNPACKERS           2            /* that run at once */
+#define LIMIT_UNPACKERS           2 /* that run at once, one of a tenant; as late as a copy */
 #define LIMIT_UNPACK_MEMORY_BYTES (512 * MIB)  /* address space of one */
 #define LIMIT_UNPACK_FILE_BYTES   (1024 * GIB) /* length of a file, its holes among it */
 #define LIMIT_UNPACK_FILES        2000000      /* entries, where nothing smaller bounds them */
@@ -544,11 +546,11 @@
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
 /* Looking up directories (worker/spawner/looker.c). */
-#define LIMIT_LOOKERS                64  /* processes, with those that are killed and still exist */
-#define LIMIT_LOOKERS_PER_TENANT     8   /* lookers of one tenant */
-#define LIMIT_LOOKERS_IDLE           2   /* idle lookers that are kept */
-#define LIMIT_LOOK_UPS_AT_ONCE       2   /* of a tenant; silent ones are not counted */
-#define LIMIT_LOOK_UPS_WAITING       512 /* of a tenant; further ones are refused */
+#define LIMIT_LOOKERS                64   /* processes, but for late ones, which are killed */
+#define LIMIT_LOOKERS_PER_TENANT     8    /* lookers of one tenant, with its late ones */
+#define LIMIT_LOOKERS_IDLE           2    /* idle lookers that are kept */
+#define LIMIT_LOOK_UPS_AT_ONCE       2    /* of a tenant; silent ones are not counted */
+#define LIMIT_LOOK_UPS_WAITING       512  /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
 
 /*

@@ -439,17 +439,22 @@ def unpackers(service):
 
 
 def test_processes_that_do_not_end(liar, start_daemon, area, source):
-    """Two at once, and no tenant's import waits for another's copies; they end with the service, and one that is killed is
-    told."""
+    """Two run at once; the import of a third tenant waits for its turn, a tenant's second one does not come before it, and
+    nobody's copies wait. They end with the service, and one that is killed is told."""
     liar("for (;;) pause();", 0)
     service = start_daemon(config=tenants_of(area, 3), system=SYSTEM)
     path, started = str(put(source, archive(entry("f")))), []
-    for tenant in ("one", "two"):
-        words = ["cloisterctl", "--socket", str(service.control_socket), "template", "import", "--tenant", tenant, "t", path]
+
+    def begin(tenant, template="t"):
+        words = ["cloisterctl", "--socket", str(service.control_socket), "template", "import", "--tenant", tenant, template, path]
         started.append(area.start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+
+    begin("one")
+    assert procfs.eventually(lambda: len(unpackers(service)) == 1)
+    begin("one", "second")
+    begin("two")
     assert procfs.eventually(lambda: len(unpackers(service)) == 2)
-    said = service.ctl("template", "import", "--tenant", "three", "t", path)
-    assert said.returncode in (1, 3) and b"BUSY" in said.stderr, said
+    begin("three")
     client = service.connect()
     client.call("workspace.open", {"workspace": "w", "tenant": "three"})
     client.run("echo x > f")
@@ -457,7 +462,8 @@ def test_processes_that_do_not_end(liar, start_daemon, area, source):
     killed, left = unpackers(service)
     with acting_as(os.getuid()):
         os.kill(killed, 9)
-    assert procfs.eventually(lambda: [process.poll() for process in started].count(None) == 1)
+    assert procfs.eventually(lambda: [process.poll() for process in started].count(None) == 3)
+    assert procfs.eventually(lambda: len(unpackers(service)) == 2)
     (ended,) = [process for process in started if process.poll() is not None]
     assert ended.returncode in (1, 3) and b"did not say why" in ended.stderr.read()
     spawner = service.spawner()

@@ -52,12 +52,16 @@ static int hang(void *context)
 
 static const struct forked_kind hangs = {"test-job", steps, ARRAY_SIZE(steps), hang};
 
+static struct job_kind kind;
+
 static pid_t start(struct job *job)
 {
 	struct work *work = (struct work *)job;
 	struct child child = {.exits = work->exits};
 
-	return work->starts-- > 0 ? -EAGAIN : forked_start(&hangs, &child.forked);
+	if (work->starts-- > 0)
+		return kind.is_tried_again ? JOB_WAITS : -EAGAIN;
+	return forked_start(&hangs, &child.forked);
 }
 
 static bool again(struct job *job, int status)
@@ -161,23 +165,32 @@ static void test_turns_and_starts(void **state)
 	reap(&a, 0);
 	assert_string_equal(ended, "a0 b-11 ");
 	assert_int_equal(job_queue_count(&queue, "one"), 0);
+	/* One that is given up while it runs is nobody's when it is reaped. */
+	add(&a, 'a', "one", 1);
+	assert_true(a.job.pid > 0);
+	job_cancel(&a.job);
+	job_cancel(&a.job);
+	assert_int_equal(job_queue_count(&queue, "one"), 0);
+	assert_true(waitpid(-1, NULL, 0) > 0);
 }
 
 static void test_one_that_cannot_start_is_tried_again(void **state)
 {
-	struct work a;
+	struct work a, b;
 
 	(void)state;
 	kind.is_tried_again = true;
 	job_queue_hold(&queue, true);
 	add(&a, 'a', "one", 0);
+	add(&b, 'b', "two", 0);
 	a.starts = 1;
 	job_queue_hold(&queue, false);
 	assert_int_equal(a.job.pid, 0);
 	assert_int_equal(job_queue_count(&queue, "one"), 1);
 	assert_false(jobs_reaped(&jobs, 1, 0)); /* any other child has ended */
 	reap(&a, 0);
-	assert_string_equal(ended, "a0 ");
+	reap(&b, 0); /* it has not waited for that */
+	assert_string_equal(ended, "a0 b0 ");
 }
 
 /* Four tenants keep their children from ending. Their own others wait, those of a fifth do not. */

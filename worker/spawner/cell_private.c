@@ -102,8 +102,9 @@ static pid_t start_closer(struct job *job)
 	int pipe_fds[2];
 	pid_t pid;
 
+	/* For want of memory, for instance: the descriptors stay until there is a closer. */
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return -errno;
+		return JOB_WAITS;
 	closer.alone = closer.forked.kept[2] = pipe_fds[0];
 	pid = forked_start(&closer_kind, &closer.forked);
 	for (size_t i = 0; pid > 0 && i < ARRAY_SIZE(tmpfs->fds); i++)
@@ -111,7 +112,7 @@ static pid_t start_closer(struct job *job)
 	/* The closer waits for this. */
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
-	return pid;
+	return pid < 0 ? JOB_WAITS : pid;
 }
 
 static void closed(struct job *job, int result)

@@ -34,16 +34,9 @@ static void reap(int signal_fd, struct spawner *spawner)
 	(void)!read(signal_fd, &info, sizeof(info));
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		pid_t files = 0;
-		uint64_t copy;
-		int result;
 
 		if (jobs_reaped(&spawner->jobs, pid, status))
 			continue;
-		if (copies_reaped(&spawner->copies, pid, status, &copy, &result)) {
-			setup_report_failure(
-				&spawner->channel, SPAWNER_COPIED, copy, "copy the files", result);
-			continue;
-		}
 		if (cell_starts_reaped(&spawner->starts, pid, &files) && files > 0) {
 			cell_cgroups_replace(&spawner->cgroups, pid, files);
 			cell_ids_replace(&spawner->ids, pid, files);
@@ -53,7 +46,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_cgroups_reaped(&spawner->cgroups, pid);
 		cell_ids_reaped(&spawner->ids, pid);
 		cell_layers_reaped(&spawner->layers, pid);
-		template_memory_reaped(&spawner->templates, pid, status);
+		template_memory_reaped(&spawner->templates, pid);
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid);
@@ -188,7 +181,7 @@ static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
-	int look_ms, copy_ms = copies_bound(&spawner->copies), job_ms = jobs_bound(&spawner->jobs);
+	int look_ms, job_ms = jobs_bound(&spawner->jobs);
 	nfds_t n = 2;
 
 	poll_fds[0] = (struct pollfd){.fd = FD_SPAWNER_CHANNEL, .events = POLLIN};
@@ -207,8 +200,6 @@ static nfds_t watch(
 	n += lookers_poll(&spawner->lookers, &poll_fds[n], &look_ms);
 	if (look_ms >= 0 && (*ret_timeout_ms < 0 || look_ms < *ret_timeout_ms))
 		*ret_timeout_ms = look_ms;
-	if (copy_ms >= 0 && (*ret_timeout_ms < 0 || copy_ms < *ret_timeout_ms))
-		*ret_timeout_ms = copy_ms;
 	if (job_ms >= 0 && (*ret_timeout_ms < 0 || job_ms < *ret_timeout_ms))
 		*ret_timeout_ms = job_ms;
 	return n;
@@ -274,7 +265,6 @@ int main(int argc, char **argv)
 						  O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	layer_folds_init(&spawner.folds, &spawner.jobs, spawner.ids.managed, &spawner.drops);
 	spawner_tell_work(&spawner);
-	copies_init(&spawner.copies);
 	signal(SIGPIPE, SIG_IGN);
 	leave_terminal();
 	be_as_others();

@@ -8,7 +8,6 @@
 
 #include "common/cleanup.h"
 #include "common/fd_path.h"
-#include "common/monotonic.h"
 #include "common/selftest_tenants.h"
 #include "worker/mounts.h"
 #include "worker/spawner/cell_children.h"
@@ -17,20 +16,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 struct copy {
-	LIST_ENTRY(copy) entry;
-	pid_t pid;
+	struct job job; /* first */
+	const struct cell_maker *maker;
 	uint64_t number;
 	struct live_cell *live; /* keeps a fork's id until its directory has its name */
-	bool unpacks;           /* and so may have been taken over; a copier keeps its own bounds */
-	uint64_t deadline;
+	struct tree_copier copier;
+	int report; /* of cloister-unpack; -1: a copier reads the source */
 	int target; /* O_PATH, for its file system */
-	int ended;  /* -errno: why the spawner has ended it; 0: it has not */
 };
 
 /* A copy that is about to begin. */
@@ -43,12 +40,6 @@ struct plan {
 	struct tree_copier copier;
 	const char *step, *reason;
 };
-
-void copies_init(struct copies *copies)
-{
-	*copies = (struct copies){0};
-	LIST_INIT(&copies->list);
-}
 
 /* Only a descriptor of this mount namespace can be cloned, so it is opened by its path. */
 static int open_named(int managed, const char *beside, const char *tenant, const char *name)
@@ -117,65 +108,141 @@ static int begin(
 	take_text(request->template, plan->template, sizeof(plan->template));
 	take_text(request->target, plan->target, sizeof(plan->target));
 	plan->step = "start a copy";
-	if (maker->copies->n >= LIMIT_COPIES)
+	/* cloisterd asks for fewer. */
+	if (job_queue_count(&maker->copies->copying, plan->tenant) >= LIMIT_COPIES ||
+		job_queue_count(&maker->copies->unpacking, plan->tenant) >= LIMIT_COPIES)
 		return -EBUSY;
 	if (!policy_managed(maker->policy, plan->tenant))
 		return refuse(plan, "the tenant has no managed workspaces");
 	return 0;
 }
 
-/* Starts cloister-unpack with the bounds and trees of a copier. */
-static pid_t start_unpacker(struct plan *plan, int report)
+static pid_t start_copier(struct job *job)
 {
-	struct unpacker unpacker = {.program = plan->maker->unpack_program,
-		.source = TAKE_FD(plan->copier.from),
-		.target = TAKE_FD(plan->copier.to),
-		.report = report,
-		.id = plan->maker->ids->own,
-		.drops_groups = plan->maker->ids->count > 0,
-		.max_bytes = plan->copier.max_bytes,
-		.max_files = plan->copier.max_files};
+	return tree_copier_start(&((struct copy *)job)->copier);
+}
 
-	return unpacker_start(&unpacker);
+/* Starts cloister-unpack with the bounds and trees of a copier. */
+static pid_t start_unpacker(struct job *job)
+{
+	struct copy *copy = (struct copy *)job;
+	struct unpacker unpacker = {.program = copy->maker->unpack_program,
+		.source = TAKE_FD(copy->copier.from),
+		.target = TAKE_FD(copy->copier.to),
+		.report = copy->report,
+		.id = copy->maker->ids->own,
+		.drops_groups = copy->maker->ids->count > 0,
+		.max_bytes = copy->copier.max_bytes,
+		.max_files = copy->copier.max_files};
+	pid_t pid = unpacker_start(&unpacker);
+
+	close_fd(&copy->report);
+	return pid;
+}
+
+static void copy_free(struct copy *copy)
+{
+	static const pid_t none[2];
+
+	cell_ids_holds(copy->live, none);
+	close_fd(&copy->copier.from);
+	close_fd(&copy->copier.to);
+	close_fd(&copy->report);
+	close_fd(&copy->target);
+	free(copy);
+}
+
+static void ended(struct job *job, int result)
+{
+	struct copy *copy = (struct copy *)job;
+	const struct copies *copies = copy->maker->copies;
+	uint64_t number = copy->number;
+
+	copy_free(copy);
+	copies->tell(copies->context, number, result);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 /*
- * Starts the copier of a plan that has its source; with the pipe @report cloister-unpack, otherwise
- * that is -1.
+ * Whether others could soon write nothing more: cloister-unpack may have been taken over, and then
+ * counts no bytes and no files. Some file systems, such as btrfs, count no files.
  */
-static int start(struct plan *plan, uint64_t number, struct live_cell *live, int report)
+static int look_at_disk(const struct job *job)
 {
+	struct statfs found;
+
+	if (fstatfs(((const struct copy *)job)->target, &found) < 0)
+		return 0;
+	return (uint64_t)found.f_bavail * (uint64_t)found.f_frsize <
+				       smaller(LIMIT_UNPACK_FREE_BYTES,
+					       (uint64_t)found.f_blocks * (uint64_t)found.f_frsize /
+						       LIMIT_UNPACK_FREE_PART) ||
+			       found.f_ffree < smaller(LIMIT_UNPACK_FREE_FILES,
+						       found.f_files / LIMIT_UNPACK_FREE_PART)
+		       ? -ENOSPC
+		       : 0;
+}
+
+static const struct job_kind copying = {.at_once = LIMIT_COPIES,
+	.of_tenant = LIMIT_COPIES_OF_TENANT,
+	.kept = LIMIT_COPIES_KEPT,
+	.late_ms = LIMIT_COPY_LATE_MS,
+	.end_ms = LIMIT_COPY_MS,
+	.start = start_copier,
+	.ended = ended};
+
+static const struct job_kind unpacking = {.at_once = LIMIT_UNPACKERS,
+	.of_tenant = 1,
+	.late_ms = LIMIT_COPY_LATE_MS,
+	.end_ms = LIMIT_COPY_MS,
+	.look_ms = LIMIT_UNPACK_LOOK_MS,
+	.look = look_at_disk,
+	.start = start_unpacker,
+	.result = unpacker_result,
+	.ended = ended};
+
+void copies_init(struct copies *copies, struct jobs *jobs, copies_tell tell, void *context)
+{
+	*copies = (struct copies){.tell = tell, .context = context};
+	job_queue_init(&copies->copying, jobs, &copying, copies);
+	job_queue_init(&copies->unpacking, jobs, &unpacking, copies);
+}
+
+/*
+ * Queues the copy of a plan that has its source, and takes what it needs; with the pipe @report
+ * cloister-unpack reads the source, otherwise that is -1. Takes @live in any case.
+ */
+static int add(struct plan *plan, uint64_t number, struct live_cell *live, int report)
+{
+	static const pid_t none[2];
 	struct copies *copies = plan->maker->copies;
 	struct copy *copy = calloc(1, sizeof(*copy));
-	_cleanup_close_ int target = -1;
-	pid_t pid;
-	int r = copy ? 0 : -ENOMEM;
+	int r;
 
 	plan->step = "start a copy";
-	if (r == 0)
-		r = mount_clone(plan->target_fd, "", 0, &plan->copier.to);
-	if (r == 0 && report >= 0) {
-		target = fcntl(plan->target_fd, F_DUPFD_CLOEXEC, 0);
-		r = target < 0 ? -errno : 0;
+	if (!copy) {
+		cell_ids_holds(live, none);
+		return -ENOMEM;
 	}
-	if (r == 0)
-		pid = report >= 0 ? start_unpacker(plan, report) : tree_copier_start(&plan->copier);
-	else
-		pid = r;
-	if (pid < 0) {
-		free(copy);
-		return pid;
-	}
-	*copy = (struct copy){.pid = pid,
+	*copy = (struct copy){.maker = plan->maker,
 		.number = number,
 		.live = live,
-		.unpacks = report >= 0,
-		.deadline = monotonic_ms() + LIMIT_COPY_MS,
-		.target = TAKE_FD(target)};
-	LIST_INSERT_HEAD(&copies->list, copy, entry);
-	copies->n++;
-	copies->n_unpackers += copy->unpacks;
-	return 0;
+		.copier = plan->copier,
+		.report = report < 0 ? -1 : fcntl(report, F_DUPFD_CLOEXEC, 0),
+		.target = TAKE_FD(plan->target_fd)};
+	plan->copier.from = -1;
+	r = report >= 0 && copy->report < 0 ? -errno
+					    : mount_clone(copy->target, "", 0, &copy->copier.to);
+	if (r == 0)
+		r = job_add(report < 0 ? &copies->copying : &copies->unpacking, &copy->job,
+			plan->tenant);
+	if (r < 0)
+		copy_free(copy);
+	return r;
 }
 
 static int done(struct plan *plan, int r, const char **ret_step)
@@ -217,7 +284,7 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	plan.copier.uid = maker->ids->own.uid;
 	plan.copier.gid = maker->ids->own.gid;
 	if (r == 0)
-		r = start(&plan, number, NULL, -1);
+		r = add(&plan, number, NULL, -1);
 	return done(&plan, r, ret_step);
 }
 
@@ -254,8 +321,6 @@ static int take_in(const struct cell_maker *maker, uint64_t number,
 	struct plan plan;
 	int r = begin(&plan, maker, request);
 
-	if (r == 0 && report >= 0 && maker->copies->n_unpackers >= LIMIT_UNPACKERS)
-		r = -EBUSY;
 	if (r == 0)
 		r = check_source(&plan, place);
 	if (r == 0)
@@ -265,7 +330,7 @@ static int take_in(const struct cell_maker *maker, uint64_t number,
 	plan.copier.unprivileged = true;
 	if (r == 0) {
 		plan.copier.from = TAKE_FD(place->trees[0]);
-		r = start(&plan, number, NULL, report);
+		r = add(&plan, number, NULL, report);
 	}
 	return done(&plan, r, ret_step);
 }
@@ -320,7 +385,6 @@ static int open_template(struct plan *plan)
 int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
 	const char **ret_step)
 {
-	static const pid_t none[2];
 	struct live_cell *live = NULL;
 	struct plan plan;
 	int r = begin(&plan, maker, request);
@@ -332,84 +396,6 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 	if (r == 0)
 		r = choose_id(&plan, &live);
 	if (r == 0)
-		r = start(&plan, number, live, -1);
-	if (r < 0)
-		cell_ids_holds(live, none);
+		r = add(&plan, number, live, -1);
 	return done(&plan, r, ret_step);
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Whether others could soon write nothing more. Some file systems, such as btrfs, count no files.
- */
-static bool is_nearly_full(int fd)
-{
-	struct statfs found;
-
-	if (fstatfs(fd, &found) < 0)
-		return false;
-	return (uint64_t)found.f_bavail * (uint64_t)found.f_frsize <
-		       smaller(LIMIT_UNPACK_FREE_BYTES, (uint64_t)found.f_blocks *
-								(uint64_t)found.f_frsize /
-								LIMIT_UNPACK_FREE_PART) ||
-	       found.f_ffree <
-		       smaller(LIMIT_UNPACK_FREE_FILES, found.f_files / LIMIT_UNPACK_FREE_PART);
-}
-
-static void end(struct copy *copy, int error)
-{
-	copy->ended = error;
-	kill(copy->pid, SIGKILL);
-}
-
-/*
- * A process that is pid 1 of its namespace is not ended by a timer of its own; and one that was
- * taken over counts no bytes and no files.
- */
-int copies_bound(const struct copies *copies)
-{
-	struct copy *copy;
-	int next = -1;
-
-	LIST_FOREACH (copy, &copies->list, entry) {
-		int left;
-
-		if (!copy->unpacks || copy->ended < 0)
-			continue;
-		left = monotonic_left_ms(copy->deadline);
-		if (left == 0)
-			end(copy, -ETIMEDOUT);
-		else if (is_nearly_full(copy->target))
-			end(copy, -ENOSPC);
-		else
-			next = LIMIT_UNPACK_LOOK_MS; /* at most this late */
-	}
-	return next;
-}
-
-bool copies_reaped(
-	struct copies *copies, pid_t pid, int status, uint64_t *ret_number, int *ret_result)
-{
-	static const pid_t none[2];
-	struct copy *copy;
-
-	LIST_FOREACH (copy, &copies->list, entry)
-		if (copy->pid == pid)
-			break;
-	if (!copy)
-		return false;
-	*ret_number = copy->number;
-	*ret_result = copy->ended < 0 ? copy->ended
-		      : copy->unpacks ? unpacker_result(status)
-				      : tree_copier_result(status);
-	close_fd(&copy->target);
-	copies->n_unpackers -= copy->unpacks;
-	cell_ids_holds(copy->live, none);
-	LIST_REMOVE(copy, entry);
-	copies->n--;
-	free(copy);
-	return true;
 }

@@ -10,20 +10,21 @@
  */
 
 #include "common/wire_spawner.h"
-
-#include <sys/queue.h>
-#include <sys/types.h>
+#include "worker/spawner/job.h"
 
 struct cell_maker;
-struct copy;
 struct place;
 
+/* The copy of the request @number has ended with @result, 0 or -errno. */
+typedef void (*copies_tell)(void *context, uint64_t number, int result);
+
 struct copies {
-	LIST_HEAD(, copy) list;
-	size_t n, n_unpackers; /* the latter are among the former */
+	struct job_queue copying, unpacking;
+	copies_tell tell;
+	void *context;
 };
 
-void copies_init(struct copies *copies);
+void copies_init(struct copies *copies, struct jobs *jobs, copies_tell tell, void *context);
 
 /**
  * Opens the directory of the template @name of @tenant in this mount namespace (O_PATH). @tenant is
@@ -32,36 +33,24 @@ void copies_init(struct copies *copies);
 int template_open(int managed, const char *tenant, const char *name);
 
 /**
- * Begins to carry out SPAWNER_FREEZE, @number, of the workspace at @place with the pidfd @worker of
- * its cell. Returns 0; -SPAWNER_REFUSAL with the reason in @ret_step; or -errno with the step.
+ * Carries out SPAWNER_FREEZE, @number, of the workspace at @place with the pidfd @worker of its
+ * cell, when it is the tenant's turn. Returns 0; -SPAWNER_REFUSAL with the reason in @ret_step; or
+ * -errno with the step.
  */
 int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, int worker, const char **ret_step);
 
-/** Begins to carry out SPAWNER_IMPORT of the directory at @place. As above. */
+/** Carries out SPAWNER_IMPORT of the directory at @place. As above. */
 int copies_import(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, const char **ret_step);
 
 /**
- * Begins to carry out SPAWNER_UNPACK of the file or directory at @place, with the pipe @report. As
+ * Carries out SPAWNER_UNPACK of the file or directory at @place, with the pipe @report. As
  * above.
  */
 int copies_unpack(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, int report, const char **ret_step);
 
-/** Begins to carry out SPAWNER_FORK. As above. */
+/** Carries out SPAWNER_FORK. As above. */
 int copies_fork(const struct cell_maker *maker, uint64_t number, const struct spawner_copy *request,
 	const char **ret_step);
-
-/**
- * Kills what unpacks for longer than LIMIT_COPY_MS, or while the disk is nearly full. Returns ms
- * until the next look; -1: none is needed.
- */
-int copies_bound(const struct copies *copies);
-
-/**
- * @pid has been reaped. Returns whether it was the copier of the request *@ret_number; *@ret_result
- * is 0 or -errno.
- */
-bool copies_reaped(
-	struct copies *copies, pid_t pid, int status, uint64_t *ret_number, int *ret_result);

@@ -37,22 +37,30 @@ static void finish(struct job *job, int result)
 	job->queue->kind->ended(job, result);
 }
 
-static void go_on(struct job_queue *queue)
+static bool is_untried(void *context, struct fair_entry *entry)
+{
+	const struct job_queue *queue = context;
+
+	return ((struct job *)entry)->pass != queue->pass;
+}
+
+void job_queue_go_on(struct job_queue *queue)
 {
 	struct job *job;
 
+	queue->pass++;
 	while (!queue->held &&
-		(job = (struct job *)fair_queue_next(&queue->turns, now_us(), NULL, NULL))) {
+		(job = (struct job *)fair_queue_next(&queue->turns, now_us(), is_untried, queue))) {
 		pid_t pid;
 
+		job->pass = queue->pass;
 		job->began_us = now_us();
 		pid = queue->kind->start(job);
 		if (pid > 0) {
 			job->pid = pid;
 			LIST_INSERT_HEAD(&queue->running, job, entry);
-		} else if (pid < 0 && queue->kind->is_tried_again) {
+		} else if (pid == JOB_WAITS) {
 			fair_queue_return(&queue->turns, &job->turn, now_us());
-			return;
 		} else {
 			finish(job, pid);
 		}
@@ -68,12 +76,20 @@ int job_add(struct job_queue *queue, struct job *job, const char *tenant)
 	job->queue = queue;
 	job->pid = 0;
 	job->ended = 0;
-	go_on(queue);
+	job->pass = 0;
+	job_queue_go_on(queue);
 	return 0;
 }
 
 void job_cancel(struct job *job)
 {
+	if (job->turn.state == FAIR_NOWHERE)
+		return;
+	if (job->pid > 0) {
+		kill(job->pid, SIGKILL);
+		LIST_REMOVE(job, entry);
+		job->pid = 0;
+	}
 	fair_queue_end(&job->queue->turns, &job->turn, now_us());
 }
 
@@ -88,7 +104,7 @@ void job_end(struct job *job, int error)
 void job_queue_hold(struct job_queue *queue, bool held)
 {
 	queue->held = held;
-	go_on(queue);
+	job_queue_go_on(queue);
 }
 
 size_t job_queue_count(const struct job_queue *queue, const char *tenant)
@@ -121,7 +137,7 @@ bool jobs_reaped(struct jobs *jobs, pid_t pid, int status)
 	/* What could not start for want of memory may be able to now. */
 	LIST_FOREACH (queue, &jobs->queues, entry)
 		if (!job && queue->kind->is_tried_again)
-			go_on(queue);
+			job_queue_go_on(queue);
 	if (!job)
 		return false;
 	queue = job->queue;
@@ -133,12 +149,12 @@ bool jobs_reaped(struct jobs *jobs, pid_t pid, int status)
 		finish(job, job->ended < 0        ? job->ended
 			    : queue->kind->result ? queue->kind->result(status)
 						  : forked_result(status));
-	go_on(queue);
+	job_queue_go_on(queue);
 	return true;
 }
 
-/* In how many ms the spawner is to look at @job again; -1: never. */
-static int look_in(const struct job *job)
+/* In how many ms @job has run for too long; -1: never. */
+static int late_in(const struct job *job)
 {
 	const struct job_kind *kind = job->queue->kind;
 	uint64_t ran_ms = job_us(job) / 1000, next_ms;
@@ -160,8 +176,11 @@ int jobs_bound(const struct jobs *jobs)
 
 	LIST_FOREACH (queue, &jobs->queues, entry)
 		LIST_FOREACH (job, &queue->running, entry) {
-			ms = look_in(job);
+			ms = late_in(job);
 			if (ms >= 0 && (bound < 0 || ms < bound))
+				bound = ms;
+			ms = queue->kind->look_ms;
+			if (queue->kind->look && (bound < 0 || ms < bound))
 				bound = ms;
 		}
 	return bound;
@@ -176,7 +195,11 @@ void jobs_look(struct jobs *jobs)
 		bool is_late = false;
 
 		LIST_FOREACH (job, &queue->running, entry) {
-			if (look_in(job) != 0)
+			int r = queue->kind->look ? queue->kind->look(job) : 0;
+
+			if (r < 0)
+				job_end(job, r);
+			if (late_in(job) != 0)
 				continue;
 			if (job->turn.state == FAIR_RUNS) {
 				is_late = true;
@@ -186,6 +209,6 @@ void jobs_look(struct jobs *jobs)
 			}
 		}
 		if (is_late)
-			go_on(queue);
+			job_queue_go_on(queue);
 	}
 }

@@ -17,6 +17,8 @@
 
 struct job_queue;
 
+#define JOB_WAITS (-4096) /* no errno */
+
 /* The first member of what a kind of job works on. Zeroed memory is a job in no queue. */
 struct job {
 	struct fair_entry turn; /* first */
@@ -24,7 +26,8 @@ struct job {
 	struct job_queue *queue;
 	pid_t pid; /* 0: none */
 	uint64_t began_us;
-	int ended; /* -errno: why the spawner has ended it; 0: it has not */
+	uint64_t pass; /* of its queue, in which it was tried last */
+	int ended;     /* -errno: why the spawner has ended it; 0: it has not */
 };
 
 struct job_kind {
@@ -33,12 +36,16 @@ struct job_kind {
 	size_t kept;         /* of at_once, for tenants that have none */
 	uint64_t late_ms;    /* from when on it does not count for other tenants */
 	uint64_t end_ms;     /* when it is killed; 0: limits of its own end it */
-	bool is_tried_again; /* one that cannot start waits until another ends */
-	/* Starts the child of a job whose turn it is. Returns its pid, or 0 or -errno: it has ended
-	 * so. */
+	bool is_tried_again; /* one that cannot begin now is tried when any child has ended */
+	/* Starts the child of a job whose turn it is. Returns its pid; JOB_WAITS if it cannot begin
+	 * now, though others may; or 0 or -errno: it has ended so. */
 	pid_t (*start)(struct job *job);
 	/* Whether the job has another turn after its child has ended with @status. NULL: never. */
 	bool (*again)(struct job *job, int status);
+	/* Every look_ms, says why a job that runs is to be killed: -errno; 0: it is not. NULL:
+	 * never. */
+	int look_ms;
+	int (*look)(const struct job *job);
 	/* What the exit status says: 0 or -errno. NULL: forked_result(). */
 	int (*result)(int status);
 	/* The job has ended with @result, 0 or -errno, and belongs to nobody: frees it. */
@@ -57,6 +64,7 @@ struct job_queue {
 	struct fair_queue turns;
 	LIST_HEAD(, job) running;
 	bool held; /* no job begins */
+	uint64_t pass;
 };
 
 void jobs_init(struct jobs *jobs);
@@ -66,12 +74,14 @@ void job_queue_init(
 
 /** @job of @tenant waits for its turn, which may have come already. Returns 0 or -ENOMEM. */
 int job_add(struct job_queue *queue, struct job *job, const char *tenant);
-/** Takes a job that waits out of its queue. It belongs to the caller again. */
+/** Takes a job out of its queue, and kills its child. It belongs to the caller again. */
 void job_cancel(struct job *job);
 /** Kills the child of a job. It ends with @error when that has been reaped. */
 void job_end(struct job *job, int error);
 
-/** Begins what waits, unless the queue is held. */
+/** Begins what can begin now. */
+void job_queue_go_on(struct job_queue *queue);
+/** While @held, no job begins. */
 void job_queue_hold(struct job_queue *queue, bool held);
 /** How many jobs of @tenant wait or run. */
 size_t job_queue_count(const struct job_queue *queue, const char *tenant);

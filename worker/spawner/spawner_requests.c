@@ -441,9 +441,18 @@ static void on_loaded(void *context, uint64_t number, int error, const char *ste
 	setup_report_failure(&spawner->channel, SPAWNER_COPIED, number, step, error);
 }
 
+static void on_copied(void *context, uint64_t number, int result)
+{
+	struct spawner *spawner = context;
+
+	setup_report_failure(&spawner->channel, SPAWNER_COPIED, number, "copy the files", result);
+}
+
 void spawner_tell_work(struct spawner *spawner)
 {
-	template_memory_init(&spawner->templates, &spawner->ids, on_loaded, on_in_memory, spawner);
+	template_memory_init(&spawner->templates, &spawner->jobs, &spawner->ids, on_loaded,
+		on_in_memory, spawner);
+	copies_init(&spawner->copies, &spawner->jobs, on_copied, spawner);
 	layer_folds_tell(&spawner->folds, on_folded, spawner);
 	template_sizes_init(
 		&spawner->sizes, &spawner->jobs, spawner->ids.managed, on_measured, spawner);

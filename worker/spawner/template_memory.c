@@ -32,30 +32,21 @@ struct memory_wait {
 };
 
 struct memory_template {
+	struct job job; /* first: its load */
 	TAILQ_ENTRY(memory_template) entry;
 	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	struct stat on_disk;
 	enum { WAITS, LOADS, READY } state;
 	bool stale; /* what is on disk is another one, or the holder has ended: no cell gets it */
 	struct giver holder;
-	pid_t copier;
 	uint64_t bytes; /* that it takes, or has reserved */
 	uint64_t least; /* it wants so much room, */
 	uint64_t tried; /* and with this much it failed */
 	unsigned tries; /* loads of it that were begun */
-	uint64_t pass;  /* of go_on(), in which it was tried last */
 	size_t cells;
 	uint64_t asked_ms, used_ms, began_ms;
 	STAILQ_HEAD(, memory_wait) waits;
 };
-
-void template_memory_init(struct template_memory *memory, const struct cell_ids *ids,
-	template_memory_answer answer, template_memory_tell tell, void *context)
-{
-	*memory = (struct template_memory){
-		.ids = ids, .answer = answer, .tell = tell, .context = context};
-	TAILQ_INIT(&memory->list);
-}
 
 /* What those of @tenant take, or with NULL all. */
 static uint64_t taken(const struct template_memory *memory, const char *tenant)
@@ -164,10 +155,8 @@ static void end_holder(struct memory_template *template)
 /* Takes it off the list. Its tmpfs goes with the last mount, and none is left. */
 static void drop(struct template_memory *memory, struct memory_template *template)
 {
-	if (template->state == LOADS) {
-		kill(template->copier, SIGKILL);
-		memory->n_loads--;
-	}
+	job_cancel(&template->job);
+	memory->n_loads -= template->state == LOADS;
 	end_holder(template);
 	TAILQ_REMOVE(&memory->list, template, entry);
 	if (template->state == READY)
@@ -225,7 +214,7 @@ static int open_template(const struct template_memory *memory, const char *tenan
 	return ret->st_uid == memory->ids->own.uid ? TAKE_FD(fd) : -EPERM;
 }
 
-static int start_copier(
+static pid_t start_copier(
 	const struct template_memory *memory, struct memory_template *template, uint64_t bytes)
 {
 	struct tree_copier copier = {.from = -1,
@@ -251,13 +240,10 @@ static int start_copier(
 	pid = r < 0 ? r : tree_copier_start(&copier);
 	close_fd(&copier.from);
 	close_fd(&copier.to);
-	if (pid < 0)
-		return pid;
-	template->copier = pid;
-	return 0;
+	return pid;
 }
 
-static int begin(struct template_memory *memory, struct memory_template *template, uint64_t bytes,
+static pid_t begin(struct template_memory *memory, struct memory_template *template, uint64_t bytes,
 	const char **ret_step)
 {
 	static char step[GIVER_STEP_BYTES];
@@ -281,7 +267,7 @@ static int begin(struct template_memory *memory, struct memory_template *templat
 	template->bytes = bytes;
 	template->began_ms = monotonic_ms();
 	memory->n_loads++;
-	return 0;
+	return r;
 }
 
 static void fail(
@@ -295,16 +281,6 @@ static void fail(
 	answer_waits(memory, template, r, step);
 	template->state = WAITS;
 	drop(memory, template);
-}
-
-static bool is_loading(const struct template_memory *memory, const char *tenant)
-{
-	const struct memory_template *template;
-
-	TAILQ_FOREACH (template, &memory->list, entry)
-		if (template->state == LOADS && strcmp(template->tenant, tenant) == 0)
-			return true;
-	return false;
 }
 
 /*
@@ -323,15 +299,14 @@ static void share_room(struct template_memory *memory, const char *tenant)
 			template->bytes = bytes;
 }
 
-/* Begins to load one that waits, or fails it, or leaves it until another load has ended. */
-static void try(struct template_memory *memory, struct memory_template *template)
+/* Begins to load one whose turn it is, or leaves it until another load has ended. */
+static pid_t start(struct job *job)
 {
+	struct template_memory *memory = job->queue->owner;
+	struct memory_template *template = (struct memory_template *)job;
 	uint64_t limit = most(memory, template->tenant), found;
-	const char *step = "load the template into memory";
-	int r;
 
-	if (memory->n_loads >= LIMIT_TEMPLATE_LOADS || is_loading(memory, template->tenant))
-		return;
+	memory->step = "load the template into memory";
 	while ((found = room(memory, template->tenant)) < template->least &&
 		make_room(memory, is_own_bound(memory, template->tenant, template->least)
 					  ? template->tenant
@@ -343,39 +318,13 @@ static void try(struct template_memory *memory, struct memory_template *template
 		found = room(memory, template->tenant);
 	}
 	if (found > template->tried)
-		r = begin(memory, template, found, &step);
-	else if (limit == 0)
-		r = -EOPNOTSUPP;
-	else if (limit <= template->tried)
-		r = -EFBIG;
-	else if (memory->n_loads > 0)
-		return; /* they may leave more than they have reserved */
-	else
-		r = -ENOSPC;
-	if (r < 0)
-		fail(memory, template, r, step);
-}
-
-/* Trying one may take others off the list, to make room. */
-static struct memory_template *next_waiting(const struct template_memory *memory)
-{
-	struct memory_template *template;
-
-	TAILQ_FOREACH (template, &memory->list, entry)
-		if (template->state == WAITS && template->pass != memory->pass)
-			return template;
-	return NULL;
-}
-
-static void go_on(struct template_memory *memory)
-{
-	struct memory_template *template;
-
-	memory->pass++;
-	while ((template = next_waiting(memory))) {
-		template->pass = memory->pass;
-		try(memory, template);
-	}
+		return begin(memory, template, found, &memory->step);
+	if (limit == 0)
+		return -EOPNOTSUPP;
+	if (limit <= template->tried)
+		return -EFBIG;
+	/* Other loads may leave more than they have reserved. */
+	return memory->n_loads > 0 ? JOB_WAITS : -ENOSPC;
 }
 
 static size_t count(const struct template_memory *memory, const char *tenant)
@@ -468,8 +417,12 @@ void template_memory_load(
 	memory->n_waits++;
 	wait->number = number;
 	STAILQ_INSERT_TAIL(&template->waits, wait, entry);
-	if (template->state == WAITS)
-		try(memory, template);
+	if (template->state == LOADS)
+		return;
+	if (template->job.turn.state != FAIR_NOWHERE)
+		job_queue_go_on(&memory->loads);
+	else if (job_add(&memory->loads, &template->job, tenant) < 0)
+		fail(memory, template, -ENOMEM, "load the template into memory");
 }
 
 /* The copy is complete. Learns what it takes. */
@@ -500,57 +453,79 @@ static bool may_grow(const struct template_memory *memory, struct memory_templat
 	return template->tried < limit && template->tries < LIMIT_TEMPLATE_TRIES;
 }
 
-static void end_load(struct template_memory *memory, struct memory_template *template, int status)
+/* Whether the load that has ended is made again. */
+static bool again(struct job *job, int status)
 {
-	int r = tree_copier_result(status);
-	bool again;
+	struct template_memory *memory = job->queue->owner;
+	struct memory_template *template = (struct memory_template *)job;
+	int r = forked_result(status);
 
+	if ((r != -EFBIG && r != -ENOSPC) || !may_grow(memory, template))
+		return false;
 	memory->n_loads--;
 	template->state = WAITS;
-	template->copier = 0;
-	if (r == -ENOSPC)
-		r = -EFBIG;
-	if (r == 0)
-		r = finish(template);
-	if (r == 0) {
-		template->state = READY;
-		memory->tell(memory->context, template->tenant, template->name, 0,
-			(monotonic_ms() - template->began_ms) * 1000,
-			taken(memory, template->tenant));
-		answer_waits(memory, template, 0, "");
-		return;
-	}
-	again = r == -EFBIG && may_grow(memory, template);
-	if (!again) {
-		if (r == -EFBIG && template->tried < most(memory, template->tenant))
-			r = -ENOSPC;
-		fail(memory, template, r, "copy the template into memory");
-		return;
-	}
 	template->bytes = 0;
 	end_holder(template);
+	return true;
 }
 
-void template_memory_reaped(struct template_memory *memory, pid_t pid, int status)
+static void ended(struct job *job, int r)
+{
+	struct template_memory *memory = job->queue->owner;
+	struct memory_template *template = (struct memory_template *)job;
+
+	if (template->state == LOADS) {
+		memory->n_loads--;
+		template->state = WAITS;
+		memory->step = "copy the template into memory";
+		if (r == 0)
+			r = finish(template);
+		if (r == -EFBIG || r == -ENOSPC)
+			r = template->tried < most(memory, template->tenant) ? -ENOSPC : -EFBIG;
+	}
+	if (r < 0) {
+		fail(memory, template, r, memory->step);
+		return;
+	}
+	template->state = READY;
+	memory->tell(memory->context, template->tenant, template->name, 0,
+		(monotonic_ms() - template->began_ms) * 1000, taken(memory, template->tenant));
+	answer_waits(memory, template, 0, "");
+}
+
+static const struct job_kind loading = {.at_once = LIMIT_TEMPLATE_LOADS,
+	.of_tenant = 1,
+	.late_ms = LIMIT_COPY_LATE_MS,
+	.end_ms = LIMIT_COPY_MS,
+	.start = start,
+	.again = again,
+	.ended = ended};
+
+void template_memory_init(struct template_memory *memory, struct jobs *jobs,
+	const struct cell_ids *ids, template_memory_answer answer, template_memory_tell tell,
+	void *context)
+{
+	*memory = (struct template_memory){
+		.ids = ids, .answer = answer, .tell = tell, .context = context};
+	TAILQ_INIT(&memory->list);
+	job_queue_init(&memory->loads, jobs, &loading, memory);
+}
+
+void template_memory_reaped(struct template_memory *memory, pid_t pid)
 {
 	struct memory_template *template;
 
-	TAILQ_FOREACH (template, &memory->list, entry) {
-		if (template->holder.pid == pid) {
-			giver_end(&template->holder);
-			if (template->state == READY)
-				give_up(memory, template);
-			else
-				kill(template->copier, SIGKILL);
+	TAILQ_FOREACH (template, &memory->list, entry)
+		if (template->holder.pid == pid)
 			break;
-		}
-		if (template->state == LOADS && template->copier == pid) {
-			end_load(memory, template, status);
-			break;
-		}
-	}
-	if (template)
-		go_on(memory);
+	if (!template)
+		return;
+	giver_end(&template->holder);
+	if (template->state == READY)
+		give_up(memory, template);
+	else
+		job_end(&template->job, -EIO);
+	job_queue_go_on(&memory->loads);
 }
 
 /* Use. */
@@ -579,7 +554,7 @@ void template_memory_leave(struct template_memory *memory, struct memory_templat
 	template->used_ms = monotonic_ms();
 	if (template->cells == 0 && (template->stale || is_too_much(memory, template->tenant)))
 		give_up(memory, template);
-	go_on(memory);
+	job_queue_go_on(&memory->loads);
 }
 
 void template_memory_tidy(struct template_memory *memory, const char *tenant)
@@ -607,5 +582,5 @@ void template_memory_tidy(struct template_memory *memory, const char *tenant)
 			give_up(memory, template);
 		close_fd(&fd);
 	}
-	go_on(memory);
+	job_queue_go_on(&memory->loads);
 }

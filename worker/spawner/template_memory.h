@@ -16,6 +16,7 @@
  */
 
 #include "worker/spawner/cell_id.h"
+#include "worker/spawner/job.h"
 #include "worker/spawner/policy.h"
 
 #include <stddef.h>
@@ -39,15 +40,17 @@ struct template_memory {
 	const struct cell_ids *ids;
 	const struct policy *policy;
 	TAILQ_HEAD(, memory_template) list;
+	struct job_queue loads; /* of struct memory_template */
 	size_t n_loads, n_waits;
-	uint64_t pass;
+	const char *step; /* of a load that could not begin */
 	template_memory_answer answer;
 	template_memory_tell tell;
 	void *context;
 };
 
-void template_memory_init(struct template_memory *memory, const struct cell_ids *ids,
-	template_memory_answer answer, template_memory_tell tell, void *context);
+void template_memory_init(struct template_memory *memory, struct jobs *jobs,
+	const struct cell_ids *ids, template_memory_answer answer, template_memory_tell tell,
+	void *context);
 
 /**
  * Loads the template @name in the directory @tenant of the templates, unless it is there. The
@@ -71,5 +74,5 @@ void template_memory_leave(struct template_memory *memory, struct memory_templat
 /** Gives up those of @tenant that are not on disk any more, and, with NULL, what is too much. */
 void template_memory_tidy(struct template_memory *memory, const char *tenant);
 
-/** @pid has been reaped with @status. */
-void template_memory_reaped(struct template_memory *memory, pid_t pid, int status);
+/** @pid has been reaped. */
+void template_memory_reaped(struct template_memory *memory, pid_t pid);

@@ -5,18 +5,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/mounts.h"
-#include "worker/setup.h"
 #include "worker/spawner/forked.h"
 #include "worker/spawner/tree_copy.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct child {
@@ -58,19 +52,6 @@ static int make_room(void *context)
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
-static int bound_time(void *context)
-{
-	const struct itimerval bound = {.it_value.tv_sec = LIMIT_COPY_MS / 1000};
-	sigset_t set;
-
-	(void)context;
-	sigemptyset(&set);
-	sigaddset(&set, SIGALRM);
-	if (signal(SIGALRM, SIG_DFL) == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
-		return -errno;
-	return setitimer(ITIMER_REAL, &bound, NULL) < 0 ? -errno : 0;
-}
-
 static const struct setup_step steps[] = {
 	{"die with the spawner", forked_die_with_spawner},
 	{"close what it does not need", forked_close_others},
@@ -81,28 +62,22 @@ static const struct setup_step steps[] = {
 	{"become the owner of the copy", forked_become_owner},
 	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
-	{"bound its time", bound_time},
 };
 
-static _Noreturn void be_copier(struct child *child)
+static int copy(void *context)
 {
-	const char *step;
-	int r;
+	const struct child *child = context;
 
-	(void)prctl(PR_SET_NAME, "cloister-copy");
-	(void)umask(0);
-	r = setup_run(steps, ARRAY_SIZE(steps), child, &step);
-	if (r == 0)
-		r = tree_copy(&(struct tree_copy){child->from, child->to, child->copier->max_bytes,
-			child->copier->max_files, child->copier->to_memory});
-	forked_exit(r);
+	return tree_copy(&(struct tree_copy){child->from, child->to, child->copier->max_bytes,
+		child->copier->max_files, child->copier->to_memory});
 }
+
+static const struct forked_kind copying = {"cloister-copy", steps, ARRAY_SIZE(steps), copy};
 
 pid_t tree_copier_start(struct tree_copier *copier)
 {
 	struct child child = {
-		.forked = {.spawner = getpid(),
-			.kept = {copier->from, copier->to},
+		.forked = {.kept = {copier->from, copier->to},
 			.n_kept = 2,
 			.uid = copier->uid,
 			.gid = copier->gid,
@@ -111,19 +86,9 @@ pid_t tree_copier_start(struct tree_copier *copier)
 		.from = -1,
 		.to = -1,
 	};
-	pid_t pid = fork();
+	pid_t pid = forked_start(&copying, &child.forked);
 
-	if (pid == 0)
-		be_copier(&child);
-	if (pid < 0)
-		pid = -errno;
 	close_fd(&copier->from);
 	close_fd(&copier->to);
 	return pid;
-}
-
-int tree_copier_result(int status)
-{
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT
-								  : forked_result(status);
 }

@@ -21,8 +21,7 @@ struct tree_copier {
 	bool to_memory; /* @to is a tmpfs (tree_copy.h) */
 };
 
-/** Starts a copier. Returns its pid, to be reaped by the caller, or -errno. */
+/**
+ * Starts a copier, which the caller ends if it takes too long (job.h). Returns its pid or -errno.
+ */
 pid_t tree_copier_start(struct tree_copier *copier);
-
-/** What the exit @status of a copier says: 0, or the -errno with which it failed. */
-int tree_copier_result(int status);
