@@ -547,11 +547,13 @@
 
 /* Looking up directories (worker/spawner/looker.c). */
 #define LIMIT_LOOKERS                64   /* processes, but for late ones, which are killed */
+#define LIMIT_LOOKERS_KEPT           16   /* of them for tenants that have none */
 #define LIMIT_LOOKERS_PER_TENANT     8    /* lookers of one tenant, with its late ones */
 #define LIMIT_LOOKERS_IDLE           2    /* idle lookers that are kept */
 #define LIMIT_LOOK_UPS_AT_ONCE       2    /* of a tenant; silent ones are not counted */
 #define LIMIT_LOOK_UPS_WAITING       512  /* of a tenant; further ones are refused */
 #define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
+#define LIMIT_LOOK_UPS_KEPT          256  /* of them for tenants that have none */
 
 /*
  * Requests for cells, files processes and directories that the spawner has been sent and that cost
@@ -569,6 +571,7 @@
  * workers can hold them up. Those of new cells, where nothing hostile has run yet, need no place.
  */
 #define LIMIT_FILES_STARTS           256
+#define LIMIT_FILES_STARTS_KEPT      64 /* of them for tenants that have none */
 #define LIMIT_FILES_STARTS_OF_TENANT 32 /* further ones are told to come later */
 
 /*

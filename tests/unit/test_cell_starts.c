@@ -23,8 +23,6 @@
 
 #include <cmocka.h>
 
-#define TENANTS (LIMIT_FILES_STARTS / LIMIT_FILES_STARTS_OF_TENANT)
-
 /* Begins a start that is held up. */
 static int begin(struct cell_starts *starts, const char *tenant, const char **ret_reason)
 {
@@ -125,6 +123,43 @@ static void test_a_place_is_free_when_nothing_is_left(void **state)
 	end_all(&starts);
 }
 
+/* Returns how many the tenant can begin. */
+static int begin_all(struct cell_starts *starts, const char *tenant)
+{
+	const char *reason;
+	int n = 0;
+
+	while (begin(starts, tenant, &reason) == 0)
+		n++;
+	return n;
+}
+
+/* Tenants that hold as many as they can, all held up, leave places to a later one. */
+static void test_tenants_leave_places(void **state)
+{
+	struct cell_starts starts;
+	struct cell_start *start;
+	char tenant[16];
+
+	(void)state;
+	cell_starts_init(&starts);
+	for (int i = 0; i < 2 * LIMIT_FILES_STARTS / LIMIT_FILES_STARTS_OF_TENANT; i++) {
+		snprintf(tenant, sizeof(tenant), "tenant%d", i);
+		assert_in_range(begin_all(&starts, tenant), 1, LIMIT_FILES_STARTS_OF_TENANT);
+	}
+	assert_room(&starts, "another");
+	/* Those that are killed and still exist count for their tenant alone. */
+	LIST_FOREACH (start, &starts.list, entry)
+		if (strcmp(start->tenant, "tenant0") == 0)
+			assert_int_equal(cell_start_end(start, -ETIMEDOUT), -ETIMEDOUT);
+	assert_full(&starts, "tenant0", "of the tenant");
+	assert_true(begin_all(&starts, "more") > 1);
+	LIST_FOREACH (start, &starts.list, entry)
+		kill(start->helper, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+}
+
 static void test_new_cells_need_no_place(void **state)
 {
 	struct cell_starts starts;
@@ -132,9 +167,9 @@ static void test_new_cells_need_no_place(void **state)
 
 	(void)state;
 	cell_starts_init(&starts);
-	for (int i = 0; i < TENANTS; i++) {
+	for (int i = 0; i < LIMIT_FILES_STARTS - 1; i++) {
 		snprintf(tenant, sizeof(tenant), "tenant%d", i);
-		fill(&starts, tenant);
+		assert_room(&starts, tenant);
 	}
 	assert_full(&starts, "another", "too many files processes are starting");
 	assert_room(&starts, NULL);
@@ -156,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_tenant_has_its_share),
 		cmocka_unit_test(test_a_place_is_free_when_nothing_is_left),
+		cmocka_unit_test(test_tenants_leave_places),
 		cmocka_unit_test(test_new_cells_need_no_place),
 	};
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -136,11 +137,75 @@ static void test_those_that_wait_are_told_of(void **state)
 	close(root);
 }
 
+static bool hangs;
+
+static void hang_if_told(void)
+{
+	if (hangs)
+		raise(SIGSTOP);
+}
+
+/* Tenants whose lookers all hang have not all places: another one's look-up begins at once. */
+static void test_many_that_hang_leave_places(void **state)
+{
+	enum { HANGING = LIMIT_LOOKERS };
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), hung = 0, answered = 0;
+	char tenant[16];
+	struct look_request request = {.kind = LOOK_UP, .fd = root, .path = "usr"};
+	struct lookers lookers;
+
+	(void)state;
+	assert_int_equal(pthread_atfork(NULL, NULL, hang_if_told), 0);
+	lookers_init(&lookers);
+	hangs = true;
+	for (int i = 0; i < HANGING; i++) {
+		snprintf(tenant, sizeof(tenant), "t%d", i / LIMIT_LOOK_UPS_AT_ONCE);
+		request.tenant = tenant;
+		assert_int_equal(lookers_ask(&lookers, &request, count, &hung), 0);
+	}
+	lookers_serve(&lookers);
+	hangs = false;
+	request.tenant = "other";
+	assert_int_equal(lookers_ask(&lookers, &request, count, &answered), 0);
+	serve(&lookers, &answered, 1);
+	assert_int_equal(answered, 1);
+	assert_int_equal(hung, 0);
+	lookers_end(&lookers);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	close(root);
+}
+
+/* Nor have tenants with many look-ups all places in which they wait. */
+static void test_look_ups_that_wait_leave_room(void **state)
+{
+	struct look_request request = {.kind = LOOK_UP, .fd = -1, .path = "usr"};
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), any = 0, n;
+	struct lookers lookers;
+	char tenant[16];
+
+	(void)state;
+	request.fd = root;
+	lookers_init(&lookers);
+	for (int i = 0; i < 4 * LIMIT_LOOK_UPS_WAITING_TOTAL / LIMIT_LOOK_UPS_WAITING; i++) {
+		snprintf(tenant, sizeof(tenant), "t%d", i);
+		request.tenant = tenant;
+		for (n = 0; lookers_ask(&lookers, &request, count, &any) == 0; n++)
+			;
+		assert_in_range(n, 1, LIMIT_LOOK_UPS_WAITING);
+	}
+	request.tenant = "other";
+	assert_int_equal(lookers_ask(&lookers, &request, count, &any), 0);
+	close(root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_none_is_left),
 		cmocka_unit_test(test_those_that_wait_are_told_of),
+		cmocka_unit_test(test_many_that_hang_leave_places),
+		cmocka_unit_test(test_look_ups_that_wait_leave_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

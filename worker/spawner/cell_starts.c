@@ -5,6 +5,7 @@
  */
 #include "worker/spawner/cell_starts.h"
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
@@ -24,28 +25,41 @@ void cell_starts_init(struct cell_starts *starts)
 	LIST_INIT(&starts->list);
 }
 
-/* Those of @tenant in existing cells; NULL: of all tenants. */
+/* Those of @tenant in existing cells. */
 static size_t count(const struct cell_starts *starts, const char *tenant)
 {
 	const struct cell_start *start;
 	size_t n = 0;
 
 	LIST_FOREACH (start, &starts->list, entry)
-		n += !start->is_new && (!tenant || strcmp(start->tenant, tenant) == 0);
+		n += !start->is_new && strcmp(start->tenant, tenant) == 0;
+	return n;
+}
+
+/* Those of all tenants, but for those that are killed, which count for their tenants only. */
+static size_t count_all(const struct cell_starts *starts)
+{
+	const struct cell_start *start;
+	size_t n = 0;
+
+	LIST_FOREACH (start, &starts->list, entry)
+		n += !start->is_new && !start->failed;
 	return n;
 }
 
 int cell_start_new(const struct cell_starts *starts, const char *tenant, struct cell_start **ret,
 	const char **ret_reason)
 {
+	size_t own = tenant ? count(starts, tenant) : 0;
 	struct cell_start *start;
 	void *files;
 
 	*ret_reason = "too many files processes of the tenant are starting: try again in a moment";
-	if (tenant && count(starts, tenant) >= LIMIT_FILES_STARTS_OF_TENANT)
+	if (tenant && own >= LIMIT_FILES_STARTS_OF_TENANT)
 		return -SPAWNER_NOT_NOW;
 	*ret_reason = "too many files processes are starting: try again in a moment";
-	if (tenant && count(starts, NULL) >= LIMIT_FILES_STARTS)
+	if (tenant && share_left(true, LIMIT_FILES_STARTS - (own > 0 ? LIMIT_FILES_STARTS_KEPT : 0),
+			      count_all(starts), own) == 0)
 		return -SPAWNER_NOT_NOW;
 	start = calloc(1, sizeof(*start));
 	if (!start)

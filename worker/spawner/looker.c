@@ -7,6 +7,7 @@
 #include "worker/spawner/looker.h"
 
 #include "common/array.h"
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/links.h"
 #include "common/monotonic.h"
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -33,6 +33,7 @@ struct question {
 };
 
 struct look {
+	struct fair_entry turn;  /* first; until its looker is reaped, if that is late */
 	TAILQ_ENTRY(look) entry; /* while it waits */
 	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 	int fd; /* borrowed */
@@ -65,6 +66,8 @@ union control {
 void lookers_init(struct lookers *lookers)
 {
 	*lookers = (struct lookers){0};
+	fair_queue_init(
+		&lookers->turns, LIMIT_LOOKERS, LIMIT_LOOKERS_PER_TENANT, LIMIT_LOOKERS_KEPT);
 	TAILQ_INIT(&lookers->waiting);
 	LIST_INIT(&lookers->list);
 }
@@ -127,8 +130,10 @@ static void look(struct place *place, const struct question *question, const cha
 		place_look_again(place, fd, paths + question->path_size, question->file);
 }
 
-static _Noreturn void serve_spawner(int spawner)
+static int serve_spawner(void *context)
 {
+	const struct forked *forked = context;
+	int spawner = forked->kept[0];
 	static char paths[PATH_MAX + LIMIT_READONLY_BYTES];
 	static struct place place;
 	struct question question;
@@ -141,7 +146,7 @@ static _Noreturn void serve_spawner(int spawner)
 		ssize_t n = receive_message(spawner, asked, ARRAY_SIZE(asked), 0, fds, &n_fds);
 
 		if (n <= (ssize_t)sizeof(question) || n_fds != 1)
-			_exit(0);
+			return 0;
 		place_init(&place);
 		look(&place, &question, paths, fds[0]);
 		close(fds[0]);
@@ -153,59 +158,49 @@ static _Noreturn void serve_spawner(int spawner)
 		answer.iov_len = offsetof(struct place, parents) +
 				 place.n_parents * sizeof(place.parents[0]);
 		if (send_message(spawner, &answer, 1, fds, n_fds) < 0)
-			_exit(1);
+			return -EPIPE;
 		place_done(&place);
 	}
 }
 
-/*
- * Closes every other descriptor of the spawner: the kernel may keep this process alive longer than
- * all others.
- */
-static _Noreturn void be_looker(int spawner, pid_t parent)
-{
-	struct forked forked = {.spawner = parent, .kept = {spawner}, .n_kept = 1};
+/* The kernel may keep this process alive longer than all others. */
+static const struct setup_step steps[] = {
+	{"die with the spawner", forked_die_with_spawner},
+	{"close what it does not need", forked_close_others},
+};
 
-	(void)prctl(PR_SET_NAME, "cloister-looker");
-	if (forked_die_with_spawner(&forked) < 0 || forked_close_others(&forked) < 0)
-		_exit(1);
-	serve_spawner(spawner);
-}
+static const struct forked_kind looking = {
+	"cloister-looker", steps, ARRAY_SIZE(steps), serve_spawner};
 
-static int start_looker(struct lookers *lookers, struct looker **ret)
+/* Returns NULL without memory, descriptors or processes. */
+static struct looker *start_looker(struct lookers *lookers)
 {
 	struct looker *looker = calloc(1, sizeof(*looker));
-	pid_t parent = getpid();
+	struct forked forked = {.n_kept = 1};
 	int pair[2];
 
-	if (!looker)
-		return -ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+	if (!looker || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		free(looker);
-		return -errno;
+		return NULL;
 	}
-	looker->pid = fork();
-	if (looker->pid == 0)
-		be_looker(pair[1], parent);
+	forked.kept[0] = pair[1];
+	looker->pid = forked_start(&looking, &forked);
 	close(pair[1]);
 	if (looker->pid < 0) {
-		int r = -errno;
-
 		close(pair[0]);
 		free(looker);
-		return r;
+		return NULL;
 	}
 	looker->socket = pair[0];
 	LIST_INSERT_HEAD(&lookers->list, looker, entry);
-	lookers->n_list++;
-	*ret = looker;
-	return 0;
+	return looker;
 }
 
-static void look_free(struct look *look)
+static void look_free(struct lookers *lookers, struct look *look)
 {
 	if (!look)
 		return;
+	fair_queue_end(&lookers->turns, &look->turn, monotonic_ms());
 	free(look->point);
 	free(look->paths);
 	free(look);
@@ -230,12 +225,11 @@ void lookers_reaped(struct lookers *lookers, pid_t pid)
 		return;
 	if (looker->state == LOOKER_BUSY) {
 		looker->look->done(looker->look->context, -EIO, NULL);
-		look_free(TAKE_PTR(looker->look));
+		look_free(lookers, TAKE_PTR(looker->look));
 	}
 	close_fd(&looker->socket);
-	look_free(looker->look);
+	look_free(lookers, looker->look);
 	LIST_REMOVE(looker, entry);
-	lookers->n_list--;
 	free(looker);
 }
 
@@ -351,7 +345,7 @@ static struct looker *find_idle(struct lookers *lookers)
 	return NULL;
 }
 
-/* Returns 0, or -errno with the look still in its queue. */
+/* Gives the look-up, whose turn it is, to a looker. Returns 0 or -errno. */
 static int begin(struct lookers *lookers, struct look *look, int64_t now)
 {
 	struct iovec asked[] = {
@@ -359,32 +353,31 @@ static int begin(struct lookers *lookers, struct look *look, int64_t now)
 	struct looker *looker = find_idle(lookers);
 	int r;
 
-	if (!looker && lookers->n_list >= LIMIT_LOOKERS)
+	if (!looker)
+		looker = start_looker(lookers);
+	if (!looker)
 		return -EAGAIN;
-	r = looker ? 0 : start_looker(lookers, &looker);
-	if (r == 0)
-		r = send_message(looker->socket, asked, ARRAY_SIZE(asked), &look->fd, 1);
-	if (r < 0 && looker)
+	r = send_message(looker->socket, asked, ARRAY_SIZE(asked), &look->fd, 1);
+	if (r < 0) {
 		dismiss(looker);
-	if (r < 0)
 		return r;
+	}
 	looker->state = LOOKER_BUSY;
 	looker->look = look;
 	looker->begun_ms = now;
 	return 0;
 }
 
-static void leave_waiting(struct lookers *lookers, struct look *look)
-{
-	TAILQ_UNLINK(&lookers->waiting, look, entry);
-	lookers->n_waiting--;
-}
-
 static void give_up(struct lookers *lookers, struct look *look, int error)
 {
-	leave_waiting(lookers, look);
+	TAILQ_UNLINK(&lookers->waiting, look, entry);
 	look->done(look->context, error, NULL);
-	look_free(look);
+	look_free(lookers, look);
+}
+
+static bool may_begin(void *context, struct fair_entry *entry)
+{
+	return judge(context, (struct look *)entry, (int64_t)monotonic_ms()) == MAY_BEGIN;
 }
 
 static void begin_waiting(struct lookers *lookers, int64_t now)
@@ -399,19 +392,16 @@ static void begin_waiting(struct lookers *lookers, int64_t now)
 			give_up(lookers, look, -ETIMEDOUT);
 		else if (verdict == IS_HELD_UP)
 			tell_waits(look);
-		else if (verdict == MAY_BEGIN && begin(lookers, look, now) == 0)
-			leave_waiting(lookers, look);
 	}
-}
-
-static size_t waiting_of(const struct lookers *lookers, const char *tenant)
-{
-	const struct look *look;
-	size_t n = 0;
-
-	TAILQ_FOREACH (look, &lookers->waiting, entry)
-		n += strcmp(look->tenant, tenant) == 0;
-	return n;
+	while ((look = (struct look *)fair_queue_next(
+			&lookers->turns, (uint64_t)now, may_begin, lookers))) {
+		/* Without a looker it is tried again soon. */
+		if (begin(lookers, look, now) < 0) {
+			fair_queue_return(&lookers->turns, &look->turn, (uint64_t)now);
+			break;
+		}
+		TAILQ_UNLINK(&lookers->waiting, look, entry);
+	}
 }
 
 static int set_paths(struct look *look, const struct look_request *request)
@@ -438,12 +428,14 @@ static int set_paths(struct look *look, const struct look_request *request)
 int lookers_ask(
 	struct lookers *lookers, const struct look_request *request, look_done done, void *context)
 {
+	struct text tenant = text_from(request->tenant);
+	uint64_t own = fair_queue_waiting(&lookers->turns, tenant);
 	struct look *look;
 	int r;
 
-	if (lookers->n_waiting >= LIMIT_LOOK_UPS_WAITING_TOTAL ||
-		(lookers->n_waiting >= LIMIT_LOOK_UPS_WAITING &&
-			waiting_of(lookers, request->tenant) >= LIMIT_LOOK_UPS_WAITING))
+	if (own >= LIMIT_LOOK_UPS_WAITING ||
+		share_left(true, LIMIT_LOOK_UPS_WAITING_TOTAL - (own > 0 ? LIMIT_LOOK_UPS_KEPT : 0),
+			lookers->turns.n_waiting, own) == 0)
 		return -EBUSY;
 	look = calloc(1, sizeof(*look));
 	if (!look)
@@ -455,12 +447,13 @@ int lookers_ask(
 	look->deadline_ms = (int64_t)monotonic_ms() + LIMIT_LOOK_UP_MS;
 	snprintf(look->tenant, sizeof(look->tenant), "%s", request->tenant);
 	r = set_paths(look, request);
+	if (r == 0)
+		r = fair_queue_add(&lookers->turns, &look->turn, tenant);
 	if (r < 0) {
-		free(look);
+		look_free(lookers, look);
 		return r;
 	}
 	TAILQ_LINK_TAIL(&lookers->waiting, look, entry);
-	lookers->n_waiting++;
 	return 0;
 }
 
@@ -505,7 +498,7 @@ static bool is_whole(const struct place *place, size_t len, size_t n_fds)
 }
 
 /* Takes a looker's answer, or notices that it ended without one. */
-static void take_answer(struct looker *looker)
+static void take_answer(struct lookers *lookers, struct looker *looker)
 {
 	static struct place place;
 	struct look *look = looker->look;
@@ -534,17 +527,18 @@ static void take_answer(struct looker *looker)
 	if (look)
 		look->done(look->context, is_good ? 0 : n < 0 ? (int)n : -EIO, &place);
 	place_done(&place);
-	look_free(look);
+	look_free(lookers, look);
 }
 
 /*
  * Ends the look-up of a late looker. Its tenant and mount point are kept until the looker is
  * reaped.
  */
-static void be_late(struct looker *looker)
+static void be_late(struct lookers *lookers, struct looker *looker)
 {
 	struct look *look = looker->look;
 
+	fair_queue_late(&lookers->turns, &look->turn, monotonic_ms());
 	if (!look->point)
 		look->point = find_point(look);
 	dismiss(looker);
@@ -569,7 +563,7 @@ void lookers_serve(struct lookers *lookers)
 
 	LIST_FOREACH (looker, &lookers->list, entry)
 		if (looker->state != LOOKER_LATE)
-			take_answer(looker);
+			take_answer(lookers, looker);
 	now = (int64_t)monotonic_ms();
 	LIST_FOREACH (looker, &lookers->list, entry) {
 		if (looker->state != LOOKER_BUSY)
@@ -577,7 +571,7 @@ void lookers_serve(struct lookers *lookers)
 		if (is_silent(looker, now))
 			tell_waits(looker->look);
 		if (now >= looker->look->deadline_ms)
-			be_late(looker);
+			be_late(lookers, looker);
 	}
 	begin_waiting(lookers, now);
 	dismiss_idle(lookers);

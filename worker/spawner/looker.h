@@ -11,9 +11,11 @@
  * LIMIT_LOOK_UP_SILENT_MS no longer counts, so that others of its tenant can begin; but one below
  * the same mount point waits, and fails when the silent one becomes late. Each hanging mount
  * therefore blocks few lookers, and LIMIT_LOOKERS_PER_TENANT bounds how many hanging mounts a
- * tenant can hold lookers with.
+ * tenant can hold lookers with. Tenants take turns with the places for lookers, some of which are
+ * for tenants that have none, and a late looker takes a place from its own tenant only.
  */
 
+#include "common/fair_queue.h"
 #include "common/limits.h"
 #include "worker/spawner/place.h"
 
@@ -28,9 +30,9 @@ struct look;
 struct looker;
 
 struct lookers {
-	TAILQ_HEAD(look_list, look) waiting;
+	struct fair_queue turns;             /* of all look-ups */
+	TAILQ_HEAD(look_list, look) waiting; /* those that wait, as they came */
 	LIST_HEAD(, looker) list;
-	size_t n_waiting, n_list;
 };
 
 enum look_kind {
