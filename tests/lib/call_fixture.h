@@ -3,12 +3,11 @@
 
 /*
  * One call at a time. The test plays its workspace (fakes/workspace.h) and lets time pass
- * (fakes/clock.h). Include after <cmocka.h>.
+ * (fakes/clock.h).
  */
 
 #include "supervisor/call/call_state.h"
 
-#include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/loop_turn.h"
@@ -19,13 +18,13 @@
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/egress_cell.h"
 #include "tests/unit/fakes/workspace.h"
 
 #include <event2/event.h>
 #include <json-c/json_object.h>
-#include <stdio.h>
 
 #define TIMEOUT_MS 10000
 #define QUEUE_MS   4000

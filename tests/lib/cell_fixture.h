@@ -3,22 +3,20 @@
 
 /*
  * One cell. The test plays its spawner and processes (fakes/spawner_link.h, fakes/process.h) and
- * lets time pass (fakes/clock.h). Include after <cmocka.h>.
+ * lets time pass (fakes/clock.h).
  */
 
 #include "supervisor/workspace/cell_state.h"
 
-#include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/spare_cells.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/spawner_link.h"
 
 #include <event2/event.h>
-#include <fcntl.h>
-#include <stdio.h>
 
 #define PASSES 8 /* of the loop */
 

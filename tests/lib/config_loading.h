@@ -10,13 +10,7 @@
 #include "supervisor/config/config_load.h"
 #include "supervisor/config/known_sets.h"
 #include "tests/lib/scratch_fixture.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static char said[64 * 1024]; /* every complaint of the last loading, a line each */
 static size_t said_len, n_said;

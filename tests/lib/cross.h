@@ -6,22 +6,19 @@
  * combination is a request to the agent endpoint, with fake processes behind it, and each is held
  * to the same: one answer, in the form that was asked for; with a key the same answer again for a
  * call that joins it and for one that comes later; and a refusal that is typed and the same again.
- * Include after <cmocka.h>.
  */
 
-#include "common/cleanup.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <json-c/json.h>
-#include <stdio.h>
-#include <string.h>
 
 #define CROSS_USER      1001
 #define CROSS_LINE_SIZE 2048

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The combinations of MCP's tools/call, in each revision (cross.h). Include after <cmocka.h>. */
+/* The combinations of MCP's tools/call, in each revision (cross.h). */
 
 #include "tests/lib/cross.h"
+#include "tests/lib/unit.h"
 
 enum { REVISION, ENCODING, MAX_OUTPUT, KEY, OTHER, YIELD, PROGRESS, TASK, AXES };
 enum { OF_2025_06, OF_2025_11, OF_2026_07 };

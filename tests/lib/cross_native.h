@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The combinations of tool.call (cross.h). Include after <cmocka.h>. */
+/* The combinations of tool.call (cross.h). */
 
 #include "tests/lib/cross.h"
+#include "tests/lib/unit.h"
 
 enum { ENCODING, MAX_OUTPUT, REPLY, KEY, TRANSACTION, YIELD, STREAM, KEEP, AXES };
 

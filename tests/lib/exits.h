@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Steps of a start that end the process, tried in a child. The test includes cmocka.h before. */
+/* Steps of a start that end the process, tried in a child. */
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/lib/unit.h"
 
 /*
  * Calls @step in a child. Fails the test unless the child exits with @wanted after it has written

@@ -4,25 +4,20 @@
 /*
  * A workspace for the tests of worker/files: BASE/ws is the workspace, and no call may reach
  * BASE/outside/secret. Runs unprivileged even if started by root, because permissions are part of
- * what is tested. Include after <cmocka.h>.
+ * what is tested.
  */
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/reply.h"
 #include "worker/files/root_open.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
 #define UNUSED __attribute__((unused))
 #define SECRET "outside\n"
@@ -36,14 +31,17 @@ struct fixture {
 	struct root root;
 };
 
-static UNUSED void leave_root(void)
+/* What the programs do first. */
+static UNUSED int fixture_leave_root(void **state)
 {
+	(void)state;
 	if (geteuid() != 0)
-		return;
+		return 0;
 	if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
 		setresuid(NOBODY, NOBODY, NOBODY) < 0)
 		abort();
 	prctl(PR_SET_DUMPABLE, 1); /* needed by /proc/self and the leak checker */
+	return 0;
 }
 
 static UNUSED void put_file(int dir, const char *name, const char *content)

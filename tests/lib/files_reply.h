@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Decodes the answer of an operation of the files process, as cloisterd would. Include cmocka.h
- * first.
- */
+/* Decodes the answer of an operation of the files process, as cloisterd would. */
 
 #include "common/wire_files.h"
+#include "tests/lib/unit.h"
 #include "worker/files/reply.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define ANSWER_CALL 42
 

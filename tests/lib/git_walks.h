@@ -3,20 +3,13 @@
 
 /* For tests of tree_walk's rules: sets of paths, walks of a scratch directory, and git in it. */
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/tree_walk.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 /* A set of paths, each with a NUL at its end. */
 struct paths {

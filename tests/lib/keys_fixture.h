@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Calls with keys and their journal, for unit tests that include cmocka.h before. */
+/* Calls with keys and their journal. */
 
 #include "supervisor/call/keys.h"
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
 static struct scratch scratch;
 

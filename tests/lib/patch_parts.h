@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A patch's parts, for unit tests that include cmocka.h before. */
+/* A patch's parts. */
 
 #include "common/wire.h"
+#include "tests/lib/unit.h"
 
 /*
  * Encodes parts from lines of a type and a text, in which "|" is a newline: "Uf\nH\n-a|\n". Returns

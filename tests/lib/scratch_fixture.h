@@ -4,6 +4,7 @@
 /* A scratch directory for each test of a program: cmocka's set-up and tear-down. */
 
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
 static struct scratch scratch;
 

@@ -7,16 +7,10 @@
  */
 
 #include "libcloister/cloister.h"
+#include "tests/lib/unit.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 struct scripted {
 	struct cloister *cloister;

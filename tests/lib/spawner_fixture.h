@@ -3,23 +3,17 @@
 
 /*
  * A spawner that the test plays: what cloisterd starts it with, and the frames that it writes. The
- * process that is forked only waits to be ended. Include after <cmocka.h>.
+ * process that is forked only waits to be ended.
  */
 
 #include "supervisor/workspace/spawner_link.h"
 
 #include "common/channel.h"
-#include "common/cleanup.h"
 #include "common/program.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 static struct spawner {
 	int pair[2]; /* cloisterd's end, and the spawner's */

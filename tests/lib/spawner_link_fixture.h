@@ -3,22 +3,18 @@
 
 /*
  * cloisterd's end of the socket to cloister-spawner, with a spawner that the test plays, and what
- * cloisterd was told. For tests that have included cmocka.h.
+ * cloisterd was told.
  */
 
 #include "common/channel.h"
-#include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/workspace/spawner_ask.h"
 #include "tests/lib/spawner_fixture.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 static struct event_base *base;

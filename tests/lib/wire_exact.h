@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Messages of the wire are exact: for unit tests that include cmocka.h before. */
+/* Messages of the wire are exact. */
 
 #include "common/wire.h"
-
-#include <errno.h>
+#include "tests/lib/unit.h"
 
 static uint8_t bytes[2048];
 

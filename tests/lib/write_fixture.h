@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Writes files as a call does, for the tests of worker/files/file_write.h. Include after
- * <cmocka.h>. */
+/* Writes files as a call does, for the tests of worker/files/file_write.h. */
 
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/unit.h"
 #include "worker/files/file_write.h"
 
 #define CALL 0x2a

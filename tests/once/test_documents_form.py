@@ -189,7 +189,7 @@ def test_named_files_exist(document):
 
 
 def names_of_tests(path):
-    return set(re.findall(r"^(?:static void|def) (test_\w+)\(", path.read_text(), re.MULTILINE))
+    return set(re.findall(r"^(?:static void |def |TEST\(|TEST_WITH\()(test_\w+)\b", path.read_text(), re.MULTILINE))
 
 
 def test_decisions():

@@ -1,17 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* Finds ids by name: through NSS before lock-down, in the files of a directory after it. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/config/accounts.h"
 #include "tests/lib/scratch.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static struct scratch scratch;
 static struct accounts *accounts;
@@ -42,6 +34,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static int64_t find(enum account_kind kind, const char *name)
 {
 	uint32_t id;
@@ -50,9 +44,8 @@ static int64_t find(enum account_kind kind, const char *name)
 	return r < 0 ? r : (int64_t)id;
 }
 
-static void test_numbers_are_what_they_are(void **state)
+TEST(test_numbers_are_what_they_are)
 {
-	(void)state;
 	for (int locked = 0; locked <= 1; locked++) {
 		assert_int_equal(find(ACCOUNT_USER, "0"), 0);
 		assert_int_equal(find(ACCOUNT_GROUP, "4294967294"), 4294967294);
@@ -65,9 +58,8 @@ static void test_numbers_are_what_they_are(void **state)
 	}
 }
 
-static void test_the_files_are_read_after_locking(void **state)
+TEST(test_the_files_are_read_after_locking)
 {
-	(void)state;
 	assert_int_equal(find(ACCOUNT_USER, "ann"), -ENOENT); /* no such user on this host */
 	accounts_lock(accounts);
 	assert_int_equal(find(ACCOUNT_USER, "ann"), 1001);
@@ -89,11 +81,10 @@ static void test_the_files_are_read_after_locking(void **state)
 }
 
 /* The host has "nobody", the file does not; "root" is in both until it is removed from the file. */
-static void test_only_what_nss_alone_knew_is_remembered(void **state)
+TEST(test_only_what_nss_alone_knew_is_remembered)
 {
 	int64_t nobody = find(ACCOUNT_USER, "nobody");
 
-	(void)state;
 	assert_true(nobody > 0);
 	assert_int_equal(find(ACCOUNT_USER, "root"), 0);
 	accounts_lock(accounts);
@@ -107,12 +98,11 @@ static void test_only_what_nss_alone_knew_is_remembered(void **state)
 	assert_int_equal(find(ACCOUNT_USER, "nobody"), 5);
 }
 
-static void test_a_group_of_very_many(void **state)
+TEST(test_a_group_of_very_many)
 {
 	_cleanup_free_ char *text = malloc(1 << 20);
 	size_t len = (size_t)sprintf(text, "crowd:x:3001:");
 
-	(void)state;
 	for (int i = 0; i < 50000; i++)
 		len += (size_t)sprintf(text + len, "u%d,", i);
 	(void)sprintf(text + len, "last\nafter:x:3002:\n");
@@ -120,18 +110,4 @@ static void test_a_group_of_very_many(void **state)
 	accounts_lock(accounts);
 	assert_int_equal(find(ACCOUNT_GROUP, "crowd"), 3001);
 	assert_int_equal(find(ACCOUNT_GROUP, "after"), 3002);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_numbers_are_what_they_are, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_the_files_are_read_after_locking, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_only_what_nss_alone_knew_is_remembered, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_group_of_very_many, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,12 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* The agent socket's native methods, from a client's line to its answer. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static int set_up(void **state)
 {
@@ -27,6 +20,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 #define OPEN   REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}")
 #define OPENED RESULT("0", "{\"workspace\":\"@/root\",*}")
@@ -58,7 +53,7 @@ static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
 	fake_client_close(&client);
 }
 
-static void test_file_calls(void **state)
+TEST(test_file_calls)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL("read_file", "{\"path\":\"f\"}"),
@@ -113,7 +108,7 @@ static void test_file_calls(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_what_models_get_wrong(void **state)
+TEST(test_what_models_get_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL("read_file", "{\"path\":\"../x\"}"),
@@ -139,7 +134,7 @@ static void test_what_models_get_wrong(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_what_programs_get_wrong(void **state)
+TEST(test_what_programs_get_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("1", "tool.call", "{\"tool\":\"read_file\",\"surprise\":1}"),
@@ -184,7 +179,7 @@ static void test_what_programs_get_wrong(void **state)
 	"stdin\""
 
 /* What a command tried in vain, and what ended with it. */
-static void test_notes_of_commands(void **state)
+TEST(test_notes_of_commands)
 {
 	static const struct fake_exchange exchanges[] = {
 		{RAN("leave 1"), NOTED("\"1 background process ended with this call\"")},
@@ -208,7 +203,7 @@ static void test_notes_of_commands(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_commands(void **state)
+TEST(test_commands)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL("run_command", "{\"command\":\"echo hi\"}"),
@@ -253,7 +248,7 @@ static void test_commands(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_calls_that_are_cancelled(void **state)
+TEST(test_calls_that_are_cancelled)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL("run_command", "{\"command\":\"hang\"}"), NULL},
@@ -274,7 +269,7 @@ static void test_calls_that_are_cancelled(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_input_of_a_running_command(void **state)
+TEST(test_input_of_a_running_command)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("2", "tool.input", "{\"id\":1,\"data\":\"x\"}"),
@@ -312,7 +307,7 @@ static void test_input_of_a_running_command(void **state)
 		"{\"id\":1,\"stream\":\"stdout\",\"data\":\"" data "\",\"seq\":" seq "}")
 
 /* cloisterd sends output as it comes, and never a part of a character. */
-static void test_output_of_a_running_command(void **state)
+TEST(test_output_of_a_running_command)
 {
 	static const struct {
 		const char *written, *told; /* NULL: nothing is sent yet */
@@ -348,7 +343,7 @@ static void test_output_of_a_running_command(void **state)
 	fake_client_close(&client);
 }
 
-static void test_answers_for_a_model(void **state)
+TEST(test_answers_for_a_model)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("1", "tool.call",
@@ -384,7 +379,7 @@ static void test_answers_for_a_model(void **state)
 }
 
 /* With max_output, a program gets as much as a model is shown, as an observation. */
-static void test_a_part_is_shown(void **state)
+TEST(test_a_part_is_shown)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CALL_WITH("read_file", "{\"path\":\"f\"}", "{\"max_output\":4}"),
@@ -410,7 +405,7 @@ static void test_a_part_is_shown(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_tools_are_listed(void **state)
+TEST(test_tools_are_listed)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("1", "tools.list", "{}"),
@@ -436,7 +431,7 @@ static void test_tools_are_listed(void **state)
 }
 
 /* cloisterd refuses calls that exceed a limit of the service. */
-static void test_calls_that_are_refused(void **state)
+TEST(test_calls_that_are_refused)
 {
 	static const struct fake_exchange
 		busy = {CALL("read_file", "{\"path\":\"f\"}"),
@@ -466,25 +461,4 @@ static void test_calls_that_are_refused(void **state)
 	fake_client_talk(&client, &busy, 1);
 	assert_int_equal(fake->service.admission.refused[ADMISSION_CONNECTION_CALLS], 1);
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_file_calls, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_models_get_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_programs_get_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_commands, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_notes_of_commands, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_that_are_cancelled, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_input_of_a_running_command, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_output_of_a_running_command, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_answers_for_a_model, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_part_is_shown, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_tools_are_listed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_that_are_refused, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.checkpoint, .checkpoints and .rollback on the agent socket, and the exchange of cells.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/spawner_link.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 
@@ -39,6 +31,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
 {
@@ -66,7 +60,7 @@ static bool is_there(void **state, const char *name)
 #define DONE(number)       RESULT("1", "{\"workspace\":\"w\",\"checkpoint\":" number "}")
 #define LISTED(rows)       RESULT("1", "{\"workspace\":\"w\",\"checkpoints\":[" rows "]}")
 
-static void test_checkpoints_and_rollbacks(void **state)
+TEST(test_checkpoints_and_rollbacks)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN, RESULT("1", "{*}")},
@@ -92,7 +86,7 @@ static void test_checkpoints_and_rollbacks(void **state)
 		strncmp(fake_spawner_dropped(fake->spawner), "one/.layers-w/.dropped-", 23), 0);
 }
 
-static void test_what_is_wrong(void **state)
+TEST(test_what_is_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CHECKPOINT("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
@@ -113,7 +107,7 @@ static void test_what_is_wrong(void **state)
 }
 
 /* A cell whose layers cannot be mounted changes nothing. */
-static void test_layers_that_cannot_be_mounted(void **state)
+TEST(test_layers_that_cannot_be_mounted)
 {
 	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")}},
 					  refused[] = {{CHECKPOINT("{}"),
@@ -135,7 +129,7 @@ static void test_layers_that_cannot_be_mounted(void **state)
 
 /* The id has no room for a new layer: the rollback is in force first, so that what it drops is
  * cleared. */
-static void test_a_rollback_without_room(void **state)
+TEST(test_a_rollback_without_room)
 {
 	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")},
 		{CHECKPOINT("{}"), DONE("1")}, {CHECKPOINT("{}"), DONE("2")}};
@@ -180,7 +174,7 @@ static void make_folded(void **state, const char *name)
 }
 
 /* What was made of two layers takes their place when no cell shows them, whatever comes then. */
-static void test_many_checkpoints_are_folded(void **state)
+TEST(test_many_checkpoints_are_folded)
 {
 	static const struct fake_exchange
 		opened[] = {{OPEN, RESULT("1", "{*}")}},
@@ -214,7 +208,7 @@ static void test_many_checkpoints_are_folded(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_removal_takes_the_layers(void **state)
+TEST(test_a_removal_takes_the_layers)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN, RESULT("1", "{*}")},
@@ -228,20 +222,4 @@ static void test_a_removal_takes_the_layers(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 	assert_false(is_there(state, ".layers-w"));
 	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.dropped-", 13), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_checkpoints_and_rollbacks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_layers_that_cannot_be_mounted, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_rollback_without_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_many_checkpoints_are_folded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_removal_takes_the_layers, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,24 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A connection of the agent socket: how bytes become lines and answers become bytes, what a client
  * may do to disturb both, and the life of the session. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
 
 #define PING(id) REQUEST(id, "ping", "{}")
 #define PONG(id) RESULT(id, "{}")
@@ -49,6 +40,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static struct fake_client connect_client(void **state)
 {
 	return fake_client_connect(*state, &agent_endpoint, 1000, 1000);
@@ -61,7 +54,7 @@ static void answers(struct fake_client *client, const char *bytes, const char *a
 }
 
 /* The same bytes give the same lines, in whatever pieces they come. */
-static void test_torn_and_joined_lines(void **state)
+TEST(test_torn_and_joined_lines)
 {
 	static const struct {
 		const char *bytes, *answer;
@@ -86,7 +79,7 @@ static void test_torn_and_joined_lines(void **state)
 	fake_client_close(&client);
 }
 
-static void test_byte_by_byte(void **state)
+TEST(test_byte_by_byte)
 {
 	struct fake_client client = connect_client(state);
 
@@ -97,7 +90,7 @@ static void test_byte_by_byte(void **state)
 }
 
 /* More lines arrive than cloisterd handles in one turn of the loop. All are answered in order. */
-static void test_many_lines_at_once(void **state)
+TEST(test_many_lines_at_once)
 {
 	struct fake_client client = connect_client(state);
 	char bytes[200 * 64] = "", expected[200 * 64] = "";
@@ -150,7 +143,7 @@ static void look_beside(void *context)
 }
 
 /* A slice ends with a line that took long, and others have their turn before the next line. */
-static void test_lines_that_take_long(void **state)
+TEST(test_lines_that_take_long)
 {
 	struct fake_client client = connect_client(state);
 	struct fake_service *fake = *state;
@@ -173,7 +166,7 @@ static void test_lines_that_take_long(void **state)
 
 /* cloisterd discards a line that is too long, answers it once under its id, and serves the next
  * one. */
-static void test_lines_that_are_too_long(void **state)
+TEST(test_lines_that_are_too_long)
 {
 	static const struct {
 		const char *begin, *fill, *end, *answer;
@@ -205,7 +198,7 @@ static void test_lines_that_are_too_long(void **state)
 
 /* When requests have taken all the memory for requests, each connection still has
  * LIMIT_PENDING_OWN_BYTES, and no more. */
-static void test_lines_without_room(void **state)
+TEST(test_lines_without_room)
 {
 	struct fake_client client = connect_client(state);
 	struct fake_service *fake = *state;
@@ -228,7 +221,7 @@ static void test_lines_without_room(void **state)
 }
 
 /* A client that has closed its writing end gets all answers, and then the end of file. */
-static void test_the_end_of_input(void **state)
+TEST(test_the_end_of_input)
 {
 	struct fake_client client = connect_client(state);
 
@@ -251,7 +244,7 @@ static void test_the_end_of_input(void **state)
 }
 
 /* A client that hangs up ends its calls. */
-static void test_a_client_that_hangs_up(void **state)
+TEST(test_a_client_that_hangs_up)
 {
 	struct fake_client client = connect_client(state);
 	struct fake_service *fake = *state;
@@ -269,7 +262,7 @@ static void test_a_client_that_hangs_up(void **state)
 
 /* While a client does not read its answers, cloisterd does not read its requests. Other clients are
  * not affected. When the client reads again, it is served again. */
-static void test_a_client_that_does_not_read(void **state)
+TEST(test_a_client_that_does_not_read)
 {
 	static const char request[] = REQUEST("1", "tools.list", "{}") "\n";
 	struct fake_client client = connect_client(state), other = connect_client(state);
@@ -290,7 +283,7 @@ static void test_a_client_that_does_not_read(void **state)
 }
 
 /* Descriptors that a client passes are closed by the kernel or by cloisterd. */
-static void test_descriptors_that_come_along(void **state)
+TEST(test_descriptors_that_come_along)
 {
 	struct fake_client client = connect_client(state);
 	union {
@@ -324,7 +317,7 @@ static void test_descriptors_that_come_along(void **state)
 
 /* Each state of a connection and what each event does in it (agent_conn.c has the table). The next
  * test has lines in DRAINING. The end of input and the end of the session come only once. */
-static void test_each_state_of_a_connection(void **state)
+TEST_WITH(test_each_state_of_a_connection, NULL, NULL)
 {
 	enum state { OPEN_, DRAINING, ENDED }; /* CLOSING ends in the same turn of the loop */
 	enum event { LINE, END_OF_INPUT, SESSION_ENDS, ALL_ANSWERED, HANG_UP };
@@ -399,7 +392,7 @@ static void test_each_state_of_a_connection(void **state)
  * Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
  * other connection's slice comes first, so cloisterd reads the end before it handles the lines.
  */
-static void test_lines_that_wait_behind_the_end(void **state)
+TEST_WITH(test_lines_that_wait_behind_the_end, NULL, NULL)
 {
 #define SLOW(id)                                                                               \
 	REQUEST(id, "tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"slow\"}}") \
@@ -458,7 +451,7 @@ static void test_lines_that_wait_behind_the_end(void **state)
 	}
 }
 
-static void test_connections_are_counted_by_user(void **state)
+TEST(test_connections_are_counted_by_user)
 {
 	struct fake_client one = connect_client(state), two = connect_client(state);
 	struct fake_service *fake = *state;
@@ -479,7 +472,7 @@ static void test_connections_are_counted_by_user(void **state)
 }
 
 /* The calls of a client that does not read its answers begin when it does. */
-static void test_calls_wait_for_room(void **state)
+TEST(test_calls_wait_for_room)
 {
 	struct fake_client client = connect_client(state);
 	struct fake_service *fake = *state;
@@ -496,29 +489,4 @@ static void test_calls_wait_for_room(void **state)
 	unread_close(&hog);
 	fake_service_match(*state, fake_client_take(&client), RESULT("1", "{\"success\":true,*}"));
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_torn_and_joined_lines, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_byte_by_byte, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_lines_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_that_take_long, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_that_are_too_long, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_without_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_end_of_input, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_client_that_hangs_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_client_that_does_not_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_descriptors_that_come_along, set_up, tear_down),
-		cmocka_unit_test(test_each_state_of_a_connection),
-		cmocka_unit_test(test_lines_that_wait_behind_the_end),
-		cmocka_unit_test_setup_teardown(
-			test_connections_are_counted_by_user, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_wait_for_room, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

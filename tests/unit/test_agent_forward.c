@@ -3,28 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.forward: a client's connection that becomes the worker's. The test plays the worker,
  * which may lie, and its own network stands in for the workspace's. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 #define BOB   1002
@@ -86,6 +77,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static const struct tenant_usage *usage(void **state)
 {
 	const struct fake_service *fake = *state;
@@ -143,7 +136,7 @@ static void ended(void **state, struct fake_process *worker, uint64_t number, co
 	fake_service_run(*state);
 }
 
-static void test_a_connection_becomes_a_stream(void **state)
+TEST(test_a_connection_becomes_a_stream)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct fake_process *worker = worker_of(state);
@@ -176,7 +169,7 @@ static void test_a_connection_becomes_a_stream(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_server_at_ipv6(void **state)
+TEST(test_a_server_at_ipv6)
 {
 	struct fake_process *worker = worker_of(state);
 	struct fake_client client;
@@ -195,7 +188,7 @@ static void test_a_server_at_ipv6(void **state)
 	fake_client_close(&client);
 }
 
-static void test_what_is_refused(void **state)
+TEST(test_what_is_refused)
 {
 	static const struct fake_exchange exchanges[] = {
 		{FORWARD("{}"), WRONG("port must be a number from 1 to 65535")},
@@ -242,7 +235,7 @@ static void test_what_is_refused(void **state)
 	assert_int_equal(usage(state)->forwards_begun, 0);
 }
 
-static void test_a_full_workspace(void **state)
+TEST(test_a_full_workspace)
 {
 	struct fake_client clients[LIMIT_FORWARDS_PER_WORKSPACE], last;
 	struct fake_process *worker = NULL;
@@ -271,7 +264,7 @@ static void test_a_full_workspace(void **state)
 }
 
 /* Ends one that there is none of, one twice, and one with more than its end. */
-static void test_a_worker_that_lies(void **state)
+TEST(test_a_worker_that_lies)
 {
 	for (int i = 0; i < 3; i++) {
 		struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -297,18 +290,4 @@ static void test_a_worker_that_lies(void **state)
 		((struct fake_service *)*state)->workers_wait = false;
 		fake_client_close(&client);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_connection_becomes_a_stream, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_server_at_ipv6, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_full_workspace, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_worker_that_lies, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

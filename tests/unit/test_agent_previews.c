@@ -3,26 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Previews on the agent socket: options.transaction, transaction.commit and .discard; and
  * workspace.diff, which tells what they have changed. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/spawner_link.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 
@@ -64,6 +55,8 @@ static int tear_down(void **state)
 	(void)fake_audit_take();
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static bool is_there(void **state, const char *name)
 {
@@ -112,7 +105,7 @@ static const struct tenant_usage *usage(void **state)
 #define AUDITED(event)     "*\"event\":\"" event "\"*\"workspace\":\"w\"*\"checkpoint\":1*"
 /* clang-format on */
 
-static void test_a_commit(void **state)
+TEST(test_a_commit)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -138,7 +131,7 @@ static void test_a_commit(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_discard(void **state)
+TEST(test_a_discard)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -167,7 +160,7 @@ static void test_a_discard(void **state)
 	fake_client_close(&client);
 }
 
-static void test_what_is_wrong(void **state)
+TEST(test_what_is_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{COMMIT, NONE},
@@ -211,7 +204,7 @@ static void test_what_is_wrong(void **state)
 	fake_client_close(&client);
 }
 
-static void test_others_wait(void **state)
+TEST(test_others_wait)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
 			   other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -233,7 +226,7 @@ static void test_others_wait(void **state)
 }
 
 /* Whatever its client does instead of deciding, it is undone. */
-static void test_a_client_that_does_not_decide(void **state)
+TEST(test_a_client_that_does_not_decide)
 {
 	struct fake_client client, other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -272,7 +265,7 @@ static void test_a_client_that_does_not_decide(void **state)
 	fake_client_close(&other);
 }
 
-static void test_one_that_cannot_be_made(void **state)
+TEST(test_one_that_cannot_be_made)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -309,7 +302,7 @@ static void spoil(void **state, bool spoilt)
 }
 
 /* Its client may try it again, and who needs the workspace after that has left tries it, too. */
-static void test_one_that_cannot_be_undone(void **state)
+TEST(test_one_that_cannot_be_undone)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other,
 			   third;
@@ -353,7 +346,7 @@ static void end(struct fake_cell *cell)
 	fake_process_end(&cell->files);
 }
 
-static void test_while_it_is_undone(void **state)
+TEST(test_while_it_is_undone)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
 			   other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -374,7 +367,7 @@ static void test_while_it_is_undone(void **state)
 	fake_client_close(&other);
 }
 
-static void test_the_comparison(void **state)
+TEST(test_the_comparison)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -393,7 +386,7 @@ static void test_the_comparison(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_log_that_cannot_be_written(void **state)
+TEST(test_a_log_that_cannot_be_written)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -405,7 +398,7 @@ static void test_a_log_that_cannot_be_written(void **state)
 	fake_client_close(&client);
 }
 
-static void test_workspace_diff(void **state)
+TEST(test_workspace_diff)
 {
 	static const struct fake_exchange exchanges[] = {
 		{DIFF("{}"), REFUSED("3", "NOT_FOUND", "The workspace has no checkpoint: *")},
@@ -442,25 +435,4 @@ static void test_workspace_diff(void **state)
 		REFUSED("3", "WORKSPACE_NOT_FOUND", "No workspace is open on *"));
 	fake_client_close(&other);
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_commit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_discard, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_others_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_client_that_does_not_decide, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_that_cannot_be_made, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_that_cannot_be_undone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_while_it_is_undone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_comparison, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_log_that_cannot_be_written, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_workspace_diff, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

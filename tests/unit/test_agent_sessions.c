@@ -2,26 +2,17 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* The sessions of the agent socket, from a client's line to its answer. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/background/background_state.h"
 #include "supervisor/background/background_use.h"
 #include "supervisor/background/background_wait.h"
 #include "supervisor/config/config.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 #define BOB   1002
@@ -53,6 +44,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static void note_id(void *context, const struct background *background)
 {
@@ -112,7 +105,7 @@ static void start(struct fake_client *client, const char *params)
 	has_started(client);
 }
 
-static void test_a_life(void **state)
+TEST(test_a_life)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -149,7 +142,7 @@ static void test_a_life(void **state)
 	fake_client_close(&client);
 }
 
-static void test_waiting(void **state)
+TEST(test_waiting)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -179,7 +172,7 @@ static void test_waiting(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_terminal(void **state)
+TEST(test_a_terminal)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -216,7 +209,7 @@ static int make_server(uint16_t *ret_port)
 	return fd;
 }
 
-static void test_a_port(void **state)
+TEST(test_a_port)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client;
@@ -254,7 +247,7 @@ static void test_a_port(void **state)
 }
 
 /* Nobody would ever learn of a port: the client is told so, and what to do in place of it. */
-static void test_a_host_that_tells_no_ports(void **state)
+TEST(test_a_host_that_tells_no_ports)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -265,7 +258,7 @@ static void test_a_host_that_tells_no_ports(void **state)
 	fake_client_close(&client);
 }
 
-static void test_limits_and_others(void **state)
+TEST(test_limits_and_others)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), second,
 			   other;
@@ -296,7 +289,7 @@ static void test_limits_and_others(void **state)
 	fake_client_close(&other);
 }
 
-static void test_what_ends_them(void **state)
+TEST(test_what_ends_them)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -325,7 +318,7 @@ static void test_what_ends_them(void **state)
 		    "\"state\":\"running\",\"session\":\"#\"," rest "}")
 
 /* A call that is not over in its time is answered, and is a session from then on. */
-static void test_calls_go_on(void **state)
+TEST(test_calls_go_on)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
@@ -367,7 +360,7 @@ static void test_calls_go_on(void **state)
 }
 
 /* What the configuration takes away is not given when its time comes. */
-static void test_a_reload_breaks_promises(void **state)
+TEST(test_a_reload_breaks_promises)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -383,7 +376,7 @@ static void test_a_reload_breaks_promises(void **state)
 
 #define KEYED(rest) START("{\"key\":\"k\",\"command\":\"hang\"" rest "}")
 
-static void test_a_repeated_start(void **state)
+TEST(test_a_repeated_start)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
@@ -421,7 +414,7 @@ static void test_a_repeated_start(void **state)
 #define SENT_ALL(next, end) \
 	NOTIFICATION("session.ended", "{\"session\":\"#\",\"next\":" next "," end "}")
 
-static void test_attached(void **state)
+TEST(test_attached)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
@@ -457,7 +450,7 @@ static void test_attached(void **state)
 }
 
 /* A client that reads gets its output, also if the tenant's others leave no room. */
-static void test_attached_without_room(void **state)
+TEST(test_attached_without_room)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	struct service *service = *state;
@@ -478,7 +471,7 @@ static void test_attached_without_room(void **state)
 }
 
 /* Waiting is use, and ends: also a session that nobody has opened goes on for one who listens. */
-static void test_those_who_wait_use_it(void **state)
+TEST(test_those_who_wait_use_it)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
@@ -498,7 +491,7 @@ static void test_those_who_wait_use_it(void **state)
 }
 
 /* Those who wait for sessions do not keep workspaces from being opened. */
-static void test_many_wait(void **state)
+TEST(test_many_wait)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -512,7 +505,7 @@ static void test_many_wait(void **state)
 }
 
 /* Output is searched for all of them, but not for all in the slice in which it is read. */
-static void test_many_search(void **state)
+TEST(test_many_search)
 {
 	static const struct text found = TEXT_LITERAL("found");
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -530,7 +523,7 @@ static void test_many_search(void **state)
 	fake_client_close(&client);
 }
 
-static void test_mistakes_are_named(void **state)
+TEST(test_mistakes_are_named)
 {
 	static const struct {
 		const char *says, *answer;
@@ -592,28 +585,4 @@ static void test_mistakes_are_named(void **state)
 		talk(&client, mistakes[i].says, mistakes[i].answer);
 	assert_int_equal(background_count(NULL), 0);
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_terminal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_port, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_host_that_tells_no_ports, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limits_and_others, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_ends_them, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_go_on, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_reload_breaks_promises, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_repeated_start, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_attached, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_attached_without_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_those_who_wait_use_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_search, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_mistakes_are_named, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,29 +2,17 @@
 /* fakes: service clock workers spawner_link process id_range */
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.freeze and .fork on the agent socket: what stands on the disk before and after. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/spawner_link.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 
@@ -48,6 +36,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
 {
@@ -73,7 +63,7 @@ static bool is_there(void **state, const char *path)
 #define FORKED(by, names) \
 	RESULT("1", "{\"template\":\"t\",\"forked_by\":\"" by "\",\"workspaces\":[" names "]}")
 
-static void test_forks_above_a_template(void **state)
+TEST(test_forks_above_a_template)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN, RESULT("1", "{*}")},
@@ -112,7 +102,7 @@ static void test_forks_above_a_template(void **state)
 	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.unfinished-", 16), 0);
 }
 
-static void test_forks_with_their_own_ids(void **state)
+TEST(test_forks_with_their_own_ids)
 {
 	static const struct id_range range = {100000, 100000, 1000};
 	static const struct fake_exchange frozen[] =
@@ -141,7 +131,7 @@ static void test_forks_with_their_own_ids(void **state)
 }
 
 /* Where the spawner has the template in memory, forks with their own ids lie above it, too. */
-static void test_forks_above_memory(void **state)
+TEST(test_forks_above_memory)
 {
 	static const struct id_range range = {100000, 100000, 1000};
 	static const struct fake_exchange
@@ -277,7 +267,7 @@ static void send_many(struct beside *beside, struct fake_client *client)
 }
 
 /* Nobody meets those that are there before all are. */
-static void test_many_forks_are_made_in_pieces(void **state)
+TEST(test_many_forks_are_made_in_pieces)
 {
 	struct fake_client client;
 	struct beside beside = begin_many(state, &client);
@@ -297,7 +287,7 @@ static void test_many_forks_are_made_in_pieces(void **state)
 }
 
 /* If one cannot be made, those before it go, in pieces too. What has its name stays. */
-static void test_many_forks_of_which_one_fails(void **state)
+TEST(test_many_forks_of_which_one_fails)
 {
 	struct fake_client client;
 	struct beside beside = begin_many(state, &client);
@@ -317,7 +307,7 @@ static void test_many_forks_of_which_one_fails(void **state)
 }
 
 /* All are made also if the client leaves meanwhile. */
-static void test_many_forks_of_a_client_that_leaves(void **state)
+TEST(test_many_forks_of_a_client_that_leaves)
 {
 	struct fake_client client;
 	struct beside beside = begin_many(state, &client);
@@ -329,7 +319,7 @@ static void test_many_forks_of_a_client_that_leaves(void **state)
 	fake_client_close(&client);
 }
 
-static void test_what_is_wrong(void **state)
+TEST(test_what_is_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{FREEZE("{}"), WRONG("template must be*")},
@@ -351,7 +341,7 @@ static void test_what_is_wrong(void **state)
 }
 
 /* A copy that fails leaves no template, and the next call begins. */
-static void test_a_copy_that_fails(void **state)
+TEST(test_a_copy_that_fails)
 {
 	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")}},
 					  refused[] = {{FREEZE("{\"template\":\"t\"}"),
@@ -369,23 +359,4 @@ static void test_a_copy_that_fails(void **state)
 	fake_client_talk(&client, then, 1);
 	assert_true(is_there(state, "templates/one/t"));
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_forks_above_a_template, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_forks_with_their_own_ids, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_forks_above_memory, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_many_forks_are_made_in_pieces, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_many_forks_of_which_one_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_many_forks_of_a_client_that_leaves, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_copy_that_fails, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,26 +2,15 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.open, .close, .list and .remove on the agent socket. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 #define BOTH  1002
@@ -56,6 +45,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void talk(void **state, uid_t uid, const struct fake_exchange *exchanges, size_t n)
 {
 	struct fake_client client = fake_client_connect(*state, &agent_endpoint, uid, uid);
@@ -72,7 +63,7 @@ static void talk(void **state, uid_t uid, const struct fake_exchange *exchanges,
 #define WRONG(message) ERROR("1", "-32602", "\"message\":\"" message "\"")
 #define EMPTY          RESULT("1", "{}")
 
-static void test_what_open_answers(void **state)
+TEST(test_what_open_answers)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN("{\"root\":\"@/root/a\"}"),
@@ -108,7 +99,7 @@ static void test_what_open_answers(void **state)
 #define SET "\\u0040"
 
 /* The sentence has the rule, and what would be one. */
-static void test_rules_that_are_none(void **state)
+TEST(test_rules_that_are_none)
 {
 	static const struct fake_exchange exchanges[] = {
 		{ALLOW("\"a.test\",\"" SET "nmp\""),
@@ -141,7 +132,7 @@ static void test_rules_that_are_none(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_what_open_refuses(void **state)
+TEST(test_what_open_refuses)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN("{}"), WRONG("give either*")},
@@ -168,7 +159,7 @@ static void test_what_open_refuses(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_managed_workspaces_are_not_everybodys(void **state)
+TEST(test_managed_workspaces_are_not_everybodys)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN("{\"workspace\":\"w\",\"tenant\":\"two\"}"), REFUSED("FORBIDDEN")},
@@ -178,7 +169,7 @@ static void test_managed_workspaces_are_not_everybodys(void **state)
 	talk(state, BOTH, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_how_many_there_may_be(void **state)
+TEST(test_how_many_there_may_be)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN("{\"workspace\":\"v\"}"), RESULT("1", "{*}")},
@@ -193,7 +184,7 @@ static void test_how_many_there_may_be(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_close(void **state)
+TEST(test_close)
 {
 	static const struct fake_exchange exchanges[] = {
 		{CLOSE("{}"), REFUSED("WORKSPACE_NOT_FOUND")},
@@ -215,7 +206,7 @@ static void test_close(void **state)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_list(void **state)
+TEST(test_list)
 {
 	static const struct fake_exchange exchanges[] = {
 		{LIST, RESULT("1", "{\"workspaces\":[]}")},
@@ -282,7 +273,7 @@ static size_t count_of(const char *text, const char *part)
 }
 
 /* What is asked after it is answered before it; each workspace is listed once. */
-static void test_a_long_list_is_made_in_pieces(void **state)
+TEST(test_a_long_list_is_made_in_pieces)
 {
 	enum { N = 5 * LIMIT_LISTED_A_TURN };
 	struct fake_service *fake = *state;
@@ -308,7 +299,7 @@ static void test_a_long_list_is_made_in_pieces(void **state)
 }
 
 /* Lists of one tenant are made one after the other, and a client that leaves holds up no other. */
-static void test_one_long_list_at_a_time(void **state)
+TEST(test_one_long_list_at_a_time)
 {
 	enum { N = 2 * LIMIT_LISTED_A_TURN };
 	struct fake_service *fake = *state;
@@ -329,7 +320,7 @@ static void test_one_long_list_at_a_time(void **state)
 	fake_client_close(&clients[2]);
 }
 
-static void test_remove(void **state)
+TEST(test_remove)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REMOVE("{}"), WRONG("workspace must be*")},
@@ -347,7 +338,7 @@ static void test_remove(void **state)
 	assert_int_equal(fake->service.config->tenants[0]->usage->existing, 0);
 }
 
-static void test_what_is_used_is_not_removed(void **state)
+TEST(test_what_is_used_is_not_removed)
 {
 	static const struct fake_exchange open = {OPEN("{\"workspace\":\"w\"}"),
 						  RESULT("1", "{*}")},
@@ -363,7 +354,7 @@ static void test_what_is_used_is_not_removed(void **state)
 
 /* A workspace stays if its directory is not empty when its files process reports the removal. It
  * can be opened again. */
-static void test_a_removal_that_fails(void **state)
+TEST(test_a_removal_that_fails)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REMOVE("{\"workspace\":\"w\"}"), REFUSED("EXECUTION_ERROR")},
@@ -381,7 +372,7 @@ static void test_a_removal_that_fails(void **state)
 
 /* A client hangs up before its workspace is open. cloisterd forgets the look-up of its directory.
  * The opening of a managed workspace goes on, and the workspace is then freed. */
-static void test_a_client_that_leaves_meanwhile(void **state)
+TEST(test_a_client_that_leaves_meanwhile)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
@@ -403,7 +394,7 @@ static void test_a_client_that_leaves_meanwhile(void **state)
 	assert_int_equal(fake->service.connections, 0);
 }
 
-static void test_what_the_spawner_cannot_do(void **state)
+TEST(test_what_the_spawner_cannot_do)
 {
 	static const struct {
 		int error;
@@ -434,7 +425,7 @@ static void test_what_the_spawner_cannot_do(void **state)
 }
 
 /* A reload withdraws the workspaces that the client may no longer use, and keeps the others. */
-static void test_a_reload(void **state)
+TEST(test_a_reload)
 {
 	static const struct fake_exchange before[] = {
 		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
@@ -457,31 +448,4 @@ static void test_a_reload(void **state)
 	fake_client_take(&client);
 	fake_client_close(&client);
 	assert_int_equal(fake->service.connections, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_open_answers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_open_refuses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rules_that_are_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_managed_workspaces_are_not_everybodys, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_how_many_there_may_be, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_close, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_long_list_is_made_in_pieces, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_long_list_at_a_time, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_used_is_not_removed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_removal_that_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_client_that_leaves_meanwhile, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_the_spawner_cannot_do, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

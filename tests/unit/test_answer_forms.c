@@ -3,23 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The forms in which a result is kept: any option of a client may take one of them away, and each
  * is asked for again by another call, a preview and MCP. */
-#include "common/cleanup.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/shown.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 #include <event2/buffer.h>
 
 #define ALICE 1001
@@ -88,7 +82,7 @@ static void call(
 /* clang-format on */
 
 /* For a program that asked for base64 there is no text for a model, whatever else it asked for. */
-static void test_base64_of_a_part(void **state)
+TEST_WITH(test_base64_of_a_part, set_up, tear_down)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -114,13 +108,12 @@ static void test_base64_of_a_part(void **state)
 }
 
 /* Should a text be missing all the same, the model is told so. */
-static void test_a_text_that_is_missing(void **state)
+TEST(test_a_text_that_is_missing)
 {
 	static const struct shown shown = {.bytes = 4, .text = true};
 	static const struct tool_args args;
 	static const struct files_end end = {.path = TEXT_LITERAL("f")};
 
-	(void)state;
 	for (size_t i = 0; i < TOOL_COUNT; i++) {
 		struct observation observation = {.tool = text_from(tools[i].name),
 			.args = &args,
@@ -140,14 +133,4 @@ static void test_a_text_that_is_missing(void **state)
 			observation.error ? "NOT_FOUND: " : "EXECUTION_ERROR: "));
 		evbuffer_free(out);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_base64_of_a_part, set_up, tear_down),
-		cmocka_unit_test(test_a_text_that_is_missing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

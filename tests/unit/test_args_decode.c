@@ -3,20 +3,11 @@
 
 #include "supervisor/call/args_decode.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/call/args_alias.h"
 #include "supervisor/call/notes.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 /* The object from which the last decoded arguments borrow. */
 static struct json_object *kept;
@@ -30,6 +21,8 @@ static int put_kept(void **state)
 	notes_done(&notes);
 	return 0;
 }
+
+FIXTURE(NULL, put_kept)
 
 /* @json with ' for " */
 static struct json_object *parse(const char *json)
@@ -82,11 +75,10 @@ static void assert_text(struct text text, const char *expected)
 	assert_true(text_equal(text, text_from(expected)));
 }
 
-static void test_every_argument(void **state)
+TEST(test_every_argument)
 {
 	struct tool_args args;
 
-	(void)state;
 	args = decode(TOOL_READ_FILE, "{'path':'a/b','start_line':2,'end_line':2}");
 	assert_text(args.path, "a/b");
 	assert_int_equal(args.start_line, 2);
@@ -108,11 +100,10 @@ static void test_every_argument(void **state)
 	assert_int_equal(args.max_results, 50);
 }
 
-static void test_defaults_and_null(void **state)
+TEST(test_defaults_and_null)
 {
 	struct tool_args args;
 
-	(void)state;
 	args = decode(TOOL_RUN_COMMAND, "{'command':'ls','timeout_ms':null}");
 	assert_int_equal(args.timeout_ms, 30000);
 	args = decode(TOOL_SEARCH_FILES, "{'pattern':'x','path':null,'file_pattern':null}");
@@ -122,13 +113,12 @@ static void test_defaults_and_null(void **state)
 	assert_int_equal(args.start_line, 0);
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
 	static const char *const wrong[] = {"'5.0'", "'05'", "'+5'", "' 5'", "'5 '", "'0'", "'-1'",
 		"''", "'five'", "'0x5'", "'99999999999999999999'", "5.5", "true", "0", "-1", "[]",
 		"1e300", "9223372036854775808.0", "NaN"};
 
-	(void)state;
 	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':5.0}").start_line, 5);
 	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':5e0}").start_line, 5);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -144,9 +134,8 @@ static void test_integers(void **state)
 		"search_files: argument \"max_results\" must be an integer from 1 to 50");
 }
 
-static void test_wrong_types(void **state)
+TEST(test_wrong_types)
 {
-	(void)state;
 	assert_invalid(
 		TOOL_READ_FILE, "{'path':5}", "read_file: argument \"path\" must be a string");
 	assert_invalid(TOOL_WRITE_FILE, "{'path':'a','content':{'a':1}}",
@@ -159,9 +148,8 @@ static void test_wrong_types(void **state)
 	assert_invalid(TOOL_READ_FILE, "['a']", "read_file: the arguments must be a JSON object");
 }
 
-static void test_required(void **state)
+TEST(test_required)
 {
-	(void)state;
 	assert_fails(NULL, TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" is required");
 	assert_invalid(TOOL_READ_FILE, "{}", "read_file: argument \"path\" is required");
@@ -171,14 +159,13 @@ static void test_required(void **state)
 	assert_invalid(TOOL_SEARCH_FILES, "{'path':'.'}", NULL);
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
 	struct json_object *arguments;
 	char *message = NULL;
 	struct tool_args args;
 	char name[200];
 
-	(void)state;
 	assert_invalid(TOOL_READ_FILE, "{'path':'a','file':'b'}",
 		"read_file: argument \"file\" is not known; use \"path\", \"start_line\", "
 		"\"end_line\"");
@@ -202,9 +189,8 @@ static void assert_note(const char *expected)
 	assert_string_equal(notes.texts[0], expected);
 }
 
-static void test_strings_for_other_types(void **state)
+TEST(test_strings_for_other_types)
 {
-	(void)state;
 	assert_int_equal(decode(TOOL_READ_FILE, "{'path':'a','start_line':'2'}").start_line, 2);
 	assert_note("\"start_line\" was taken as the number 2; give it without quotes");
 	assert_true(decode(TOOL_LIST_DIRECTORY, "{'path':'a','recursive':'true'}").recursive);
@@ -216,9 +202,8 @@ static void test_strings_for_other_types(void **state)
 	assert_int_equal(notes.count, 0);
 }
 
-static void test_numbers_beyond_the_maximum(void **state)
+TEST(test_numbers_beyond_the_maximum)
 {
-	(void)state;
 	assert_int_equal(
 		decode(TOOL_SEARCH_FILES, "{'pattern':'x','max_results':51}").max_results, 50);
 	assert_note("\"max_results\" was lowered from 51 to its maximum, 50");
@@ -230,7 +215,7 @@ static void test_numbers_beyond_the_maximum(void **state)
 	assert_int_equal(notes.count, 2);
 }
 
-static void test_aliases(void **state)
+TEST(test_aliases)
 {
 	static const struct {
 		enum tool_id tool;
@@ -252,7 +237,6 @@ static void test_aliases(void **state)
 			"\"limit\" was taken as \"max_results\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
 		decode(taken[i].tool, taken[i].json);
 		assert_note(taken[i].note);
@@ -276,9 +260,8 @@ static void test_aliases(void **state)
 }
 
 /* No alias is the name of another parameter of its tool. */
-static void test_aliases_leave_the_parameters(void **state)
+TEST(test_aliases_leave_the_parameters)
 {
-	(void)state;
 	for (size_t t = 0; t < TOOL_COUNT; t++)
 		for (size_t i = 0; i < tool_param_count(&tools[t]); i++)
 			assert_ptr_equal(args_alias(&tools[t], tools[t].params[i].name),
@@ -288,9 +271,8 @@ static void test_aliases_leave_the_parameters(void **state)
 	assert_null(args_alias(&tools[TOOL_READ_FILE], "file path"));
 }
 
-static void test_line_range(void **state)
+TEST(test_line_range)
 {
-	(void)state;
 	assert_invalid(TOOL_READ_FILE, "{'path':'a','start_line':3,'end_line':2}",
 		"read_file: argument \"end_line\" must not be less than \"start_line\"");
 }
@@ -303,13 +285,12 @@ static struct json_object *one_string(const char *name, const char *data, size_t
 	return kept;
 }
 
-static void test_nul(void **state)
+TEST(test_nul)
 {
 	struct tool_args args = {0};
 	struct json_object *arguments;
 	char *message = NULL;
 
-	(void)state;
 	assert_fails(one_string("path", "a\0b", 3), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" must not hold a NUL character");
 	assert_fails(one_string("pattern", "a\0b", 3), TOOL_SEARCH_FILES, TOOL_INVALID_ARGUMENTS,
@@ -324,13 +305,12 @@ static void test_nul(void **state)
 	assert_memory_equal(args.content.data, "a\0b", 3);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
 	_cleanup_free_ char *long_text = malloc(LIMIT_CONTENT_TEXT_BYTES + 1);
 	struct tool_args args;
 	char *message = NULL;
 
-	(void)state;
 	memset(long_text, 'x', LIMIT_CONTENT_TEXT_BYTES + 1);
 	assert_fails(one_string("path", "", 0), TOOL_READ_FILE, TOOL_INVALID_ARGUMENTS,
 		"read_file: argument \"path\" must not be empty");
@@ -374,12 +354,11 @@ static void assert_bad_options(struct json_object *json, const char *expected_me
 	free(message);
 }
 
-static void test_options(void **state)
+TEST(test_options)
 {
 	struct call_options options;
 	char *message = NULL;
 
-	(void)state;
 	options = decode_options(
 		"{'timeout_ms':5,'idle_timeout_ms':6,'stream':true,'stdin':'','line_numbers':false,"
 		"'encoding':'base64','gitignore':false,'path_base64':'YQ==','reply':'message',"
@@ -424,12 +403,11 @@ static void test_options(void **state)
 	assert_true(options.keep_output);
 }
 
-static void test_bad_options(void **state)
+TEST(test_bad_options)
 {
 	static const char *const bad_env[] = {"[]", "'A=1'", "{'':'x'}", "{'1A':'x'}",
 		"{'A-B':'x'}", "{'A=':'x'}", "{'A':1}", "{'A':null}", "{'A':'x\\u0000y'}"};
 
-	(void)state;
 	assert_bad_options(parse("[]"), "run_command: the options must be a JSON object");
 	assert_bad_options(parse("{'timeout':5}"), "run_command: option \"timeout\" is not known");
 	assert_bad_options(parse("{'timeout_ms':'5'}"),
@@ -455,13 +433,12 @@ static void test_bad_options(void **state)
 	}
 }
 
-static void test_env_bounds(void **state)
+TEST(test_env_bounds)
 {
 	struct json_object *env = json_object_new_object();
 	_cleanup_free_ char *value = calloc(1, LIMIT_ENV_BYTES + 1);
 	char name[32];
 
-	(void)state;
 	json_object_put(kept);
 	kept = json_object_new_object();
 	json_object_object_add(kept, "env", env);
@@ -476,28 +453,4 @@ static void test_env_bounds(void **state)
 	json_object_object_add(kept, "env", env);
 	json_object_object_add(env, "A", json_object_new_string(value));
 	assert_bad_options(kept, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_every_argument, put_kept),
-		cmocka_unit_test_teardown(test_defaults_and_null, put_kept),
-		cmocka_unit_test_teardown(test_integers, put_kept),
-		cmocka_unit_test_teardown(test_wrong_types, put_kept),
-		cmocka_unit_test_teardown(test_required, put_kept),
-		cmocka_unit_test_teardown(test_unknown, put_kept),
-		cmocka_unit_test_teardown(test_strings_for_other_types, put_kept),
-		cmocka_unit_test_teardown(test_numbers_beyond_the_maximum, put_kept),
-		cmocka_unit_test_teardown(test_aliases, put_kept),
-		cmocka_unit_test_teardown(test_aliases_leave_the_parameters, put_kept),
-		cmocka_unit_test_teardown(test_line_range, put_kept),
-		cmocka_unit_test_teardown(test_nul, put_kept),
-		cmocka_unit_test_teardown(test_lengths, put_kept),
-		cmocka_unit_test_teardown(test_options, put_kept),
-		cmocka_unit_test_teardown(test_bad_options, put_kept),
-		cmocka_unit_test_teardown(test_env_bounds, put_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,12 @@
  * cannot be written. */
 #include "supervisor/audit/audit.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/control/control_endpoint.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static const char config[] = "[cloister]\n"
 			     "admin_group = 50\n"
@@ -62,6 +54,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 #define OPEN REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}")
 #define CALL(tool, arguments) \
 	REQUEST("1", "tool.call", "{\"tool\":\"" tool "\",\"arguments\":" arguments "}")
@@ -89,7 +83,7 @@ static void talk(
 	}
 }
 
-static void test_what_agents_do(void **state)
+TEST(test_what_agents_do)
 {
 	static const struct row rows[] = {
 		{OPEN, LINE("workspace.opened", WHO "," WORKSPACE ",\"kind\":\"directory\"")},
@@ -154,7 +148,7 @@ static void test_what_agents_do(void **state)
 }
 
 /* The digest depends on the arguments alone: not on their order, nor on the form of the request. */
-static void test_digests(void **state)
+TEST(test_digests)
 {
 	static const char *const same[] = {
 		CALL("search_files", "{\"pattern\":\"a\",\"path\":\"d\",\"max_results\":3}"),
@@ -203,7 +197,7 @@ static void test_digests(void **state)
 	fake_client_close(&client);
 }
 
-static void test_what_administrators_do(void **state)
+TEST(test_what_administrators_do)
 {
 	static const struct row rows[] = {
 		{REQUEST("1", "drain", "{}"),
@@ -235,11 +229,10 @@ static void test_what_administrators_do(void **state)
 
 /* The log has a bounded number of these events a second. The next one says how many were left
  * out. */
-static void test_unauthorized_clients(void **state)
+TEST(test_unauthorized_clients)
 {
 	static const struct peer_credentials peer = {.uid = 5, .gid = 6, .pid = 7};
 
-	(void)state;
 	for (int i = 0; i < LIMIT_AUDIT_UNAUTHORIZED; i++) {
 		audit_unauthorized_client(audit, &peer, "agent");
 		fake_service_match(*state, fake_audit_take(),
@@ -261,12 +254,11 @@ static void test_unauthorized_clients(void **state)
 }
 
 /* Every function accepts NULL, which stands for an audit log that is off. */
-static void test_a_log_that_is_off(void **state)
+TEST(test_a_log_that_is_off)
 {
 	static const struct peer_credentials peer = {0};
 	struct audit_state look;
 
-	(void)state;
 	assert_int_equal(audit_start(NULL), 0);
 	audit_reopen(NULL);
 	assert_null(audit_forbids(NULL));
@@ -281,7 +273,7 @@ static void test_a_log_that_is_off(void **state)
 }
 
 /* Which states of the writer make cloisterd refuse calls, if the log is required. */
-static void test_when_calls_are_forbidden(void **state)
+TEST_WITH(test_when_calls_are_forbidden, set_up_required, tear_down)
 {
 	static const struct {
 		int error;
@@ -331,7 +323,7 @@ static void test_when_calls_are_forbidden(void **state)
 }
 
 /* If the log is not required, its failure stops nothing. */
-static void test_a_log_that_may_fail(void **state)
+TEST(test_a_log_that_may_fail)
 {
 	struct fake_client client = fake_client_connect(*state, &agent_endpoint, 1001, 1001);
 	static const struct fake_exchange open = {OPEN, RESULT("1", "{*}")};
@@ -351,7 +343,7 @@ static void test_a_log_that_may_fail(void **state)
 
 /* The queue keeps room for the ends of calls in flight. A call for which it has no such room is
  * refused. */
-static void test_room_for_the_ends_of_calls(void **state)
+TEST_WITH(test_room_for_the_ends_of_calls, set_up_required, tear_down)
 {
 	static const struct fake_exchange open = {OPEN, RESULT("1", "{*}")};
 	struct fake_client client = fake_client_connect(*state, &agent_endpoint, 1001, 1001);
@@ -373,22 +365,4 @@ static void test_room_for_the_ends_of_calls(void **state)
 	fake_client_take(&client);
 	assert_int_equal(fake_audit_kept, 2 * LIMIT_AUDIT_RESERVE_BYTES);
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_agents_do, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_digests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_administrators_do, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unauthorized_clients, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_log_that_is_off, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_when_calls_are_forbidden, set_up_required, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_log_that_may_fail, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_room_for_the_ends_of_calls, set_up_required, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-chain */
 #include "common/chain/audit_chain.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static void assert_digest(const char *text, size_t times, const char *expected)
 {
@@ -25,9 +16,8 @@ static void assert_digest(const char *text, size_t times, const char *expected)
 }
 
 /* The examples of NIST for FIPS 180-4. */
-static void test_the_digest_is_sha256(void **state)
+TEST(test_the_digest_is_sha256)
 {
-	(void)state;
 	assert_digest("abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	assert_digest("", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	assert_digest("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
@@ -45,14 +35,13 @@ static size_t make(const struct audit_chain *last, const char *members, char *ou
 	return len - 1;
 }
 
-static void test_lines_are_linked(void **state)
+TEST(test_lines_are_linked)
 {
 	struct audit_chain first = audit_chain_new(), second, third;
 	char line[512];
 	struct audit_link link;
 	size_t len;
 
-	(void)state;
 	len = make(&first, "\"a\":1", line, &second);
 	assert_int_equal(audit_link_read((struct text){line, len}, &link), 0);
 	assert_int_equal(link.self.seq, 1);
@@ -66,14 +55,13 @@ static void test_lines_are_linked(void **state)
 	assert_string_not_equal(second.hash, third.hash);
 }
 
-static void test_any_changed_bit_shows(void **state)
+TEST(test_any_changed_bit_shows)
 {
 	struct audit_chain last = {.seq = 41}, next;
 	struct audit_link link;
 	char line[512];
 	size_t len;
 
-	(void)state;
 	memset(last.hash, 'a', AUDIT_HASH_DIGITS);
 	len = make(&last, "\"event\":\"x\"", line, &next);
 	for (size_t i = 0; i < len * 8; i++) {
@@ -84,14 +72,13 @@ static void test_any_changed_bit_shows(void **state)
 	assert_int_equal(audit_link_read((struct text){line, len}, &link), 0);
 }
 
-static void test_parts_of_lines_are_none(void **state)
+TEST(test_parts_of_lines_are_none)
 {
 	struct audit_chain last = audit_chain_new(), next;
 	struct audit_link link;
 	char line[512];
 	size_t len = make(&last, "\"event\":\"x\"", line, &next);
 
-	(void)state;
 	for (size_t i = 0; i < len; i++) {
 		/*
 		 * In a block of exactly its size, so that a sanitizer notices a read past its end.
@@ -105,16 +92,4 @@ static void test_parts_of_lines_are_none(void **state)
 	}
 	line[len] = 'x';
 	assert_int_equal(audit_link_read((struct text){line, len + 1}, &link), -EBADMSG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_digest_is_sha256),
-		cmocka_unit_test(test_lines_are_linked),
-		cmocka_unit_test(test_any_changed_bit_shows),
-		cmocka_unit_test(test_parts_of_lines_are_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

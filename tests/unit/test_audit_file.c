@@ -4,16 +4,8 @@
  * program has changed the file. */
 #include "supervisor/audit/audit_file.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/scratch_fixture.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static char one[512], two[512]; /* the first two lines of a chain, with their newlines */
 static struct audit_chain after_one, after_two;
@@ -27,6 +19,8 @@ static int make_lines(void **state)
 	two[audit_chain_line(&after_one, text_from("\"a\":2"), two, &after_two)] = '\0';
 	return 0;
 }
+
+GROUP_FIXTURE(make_lines, NULL)
 
 /* Writes a file. In @contents '1' and '2' stand for the two lines, 'b' for line 2 without its
  * newline, and 'x' for line 2 with its last byte changed. Other characters stand for themselves. */
@@ -51,7 +45,9 @@ static void write_file(const char *name, const char *contents)
 	scratch_text(&scratch, name, bytes);
 }
 
-static void test_where_a_chain_is_gone_on_from(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_where_a_chain_is_gone_on_from)
 {
 	static const struct {
 		const char *name, *log, *former; /* NULL: there is none */
@@ -102,17 +98,15 @@ static void test_where_a_chain_is_gone_on_from(void **state)
 		audit_file_close(&file);
 		assert_int_equal(file.fd, -1);
 	}
-	(void)state;
 }
 
 /* Of a large file only the end is read. */
-static void test_a_large_file(void **state)
+TEST(test_a_large_file)
 {
 	size_t len = 2 * LIMIT_AUDIT_TAIL_BYTES;
 	char *bytes = malloc(len + 512);
 	struct audit_file file;
 
-	(void)state;
 	assert_non_null(bytes);
 	memset(bytes, '\n', len);
 	strcpy(bytes + len, two);
@@ -124,11 +118,10 @@ static void test_a_large_file(void **state)
 	free(bytes);
 }
 
-static void test_what_is_no_file_for_a_log(void **state)
+TEST(test_what_is_no_file_for_a_log)
 {
 	struct audit_file file = {.fd = -1}, other;
 
-	(void)state;
 	assert_int_equal(mkdirat(scratch.fd, "directory", 0755), 0);
 	assert_int_equal(mkfifoat(scratch.fd, "fifo", 0644), 0);
 	write_file("log", "1");
@@ -148,7 +141,7 @@ static void test_what_is_no_file_for_a_log(void **state)
 
 /* If the log is empty, the chain continues from the former file with the longest chain, whichever
  * program renamed it. */
-static void test_which_former_file(void **state)
+TEST(test_which_former_file)
 {
 	static const struct {
 		const char *rotated, *older, *newer; /* log.1, log.000000000001, log.SEQ */
@@ -164,7 +157,6 @@ static void test_which_former_file(void **state)
 		{NULL, NULL, "12", "log.99999999999999999999", 0}, /* does not fit in 64 bits */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct audit_file file;
 
@@ -187,11 +179,10 @@ static void test_which_former_file(void **state)
 }
 
 /* A name of a former file that is not a regular file is ignored. */
-static void test_what_is_no_former_file(void **state)
+TEST(test_what_is_no_former_file)
 {
 	struct audit_file file;
 
-	(void)state;
 	write_file("elsewhere", "12");
 	scratch_link(&scratch, "log.1", "elsewhere");
 	assert_int_equal(audit_file_open(scratch.fd, "log", &file), 0);
@@ -205,7 +196,7 @@ static void test_what_is_no_former_file(void **state)
 }
 
 /* Opening again: what happened to the name, and which file is written afterwards. */
-static void test_opening_again(void **state)
+TEST(test_opening_again)
 {
 	static const struct {
 		const char *name, *in_place;
@@ -222,7 +213,6 @@ static void test_opening_again(void **state)
 		{"a directory in its place", NULL, -EISDIR, true, false, false, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct audit_file file;
 		ino_t ino;
@@ -251,24 +241,4 @@ static void test_opening_again(void **state)
 		audit_file_close(&file);
 		(void)unlinkat(scratch.fd, "log", 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_where_a_chain_is_gone_on_from, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_large_file, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_no_file_for_a_log, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_which_former_file, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_no_former_file, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_opening_again, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, make_lines, NULL);
 }

@@ -5,19 +5,12 @@
  * event of the table in audit_writer.c is tried, and the chain must stay valid. */
 #include "supervisor/audit/audit_writer.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/log.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/disk.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static struct scratch scratch;
 static struct audit_writer *writer;
@@ -40,6 +33,8 @@ static int tear_down(void **state)
 	scratch_done(&scratch);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static bool put(const char *members)
 {
@@ -132,11 +127,10 @@ static void holds(const char *name, struct audit_chain *last, const char *expect
 
 #define LINE(event) "\"event\":\"" event "\""
 
-static void test_lines_are_written_in_their_order(void **state)
+TEST(test_lines_are_written_in_their_order)
 {
 	struct audit_chain last = audit_chain_new();
 
-	(void)state;
 	assert_true(put(LINE("before")));
 	assert_int_equal(audit_writer_start(writer), 0);
 	assert_true(put(LINE("one")));
@@ -147,12 +141,11 @@ static void test_lines_are_written_in_their_order(void **state)
 }
 
 /* The next cloisterd continues the chain. */
-static void test_a_chain_is_gone_on_with(void **state)
+TEST(test_a_chain_is_gone_on_with)
 {
 	struct audit_chain last = audit_chain_new();
 	_cleanup_free_ char *bytes = NULL;
 
-	(void)state;
 	assert_true(put(LINE("one")));
 	assert_int_equal(audit_writer_start(writer), 0);
 	assert_int_equal(audit_writer_free(writer), 0);
@@ -168,11 +161,10 @@ static void test_a_chain_is_gone_on_with(void **state)
 }
 
 /* The chain is valid however few bytes each write(2) takes. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
 	struct audit_chain last = audit_chain_new();
 
-	(void)state;
 	fake_disk_piece = 1;
 	assert_int_equal(audit_writer_start(writer), 0);
 	assert_true(put(LINE("one")));
@@ -182,7 +174,7 @@ static void test_pieces(void **state)
 
 /* The disk becomes full after each number of bytes. The line is written when there is room
  * again. */
-static void test_a_full_disk(void **state)
+TEST(test_a_full_disk)
 {
 	static const size_t rooms[] = {0, 1, 100, 250, 300, 400, 500};
 
@@ -210,12 +202,11 @@ static void test_a_full_disk(void **state)
 }
 
 /* Lines that do not fit in the queue are counted. The count is written in their place. */
-static void test_lines_that_are_lost(void **state)
+TEST(test_lines_that_are_lost)
 {
 	struct audit_chain last = audit_chain_new();
 	_cleanup_free_ char *bytes = NULL;
 
-	(void)state;
 	assert_true(put(LINE("one")));
 	assert_false(audit_writer_put(writer, text_from(LINE("x")), LIMIT_AUDIT_QUEUE_BYTES));
 	assert_false(audit_writer_put(writer, (struct text){NULL, LIMIT_AUDIT_LINE_BYTES + 1}, 0));
@@ -231,12 +222,11 @@ static void test_lines_that_are_lost(void **state)
 }
 
 /* The queue is a ring. Lines come out unchanged where it wraps, too. */
-static void test_a_queue_that_wraps(void **state)
+TEST(test_a_queue_that_wraps)
 {
 	static char large[LIMIT_AUDIT_LINE_BYTES + 1];
 	size_t n = 0, rounds = 0;
 
-	(void)state;
 	memset(large, 'x', sizeof(large) - 1);
 	memcpy(large, "\"event\":\"large\",\"x\":\"", 21);
 	large[sizeof(large) - 2] = '"';
@@ -257,12 +247,11 @@ static void test_a_queue_that_wraps(void **state)
 
 /* After a rotation the chain continues in the new file, whose first line names the old one's
  * end. */
-static void test_a_rotation(void **state)
+TEST(test_a_rotation)
 {
 	struct audit_chain last = audit_chain_new();
 	_cleanup_free_ char *bytes = NULL;
 
-	(void)state;
 	assert_true(put(LINE("one")));
 	start_and_await_opened();
 	audit_writer_reopen(writer); /* the file has not changed: no effect */
@@ -299,12 +288,11 @@ static void put_large(unsigned n)
 
 /* A full file is renamed after its last line. The chain continues, and the oldest files are
  * removed. */
-static void test_full_files(void **state)
+TEST(test_full_files)
 {
 	struct audit_chain last = audit_chain_new();
 	struct stat stat;
 
-	(void)state;
 	scratch_text(&scratch, "log.1", "as others call theirs\n");
 	start_and_await_opened();
 	put_large(6);
@@ -331,11 +319,10 @@ static void test_full_files(void **state)
 
 /* If the name is taken, the file grows by one line, and the number of that line makes another
  * name. */
-static void test_a_full_file_whose_name_is_taken(void **state)
+TEST(test_a_full_file_whose_name_is_taken)
 {
 	struct audit_chain last = audit_chain_new();
 
-	(void)state;
 	assert_int_equal(mkdirat(scratch.fd, "log.000000000003", 0755), 0);
 	start_and_await_opened();
 	put_large(3);
@@ -345,11 +332,10 @@ static void test_a_full_file_whose_name_is_taken(void **state)
 }
 
 /* Another process renames the file before it is full. The writer then renames nothing. */
-static void test_a_full_file_that_was_renamed(void **state)
+TEST(test_a_full_file_that_was_renamed)
 {
 	struct audit_chain last = audit_chain_new();
 
-	(void)state;
 	start_and_await_opened();
 	put_large(1);
 	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
@@ -362,12 +348,11 @@ static void test_a_full_file_that_was_renamed(void **state)
 }
 
 /* Without rotation by size, cloisterd renames nothing. */
-static void test_a_log_that_is_one_file(void **state)
+TEST(test_a_log_that_is_one_file)
 {
 	struct audit_chain last = audit_chain_new();
 	const struct audit_rotation none = {LIMIT_AUDIT_FILE_MIN_BYTES, 0};
 
-	(void)state;
 	assert_int_equal(audit_writer_free(writer), 0);
 	assert_int_equal(audit_writer_new(dup(scratch.fd), "log", none, &writer), 0);
 	start_and_await_opened();
@@ -377,11 +362,10 @@ static void test_a_log_that_is_one_file(void **state)
 }
 
 /* If a new file cannot be opened, the writer keeps the old one and tries again later. */
-static void test_a_rotation_that_fails(void **state)
+TEST(test_a_rotation_that_fails)
 {
 	struct audit_chain last = audit_chain_new();
 
-	(void)state;
 	start_and_await_opened();
 	assert_int_equal(renameat(scratch.fd, "log", scratch.fd, "log.1"), 0);
 	assert_int_equal(mkdirat(scratch.fd, "log", 0755), 0);
@@ -399,12 +383,11 @@ static void test_a_rotation_that_fails(void **state)
 
 /* A rotation comes while a full disk has cut a line short. The line stays torn in the old file. The
  * new file has it whole, and says how many bytes were torn. */
-static void test_a_rotation_in_a_torn_line(void **state)
+TEST(test_a_rotation_in_a_torn_line)
 {
 	struct audit_chain last = audit_chain_new();
 	_cleanup_free_ char *bytes = NULL;
 
-	(void)state;
 	start_and_await_opened();
 	fake_disk_error = ENOSPC;
 	fake_disk_room = 10;
@@ -473,7 +456,7 @@ static void await_turns(unsigned n)
 		sched_yield();
 }
 
-static void test_every_line_at_hand(void **state)
+TEST_WITH(test_every_line_at_hand, NULL, NULL)
 {
 	static const struct {
 		const char *room_again;     /* what the file holds once there is room again */
@@ -491,7 +474,6 @@ static void test_every_line_at_hand(void **state)
 			"audit.opened one ", "- audit.opened ", 1},
 	};
 
-	(void)state;
 	for (enum at_hand at_hand = 0; at_hand < KINDS_OF_LINES; at_hand++) {
 		size_t length = length_of(at_hand);
 
@@ -533,12 +515,11 @@ static void test_every_line_at_hand(void **state)
 }
 
 /* The next cloisterd ends a torn line, and records how many bytes were torn. */
-static void test_a_torn_line_is_ended(void **state)
+TEST(test_a_torn_line_is_ended)
 {
 	struct audit_chain last = audit_chain_new();
 	_cleanup_free_ char *bytes = NULL;
 
-	(void)state;
 	start_and_await_opened();
 	fake_disk_error = ENOSPC;
 	fake_disk_room = 7;
@@ -557,9 +538,8 @@ static void test_a_torn_line_is_ended(void **state)
 
 /* The writer stops while the disk is full. It reports how many lines are missing, lost ones
  * included. */
-static void test_the_end_on_a_full_disk(void **state)
+TEST(test_the_end_on_a_full_disk)
 {
-	(void)state;
 	fake_disk_error = ENOSPC;
 	fake_disk_room = 0;
 	assert_true(put(LINE("one")));
@@ -570,39 +550,10 @@ static void test_the_end_on_a_full_disk(void **state)
 	assert_int_equal(audit_writer_free(writer), 3);
 }
 
-static void test_what_never_started(void **state)
+TEST(test_what_never_started)
 {
-	(void)state;
 	assert_true(put(LINE("one")));
 	assert_int_equal(audit_writer_free(writer), 1);
 	assert_int_equal(audit_writer_free(NULL), 0);
 	assert_int_equal(audit_writer_new(scratch.fd, "no/log", rotation, &writer), -ENOENT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_lines_are_written_in_their_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_chain_is_gone_on_with, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pieces, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_that_are_lost, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_queue_that_wraps, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_rotation, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_full_files, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_full_file_whose_name_is_taken, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_full_file_that_was_renamed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_log_that_is_one_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_rotation_that_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_rotation_in_a_torn_line, set_up, tear_down),
-		cmocka_unit_test(test_every_line_at_hand),
-		cmocka_unit_test_setup_teardown(test_a_torn_line_is_ended, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_end_on_a_full_disk, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_never_started, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,10 @@
 /* What a background command is made of and needs no process: the log of its output, the search in
  * it, and input that is taken once. */
 
-#include "common/cleanup.h"
 #include "supervisor/background/input_once.h"
 #include "supervisor/background/output_ring.h"
 #include "supervisor/background/until.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* The log */
 
@@ -51,13 +43,12 @@ static void append(struct output_ring *ring, unsigned stream, const char *string
 	output_ring_append(ring, stream, text_from(string));
 }
 
-static void test_streams_are_one_log(void **state)
+TEST(test_streams_are_one_log)
 {
 	struct output_ring ring;
 	struct output_piece piece;
 	char shown[256];
 
-	(void)state;
 	output_ring_init(&ring, 64);
 	assert_false(output_ring_piece(&ring, 0, 1, &piece));
 	append(&ring, 0, "one");
@@ -75,7 +66,7 @@ static void test_streams_are_one_log(void **state)
 	output_ring_free(&ring);
 }
 
-static void test_the_oldest_bytes_are_lost_and_counted(void **state)
+TEST(test_the_oldest_bytes_are_lost_and_counted)
 {
 	static const struct {
 		const char *first, *then;
@@ -90,7 +81,6 @@ static void test_the_oldest_bytes_are_lost_and_counted(void **state)
 		{"", "0123456789abcdef0123456789abcdefXY", 18, " 18e23456789abcdef|XY"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct output_ring ring;
 		struct output_piece piece;
@@ -111,13 +101,12 @@ static void test_the_oldest_bytes_are_lost_and_counted(void **state)
 }
 
 /* A model of the log that keeps everything, and output of any bytes, lengths and streams. */
-static void test_any_output(void **state)
+TEST(test_any_output)
 {
 	enum { TOTAL = 400000 };
 	static const size_t caps[] = {1, 8, 1000, 4096, 4097, 65536, 1 << 20};
 	char *bytes = malloc(TOTAL), *streams = malloc(TOTAL);
 
-	(void)state;
 	srandom(1);
 	for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
 		struct output_ring ring;
@@ -158,11 +147,10 @@ static void test_any_output(void **state)
 	free(streams);
 }
 
-static void test_an_idle_log_is_small(void **state)
+TEST(test_an_idle_log_is_small)
 {
 	struct output_ring ring;
 
-	(void)state;
 	output_ring_init(&ring, 1 << 20);
 	assert_int_equal(ring.size, 0);
 	append(&ring, 0, "$ ");
@@ -172,7 +160,7 @@ static void test_an_idle_log_is_small(void **state)
 
 /* The search */
 
-static void test_bytes_are_found(void **state)
+TEST(test_bytes_are_found)
 {
 	static const struct {
 		const char *bytes;
@@ -192,7 +180,6 @@ static void test_bytes_are_found(void **state)
 		{"x", {"oy", "e"}, -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct until until;
 		int met = -1;
@@ -208,9 +195,8 @@ static void test_bytes_are_found(void **state)
 }
 
 /* Against memmem(3), with few letters, so that there are many beginnings. */
-static void test_any_search(void **state)
+TEST(test_any_search)
 {
-	(void)state;
 	srandom(2);
 	for (int round = 0; round < 2000; round++) {
 		char bytes[8], output[200];
@@ -240,17 +226,16 @@ static void test_any_search(void **state)
 	}
 }
 
-static void test_other_conditions_find_nothing(void **state)
+TEST(test_other_conditions_find_nothing)
 {
 	struct until until = {.kind = UNTIL_EXIT};
 
-	(void)state;
 	assert_false(until_feed(&until, 0, TEXT_LITERAL("anything")));
 }
 
 /* Input */
 
-static void test_input_is_taken_once(void **state)
+TEST(test_input_is_taken_once)
 {
 	static const struct {
 		uint64_t taken, at;
@@ -278,7 +263,6 @@ static void test_input_is_taken_once(void **state)
 		{UINT64_MAX, UINT64_MAX - 3, 7, 9, 0, {3, 4, true}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct input_once once = {0};
 		int r = input_once(rows[i].taken, rows[i].at, rows[i].len, rows[i].room, &once);
@@ -287,20 +271,4 @@ static void test_input_is_taken_once(void **state)
 			once.take != rows[i].once.take || once.whole != rows[i].once.whole)
 			fail_msg("row %zu: %d, %zu %zu %d", i, r, once.skip, once.take, once.whole);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_streams_are_one_log),
-		cmocka_unit_test(test_the_oldest_bytes_are_lost_and_counted),
-		cmocka_unit_test(test_any_output),
-		cmocka_unit_test(test_an_idle_log_is_small),
-		cmocka_unit_test(test_bytes_are_found),
-		cmocka_unit_test(test_any_search),
-		cmocka_unit_test(test_other_conditions_find_nothing),
-		cmocka_unit_test(test_input_is_taken_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

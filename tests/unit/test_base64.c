@@ -2,19 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/base64.h"
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* RFC 4648 section 10, and the last two digits of the alphabet. */
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
 	static const char *const vectors[][2] = {
 		{"", ""},
@@ -27,7 +18,6 @@ static void test_vectors(void **state)
 		{"\xff\xef\xfe\xfb", "/+/++w=="},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(vectors); i++) {
 		struct text plain = text_from(vectors[i][0]), encoded = text_from(vectors[i][1]);
 		char buffer[16];
@@ -41,12 +31,11 @@ static void test_vectors(void **state)
 	}
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	unsigned char bytes[256];
 	char encoded[512], decoded[256];
 
-	(void)state;
 	srandom(1);
 	for (size_t len = 0; len <= sizeof(bytes); len++) {
 		size_t decoded_len;
@@ -65,11 +54,10 @@ static void test_round_trip(void **state)
 }
 
 /* Of all pairs of characters, only those that the encoder writes before "==" are decoded. */
-static void test_only_canonical_decodes(void **state)
+TEST(test_only_canonical_decodes)
 {
 	unsigned int accepted = 0;
 
-	(void)state;
 	for (unsigned int pair = 0; pair < 65536; pair++) {
 		char group[4] = {(char)(pair >> 8), (char)pair, '=', '='}, again[4];
 		char out[3];
@@ -85,7 +73,7 @@ static void test_only_canonical_decodes(void **state)
 	assert_int_equal(accepted, 256);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const char *const texts[] = {"Z", "Zg", "Zg=", "Zg===", "=",
 		"====", "Z===", "=Zg=", "Zm8", "Zm9=", "Zh==", "Zm9v\n", "Zm 9v", "Zm9-", "Zm9_",
@@ -93,7 +81,6 @@ static void test_refused(void **state)
 	char out[16];
 	size_t len = 77;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		assert_int_equal(base64_decode(text_from(texts[i]), out, &len), -EINVAL);
 	assert_int_equal(base64_decode((struct text){"Zm9\0", 4}, out, &len), -EINVAL);
@@ -101,9 +88,8 @@ static void test_refused(void **state)
 }
 
 /* Puts each wrong character in each place. "=" is right only at the end. */
-static void test_every_character_in_every_place(void **state)
+TEST(test_every_character_in_every_place)
 {
-	(void)state;
 	for (size_t at = 0; at < 12; at++)
 		for (unsigned int c = 0; c < 256; c++) {
 			bool fine = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
@@ -122,17 +108,4 @@ static void test_every_character_in_every_place(void **state)
 			assert_int_equal(base64_encode((struct text){decoded, len}, again), 12);
 			assert_memory_equal(again, encoded, 12);
 		}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vectors),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_only_canonical_decodes),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_every_character_in_every_place),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/byte_queue.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void test_fifo(void **state)
+TEST(test_fifo)
 {
 	struct byte_queue queue = {0};
 
-	(void)state;
 	assert_true(byte_queue_peek(&queue).len == 0);
 	assert_int_equal(byte_queue_append(&queue, NULL, 0), 0);
 	assert_null(queue.data);
@@ -31,12 +23,11 @@ static void test_fifo(void **state)
 	byte_queue_free(&queue);
 }
 
-static void test_commit_less_than_reserved(void **state)
+TEST(test_commit_less_than_reserved)
 {
 	struct byte_queue queue = {0};
 	char *space;
 
-	(void)state;
 	assert_int_equal(byte_queue_append(&queue, "ab", 2), 0);
 	assert_int_equal(byte_queue_reserve(&queue, 5000, &space), 0);
 	memset(space, 'c', 5000); /* all of it must be writable */
@@ -45,12 +36,11 @@ static void test_commit_less_than_reserved(void **state)
 	byte_queue_free(&queue);
 }
 
-static void test_memory_is_given_back(void **state)
+TEST(test_memory_is_given_back)
 {
 	struct byte_queue queue = {0};
 	char *space;
 
-	(void)state;
 	assert_int_equal(byte_queue_reserve(&queue, 65536, &space), 0);
 	byte_queue_commit(&queue, 65536);
 	byte_queue_consume(&queue, 65535);
@@ -66,12 +56,11 @@ static void test_memory_is_given_back(void **state)
 	byte_queue_free(&queue);
 }
 
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
 	struct byte_queue queue = {0};
 	char *space = NULL;
 
-	(void)state;
 	assert_int_equal(byte_queue_append(&queue, "kept", 4), 0);
 	assert_int_equal(byte_queue_reserve(&queue, SIZE_MAX, &space), -ENOMEM);
 	assert_int_equal(byte_queue_reserve(&queue, SIZE_MAX - 4, &space), -ENOMEM);
@@ -82,12 +71,11 @@ static void test_too_large(void **state)
 }
 
 /* A queue that is never empty must not grow with the bytes that pass through it. */
-static void test_steady_state_is_bounded(void **state)
+TEST(test_steady_state_is_bounded)
 {
 	struct byte_queue queue = {0};
 	unsigned char in = 0, out = 0, bytes[100];
 
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		for (size_t j = 0; j < sizeof(bytes); j++)
 			bytes[j] = in++;
@@ -108,13 +96,12 @@ static void test_steady_state_is_bounded(void **state)
 }
 
 /* Random operations, compared with a plain array. */
-static void test_random_operations(void **state)
+TEST(test_random_operations)
 {
 	static char model[1 << 20];
 	size_t start = 0, end = 0;
 	struct byte_queue queue = {0};
 
-	(void)state;
 	srandom(1);
 	for (int i = 0; i < 20000; i++) {
 		size_t n = (size_t)random() % 120;
@@ -134,18 +121,4 @@ static void test_random_operations(void **state)
 		assert_true(text_equal(all, (struct text){model + start, end - start}));
 	}
 	byte_queue_free(&queue);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fifo),
-		cmocka_unit_test(test_commit_less_than_reserved),
-		cmocka_unit_test(test_memory_is_given_back),
-		cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_steady_state_is_bounded),
-		cmocka_unit_test(test_random_operations),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

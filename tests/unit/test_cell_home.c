@@ -6,20 +6,8 @@
  */
 #include "worker/spawner/cell_home.h"
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define UID 4242 /* of nobody */
 
@@ -64,6 +52,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Opens the home of the workspace @name as a cell of @uid, which then ends. */
 static int take(const char *tenant, const char *name, uid_t uid, const char **ret_reason)
 {
@@ -82,11 +72,10 @@ static int take(const char *tenant, const char *name, uid_t uid, const char **re
 	return r;
 }
 
-static void test_former_homes_are_bounded(void **state)
+TEST(test_former_homes_are_bounded)
 {
 	const char *reason = NULL;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	/* Each opening by another id finds the home of a former workspace of that name. */
@@ -100,13 +89,4 @@ static void test_former_homes_are_bounded(void **state)
 	assert_int_equal(take("b", "w", UID, &reason), 0);
 	assert_int_equal(take("b", "w", UID + 1, &reason), 0);
 	assert_true(sweep_hurries(&homes.sweeps));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_former_homes_are_bounded, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,8 @@
 #include "supervisor/workspace/process_link.h"
 #include "supervisor/workspace/spare_cells.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/cell_fixture.h"
+#include "tests/lib/unit.h"
 
 /* Makes a spare cell and closes the workspace's own. */
 static void make_spare(struct fixture *f)
@@ -35,9 +29,11 @@ static void make_spare(struct fixture *f)
 	f->log[0] = '\0';
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The processes of a spare cell may be ready before the spawner has answered. The cell waits for
  * the answer, which has the sockets of its network. */
-static void test_ready_before_assigned(void **state)
+TEST(test_ready_before_assigned)
 {
 	struct fixture *f = *state;
 
@@ -73,7 +69,7 @@ static void test_ready_before_assigned(void **state)
 }
 
 /* If the spare cell died, another is taken or made, and no client is told. */
-static void test_spare_dies(void **state)
+TEST(test_spare_dies)
 {
 	struct fixture *f = *state;
 
@@ -102,7 +98,7 @@ static void test_spare_dies(void **state)
 
 /* If spare cells die whenever they are taken, the workspace gets a cell of its own after some
  * tries. */
-static void test_spares_are_not_tried_for_ever(void **state)
+TEST(test_spares_are_not_tried_for_ever)
 {
 	struct fixture *f = *state;
 	struct spare_cells_view view;
@@ -143,7 +139,7 @@ static void test_spares_are_not_tried_for_ever(void **state)
 }
 
 /* A spare cell without a network goes to no workspace with one, and the other way round. */
-static void test_spare_of_another_network(void **state)
+TEST(test_spare_of_another_network)
 {
 	static const struct spawner_open none = {.tenant = "a"}, none_of_b = {.tenant = "b"},
 					 egress = {.tenant = "a", .proxy_port = 3129};
@@ -169,17 +165,4 @@ static void test_spare_of_another_network(void **state)
 		for (size_t j = 0; j < SPAWNER_OPENED_FDS; j++)
 			process_link_free(links[j]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ready_before_assigned, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_spare_dies, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_spares_are_not_tried_for_ever, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_spare_of_another_network, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,20 +8,9 @@
 #include "worker/spawner/cell_starts.h"
 
 #include "common/wire_spawner.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* Begins a start that is held up. */
 static int begin(struct cell_starts *starts, const char *tenant, const char **ret_reason)
@@ -85,11 +74,10 @@ static void fill(struct cell_starts *starts, const char *tenant)
 		assert_room(starts, tenant);
 }
 
-static void test_a_tenant_has_its_share(void **state)
+TEST(test_a_tenant_has_its_share)
 {
 	struct cell_starts starts;
 
-	(void)state;
 	cell_starts_init(&starts);
 	fill(&starts, "one");
 	assert_full(&starts, "one", "of the tenant");
@@ -103,13 +91,12 @@ static void test_a_tenant_has_its_share(void **state)
 }
 
 /* One that was given up keeps its place until its helper is reaped. */
-static void test_a_place_is_free_when_nothing_is_left(void **state)
+TEST(test_a_place_is_free_when_nothing_is_left)
 {
 	struct cell_starts starts;
 	struct cell_start *start;
 	pid_t helper, files;
 
-	(void)state;
 	cell_starts_init(&starts);
 	fill(&starts, "one");
 	start = LIST_FIRST(&starts.list);
@@ -135,13 +122,12 @@ static int begin_all(struct cell_starts *starts, const char *tenant)
 }
 
 /* Tenants that hold as many as they can, all held up, leave places to a later one. */
-static void test_tenants_leave_places(void **state)
+TEST(test_tenants_leave_places)
 {
 	struct cell_starts starts;
 	struct cell_start *start;
 	char tenant[16];
 
-	(void)state;
 	cell_starts_init(&starts);
 	for (int i = 0; i < 2 * LIMIT_FILES_STARTS / LIMIT_FILES_STARTS_OF_TENANT; i++) {
 		snprintf(tenant, sizeof(tenant), "tenant%d", i);
@@ -160,12 +146,11 @@ static void test_tenants_leave_places(void **state)
 		;
 }
 
-static void test_new_cells_need_no_place(void **state)
+TEST(test_new_cells_need_no_place)
 {
 	struct cell_starts starts;
 	char tenant[16];
 
-	(void)state;
 	cell_starts_init(&starts);
 	for (int i = 0; i < LIMIT_FILES_STARTS - 1; i++) {
 		snprintf(tenant, sizeof(tenant), "tenant%d", i);
@@ -184,16 +169,4 @@ static void test_new_cells_need_no_place(void **state)
 	assert_room(&starts, "another");
 	assert_full(&starts, "another", "too many files processes are starting");
 	end_all(&starts);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_tenant_has_its_share),
-		cmocka_unit_test(test_a_place_is_free_when_nothing_is_left),
-		cmocka_unit_test(test_tenants_leave_places),
-		cmocka_unit_test(test_new_cells_need_no_place),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

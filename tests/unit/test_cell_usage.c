@@ -4,11 +4,8 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/workspace/cell_usage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
 #include "tests/lib/scratch_fixture.h"
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static int64_t moment;
 
@@ -30,11 +27,12 @@ static void says(int64_t cpu, int64_t memory, int64_t io, const struct usage_now
 	assert_int_equal(usage->io_per_s, io);
 }
 
-static void test_rates(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_rates)
 {
 	struct cell_look look = {0};
 
-	(void)state;
 	set_clock(10 * CLOCK_NS_PER_S);
 	scratch_text(&scratch, "ws-7/cpu.stat", "usage_usec 1000000\nuser_usec 600000\n");
 	scratch_text(&scratch, "ws-7/memory.current", "4096000\n");
@@ -60,13 +58,12 @@ static void test_rates(void **state)
 	says(-1, -1, -1, &look.usage);
 }
 
-static void test_what_is_not_there_is_not_known(void **state)
+TEST(test_what_is_not_there_is_not_known)
 {
 	static const char *const wrong[] = {
 		"", "usage_usec\n", "usage_usec -1\n", "usage_usec 1x\n"};
 	struct cell_look look = {0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		set_clock((int64_t)(i + 1) * CLOCK_NS_PER_S);
 		scratch_text(&scratch, "ws-1/cpu.stat", wrong[i]);
@@ -82,28 +79,15 @@ static void test_what_is_not_there_is_not_known(void **state)
 	says(-1, -1, -1, &look.usage);
 }
 
-static void test_a_sum(void **state)
+TEST_WITH(test_a_sum, NULL, NULL)
 {
 	const struct usage_now one = {5, -1, 7}, other = {6, 100, -1};
 	struct usage_now sum = usage_unknown;
 
-	(void)state;
 	usage_now_add(&sum, &usage_unknown);
 	says(-1, -1, -1, &sum);
 	usage_now_add(&sum, &one);
 	says(5, -1, 7, &sum);
 	usage_now_add(&sum, &other);
 	says(11, 100, 7, &sum);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rates, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_not_there_is_not_known, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test(test_a_sum),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

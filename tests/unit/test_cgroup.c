@@ -5,25 +5,15 @@
  * end.
  */
 #include "common/cgroup_file.h"
-#include "common/cleanup.h"
 #include "common/config_defaults.h"
-#include "common/limits.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/workspace/limits.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/sysinfo.h>
-
-#include <cmocka.h>
 
 static void check_own(const char *proc_cgroup, const char *expected)
 {
@@ -33,11 +23,10 @@ static void check_own(const char *proc_cgroup, const char *expected)
 	assert_true(text_equal(own, text_from(expected)));
 }
 
-static void test_own_path(void **state)
+TEST(test_own_path)
 {
 	struct text own;
 
-	(void)state;
 	check_own("0::/system.slice/cloister.service\n", "/system.slice/cloister.service");
 	check_own("9:name=systemd:/a\n4:memory:/b\n0::/c\n", "/c");
 	check_own("10:pids:/0::/a\n0::/", "/");
@@ -61,11 +50,10 @@ static const char *directory(const char *mountinfo, const char *own)
 	return r == 0 ? path : "none";
 }
 
-static void test_directory(void **state)
+TEST(test_directory)
 {
 	char path[16];
 
-	(void)state;
 	assert_string_equal(directory(ROOT_MOUNT, "/a.slice/b"), "/sys/fs/cgroup/a.slice/b");
 	assert_string_equal(directory(ROOT_MOUNT, "/"), "/sys/fs/cgroup/");
 	/* Hybrid hosts, mounts of a part, no optional fields, escaped names. */
@@ -88,13 +76,12 @@ static void test_directory(void **state)
 		-ENAMETOOLONG);
 }
 
-static void test_malformed_mountinfo(void **state)
+TEST(test_malformed_mountinfo)
 {
 	static const char *const texts[] = {"", "\n", "\n\n\n", "1\n", "1 2 3 4 5 6 7\n",
 		"1 2 0:3 / /x rw -\n", "1 2 0:3 / /x rw - \n", "1 2 0:3 / /x rw cgroup2 - none\n",
 		"- - - - - - - - -\n", "1 2 0:3 / /cgroup2 rw - tmpfs cgroup2 rw\n"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		assert_string_equal(directory(texts[i], "/a"), "none");
 }
@@ -110,7 +97,7 @@ static const struct tenant *default_tenant(void)
 	return tenant;
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	const struct tenant_limits *limits = &default_tenant()->limits;
 	const struct workspace_limits workspace = limits_of_workspace(limits);
@@ -118,7 +105,6 @@ static void test_limits(void **state)
 	struct sysinfo info;
 	uint64_t memory;
 
-	(void)state;
 	assert_int_equal(sysinfo(&info), 0);
 	memory = (uint64_t)info.totalram * info.mem_unit;
 	/* A limit beyond the machine's memory would have no effect. */
@@ -141,11 +127,10 @@ static enum ended_by cause(int wait_status, uint64_t oom_kills, uint64_t refused
 	return command_cause(&ended);
 }
 
-static void test_causes(void **state)
+TEST(test_causes)
 {
 	const int exit_0 = 0, exit_1 = 1 << 8, killed = 9;
 
-	(void)state;
 	assert_int_equal(cause(exit_0, 0, 0), ENDED_BY_EXIT);
 	assert_int_equal(cause(exit_1, 0, 0), ENDED_BY_EXIT);
 	assert_int_equal(cause(killed, 0, 0), ENDED_BY_SIGNAL);
@@ -163,11 +148,10 @@ static void test_causes(void **state)
 	assert_string_equal(ended_by_name(ENDED_BY_PIDS), "pids");
 }
 
-static void test_sentences(void **state)
+TEST(test_sentences)
 {
 	char buffer[256];
 
-	(void)state;
 	for (unsigned i = 0; i < ENDED_BY_COUNT; i++) {
 		const char *sentence = command_cause_sentence(
 			i, &default_tenant()->limits, buffer, sizeof(buffer));
@@ -178,13 +162,12 @@ static void test_sentences(void **state)
 	}
 }
 
-static void test_keepers(void **state)
+TEST(test_keepers)
 {
 	const struct cgroup none = {.root = -1, .missing = "x"};
 	const struct cgroup all = {.controllers = CGROUP_CONTROLLERS_END - 1, .io_weight = true};
 	const struct cgroup no_io = {.controllers = CGROUP_IO};
 
-	(void)state;
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_memory(&none)), "none");
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_processes(&none)), "rlimit");
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&none)), "none");
@@ -194,19 +177,4 @@ static void test_keepers(void **state)
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&all)), "cgroup");
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&all)), "cgroup");
 	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&no_io)), "none");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_path),
-		cmocka_unit_test(test_directory),
-		cmocka_unit_test(test_malformed_mountinfo),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_causes),
-		cmocka_unit_test(test_sentences),
-		cmocka_unit_test(test_keepers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads a cgroup's files: as the kernel writes them, and malformed. */
 #include "common/cgroup_file.h"
-#include "common/cleanup.h"
 #include "tests/lib/scratch_fixture.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
-
-static void test_flat_keys(void **state)
+TEST(test_flat_keys)
 {
 	const struct text events = TEXT_LITERAL("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\n"
 						"oom_group_kill 1\n");
 	uint64_t value = 77;
 
-	(void)state;
 	assert_int_equal(cgroup_key(events, "oom_kill", &value), 0);
 	assert_int_equal(value, 2);
 	assert_int_equal(cgroup_key(events, "oom", &value), 0);
@@ -32,24 +21,22 @@ static void test_flat_keys(void **state)
 	assert_true(value == UINT64_MAX);
 }
 
-static void test_malformed_keys(void **state)
+TEST(test_malformed_keys)
 {
 	static const char *const texts[] = {"max", "max ", "max -1\n", "max 1 2\n", "max 0x1\n",
 		"max 18446744073709551616\n", "max 99999999999999999999\n", "max max\n", "max  1\n",
 		"low 1\nmax \n"};
 	uint64_t value = 77;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		assert_int_equal(cgroup_key(text_from(texts[i]), "max", &value), -EBADMSG);
 	assert_int_equal(value, 77);
 }
 
-static void test_io(void **state)
+TEST(test_io)
 {
 	uint64_t bytes_read = 7, bytes_written = 7;
 
-	(void)state;
 	assert_int_equal(
 		cgroup_io_total(TEXT_LITERAL("254:0 rbytes=4096 wbytes=10 rios=1 wios=2 dbytes=0 "
 					     "dios=0\n8:16 rbytes=1 wbytes=0 rios=1 wios=0\n"),
@@ -67,14 +54,13 @@ static void test_io(void **state)
 	assert_int_equal(bytes_read, 0);
 }
 
-static void test_malformed_io(void **state)
+TEST(test_malformed_io)
 {
 	static const char *const texts[] = {"8:0 rbytes=\n", "8:0 rbytes\n", "8:0 wbytes=1x\n",
 		"8:0 rbytes=18446744073709551615\n8:1 rbytes=1\n",
 		"8:0 rbytes=1 wbytes=99999999999999999999"};
 	uint64_t bytes_read = 7, bytes_written = 7;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		assert_int_equal(cgroup_io_total(text_from(texts[i]), &bytes_read, &bytes_written),
 			-EBADMSG);
@@ -82,9 +68,8 @@ static void test_malformed_io(void **state)
 	assert_int_equal(bytes_written, 7);
 }
 
-static void test_controllers(void **state)
+TEST(test_controllers)
 {
-	(void)state;
 	assert_int_equal(
 		cgroup_controllers(TEXT_LITERAL("cpuset cpu io memory hugetlb pids rdma misc\n")),
 		CGROUP_CONTROLLERS_END - 1);
@@ -104,14 +89,13 @@ static void put(int directory, const char *name, size_t size)
 	assert_int_equal(write(fd, data, size), size);
 }
 
-static void test_files(void **state)
+TEST_WITH(test_files, scratch_set_up, scratch_tear_down)
 {
 	char buffer[CGROUP_FILE_BYTES];
 	_cleanup_close_ int directory = -1;
 	struct text text = {NULL, 0};
 	uint64_t value;
 
-	(void)state;
 	directory = open(scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(cgroup_read(directory, "none", buffer, &text), -ENOENT);
 	assert_int_equal(cgroup_write(directory, "none", "1"), -ENOENT);
@@ -130,18 +114,4 @@ static void test_files(void **state)
 	/* A link is not followed. */
 	assert_int_equal(symlinkat("file", directory, "link"), 0);
 	assert_int_equal(cgroup_write(directory, "link", "1"), -ELOOP);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flat_keys),
-		cmocka_unit_test(test_malformed_keys),
-		cmocka_unit_test(test_io),
-		cmocka_unit_test(test_malformed_io),
-		cmocka_unit_test(test_controllers),
-		cmocka_unit_test_setup_teardown(test_files, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Frames and descriptors between two processes, and peers that break the protocol. */
 #include "common/channel.h"
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 struct ends {
 	struct channel near, far;
@@ -39,6 +30,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void send_text(struct channel *channel, uint64_t call, const char *text)
 {
 	assert_int_equal(channel_send(channel, 1, call, text_from(text), NULL, 0), 0);
@@ -61,7 +54,7 @@ static size_t open_fds(void)
 	return n;
 }
 
-static void test_one_write_many_frames_one_read(void **state)
+TEST(test_one_write_many_frames_one_read)
 {
 	struct ends *ends = *state;
 	struct channel_frame frame;
@@ -79,7 +72,7 @@ static void test_one_write_many_frames_one_read(void **state)
 	assert_int_equal(channel_fill(&ends->far, WIRE_FRAME_MAX), -EAGAIN);
 }
 
-static void test_frame_byte_by_byte(void **state)
+TEST(test_frame_byte_by_byte)
 {
 	struct ends *ends = *state;
 	struct channel_frame frame;
@@ -96,7 +89,7 @@ static void test_frame_byte_by_byte(void **state)
 	assert_true(text_equal(frame.payload, TEXT_LITERAL("torn")));
 }
 
-static void test_largest_payload_and_one_more(void **state)
+TEST(test_largest_payload_and_one_more)
 {
 	static char payload[WIRE_PAYLOAD_MAX + 1];
 	struct ends *ends = *state;
@@ -117,7 +110,7 @@ static void test_largest_payload_and_one_more(void **state)
 	assert_int_equal(frame.payload.len, WIRE_PAYLOAD_MAX);
 }
 
-static void test_descriptors_arrive_with_their_frames(void **state)
+TEST(test_descriptors_arrive_with_their_frames)
 {
 	struct ends *ends = *state;
 	struct channel_frame frame;
@@ -189,7 +182,7 @@ static int receive_raw(struct ends *ends, struct wire_header header, const char 
 	return r;
 }
 
-static void test_faults_of_the_peer(void **state)
+TEST_WITH(test_faults_of_the_peer, NULL, NULL)
 {
 	static const struct {
 		struct wire_header header;
@@ -206,7 +199,6 @@ static void test_faults_of_the_peer(void **state)
 		{{.version = WIRE_VERSION, .fds = 8}, "", 9}, /* more than a message may have */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
 		size_t before = open_fds();
 		void *ends;
@@ -220,14 +212,13 @@ static void test_faults_of_the_peer(void **state)
 	}
 }
 
-static void test_a_pipe_carries_no_descriptors(void **state)
+TEST_WITH(test_a_pipe_carries_no_descriptors, NULL, NULL)
 {
 	struct channel reader;
 	struct channel_frame frame;
 	struct wire_header header = {.version = WIRE_VERSION, .fds = 1};
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
 	channel_init(&reader, ends[0], -1, 0);
 	assert_int_equal(write(ends[1], &header, sizeof(header)), sizeof(header));
@@ -237,7 +228,7 @@ static void test_a_pipe_carries_no_descriptors(void **state)
 	channel_done(&reader);
 }
 
-static void test_hang_up_and_full_socket(void **state)
+TEST(test_hang_up_and_full_socket)
 {
 	static char payload[WIRE_PAYLOAD_MAX];
 	struct ends *ends = *state;
@@ -255,22 +246,4 @@ static void test_hang_up_and_full_socket(void **state)
 	while ((r = channel_fill(&ends->far, WIRE_FRAME_MAX)) == 1)
 		;
 	assert_int_equal(r, -EPIPE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_one_write_many_frames_one_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_frame_byte_by_byte, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_largest_payload_and_one_more, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_descriptors_arrive_with_their_frames, set_up, tear_down),
-		cmocka_unit_test(test_faults_of_the_peer),
-		cmocka_unit_test(test_a_pipe_carries_no_descriptors),
-		cmocka_unit_test_setup_teardown(test_hang_up_and_full_socket, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

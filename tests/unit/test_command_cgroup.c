@@ -5,35 +5,20 @@
  * filter refuses clone3(2). Needs root and a writable cgroup v2, and skips without.
  */
 #include "common/cgroup_file.h"
-#include "common/cleanup.h"
 #include "common/mountinfo.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_init.h"
 #include "worker/commands/command_ruleset.h"
 
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include <errno.h>
-
-#include <cmocka.h>
 
 /* Makes a group below the root of cgroup v2; -1 if that fails. */
 static int make_group(char *path, size_t size)
@@ -139,12 +124,12 @@ static void check(void **state, bool filtered)
 	assert_non_null(strstr(buffer, expected));
 }
 
-static void test_begins_in_its_group(void **state)
+TEST(test_begins_in_its_group)
 {
 	check(state, false);
 }
 
-static void test_enters_its_group_where_clone3_is_forbidden(void **state)
+TEST(test_enters_its_group_where_clone3_is_forbidden)
 {
 	check(state, true);
 }
@@ -199,7 +184,7 @@ static void be_traced(void)
  * Freezing stops processes whatever they do, and what is killed ends nevertheless; so does what
  * begins in a group that is frozen.
  */
-static void test_freeze(void **state)
+TEST(test_freeze)
 {
 	static void (*const ways[])(void) = {
 		be_busy, sleep_on, wait_for_exec, be_stopped, be_traced};
@@ -211,7 +196,6 @@ static void test_freeze(void **state)
 	struct command_cgroup groups[sizeof(ways) / sizeof(*ways)];
 	pid_t pids[sizeof(ways) / sizeof(*ways)];
 
-	(void)state;
 	if (all.group < 0)
 		skip();
 	for (size_t i = 0; i < n; i++) {
@@ -256,15 +240,4 @@ static void test_freeze(void **state)
 	while (rmdir(path) < 0 && errno == EBUSY)
 		usleep(1000);
 	assert_int_equal(access(path, F_OK), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_begins_in_its_group),
-		cmocka_unit_test(test_freeze),
-		cmocka_unit_test(test_enters_its_group_where_clone3_is_forbidden),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 /* links: cloister-worker-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_env.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 static const char *find(char **env, const char *name)
 {
@@ -25,11 +16,10 @@ static const char *find(char **env, const char *name)
 	return found;
 }
 
-static void test_base(void **state)
+TEST(test_base)
 {
 	_cleanup_free_ char **env = NULL;
 
-	(void)state;
 	setenv("CLOISTER_TEST_SECRET", "of the host", 1);
 	assert_int_equal(
 		command_env_build("/home/agent", false, false, false, (struct text){NULL, 0}, &env),
@@ -46,12 +36,11 @@ static void test_base(void **state)
 	assert_null(find(env, "CLOISTER_TEST_SECRET"));
 }
 
-static void test_root_inside(void **state)
+TEST(test_root_inside)
 {
 	static const char extra[] = "USER=other";
 	_cleanup_free_ char **env = NULL, **other = NULL;
 
-	(void)state;
 	assert_int_equal(
 		command_env_build("/run", true, false, false, (struct text){NULL, 0}, &env), 0);
 	assert_string_equal(find(env, "USER"), "root");
@@ -64,12 +53,11 @@ static void test_root_inside(void **state)
 }
 
 /* Somebody is there who turns pages and answers prompts. */
-static void test_terminal(void **state)
+TEST(test_terminal)
 {
 	static const char extra[] = "TERM=vt100";
 	_cleanup_free_ char **env = NULL, **other = NULL;
 
-	(void)state;
 	assert_int_equal(
 		command_env_build("/", false, false, true, (struct text){NULL, 0}, &env), 0);
 	assert_string_equal(find(env, "TERM"), "xterm-256color");
@@ -83,12 +71,11 @@ static void test_terminal(void **state)
 	assert_string_equal(find(other, "TERM"), "vt100");
 }
 
-static void test_extra_replaces_and_adds(void **state)
+TEST(test_extra_replaces_and_adds)
 {
 	static const char extra[] = "HOME=/elsewhere\0NEW=a=b\0EMPTY=\0NEW=last";
 	_cleanup_free_ char **env = NULL;
 
-	(void)state;
 	assert_int_equal(command_env_build("/home/agent", false, false, false,
 				 (struct text){extra, sizeof(extra)}, &env),
 		0);
@@ -97,7 +84,7 @@ static void test_extra_replaces_and_adds(void **state)
 	assert_string_equal(find(env, "EMPTY"), "");
 }
 
-static void test_malformed_extra(void **state)
+TEST(test_malformed_extra)
 {
 	static const struct text malformed[] = {
 		{"A=1", 3},  /* no NUL */
@@ -108,7 +95,6 @@ static void test_malformed_extra(void **state)
 	};
 	char **env = NULL;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
 		assert_int_equal(
 			command_env_build("/", false, false, false, malformed[i], &env), -EBADMSG);
@@ -116,14 +102,13 @@ static void test_malformed_extra(void **state)
 	}
 }
 
-static void test_count_is_bounded(void **state)
+TEST(test_count_is_bounded)
 {
 	static char extra[(LIMIT_COMMAND_ENV_COUNT + 1) * 8];
 	_cleanup_free_ char **env = NULL;
 	char **none = NULL;
 	size_t at = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < LIMIT_COMMAND_ENV_COUNT; i++)
 		at += (size_t)snprintf(extra + at, sizeof(extra) - at, "V%u=1", i) + 1;
 	assert_int_equal(
@@ -132,18 +117,4 @@ static void test_count_is_bounded(void **state)
 	assert_int_equal(
 		command_env_build("/", false, false, false, (struct text){extra, at}, &none),
 		-EBADMSG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_base),
-		cmocka_unit_test(test_root_inside),
-		cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_extra_replaces_and_adds),
-		cmocka_unit_test(test_malformed_extra),
-		cmocka_unit_test(test_count_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,29 +5,17 @@
  * stay read-only. Each attempt is made in a child with mounts of its own and all capabilities over
  * them. Needs root, and skips without.
  */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_filter.h"
 #include "worker/confine.h"
 #include "worker/mounts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define NOT_PREPARED 250
 
@@ -99,9 +87,8 @@ static int result_of(const struct attempt *attempt)
 	return WEXITSTATUS(status);
 }
 
-static void test_mounts_stay_as_they_are(void **state)
+TEST(test_mounts_stay_as_they_are)
 {
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++) {
@@ -113,13 +100,12 @@ static void test_mounts_stay_as_they_are(void **state)
 }
 
 /* The number lets a worker make no more programs for the kernel than its commands. */
-static void test_no_further_filter(void **state)
+TEST(test_no_further_filter)
 {
 	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	struct sock_fprog program = {1, &allow};
 	int status;
 
-	(void)state;
 	for (unsigned which = 0; which < COMMAND_FILTERS; which++) {
 		pid_t child = fork();
 
@@ -148,24 +134,12 @@ static void test_no_further_filter(void **state)
 	}
 }
 
-static void test_an_init_mounts_its_proc(void **state)
+TEST(test_an_init_mounts_its_proc)
 {
 	const struct attempt proc = {
 		"proc", "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC};
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	assert_int_equal(result_of(&proc), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mounts_stay_as_they_are),
-		cmocka_unit_test(test_an_init_mounts_its_proc),
-		cmocka_unit_test(test_no_further_filter),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,27 +4,14 @@
  * A command init whose report cannot be written, and one that never gets a command. Needs root, and
  * skips without.
  */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_init.h"
 #include "worker/commands/command_ruleset.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <fcntl.h>
-
-#include <cmocka.h>
 
 #define CALL 77
 
@@ -73,11 +60,10 @@ static void finish(struct fixture *f)
 	free(f->init.stack);
 }
 
-static void test_what_could_not_be_reported_is_not_reported(void **state)
+TEST(test_what_could_not_be_reported_is_not_reported)
 {
 	struct fixture f = {0};
 
-	(void)state;
 	prepare(&f);
 	close(f.up[0]);
 	assert_int_equal(command_init_make(&f.init), 0);
@@ -90,12 +76,11 @@ static void test_what_could_not_be_reported_is_not_reported(void **state)
 }
 
 /* An entry is reused and still holds its last report. */
-static void test_an_init_without_a_command_reports_nothing(void **state)
+TEST(test_an_init_without_a_command_reports_nothing)
 {
 	char bytes[256];
 	struct fixture f = {0};
 
-	(void)state;
 	if (!COMMAND_INIT_SHARES_MEMORY)
 		skip();
 	prepare(&f);
@@ -107,14 +92,4 @@ static void test_an_init_without_a_command_reports_nothing(void **state)
 	assert_true(read(f.up[0], bytes, sizeof(bytes)) < 0);
 	assert_int_equal(atomic_load(&f.report->reported), 0);
 	assert_false(command_init_go(&f.init));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_could_not_be_reported_is_not_reported),
-		cmocka_unit_test(test_an_init_without_a_command_reports_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,11 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/config/command_line.h"
 #include "supervisor/config/command_policy.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #define ROOT "/home/me/ws"
 
@@ -48,6 +39,8 @@ static int free_policy(void **state)
 	return 0;
 }
 
+GROUP_FIXTURE(make_policy, free_policy)
+
 static const char *match_in(const char *root, const char *command)
 {
 	return command_policy_match(policy, text_from(command), text_from(root));
@@ -71,9 +64,8 @@ static void allows_in(const char *root, const char *command)
 #define allows(command) allows_in(ROOT, command)
 
 /* The lists of plan 40-01, task 2. */
-static void test_seed_blocks(void **state)
+TEST(test_seed_blocks)
 {
-	(void)state;
 	blocks("sudo rm -rf /");
 	blocks("sudo");
 	blocks("rm -rf /");
@@ -95,9 +87,8 @@ static void test_seed_blocks(void **state)
 }
 
 /* A pattern means the program that it names, and options of the interpreter. */
-static void test_words_end(void **state)
+TEST(test_words_end)
 {
-	(void)state;
 	allows("reboot-test");
 	allows("format-code src");
 	allows("shutdown-handler.sh && sudo-free");
@@ -119,9 +110,8 @@ static void test_words_end(void **state)
 	blocks("sudo");
 }
 
-static void test_seed_allows(void **state)
+TEST(test_seed_allows)
 {
-	(void)state;
 	allows("npm test");
 	allows("git status");
 	allows("ls");
@@ -136,9 +126,8 @@ static void test_seed_allows(void **state)
 	allows("   \n\n");
 }
 
-static void test_every_simple_command(void **state)
+TEST(test_every_simple_command)
 {
-	(void)state;
 	blocks("ls; sudo x");
 	blocks("ls && sudo x");
 	blocks("ls || sudo x");
@@ -173,9 +162,8 @@ static void test_every_simple_command(void **state)
 	blocks("echo $((1)) $(sudo x)");
 }
 
-static void test_behind_other_programs(void **state)
+TEST(test_behind_other_programs)
 {
-	(void)state;
 	blocks("A=1 sudo x");
 	blocks("A=1 B='2 3' C+=4 sudo x");
 	blocks("env sudo x");
@@ -217,9 +205,8 @@ static void test_behind_other_programs(void **state)
 	allows("/usr/binary/curl");
 }
 
-static void test_quoting(void **state)
+TEST(test_quoting)
 {
-	(void)state;
 	blocks("\"sudo\" x");
 	blocks("'sudo' x");
 	blocks("su\\do x");
@@ -241,9 +228,8 @@ static void test_quoting(void **state)
 	blocks("echo \"$(echo ')' ; sudo x)\"");
 }
 
-static void test_comments(void **state)
+TEST(test_comments)
 {
-	(void)state;
 	allows("ls # ; sudo x");
 	allows("# sudo x");
 	blocks("# c\nsudo x");
@@ -251,9 +237,8 @@ static void test_comments(void **state)
 	blocks("echo $#; sudo x");
 }
 
-static void test_redirections(void **state)
+TEST(test_redirections)
 {
-	(void)state;
 	blocks(">out sudo x");
 	blocks("2>&1 sudo x");
 	blocks("2> /dev/null sudo x");
@@ -268,9 +253,8 @@ static void test_redirections(void **state)
 	allows("cat <<< sudo");
 }
 
-static void test_heredocs(void **state)
+TEST(test_heredocs)
 {
-	(void)state;
 	allows("cat > a.sh <<EOF\nsudo x\ncurl y\nEOF\n");
 	allows("cat > a.sh <<'EOF'\nsudo x\nEOF");
 	allows("cat <<-\"E F\"\n\tsudo x\n\tE F\nls");
@@ -285,9 +269,8 @@ static void test_heredocs(void **state)
 	blocks("echo $((1 << 2))\nsudo x\n2");
 }
 
-static void test_not_commands(void **state)
+TEST(test_not_commands)
 {
-	(void)state;
 	allows("echo $((nc + 1)) $(( (dd ) * 2 ))");
 	allows("case $1 in\n  format) ls;;\n  curl) ls;;\nesac");
 	allows("for curl in wget nc; do echo x; done");
@@ -298,9 +281,8 @@ static void test_not_commands(void **state)
 	allows("man 1 sudo");
 }
 
-static void test_rm_inside_root(void **state)
+TEST(test_rm_inside_root)
 {
-	(void)state;
 	allows("rm -rf /home/me/ws/build");
 	allows("rm -rf /home/me/ws/build/");
 	allows("rm -rf //home/./me//ws/build/* " ROOT "/*.o");
@@ -341,9 +323,8 @@ static void test_rm_inside_root(void **state)
 	blocks("find . -exec rm -rf /x {} +");
 }
 
-static void test_rm_in_whole_root(void **state)
+TEST(test_rm_in_whole_root)
 {
-	(void)state;
 	allows_in("/", "rm -rf /x");
 	allows_in("/", "rm -rf /var/lib/apt/lists/*");
 	blocks_in("/", "rm -rf /");
@@ -356,9 +337,8 @@ static void test_rm_in_whole_root(void **state)
 	blocks_in("", "rm -rf /x");
 }
 
-static void test_rm_flags(void **state)
+TEST(test_rm_flags)
 {
-	(void)state;
 	blocks("rm -fr /");
 	blocks("rm -r -f /");
 	blocks("rm -f -r /");
@@ -374,9 +354,8 @@ static void test_rm_flags(void **state)
 	allows("rm -- -rf /");
 }
 
-static void test_loopback(void **state)
+TEST(test_loopback)
 {
-	(void)state;
 	allows("curl http://localhost:8080");
 	allows("curl localhost");
 	allows("curl -sS -X POST -H 'Content-Type: application/json' -d '{\"a\": [1, 2]}' "
@@ -392,9 +371,8 @@ static void test_loopback(void **state)
 }
 
 /* A second target, however it comes in, and names that only begin like the loopback's. */
-static void test_not_only_loopback(void **state)
+TEST(test_not_only_loopback)
 {
-	(void)state;
 	blocks("curl");
 	blocks("curl -s");
 	blocks("curl http://localhost:8080 http://evil");
@@ -440,9 +418,8 @@ static void test_not_only_loopback(void **state)
 }
 
 /* What the shell would make of the words is not known. */
-static void test_loopback_in_plain_words_only(void **state)
+TEST(test_loopback_in_plain_words_only)
 {
-	(void)state;
 	blocks("curl http://localhost $X");
 	blocks("curl http://localhost/$X");
 	blocks("curl \"http://localhost/$X\"");
@@ -467,9 +444,8 @@ static void test_loopback_in_plain_words_only(void **state)
 	allows("case x in *) curl http://localhost;; esac");
 }
 
-static void test_help_and_version(void **state)
+TEST(test_help_and_version)
 {
-	(void)state;
 	allows("curl --version");
 	allows("curl --help");
 	allows("sudo --version && dd --help");
@@ -485,13 +461,12 @@ static void test_help_and_version(void **state)
 }
 
 /* Every refusal says in words what to do, and shows no expression. */
-static void test_words_of_refusals(void **state)
+TEST(test_words_of_refusals)
 {
 	static const char *const commands[] = {"sudo x", "rm -rf /", "shutdown", "reboot",
 		"format c:", "mkfs x", "dd x", "chmod 777 x", "curl x", "wget x", "nc x",
 		"netcat x", "python -m http", "node --inspect"};
 
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(commands), command_policy_default_count);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		const char *why = match_in(ROOT, commands[i]);
@@ -506,12 +481,11 @@ static void test_words_of_refusals(void **state)
 	assert_non_null(strstr(match_in(ROOT, "node --inspect"), "node --inspect"));
 }
 
-static void test_nesting(void **state)
+TEST(test_nesting)
 {
 	char line[16384] = "";
 	size_t len = 0;
 
-	(void)state;
 	for (int i = 0; i < LIMIT_COMMAND_NESTING; i++)
 		len += (size_t)sprintf(line + len, "echo $(");
 	strcpy(line + len, "ls");
@@ -532,14 +506,13 @@ static void test_nesting(void **state)
  * Lines of the maximal length, made of text that could take more than linear time or space. All
  * take a second under the sanitizers; with a quadratic algorithm the test does not end in time.
  */
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
 	static const char *const pieces[] = {"a ", "a;", "''", "\"\" ", "$(a)", "`a`", "rm -rf /x ",
 		"<<'' ", "<<A ", "\n", "$((", "(", ")", "python -m ", "a=1 ", "env ", "\\", "2>a ",
 		"((", "\"$(\"", "rm -rf ", "sh -c 'a' ;", "'\"", "/home/me/ws/a "};
 	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
 		const char *prefix = i % 2 == 0 ? "" : "rm -rf ";
 		size_t len = (size_t)sprintf(line, "%s", prefix);
@@ -551,19 +524,18 @@ static void test_long_lines(void **state)
 }
 
 /* The step limit of a pattern is enough for the default patterns on any line. */
-static void test_long_script(void **state)
+TEST(test_long_script)
 {
 	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
 	size_t len = (size_t)sprintf(line, "python3 -c ");
 
-	(void)state;
 	while (len + 4 <= LIMIT_COMMAND_BYTES)
 		len += (size_t)sprintf(line + len, "-m p");
 	assert_null(command_policy_match(policy, (struct text){line, len}, text_from(ROOT)));
 }
 
 /* Each command of the line takes a pattern far less than its steps, all together too long. */
-static void test_many_dear_commands(void **state)
+TEST(test_many_dear_commands)
 {
 	static const char *const patterns[] = {"^(a|aa)+$"};
 	_cleanup_free_ char *line = malloc(LIMIT_COMMAND_BYTES + 1);
@@ -571,7 +543,6 @@ static void test_many_dear_commands(void **state)
 	char *message = NULL;
 	size_t len = 0;
 
-	(void)state;
 	assert_int_equal(command_policy_new(patterns, ARRAY_SIZE(patterns), &own, &message), 0);
 	while (len + 10 <= LIMIT_COMMAND_BYTES)
 		len += (size_t)sprintf(line + len, "aaaaaaaa!;");
@@ -584,14 +555,13 @@ static void test_many_dear_commands(void **state)
 	command_policy_free(own);
 }
 
-static void test_own_patterns(void **state)
+TEST(test_own_patterns)
 {
 	static const char *const patterns[] = {"^env\\b", "^(a+)+$", "^git\\s+push\\s+\\S+$"};
 	struct command_policy *own = NULL;
 	char *message = NULL;
 	char line[64] = "";
 
-	(void)state;
 	assert_int_equal(command_policy_new(patterns, ARRAY_SIZE(patterns), &own, &message), 0);
 	assert_null(message);
 	assert_null(command_policy_match(own, TEXT_LITERAL("sudo x"), TEXT_LITERAL(ROOT)));
@@ -618,13 +588,12 @@ static void test_own_patterns(void **state)
 	command_policy_free(NULL);
 }
 
-static void test_bad_pattern(void **state)
+TEST(test_bad_pattern)
 {
 	static const char *const patterns[] = {"^a", "b("};
 	struct command_policy *own = NULL;
 	char *message = NULL;
 
-	(void)state;
 	assert_int_equal(command_policy_new(patterns, 2, &own, &message), -EINVAL);
 	assert_null(own);
 	assert_non_null(strstr(message, "\"b(\""));
@@ -649,7 +618,7 @@ static int collect(struct text words, bool plain, void *userdata)
 	return 0;
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
 	static const struct {
 		const char *line;
@@ -665,7 +634,6 @@ static void test_words(void **state)
 		{"a (b)", "[a];[b];"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct collected collected = {0};
 
@@ -676,7 +644,7 @@ static void test_words(void **state)
 }
 
 /* Which patterns are matched depends on a command's first byte; what is blocked does not. */
-static void test_beginnings(void **state)
+TEST(test_beginnings)
 {
 	static const struct {
 		const char *pattern, *blocked, *allowed;
@@ -695,7 +663,6 @@ static void test_beginnings(void **state)
 		{"^(?:ab|)c", "c", "b"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct command_policy *own;
 		char *message;
@@ -707,38 +674,4 @@ static void test_beginnings(void **state)
 			fail_msg("does not run: %s", rows[i].allowed);
 		command_policy_free(own);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_beginnings),
-		cmocka_unit_test(test_seed_blocks),
-		cmocka_unit_test(test_seed_allows),
-		cmocka_unit_test(test_words_end),
-		cmocka_unit_test(test_every_simple_command),
-		cmocka_unit_test(test_behind_other_programs),
-		cmocka_unit_test(test_quoting),
-		cmocka_unit_test(test_comments),
-		cmocka_unit_test(test_redirections),
-		cmocka_unit_test(test_heredocs),
-		cmocka_unit_test(test_not_commands),
-		cmocka_unit_test(test_rm_inside_root),
-		cmocka_unit_test(test_rm_in_whole_root),
-		cmocka_unit_test(test_rm_flags),
-		cmocka_unit_test(test_loopback),
-		cmocka_unit_test(test_not_only_loopback),
-		cmocka_unit_test(test_loopback_in_plain_words_only),
-		cmocka_unit_test(test_help_and_version),
-		cmocka_unit_test(test_words_of_refusals),
-		cmocka_unit_test(test_nesting),
-		cmocka_unit_test(test_long_lines),
-		cmocka_unit_test(test_long_script),
-		cmocka_unit_test(test_many_dear_commands),
-		cmocka_unit_test(test_own_patterns),
-		cmocka_unit_test(test_bad_pattern),
-		cmocka_unit_test(test_words),
-	};
-
-	return cmocka_run_group_tests(tests, make_policy, free_policy);
 }

@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
 /* What an init passes on between a terminal and two pipes. pty(7). */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_terminal.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
-
-#include <fcntl.h>
-
-#include <cmocka.h>
 
 struct fixture {
 	struct terminal terminal;
@@ -59,6 +45,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static size_t fill(int fd)
 {
 	static const char many[4096];
@@ -70,7 +58,7 @@ static size_t fill(int fd)
 	return filled;
 }
 
-static void test_the_rest_is_passed_on(void **state)
+TEST(test_the_rest_is_passed_on)
 {
 	struct fixture *f = *state;
 	char bytes[16] = "";
@@ -84,7 +72,7 @@ static void test_the_rest_is_passed_on(void **state)
 }
 
 /* It is not taken from the terminal while the pipe has no room. */
-static void test_no_byte_is_taken_that_has_no_room(void **state)
+TEST(test_no_byte_is_taken_that_has_no_room)
 {
 	struct fixture *f = *state;
 	char bytes[4096] = "";
@@ -138,7 +126,7 @@ static pid_t relay_in_child(struct fixture *f)
 	_exit(sigwait(&set, &number) == 0 && number == SIGTERM ? 7 : 1);
 }
 
-static void test_both_ways_until_a_signal(void **state)
+TEST(test_both_ways_until_a_signal)
 {
 	struct fixture *f = *state;
 	pid_t pid = relay_in_child(f);
@@ -162,7 +150,7 @@ static void test_both_ways_until_a_signal(void **state)
 }
 
 /* A command that reads nothing holds up its own input only. */
-static void test_input_that_is_not_read(void **state)
+TEST(test_input_that_is_not_read)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -178,17 +166,4 @@ static void test_input_that_is_not_read(void **state)
 	assert_int_equal(kill(pid, SIGTERM), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(WEXITSTATUS(status), 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_the_rest_is_passed_on, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_no_byte_is_taken_that_has_no_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_both_ways_until_a_signal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_input_that_is_not_read, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,13 @@
 /*
  * The configuration: the values of each key, and the message and place of each mistake.
  */
-#include "common/cleanup.h"
 #include "common/config_defaults.h"
 #include "common/directory_parents.h"
-#include "common/limits.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
 #include "tests/lib/config_loading.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /*
  * For each key a value other than the default, how it is shown (numbers), and a value that is
@@ -190,9 +182,10 @@ static void check_key(const struct config_key *key)
 		fail_msg("%s = %s: %s", key->name, sample->bad, said);
 }
 
-static void test_every_key(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_every_key)
 {
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(samples), config_keys_count);
 	for (size_t i = 0; i < config_keys_count; i++) {
 		const struct config_key *key = &config_keys[i];
@@ -208,7 +201,7 @@ static void test_every_key(void **state)
 }
 
 /* Checks the sample values that are not numbers. */
-static void test_lists(void **state)
+TEST(test_lists)
 {
 	struct config *config = load_good("[cloister]\n"
 					  "user = nobody\n"
@@ -229,7 +222,6 @@ static void test_lists(void **state)
 					  "  default\n");
 	struct tenant *tenant = config->tenants[0];
 
-	(void)state;
 	assert_string_equal(config->host.user, "nobody");
 	assert_int_equal(config->host.require.count, 2);
 	assert_string_equal(config->host.require.strings[1], "landlock");
@@ -252,12 +244,11 @@ static void test_lists(void **state)
 	config_release(config);
 }
 
-static void test_nothing_said_is_nothing_allowed(void **state)
+TEST(test_nothing_said_is_nothing_allowed)
 {
 	struct config *config = load_good("[tenant t]\n");
 	struct tenant *tenant = config->tenants[0];
 
-	(void)state;
 	assert_int_equal(tenant->users.count + tenant->groups.count + tenant->roots.count, 0);
 	assert_false(tenant->managed);
 	assert_false(tenant->any_root);
@@ -273,11 +264,10 @@ static void test_nothing_said_is_nothing_allowed(void **state)
 	config_release(config);
 }
 
-static void test_no_blocked_commands(void **state)
+TEST(test_no_blocked_commands)
 {
 	struct config *config = load_good("[tenant t]\nblocked_commands = none\n");
 
-	(void)state;
 	assert_null(command_policy_match(
 		config->tenants[0]->policy, TEXT_LITERAL("sudo x"), TEXT_LITERAL("/workspace")));
 	config_release(config);
@@ -286,9 +276,8 @@ static void test_no_blocked_commands(void **state)
 }
 
 /* A name is said, and nothing that somebody may have taken for the place of the secret. */
-static void test_secrets(void **state)
+TEST(test_secrets)
 {
-	(void)state;
 	refuses("[tenant t]\negress_secret = s host=a.test header=X-Key file=/proc/self/mem\n"
 		"  s host=b.test header=\"X-Key: sk-1\" file=/proc/self/mem\n"
 		"egress_secret = u host=a.test header=X-Key file=/nonexistent/key\n"
@@ -300,9 +289,8 @@ static void test_secrets(void **state)
 		"an HTTP request that says nothing about its host or end, and printable ASCII\n");
 }
 
-static void test_every_mistake_is_named(void **state)
+TEST(test_every_mistake_is_named)
 {
-	(void)state;
 	refuses("weight = 5\n"
 		"[tenants]\n"
 		"weight = no number, and not looked at\n"
@@ -346,9 +334,8 @@ static void test_every_mistake_is_named(void **state)
 }
 
 /* An administrator who takes the section for the wrong one is told the right one. */
-static void test_keys_of_the_other_section(void **state)
+TEST(test_keys_of_the_other_section)
 {
-	(void)state;
 	refuses("[tenant t]\n"
 		"audit = on\n"
 		"[cloister]\n"
@@ -357,9 +344,8 @@ static void test_keys_of_the_other_section(void **state)
 		"/c.conf:4: weight belongs in the section of a tenant, [tenant NAME]\n");
 }
 
-static void test_hosts_without_a_network(void **state)
+TEST(test_hosts_without_a_network)
 {
-	(void)state;
 	config_release(load_good("[tenant t]\nusers = root\negress_allow = a.test\n"));
 	assert_string_equal(warned,
 		"/c.conf:3: egress_allow has no effect without network = egress: commands of the "
@@ -369,7 +355,7 @@ static void test_hosts_without_a_network(void **state)
 	assert_string_equal(warned, "");
 }
 
-static void test_tools_in_any_order(void **state)
+TEST(test_tools_in_any_order)
 {
 	static const struct {
 		const char *value;
@@ -387,7 +373,6 @@ static void test_tools_in_any_order(void **state)
 	};
 	char text[128];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct config *config;
 
@@ -402,9 +387,8 @@ static void test_tools_in_any_order(void **state)
 }
 
 /* Each rule that can match nothing, and each set that does not exist, has its own line. */
-static void test_rules_that_match_nothing(void **state)
+TEST(test_rules_that_match_nothing)
 {
-	(void)state;
 	config_release(load_good("[tenant t]\nnetwork = egress\negress_allow = @github a.test\n"
 				 "egress_deny = api.github.com\negress_private = 10.0.0.0/8\n"
 				 "egress_allow = 10.1.2.3\n"));
@@ -432,52 +416,23 @@ static void test_rules_that_match_nothing(void **state)
 }
 
 /* A default yields to a value that is set; two set values do not. */
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
 	struct config *config = load_good("[tenant t]\ncommand_timeout_max = 10s\n");
 
-	(void)state;
 	assert_int_equal(config->tenants[0]->limits.command_timeout_ms, 10000);
 	config_release(config);
 	refuses("[tenant t]\ncommand_timeout_max = 10s\ncommand_timeout = 11s\n",
 		"/c.conf:3: command_timeout (11s) is more than command_timeout_max (10s)\n");
 }
 
-static void test_user_mode(void **state)
+TEST(test_user_mode)
 {
 	struct config *config = config_user_mode("me", 1234);
 
-	(void)state;
 	assert_int_equal(config->n_tenants, 1);
 	assert_string_equal(config->tenants[0]->name, "me");
 	assert_int_equal(config->tenants[0]->users.ids[0], 1234);
 	assert_true(tenant_allows_root(config->tenants[0], NULL, 0));
 	config_release(config);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_every_key, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_lists, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_nothing_said_is_nothing_allowed, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_no_blocked_commands, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_secrets, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_every_mistake_is_named, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_keys_of_the_other_section, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_hosts_without_a_network, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_tools_in_any_order, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_rules_that_match_nothing, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_pairs, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_user_mode, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,12 @@
 #include "tests/lib/config_loading.h"
 #include "tests/lib/rounds.h"
 
-static void test_drop_ins(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_drop_ins)
 {
 	struct config *config;
 
-	(void)state;
 	scratch_text(
 		&scratch, "c.conf.d/20-b.conf", "[tenant b]\nusers = 3\n[tenant a]\nweight = 3\n");
 	scratch_text(&scratch, "c.conf.d/10-a.conf",
@@ -40,11 +41,10 @@ static void test_drop_ins(void **state)
 		"/c.conf.d/40.conf:0: not a regular file\n");
 }
 
-static void test_who_may_write(void **state)
+TEST(test_who_may_write)
 {
 	char path[512];
 
-	(void)state;
 	scratch_text(&scratch, "c.conf", "");
 	scratch_text(&scratch, "c.conf.d/1.conf", "");
 	snprintf(path, sizeof(path), "%s/c.conf", scratch.path);
@@ -67,11 +67,10 @@ static void test_who_may_write(void **state)
 	assert_int_equal(n_said, 3);
 }
 
-static void test_files_that_cannot_be_read(void **state)
+TEST(test_files_that_cannot_be_read)
 {
 	_cleanup_free_ char *large = malloc(LIMIT_CONFIG_FILE_BYTES + 1);
 
-	(void)state;
 	assert_null(load());
 	assert_string_equal(said, "/c.conf:0: No such file or directory\n");
 	assert_int_equal(mkfifoat(scratch.fd, "c.conf", 0600), 0);
@@ -87,7 +86,7 @@ static void test_files_that_cannot_be_read(void **state)
 	assert_int_equal(n_said, 1); /* the file was read: it has no tenant */
 }
 
-static void test_lines_that_are_no_text(void **state)
+TEST(test_lines_that_are_no_text)
 {
 	static const char text[] = "\xef\xbb\xbf[tenant t]\r\n"
 				   "weight = 5\0weight = 6\r\n"
@@ -97,7 +96,6 @@ static void test_lines_that_are_no_text(void **state)
 				   "weight = 7";
 	struct config *config;
 
-	(void)state;
 	scratch_write(&scratch, "c.conf", text, sizeof(text) - 1);
 	assert_null(load());
 	assert_string_equal(said,
@@ -111,14 +109,13 @@ static void test_lines_that_are_no_text(void **state)
 }
 
 /* Far beyond the 200 bytes that inih holds. */
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
 	_cleanup_free_ char *text = malloc(3 * LIMIT_CONFIG_LINE_BYTES);
 	static const char start[] = "[tenant t]\nenvironment = A=";
 	size_t line = LIMIT_CONFIG_LINE_BYTES - strlen("environment = A=");
 	struct config *config;
 
-	(void)state;
 	memset(text, 'x', 3 * LIMIT_CONFIG_LINE_BYTES);
 	memcpy(text, start, strlen(start));
 	text[strlen(start) + line] = '\0';
@@ -143,12 +140,11 @@ static void test_long_lines(void **state)
 	assert_non_null(strstr(said, "/c.conf:4: \"aaa"));
 }
 
-static void test_ten_thousand_mistakes(void **state)
+TEST(test_ten_thousand_mistakes)
 {
 	_cleanup_free_ char *text = malloc(10000 * 20 + 20);
 	size_t len = (size_t)sprintf(text, "[tenant t]\n");
 
-	(void)state;
 	for (int i = 0; i < 10000; i++)
 		len += (size_t)sprintf(text + len, i % 2 ? "weight = x\n" : "nothing here\n");
 	assert_null(load_text(text));
@@ -156,12 +152,11 @@ static void test_ten_thousand_mistakes(void **state)
 	assert_int_equal(n_said, 10000);
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
 	_cleanup_free_ char *text = malloc(64 * 1024);
 	size_t len = 0;
 
-	(void)state;
 	for (int i = 0; i <= LIMIT_CONFIG_TENANTS; i++)
 		len += (size_t)sprintf(text + len, "[tenant t%d]\n", i);
 	refuses(text, "/c.conf:1025: more than 1024 tenants\n");
@@ -176,7 +171,7 @@ static void test_too_many(void **state)
 }
 
 /* Files damaged by an editor or a disk: each is refused or read, and nothing worse happens. */
-static void test_damaged_files(void **state)
+TEST(test_damaged_files)
 {
 	static const char good[] = "[cloister]\nagent_socket_mode = 0666\nrequire = passrights\n"
 				   "[tenant a]\nusers = root 5\n  6\nroots = /\nweight = 5\n"
@@ -184,7 +179,6 @@ static void test_damaged_files(void **state)
 				   "[tenant b]\ncommand_memory = 5G\ncpu_max = 50%\n";
 	unsigned seed = 1;
 
-	(void)state;
 	for (size_t round = 0, n = rounds(500, 3000); round < n; round++) {
 		char text[sizeof(good)];
 		size_t len = sizeof(good) - 1;
@@ -203,25 +197,4 @@ static void test_damaged_files(void **state)
 		scratch_write(&scratch, "c.conf", text, len);
 		config_release(load());
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_drop_ins, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_who_may_write, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_files_that_cannot_be_read, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_lines_that_are_no_text, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_long_lines, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_ten_thousand_mistakes, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_too_many, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_damaged_files, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

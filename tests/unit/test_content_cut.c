@@ -1,14 +1,8 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
 #include "supervisor/call/content_cut.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 struct collected {
 	char text[1024];
@@ -87,16 +81,15 @@ static void check(const struct cut_case *expected, size_t first)
 	assert_int_equal(cut.lines_cut, expected->lines_cut);
 }
 
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		for (size_t first = 0; first <= strlen(cases[i].content); first++)
 			check(&cases[i], first);
 }
 
 /* In JSON the numbers keep their padding. */
-static void test_padding_is_told_apart(void **state)
+TEST(test_padding_is_told_apart)
 {
 	struct collected collected = {.keep_padding = true};
 	struct content_cut cut = {.lines_max = 1,
@@ -106,18 +99,7 @@ static void test_padding_is_told_apart(void **state)
 		.put = collect,
 		.context = &collected};
 
-	(void)state;
 	content_cut_add(&cut, TEXT_LITERAL("     1\t  a\n     2\tb\n"));
 	assert_int_equal(collected.len, strlen("     1\t  a\n"));
 	assert_int_equal(cut.bytes, strlen("1\t  a\n"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cuts),
-		cmocka_unit_test(test_padding_is_told_apart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,14 @@
  * refusals that the control socket's denials lists, oldest first. Hosts are hostile. */
 #include "supervisor/control/control_network.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_egress.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_state.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define OBSERVERS 51
 
@@ -59,6 +51,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void says(struct house *house, const char *line, const char *answer)
 {
 	fake_client_talk(&house->observer, &(struct fake_exchange){line, answer}, 1);
@@ -90,7 +84,7 @@ static void denied(struct house *house, const char *host, uint16_t port, enum eg
 	"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{*\"network_denied\"*\"call\":" \
 	"\"000000000000001a\",\"tenant\":\"one\",\"workspace\":\"w\"," rest "}}"
 
-static void test_refusals_are_kept(void **state)
+TEST(test_refusals_are_kept)
 {
 	struct house *house = *state;
 
@@ -117,7 +111,7 @@ static void test_refusals_are_kept(void **state)
 }
 
 /* The end of cloister-egress is of no host. */
-static void test_what_is_counted_only(void **state)
+TEST(test_what_is_counted_only)
 {
 	struct house *house = *state;
 	char gone[] = "gone";
@@ -141,7 +135,7 @@ static void test_what_is_counted_only(void **state)
 }
 
 /* A workspace makes up hosts: the oldest rows go. */
-static void test_many_hosts(void **state)
+TEST(test_many_hosts)
 {
 	struct house *house = *state;
 	char host[LIMIT_EGRESS_HOST_BYTES + 1];
@@ -163,7 +157,7 @@ static void test_many_hosts(void **state)
 }
 
 /* In one second only so many are told to who watches; those that were not are counted. */
-static void test_events(void **state)
+TEST(test_events)
 {
 	struct house *house = *state;
 
@@ -184,16 +178,4 @@ static void test_events(void **state)
 	fake_service_pass(house->fake, 1000);
 	denied(house, "", 80, EGRESS_BAD_REQUEST);
 	hears(house, EVENT("*\"untold\":5"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_refusals_are_kept, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_counted_only, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_hosts, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,26 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Templates on the control socket: the list, the removal, and the import of what a looker finds and
  * a copier or cloister-unpack, which the test plays, reads. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/unpack_report.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/spawner_link.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define ADMINS    50
 #define OBSERVERS 51
@@ -79,6 +69,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* clang-format off */
 #define LIST(params)       REQUEST("1", "templates", params)
 #define REMOVE(params)     REQUEST("1", "template.remove", params)
@@ -117,7 +109,7 @@ static bool is_there(const struct house *house, const char *path)
 	return faccessat(house->fake->scratch.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void test_a_directory(void **state)
+TEST(test_a_directory)
 {
 	struct house *house = *state;
 	struct fake_asked *asked;
@@ -173,7 +165,7 @@ static void report(struct fake_asked *asked, const struct unpack_report *report,
 	assert_int_equal(write(asked->fds[SPAWNER_UNPACK_REPORT], payload, (size_t)len), len);
 }
 
-static void test_an_archive(void **state)
+TEST(test_an_archive)
 {
 	static const struct unpack_report left_out = {
 		.entries = 9, .special = 1, .set_ids = 2, .attributes = 3};
@@ -190,7 +182,7 @@ static void test_an_archive(void **state)
 }
 
 /* The spawner says that it is unpacked; the process says nothing, or what cannot be understood. */
-static void test_an_archive_without_a_report(void **state)
+TEST(test_an_archive_without_a_report)
 {
 	static const struct unpack_report left_out = {.special = 1};
 	struct house *house = *state;
@@ -209,7 +201,7 @@ static void test_an_archive_without_a_report(void **state)
 
 /* What an administrator is told of an archive that is refused. The report is hostile: it makes
  * sentences, and nothing else depends on it. */
-static void test_archives_that_are_refused(void **state)
+TEST(test_archives_that_are_refused)
 {
 	static const struct {
 		int error; /* of the spawner */
@@ -281,7 +273,7 @@ static void test_archives_that_are_refused(void **state)
 }
 
 /* A process that was taken over writes half a report, a fault that there is none of, or nothing. */
-static void test_reports_that_are_none(void **state)
+TEST(test_reports_that_are_none)
 {
 	static const struct unpack_report climbs = NAMED_IT(UNPACK_CLIMBS, "a"),
 					  unknown = {.fault = UNPACK_FAULT_END};
@@ -297,7 +289,7 @@ static void test_reports_that_are_none(void **state)
 	}
 }
 
-static void test_paths_that_are_not_found(void **state)
+TEST(test_paths_that_are_not_found)
 {
 	static const struct {
 		int error;
@@ -330,7 +322,7 @@ static void test_paths_that_are_not_found(void **state)
 	assert_int_equal(house->usage->copies, 0);
 }
 
-static void test_what_is_wrong(void **state)
+TEST(test_what_is_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
 		{LIST("{\"tenant\":1}"), WRONG("tenant must be*")},
@@ -383,7 +375,7 @@ static void test_what_is_wrong(void **state)
 		&house->admin, MAKE("t", "@/root/tree"), REFUSED("BUSY", "*connect again*"));
 }
 
-static void test_many_at_once(void **state)
+TEST(test_many_at_once)
 {
 	struct house *house = *state;
 	struct fake_client second = fake_client_connect(house->fake, &control_endpoint, 1, ADMINS);
@@ -409,7 +401,7 @@ static void test_many_at_once(void **state)
 }
 
 /* A list has a bound, and counts what it leaves out. */
-static void test_a_long_list(void **state)
+TEST(test_a_long_list)
 {
 	enum { MANY = LIMIT_CONTROL_LIST_BYTES / LIMIT_CONTROL_ENTRY_BYTES + 7 };
 	struct house *house = *state;
@@ -424,22 +416,4 @@ static void test_a_long_list(void **state)
 	assert_int_equal(mkdirat(house->fake->scratch.fd, "templates/two/.unfinished-1", 0700), 0);
 	fake_client_says(&house->observer, LIST("{}"),
 		RESULT("1", "{\"templates\":[*],\"templates_omitted\":7}"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_directory, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_archive, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_an_archive_without_a_report, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_archives_that_are_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_reports_that_are_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_paths_that_are_not_found, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_wrong, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_long_list, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/schedule/cpu_load.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static void assert_load(const struct cpu_load *load, double expected)
 {
@@ -14,11 +9,10 @@ static void assert_load(const struct cpu_load *load, double expected)
 		fail_msg("%f, not %f", load->mean, expected);
 }
 
-static void test_the_mean_follows_what_is_counted(void **state)
+TEST(test_the_mean_follows_what_is_counted)
 {
 	struct cpu_load load = {.fd = -1};
 
-	(void)state;
 	cpu_load_count(&load, 8, 1000000); /* after a pause the old mean counts for nothing */
 	assert_load(&load, 8);
 	cpu_load_count(&load, 0, 1000000 + CPU_LOAD_MEAN_US / 2);
@@ -30,11 +24,10 @@ static void test_the_mean_follows_what_is_counted(void **state)
 }
 
 /* Commands that have just begun are runnable before the kernel counts them. */
-static void test_what_begins_counts_at_once(void **state)
+TEST(test_what_begins_counts_at_once)
 {
 	struct cpu_load load = {.fd = -1};
 
-	(void)state;
 	assert_false(cpu_load_is_known(&load));
 	for (int i = 0; i < 3; i++)
 		cpu_load_begun(&load, 5);
@@ -44,12 +37,11 @@ static void test_what_begins_counts_at_once(void **state)
 	assert_load(&load, 0);
 }
 
-static void test_the_kernel_is_asked_now_and_then(void **state)
+TEST(test_the_kernel_is_asked_now_and_then)
 {
 	struct cpu_load load;
 	uint64_t looked;
 
-	(void)state;
 	cpu_load_open(&load);
 	assert_true(cpu_load_is_known(&load));
 	assert_true(load.cpus >= 1);
@@ -62,15 +54,4 @@ static void test_the_kernel_is_asked_now_and_then(void **state)
 	assert_int_equal(load.looked_us, looked + CPU_LOAD_LOOK_US);
 	cpu_load_close(&load);
 	assert_false(cpu_load_is_known(&load));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_mean_follows_what_is_counted),
-		cmocka_unit_test(test_what_begins_counts_at_once),
-		cmocka_unit_test(test_the_kernel_is_asked_now_and_then),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,25 +2,12 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* run_command with every combination of options and tasks, in each revision of MCP. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/cross_mcp.h"
+#include "tests/lib/unit.h"
 
-static void test_all(void **state)
+FIXTURE(cross_set_up, cross_tear_down)
+
+TEST(test_all)
 {
 	cross_try_all(*state, &face, true);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_all, cross_set_up, cross_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

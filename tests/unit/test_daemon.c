@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd as a service: reading its configuration again, what the service manager is told, and
  * ending in order. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
@@ -14,21 +12,14 @@
 #include "supervisor/daemon/notify.h"
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 static const char config[] = "[cloister]\n"
 			     "admin_group = 50\n"
@@ -58,6 +49,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Writes the configuration @text, in which '@' stands for the scratch directory. */
 static void write_config(const char *text)
 {
@@ -69,7 +62,7 @@ static void write_config(const char *text)
 	scratch_text(&fake->scratch, "cloister.conf", expanded);
 }
 
-static void test_a_configuration_that_is_read_again(void **state)
+TEST(test_a_configuration_that_is_read_again)
 {
 	static const struct {
 		const char *text;
@@ -88,7 +81,6 @@ static void test_a_configuration_that_is_read_again(void **state)
 		{"[tenant one]\nreadonly_paths = /usr\n", 0, NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct config *before = fake->service.config;
 		unsigned told = fake_spawner_reloads(fake->spawner);
@@ -110,12 +102,11 @@ static void test_a_configuration_that_is_read_again(void **state)
 }
 
 /* The counters of a tenant continue under the new tenant of the same name. */
-static void test_what_a_tenant_uses_goes_on(void **state)
+TEST(test_what_a_tenant_uses_goes_on)
 {
 	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
 	_cleanup_free_ char *first = NULL;
 
-	(void)state;
 	fake_client_talk(&client,
 		&(struct fake_exchange){REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}"),
 			RESULT("1", "{*}")},
@@ -130,11 +121,10 @@ static void test_what_a_tenant_uses_goes_on(void **state)
 	assert_int_equal(fake->service.config->tenants[1]->usage->workspaces, 0);
 }
 
-static void test_the_first_configuration(void **state)
+TEST(test_the_first_configuration)
 {
 	struct config *first;
 
-	(void)state;
 	first = config_reload_first(fake->source);
 	assert_non_null(first);
 	config_release(first);
@@ -143,7 +133,7 @@ static void test_the_first_configuration(void **state)
 }
 
 /* A reload asked for by a signal or by an administrator: the audit log records both. */
-static void test_who_asks_for_it(void **state)
+TEST(test_who_asks_for_it)
 {
 	static const struct fake_exchange
 		good = {REQUEST("1", "reload", "{}"), RESULT("1", "{\"tenants\":2}")},
@@ -155,7 +145,6 @@ static void test_who_asks_for_it(void **state)
 	struct audit *audit;
 	char path[512];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/log/audit.log", fake->scratch.path);
 	assert_int_equal(audit_new(path, false, &(struct audit_rotation){0}, &audit), 0);
 	fake->service.audit = audit;
@@ -213,13 +202,38 @@ static void manager_hears(const char *pattern)
 	fake_service_match(fake, said, pattern);
 }
 
-static void test_what_the_manager_is_told(void **state)
+/* cloisterd ignores a watchdog set for another process, and one whose time is not a number. It
+ * comes first: a watchdog's time, once read, stays set. */
+TEST(test_watchdogs_that_are_none)
+{
+	static const struct {
+		const char *usec, *pid;
+	} rows[] = {{"1000000", "1"}, {"", NULL}, {"1s", NULL}, {"-1", NULL},
+		{"99999999999999999999", NULL}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		hear_manager();
+		setenv("WATCHDOG_USEC", rows[i].usec, 1);
+		if (rows[i].pid)
+			setenv("WATCHDOG_PID", rows[i].pid, 1);
+		assert_int_equal(notify_open(), 0);
+		notify_start(&fake->service);
+		manager_hears("READY=1");
+		fake_service_pass(fake, 10000);
+		for (char said[256]; recv(manager, said, sizeof(said), 0) > 0;)
+			assert_memory_equal(said, "STATUS=", 7);
+		notify_close();
+		close_fd(&manager);
+		assert_int_equal(unlinkat(fake->scratch.fd, "notify", 0), 0);
+	}
+}
+
+TEST(test_what_the_manager_is_told)
 {
 	_cleanup_free_ char *first = NULL;
 	struct fake_client client;
 	char pid[32];
 
-	(void)state;
 	hear_manager();
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	setenv("WATCHDOG_USEC", "1000000", 1);
@@ -262,33 +276,7 @@ static void test_what_the_manager_is_told(void **state)
 	close_fd(&manager);
 }
 
-/* cloisterd ignores a watchdog set for another process, and one whose time is not a number. */
-static void test_watchdogs_that_are_none(void **state)
-{
-	static const struct {
-		const char *usec, *pid;
-	} rows[] = {{"1000000", "1"}, {"", NULL}, {"1s", NULL}, {"-1", NULL},
-		{"99999999999999999999", NULL}};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		hear_manager();
-		setenv("WATCHDOG_USEC", rows[i].usec, 1);
-		if (rows[i].pid)
-			setenv("WATCHDOG_PID", rows[i].pid, 1);
-		assert_int_equal(notify_open(), 0);
-		notify_start(&fake->service);
-		manager_hears("READY=1");
-		fake_service_pass(fake, 10000);
-		for (char said[256]; recv(manager, said, sizeof(said), 0) > 0;)
-			assert_memory_equal(said, "STATUS=", 7);
-		notify_close();
-		close_fd(&manager);
-		assert_int_equal(unlinkat(fake->scratch.fd, "notify", 0), 0);
-	}
-}
-
-static void test_sockets_that_are_none(void **state)
+TEST(test_sockets_that_are_none)
 {
 	static const struct {
 		const char *socket;
@@ -303,7 +291,6 @@ static void test_sockets_that_are_none(void **state)
 	};
 	char path[200];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		setenv("NOTIFY_SOCKET", rows[i].socket, 1);
 		assert_int_equal(notify_open(), rows[i].result);
@@ -339,7 +326,7 @@ static void pass(int64_t ms)
 		"{\"tool\":\"run_command\",\"arguments\":{\"command\":\"" command "\"}}") \
 	"\n"
 
-static void test_ending(void **state)
+TEST(test_ending)
 {
 	static const struct {
 		const char *name, *command; /* NULL: no call is in flight */
@@ -404,33 +391,13 @@ static void test_ending(void **state)
 }
 
 /* The bound on cloisterd's memory grows with the configured numbers. */
-static void test_the_bound_on_memory(void **state)
+TEST(test_the_bound_on_memory)
 {
 	uint64_t before = memory_bound(fake->service.config);
 
-	(void)state;
 	fake->service.config->host.connections *= 2;
 	assert_true(memory_bound(fake->service.config) > before);
 	before = memory_bound(fake->service.config);
 	fake->service.config->host.commands *= 2;
 	assert_true(memory_bound(fake->service.config) > before);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_configuration_that_is_read_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_a_tenant_uses_goes_on, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_first_configuration, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_who_asks_for_it, set_up, tear_down),
-		/* This one is first because a watchdog's time, once read, stays set. */
-		cmocka_unit_test_setup_teardown(test_watchdogs_that_are_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_the_manager_is_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_sockets_that_are_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_ending, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_bound_on_memory, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,13 @@
 /* links: cloister-config */
 // SPDX-License-Identifier: Apache-2.0
 /* What a line of disk_classes says, and how the classes divide a range of ids. */
-#include "common/cleanup.h"
 #include "common/config/disk_classes.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_good_lines(void **state)
+TEST(test_good_lines)
 {
 	struct disk_classes classes = {.count = 0};
 
-	(void)state;
 	assert_null(disk_classes_add_line(&classes, " small:4G:400k:22000,\tlarge:50G:5M:8000 "));
 	assert_null(disk_classes_add_line(&classes, "x:1048576:16:1"));
 	assert_int_equal(classes.count, 3);
@@ -34,7 +24,7 @@ static void test_good_lines(void **state)
 	assert_null(disk_classes_find(&classes, "smal"));
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const struct {
 		const char *word, *why;
@@ -63,7 +53,6 @@ static void test_mistakes(void **state)
 	};
 	char name[LIMIT_CONFIG_NAME_BYTES + 32];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct disk_classes classes = {.count = 0};
 		const char *why;
@@ -81,12 +70,11 @@ static void test_mistakes(void **state)
 	}
 }
 
-static void test_how_many(void **state)
+TEST(test_how_many)
 {
 	struct disk_classes classes = {.count = 0};
 	char word[64];
 
-	(void)state;
 	for (int i = 0; i <= LIMIT_DISK_CLASSES; i++) {
 		snprintf(word, sizeof(word), "c%d:1M:20:5", i);
 		assert_int_equal(!disk_classes_add(&classes, word), i < LIMIT_DISK_CLASSES);
@@ -100,11 +88,10 @@ static void check(struct id_span span, uint32_t first, uint32_t count)
 }
 
 /* The spans follow each other in the upper half, and never leave it. */
-static void test_spans(void **state)
+TEST(test_spans)
 {
 	struct disk_classes classes = {.count = 0};
 
-	(void)state;
 	assert_null(disk_classes_add_line(&classes, "a:1M:20:10 b:1M:20:5 c:1M:20:20"));
 	check(disk_classes_managed(100), 51, 50);
 	check(disk_classes_managed(101), 51, 51);
@@ -117,16 +104,4 @@ static void test_spans(void **state)
 	check(disk_classes_span(&classes, &classes.items[2], 60), 46, 15);
 	check(disk_classes_span(&classes, &classes.items[1], 20), 21, 0);
 	check(disk_classes_span(&classes, &classes.items[2], 20), 21, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good_lines),
-		cmocka_unit_test(test_mistakes),
-		cmocka_unit_test(test_how_many),
-		cmocka_unit_test(test_spans),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

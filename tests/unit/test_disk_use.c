@@ -2,17 +2,9 @@
 /* fakes: clock */
 // SPDX-License-Identifier: Apache-2.0
 /* When a workspace is measured, and what is known of it then. */
-#include "common/limits.h"
 #include "supervisor/workspace/disk_use.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 struct fixture {
 	struct disk_use use;
@@ -54,6 +46,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The measurement ends after @ms. */
 static void answer(struct fixture *f, int64_t ms, const struct files_end *end)
 {
@@ -61,7 +55,7 @@ static void answer(struct fixture *f, int64_t ms, const struct files_end *end)
 	assert_int_equal(disk_use_answer(&f->use, end, false), 0);
 }
 
-static void test_opened(void **state)
+TEST(test_opened)
 {
 	struct fixture *f = *state;
 
@@ -84,7 +78,7 @@ static void test_opened(void **state)
 	assert_int_equal(f->asked, 1);
 }
 
-static void test_an_answer_that_nobody_asked_for(void **state)
+TEST(test_an_answer_that_nobody_asked_for)
 {
 	struct fixture *f = *state;
 	const struct files_end end = {.size = 1};
@@ -98,7 +92,7 @@ static void test_an_answer_that_nobody_asked_for(void **state)
 	assert_int_equal(disk_use_answer(&f->use, &end, false), -EBADMSG);
 }
 
-static void test_after_calls_that_write(void **state)
+TEST(test_after_calls_that_write)
 {
 	struct fixture *f = *state;
 
@@ -119,7 +113,7 @@ static void test_after_calls_that_write(void **state)
 }
 
 /* A large workspace is measured less often, whoever looks. */
-static void test_a_twentieth_of_the_time(void **state)
+TEST(test_a_twentieth_of_the_time)
 {
 	struct fixture *f = *state;
 
@@ -135,7 +129,7 @@ static void test_a_twentieth_of_the_time(void **state)
 	assert_int_equal(f->asked, 2);
 }
 
-static void test_who_looks_does_not_wait(void **state)
+TEST(test_who_looks_does_not_wait)
 {
 	struct fixture *f = *state;
 
@@ -149,7 +143,7 @@ static void test_who_looks_does_not_wait(void **state)
 	assert_int_equal(f->asked, 3);
 }
 
-static void test_not_measured(void **state)
+TEST(test_not_measured)
 {
 	struct fixture *f = *state;
 
@@ -175,7 +169,7 @@ static void test_not_measured(void **state)
 
 /* Bounded by nothing else, a workspace is measured at once, and again and again while commands run.
  */
-static void test_limited(void **state)
+TEST(test_limited)
 {
 	struct fixture *f = *state;
 
@@ -217,7 +211,7 @@ static enum disk_growth grow(struct fixture *f, const struct files_end *end)
 }
 
 /* Two measurements in a row have to see it, and the second one does not wait. */
-static void test_growth(void **state)
+TEST(test_growth)
 {
 	struct fixture *f = *state;
 
@@ -251,7 +245,7 @@ static void test_growth(void **state)
 }
 
 /* Files and directories are bounded as bytes are, and only what is over its own bound counts. */
-static void test_growth_of_files(void **state)
+TEST(test_growth_of_files)
 {
 	struct fixture *f = *state;
 
@@ -278,7 +272,7 @@ static void test_growth_of_files(void **state)
 }
 
 /* No answer is a measurement that failed. */
-static void test_growth_that_cannot_be_measured_again(void **state)
+TEST(test_growth_that_cannot_be_measured_again)
 {
 	struct fixture *f = *state;
 
@@ -295,7 +289,7 @@ static void test_growth_that_cannot_be_measured_again(void **state)
 }
 
 /* What could not be measured before may have been there already. */
-static void test_growth_of_what_was_hidden(void **state)
+TEST(test_growth_of_what_was_hidden)
 {
 	struct fixture *f = *state;
 
@@ -310,7 +304,7 @@ static void test_growth_of_what_was_hidden(void **state)
 }
 
 /* Commands that keep the processors busy do not keep a measurement from its end. */
-static void test_late(void **state)
+TEST(test_late)
 {
 	struct fixture *f = *state;
 
@@ -388,7 +382,7 @@ static void begin_to_run(struct fixture *f)
 }
 
 /* Every ten seconds in which commands run, one is made while they are stopped. */
-static void test_frozen(void **state)
+TEST(test_frozen)
 {
 	struct fixture *f = *state;
 
@@ -424,7 +418,7 @@ static void test_frozen(void **state)
 	assert_int_equal(until_frozen(f), LIMIT_MEASURE_EXACT_MS);
 }
 
-static void test_not_frozen(void **state)
+TEST(test_not_frozen)
 {
 	static const struct {
 		bool limited, pauses, runs;
@@ -450,7 +444,7 @@ static void test_not_frozen(void **state)
 }
 
 /* A pause that does not suffice is longer the next time, and pauses take their part of the time. */
-static void test_longer_pauses(void **state)
+TEST(test_longer_pauses)
 {
 	struct fixture *f = *state;
 	int64_t pause = LIMIT_PAUSE_MS;
@@ -487,7 +481,7 @@ static void test_longer_pauses(void **state)
 }
 
 /* What an exact measurement finds is sure, and what another finds is measured exactly. */
-static void test_growth_while_frozen(void **state)
+TEST(test_growth_while_frozen)
 {
 	struct fixture *f = *state;
 
@@ -513,7 +507,7 @@ static void test_growth_while_frozen(void **state)
 }
 
 /* Where the kernel counts, its number is taken, also the one that a write tells. */
-static void test_quota(void **state)
+TEST(test_quota)
 {
 	struct fixture *f = *state;
 
@@ -522,31 +516,4 @@ static void test_quota(void **state)
 	assert_int_equal(f->use.bytes, 7);
 	disk_use_told(&f->use, 9);
 	assert_int_equal(f->use.bytes, 9);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_opened, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_an_answer_that_nobody_asked_for, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limited, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_growth_of_files, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_growth_that_cannot_be_measured_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_growth_of_what_was_hidden, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_late, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_frozen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_not_frozen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_longer_pauses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_growth_while_frozen, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_quota, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_after_calls_that_write, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_twentieth_of_the_time, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_who_looks_does_not_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_not_measured, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a serving cloisterd does while the test, a younger generation, takes over: each message and
  * each end of the talk in each state, what is given and told, and when the elder one ends. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
@@ -15,6 +13,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/house.h"
 #include "tests/unit/fakes/jsonrpc.h"
@@ -22,15 +21,7 @@
 #include "tests/unit/fakes/spawner_link.h"
 #include "tests/unit/fakes/workers.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 #define SETTLE_MS 15000
 #define ENDING_MS 1000
@@ -78,7 +69,9 @@ static void cause(enum event event)
 	house_run(HOUSE_LOOK_MS);
 }
 
-static void test_events_in_states(void **state)
+FIXTURE(house_set_up, house_tear_down)
+
+TEST_WITH(test_events_in_states, NULL, NULL)
 {
 	/* clang-format off */
 	static const char *const expected[STATES][EVENTS] = {
@@ -117,7 +110,6 @@ static void test_events_in_states(void **state)
 	};
 	/* clang-format on */
 
-	(void)state;
 	for (int i = 0; i < STATES; i++)
 		for (int j = 0; j < EVENTS; j++) {
 			const char *got;
@@ -145,12 +137,11 @@ static void test_events_in_states(void **state)
 
 /* It was ready, and has gone or said more by the time that the elder one, which was stopped, looks:
  * nothing is given to nobody. */
-static void test_ready_and_gone(void **state)
+TEST_WITH(test_ready_and_gone, NULL, NULL)
 {
 	static const struct handover_message ready = {.type = HANDOVER_READY};
 	static const struct handover_message end = {.type = HANDOVER_END};
 
-	(void)state;
 	for (int says_more = 0; says_more < 2; says_more++) {
 		house_begin();
 		house_reach(GIVEN);
@@ -197,13 +188,12 @@ static size_t accepted(void)
 }
 
 /* From the question to the elder one's end. */
-static void test_taking_over(void **state)
+TEST(test_taking_over)
 {
 	struct handover_message given, held;
 	int early, late, third = -1, heard = -1;
 	pid_t pid;
 
-	(void)state;
 	/* A command goes on in one workspace; the other one has an open cell and nothing to do. */
 	house_say(OPEN("1", "b"), RESULT("1", "{*}"));
 	house_say(OPEN("1", "a"), RESULT("1", "{*}"));
@@ -253,11 +243,10 @@ static void test_taking_over(void **state)
 
 /* There are two of them after that: it does not retire before the generation before it has ended.
  */
-static void test_a_third_generation(void **state)
+TEST(test_a_third_generation)
 {
 	struct handover_message message;
 
-	(void)state;
 	house.daemon.service.elder.pid = 1;
 	house_reach(GIVEN);
 	younger_says(HANDOVER_READY);
@@ -272,12 +261,11 @@ static void test_a_third_generation(void **state)
 }
 
 /* What is given is said in flags. */
-static void test_what_is_given(void **state)
+TEST(test_what_is_given)
 {
 	struct handover_message given;
 	char path[300];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/control.sock", house.fake->scratch.path);
 	assert_int_equal(listener_bind(path, 0600, &house.daemon.control), 0);
 	house.daemon.cgroup.root = house.daemon.cgroup.whole = house.state;
@@ -323,9 +311,8 @@ static void refuses(const char *words, int64_t after_ms)
 	assert_int_equal(accepted(), 0);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-	(void)state;
 	house.daemon.service.shutting_down = true;
 	refuses("shutting down", 0);
 	house.daemon.service.shutting_down = false;
@@ -345,11 +332,10 @@ static void test_refusals(void **state)
 
 /* A tenant whose workspace is not settled for long keeps nobody else from being served: there is a
  * pause, and another one when it may be worth it. */
-static void test_pauses(void **state)
+TEST_WITH(test_pauses, NULL, NULL)
 {
 	int fd;
 
-	(void)state;
 	for (int settles = 0; settles < 2; settles++) {
 		house_begin();
 		house.fake->spawner_waits = true;
@@ -392,12 +378,11 @@ static void on_selftest_ended(const struct selftest *selftest)
 }
 
 /* It may wait for commands that another tenant has, so all are served meanwhile. */
-static void test_a_selftest(void **state)
+TEST(test_a_selftest)
 {
 	struct handover_message message;
 	struct selftest *selftest;
 
-	(void)state;
 	selftest = selftest_new(&house.daemon.service, on_selftest_ended);
 	assert_non_null(selftest);
 	house.daemon.service.selftest = selftest;
@@ -416,11 +401,10 @@ static void test_a_selftest(void **state)
 }
 
 /* None begins while another generation starts. */
-static void test_no_selftest_begins(void **state)
+TEST(test_no_selftest_begins)
 {
 	struct selftest *selftest;
 
-	(void)state;
 	selftest = selftest_new(&house.daemon.service, on_selftest_ended);
 	assert_non_null(selftest);
 	assert_null(selftest_obstacle(selftest));
@@ -436,13 +420,12 @@ static void test_no_selftest_begins(void **state)
 }
 
 /* A look-up and the opening of a directory, which a file system may keep, are not waited for. */
-static void test_what_hangs(void **state)
+TEST(test_what_hangs)
 {
 	struct spawner_link *spawner = house.fake->spawner;
 	struct handover_message held;
 	struct fake_client other;
 
-	(void)state;
 	house.fake->spawner_waits = true;
 	house_say(OPEN("1", "a"), NULL);
 	/* It is found, and its cell is asked for. */
@@ -470,11 +453,10 @@ static void test_what_hangs(void **state)
 }
 
 /* The younger one is told of copies, and the elder one stays for them. */
-static void test_copies(void **state)
+TEST(test_copies)
 {
 	struct tenant *tenant = house.daemon.service.config->tenants[0];
 
-	(void)state;
 	tenant->usage->copies = 2;
 	younger_connects();
 	younger_says(HANDOVER_ASK);
@@ -493,11 +475,10 @@ static void test_copies(void **state)
 }
 
 /* One that wants to take over from another program only. */
-static void test_the_same_program(void **state)
+TEST(test_the_same_program)
 {
 	struct handover_message ask = {.type = HANDOVER_ASK, .number = HANDOVER_IF_REPLACED}, said;
 
-	(void)state;
 	assert_int_equal(handover_program(&ask.dev, &ask.ino), 0);
 	younger_connects();
 	assert_int_equal(handover_send(house.peer, &ask), 0);
@@ -510,27 +491,4 @@ static void test_the_same_program(void **state)
 	younger_connects();
 	assert_int_equal(handover_send(house.peer, &ask), 0);
 	younger_takes(HANDOVER_GIVEN);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_events_in_states),
-		cmocka_unit_test(test_ready_and_gone),
-		cmocka_unit_test_setup_teardown(test_taking_over, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_third_generation, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_given, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_refusals, house_set_up, house_tear_down),
-		cmocka_unit_test(test_pauses),
-		cmocka_unit_test_setup_teardown(test_a_selftest, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_no_selftest_begins, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_what_hangs, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_copies, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_the_same_program, house_set_up, house_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

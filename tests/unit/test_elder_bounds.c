@@ -5,35 +5,26 @@
  * that no other one takes over meanwhile. */
 #include "supervisor/daemon/elder.h"
 
-#include "common/cleanup.h"
 #include "supervisor/host/handover.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/house.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/spawner_link.h"
 #include "tests/unit/fakes/workers.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define GIVEN_MS  60000
 #define ASK_MS    5000
 #define ENDING_MS 1000
 
-static void test_one_at_a_time(void **state)
+FIXTURE(house_set_up, house_tear_down)
+
+TEST(test_one_at_a_time)
 {
 	struct handover_message message;
 	int second = -1;
 
-	(void)state;
 	younger_connects();
 	assert_int_equal(handover_connect(house.state, &second), 0);
 	house_run(0);
@@ -43,11 +34,10 @@ static void test_one_at_a_time(void **state)
 	younger_takes(HANDOVER_GIVEN);
 }
 
-static void test_one_that_does_not_ask_holds_up_nobody(void **state)
+TEST(test_one_that_does_not_ask_holds_up_nobody)
 {
 	struct handover_message message;
 
-	(void)state;
 	younger_connects();
 	house_run(ASK_MS - 1);
 	assert_int_equal(younger_hears(&message), -EAGAIN);
@@ -82,7 +72,7 @@ static pid_t other_connects(void)
 }
 
 /* One that is not ready in time, and after that one that is. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	struct handover_message message = {0};
 	struct fake_cell *cell;
@@ -90,7 +80,6 @@ static void test_bounds(void **state)
 	int status;
 	pid_t pid;
 
-	(void)state;
 	house_say(OPEN("1", "a"), RESULT("1", "{*}"));
 	pid = other_connects();
 	younger_says(HANDOVER_ASK);
@@ -137,9 +126,8 @@ static void test_bounds(void **state)
 	assert_true(message_is_of(&message, "root/a"));
 }
 
-static void test_the_end_of_retire_time(void **state)
+TEST(test_the_end_of_retire_time)
 {
-	(void)state;
 	house_reach(RETIRED);
 	house_run(HOUSE_RETIRE_MS - 2 * HOUSE_LOOK_MS);
 	assert_false(service()->shutting_down);
@@ -184,11 +172,10 @@ static size_t fill(void)
 }
 
 /* A younger one that does not read for a while is told everything when it does. */
-static void test_a_slow_reader(void **state)
+TEST(test_a_slow_reader)
 {
 	size_t told = fill(), before = 0;
 
-	(void)state;
 	for (; told != before && told < 2 * TIMES; told = read_all(told)) {
 		before = told;
 		house_run(0);
@@ -197,27 +184,10 @@ static void test_a_slow_reader(void **state)
 }
 
 /* What the loop has not sent is sent at the end. */
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
 	size_t told = fill();
 
-	(void)state;
 	house_end_elder();
 	assert_int_equal(read_all(told), 2 * TIMES);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_one_at_a_time, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_one_that_does_not_ask_holds_up_nobody, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_bounds, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_the_end_of_retire_time, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_a_slow_reader, house_set_up, house_tear_down),
-		cmocka_unit_test_setup_teardown(test_last_words, house_set_up, house_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

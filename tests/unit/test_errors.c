@@ -4,17 +4,7 @@
  * what to do next.
  */
 #include "common/errors.h"
-
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <errno.h>
+#include "tests/lib/unit.h"
 
 struct errno_case {
 	int error_number;
@@ -55,9 +45,8 @@ static const struct errno_case cases[] = {
 	{1 << 20, "EXECUTION_ERROR", "try another way"},
 };
 
-static void test_errno_table(void **state)
+TEST(test_errno_table)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *sentence = tool_errno_sentence(cases[i].error_number);
 
@@ -69,22 +58,11 @@ static void test_errno_table(void **state)
 }
 
 /* Each code has a name and a sentence, also an invalid code from a hostile peer. */
-static void test_every_code(void **state)
+TEST(test_every_code)
 {
-	(void)state;
 	for (unsigned error = 0; error < TOOL_ERROR_COUNT + 2; error++) {
 		assert_true(strlen(tool_error_name(error)) > 1);
 		assert_true(strlen(tool_error_sentence(error)) > 1);
 	}
 	assert_string_equal(tool_error_name(TOOL_ERROR_COUNT), "EXECUTION_ERROR");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_errno_table),
-		cmocka_unit_test(test_every_code),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,15 +11,10 @@
 #include "worker/files/file_sweep.h"
 #include "worker/files/file_write.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 
-#include <cmocka.h>
-
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/unit.h"
 
 #define CALL       0x2a
 #define OTHER_CALL 0x77
@@ -152,8 +147,12 @@ static struct root roots(int i)
 	return root;
 }
 
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+FIXTURE(fixture_setup, fixture_teardown)
+
 /* A workspace that is opened in the middle of an exchange is swept. */
-static void test_swept_meanwhile(void **state)
+TEST(test_swept_meanwhile)
 {
 	for (int i = 0; i < 2; i++) {
 		begin(state, NULL, sweep_now);
@@ -166,7 +165,7 @@ static void test_swept_meanwhile(void **state)
 }
 
 /* The sweep would remove what a program has just written, and the exchange has taken out. */
-static void test_swept_while_a_file_is_put_back(void **state)
+TEST(test_swept_while_a_file_is_put_back)
 {
 	for (int i = 0; i < 2; i++) {
 		begin(state, move_now, sweep_now);
@@ -182,7 +181,7 @@ static void test_swept_while_a_file_is_put_back(void **state)
  * An edit that read what is about to be taken back would take away what is put back, and be told
  * that it has succeeded.
  */
-static void test_edited_while_a_file_is_put_back(void **state)
+TEST(test_edited_while_a_file_is_put_back)
 {
 	begin(state, move_now, edit_now);
 	assert_int_equal(add_line(&at->root, CALL, "mine\n"), TOOL_STALE_FILE);
@@ -194,7 +193,7 @@ static void test_edited_while_a_file_is_put_back(void **state)
 }
 
 /* Edits of other files do not wait, and a turn ends with its edit. */
-static void test_turns(void **state)
+TEST(test_turns)
 {
 	at = *state;
 	int marks = dir_mark_call(at->ws, CALL), other = dir_mark_call(at->root.fd, OTHER_CALL);
@@ -211,7 +210,7 @@ static void test_turns(void **state)
 }
 
 /* Whoever can read the directory can delay edits there, and do no more. */
-static void test_a_mere_reader(void **state)
+TEST(test_a_mere_reader)
 {
 	struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	int reader;
@@ -227,7 +226,7 @@ static void test_a_mere_reader(void **state)
 }
 
 /* What a death has left is removed: its marks are gone. */
-static void test_marks(void **state)
+TEST(test_marks)
 {
 	at = *state;
 	int marks = dir_mark_call(at->ws, CALL);
@@ -245,7 +244,7 @@ static void test_marks(void **state)
 }
 
 /* A directory that cannot be read has no marks; its files can be edited all the same. */
-static void test_unreadable_directory(void **state)
+TEST(test_unreadable_directory)
 {
 	begin(state, NULL, NULL);
 	assert_int_equal(fchmod(at->ws, 0300), 0);
@@ -254,8 +253,6 @@ static void test_unreadable_directory(void **state)
 	assert_int_equal(fchmod(at->ws, 0755), 0);
 	assert_file("first\nmine\n");
 }
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 static int open_for_writing(void)
 {
@@ -270,7 +267,7 @@ static void break_lease(void)
 }
 
 /* Another process opens the file that the sweep has a lease on. */
-static void test_a_lease_that_is_broken(void **state)
+TEST(test_a_lease_that_is_broken)
 {
 	at = *state;
 	put_file(at->ws, TEMPORARY, "left\n");
@@ -278,21 +275,4 @@ static void test_a_lease_that_is_broken(void **state)
 	assert_int_equal(in_child(sweep), 0);
 	assert_false(exists_at(at->ws, TEMPORARY));
 	before_unlink = NULL;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(test_a_lease_that_is_broken),
-		CASE(test_swept_meanwhile),
-		CASE(test_swept_while_a_file_is_put_back),
-		CASE(test_edited_while_a_file_is_put_back),
-		CASE(test_turns),
-		CASE(test_a_mere_reader),
-		CASE(test_marks),
-		CASE(test_unreadable_directory),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

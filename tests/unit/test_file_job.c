@@ -3,19 +3,8 @@
 #include "worker/files/file_job.h"
 
 #include "common/channel.h"
-#include "common/cleanup.h"
 #include "common/wire_files.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static struct job_table *table;
 static struct channel up; /* what cloisterd reads */
@@ -46,6 +35,8 @@ static int tear_down(void **state)
 	close(hold[0]);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* Leaves a process that holds the job's descriptors. It stands for a killed job that gets no CPU in
  * which to die. */
@@ -160,9 +151,8 @@ static void check_no_answer(void)
 }
 
 /* A job that has answered is still dying. The files process answers other calls meanwhile. */
-static void test_an_answer_does_not_wait_for_its_job_to_die(void **state)
+TEST(test_an_answer_does_not_wait_for_its_job_to_die)
 {
-	(void)state;
 	assert_int_equal(start(1, act_answer_and_stay), 0);
 	serve();
 	check_answer(1, TOOL_OK);
@@ -175,11 +165,10 @@ static void test_an_answer_does_not_wait_for_its_job_to_die(void **state)
 }
 
 /* When the call of a cancelled job is answered, the job has ended and changes nothing more. */
-static void test_cancelled_is_answered_when_the_job_is_gone(void **state)
+TEST(test_cancelled_is_answered_when_the_job_is_gone)
 {
 	struct channel_frame frame;
 
-	(void)state;
 	assert_int_equal(start(2, act_stay_and_hang), 0);
 	serve();
 	assert_true(next_frame(&frame));
@@ -196,9 +185,8 @@ static void test_cancelled_is_answered_when_the_job_is_gone(void **state)
 	check_no_answer();
 }
 
-static void test_a_job_that_dies_is_answered_for(void **state)
+TEST(test_a_job_that_dies_is_answered_for)
 {
-	(void)state;
 	assert_int_equal(start(4, act_die), 0);
 	while (jobs() > 0)
 		serve();
@@ -206,9 +194,8 @@ static void test_a_job_that_dies_is_answered_for(void **state)
 	release();
 }
 
-static void test_a_full_table_waits_for_the_killed_only(void **state)
+TEST(test_a_full_table_waits_for_the_killed_only)
 {
-	(void)state;
 	for (uint64_t call = 0; call < JOB_TABLE_SIZE; call++)
 		assert_int_equal(start(call, act_hang), 0);
 	assert_int_equal(start(100, act_answer), -EBUSY);
@@ -222,20 +209,4 @@ static void test_a_full_table_waits_for_the_killed_only(void **state)
 	while (jobs() > 0)
 		serve();
 	release();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_an_answer_does_not_wait_for_its_job_to_die, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_cancelled_is_answered_when_the_job_is_gone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_job_that_dies_is_answered_for, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_full_table_waits_for_the_killed_only, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

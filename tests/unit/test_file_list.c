@@ -1,18 +1,10 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/scratch_fixture.h"
 #include "worker/files/file_list.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/files_reply.h"
+#include "tests/lib/unit.h"
 
 static int set_up(void **state)
 {
@@ -32,6 +24,8 @@ static int set_up(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, scratch_tear_down)
+
 static struct answer list(struct files_list request)
 {
 	struct root root = {
@@ -50,9 +44,8 @@ static void assert_lists(struct files_list request, const char *expected)
 	answer_has(list(request), expected);
 }
 
-static void test_one_directory(void **state)
+TEST(test_one_directory)
 {
-	(void)state;
 	assert_lists((struct files_list){.gitignore = true},
 		"f .gitignore 11\nl link -> src/main.c\nl out -> /etc\np pipe\nd src\n");
 	assert_lists((struct files_list){0},
@@ -64,9 +57,8 @@ static void test_one_directory(void **state)
 		"f src/lib/a.c 3\nf src/lib/a.h 0\n");
 }
 
-static void test_recursive(void **state)
+TEST(test_recursive)
 {
-	(void)state;
 	assert_lists((struct files_list){.path = TEXT_LITERAL("src"), .recursive = true},
 		"d src/lib\nf src/lib/a.c 3\nf src/lib/a.h 0\nf src/main.c 9\nf src/main.o 0\n");
 	assert_lists((struct files_list){.recursive = true, .gitignore = true},
@@ -74,9 +66,8 @@ static void test_recursive(void **state)
 		"f src/lib/a.c 3\nf src/lib/a.h 0\nf src/main.c 9\n");
 }
 
-static void test_pattern(void **state)
+TEST(test_pattern)
 {
-	(void)state;
 	assert_lists((struct files_list){.pattern = TEXT_LITERAL("*.c"), .recursive = true},
 		"f src/lib/a.c 3\nf src/main.c 9\n");
 	assert_lists((struct files_list){.pattern = TEXT_LITERAL("*.c")}, "");
@@ -99,9 +90,8 @@ static void assert_refused(struct files_list request, enum tool_error error)
 	answer_done(&answer);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-	(void)state;
 	assert_refused(
 		(struct files_list){.path = TEXT_LITERAL("src/main.c")}, TOOL_NOT_A_DIRECTORY);
 	assert_refused((struct files_list){.path = TEXT_LITERAL("pipe")}, TOOL_NOT_A_DIRECTORY);
@@ -113,11 +103,10 @@ static void test_refused(void **state)
 	assert_refused((struct files_list){.pattern = TEXT_LITERAL("[a")}, TOOL_INVALID_PATTERN);
 }
 
-static void test_end(void **state)
+TEST(test_end)
 {
 	struct answer answer = list((struct files_list){.path = TEXT_LITERAL("./src/../src/lib/")});
 
-	(void)state;
 	assert_true(text_equal(answer.end.path, TEXT_LITERAL("src/lib")));
 	answer_done(&answer);
 	answer = list((struct files_list){0});
@@ -126,12 +115,11 @@ static void test_end(void **state)
 }
 
 /* The limit is exact, and "truncated" means that there was at least one entry more. */
-static void test_cap(void **state)
+TEST(test_cap)
 {
 	struct files_list request = {.path = TEXT_LITERAL("src"), .recursive = true};
 	struct answer answer;
 
-	(void)state;
 	request.max_entries = 4;
 	answer = list(request);
 	assert_int_equal(answer.end.count, 4);
@@ -151,14 +139,13 @@ static void test_cap(void **state)
 	answer_done(&answer);
 }
 
-static void test_cap_of_its_own(void **state)
+TEST(test_cap_of_its_own)
 {
 	struct files_list request = {
 		.path = TEXT_LITERAL("many"), .max_entries = UINT32_MAX, .recursive = true};
 	struct answer answer;
 	char name[32];
 
-	(void)state;
 	for (unsigned i = 0; i <= LIMIT_LIST_ENTRIES; i++) {
 		snprintf(name, sizeof(name), "many/%u", i);
 		scratch_text(&scratch, name, "");
@@ -167,19 +154,4 @@ static void test_cap_of_its_own(void **state)
 	assert_int_equal(answer.end.count, LIMIT_LIST_ENTRIES);
 	assert_true(answer.end.truncated);
 	answer_done(&answer);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_one_directory, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_recursive, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_pattern, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_refused, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_end, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_cap, set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_cap_of_its_own, set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,16 +9,11 @@
 #include "worker/files/dir_marks.h"
 #include "worker/files/patch_look.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/files_fixture.h"
 #include "tests/lib/patch_parts.h"
+#include "tests/lib/unit.h"
 
 #define CALL  0x2a
 #define FIRST "Ua\nH\n-a|\n+A|\n"
@@ -102,7 +97,11 @@ static void change_both(void)
 	change_second();
 }
 
-static void test_made(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+FIXTURE(fixture_setup, fixture_teardown)
+
+TEST(test_made)
 {
 	for (int i = 0; i < 4; i++) {
 		struct answer answer;
@@ -116,7 +115,7 @@ static void test_made(void **state)
 }
 
 /* With an exchange of names, and without. */
-static void test_taken_back(void **state)
+TEST(test_taken_back)
 {
 	for (int i = 0; i < 2; i++) {
 		struct answer answer;
@@ -132,7 +131,7 @@ static void test_taken_back(void **state)
 }
 
 /* What another process has written to a file that was changed is not taken away. */
-static void test_not_taken_back(void **state)
+TEST(test_not_taken_back)
 {
 	for (int i = 0; i < 2; i++) {
 		struct answer answer;
@@ -161,7 +160,7 @@ static void hold_second(void)
 }
 
 /* BUSY says that nothing was done, so that the caller tries again. */
-static void test_not_taken_back_and_busy(void **state)
+TEST(test_not_taken_back_and_busy)
 {
 	static void (*const acts[])(void) = {hold_second, change_first_and_hold_second};
 
@@ -180,7 +179,7 @@ static void test_not_taken_back_and_busy(void **state)
 }
 
 /* Nothing is left of a patch that is given up. */
-static void test_withdrawn(void **state)
+TEST(test_withdrawn)
 {
 	struct fixture *fixture = *state;
 	struct file_patch *patch;
@@ -198,7 +197,7 @@ static void test_withdrawn(void **state)
 	answer_done(&answer);
 }
 
-static void test_parts_that_are_none(void **state)
+TEST(test_parts_that_are_none)
 {
 	struct fixture *fixture = *state;
 	struct file_patch *patch = begin(&fixture->root, "H\n", false);
@@ -212,7 +211,7 @@ static void test_parts_that_are_none(void **state)
 	answer_done(&answer);
 }
 
-static void test_look(void **state)
+TEST(test_look)
 {
 	const struct {
 		uint8_t operation;
@@ -258,21 +257,4 @@ static void test_look(void **state)
 		assert_int_equal(strncmp(found, known, len), 0);
 		assert_string_equal(found + len, cases[i].rest);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)
-		TEST(test_made),
-		TEST(test_taken_back),
-		TEST(test_not_taken_back),
-		TEST(test_not_taken_back_and_busy),
-		TEST(test_withdrawn),
-		TEST(test_parts_that_are_none),
-		TEST(test_look),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

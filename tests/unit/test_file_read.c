@@ -2,17 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/file_read.h"
 
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/files_fixture.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 
 #define CALL 42
 
@@ -64,7 +56,11 @@ static const struct range_case cases[] = {
 	{"\xff\xfe latin\n", 0, 0, false, TOOL_OK, "\xff\xfe latin\n", 1, 1},
 };
 
-static void test_ranges(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+FIXTURE(fixture_setup, fixture_teardown)
+
+TEST(test_ranges)
 {
 	const struct fixture *fixture = *state;
 
@@ -96,7 +92,7 @@ struct type_case {
 	const char *type;
 };
 
-static void test_binary(void **state)
+TEST(test_binary)
 {
 	static const struct type_case types[] = {
 		{TEXT_LITERAL("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "image/png"},
@@ -139,7 +135,7 @@ static void test_binary(void **state)
 }
 
 /* The bytes of a small image are sent to a reader that asked for them. */
-static void test_images(void **state)
+TEST(test_images)
 {
 	static const struct {
 		size_t size;
@@ -183,7 +179,7 @@ static void test_images(void **state)
 }
 
 /* Formats that may come without a NUL are text unless the reader wants to be told of them. */
-static void test_binary_by_type(void **state)
+TEST(test_binary_by_type)
 {
 	static const struct {
 		const char *content, *type;
@@ -208,7 +204,7 @@ static void test_binary_by_type(void **state)
 }
 
 /* A NUL behind the probed part does not make a file binary. */
-static void test_late_nul(void **state)
+TEST(test_late_nul)
 {
 	const struct fixture *fixture = *state;
 	static char content[LIMIT_BINARY_PROBE_BYTES + 1];
@@ -239,7 +235,7 @@ static void put_lines(const struct fixture *fixture, const char *name, uint64_t 
 	assert_int_equal(fclose(file), 0);
 }
 
-static void test_largest(void **state)
+TEST(test_largest)
 {
 	const struct fixture *fixture = *state;
 	struct files_read request = {.path = TEXT_LITERAL("large")};
@@ -272,7 +268,7 @@ static void test_largest(void **state)
 }
 
 /* For a line that is too long by itself, the message does not advise a smaller range. */
-static void test_a_line_that_is_too_long(void **state)
+TEST(test_a_line_that_is_too_long)
 {
 	static const uint64_t ranges[][2] = {{2, 2}, {2, 3}, {2, 0}};
 	const struct fixture *fixture = *state;
@@ -301,7 +297,7 @@ static void test_a_line_that_is_too_long(void **state)
 }
 
 /* Every range of a file that is larger than the buffer, with lines across the buffer's borders. */
-static void test_large_ranges(void **state)
+TEST(test_large_ranges)
 {
 	static const uint64_t ranges[][2] = {{1, 1}, {8192, 8193}, {8193, 8193}, {65536, 131072},
 		{299999, 300000}, {300000, 0}, {1, 131072}};
@@ -342,7 +338,7 @@ static void test_large_ranges(void **state)
 }
 
 /* A number wider than its six columns. */
-static void test_wide_numbers(void **state)
+TEST(test_wide_numbers)
 {
 	const struct fixture *fixture = *state;
 	struct answer answer;
@@ -357,7 +353,7 @@ static void test_wide_numbers(void **state)
 	answer_done(&answer);
 }
 
-static void test_long_line(void **state)
+TEST(test_long_line)
 {
 	const struct fixture *fixture = *state;
 	const size_t len = 150000;
@@ -376,7 +372,7 @@ static void test_long_line(void **state)
 }
 
 /* One endless line, in a file larger than the memory used for it: it is not counted to its end. */
-static void test_sparse(void **state)
+TEST(test_sparse)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_close_ int fd = openat(fixture->ws, "sparse", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -434,7 +430,7 @@ static void assert_reads_alike(const struct fixture *fixture, uint64_t from, uin
 }
 
 /* Holes are not read, and count like zeros. */
-static void test_holes(void **state)
+TEST(test_holes)
 {
 	static const off_t places[] = {0, 65536, 200000, 524288 + 4096, 700000, 1500000};
 	static char zeros[2 * MIB];
@@ -473,7 +469,7 @@ static void assert_read_fails(
 	answer_done(&answer);
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
 	const struct fixture *fixture = *state;
 	struct answer answer;
@@ -496,7 +492,7 @@ static void test_failures(void **state)
 }
 
 /* A procfs file has content and the size 0. */
-static void test_sizeless(void **state)
+TEST(test_sizeless)
 {
 	struct fixture fixture = **(struct fixture **)state;
 	_cleanup_close_ int proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -509,29 +505,4 @@ static void test_sizeless(void **state)
 	assert_int_equal(answer.end.size, answer.data_len);
 	assert_true(answer.end.total_lines > 10);
 	answer_done(&answer);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ranges, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_binary, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_late_nul, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_images, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_binary_by_type, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_largest, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_a_line_that_is_too_long, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_large_ranges, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_wide_numbers, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_long_line, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_sparse, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_holes, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_failures, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_sizeless, fixture_setup, fixture_teardown),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* links: cloister-files-core */
 /* threads */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/rounds.h"
 #include "tests/lib/scratch_fixture.h"
 #include "worker/files/file_search.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/files_reply.h"
+#include "tests/lib/unit.h"
 
 static struct answer search(struct files_search request)
 {
@@ -41,9 +33,10 @@ static void assert_scan(const char *pattern, const char *text, const char *expec
 	assert_finds((struct files_search){.pattern = text_from(pattern)}, expected);
 }
 
-static void test_lines(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_lines)
 {
-	(void)state;
 	assert_scan("o", "one\ntwo\nthree\nfoo o\n", "f:1:one\nf:2:two\nf:4:foo o\n");
 	assert_scan("three", "one\ntwo\nthree", "f:3:three\n");
 	assert_scan("^t.*e$", "one\ntwo\nthree\n", "f:3:three\n");
@@ -57,9 +50,8 @@ static void test_lines(void **state)
 	assert_scan("(?<=a\n)b", "a\nb\n", "f:2:b\n");
 }
 
-static void test_carriage_returns(void **state)
+TEST(test_carriage_returns)
 {
-	(void)state;
 	assert_scan("two$", "one\r\ntwo\r\nthree\r\n", "f:2:two\n");
 	assert_scan("^.*$", "one\r\n\r\n", "f:1:one\nf:2:\n");
 	assert_scan("w", "two\r", "f:1:two\n");
@@ -68,9 +60,8 @@ static void test_carriage_returns(void **state)
 }
 
 /* A line matches as if it were alone: lookaround ends at the line's ends. */
-static void test_looks_around(void **state)
+TEST(test_looks_around)
 {
-	(void)state;
 	assert_scan("foo(?!\\W)", "foo\nfoo \nfoox\nfoo", "f:1:foo\nf:3:foox\nf:4:foo\n");
 	assert_scan("foo(?=\\s)", "foo\nfoo x\n", "f:2:foo x\n");
 	assert_scan("(?<=\\s)foo", "x\nfoo\n foo\n", "f:3: foo\n");
@@ -88,9 +79,8 @@ static void test_looks_around(void **state)
 }
 
 /* A carriage return within a line does not end it. */
-static void test_lone_carriage_returns(void **state)
+TEST(test_lone_carriage_returns)
 {
-	(void)state;
 	assert_scan("a.b", "a\rb\n", "f:1:a\rb\n");
 	assert_scan("^b", "a\rb\nb\n", "f:2:b\n");
 	assert_scan("a$", "a\rb\na\r\n", "f:2:a\n");
@@ -101,9 +91,8 @@ static void test_lone_carriage_returns(void **state)
 }
 
 /* A match over several lines counts for its first line, unless one of its lines matches alone. */
-static void test_several_lines(void **state)
+TEST(test_several_lines)
 {
-	(void)state;
 	assert_scan("one\ntwo", "zero\none\ntwo\n", "f:2:one\n");
 	assert_scan("one\n", "one\none", "f:1:one\n");
 	assert_scan("f\\(\\s*x", "f(\n  x)\nf(x)\n", "f:1:f(\nf:3:f(x)\n");
@@ -120,9 +109,8 @@ static void test_several_lines(void **state)
 	assert_scan("\n\n", "a\n\nb\n", "");
 }
 
-static void test_unicode(void **state)
+TEST(test_unicode)
 {
-	(void)state;
 	assert_scan("^.$", "\xc3\xa9\n\xe2\x82\xac\nab\n", "f:1:\xc3\xa9\nf:2:\xe2\x82\xac\n");
 	assert_scan("(?i)\xc3\x89", "\xc3\xa9t\xc3\xa9\n", "f:1:\xc3\xa9t\xc3\xa9\n");
 	/* Bytes that are not UTF-8 do not hide the text around them. */
@@ -133,11 +121,10 @@ static void test_unicode(void **state)
 		"f:1:a\n");
 }
 
-static void test_tree(void **state)
+TEST(test_tree)
 {
 	struct answer answer;
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "*.o\nbuild/\n");
 	scratch_text(&scratch, "a.c", "needle\n");
 	scratch_text(&scratch, "a.o", "needle\n");
@@ -183,12 +170,11 @@ static void put_sparse(const char *name, const char *lines, size_t size)
 	close(fd);
 }
 
-static void test_skipped(void **state)
+TEST(test_skipped)
 {
 	char lines[LIMIT_BINARY_PROBE_BYTES + 10];
 	struct answer answer;
 
-	(void)state;
 	memset(lines, '\n', sizeof(lines));
 	put_sparse("above", lines, LIMIT_SEARCH_FILE_BYTES + 1);
 	scratch_write(&scratch, "binary", "end\0", 4);
@@ -254,12 +240,11 @@ static void assert_found_in_large(size_t pattern, bool found)
 	answer_done(&answer);
 }
 
-static void test_large(void **state)
+TEST(test_large)
 {
 	const size_t places[] = {1, PART - 7, PART - 6, PART - 5, PART - 1, PART, PART + 1,
 		2 * PART - 12, 2 * PART - 3, 3 * PART - 2, LARGE_BYTES - 6};
 
-	(void)state;
 	write_before();
 	for (size_t i = 0; i < ARRAY_SIZE(large_patterns); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(places); j += rounds(i == 0 ? 1 : 3, 1)) {
@@ -277,12 +262,11 @@ static void test_large(void **state)
 }
 
 /* The line of a match is numbered and shown whole wherever a part ends. */
-static void test_line_in_large(void **state)
+TEST(test_line_in_large)
 {
 	char *line = malloc(LARGE_BYTES);
 	struct answer answer;
 
-	(void)state;
 	write_before();
 	for (size_t i = 0; i < 2; i++) {
 		write_large("the needle in it", 2 * PART - 8);
@@ -300,9 +284,8 @@ static void test_line_in_large(void **state)
 }
 
 /* Several lines, of which one is in each part, match together. */
-static void test_lines_in_large(void **state)
+TEST(test_lines_in_large)
 {
-	(void)state;
 	write_before();
 	write_large("the\nneedle", PART - 4);
 	assert_finds((struct files_search){.pattern = TEXT_LITERAL("the\nneedle")}, "f:4097:the\n");
@@ -310,11 +293,10 @@ static void test_lines_in_large(void **state)
 		"f:4097:the\n");
 }
 
-static void test_unreadable(void **state)
+TEST(test_unreadable)
 {
 	struct answer answer;
 
-	(void)state;
 	scratch_text(&scratch, "closed/x", "end");
 	scratch_text(&scratch, "secret", "end");
 	scratch_text(&scratch, "a/closed/x", "end");
@@ -337,12 +319,11 @@ static void test_unreadable(void **state)
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0777, 0), 0);
 }
 
-static void test_cap(void **state)
+TEST(test_cap)
 {
 	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 3};
 	struct answer answer;
 
-	(void)state;
 	scratch_text(&scratch, "a", "x\nx\n");
 	scratch_text(&scratch, "b", "x\n");
 	answer = search(request);
@@ -367,12 +348,11 @@ static void test_cap(void **state)
  * Of more matches than are wanted those near the searched directory are told, and all that are told
  * are in the order of names.
  */
-static void test_near_first(void **state)
+TEST(test_near_first)
 {
 	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 4};
 	struct answer answer;
 
-	(void)state;
 	scratch_text(&scratch, "a/b/c/far", "x\n");
 	scratch_text(&scratch, "a/b/far", "x\n");
 	scratch_text(&scratch, "a/b.c", "x\n");
@@ -437,12 +417,11 @@ static void check_cut(size_t at)
 	free(line);
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
 	char whole[LIMIT_SEARCH_LINE_BYTES + 2], expected[LIMIT_SEARCH_LINE_BYTES + 16];
 	struct answer answer;
 
-	(void)state;
 	check_cut(0);
 	check_cut(3000);
 	check_cut(4500);
@@ -474,9 +453,8 @@ static void assert_refused(struct files_search request, enum tool_error error, c
 	answer_done(&answer);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-	(void)state;
 	assert_int_equal(mkfifoat(scratch.fd, "pipe", 0666), 0);
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL("a(b")}, TOOL_INVALID_PATTERN,
 		"The pattern is not valid at offset 3: missing closing parenthesis; correct it "
@@ -505,11 +483,10 @@ static void test_refused(void **state)
  * Reaching a limit is an error, not "no match"; but if an automaton can scan all lines instead,
  * there is a result.
  */
-static void test_too_complex(void **state)
+TEST(test_too_complex)
 {
 	char text[4096];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	text[sizeof(text) - 2] = '!';
 	text[sizeof(text) - 1] = '\0';
@@ -545,42 +522,7 @@ static void test_too_complex(void **state)
 }
 
 /* The same results without JIT, as where executable memory is denied. */
-static void test_interpreted(void **state)
+TEST(test_interpreted)
 {
-	(void)state;
 	assert_scan("(*NO_JIT)^\\s*end", "a\n\n\n  end\n\xff end\nend\n", "f:4:  end\nf:6:end\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_lines, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_carriage_returns, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_looks_around, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_lone_carriage_returns, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_several_lines, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_unicode, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_tree, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_skipped, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_large, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_line_in_large, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_lines_in_large, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_unreadable, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_cap, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_near_first, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_cut, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_refused, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_too_complex, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_interpreted, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,8 @@
 /* What is measured of a workspace, with and without layers. */
 #include "worker/files/file_sweep.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/unit.h"
 
 static struct fixture *at;
 static struct files_end *found; /* shared with the children that sweep */
@@ -30,6 +24,8 @@ static int tear_down(void **state)
 	munmap(found, sizeof(*found));
 	return fixture_teardown(state);
 }
+
+FIXTURE(set_up, tear_down)
 
 /* Sweeps as a job does, in a child. */
 static void sweep(void)
@@ -71,9 +67,10 @@ static uint64_t blocks_of(uint64_t bytes)
 	return bytes / 65536;
 }
 
-static void test_a_plain_one(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+TEST(test_a_plain_one)
 {
-	(void)state;
 	put_block(at->ws, "one");
 	assert_int_equal(linkat(at->ws, "one", at->ws, "two", 0), 0);
 	put_block(at->ws, ".cloister-000000000000002a");
@@ -84,7 +81,7 @@ static void test_a_plain_one(void **state)
 }
 
 /* Each layer counts by itself, and what the overlay shows of a template does not. */
-static void test_layers(void **state)
+TEST(test_layers)
 {
 	_cleanup_close_ int layers = make_directory(at->base_fd, "layers");
 	_cleanup_close_ int lowest = make_directory(layers, "u0");
@@ -93,7 +90,6 @@ static void test_layers(void **state)
 	_cleanup_close_ int view = make_directory(layers, "v3");
 	_cleanup_close_ int closed = -1;
 
-	(void)state;
 	put_block(at->ws, "a template's");
 	put_block(lowest, "a");
 	put_block(frozen, "a");
@@ -120,15 +116,4 @@ static void test_layers(void **state)
 	assert_int_equal(blocks_of(found->size), 2);
 	assert_int_equal(found->files_skipped, 1);
 	assert_int_equal(fchmod(frozen, 0755), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_plain_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_layers, set_up, tear_down),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

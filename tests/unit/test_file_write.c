@@ -2,17 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/file_write.h"
 
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/xattr.h>
 
-#include <cmocka.h>
-
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 #include "tests/lib/write_fixture.h"
 
 #define TEMPORARY ".cloister-000000000000002a"
@@ -83,7 +76,11 @@ static void write_everywhere(const struct fixture *fixture, const struct root *r
 	assert_int_equal(count_entries(fixture->ws), 6);
 }
 
-static void test_written(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+FIXTURE(fixture_setup, fixture_teardown)
+
+TEST(test_written)
 {
 	const struct fixture *fixture = *state;
 
@@ -92,7 +89,7 @@ static void test_written(void **state)
 }
 
 /* As on a file system without O_TMPFILE. */
-static void test_written_by_name(void **state)
+TEST(test_written_by_name)
 {
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
@@ -101,7 +98,7 @@ static void test_written_by_name(void **state)
 	write_everywhere(fixture, &root);
 }
 
-static void test_empty_and_large(void **state)
+TEST(test_empty_and_large)
 {
 	const struct fixture *fixture = *state;
 	static char large[LIMIT_CONTENT_BYTES];
@@ -127,7 +124,7 @@ static void test_empty_and_large(void **state)
 	assert_int_equal(st.st_size, sizeof(large));
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	const struct fixture *fixture = *state;
 	const struct root *root = &fixture->root;
@@ -189,7 +186,7 @@ static void give_up(const struct fixture *fixture, const struct root *root)
 	assert_int_equal(count_entries(fixture->ws), 1);
 }
 
-static void test_given_up(void **state)
+TEST(test_given_up)
 {
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
@@ -199,7 +196,7 @@ static void test_given_up(void **state)
 	give_up(fixture, &root);
 }
 
-static void test_kept(void **state)
+TEST(test_kept)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_close_ int fd = -1;
@@ -234,7 +231,7 @@ static void test_kept(void **state)
  * Whatever mode the old file had, its replacement is never set-user-ID or set-group-ID; nor is a
  * file made in a directory whose group is inherited.
  */
-static void test_no_set_id_bits(void **state)
+TEST(test_no_set_id_bits)
 {
 	static const mode_t modes[] = {04755, 02755, 06755, 06777, 07777, 04000, 02644};
 	const struct fixture *fixture = *state;
@@ -305,7 +302,7 @@ static void fail_in_new_directories(const struct fixture *fixture, const struct 
 }
 
 /* A failing write removes the directories that it has made. */
-static void test_directories_taken_back(void **state)
+TEST(test_directories_taken_back)
 {
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
@@ -325,7 +322,7 @@ static void test_directories_taken_back(void **state)
 /*
  * It removes no other directory: one that is not empty any more, or was renamed or replaced, stays.
  */
-static void test_directories_of_others_stay(void **state)
+TEST(test_directories_of_others_stay)
 {
 	const struct fixture *fixture = *state;
 	const struct root *root = &fixture->root;
@@ -354,7 +351,7 @@ static void test_directories_of_others_stay(void **state)
 }
 
 /* Two writes use one new directory and the first fails: the second makes the directory again. */
-static void test_directory_of_two_writes(void **state)
+TEST(test_directory_of_two_writes)
 {
 	const struct fixture *fixture = *state;
 	struct file_write *first, *second;
@@ -373,7 +370,7 @@ static void test_directory_of_two_writes(void **state)
 }
 
 /* The workspace's directory was removed on the host: the sentence says so. */
-static void test_root_removed(void **state)
+TEST(test_root_removed)
 {
 	static const char *const paths[] = {"file", "a/b/file"};
 	const struct fixture *fixture = *state;
@@ -394,7 +391,7 @@ static void test_root_removed(void **state)
 }
 
 /* A file that a tenant creates under the temporary name is neither written to nor in the way. */
-static void test_temporary_taken(void **state)
+TEST(test_temporary_taken)
 {
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
@@ -411,7 +408,7 @@ static void test_temporary_taken(void **state)
 }
 
 /* A file appears between begin and commit: it is replaced without an error. */
-static void test_appears_meanwhile(void **state)
+TEST(test_appears_meanwhile)
 {
 	const struct fixture *fixture = *state;
 	const struct files_write request = {
@@ -447,7 +444,7 @@ static void test_appears_meanwhile(void **state)
  * Attacks by swapping directories with links, files with links and directories with directories,
  * all at once.
  */
-static void test_attacked(void **state)
+TEST(test_attacked)
 {
 	static const char *const paths[] = {"swap/new", "swap/secret", "evil/new", "target",
 		"absroot/swap/deeper/new", "absroot/target", "m/a/../../swap/x"};
@@ -480,35 +477,4 @@ static void test_attacked(void **state)
 	swapper_stop(&depths);
 	assert_outside_untouched(fixture);
 	assert_false(exists_at(fixture->ws, TEMPORARY));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_written, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_written_by_name, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_empty_and_large, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_refused, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_given_up, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_kept, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_temporary_taken, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_appears_meanwhile, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_attacked, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_no_set_id_bits, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_directories_taken_back, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_directories_of_others_stay, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_directory_of_two_writes, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_root_removed, fixture_setup, fixture_teardown),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,9 @@
 
 #include <sched.h>
 #include <seccomp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mount.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "tests/lib/write_fixture.h"
 
 static void write_line(const char *path, const char *line)
@@ -129,12 +124,16 @@ static void in_small_tmpfs(
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void test_disk_full(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+FIXTURE(fixture_setup, fixture_teardown)
+
+TEST(test_disk_full)
 {
 	in_small_tmpfs(*state, fill_disk);
 }
 
-static void test_no_inodes(void **state)
+TEST(test_no_inodes)
 {
 	in_small_tmpfs(*state, use_up_inodes);
 }
@@ -202,7 +201,7 @@ static bool is_child(void)
 	return false;
 }
 
-static void test_disk_errors(void **state)
+TEST(test_disk_errors)
 {
 	static const struct broken_case cases[] = {
 		{SCMP_SYS(fsync), EIO, true, TOOL_EXECUTION_ERROR},
@@ -301,7 +300,7 @@ static int hold_broken(const struct fixture *fixture, unsigned kind)
 	return hold(&root, kind, true, false) ? 0 : 5;
 }
 
-static void test_what_is_found_is_on_the_disk(void **state)
+TEST(test_what_is_found_is_on_the_disk)
 {
 	const struct fixture *fixture = *state;
 
@@ -311,18 +310,4 @@ static void test_what_is_found_is_on_the_disk(void **state)
 			_exit(hold_broken(fixture, kind));
 		assert_string_equal(get_file(fixture->ws, "file"), "old");
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_disk_errors, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_found_is_on_the_disk, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_disk_full, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_no_inodes, fixture_setup, fixture_teardown),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

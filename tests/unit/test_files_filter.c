@@ -4,27 +4,16 @@
  * What an attacker can do who has taken over a files process: each call is made in a child of its
  * own.
  */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/confine.h"
 #include "worker/files/files_filter.h"
 
-#include <fcntl.h>
 #include <linux/quota.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define DID_IT 42
 
@@ -117,9 +106,8 @@ static int status_of(const struct attempt *attempt)
 	return status;
 }
 
-static void test_what_kills(void **state)
+TEST(test_what_kills)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++) {
 		int status = status_of(&fatal[i]);
 
@@ -128,7 +116,7 @@ static void test_what_kills(void **state)
 	}
 }
 
-static void test_what_does_not(void **state)
+TEST(test_what_does_not)
 {
 	static const struct attempt harmless[] = {
 		{"openat2", {SYS_openat2, -1, 0, 0, 0}},
@@ -142,18 +130,7 @@ static void test_what_does_not(void **state)
 		{"reading a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 0, 0}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
 		if (status_of(&harmless[i]) != DID_IT << 8)
 			fail_msg("%s", harmless[i].name);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_kills),
-		cmocka_unit_test(test_what_does_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,28 +4,17 @@
  * The compiled filters of x86-64 and arm64, both on any machine: the test interprets them. Both
  * must give the same verdict for the same call.
  */
-#include "common/cleanup.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 #include "worker/filters/filter_cookie.h"
 #include "worker/filters/filters.h"
 
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define commands_plain          x86_commands_plain
 #define commands_inside         x86_commands_inside
@@ -225,9 +214,8 @@ static const struct row {
 	{"setsockopt, another protocol", {54, 208}, {3, IPPROTO_TCP, 31}, FAIL(EPERM), KILL, KILL},
 };
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct row *row = &rows[i];
 		uint32_t wanted = row->commands == FAIL(EPERM) ? refused() : row->commands;
@@ -259,12 +247,11 @@ static void test_numbers(void **state)
  * With root_inside a process that knows the number may enter a user namespace, and nothing else is
  * allowed that is not allowed without.
  */
-static void test_root_inside(void **state)
+TEST(test_root_inside)
 {
 	const uint64_t cookie = (uint64_t)FILTER_COOKIE_HIGH << 32 | FILTER_COOKIE_LOW;
 	static const int setns_numbers[PROCESSORS] = {308, 268};
 
-	(void)state;
 	for (int processor = 0; processor < PROCESSORS; processor++) {
 		const uint64_t kinds[] = {
 			0, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUSER | CLONE_NEWNS};
@@ -283,12 +270,11 @@ static void test_root_inside(void **state)
 }
 
 /* A call of another architecture is not looked up in this one's table. */
-static void test_other_processors(void **state)
+TEST(test_other_processors)
 {
 	static const uint32_t others[PROCESSORS][2] = {[X86] = {SCMP_ARCH_X86, SCMP_ARCH_AARCH64},
 		[ARM] = {SCMP_ARCH_ARM, SCMP_ARCH_X86_64}};
 
-	(void)state;
 	for (int processor = 0; processor < PROCESSORS; processor++)
 		for (size_t i = 0; i < ARRAY_SIZE(others[0]); i++)
 			for (int nr = 0; nr < CALLS; nr++) {
@@ -347,12 +333,11 @@ static bool compare(const char *name, int process, const int *numbers, uint64_t 
 	return allowed;
 }
 
-static void test_same_verdicts(void **state)
+TEST(test_same_verdicts)
 {
 	uint64_t random = 1;
 	unsigned common = 0, allowed[PROCESSES] = {0};
 
-	(void)state;
 	for (int number = 0; number < CALLS; number++) {
 		_cleanup_free_ char *known =
 			seccomp_syscall_resolve_num_arch(SCMP_ARCH_X86_64, number);
@@ -372,16 +357,4 @@ static void test_same_verdicts(void **state)
 	assert_true(common > 300 && allowed[COMMANDS] > 200 && allowed[COMMANDS] < common);
 	assert_true(allowed[FILES] > 50 && allowed[FILES] < 100);
 	assert_true(allowed[SPAWNER] > 250 && allowed[SPAWNER] < common);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_root_inside),
-		cmocka_unit_test(test_other_processors),
-		cmocka_unit_test(test_same_verdicts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

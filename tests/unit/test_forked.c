@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-spawner-core */
 /* What children of the spawner begin and end with, each tried in a child of its own. */
+#include "tests/lib/unit.h"
 #include "worker/spawner/forked.h"
-
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define HIGHEST 40
 
@@ -54,7 +41,7 @@ static int result_of(pid_t pid)
 	return forked_result(status);
 }
 
-static void test_it_keeps_what_it_needs_and_nothing_else(void **state)
+TEST(test_it_keeps_what_it_needs_and_nothing_else)
 {
 	static const struct {
 		int kept[4];
@@ -71,7 +58,6 @@ static void test_it_keeps_what_it_needs_and_nothing_else(void **state)
 		{{-1, -1, -1, -1}, 4},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		pid_t pid = fork();
 
@@ -81,13 +67,12 @@ static void test_it_keeps_what_it_needs_and_nothing_else(void **state)
 	}
 }
 
-static void test_the_spawner_learns_how_it_ended(void **state)
+TEST(test_the_spawner_learns_how_it_ended)
 {
 	static const int told[][2] = {
 		{0, 0}, {-ENOSPC, -ENOSPC}, {-254, -254}, {-255, -EIO}, {-ENOTSUP - 1000, -EIO}};
 	pid_t pid;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(told); i++) {
 		pid = fork();
 		if (pid == 0)
@@ -112,13 +97,12 @@ static int begin_under(pid_t spawner)
 	return result_of(pid);
 }
 
-static void test_it_does_not_outlive_the_spawner(void **state)
+TEST(test_it_does_not_outlive_the_spawner)
 {
 	int ends[2];
 	char byte;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(begin_under(getpid()), 0);
 	assert_int_equal(begin_under(getpid() + 1), -EPIPE);
 	/* A grandchild holds the pipe until it dies, which it does when its parent ends. */
@@ -140,15 +124,4 @@ static void test_it_does_not_outlive_the_spawner(void **state)
 	assert_int_equal(result_of(pid), 0);
 	assert_int_equal(read(ends[0], &byte, 1), 0);
 	close(ends[0]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_it_keeps_what_it_needs_and_nothing_else),
-		cmocka_unit_test(test_the_spawner_learns_how_it_ended),
-		cmocka_unit_test(test_it_does_not_outlive_the_spawner),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,24 +4,16 @@
  * Work trees whose git directory is elsewhere: as git makes them, and as nobody should. Runs
  * unprivileged even if started by root, because permissions are part of what is tested.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/git_walks.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/git_dir.h"
 #include "worker/files/gitignore.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <grp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #define NOBODY   65534
 #define IDENTITY "-c", "user.name=a", "-c", "user.email=a@b"

@@ -4,20 +4,10 @@
  * An index that is read in pieces: paths are asked in any order, and the file may be cut off. What
  * a small one has is compared with git itself in test_gitignore.c.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 #include "worker/files/git_index.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define NAMES 3000
 
@@ -105,11 +95,10 @@ static void check(struct git_index *index, size_t number)
 	assert_int_equal(git_index_tracks(index, path), 0);
 }
 
-static void test_any_order(void **state)
+TEST(test_any_order)
 {
 	static const size_t steps[] = {1, 7, NAMES - 1, 1699};
 
-	(void)state;
 	for (size_t i = 0; i < 2 * 2 * ARRAY_SIZE(steps); i++) {
 		const size_t step = steps[i / 4];
 		struct git_index *index;
@@ -129,13 +118,12 @@ static void test_any_order(void **state)
 }
 
 /* No more is read than a path needs. */
-static void test_as_far_as_is_needed(void **state)
+TEST(test_as_far_as_is_needed)
 {
 	struct git_index *index;
 	size_t size;
 	int fd = index_file(2, 20, NAMES, &size), other = dup(fd);
 
-	(void)state;
 	assert_int_equal(git_index_from(fd, size, &index), 0);
 	assert_int_equal(lseek(other, 0, SEEK_CUR), LIMIT_GIT_INDEX_PIECE);
 	assert_int_equal(tracks(index, 10), 1);
@@ -150,13 +138,12 @@ static void test_as_far_as_is_needed(void **state)
 }
 
 /* An index that is cut off, or has a fault, counts up to there; at once, there is none. */
-static void test_faults(void **state)
+TEST(test_faults)
 {
 	static const char fault[256];
 	struct git_index *index;
 	size_t size, tracked = 0;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		int fd = index_file(2, 20, NAMES, &size), other = dup(fd);
 
@@ -185,15 +172,4 @@ static void test_faults(void **state)
 		if (size - cut < 12)
 			break;
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_as_far_as_is_needed),
-		cmocka_unit_test(test_faults),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Rules of .gitignore and tracked files in trees made by hand: what is visited, and what is not. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/git_walks.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/gitignore.h"
 #include "worker/files/small_file.h"
 #include "worker/files/tree_walk.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static char *visited(const struct scratch *scratch, const char *path)
 {
@@ -35,11 +27,10 @@ static void assert_visits(const struct scratch *scratch, const char *path, const
 }
 
 /* The rules above the listed directory apply in it. */
-static void test_below_root(void **state)
+TEST(test_below_root)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "*.o\n/src/lib/secret\n/lib/plain\n");
 	scratch_text(&scratch, "src/.gitignore", "!keep.o\n");
 	scratch_text(&scratch, "src/lib/a.o", "");
@@ -51,11 +42,10 @@ static void test_below_root(void **state)
 }
 
 /* An ignored directory is listed if it is named itself. */
-static void test_named_directory(void **state)
+TEST(test_named_directory)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "build/\n*.o\n");
 	scratch_text(&scratch, "build/log", "");
 	scratch_text(&scratch, "build/a.o", "");
@@ -67,11 +57,10 @@ static void test_named_directory(void **state)
 /*
  * Two stars and a slash may match nothing, and then the slash is not part of the name, as in git.
  */
-static void test_slash_that_is_nothing(void **state)
+TEST(test_slash_that_is_nothing)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "x**//\n");
 	scratch_text(&scratch, "x/a", "");
 	scratch_text(&scratch, "y/a", "");
@@ -92,11 +81,10 @@ static void put_repository(const struct scratch *scratch, const char *directory)
 }
 
 /* A repository inside the workspace follows its own rules, as git does when it runs there. */
-static void test_nested_repository(void **state)
+TEST(test_nested_repository)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "*.o\n");
 	put_repository(&scratch, "inner");
 	scratch_text(&scratch, "inner/.git/info/exclude", "*.x\n");
@@ -144,7 +132,7 @@ static void put_dot_git(const struct scratch *scratch, const struct dot_git *mad
 }
 
 /* What git takes for a repository has its own rules, and anything else called `.git` has not. */
-static void test_what_is_a_repository(void **state)
+TEST(test_what_is_a_repository)
 {
 	static const char *const init[] = {"init", "-q", ".", NULL};
 	static const char *const inner[] = {"init", "-q", "real", NULL};
@@ -170,7 +158,6 @@ static void test_what_is_a_repository(void **state)
 	_cleanup_free_ char *kept = NULL;
 	struct paths said = run_git(&scratch, init, NULL);
 
-	(void)state;
 	if (!said.data) {
 		scratch_done(&scratch);
 		if (getenv("CI"))
@@ -205,7 +192,7 @@ static void test_what_is_a_repository(void **state)
  * A directory of a sparse index has nothing that is tracked: git removes its tracked files, and
  * names each of them once one is back. What a build leaves there is ignored.
  */
-static void test_sparse_index(void **state)
+TEST(test_sparse_index)
 {
 	static const char *const steps[][10] = {
 		{"init", "-q", "."},
@@ -218,7 +205,6 @@ static void test_sparse_index(void **state)
 	_cleanup_free_ char *sparse = NULL;
 	size_t len = 0;
 
-	(void)state;
 	scratch_text(&scratch, ".gitignore", "*.o\nbuild/\n");
 	scratch_text(&scratch, "build/a.o", "");
 	scratch_text(&scratch, "in/a.o", "");
@@ -252,12 +238,11 @@ static void test_sparse_index(void **state)
 }
 
 /* Ignore files that are links, FIFOs, directories or too large count as empty; none blocks. */
-static void test_hostile_files(void **state)
+TEST(test_hostile_files)
 {
 	struct scratch scratch = scratch_new();
 	_cleanup_free_ char *large = malloc(LIMIT_GITIGNORE_BYTES + 1);
 
-	(void)state;
 	memset(large, '\n', LIMIT_GITIGNORE_BYTES + 1);
 	memcpy(large, "*", 1);
 	scratch_text(&scratch, "rules", "*\n");
@@ -287,13 +272,12 @@ static void test_hostile_files(void **state)
  * However many directories have large ignore files, the rules of a walk take bounded memory, which
  * is freed when the walk leaves them.
  */
-static void test_many_large_files(void **state)
+TEST(test_many_large_files)
 {
 	struct scratch scratch = scratch_new();
 	char *rules = malloc(LIMIT_GITIGNORE_BYTES);
 	char path[512] = "";
 
-	(void)state;
 	for (size_t i = 0; i < LIMIT_GITIGNORE_BYTES; i += 2)
 		memcpy(rules + i, i == 0 ? "x\n" : "y\n", 2);
 	for (size_t i = 0; i < 6; i++) {
@@ -337,7 +321,7 @@ static void put_index(const struct scratch *scratch, const char *directory, stru
 }
 
 /* An index that is not as git writes it is ignored, and one that is used never shows a .git. */
-static void test_hostile_index(void **state)
+TEST(test_hostile_index)
 {
 	static const struct {
 		const char *directory;
@@ -368,7 +352,6 @@ static void test_hostile_index(void **state)
 	};
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char path[128], expected[256];
 
@@ -387,11 +370,10 @@ static void test_hostile_index(void **state)
 }
 
 /* Names inside a .git are never tracked, and an index that is not a regular file is ignored. */
-static void test_index_names_git(void **state)
+TEST(test_index_names_git)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	put_index(&scratch, "a",
 		TEXT_LITERAL("DIRC\0\0\0\2\0\0\0\1" ENTRY("\6", ".git/x\0\0\0\0") HASH));
 	scratch_text(&scratch, "a/.git/x", "");
@@ -402,22 +384,4 @@ static void test_index_names_git(void **state)
 	scratch_text(&scratch, "b/x", "");
 	assert_visits(&scratch, "b", "b/.gitignore\n");
 	scratch_done(&scratch);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_below_root),
-		cmocka_unit_test(test_named_directory),
-		cmocka_unit_test(test_slash_that_is_nothing),
-		cmocka_unit_test(test_nested_repository),
-		cmocka_unit_test(test_what_is_a_repository),
-		cmocka_unit_test(test_sparse_index),
-		cmocka_unit_test(test_hostile_files),
-		cmocka_unit_test(test_hostile_index),
-		cmocka_unit_test(test_many_large_files),
-		cmocka_unit_test(test_index_names_git),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

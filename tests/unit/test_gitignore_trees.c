@@ -5,20 +5,12 @@
  * by `git ls-files` and checked by `git check-ignore`; all must give the same files.
  * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many cases and which; the seed is printed.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/git_walks.h"
 #include "tests/lib/rounds.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/gitignore.h"
 #include "worker/files/tree_walk.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 /* Trees side by side in one repository, because running git takes most of the time. */
 #define TREES_PER_REPOSITORY 10
@@ -261,25 +253,13 @@ static void try_trees(bool tracked)
 	}
 }
 
-static void test_against_git(void **state)
+TEST(test_against_git)
 {
-	(void)state;
 	try_trees(false);
 }
 
 /* A tracked file is visited although a rule matches it or its directory. */
-static void test_tracked_against_git(void **state)
+TEST(test_tracked_against_git)
 {
-	(void)state;
 	try_trees(true);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_git),
-		cmocka_unit_test(test_tracked_against_git),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 #include "worker/files/glob.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 struct sample {
 	const char *pattern;
@@ -88,9 +77,8 @@ static const struct sample samples[] = {
 	{"{a,b}", "{a,b}", true},
 };
 
-static void test_match(void **state)
+TEST(test_match)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
 		const struct sample *sample = &samples[i];
 
@@ -243,9 +231,8 @@ static const struct {
 	{"[Z-y]", {"Z"}, {"z"}},
 };
 
-static void test_published(void **state)
+TEST(test_published)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(published); i++) {
 		struct text pattern = text_from(published[i].pattern);
 
@@ -261,13 +248,12 @@ static void test_published(void **state)
 	}
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
 	static const char *const bad[] = {"[", "[a", "[!", "[]", "[[:alpha:]", "[[:nonsense:]]",
 		"[[::]]", "[a\\", "a\\", "x[a-"};
 	static const char *const good[] = {"", "*", "[]]", "[[:]", "\\[", "a\\\\", "{", "**"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		if (glob_check(text_from(bad[i])) != -EINVAL)
 			fail_msg("%s is malformed", bad[i]);
@@ -288,9 +274,8 @@ static bool set_matches(const char *pattern, const char *path, size_t base)
 	return matches;
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
-	(void)state;
 	assert_true(set_matches("", "src/main.c", 0));
 	/* without a slash: the last component */
 	assert_true(set_matches("*.c", "src/main.c", 0));
@@ -319,7 +304,7 @@ static void test_set(void **state)
 	assert_true(set_matches("{\\},[}],c}x", "}x", 0));
 }
 
-static void test_set_refused(void **state)
+TEST(test_set_refused)
 {
 	static const struct {
 		const char *pattern;
@@ -335,7 +320,6 @@ static void test_set_refused(void **state)
 	char nested[2 * LIMIT_GLOB_ALTERNATIVES + 3];
 	struct glob_set *set;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		if (glob_set_new(text_from(refused[i].pattern), &set) != refused[i].error)
 			fail_msg("%s", refused[i].pattern);
@@ -346,11 +330,10 @@ static void test_set_refused(void **state)
 }
 
 /* Patterns on which a backtracking matcher would never finish, nor would this test. */
-static void test_time(void **state)
+TEST(test_time)
 {
 	char path[LIMIT_PATH_BYTES], stars[2 * 200], trees[4 * 200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(path); i++)
 		path[i] = i % 16 == 15 ? '/' : 'a';
 	for (size_t i = 0; i < sizeof(stars); i += 2)
@@ -397,11 +380,10 @@ static void random_string(char *out, size_t max, const char *alphabet)
 	*out = '\0';
 }
 
-static void test_against_slow(void **state)
+TEST(test_against_slow)
 {
 	unsigned seed = (unsigned)oracle_seed();
 
-	(void)state;
 	print_message("seed %u\n", seed);
 	srand(seed);
 	for (size_t i = 0, cases = rounds(20000, 100000); i < cases; i++) {
@@ -417,19 +399,4 @@ static void test_against_slow(void **state)
 			slow_match(pattern, path, true))
 			fail_msg("%s with %s", pattern, path);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_match),
-		cmocka_unit_test(test_published),
-		cmocka_unit_test(test_check),
-		cmocka_unit_test(test_set),
-		cmocka_unit_test(test_set_refused),
-		cmocka_unit_test(test_time),
-		cmocka_unit_test(test_against_slow),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,11 @@
 /* What generations of cloisterd say to each other, and the table of what the elder one uses. */
 #include "supervisor/host/handover.h"
 
-#include "common/cleanup.h"
 #include "supervisor/workspace/elsewhere.h"
 #include "tests/lib/scratch_fixture.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define DESCRIPTORS_MOST 20 /* more than there is room for */
 
@@ -41,7 +30,9 @@ static void connect_both(int directory, int *ret_listener, int *ret_elder, int *
 	assert_int_equal(pid, getpid());
 }
 
-static void test_messages(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_messages)
 {
 	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
 	struct handover_message sent = {.type = HANDOVER_GIVEN,
@@ -55,7 +46,6 @@ static void test_messages(void **state)
 	struct handover_message got = {0};
 	struct stat a, b;
 
-	(void)state;
 	connect_both(directory, &listener, &elder, &younger);
 	for (unsigned i = 0; i < sent.n_fds; i++)
 		sent.fds[i] = listener;
@@ -78,14 +68,13 @@ static void test_messages(void **state)
 }
 
 /* Descriptors that come with it are closed. */
-static void test_what_is_no_message(void **state)
+TEST(test_what_is_no_message)
 {
 	static const uint32_t heads[][2] = {{2, HANDOVER_ASK}, {1, 0}, {1, HANDOVER_TYPES}};
 	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
 	struct handover_message message = {.type = HANDOVER_ASK, .n_fds = HANDOVER_FDS_MOST + 1};
 	char bytes[48] = {0};
 
-	(void)state;
 	connect_both(directory, &listener, &elder, &younger);
 	assert_int_equal(send(younger, "x", 1, 0), 1);
 	assert_int_equal(handover_receive(elder, &message), -EBADMSG);
@@ -124,7 +113,7 @@ static void send_descriptors(int to, size_t len, unsigned n)
 }
 
 /* All that are not expected are closed, however many they are and whatever they come with. */
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
 	static const struct {
 		size_t len;
@@ -142,7 +131,6 @@ static void test_descriptors(void **state)
 	struct handover_message message;
 	int lowest;
 
-	(void)state;
 	connect_both(directory, &listener, &elder, &younger);
 	lowest = dup(STDERR_FILENO);
 	close(lowest);
@@ -161,12 +149,11 @@ static void test_descriptors(void **state)
 }
 
 /* A socket that an earlier one has left is replaced, and no other user may connect. */
-static void test_listening_again(void **state)
+TEST(test_listening_again)
 {
 	_cleanup_close_ int directory = open_scratch(), first = -1, second = -1, fd = -1;
 	struct stat stat_buf;
 
-	(void)state;
 	assert_int_equal(handover_connect(directory, &fd), -ENOENT);
 	assert_int_equal(handover_listen(directory, &first), 0);
 	close_fd(&first);
@@ -177,13 +164,12 @@ static void test_listening_again(void **state)
 	assert_int_equal(stat_buf.st_mode & 0777, 0600);
 }
 
-static void test_listeners(void **state)
+TEST(test_listeners)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), other = -1;
 	char path[108], name[128];
 
-	(void)state;
 	assert_true((size_t)snprintf(path, sizeof(path), "%s/s", scratch.path) < sizeof(path));
 	strcpy(address.sun_path, path);
 	assert_false(handover_is_listener(fd, NULL, name, sizeof(name)));
@@ -201,11 +187,10 @@ static void test_listeners(void **state)
 	assert_false(handover_is_listener(other, NULL, name, sizeof(name)));
 }
 
-static void test_what_is_used_elsewhere(void **state)
+TEST_WITH(test_what_is_used_elsewhere, NULL, NULL)
 {
 	struct elsewhere *elsewhere = elsewhere_new();
 
-	(void)state;
 	assert_non_null(elsewhere);
 	assert_false(elsewhere_has(NULL, 1, 1));
 	assert_false(elsewhere_has_uid(NULL, 1, 1, 1));
@@ -229,21 +214,4 @@ static void test_what_is_used_elsewhere(void **state)
 	assert_int_equal(elsewhere_count(elsewhere), 0);
 	elsewhere_free(elsewhere);
 	elsewhere_free(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_messages, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_no_message, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_descriptors, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_listening_again, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_listeners, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test(test_what_is_used_elsewhere),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,20 +7,11 @@
  */
 #include "supervisor/host/headroom.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/host/cgroup.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/vfs.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -85,12 +76,11 @@ static struct headroom_view seen(struct headroom *headroom)
 	}
 }
 
-static void test_a_file_system_that_answers(void **state)
+TEST(test_a_file_system_that_answers)
 {
 	struct headroom *headroom;
 	struct headroom_view view;
 
-	(void)state;
 	answer = (struct statfs){.f_frsize = 4096,
 		.f_bsize = 1,
 		.f_blocks = 100,
@@ -115,11 +105,10 @@ static void test_a_file_system_that_answers(void **state)
 	headroom_free(headroom);
 }
 
-static void test_a_file_system_with_an_error(void **state)
+TEST(test_a_file_system_with_an_error)
 {
 	struct headroom *headroom;
 
-	(void)state;
 	error = EIO;
 	headroom = started(0);
 	assert_int_equal(seen(headroom).state_error, EIO);
@@ -128,12 +117,11 @@ static void test_a_file_system_with_an_error(void **state)
 }
 
 /* Whoever looks gets an answer at once, with how long the file system has been silent. */
-static void test_a_file_system_that_hangs(void **state)
+TEST(test_a_file_system_that_hangs)
 {
 	struct headroom *headroom;
 	struct headroom_view view;
 
-	(void)state;
 	set_hanging(true);
 	headroom = started(0);
 	wait_until_asked();
@@ -152,12 +140,11 @@ static void test_a_file_system_that_hangs(void **state)
 	headroom_free(headroom);
 }
 
-static void test_without_a_state_directory(void **state)
+TEST(test_without_a_state_directory)
 {
 	struct headroom *headroom = started(-1);
 	struct headroom_view view;
 
-	(void)state;
 	do
 		headroom_look(headroom, &view);
 	while (!view.memory_known);
@@ -166,7 +153,7 @@ static void test_without_a_state_directory(void **state)
 	assert_int_equal(asked, 0);
 }
 
-static void test_memory_of_the_host(void **state)
+TEST(test_memory_of_the_host)
 {
 	static const struct {
 		const char *text;
@@ -181,7 +168,6 @@ static void test_memory_of_the_host(void **state)
 		{"", -EBADMSG, 0, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t left = 0, size = 0;
 
@@ -191,7 +177,7 @@ static void test_memory_of_the_host(void **state)
 	}
 }
 
-static void test_memory_of_a_group(void **state)
+TEST(test_memory_of_a_group)
 {
 	static const struct {
 		const char *max, *current, *stat;
@@ -207,7 +193,6 @@ static void test_memory_of_a_group(void **state)
 		{"100\n", "", "inactive_file 1\n", -EBADMSG, 0, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t left = 0, size = 0;
 
@@ -217,18 +202,4 @@ static void test_memory_of_a_group(void **state)
 		assert_int_equal(left, rows[i].left);
 		assert_int_equal(size, rows[i].size);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_file_system_that_answers),
-		cmocka_unit_test(test_a_file_system_with_an_error),
-		cmocka_unit_test(test_a_file_system_that_hangs),
-		cmocka_unit_test(test_without_a_state_directory),
-		cmocka_unit_test(test_memory_of_the_host),
-		cmocka_unit_test(test_memory_of_a_group),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

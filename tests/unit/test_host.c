@@ -4,9 +4,7 @@
 /* What cloisterd finds out about the host at start: sockets that were passed, the delegated cgroup,
  * the kernel's limits for all users, and features. The tests write the kernel's files. */
 #include "common/cgroup_file.h"
-#include "common/cleanup.h"
 #include "common/config/lists.h"
-#include "common/limits.h"
 #include "supervisor/base/log.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/features.h"
@@ -14,18 +12,12 @@
 #include "supervisor/host/listen_fds.h"
 #include "supervisor/host/shared_budgets.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/paths.h"
 #include "tests/unit/fakes/probes.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 /* Descriptors that systemd passes, from 3 on. */
 
@@ -59,7 +51,7 @@ static void put_at(int at, enum passed what)
 	close(fd);
 }
 
-static void test_sockets_that_were_passed(void **state)
+TEST(test_sockets_that_were_passed)
 {
 	static const struct {
 		const char *count, *names; /* NULL: not in the environment */
@@ -91,7 +83,6 @@ static void test_sockets_that_were_passed(void **state)
 	int kept[2] = {dup(3), dup(4)};
 	char pid[32];
 
-	(void)state;
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct listen_fds fds;
@@ -166,6 +157,8 @@ static int tear_down_cgroup(void **state)
 	return 0;
 }
 
+FIXTURE(set_up_cgroup, tear_down_cgroup)
+
 /* Makes a group @name with @processes in it, and a supervisor/ below it. */
 static void make_group(const char *name, const char *processes, const char *controllers)
 {
@@ -194,12 +187,11 @@ static void holds(const char *path, const char *expected)
 	assert_string_equal(text, expected);
 }
 
-static void test_a_cgroup_that_is_delegated(void **state)
+TEST(test_a_cgroup_that_is_delegated)
 {
 	struct cgroup cgroup;
 	char own[32];
 
-	(void)state;
 	snprintf(own, sizeof(own), "%d\n", (int)getpid());
 	make_group("unit", own, "cpu io memory pids\n");
 	cgroup_take(&cgroup);
@@ -215,13 +207,12 @@ static void test_a_cgroup_that_is_delegated(void **state)
 }
 
 /* cloisterd was started in its own supervisor/: the group above it is the delegated one. */
-static void test_a_cgroup_that_was_ours_before(void **state)
+TEST(test_a_cgroup_that_was_ours_before)
 {
 	struct stat unit, root;
 	struct cgroup cgroup;
 	char own[32];
 
-	(void)state;
 	fake_path_set("/proc/self/cgroup", "0::/unit/supervisor\n");
 	make_group("unit", "", "memory pids\n");
 	snprintf(own, sizeof(own), "%d\n", (int)getpid());
@@ -234,7 +225,7 @@ static void test_a_cgroup_that_was_ours_before(void **state)
 	cgroup_done(&cgroup);
 }
 
-static void test_cgroups_that_are_not_ours(void **state)
+TEST(test_cgroups_that_are_not_ours)
 {
 	static const struct {
 		const char *group, *processes; /* NULL: only cloisterd */
@@ -249,7 +240,6 @@ static void test_cgroups_that_are_not_ours(void **state)
 	};
 	char own[32];
 
-	(void)state;
 	snprintf(own, sizeof(own), "%d\n", (int)getpid());
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct cgroup cgroup;
@@ -295,7 +285,7 @@ static void look_at(void *context, const struct shared_budget_view *budget)
 	seen->found = true;
 }
 
-static void test_shared_budgets(void **state)
+TEST_WITH(test_shared_budgets, NULL, NULL)
 {
 	static const struct {
 		const char *name, *file, *text; /* NULL: the kernel has no such file */
@@ -325,7 +315,6 @@ static void test_shared_budgets(void **state)
 		{"mount_namespaces", "/proc/sys/user/max_mnt_namespaces", "80\n", false, 80, 13},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct seen seen = {.name = rows[i].name};
 
@@ -344,11 +333,10 @@ static void test_shared_budgets(void **state)
 	fake_path_set(NULL, NULL);
 }
 
-static void test_budgets_that_do_not_suffice(void **state)
+TEST_WITH(test_budgets_that_do_not_suffice, NULL, NULL)
 {
 	const char *remedy;
 
-	(void)state;
 	fake_path_set("/proc/sys/user/max_inotify_instances", "160\n");
 	fake_path_set("/proc/sys/user/max_inotify_watches", "81920000\n");
 	fake_path_set("/proc/sys/kernel/pty/max", "4096000\n");
@@ -367,7 +355,7 @@ static void test_budgets_that_do_not_suffice(void **state)
 }
 
 /* The least of the groups on the way up counts. */
-static void test_tasks_of_the_cgroup(void **state)
+TEST(test_tasks_of_the_cgroup)
 {
 	static const struct {
 		const char *unit, *above, *own; /* pids.max; NULL: no such file */
@@ -384,7 +372,6 @@ static void test_tasks_of_the_cgroup(void **state)
 			SHARED_BUDGET_UNLIMITED},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct seen seen = {.name = "tasks"};
 
@@ -415,7 +402,7 @@ static void test_tasks_of_the_cgroup(void **state)
 }
 
 /* Those of others, up to the topmost visible group, are not cloister's to have. */
-static void test_memory_cgroups(void **state)
+TEST(test_memory_cgroups)
 {
 	static const struct {
 		const char *above, *unit; /* cgroup.stat */
@@ -430,7 +417,6 @@ static void test_memory_cgroups(void **state)
 			SHARED_BUDGET_UNLIMITED},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct seen seen = {.name = "memory_cgroups"};
 		struct cgroup cgroup = {.root = -1, .whole = -1};
@@ -463,7 +449,7 @@ static void test_memory_cgroups(void **state)
 
 /* A command that exceeds its memory limit ends cloisterd only where the kernel kills whole
  * groups. */
-static void test_memory_that_costs_all(void **state)
+TEST(test_memory_that_costs_all)
 {
 	static const struct {
 		const char *unit, *above, *own; /* memory.oom.group; NULL: no such file */
@@ -480,7 +466,6 @@ static void test_memory_that_costs_all(void **state)
 		{"1\n", "1\n", "1:memory:/above/unit\n", 0, true}, /* v1 has no such setting */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct cgroup cgroup = {.root = -1, .controllers = rows[i].controllers};
 
@@ -503,7 +488,7 @@ static void test_memory_that_costs_all(void **state)
 }
 
 /* The fault came with Linux 6.9, needs a second processor, and is gone with the queue. */
-static void test_kernels_that_end_filters(void **state)
+TEST_WITH(test_kernels_that_end_filters, NULL, NULL)
 {
 	static const struct {
 		const char *release;
@@ -522,14 +507,13 @@ static void test_kernels_that_end_filters(void **state)
 		{"7.2.0", 2, true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (filter_probe_judge(rows[i].release, rows[i].cpus, rows[i].mended) !=
 			rows[i].holds)
 			fail_msg("row %zu", i);
 }
 
-static void test_features(void **state)
+TEST_WITH(test_features, NULL, NULL)
 {
 	static const struct {
 		const char *feature;
@@ -557,7 +541,6 @@ static void test_features(void **state)
 		{"uidmap", 0, false, true, 0, true, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct cgroup cgroup = {.root = -1,
 			.controllers = rows[i].controllers,
@@ -597,14 +580,13 @@ static void count(void *context, const struct feature_report *report)
 	++*(size_t *)context;
 }
 
-static void test_features_that_there_are_not(void **state)
+TEST_WITH(test_features_that_there_are_not, NULL, NULL)
 {
 	const struct cgroup cgroup = {.root = -1};
 	char name[] = "wings", *names[] = {name}, *message = NULL;
 	const struct string_list required = {names, 1};
 	size_t n = 0;
 
-	(void)state;
 	assert_false(feature_is_known("wings"));
 	assert_false(feature_is_present("wings"));
 	assert_null(feature_remedy("wings"));
@@ -614,30 +596,4 @@ static void test_features_that_there_are_not(void **state)
 	features_probe(&cgroup);
 	features_each(count, &n);
 	assert_true(n > 10);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sockets_that_were_passed),
-		cmocka_unit_test_setup_teardown(
-			test_a_cgroup_that_is_delegated, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test_setup_teardown(
-			test_a_cgroup_that_was_ours_before, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test_setup_teardown(
-			test_cgroups_that_are_not_ours, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test(test_shared_budgets),
-		cmocka_unit_test(test_kernels_that_end_filters),
-		cmocka_unit_test(test_budgets_that_do_not_suffice),
-		cmocka_unit_test_setup_teardown(
-			test_tasks_of_the_cgroup, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test_setup_teardown(
-			test_memory_cgroups, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test_setup_teardown(
-			test_memory_that_costs_all, set_up_cgroup, tear_down_cgroup),
-		cmocka_unit_test(test_features),
-		cmocka_unit_test(test_features_that_there_are_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* Finding cloisterd's subordinate ids, as subuid(5) and subgid(5) describe. */
-#include "common/limits.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/workspace/workspace_owner.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <pwd.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static struct id_range range;
 
@@ -52,27 +46,24 @@ static void check(unsigned uid, unsigned gid, unsigned count)
 	assert_int_equal(range.count, count);
 }
 
-static void test_ours_by_name_and_by_number(void **state)
+TEST(test_ours_by_name_and_by_number)
 {
-	(void)state;
 	assert_int_equal(find("someone:1000000:9999\n@:2000000:10\n", "@:3000000:10\n"), 0);
 	check(2000000, 3000000, 10);
 	assert_int_equal(find("#:2000000:10\n", "x:1:1\n#:3000000:10"), 0);
 	check(2000000, 3000000, 10);
 }
 
-static void test_the_largest_as_far_as_both_reach(void **state)
+TEST(test_the_largest_as_far_as_both_reach)
 {
-	(void)state;
 	assert_int_equal(find("@:2000000:10\n@:4000000:500\n#:5000000:20\n", "@:3000000:300\n"), 0);
 	check(4000000, 3000000, 300);
 	assert_int_equal(find("@:2000000:1000000\n", "@:2000000:1000000\n"), 0);
 	check(2000000, 2000000, LIMIT_IDS);
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
-	(void)state;
 	assert_int_equal(find("", ""), -ENOENT);
 	assert_int_equal(find("@:2000000:10\n", ""), -ENOENT);
 	assert_int_equal(find("@2:2000000:10\nx@:1000000:5\n", "@:2000000:10\n"), -ENOENT);
@@ -83,9 +74,8 @@ static void test_none(void **state)
 	assert_int_equal(find("@:2000000:ten\n@:0x20:10\n@: 20:10\n", "@:1:10\n"), -ENOENT);
 }
 
-static void test_neither_root_nor_us_nor_what_is_no_id(void **state)
+TEST(test_neither_root_nor_us_nor_what_is_no_id)
 {
-	(void)state;
 	assert_int_equal(find("@:0:10\n", "@:2000000:10\n"), -EINVAL);
 	assert_int_equal(find("@:2000000:0\n", "@:2000000:10\n"), -EINVAL);
 	assert_int_equal(find("@:4294967290:10\n", "@:2000000:10\n"), -EINVAL);
@@ -96,11 +86,10 @@ static void test_neither_root_nor_us_nor_what_is_no_id(void **state)
 	check(2000000, 2000000, 10);
 }
 
-static void test_files_that_others_can_write_count_for_nothing(void **state)
+TEST(test_files_that_others_can_write_count_for_nothing)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, "subuid", "root:2000000:10\n");
 	scratch_text(&scratch, "subgid", "root:2000000:10\n");
 	assert_int_equal(fchmodat(scratch.fd, "subuid", 0666, 0), 0);
@@ -108,28 +97,13 @@ static void test_files_that_others_can_write_count_for_nothing(void **state)
 	scratch_done(&scratch);
 }
 
-static void test_without_a_range_in_use_everything_is_as_it_was(void **state)
+TEST(test_without_a_range_in_use_everything_is_as_it_was)
 {
 	struct refusal refusal = {0};
 
-	(void)state;
 	assert_null(id_range());
 	assert_int_equal(
 		workspace_owner_check(&(struct workspace_root){.fd = -1}, NULL, NULL, &refusal),
 		TOOL_OK);
 	assert_int_equal(refusal.error, TOOL_OK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ours_by_name_and_by_number),
-		cmocka_unit_test(test_the_largest_as_far_as_both_reach),
-		cmocka_unit_test(test_none),
-		cmocka_unit_test(test_neither_root_nor_us_nor_what_is_no_id),
-		cmocka_unit_test(test_files_that_others_can_write_count_for_nothing),
-		cmocka_unit_test(test_without_a_range_in_use_everything_is_as_it_was),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

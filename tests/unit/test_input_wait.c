@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
 /* Looks at processes below this one in the states that matter. */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/input_wait.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define PATIENCE_STEPS 6000 /* of 10 ms; only what hangs takes all of them */
 

@@ -5,26 +5,15 @@
 /* The journal: its records, what a crash leaves of them, its two files, and the thread. */
 #include "supervisor/journal/journal.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal_crc.h"
 #include "tests/lib/scratch_fixture.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/disk.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 static struct journal_record end_record(unsigned n, struct text json)
 {
@@ -54,13 +43,14 @@ static void assert_same(const struct journal_record *a, const struct journal_rec
 	assert_int_equal(a->base64, b->base64);
 }
 
-static void test_a_record_is_read_as_it_was_written(void **state)
+GROUP_FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_a_record_is_read_as_it_was_written)
 {
 	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], json[2 * LIMIT_KEY_RESULT_BYTES];
 	struct journal_record written = end_record(7, TEXT_LITERAL("{}")), read;
 	size_t len = journal_record_put(&written, bytes, sizeof(bytes));
 
-	(void)state;
 	assert_int_equal(journal_record_get((struct text){bytes, len + 5}, &read), (int)len);
 	assert_same(&written, &read);
 	for (size_t i = 0; i < len; i++) {
@@ -81,13 +71,12 @@ static void test_a_record_is_read_as_it_was_written(void **state)
 }
 
 /* The tenant of user mode is called as the user. A record that could not be read is not written. */
-static void test_a_long_name_of_a_tenant(void **state)
+TEST(test_a_long_name_of_a_tenant)
 {
 	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], name[LOGIN_NAME_MAX + 1];
 	struct journal_record written = end_record(1, TEXT_LITERAL("{}")), read;
 	size_t len;
 
-	(void)state;
 	written.tenant = (struct text){memset(name, 'n', sizeof(name)), LOGIN_NAME_MAX};
 	len = journal_record_put(&written, bytes, sizeof(bytes));
 	assert_int_equal(journal_record_get((struct text){bytes, len}, &read), (int)len);
@@ -97,13 +86,12 @@ static void test_a_long_name_of_a_tenant(void **state)
 }
 
 /* The versions of all files of a patch. */
-static void test_a_large_change(void **state)
+TEST(test_a_large_change)
 {
 	static char bytes[LIMIT_JOURNAL_RECORD_BYTES], versions[JOURNAL_CHANGE_BYTES + 1];
 	struct journal_record written = {.type = JOURNAL_BEGIN, .number = 1}, read;
 	size_t len;
 
-	(void)state;
 	memset(versions, 'v', sizeof(versions));
 	written.before = written.after = (struct text){versions, JOURNAL_CHANGE_BYTES};
 	len = journal_record_put(&written, bytes, sizeof(bytes));
@@ -118,12 +106,11 @@ static void test_a_large_change(void **state)
 }
 
 /* RFC 3720, B.4. */
-static void test_the_checksum(void **state)
+TEST(test_the_checksum)
 {
 	static const uint8_t zeros[32];
 	uint8_t ones[32], up[32], bytes[300];
 
-	(void)state;
 	memset(ones, 0xff, sizeof(ones));
 	for (size_t i = 0; i < sizeof(up); i++)
 		up[i] = (uint8_t)i;
@@ -144,14 +131,13 @@ static void test_the_checksum(void **state)
 		}
 }
 
-static void test_the_checksum_covers_the_length(void **state)
+TEST(test_the_checksum_covers_the_length)
 {
 	struct journal_record record = end_record(1, TEXT_LITERAL("{}")), read;
 	char bytes[512];
 	size_t len = journal_record_put(&record, bytes, sizeof(bytes));
 	uint32_t shorter = (uint32_t)len - 1;
 
-	(void)state;
 	memcpy(bytes, &shorter, sizeof(shorter));
 	assert_int_equal(journal_record_get((struct text){bytes, len}, &read), -EBADMSG);
 }
@@ -203,7 +189,7 @@ static struct journal_place append(struct journal_file *file, unsigned n)
 }
 
 /* Cuts the file at every length: what is taken are the whole records before, and nothing else. */
-static void test_every_torn_length(void **state)
+TEST(test_every_torn_length)
 {
 	struct journal_place places[3];
 	struct taken taken;
@@ -211,7 +197,6 @@ static void test_every_torn_length(void **state)
 	struct journal_file file;
 	unsigned current;
 
-	(void)state;
 	remove_files();
 	file = open_files(&taken, &cut);
 	current = file.current;
@@ -244,14 +229,13 @@ static void test_every_torn_length(void **state)
 	journal_file_close(&file);
 }
 
-static void test_bytes_that_follow_are_cut(void **state)
+TEST(test_bytes_that_follow_are_cut)
 {
 	struct taken taken;
 	uint64_t cut = 0;
 	struct journal_file file;
 	struct stat stat_buf;
 
-	(void)state;
 	remove_files();
 	file = open_files(&taken, &cut);
 	append(&file, 1);
@@ -268,7 +252,7 @@ static void test_bytes_that_follow_are_cut(void **state)
 	journal_file_close(&file);
 }
 
-static void test_the_files_change_places(void **state)
+TEST(test_the_files_change_places)
 {
 	struct taken taken;
 	struct journal_place place = {0};
@@ -277,7 +261,6 @@ static void test_the_files_change_places(void **state)
 	uint64_t cut = 0;
 	char buffer[512];
 
-	(void)state;
 	remove_files();
 	file = open_files(&taken, &cut);
 	for (unsigned i = 1; i <= 9; i++) {
@@ -300,13 +283,12 @@ static void test_the_files_change_places(void **state)
 	journal_file_close(&file);
 }
 
-static void test_names_that_are_no_files(void **state)
+TEST(test_names_that_are_no_files)
 {
 	struct journal_file file;
 	struct taken taken = {0};
 	uint64_t cut;
 
-	(void)state;
 	remove_files();
 	assert_int_equal(mkfifoat(scratch.fd, "keys.1", 0600), 0);
 	assert_int_equal(journal_file_open(scratch.fd, false, take, &taken, &file, &cut), -EINVAL);
@@ -348,14 +330,13 @@ static uint64_t size_of(const char *name)
 	return (uint64_t)stat_buf.st_size;
 }
 
-static void test_a_full_disk(void **state)
+TEST(test_a_full_disk)
 {
 	struct taken taken = {0};
 	struct outcome outcome = {0};
 	struct journal_state look;
 	struct journal *journal;
 
-	(void)state;
 	remove_files();
 	assert_int_equal(journal_new(scratch.fd, false, take, &taken, &journal), 0);
 	put(journal, 1, &outcome);
@@ -403,7 +384,7 @@ static struct journal *started(struct event_base *base, struct taken *taken)
 	return journal;
 }
 
-static void test_the_thread(void **state)
+TEST(test_the_thread)
 {
 	struct event_base *base = new_base();
 	struct outcome outcome = {0};
@@ -412,7 +393,6 @@ static void test_the_thread(void **state)
 	struct journal *journal;
 	char buffer[512];
 
-	(void)state;
 	journal = started(base, &taken);
 	for (unsigned n = 1; n <= 20; n++)
 		put(journal, n, &outcome);
@@ -436,14 +416,13 @@ static void test_the_thread(void **state)
 	event_base_free(base);
 }
 
-static void test_a_disk_that_fails_the_thread(void **state)
+TEST(test_a_disk_that_fails_the_thread)
 {
 	struct event_base *base = new_base();
 	struct outcome outcome = {0};
 	struct taken taken = {0};
 	struct journal *journal;
 
-	(void)state;
 	journal = started(base, &taken);
 	fake_disk_error = EIO;
 	fake_disk_sync_error = EIO;
@@ -485,14 +464,13 @@ static int error_of(struct journal *journal)
 }
 
 /* Without a call with a key, too. While another generation may have the files, nothing is tried. */
-static void test_a_disk_that_has_room_again(void **state)
+TEST(test_a_disk_that_has_room_again)
 {
 	struct event_base *base = new_base();
 	struct outcome outcome = {0};
 	struct taken taken = {0};
 	struct journal *journal;
 
-	(void)state;
 	remove_files();
 	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
 	fake_clock_start();
@@ -529,7 +507,7 @@ static void test_a_disk_that_has_room_again(void **state)
 }
 
 /* More than may wait is refused at once, and the loop goes on. */
-static void test_too_much_waits(void **state)
+TEST(test_too_much_waits)
 {
 	static char json[LIMIT_KEY_RESULT_BYTES];
 	struct journal_record record = end_record(1, (struct text){json, sizeof(json)});
@@ -538,7 +516,6 @@ static void test_too_much_waits(void **state)
 	struct outcome outcome = {0};
 	struct journal *journal;
 
-	(void)state;
 	remove_files();
 	memset(json, 'x', sizeof(json));
 	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
@@ -549,26 +526,4 @@ static void test_too_much_waits(void **state)
 	journal_free(journal);
 	loop_turn_stop();
 	event_base_free(base);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_record_is_read_as_it_was_written),
-		cmocka_unit_test(test_a_long_name_of_a_tenant),
-		cmocka_unit_test(test_a_large_change),
-		cmocka_unit_test(test_the_checksum),
-		cmocka_unit_test(test_the_checksum_covers_the_length),
-		cmocka_unit_test(test_every_torn_length),
-		cmocka_unit_test(test_bytes_that_follow_are_cut),
-		cmocka_unit_test(test_the_files_change_places),
-		cmocka_unit_test(test_names_that_are_no_files),
-		cmocka_unit_test(test_a_full_disk),
-		cmocka_unit_test(test_the_thread),
-		cmocka_unit_test(test_a_disk_that_fails_the_thread),
-		cmocka_unit_test(test_a_disk_that_has_room_again),
-		cmocka_unit_test(test_too_much_waits),
-	};
-
-	return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

@@ -3,19 +3,11 @@
 
 /* The bounds on the values in a text, and how much memory is counted for its value. */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 #include "json/json_read.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 static const struct json_bounds all = {LIMIT_JSON_VALUES, 64 * MIB};
 
@@ -59,11 +51,10 @@ static struct text object_of(size_t members)
 	return (struct text){text, len};
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	const struct json_bounds ten = {10, 64 * MIB};
 
-	(void)state;
 	assert_int_equal(read_and_free(repeat("[0", ",0", 8, "]"), &ten), 0);
 	assert_int_equal(read_and_free(repeat("[0", ",0", 9, "]"), &ten), -EMSGSIZE);
 	assert_int_equal(read_and_free(repeat("[null", ",null", 9, "]"), &ten), -EMSGSIZE);
@@ -95,7 +86,7 @@ static size_t in_use(void)
  * At least the memory that a value takes is counted, for any text; and a refused text has taken no
  * more than its bound.
  */
-static void test_memory_is_counted(void **state)
+TEST(test_memory_is_counted)
 {
 	static const struct {
 		const char *head, *part, *tail;
@@ -116,7 +107,6 @@ static void test_memory_is_counted(void **state)
 		{"[[[0", ",0", "]]]", 5},
 	};
 
-	(void)state;
 	for (size_t i = 0; i <= ARRAY_SIZE(cases); i++) {
 		struct text text = i < ARRAY_SIZE(cases) ? repeat(cases[i].head, cases[i].part,
 								   cases[i].n, cases[i].tail)
@@ -140,14 +130,4 @@ static void test_memory_is_counted(void **state)
 		json_object_put(value);
 		free((char *)text.data);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_memory_is_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,10 @@
  * result is fixed here. The three classes are those of JSONTestSuite.
  */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 #include "json/json_read.h"
 
-#include <errno.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define T(literal) TEXT_LITERAL(literal)
 
@@ -497,9 +489,8 @@ static const struct text bad[] = {
 	T("{'\"':NaN,'\"':1}"),
 };
 
-static void test_good(void **state)
+TEST(test_good)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		const char *expected = good[i].written ? good[i].written : good[i].text.data;
 		struct json_object *value = (struct json_object *)(intptr_t)1;
@@ -518,9 +509,8 @@ static void test_good(void **state)
 	}
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-	(void)state;
 	assert_true(ARRAY_SIZE(good) + ARRAY_SIZE(bad) > 400);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct json_object *value = NULL;
@@ -536,14 +526,13 @@ static void test_bad(void **state)
 }
 
 /* A proper prefix of a text that needs its end is refused. */
-static void test_every_beginning(void **state)
+TEST(test_every_beginning)
 {
 	static const struct text whole =
 		T("{\"a\\u0041\xe2\x82\xac\":[-1.5e+3,true,null,\"\\ud83d\\ude00\\n\"],\"b\":{}}");
 	struct json_report report;
 	struct json_object *value;
 
-	(void)state;
 	for (size_t len = 0; len < whole.len; len++)
 		assert_int_equal(
 			read_exactly((struct text){whole.data, len}, &all, &value, &report),
@@ -553,9 +542,8 @@ static void test_every_beginning(void **state)
 }
 
 /* Each of the 65,536 escapes alone, compared with RFC 3629. */
-static void test_every_escape(void **state)
+TEST(test_every_escape)
 {
-	(void)state;
 	for (unsigned unit = 0; unit <= 0xffff; unit++) {
 		bool surrogate = unit >= 0xd800 && unit <= 0xdfff;
 		struct json_object *value;
@@ -593,12 +581,11 @@ static void assert_type(const char *text, enum json_type type)
 }
 
 /* Nothing is rounded silently: a number beyond 64 bits is not an integer. */
-static void test_integers_are_exact(void **state)
+TEST(test_integers_are_exact)
 {
 	struct json_object *value;
 	struct json_report report;
 
-	(void)state;
 	assert_type("-9223372036854775808", json_type_int);
 	assert_type("-9223372036854775809", json_type_double);
 	assert_type("18446744073709551615", json_type_int);
@@ -615,7 +602,7 @@ static void test_integers_are_exact(void **state)
 }
 
 /* A fault and its position are reported. */
-static void test_reports(void **state)
+TEST(test_reports)
 {
 	static const struct {
 		const char *text, *fault;
@@ -634,7 +621,6 @@ static void test_reports(void **state)
 		{"{\"a\\u0000\":1}", "a name that holds a NUL character", 1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct json_object *value;
 		struct json_report report;
@@ -644,18 +630,4 @@ static void test_reports(void **state)
 		assert_string_equal(report.fault, cases[i].fault);
 		assert_int_equal(report.at, cases[i].at);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_every_beginning),
-		cmocka_unit_test(test_every_escape),
-		cmocka_unit_test(test_integers_are_exact),
-		cmocka_unit_test(test_reports),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/base64.h"
-#include "common/cleanup.h"
 #include "supervisor/base/json_escape.h"
 #include "supervisor/base/json_text.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 static int set_up(void **state)
 {
@@ -28,6 +21,8 @@ static int tear_down(void **state)
 	evbuffer_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* Returns the content of @out, borrowed. */
 static struct text contents(struct evbuffer *out)
@@ -44,7 +39,7 @@ static void assert_contents(struct evbuffer *out, const char *expected)
 	evbuffer_drain(out, text.len);
 }
 
-static void test_structure(void **state)
+TEST(test_structure)
 {
 	struct evbuffer *out = *state;
 	struct json_text json = json_text(out);
@@ -80,7 +75,7 @@ static void test_structure(void **state)
 		"\"q\\\"\":null,\"r\":[1,2],\"s\":\"\"}\n-1\n");
 }
 
-static void test_every_byte(void **state)
+TEST(test_every_byte)
 {
 	static const struct {
 		unsigned char byte;
@@ -160,11 +155,10 @@ static void check_escape(const char *bytes, size_t len)
 /*
  * Every byte at every offset and length: the fast path must not skip a byte that needs an escape.
  */
-static void test_escape_every_byte(void **state)
+TEST(test_escape_every_byte)
 {
 	char bytes[50];
 
-	(void)state;
 	for (int byte = 0; byte <= 0xff; byte++)
 		assert_int_equal(json_byte_is_plain((char)byte),
 			byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\');
@@ -184,12 +178,11 @@ static void test_escape_every_byte(void **state)
 static const char of_interest[] = "\x1f !\"#[\\]\x7f\x80\xff\n\t~a";
 
 /* The same in long texts, which are looked at in blocks; in the check, with bytes of each kind. */
-static void test_escape_every_byte_of_blocks(void **state)
+TEST(test_escape_every_byte_of_blocks)
 {
 	const size_t lens[] = {64, 65, 127, 191, 192, 193, 255, 256, 257};
 	char bytes[257];
 
-	(void)state;
 	memset(bytes, ' ', sizeof(bytes));
 	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
 		for (size_t at = 0; at < lens[i]; at++) {
@@ -213,11 +206,10 @@ static char random_byte(uint64_t *seed)
 	return *seed >> 60 > 3 ? 'x' : of_interest[*seed % (sizeof(of_interest) - 1)];
 }
 
-static void test_escape_random(void **state)
+TEST(test_escape_random)
 {
 	uint64_t seed = 88172645463325252;
 
-	(void)state;
 	for (size_t i = 0, times = rounds(6000, 100000); i < times; i++) {
 		char bytes[331];
 		size_t len = i % sizeof(bytes);
@@ -233,13 +225,12 @@ static void test_escape_random(void **state)
 }
 
 /* Nothing is written beyond the room, and the rest of the text is still there. */
-static void test_escape_room(void **state)
+TEST(test_escape_room)
 {
 	size_t (*const ways[])(char *, size_t, struct text *) = {
 		json_escape_ascii, json_escape_ascii_portable};
 	char bytes[1000];
 
-	(void)state;
 	for (size_t at = 0; at < sizeof(bytes); at++)
 		bytes[at] = at % 3 ? '\x01' : 'x';
 	/* All of it is longer than the most room. */
@@ -258,7 +249,7 @@ static void test_escape_room(void **state)
 	}
 }
 
-static void test_replacement(void **state)
+TEST(test_replacement)
 {
 	struct evbuffer *out = *state;
 	struct json_text json = json_text(out);
@@ -296,7 +287,7 @@ static size_t random_text(char *out, size_t size, bool valid)
 	return len;
 }
 
-static void test_parses_back(void **state)
+TEST(test_parses_back)
 {
 	struct evbuffer *out = *state;
 	char text[3000];
@@ -324,7 +315,7 @@ static void test_parses_back(void **state)
 }
 
 /* However a text is split into parts and flushed between them, the string is the same. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
 	struct evbuffer *out = *state, *whole = evbuffer_new();
 	char text[400];
@@ -357,7 +348,7 @@ static void test_parts(void **state)
 	evbuffer_free(whole);
 }
 
-static void test_base64_parts(void **state)
+TEST(test_base64_parts)
 {
 	struct evbuffer *out = *state;
 	static char bytes[10000], expected[14000];
@@ -386,7 +377,7 @@ static void test_base64_parts(void **state)
 }
 
 /* Text larger than any reservation, and an evbuffer that already holds other data. */
-static void test_large(void **state)
+TEST(test_large)
 {
 	struct evbuffer *out = *state;
 	struct json_text json = json_text(out);
@@ -407,7 +398,7 @@ static void test_large(void **state)
 }
 
 /* An evbuffer whose end is frozen refuses space, as if memory were out. */
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct evbuffer *out = *state;
 	struct json_text json = json_text(out);
@@ -419,26 +410,4 @@ static void test_no_memory(void **state)
 	json_text_string(&json, TEXT_LITERAL("too late"));
 	assert_true(json_text_flush(&json) < 0);
 	assert_true(evbuffer_get_length(out) == 0);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_structure),
-		TEST(test_every_byte),
-		TEST(test_escape_every_byte),
-		TEST(test_escape_every_byte_of_blocks),
-		TEST(test_escape_random),
-		TEST(test_escape_room),
-		TEST(test_replacement),
-		TEST(test_parses_back),
-		TEST(test_parts),
-		TEST(test_base64_parts),
-		TEST(test_large),
-		TEST(test_no_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/rpc/jsonrpc.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define CALL "\"jsonrpc\":\"2.0\",\"method\":\"m\""
 
@@ -60,9 +53,8 @@ static void assert_fault(const char *line, enum jsonrpc_code code, const char *i
 	assert_fault_of(text_from(line), code, id_text);
 }
 
-static void test_requests(void **state)
+TEST(test_requests)
 {
-	(void)state;
 	assert_request("{" CALL ",\"id\":1}", "1", "{}");
 	assert_request("{" CALL ",\"id\":-7,\"params\":{}}", "-7", "{}");
 	assert_request("{" CALL ",\"id\":9223372036854775807}", "9223372036854775807", "{}");
@@ -80,12 +72,11 @@ static void test_requests(void **state)
 }
 
 /* A method may be any string; an unknown one is found later. */
-static void test_method_may_hold_a_nul(void **state)
+TEST(test_method_may_hold_a_nul)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
 
-	(void)state;
 	assert_int_equal(
 		jsonrpc_parse(TEXT_LITERAL("{\"jsonrpc\":\"2.0\",\"method\":\"m\\u0000x\"}"),
 			SIZE_MAX, &request, &fault),
@@ -95,7 +86,7 @@ static void test_method_may_hold_a_nul(void **state)
 	jsonrpc_request_free(&request);
 }
 
-static void test_invalid_requests(void **state)
+TEST(test_invalid_requests)
 {
 	static const struct {
 		const char *line;
@@ -133,17 +124,15 @@ static void test_invalid_requests(void **state)
 		{"{\"jsonrpc\":\"2.0\",\"id\":4,\"error\":{\"code\":1}}", NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_fault(cases[i].line, JSONRPC_INVALID_REQUEST, cases[i].id_text);
 }
 
-static void test_params_by_position(void **state)
+TEST(test_params_by_position)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
 
-	(void)state;
 	assert_fault("{" CALL ",\"id\":5,\"params\":[]}", JSONRPC_INVALID_PARAMS, "5");
 	assert_int_equal(jsonrpc_parse(TEXT_LITERAL("{" CALL ",\"params\":[1]}"), SIZE_MAX,
 				 &request, &fault),
@@ -153,7 +142,7 @@ static void test_params_by_position(void **state)
 	jsonrpc_fault_free(&fault);
 }
 
-static void test_parse_errors(void **state)
+TEST(test_parse_errors)
 {
 	static const char *const bodies[] = {"NaN", "Infinity", "-Infinity", "nan", "01", "00",
 		"-01", "1.", "2.e3", "-.5", ".5", "012.5", "-", "1e", "1e+", "+1", "0x1", "1.2.3",
@@ -167,7 +156,6 @@ static void test_parse_errors(void **state)
 		"{" CALL "}//"};
 	char line[200];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bodies); i++) {
 		snprintf(
 			line, sizeof(line), "{" CALL ",\"id\":1,\"params\":{\"a\":%s}}", bodies[i]);
@@ -182,12 +170,11 @@ static void test_parse_errors(void **state)
 }
 
 /* Every prefix of a request, each in a block of exactly its size. */
-static void test_truncated_at_every_byte(void **state)
+TEST(test_truncated_at_every_byte)
 {
 	const struct text whole =
 		TEXT_LITERAL("{" CALL ",\"id\":\"\\u0041\xe2\x82\xac\",\"params\":{\"a\":-1.5e3}}");
 
-	(void)state;
 	for (size_t len = 0; len < whole.len; len++) {
 		char *line = malloc(len > 0 ? len : 1);
 
@@ -199,12 +186,11 @@ static void test_truncated_at_every_byte(void **state)
 	assert_request(whole.data, "\"A\xe2\x82\xac\"", "{\"a\":-1.5e3}");
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	static char line[8 * LIMIT_JSON_VALUES];
 	size_t len;
 
-	(void)state;
 	for (int extra = 0; extra <= 1; extra++) {
 		char id[LIMIT_REQUEST_ID_BYTES + 2], quoted[sizeof(id) + 2];
 
@@ -244,12 +230,11 @@ static void test_limits(void **state)
 	assert_fault(line, JSONRPC_PARSE_ERROR, NULL);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
 	struct evbuffer *out = evbuffer_new();
 	struct json_text json = json_text(out);
 
-	(void)state;
 	jsonrpc_result_begin(&json, "\"x\"");
 	json_text_object_begin(&json);
 	json_text_key(&json, "ok");
@@ -274,20 +259,4 @@ static void test_answers(void **state)
 		"{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32000,\"message\":\"no\","
 		"\"data\":{\"code\":\"FORBIDDEN\"}}}\n");
 	evbuffer_free(out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_method_may_hold_a_nul),
-		cmocka_unit_test(test_invalid_requests),
-		cmocka_unit_test(test_params_by_position),
-		cmocka_unit_test(test_parse_errors),
-		cmocka_unit_test(test_truncated_at_every_byte),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,23 +7,16 @@
 #include "supervisor/call/key_table.h"
 #include "supervisor/call/keys.h"
 
-#include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal.h"
 #include "tests/unit/fakes/disk.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/keys_fixture.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
 
@@ -45,8 +38,10 @@ static void start_second(
 	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, ret), 0);
 }
 
+FIXTURE(set_up_keys, tear_down_keys)
+
 /* While the beginning is on its way to a disk that does not answer. */
-static void test_recording(void **state)
+TEST(test_recording)
 {
 	struct fixture *f = *state;
 
@@ -108,7 +103,7 @@ static char first_byte(const struct fixture *f)
 static const struct command_ended not_begun = {
 	.end = COMMAND_END_NOT_BEGUN, .launch_error = ECANCELED};
 
-static void test_a_gate_that_stays_shut(void **state)
+TEST(test_a_gate_that_stays_shut)
 {
 	struct fixture *f = *state;
 	enum { CANCEL, TOO_LATE, LOST, LIE, CASES };
@@ -156,7 +151,7 @@ static void await_record(struct fixture *f)
 		event_base_loop(f->service.base, EVLOOP_ONCE);
 }
 
-static void test_a_gate_that_is_opened(void **state)
+TEST(test_a_gate_that_is_opened)
 {
 	struct fixture *f = *state;
 
@@ -190,7 +185,7 @@ static void test_a_gate_that_is_opened(void **state)
 	leave_free(f);
 }
 
-static void test_a_record_that_cannot_be_written_at_a_gate(void **state)
+TEST(test_a_record_that_cannot_be_written_at_a_gate)
 {
 	struct fixture *f = *state;
 
@@ -210,7 +205,7 @@ static void test_a_record_that_cannot_be_written_at_a_gate(void **state)
 	leave_free(f);
 }
 
-static void test_a_beginning_that_cannot_be_written(void **state)
+TEST(test_a_beginning_that_cannot_be_written)
 {
 	struct fixture *f = *state;
 
@@ -264,7 +259,7 @@ static struct fixture *join(struct fixture *f, bool begun)
 	return second;
 }
 
-static void test_joined(void **state)
+TEST(test_joined)
 {
 	struct fixture *f = *state, *second;
 	enum { END, LOST, SHUTDOWN, CANCEL_FIRST, CANCEL_SECOND, DEADLINE, LOSE_FIRST, CASES };
@@ -319,7 +314,7 @@ static void test_joined(void **state)
 }
 
 /* One that has not begun goes on waiting for those that joined it; its last one ends it. */
-static void test_joined_before_it_began(void **state)
+TEST(test_joined_before_it_began)
 {
 	struct fixture *f = *state, *second = join(f, false);
 
@@ -332,7 +327,7 @@ static void test_joined_before_it_began(void **state)
 	leave_free(f);
 }
 
-static void test_a_lost_client(void **state)
+TEST(test_a_lost_client)
 {
 	struct fixture *f = *state;
 	struct call *call;
@@ -373,7 +368,7 @@ static void test_a_lost_client(void **state)
 }
 
 /* It is cancelled when nobody has waited for it for key_wait_ms, and only then. */
-static void test_a_client_that_does_not_come_back(void **state)
+TEST(test_a_client_that_does_not_come_back)
 {
 	struct fixture *f = *state, *second = &joined_fixture;
 	struct call_owner owner = {.done = on_joined_done, .context = second};
@@ -405,7 +400,7 @@ static void test_a_client_that_does_not_come_back(void **state)
 }
 
 /* There is no room for the result of a patch: it is cancelled, and not let go. */
-static void test_no_room_for_what_is_held(void **state)
+TEST(test_no_room_for_what_is_held)
 {
 	static char frame[2 * LIMIT_PATH_BYTES], path[LIMIT_PATH_BYTES];
 	struct fixture *f = *state;
@@ -442,29 +437,4 @@ static void test_no_room_for_what_is_held(void **state)
 	assert_string_equal(arrival(f, 'h', 'd'), "run");
 	unread_count(&account, -(int64_t)LIMIT_UNREAD_BYTES);
 	unread_close(&account);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_recording, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_gate_that_stays_shut, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_gate_that_is_opened, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_a_record_that_cannot_be_written_at_a_gate,
-			set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_beginning_that_cannot_be_written, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_joined, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_joined_before_it_began, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_a_lost_client, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_client_that_does_not_come_back, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_no_room_for_what_is_held, set_up_keys, tear_down_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/call/key_change.h"
-
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define BEFORE KEY_CHANGE_BEFORE
 #define AFTER  KEY_CHANGE_AFTER
 
-static void test_compare(void **state)
+TEST(test_compare)
 {
 	static const struct {
 		const char *before, *after, *found;
@@ -40,7 +32,6 @@ static void test_compare(void **state)
 		{"v/absent c", "absent/w d", "v/w d", 0, 0, AFTER},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct key_change *change =
 			key_change_new(text_from(cases[i].before), text_from(cases[i].after));
@@ -53,13 +44,4 @@ static void test_compare(void **state)
 		assert_int_equal(key_change_compare(change, cases[i].found, 3), 0);
 		free(change);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_compare),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,23 +7,16 @@
 #include "supervisor/call/key_table.h"
 #include "supervisor/call/keys.h"
 
-#include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/journal/journal.h"
 #include "tests/unit/fakes/disk.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/keys_fixture.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
 
@@ -71,7 +64,9 @@ static struct key *begin_key(struct fixture *f, char id)
 	return key;
 }
 
-static void test_every_state(void **state)
+FIXTURE(set_up_keys, tear_down_keys)
+
+TEST(test_every_state)
 {
 	struct fixture *f = *state;
 	struct key *key;
@@ -108,7 +103,7 @@ static void test_every_state(void **state)
 	assert_string_equal(arrival(f, 'd', 'd'), "OUTCOME_UNKNOWN");
 }
 
-static void test_a_beginning_without_an_end(void **state)
+TEST(test_a_beginning_without_an_end)
 {
 	struct fixture *f = *state;
 
@@ -127,7 +122,7 @@ static void sleep_ms(long ms)
 	nanosleep(&time, NULL);
 }
 
-static void test_the_horizon(void **state)
+TEST(test_the_horizon)
 {
 	struct fixture *f = *state;
 	struct key *key;
@@ -145,7 +140,7 @@ static void test_the_horizon(void **state)
 	assert_int_equal(keys_of_tenant(f->service.keys, "tenant"), 1);
 }
 
-static void test_the_bound(void **state)
+TEST(test_the_bound)
 {
 	struct fixture *f = *state;
 
@@ -160,7 +155,7 @@ static void test_the_bound(void **state)
 }
 
 /* The results that are to come count as the largest ones, so the bound of bytes holds. */
-static void test_the_bound_of_bytes(void **state)
+TEST(test_the_bound_of_bytes)
 {
 	struct fixture *f = *state;
 	const size_t most = LIMIT_KEYS_TENANT_BYTES / LIMIT_JOURNAL_RECORD_BYTES;
@@ -182,7 +177,7 @@ static void test_the_bound_of_bytes(void **state)
 		key_leave(keys[i]);
 }
 
-static void test_a_full_disk(void **state)
+TEST(test_a_full_disk)
 {
 	struct fixture *f = *state;
 	struct key *key = begin_key(f, 'a'), *second = lead(f, 'b');
@@ -209,7 +204,7 @@ static void forget(struct fixture *f, char id)
 	keys_forget(f->service.keys, bytes);
 }
 
-static void test_forget(void **state)
+TEST(test_forget)
 {
 	struct fixture *f = *state;
 	struct key *running;
@@ -269,7 +264,7 @@ static void fill_and_turn(struct fixture *f)
 }
 
 /* However many there are, the loop writes few of them at a time. */
-static void test_many_lost_calls(void **state)
+TEST(test_many_lost_calls)
 {
 	const size_t lost = rounds(10000, 50000);
 	struct fixture *f = *state;
@@ -294,7 +289,7 @@ static void test_many_lost_calls(void **state)
 }
 
 /* While a result keeps a file from being emptied, one tenant does not fill the other one. */
-static void test_what_a_tenant_may_write(void **state)
+TEST(test_what_a_tenant_may_write)
 {
 	struct fixture *f = *state;
 	struct key_tenant *tenant;
@@ -324,7 +319,7 @@ static void test_what_a_tenant_may_write(void **state)
 }
 
 /* One whose record waits for a disk that hangs is older than the horizon, and is not forgotten. */
-static void test_the_bound_while_a_disk_hangs(void **state)
+TEST(test_the_bound_while_a_disk_hangs)
 {
 	struct fixture *f = *state;
 	const char ids[] = "abcd";
@@ -342,7 +337,7 @@ static void test_the_bound_while_a_disk_hangs(void **state)
 }
 
 /* Nor do many tenants: each has a share, also one that has written nothing yet. */
-static void test_what_many_tenants_may_write(void **state)
+TEST(test_what_many_tenants_may_write)
 {
 	struct fixture *f = *state;
 	struct keys *keys = f->service.keys;
@@ -369,7 +364,7 @@ static void test_what_many_tenants_may_write(void **state)
 }
 
 /* While a disk does not answer, one tenant's records leave room for another's. */
-static void test_a_share_of_the_queue(void **state)
+TEST(test_a_share_of_the_queue)
 {
 	struct fixture *f = *state;
 	uint8_t id[JOURNAL_ID_BYTES] = "other";
@@ -390,30 +385,4 @@ static void test_a_share_of_the_queue(void **state)
 	recorded_error = 1;
 	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), -1, on_recorded);
 	assert_int_equal(recorded_error, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_every_state, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_beginning_without_an_end, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_the_horizon, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_the_bound, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_the_bound_of_bytes, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_a_full_disk, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_forget, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_a_share_of_the_queue, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(test_many_lost_calls, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_what_a_tenant_may_write, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_what_many_tenants_may_write, set_up_keys, tear_down_keys),
-		cmocka_unit_test_setup_teardown(
-			test_the_bound_while_a_disk_hangs, set_up_keys, tear_down_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,10 @@
 /* Two layers of an overlay become one that shows the same. */
 #include "worker/spawner/layer_merge.h"
 
-#include "common/limits.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
-
-#include <cmocka.h>
 
 #define OPAQUE "user.overlay.opaque"
 
@@ -43,6 +34,8 @@ static int tear_down(void **state)
 	free(f);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static void whiteout(const struct fixture *f, const char *path)
 {
@@ -109,7 +102,7 @@ static bool is_same(const struct fixture *f, const char *a, const char *b)
 	       of_a.st_ino == of_b.st_ino;
 }
 
-static void test_the_upper_one_counts(void **state)
+TEST(test_the_upper_one_counts)
 {
 	struct fixture *f = *state;
 
@@ -137,7 +130,7 @@ static void test_the_upper_one_counts(void **state)
 	assert_true(is_whiteout(f, "to/deleted") && is_whiteout(f, "to/before"));
 }
 
-static void test_directories_are_as_the_upper_one_has_them(void **state)
+TEST(test_directories_are_as_the_upper_one_has_them)
 {
 	const struct timespec times[] = {{1000, 1}, {2000, 2}}, others[] = {{3000, 0}, {4000, 0}};
 	struct fixture *f = *state;
@@ -161,7 +154,7 @@ static void test_directories_are_as_the_upper_one_has_them(void **state)
 }
 
 /* What is below the two layers must not show where it did not. */
-static void test_what_was_hidden_stays_hidden(void **state)
+TEST(test_what_was_hidden_stays_hidden)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +193,7 @@ static void test_what_was_hidden_stays_hidden(void **state)
 	assert_true(mode_of(f, "to/plain/l"));
 }
 
-static void test_a_tree_that_is_too_deep_is_refused(void **state)
+TEST(test_a_tree_that_is_too_deep_is_refused)
 {
 	char path[4 * LIMIT_CLEAR_DEPTH] = "high/";
 	struct fixture *f = *state;
@@ -217,28 +210,11 @@ static void test_a_tree_that_is_too_deep_is_refused(void **state)
 	assert_int_equal(merge(f), -ENAMETOOLONG);
 }
 
-static void test_what_is_there_already_is_told(void **state)
+TEST(test_what_is_there_already_is_told)
 {
 	struct fixture *f = *state;
 
 	scratch_text(&f->scratch, "high/a", "");
 	scratch_text(&f->scratch, "to/a", "");
 	assert_int_equal(merge(f), -EEXIST);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_the_upper_one_counts, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_directories_are_as_the_upper_one_has_them, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_was_hidden_stays_hidden, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_tree_that_is_too_deep_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_there_already_is_told, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

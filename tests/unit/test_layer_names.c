@@ -2,21 +2,13 @@
 /* links: cloister-supervisor */
 /* What the names of the directories mean in which the layers of a workspace are. */
 #include "supervisor/workspace/layer_names.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_what_is_written_is_read(void **state)
+TEST(test_what_is_written_is_read)
 {
 	char name[NAME_MAX + 1];
 	struct layer_name read;
 
-	(void)state;
 	layer_name_put(&(struct layer){7, 3}, name);
 	assert_string_equal(name, "7-3");
 	read = layer_name_read(name);
@@ -43,13 +35,12 @@ static void test_what_is_written_is_read(void **state)
 	assert_string_equal(read.template, "debian");
 }
 
-static void test_a_label_comes_back_as_it_was(void **state)
+TEST(test_a_label_comes_back_as_it_was)
 {
 	static const char *const labels[] = {
 		"", "plain", "a/b", "100%", "%2F", "=", "..", "\xc3\xbc \xf0\x9f\x99\x82"};
 	char longest[LIMIT_CHECKPOINT_LABEL_BYTES + 1], name[NAME_MAX + 1], label[NAME_MAX + 1];
 
-	(void)state;
 	for (size_t i = 0; i <= ARRAY_SIZE(labels); i++) {
 		/* The longest one, each byte of which is written as three. */
 		const char *given = i < ARRAY_SIZE(labels) ? labels[i] : longest;
@@ -69,7 +60,7 @@ static void test_a_label_comes_back_as_it_was(void **state)
 	}
 }
 
-static void test_what_is_not_written_so_means_nothing(void **state)
+TEST(test_what_is_not_written_so_means_nothing)
 {
 	static const char *const names[] = {"", ".", "..", "c", "c1", "cc1=", "1", "-", "1-", "-1",
 		"01-0", "1-00", "1-0x", "1-0-", "+1-0", " 1-0", "1000000000-1", "1-1000000000",
@@ -77,19 +68,7 @@ static void test_what_is_not_written_so_means_nothing(void **state)
 		"preview-01", "folded-", "folded-5", "folded-5-3", "folded-5-3-", "folded-5-3-2-1",
 		"folded-5-3-2x", "folded-05-3-2", "from", "From=x", ".dropped-1", "c01=x"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (layer_name_read(names[i]).kind != LAYER_NAME_OTHER)
 			fail_msg("\"%s\" was taken for a layer's name", names[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_written_is_read),
-		cmocka_unit_test(test_a_label_comes_back_as_it_was),
-		cmocka_unit_test(test_what_is_not_written_so_means_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
 
 #include "supervisor/config/tenant.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 struct fixture {
 	struct scratch scratch;
@@ -64,6 +58,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void make(const struct fixture *f, const char *name)
 {
 	char path[512];
@@ -92,7 +88,7 @@ static void put(struct fixture *f, const struct layer_stack *stack)
 static const struct layer_stack none = {0}, one = {2, {0, 1}, ""}, two = {3, {0, 1, 2}, ""},
 				after = {3, {0, 1, 3}, ""};
 
-static void test_a_stack_is_in_force_when_it_is_committed(void **state)
+TEST(test_a_stack_is_in_force_when_it_is_committed)
 {
 	struct fixture *f = *state;
 
@@ -111,7 +107,7 @@ static void test_a_stack_is_in_force_when_it_is_committed(void **state)
 	expect(f, &two);
 }
 
-static void test_what_is_not_in_the_stack_is_dropped(void **state)
+TEST(test_what_is_not_in_the_stack_is_dropped)
 {
 	struct fixture *f = *state;
 
@@ -133,7 +129,7 @@ static void test_what_is_not_in_the_stack_is_dropped(void **state)
  * A change that was given up, such as a rollback for which no call came to an end, leaves its
  * layer. The next change has a layer of the same number, which may lie on another one.
  */
-static void test_a_layer_that_was_given_up_never_shows(void **state)
+TEST(test_a_layer_that_was_given_up_never_shows)
 {
 	static const struct layer_stack given_up = {3, {0, 1, 4}, ""},
 					wanted = {4, {0, 1, 2, 3}, ""},
@@ -171,7 +167,7 @@ static void drop_many(const struct fixture *f, const char *directory, bool prese
 }
 
 /* Whoever drops layers faster than they are cleared would fill the disk. */
-static void test_no_layer_is_made_while_many_wait_to_be_cleared(void **state)
+TEST(test_no_layer_is_made_while_many_wait_to_be_cleared)
 {
 	struct fixture *f = *state;
 
@@ -205,7 +201,7 @@ static void see(void *context, const struct checkpoint_info *checkpoint)
 		checkpoint->label.data ? checkpoint->label.data : "");
 }
 
-static void test_labels_may_be_any_text(void **state)
+TEST(test_labels_may_be_any_text)
 {
 	char longest[LIMIT_CHECKPOINT_LABEL_BYTES + 1];
 	struct fixture *f = *state;
@@ -227,7 +223,7 @@ static void test_labels_may_be_any_text(void **state)
 }
 
 /* A fork of a former version has a directory for the name of its first checkpoint, too. */
-static void test_a_fork_is_called_after_its_template(void **state)
+TEST(test_a_fork_is_called_after_its_template)
 {
 	struct fixture *f = *state;
 	struct layer_stack stack;
@@ -244,7 +240,7 @@ static void test_a_fork_is_called_after_its_template(void **state)
 	assert_string_equal(former.labels[0], "former");
 }
 
-static void test_a_damaged_record_is_told(void **state)
+TEST(test_a_damaged_record_is_told)
 {
 	struct fixture *f = *state;
 	struct layer_stack stack = one;
@@ -294,7 +290,7 @@ static void label(const struct fixture *f, uint32_t first, uint32_t n, const cha
 		assert_int_equal(layers_label(&f->place, number, text_from(text)), 0);
 }
 
-static void test_which_are_to_be_folded(void **state)
+TEST(test_which_are_to_be_folded)
 {
 	struct layer_stack all = many(0), fewer = many(1);
 	struct fixture *f = *state;
@@ -326,7 +322,7 @@ static void test_which_are_to_be_folded(void **state)
 	assert_int_equal(high, 5);
 }
 
-static void test_two_layers_become_one(void **state)
+TEST(test_two_layers_become_one)
 {
 	struct layer_stack stack = many(0), folded = many(3);
 	struct fixture *f = *state;
@@ -353,7 +349,7 @@ static void test_two_layers_become_one(void **state)
 }
 
 /* Without the layer that lay between, it cannot be told how another one came there. */
-static void test_a_layer_in_the_place_of_another_is_understood_or_told(void **state)
+TEST(test_a_layer_in_the_place_of_another_is_understood_or_told)
 {
 	struct layer_stack folded = many(3), read;
 	struct fixture *f = *state;
@@ -374,7 +370,7 @@ static void test_a_layer_in_the_place_of_another_is_understood_or_told(void **st
 	assert_int_equal(layers_read(&f->place, &read), -EBADMSG);
 }
 
-static void test_what_takes_no_place_is_dropped(void **state)
+TEST(test_what_takes_no_place_is_dropped)
 {
 	struct layer_stack all = many(0), fewer = many(1);
 	const char *wrong[] = {"folded-16-15-14", "folded-4-3-1", "folded-4-2-1", "folded-30-3-2"};
@@ -403,7 +399,7 @@ static void test_what_takes_no_place_is_dropped(void **state)
 	assert_false(is_there(f, "folded-9-8-7"));
 }
 
-static void test_all_layers_are_removed_at_once(void **state)
+TEST(test_all_layers_are_removed_at_once)
 {
 	struct fixture *f = *state;
 
@@ -415,7 +411,7 @@ static void test_all_layers_are_removed_at_once(void **state)
 }
 
 /* The template stays below whatever is put on top, and goes with the layers. */
-static void test_a_fork_says_what_is_below(void **state)
+TEST(test_a_fork_says_what_is_below)
 {
 	static const struct layer_stack first = {2, {0, 1}, "repo"},
 					second = {3, {0, 1, 2}, "repo"};
@@ -433,7 +429,7 @@ static void test_a_fork_says_what_is_below(void **state)
 
 /* A preview that was not kept is undone by whoever reads it; the layer below takes changes again.
  */
-static void test_a_preview_is_undone_unless_it_was_kept(void **state)
+TEST(test_a_preview_is_undone_unless_it_was_kept)
 {
 	struct fixture *f = *state;
 
@@ -474,7 +470,7 @@ static void test_a_preview_is_undone_unless_it_was_kept(void **state)
 	expect(f, &none);
 }
 
-static void test_a_fork_s_preview(void **state)
+TEST(test_a_fork_s_preview)
 {
 	static const struct layer_stack first = {2, {0, 1}, "repo"},
 					second = {3, {0, 1, 2}, "repo"};
@@ -485,37 +481,4 @@ static void test_a_fork_s_preview(void **state)
 	assert_int_equal(layers_preview(&f->place, 2), 0);
 	assert_int_equal(layers_commit(&f->place, &second), 0);
 	expect(f, &first);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_stack_is_in_force_when_it_is_committed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_not_in_the_stack_is_dropped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_layer_that_was_given_up_never_shows, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_no_layer_is_made_while_many_wait_to_be_cleared, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_labels_may_be_any_text, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_fork_is_called_after_its_template, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_damaged_record_is_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_which_are_to_be_folded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_two_layers_become_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_layer_in_the_place_of_another_is_understood_or_told, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_takes_no_place_is_dropped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_all_layers_are_removed_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_fork_says_what_is_below, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_preview_is_undone_unless_it_was_kept, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_fork_s_preview, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

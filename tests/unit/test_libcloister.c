@@ -2,20 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The client library with a service that follows the protocol. */
 #include "common/errors.h"
-#include "common/limits.h"
 #include "libcloister/cloister.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/scripted_server.h"
+#include "tests/lib/unit.h"
 
-#include <sys/stat.h>
 #include <sys/un.h>
 
 /* Records the calls of handlers. */
@@ -67,13 +59,12 @@ static void on_notification(struct cloister *cloister, const char *method,
 		cloister_get_json(params, "", false));
 }
 
-static void test_a_request_and_its_reply(void **state)
+TEST(test_a_request_and_its_reply)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0};
 	int64_t id;
 
-	(void)state;
 	assert_int_equal(cloister_events(s.cloister), POLLIN);
 	assert_int_equal(
 		cloister_start(s.cloister, "m", "{\"a\": [1, \"/\"]}", on_reply, &told, &id), 0);
@@ -99,12 +90,11 @@ static void test_a_request_and_its_reply(void **state)
 }
 
 /* Text of several lines becomes one message, and so does base64 in an object. */
-static void test_a_request_is_one_line(void **state)
+TEST(test_a_request_is_one_line)
 {
 	struct scripted s = scripted_new();
 	struct cloister_object *object = cloister_object_new();
 
-	(void)state;
 	assert_int_equal(
 		cloister_start(s.cloister, "m", "{\"a\":\n[1,\n2]}\n", on_reply, NULL, NULL), 0);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
@@ -117,14 +107,13 @@ static void test_a_request_is_one_line(void **state)
 	scripted_free(&s);
 }
 
-static void test_answers_in_any_order(void **state)
+TEST(test_answers_in_any_order)
 {
 	struct scripted s = scripted_new();
 	struct cloister_message *reply;
 	struct told told = {0};
 	int64_t ids[3], value;
 
-	(void)state;
 	assert_int_equal(cloister_start(s.cloister, "a", NULL, NULL, NULL, &ids[0]), 0);
 	assert_int_equal(cloister_start(s.cloister, "b", NULL, on_reply, &told, &ids[1]), 0);
 	assert_int_equal(cloister_start(s.cloister, "c", NULL, NULL, NULL, &ids[2]), 0);
@@ -147,7 +136,7 @@ static void test_answers_in_any_order(void **state)
 	scripted_free(&s);
 }
 
-static void test_calls_say_what_they_are_told(void **state)
+TEST(test_calls_say_what_they_are_told)
 {
 	struct scripted s = scripted_new();
 	struct cloister_tool_call call = {
@@ -160,7 +149,6 @@ static void test_calls_say_what_they_are_told(void **state)
 	struct cloister_message *reply;
 	int64_t id;
 
-	(void)state;
 	assert_int_equal(cloister_start_call(s.cloister, &call, &id), 0);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_string_equal(hear(&s),
@@ -188,14 +176,13 @@ static void test_calls_say_what_they_are_told(void **state)
 	scripted_free(&s);
 }
 
-static void test_no_text_is_two_messages(void **state)
+TEST(test_no_text_is_two_messages)
 {
 	static const char *const bad[] = {
 		"", "[]", "1", "null", "{", "{}x", "{}\n{}", "{\"a\":\"\xff\"}", "{\"a\":1,}"};
 	struct scripted s = scripted_new();
 	int64_t id;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(cloister_start(s.cloister, "m", bad[i], NULL, NULL, &id), -EINVAL);
 	assert_int_equal(cloister_unsent(s.cloister), 0);
@@ -208,7 +195,7 @@ static void test_no_text_is_two_messages(void **state)
 	scripted_free(&s);
 }
 
-static void test_output_is_the_bytes(void **state)
+TEST(test_output_is_the_bytes)
 {
 	struct scripted s = scripted_new();
 	struct cloister_tool_call call = {.tool = "run_command", .on_output = on_output};
@@ -217,7 +204,6 @@ static void test_output_is_the_bytes(void **state)
 	void *data;
 	size_t len;
 
-	(void)state;
 	call.userdata = &told;
 	assert_int_equal(cloister_start_call(s.cloister, &call, NULL), 0);
 	say(&s, "{\"method\":\"tool.output\",\"params\":{\"id\":1,\"stream\":\"stdout\",\"data\":"
@@ -256,14 +242,13 @@ static void test_output_is_the_bytes(void **state)
 	scripted_free(&s);
 }
 
-static void test_cancel_and_forget(void **state)
+TEST(test_cancel_and_forget)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0}, other = {0};
 	struct cloister_message *reply;
 	int64_t id, waited;
 
-	(void)state;
 	assert_int_equal(cloister_cancel(s.cloister, 1), -ENOENT);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, &id), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, &waited), 0);
@@ -304,7 +289,7 @@ static struct cloister_message *reply_to(struct scripted *s, const char *rest)
 	return reply;
 }
 
-static void test_errors_have_types(void **state)
+TEST(test_errors_have_types)
 {
 	struct scripted s = scripted_new();
 	struct cloister_message *reply;
@@ -312,7 +297,6 @@ static void test_errors_have_types(void **state)
 	char rest[256];
 	bool exists = false;
 
-	(void)state;
 	reply = reply_to(&s, "\"result\":{\"success\":true,\"error\":null}");
 	assert_true(cloister_succeeded(reply));
 	assert_int_equal(cloister_error(reply), CLOISTER_ERROR_NONE);
@@ -375,7 +359,7 @@ static void test_errors_have_types(void **state)
 	scripted_free(&s);
 }
 
-static void test_values_by_pointer(void **state)
+TEST(test_values_by_pointer)
 {
 	struct scripted s = scripted_new();
 	struct cloister_message *reply = reply_to(&s,
@@ -385,7 +369,6 @@ static void test_values_by_pointer(void **state)
 	size_t n;
 	bool yes;
 
-	(void)state;
 	assert_memory_equal(cloister_get_string(reply, "/a/0/s", &n), "x\0y", 4);
 	assert_int_equal(n, 3);
 	assert_string_equal(cloister_get_string(reply, "/a~1b", NULL), "slash");
@@ -417,11 +400,10 @@ static void test_values_by_pointer(void **state)
 	scripted_free(&s);
 }
 
-static void test_objects(void **state)
+TEST(test_objects)
 {
 	struct cloister_object *object = cloister_object_new();
 
-	(void)state;
 	assert_int_equal(cloister_object_string(object, "s", "\"\n\0\xc3\xa9", 5), 0);
 	assert_int_equal(cloister_object_string(object, "e", NULL, 0), 0);
 	assert_int_equal(cloister_object_bytes(object, "b", "\xff", 1), 0);
@@ -445,13 +427,12 @@ static void test_objects(void **state)
 	cloister_object_free(NULL);
 }
 
-static void test_pause(void **state)
+TEST(test_pause)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0};
 	struct cloister_message *reply;
 
-	(void)state;
 	cloister_on_notification(s.cloister, on_notification, &told);
 	cloister_pause(s.cloister, true);
 	assert_int_equal(cloister_events(s.cloister), 0);
@@ -479,12 +460,11 @@ static void pause_after_one(struct cloister *cloister, const char *method,
 	cloister_pause(cloister, true);
 }
 
-static void test_a_pause_holds_what_has_been_read(void **state)
+TEST(test_a_pause_holds_what_has_been_read)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0};
 
-	(void)state;
 	cloister_on_notification(s.cloister, pause_after_one, &told);
 	for (int i = 0; i < 3; i++)
 		say(&s, "{\"method\":\"event\"}");
@@ -520,12 +500,11 @@ static void ask_again(struct cloister *cloister, int64_t id, int error,
 	told->inner = cloister_start(cloister, "again", NULL, on_reply, told, &next);
 }
 
-static void test_in_handlers(void **state)
+TEST(test_in_handlers)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0};
 
-	(void)state;
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, ask_again, &told, NULL), 0);
 	say(&s, "{\"id\":1,\"result\":1}");
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
@@ -548,13 +527,12 @@ static void forget_waited(struct cloister *cloister, int64_t id, int error,
 	assert_int_equal(cloister_forget(cloister, 1), 0);
 }
 
-static void test_what_is_waited_for_is_forgotten_or_closed(void **state)
+TEST(test_what_is_waited_for_is_forgotten_or_closed)
 {
 	struct scripted s = scripted_new();
 	struct cloister_message *reply;
 	struct told told = {0};
 
-	(void)state;
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, NULL, NULL, NULL), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, forget_waited, &told, NULL), 0);
 	say(&s, "{\"id\":2,\"result\":1}");
@@ -567,12 +545,11 @@ static void test_what_is_waited_for_is_forgotten_or_closed(void **state)
 	close(s.fd);
 }
 
-static void test_connections_have_nothing_to_do_with_each_other(void **state)
+TEST(test_connections_have_nothing_to_do_with_each_other)
 {
 	struct scripted a = scripted_new(), b = scripted_new();
 	struct told told_a = {0}, told_b = {0};
 
-	(void)state;
 	assert_int_equal(cloister_start(a.cloister, "a", NULL, on_reply, &told_a, NULL), 0);
 	assert_int_equal(cloister_start(b.cloister, "b", NULL, on_reply, &told_b, NULL), 0);
 	say(&b, "{\"id\":1,\"result\":\"b\"}");
@@ -611,14 +588,13 @@ static bool was_reached(int fd)
 	return true;
 }
 
-static void test_opening(void **state)
+TEST(test_opening)
 {
 	struct scratch scratch = scratch_new();
 	char path[108], usual[108], name[300];
 	struct cloister *cloister;
 	int pair[2], at_path, at_usual;
 
-	(void)state;
 	scratch_parents(&scratch, "cloister/");
 	snprintf(path, sizeof(path), "%s/sock", scratch.path);
 	snprintf(usual, sizeof(usual), "%s/cloister/agent.sock", scratch.path);
@@ -658,28 +634,4 @@ static void test_opening(void **state)
 	close(at_usual);
 	scratch_done(&scratch);
 	cloister_close(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_request_and_its_reply),
-		cmocka_unit_test(test_a_request_is_one_line),
-		cmocka_unit_test(test_answers_in_any_order),
-		cmocka_unit_test(test_calls_say_what_they_are_told),
-		cmocka_unit_test(test_no_text_is_two_messages),
-		cmocka_unit_test(test_output_is_the_bytes),
-		cmocka_unit_test(test_cancel_and_forget),
-		cmocka_unit_test(test_errors_have_types),
-		cmocka_unit_test(test_values_by_pointer),
-		cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_pause),
-		cmocka_unit_test(test_a_pause_holds_what_has_been_read),
-		cmocka_unit_test(test_in_handlers),
-		cmocka_unit_test(test_what_is_waited_for_is_forgotten_or_closed),
-		cmocka_unit_test(test_connections_have_nothing_to_do_with_each_other),
-		cmocka_unit_test(test_opening),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

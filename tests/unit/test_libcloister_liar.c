@@ -1,22 +1,13 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
 /* The client library with a service that lies, floods, closes the connection and does not read. */
-#include "common/limits.h"
 #include "libcloister/cloister.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/rounds.h"
 #include "tests/lib/scripted_server.h"
+#include "tests/lib/unit.h"
 
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 struct told {
 	int replies, notifications;
@@ -95,7 +86,7 @@ static void assert_ended(struct scripted *s, const struct told *told, int error)
 
 #define OUTPUT(rest) "{\"method\":\"tool.output\",\"params\":{" rest "}}"
 
-static void test_lies(void **state)
+TEST(test_lies)
 {
 	static const struct {
 		const char *line;
@@ -156,7 +147,6 @@ static void test_lies(void **state)
 		{OUTPUT("\"id\":3,\"stream\":\"stdout\",\"data\":\"no base64\""), -EPROTO},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct told told = {0};
 		struct scripted s = with_requests(&told);
@@ -169,25 +159,23 @@ static void test_lies(void **state)
 	}
 }
 
-static void test_a_nul_is_no_end(void **state)
+TEST(test_a_nul_is_no_end)
 {
 	static const char line[] = "{\"id\":1,\"result\":1}\0 and more\n";
 	struct told told = {0};
 	struct scripted s = with_requests(&told);
 
-	(void)state;
 	say_bytes(&s, line, sizeof(line) - 1);
 	assert_int_equal(cloister_dispatch(s.cloister), -EBADMSG);
 	assert_ended(&s, &told, -EBADMSG);
 	scripted_free(&s);
 }
 
-static void test_the_same_answer_twice_before_it_is_waited_for(void **state)
+TEST(test_the_same_answer_twice_before_it_is_waited_for)
 {
 	struct told told = {0};
 	struct scripted s = with_requests(&told);
 
-	(void)state;
 	say(&s, "{\"id\":2,\"result\":1}");
 	say(&s, "{\"id\":2,\"result\":2}");
 	assert_int_equal(cloister_dispatch(s.cloister), -EPROTO);
@@ -219,25 +207,23 @@ static int flood(struct scripted *s, const char *text, size_t total)
 	return r == 0 ? cloister_dispatch(s->cloister) : r;
 }
 
-static void test_a_line_without_end(void **state)
+TEST(test_a_line_without_end)
 {
 	struct told told = {0};
 	struct scripted s = with_requests(&told);
 
-	(void)state;
 	assert_int_equal(flood(&s, "x", LIMIT_LINE_BYTES + 4 * MIB), -EMSGSIZE);
 	assert_ended(&s, &told, -EMSGSIZE);
 	scripted_free(&s);
 }
 
-static void test_a_line_at_the_limit(void **state)
+TEST(test_a_line_at_the_limit)
 {
 	static const char before[] = "{\"method\":\"m\",\"params\":{\"a\":\"", after[] = "\"}}\n";
 	const size_t inner = LIMIT_LINE_BYTES - (sizeof(before) - 1) - (sizeof(after) - 2);
 	struct scripted s = scripted_new();
 	struct told told = {0};
 
-	(void)state;
 	cloister_on_notification(s.cloister, count_notification, &told);
 	say_bytes(&s, before, sizeof(before) - 1);
 	assert_int_equal(flood(&s, "y", inner), 0);
@@ -253,12 +239,11 @@ static void test_a_line_at_the_limit(void **state)
 	scripted_free(&s);
 }
 
-static void test_too_many_values(void **state)
+TEST(test_too_many_values)
 {
 	static const char opening[] = "{\"id\":1,\"result\":[null";
 	static const char *const mores[] = {",null", ",{}"}; /* too many, and too much memory */
 
-	(void)state;
 	for (size_t i = 0; i < rounds(1, 2); i++) {
 		struct told told = {0};
 		struct scripted s = with_requests(&told);
@@ -284,7 +269,7 @@ static size_t peak(void)
 }
 
 /* A quotation mark in a single-quoted name does not confuse the tracking of strings. */
-static void test_values_behind_a_quoted_name(void **state)
+TEST(test_values_behind_a_quoted_name)
 {
 	static const char opening[] = "{\"id\":1,\"result\":{'\"':[{}",
 			  more[] = ",{},{},{},{},{},{}";
@@ -292,7 +277,6 @@ static void test_values_behind_a_quoted_name(void **state)
 	struct scripted s = with_requests(&told);
 	size_t before = peak();
 
-	(void)state;
 	say_bytes(&s, opening, sizeof(opening) - 1);
 	assert_int_equal(flood(&s, more, 6 * MIB), 0);
 	say(&s, "]}}");
@@ -303,12 +287,11 @@ static void test_values_behind_a_quoted_name(void **state)
 	scripted_free(&s);
 }
 
-static void test_structure_in_strings_is_none(void **state)
+TEST(test_structure_in_strings_is_none)
 {
 	struct told told = {0};
 	struct scripted s = scripted_new();
 
-	(void)state;
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
 	say_bytes(&s, "{\"id\":1,\"result\":\"\\\"", 20);
 	assert_int_equal(flood(&s, "{[,{[,{[,\\\"{[,\\\\", 16 * (LIMIT_CLIENT_VALUES / 12 + 1)), 0);
@@ -319,11 +302,10 @@ static void test_structure_in_strings_is_none(void **state)
 	scripted_free(&s);
 }
 
-static void test_closed_in_the_middle(void **state)
+TEST(test_closed_in_the_middle)
 {
 	static const char *const parts[] = {"", "{\"id\":1,\"res", "{\"id\":1,\"result\":1}"};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct told told = {0};
 		struct scripted s = with_requests(&told);
@@ -337,12 +319,11 @@ static void test_closed_in_the_middle(void **state)
 }
 
 /* Sending to a closed peer raises no signal, and what the peer sent before is read. */
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
 	struct scripted s = scripted_new();
 	struct told told = {0};
 
-	(void)state;
 	assert_ptr_equal(signal(SIGPIPE, SIG_DFL), SIG_DFL);
 	say(&s, "{\"id\":null,\"error\":{\"code\":-32000,\"message\":\"full\"}}");
 	hang_up(&s);
@@ -354,13 +335,12 @@ static void test_last_words(void **state)
 	scripted_free(&s);
 }
 
-static void test_a_refusal_of_no_request(void **state)
+TEST(test_a_refusal_of_no_request)
 {
 	static const char refusal[] = "{\"error\":{\"code\":-32600,\"message\":\"no\"}}";
 	struct told told = {0}, other = {0};
 	struct scripted s = scripted_new();
 
-	(void)state;
 	/*
 	 * With no request in flight the next one gets the refusal. A repeated refusal takes no more
 	 * memory.
@@ -388,7 +368,7 @@ static void test_a_refusal_of_no_request(void **state)
 	scripted_free(&s);
 }
 
-static void test_descriptors_are_not_taken(void **state)
+TEST(test_descriptors_are_not_taken)
 {
 	union {
 		char buffer[CMSG_SPACE(sizeof(int))];
@@ -405,7 +385,6 @@ static void test_descriptors_are_not_taken(void **state)
 	struct told told = {0};
 	int ends[2];
 
-	(void)state;
 	cloister_on_notification(s.cloister, count_notification, &told);
 	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
 	c->cmsg_level = SOL_SOCKET;
@@ -426,7 +405,7 @@ static void test_descriptors_are_not_taken(void **state)
  * Both sides send more than a socket holds, and the service reads only after it has sent
  * everything.
  */
-static void test_neither_full_buffer_stops_the_other(void **state)
+TEST(test_neither_full_buffer_stops_the_other)
 {
 	static const char line[] =
 		"{\"method\":\"m\",\"params\":{\"much\":\"................\"}}\n";
@@ -436,7 +415,6 @@ static void test_neither_full_buffer_stops_the_other(void **state)
 	struct told told = {0};
 	size_t said = 0, heard = 0, queued;
 
-	(void)state;
 	memset(text, 'y', 4 * MIB);
 	text[4 * MIB] = '\0';
 	memcpy(text, "{\"a\":\"", 6);
@@ -467,13 +445,12 @@ static void test_neither_full_buffer_stops_the_other(void **state)
 	free(text);
 }
 
-static void test_what_waits_to_be_sent_is_bounded(void **state)
+TEST(test_what_waits_to_be_sent_is_bounded)
 {
 	const size_t size = 24 * MIB;
 	struct scripted s;
 	char *text;
 
-	(void)state;
 	if (!rounds_are_deep())
 		skip(); /* it takes long to read so much */
 	text = malloc(LIMIT_LINE_BYTES + 64);
@@ -492,7 +469,7 @@ static void test_what_waits_to_be_sent_is_bounded(void **state)
 }
 
 /* A service that never stops sending: the event loop gets its turn, and a deadline holds. */
-static void test_flood(void **state)
+TEST(test_flood)
 {
 	static const char opening[] = "{\"method\":\"m\",\"params\":{\"n\":\"";
 	static char line[KIB], lines[64 * sizeof(line)];
@@ -503,7 +480,6 @@ static void test_flood(void **state)
 	int status;
 	pid_t child;
 
-	(void)state;
 	memset(line, 'y', sizeof(line));
 	memcpy(line, opening, sizeof(opening) - 1);
 	memcpy(line + sizeof(line) - 4, "\"}}\n", 4);
@@ -530,27 +506,4 @@ static void test_flood(void **state)
 	assert_int_equal(cloister_wait(s.cloister, 1, 200, &reply), -ETIMEDOUT);
 	scripted_free(&s);
 	assert_int_equal(waitpid(child, &status, 0), child);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_a_nul_is_no_end),
-		cmocka_unit_test(test_the_same_answer_twice_before_it_is_waited_for),
-		cmocka_unit_test(test_a_line_without_end),
-		cmocka_unit_test(test_a_line_at_the_limit),
-		cmocka_unit_test(test_too_many_values),
-		cmocka_unit_test(test_values_behind_a_quoted_name),
-		cmocka_unit_test(test_structure_in_strings_is_none),
-		cmocka_unit_test(test_closed_in_the_middle),
-		cmocka_unit_test(test_last_words),
-		cmocka_unit_test(test_a_refusal_of_no_request),
-		cmocka_unit_test(test_descriptors_are_not_taken),
-		cmocka_unit_test(test_neither_full_buffer_stops_the_other),
-		cmocka_unit_test(test_what_waits_to_be_sent_is_bounded),
-		cmocka_unit_test(test_flood),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

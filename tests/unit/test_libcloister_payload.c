@@ -1,17 +1,10 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
 /* The client library with bytes behind lines: output as it is, and input as it is. */
-#include "common/limits.h"
 #include "libcloister/cloister.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/scripted_server.h"
+#include "tests/lib/unit.h"
 
 #define OUTPUT(rest) "{\"method\":\"tool.output\",\"params\":{" rest "}}"
 #define ONE_MORE     (LIMIT_INPUT_BYTES + 1)
@@ -69,7 +62,7 @@ static struct scripted with_call(const char *options, struct told *told)
 	return s;
 }
 
-static void test_output_in_pieces(void **state)
+TEST(test_output_in_pieces)
 {
 	static const char bytes[] = OUTPUT(
 		"\"id\":1,\"stream\":\"stdout\",\"bytes\":9,\"seq\":0") "\n{\"id\":1}"
@@ -98,7 +91,6 @@ static void test_output_in_pieces(void **state)
 	struct told told = {0};
 	struct scripted s = with_call("{\"stream_bytes\":true}", &told);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bytes) - 1; i++) {
 		assert_int_equal(told.replies, 0);
 		say_bytes(&s, bytes + i, 1);
@@ -111,12 +103,11 @@ static void test_output_in_pieces(void **state)
 	scripted_free(&s);
 }
 
-static void test_output_of_a_call_that_was_forgotten(void **state)
+TEST(test_output_of_a_call_that_was_forgotten)
 {
 	struct told told = {0};
 	struct scripted s = with_call("{\"stream_bytes\":true}", &told);
 
-	(void)state;
 	assert_int_equal(cloister_forget(s.cloister, 1), 0);
 	say(&s, OUTPUT("\"id\":1,\"stream\":\"stdout\",\"bytes\":3,\"seq\":0"));
 	say_bytes(&s, "{{{", 3);
@@ -126,7 +117,7 @@ static void test_output_of_a_call_that_was_forgotten(void **state)
 	scripted_free(&s);
 }
 
-static void test_lies(void **state)
+TEST(test_lies)
 {
 	static const struct {
 		const char *options, *line;
@@ -143,7 +134,6 @@ static void test_lies(void **state)
 			OUTPUT("\"id\":1,\"stream\":\"stdout\",\"bytes\":99999999999")},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct told told = {0};
 		struct scripted s = with_call(lies[i].options, &told);
@@ -155,11 +145,10 @@ static void test_lies(void **state)
 	}
 }
 
-static void test_the_option_needs_a_handler(void **state)
+TEST(test_the_option_needs_a_handler)
 {
 	struct scripted s = scripted_new();
 
-	(void)state;
 	assert_int_equal(cloister_start_call(s.cloister,
 				 &(struct cloister_tool_call){
 					 .tool = "t", .options = "{\"stream_bytes\":true}"},
@@ -193,12 +182,11 @@ static void take_zeros(struct scripted *s, size_t len)
 }
 
 /* The library asks first, and meanwhile sends base64. */
-static void test_input(void **state)
+TEST(test_input)
 {
 	struct told told = {0};
 	struct scripted s = with_call("{\"stdin_stream\":true}", &told);
 
-	(void)state;
 	give(&s, 3, false, &told);
 	assert_string_equal(
 		hear(&s), INPUT("2", "\"data\":\"AAAA\",\"encoding\":\"base64\",\"eof\":false"));
@@ -224,12 +212,11 @@ static void test_input(void **state)
 }
 
 /* A service that does not know bytes is never sent any. */
-static void test_input_to_an_older_service(void **state)
+TEST(test_input_to_an_older_service)
 {
 	struct told told = {0};
 	struct scripted s = with_call("{\"stdin_stream\":true}", &told);
 
-	(void)state;
 	give(&s, 6000, false, &told);
 	assert_string_equal(hear(&s), INPUT("2", "\"bytes\":0"));
 	assert_non_null(strstr(hear(&s), "AAAA"));
@@ -241,18 +228,4 @@ static void test_input_to_an_older_service(void **state)
 		assert_string_equal(hear(&s), "");
 	}
 	scripted_free(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_output_in_pieces),
-		cmocka_unit_test(test_output_of_a_call_that_was_forgotten),
-		cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_the_option_needs_a_handler),
-		cmocka_unit_test(test_input),
-		cmocka_unit_test(test_input_to_an_older_service),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

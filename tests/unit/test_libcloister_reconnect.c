@@ -4,24 +4,10 @@
 #include "libcloister/cloister.h"
 
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define OPENED   "{\"id\":1,\"result\":{\"workspace\":\"w\",\"key_horizon_ms\":1}}\n"
 #define RETIRING "{\"method\":\"service.retiring\",\"params\":{\"within_ms\":1}}\n"
@@ -86,12 +72,11 @@ static void close_at_reply(struct cloister *cloister, int64_t id, int error,
 }
 
 /* Another request's handler closes the connection when it hears that it is lost. */
-static void test_closed_when_it_is_lost(void **state)
+TEST(test_closed_when_it_is_lost)
 {
 	struct service service = service_new();
 	int told = 0;
 
-	(void)state;
 	assert_int_equal(
 		cloister_start(service.cloister, "m", NULL, close_at_reply, &told, NULL), 0);
 	shutdown(service.first, SHUT_WR);
@@ -113,13 +98,12 @@ static void close_at_notice(struct cloister *cloister, const char *method,
 }
 
 /* A handler closes the connection that has taken the lost one's place. */
-static void test_closed_while_it_connects_again(void **state)
+TEST(test_closed_while_it_connects_again)
 {
 	struct service service = service_new();
 	int notices = 0;
 	pid_t child = fork();
 
-	(void)state;
 	assert_true(child >= 0);
 	if (child == 0) {
 		int second = accept(service.listener, NULL, NULL);
@@ -166,13 +150,12 @@ static pid_t serve_second(const struct service *service)
 }
 
 /* What was not begun, because another process takes over, is begun there. */
-static void test_a_service_that_is_replaced(void **state)
+TEST(test_a_service_that_is_replaced)
 {
 	struct service service = service_new();
 	pid_t child = serve_second(&service);
 	struct cloister_message *reply;
 
-	(void)state;
 	assert_int_equal(send(service.first, RETIRING BUSY, strlen(RETIRING BUSY), MSG_NOSIGNAL),
 		strlen(RETIRING BUSY));
 	assert_int_equal(cloister_call(service.cloister,
@@ -188,12 +171,11 @@ static void test_a_service_that_is_replaced(void **state)
 }
 
 /* BUSY alone is the program's to wait for. */
-static void test_a_busy_service(void **state)
+TEST(test_a_busy_service)
 {
 	struct service service = service_new();
 	struct cloister_message *reply;
 
-	(void)state;
 	assert_int_equal(send(service.first, BUSY, strlen(BUSY), MSG_NOSIGNAL), strlen(BUSY));
 	assert_int_equal(cloister_call(service.cloister,
 				 &(struct cloister_tool_call){.tool = "run_command"}, &reply),
@@ -203,16 +185,4 @@ static void test_a_busy_service(void **state)
 	cloister_close(service.cloister);
 	close(service.first);
 	service_free(&service);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_closed_when_it_is_lost),
-		cmocka_unit_test(test_closed_while_it_connects_again),
-		cmocka_unit_test(test_a_service_that_is_replaced),
-		cmocka_unit_test(test_a_busy_service),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The hunks of a unified diff: what is known by heart, and random texts that are put together again
  * from them. */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/files/line_diff.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define ROOM (8UL << 20)
 
@@ -31,9 +23,8 @@ static void check(const char *before, const char *after, const char *expected)
 		assert_memory_equal(out.data, expected, out.len);
 }
 
-static void test_known_hunks(void **state)
+TEST(test_known_hunks)
 {
-	(void)state;
 	check("", "", "");
 	check("a\n", "a\n", "");
 	check("", "a\n", "@@ -0,0 +1 @@\n+a\n");
@@ -139,11 +130,10 @@ static size_t vary(struct text from, char *buffer, uint32_t one_in)
 	return len;
 }
 
-static void test_random_texts_are_put_together_again(void **state)
+TEST(test_random_texts_are_put_together_again)
 {
 	static char before[1 << 20], after[1 << 20], again[2 << 20];
 
-	(void)state;
 	for (int turn = 0; turn < 3000; turn++) {
 		_cleanup_(free_diff) struct diff_text out = {.max = ROOM};
 		struct text old = {before,
@@ -162,12 +152,11 @@ static void test_random_texts_are_put_together_again(void **state)
 }
 
 /* The way that is found has no edit too many: one line more makes one line of the patch. */
-static void test_a_small_change_of_a_large_text_is_small(void **state)
+TEST(test_a_small_change_of_a_large_text_is_small)
 {
 	static char before[1 << 20], after[1 << 20];
 	size_t len = 0, at;
 
-	(void)state;
 	for (int i = 0; i < 60000; i++)
 		len += (size_t)sprintf(before + len, "%d\n", i % 7);
 	at = len / 2;
@@ -184,24 +173,11 @@ static void test_a_small_change_of_a_large_text_is_small(void **state)
 	}
 }
 
-static void test_what_is_too_large_has_failed(void **state)
+TEST(test_what_is_too_large_has_failed)
 {
 	struct diff_text out = {.max = 20};
 
-	(void)state;
 	line_diff(TEXT_LITERAL(""), TEXT_LITERAL("one\ntwo\nthree\nfour\n"), &out);
 	assert_true(out.failed);
 	free(out.data);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_hunks),
-		cmocka_unit_test(test_random_texts_are_put_together_again),
-		cmocka_unit_test(test_a_small_change_of_a_large_text_is_small),
-		cmocka_unit_test(test_what_is_too_large_has_failed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,9 @@
 /* An entry of a list cannot be linked again, and an entry of no list cannot be unlinked. */
 #undef NDEBUG
 #include "common/links.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 struct item {
 	LIST_ENTRY(item) in_list;
@@ -32,6 +23,8 @@ static int set_up(void **state)
 	items[0] = items[1] = (struct item){0};
 	return 0;
 }
+
+FIXTURE(set_up, NULL)
 
 static void link_list(struct item *item)
 {
@@ -76,9 +69,8 @@ static void assert_aborts(void (*act)(struct item *item), struct item *item)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		assert_aborts(unlink_list, &items[0]);
 		link_list(&items[0]);
@@ -92,9 +84,8 @@ static void test_lists(void **state)
 	}
 }
 
-static void test_queues(void **state)
+TEST(test_queues)
 {
-	(void)state;
 	for (int round = 0; round < 2; round++) {
 		assert_aborts(unlink_queue, &items[0]);
 		link_last(&items[0]);
@@ -106,14 +97,4 @@ static void test_queues(void **state)
 		unlink_queue(&items[0]);
 		assert_true(TAILQ_EMPTY(&queue));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_lists, set_up),
-		cmocka_unit_test_setup(test_queues, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

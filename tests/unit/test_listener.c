@@ -5,24 +5,16 @@
  * a tenant. */
 #include "supervisor/rpc/listener.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
 #include "supervisor/rpc/unauthorized_client.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 #define FORBIDDEN(id)                                        \
 	ERROR(id, "-32000",                                  \
@@ -84,6 +76,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static struct fake_client connect_client(void)
 {
 	struct fake_client client = {.service = fake, .got = malloc(FAKE_CLIENT_BYTES + 1)};
@@ -93,12 +87,11 @@ static struct fake_client connect_client(void)
 	return client;
 }
 
-static void test_a_client_of_a_tenant(void **state)
+TEST(test_a_client_of_a_tenant)
 {
 	struct fake_client client = connect_client();
 	struct stat stat_buf;
 
-	(void)state;
 	assert_int_equal(stat(address.sun_path, &stat_buf), 0);
 	assert_int_equal(stat_buf.st_mode & 07777, 0600);
 	fake_client_talk(
@@ -108,7 +101,7 @@ static void test_a_client_of_a_tenant(void **state)
 }
 
 /* A client that no tenant admits may send one request. It gets one answer and the end of file. */
-static void test_a_client_of_no_tenant(void **state)
+TEST(test_a_client_of_no_tenant)
 {
 	static const struct {
 		const char *says, *answer;
@@ -121,7 +114,6 @@ static void test_a_client_of_no_tenant(void **state)
 		{"\n", FORBIDDEN("null")},
 	};
 
-	(void)state;
 	configure(false, "");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct fake_client client = connect_client();
@@ -139,12 +131,11 @@ static void test_a_client_of_no_tenant(void **state)
 }
 
 /* The longest line allowed, and a line in pieces. */
-static void test_long_and_slow_words(void **state)
+TEST(test_long_and_slow_words)
 {
 	static char line[LIMIT_UNAUTHORIZED_LINE_BYTES + 1];
 	struct fake_client client;
 
-	(void)state;
 	configure(false, "");
 	memset(line, 'x', sizeof(line) - 1);
 	client = connect_client();
@@ -174,11 +165,10 @@ static void test_long_and_slow_words(void **state)
 	assert_int_equal(fake->service.unauthorized_clients, 0);
 }
 
-static void test_too_many_without_a_tenant(void **state)
+TEST(test_too_many_without_a_tenant)
 {
 	struct fake_client clients[LIMIT_UNAUTHORIZED_CLIENTS + 1];
 
-	(void)state;
 	configure(false, "");
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
 		clients[i] = connect_client();
@@ -192,11 +182,10 @@ static void test_too_many_without_a_tenant(void **state)
 		fake_client_close(&clients[i]);
 }
 
-static void test_who_is_refused(void **state)
+TEST(test_who_is_refused)
 {
 	struct fake_client one, two;
 
-	(void)state;
 	configure(true, "connections = 1\n");
 	one = connect_client();
 	fake_service_run(fake);
@@ -217,12 +206,11 @@ static void test_who_is_refused(void **state)
 }
 
 /* Without free descriptors cloisterd stops accepting, and continues when there are some. */
-static void test_without_descriptors(void **state)
+TEST(test_without_descriptors)
 {
 	struct rlimit limit, low;
 	struct fake_client client = connect_client(), later;
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	low = limit;
 	low.rlim_cur = (rlim_t)client.fd + 1; /* no descriptor is free */
@@ -251,11 +239,10 @@ static void test_without_descriptors(void **state)
 }
 
 /* More clients connect than cloisterd accepts in one turn of the loop. */
-static void test_many_at_once(void **state)
+TEST(test_many_at_once)
 {
 	struct fake_client clients[40];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
 		clients[i] = connect_client();
 	fake_service_run(fake);
@@ -266,14 +253,13 @@ static void test_many_at_once(void **state)
 
 /* What is at the path already: a socket in use, a stale socket, a file; and a path that is too
  * long. */
-static void test_binding(void **state)
+TEST(test_binding)
 {
 	struct sockaddr_un stale = address_of("stale");
 	struct listener *other;
 	char path[sizeof(address.sun_path) + 2];
 	int fd;
 
-	(void)state;
 	assert_int_equal(listener_bind(address.sun_path, 0600, &other), -EADDRINUSE);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&stale, sizeof(stale)), 0);
@@ -290,14 +276,13 @@ static void test_binding(void **state)
 }
 
 /* A socket of the service manager: cloisterd finds its name and does not remove it. */
-static void test_a_socket_that_was_passed(void **state)
+TEST(test_a_socket_that_was_passed)
 {
 	struct sockaddr_un passed = address_of("passed");
 	struct listener *other;
 	char *path;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)state;
 	assert_int_equal(bind(fd, (struct sockaddr *)&passed, sizeof(passed)), 0);
 	assert_int_equal(listener_adopt(fd, &other, &path), 0);
 	assert_string_equal(path, passed.sun_path);
@@ -308,21 +293,4 @@ static void test_a_socket_that_was_passed(void **state)
 	assert_int_equal(listener_adopt(fd, &other, &path), 0);
 	assert_null(path);
 	listener_free(other);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_client_of_a_tenant, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_client_of_no_tenant, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_long_and_slow_words, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_many_without_a_tenant, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_who_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_without_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_binding, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_socket_that_was_passed, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,19 +6,12 @@
  * network namespace. */
 
 #include "supervisor/workspace/listening.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define NOBODYS 2 /* inode of no cgroup of a command */
 
@@ -42,6 +35,8 @@ static int tear_down(void **state)
 	fake_clock_stop();
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* Binds a socket and stores its port, if that is 0. Returns -1 if there is no such address. */
 static int bind_to(int family, const char *address, uint16_t *port)
@@ -82,7 +77,7 @@ static enum listens ask_anew(uint16_t port, uint64_t cgroup)
 	return listening_ask(listening, port, cgroup);
 }
 
-static void test_where_it_listens(void **state)
+TEST(test_where_it_listens)
 {
 	static const struct {
 		int family;
@@ -96,7 +91,6 @@ static void test_where_it_listens(void **state)
 		{AF_INET6, "::", LISTENS_AT_IPV6},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		uint16_t port = 0;
 		int fd = bind_to(rows[i].family, rows[i].address, &port);
@@ -112,7 +106,7 @@ static void test_where_it_listens(void **state)
 }
 
 /* A port that a connection has, and at which nothing listens, is none that listens. */
-static void test_a_client_is_no_server(void **state)
+TEST(test_a_client_is_no_server)
 {
 	struct sockaddr_in name = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -120,7 +114,6 @@ static void test_a_client_is_no_server(void **state)
 	int server = bind_to(AF_INET, "127.0.0.1", &servers),
 	    client = bind_to(AF_INET, "127.0.0.1", &clients);
 
-	(void)state;
 	assert_true(server >= 0 && client >= 0);
 	assert_int_equal(listen(server, 1), 0);
 	name.sin_port = htons(servers);
@@ -132,14 +125,13 @@ static void test_a_client_is_no_server(void **state)
 }
 
 /* Where the kernel tells cgroups, what another cgroup's process has made does not count. */
-static void test_whose_it_is(void **state)
+TEST(test_whose_it_is)
 {
 	struct listening_ports all, others;
 	uint16_t port = 0;
 	int fd = bind_to(AF_INET, "127.0.0.1", &port);
 	bool found = false;
 
-	(void)state;
 	assert_true(fd >= 0 && listen(fd, 1) == 0);
 	assert_int_equal(ask_anew(port, 0), LISTENS_AT_IPV4);
 	if (ask_anew(port, NOBODYS) == LISTENS_AT_IPV4) {
@@ -159,12 +151,11 @@ static void test_whose_it_is(void **state)
 }
 
 /* However often it is asked for, the kernel is asked once in LIMIT_PORT_ASK_MS. */
-static void test_an_answer_counts_for_a_while(void **state)
+TEST(test_an_answer_counts_for_a_while)
 {
 	uint16_t port = 0;
 	int fd = bind_to(AF_INET, "127.0.0.1", &port);
 
-	(void)state;
 	assert_int_equal(ask_anew(port, 0), LISTENS_NOT);
 	assert_int_equal(listen(fd, 1), 0);
 	fake_clock_pass(LIMIT_PORT_ASK_MS - 1);
@@ -174,9 +165,8 @@ static void test_an_answer_counts_for_a_while(void **state)
 	close(fd);
 }
 
-static void test_questions_are_bounded(void **state)
+TEST(test_questions_are_bounded)
 {
-	(void)state;
 	fake_clock_pass(LIMIT_PORT_ASK_MS);
 	for (unsigned i = 0; i < LIMIT_PORT_QUESTIONS; i++)
 		assert_int_not_equal(
@@ -188,29 +178,26 @@ static void test_questions_are_bounded(void **state)
 	assert_int_not_equal(ask_anew(3000, 0), LISTENS_UNKNOWN);
 }
 
-static void test_low_ports_are_not_told(void **state)
+TEST(test_low_ports_are_not_told)
 {
-	(void)state;
 	assert_int_equal(ask_anew(0, 0), LISTENS_NOT);
 	assert_int_equal(ask_anew(LISTENING_PORT_MIN - 1, 0), LISTENS_NOT);
 }
 
-static void test_nobody_to_ask(void **state)
+TEST(test_nobody_to_ask)
 {
-	(void)state;
 	assert_null(listening_new(-1));
 	listening_free(NULL);
 }
 
 /* Something else than the kernel's socket, which answers nothing: nothing listens, and the list is
  * not known. */
-static void test_no_answer(void **state)
+TEST(test_no_answer)
 {
 	struct listening_ports ports;
 	struct listening *deaf;
 	int pair[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair), 0);
 	deaf = listening_new(pair[0]);
 	fake_clock_pass(1000);
@@ -219,21 +206,4 @@ static void test_no_answer(void **state)
 	assert_int_equal(ports.n, 0);
 	listening_free(deaf);
 	close(pair[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_where_it_listens, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_client_is_no_server, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_whose_it_is, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_an_answer_counts_for_a_while, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_questions_are_bounded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_low_ports_are_not_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_nobody_to_ask, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_answer, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,28 +5,17 @@
  * What an attacker who has taken over cloisterd would try: each attempt is made in a child under
  * the real filter.
  */
-#include "common/cleanup.h"
 #include "supervisor/host/lockdown.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/child.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 static void try_fork(void)
 {
@@ -75,7 +64,7 @@ static void attempt(const void *row)
 	((const struct attempt *)row)->act();
 }
 
-static void test_forbidden_calls_kill(void **state)
+TEST(test_forbidden_calls_kill)
 {
 	static const struct attempt attempts[] = {
 		{"clone", try_fork},
@@ -85,7 +74,6 @@ static void test_forbidden_calls_kill(void **state)
 		{"mprotect(PROT_EXEC)", try_making_memory_executable},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
 		if (!is_killed(attempt, &attempts[i]))
 			fail_msg("%s does not kill", attempts[i].name);
@@ -114,7 +102,7 @@ static void make_forbidden(const void *row)
 	(void)make(row);
 }
 
-static void test_calls_that_only_an_attacker_makes(void **state)
+TEST(test_calls_that_only_an_attacker_makes)
 {
 	static const struct call calls[] = {
 #ifdef SYS_fork
@@ -157,7 +145,6 @@ static void test_calls_that_only_an_attacker_makes(void **state)
 		CALL(listen),
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (!is_killed(make_forbidden, &calls[i]))
 			fail_msg("%s does not kill", calls[i].name);
@@ -169,7 +156,7 @@ static void make_refused(const void *row)
 	CHECK(errno == EPERM);
 }
 
-static void test_calls_that_are_refused(void **state)
+TEST(test_calls_that_are_refused)
 {
 	static const struct call calls[] = {
 		CALL(keyctl),
@@ -197,7 +184,6 @@ static void test_calls_that_are_refused(void **state)
 		{0xfffff, "a call that no kernel has"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (child_run(make_refused, &calls[i]) != 0)
 			fail_msg("%s is not refused", calls[i].name);
@@ -215,12 +201,11 @@ static void try_another_architecture(void)
 #endif
 }
 
-static void test_another_architecture_kills(void **state)
+TEST(test_another_architecture_kills)
 {
 	const struct attempt row = {"i386", try_another_architecture};
 	const int status = child_run(attempt, &row);
 
-	(void)state;
 	/* A kernel that has no calls of i386 sends the latter. */
 	assert_true(WIFSIGNALED(status));
 	assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
@@ -261,26 +246,12 @@ static void do_what_the_loop_does(void)
 	CHECK(pthread_create(&id, NULL, thread, &ran) == 0 && pthread_join(id, NULL) == 0 && ran);
 }
 
-static void test_others_fail_or_work(void **state)
+TEST(test_others_fail_or_work)
 {
 	static const struct attempt rows[] = {
 		{"unusual", do_unusual}, {"usual", do_what_the_loop_does}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (child_run(attempt, &rows[i]) != 0)
 			fail_msg("%s", rows[i].name);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forbidden_calls_kill),
-		cmocka_unit_test(test_calls_that_only_an_attacker_makes),
-		cmocka_unit_test(test_calls_that_are_refused),
-		cmocka_unit_test(test_another_architecture_kills),
-		cmocka_unit_test(test_others_fail_or_work),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

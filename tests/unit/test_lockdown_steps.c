@@ -7,27 +7,15 @@
  */
 #include "supervisor/host/lockdown.h"
 
-#include "common/cleanup.h"
 #include "common/landlock.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/child.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <seccomp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define USER 40001
 
@@ -48,6 +36,8 @@ static int reset(void **state)
 	memset(&kernel, 0, sizeof(kernel));
 	return 0;
 }
+
+FIXTURE(reset, NULL)
 
 /* Notes a step. Returns 0, or -1 with an errno that has the step in it. */
 static int do_step(char step)
@@ -147,7 +137,7 @@ int landlock_ruleset_enforce(int ruleset)
 }
 
 /* Each step is done after those before it have succeeded, and its failure ends lock-down. */
-static void test_steps(void **state)
+TEST_WITH(test_steps, NULL, NULL)
 {
 	static const struct {
 		char failing; /* 0: none */
@@ -177,12 +167,11 @@ static void test_steps(void **state)
 }
 
 /* All files and sockets are refused except in the places, each with its own rights. */
-static void test_places(void **state)
+TEST(test_places)
 {
 	static const struct lockdown_place places[] = {{"/state", RULESET_READ | RULESET_WRITE},
 		{NULL, RULESET_ALL}, {"/audit", RULESET_READ}};
 
-	(void)state;
 	assert_int_equal(lockdown_ruleset(places, ARRAY_SIZE(places)), 0);
 	assert_true(kernel.wanted.files == RULESET_ALL);
 	assert_true(kernel.wanted.net == RULESET_NET);
@@ -238,19 +227,7 @@ static void lock_down(const void *row)
 		CHECK(strtoull(status_of(text, sets[i]), NULL, 16) == 0);
 }
 
-static void test_what_the_kernel_says(void **state)
+TEST(test_what_the_kernel_says)
 {
-	(void)state;
 	assert_int_equal(child_run(lock_down, NULL), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_steps),
-		cmocka_unit_test_setup(test_places, reset),
-		cmocka_unit_test_setup(test_what_the_kernel_says, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

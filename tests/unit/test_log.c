@@ -2,21 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lines of cloisterd's log on stderr, and what words of others cannot do in them. */
 #include "supervisor/base/log.h"
-
-#include "common/cleanup.h"
-#include "common/limits.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static int real_stderr, reading;
 
@@ -46,6 +32,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Returns all that was written since the last time. */
 static const char *written(void)
 {
@@ -57,7 +45,7 @@ static const char *written(void)
 }
 
 /* One message is one line, whatever words of a client, a workspace or a peer are in it. */
-static void test_words_of_others(void **state)
+TEST(test_words_of_others)
 {
 	static const struct {
 		const char *words, *shown;
@@ -71,7 +59,6 @@ static void test_words_of_others(void **state)
 		{"", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char line[128];
 
@@ -85,12 +72,11 @@ static void test_words_of_others(void **state)
 }
 
 /* A long message is cut, and its line ends. */
-static void test_a_long_message(void **state)
+TEST(test_a_long_message)
 {
 	char words[2 * LIMIT_LOG_LINE_BYTES];
 	const char *line;
 
-	(void)state;
 	memset(words, 'w', sizeof(words) - 1);
 	words[sizeof(words) - 1] = '\0';
 	log_error("%s", words);
@@ -103,9 +89,8 @@ static void test_a_long_message(void **state)
 	assert_string_equal(strchr(line, '\n'), "\n");
 }
 
-static void test_quiet(void **state)
+TEST(test_quiet)
 {
-	(void)state;
 	log_init(true);
 	log_info("said");
 	assert_string_equal(written(), "");
@@ -116,12 +101,11 @@ static void test_quiet(void **state)
 }
 
 /* Where the journal reads stderr, lines have priorities; not if it reads another file. */
-static void test_lines_for_the_journal(void **state)
+TEST(test_lines_for_the_journal)
 {
 	struct stat file;
 	char stream[64];
 
-	(void)state;
 	assert_int_equal(fstat(STDERR_FILENO, &file), 0);
 	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)file.st_dev,
 		(unsigned long long)file.st_ino);
@@ -139,16 +123,4 @@ static void test_lines_for_the_journal(void **state)
 	assert_string_equal(written(), "cloisterd: said\n");
 	log_relayed(TEXT_LITERAL("cloister-spawner: said"));
 	assert_string_equal(written(), "cloister-spawner: said\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_words_of_others, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_long_message, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lines_for_the_journal, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,9 @@
 #include "worker/spawner/looker.h"
 
 #include "common/monotonic.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define LOOK_UPS 2
 
@@ -29,14 +18,13 @@ static void count(void *context, int error, struct place *place)
 	++*(int *)context;
 }
 
-static void test_none_is_left(void **state)
+TEST(test_none_is_left)
 {
 	struct lookers lookers;
 	int answered = 0, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct look_request request = {
 		.kind = LOOK_UP, .fd = root, .tenant = "default", .path = "tmp"};
 
-	(void)state;
 	lookers_init(&lookers);
 	for (int i = 0; i < LOOK_UPS; i++)
 		assert_int_equal(lookers_ask(&lookers, &request, count, &answered), 0);
@@ -101,7 +89,7 @@ static pid_t only_child(void)
 
 /* Who asked for a look-up is told once that it waits: one that has no answer, and the others below
  * the same mount point, which do not begin. One that is answered is not. */
-static void test_those_that_wait_are_told_of(void **state)
+TEST(test_those_that_wait_are_told_of)
 {
 	struct lookers lookers;
 	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), any = 0;
@@ -109,7 +97,6 @@ static void test_those_that_wait_are_told_of(void **state)
 		.kind = LOOK_UP, .fd = root, .tenant = "default", .path = "usr"};
 	pid_t looker;
 
-	(void)state;
 	memset(asked, 0, sizeof(asked));
 	lookers_init(&lookers);
 	assert_int_equal(lookers_ask(&lookers, &request, count, &any), 0);
@@ -146,7 +133,7 @@ static void hang_if_told(void)
 }
 
 /* Tenants whose lookers all hang have not all places: another one's look-up begins at once. */
-static void test_many_that_hang_leave_places(void **state)
+TEST(test_many_that_hang_leave_places)
 {
 	enum { HANGING = LIMIT_LOOKERS };
 	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), hung = 0, answered = 0;
@@ -154,7 +141,6 @@ static void test_many_that_hang_leave_places(void **state)
 	struct look_request request = {.kind = LOOK_UP, .fd = root, .path = "usr"};
 	struct lookers lookers;
 
-	(void)state;
 	assert_int_equal(pthread_atfork(NULL, NULL, hang_if_told), 0);
 	lookers_init(&lookers);
 	hangs = true;
@@ -177,14 +163,13 @@ static void test_many_that_hang_leave_places(void **state)
 }
 
 /* Nor have tenants with many look-ups all places in which they wait. */
-static void test_look_ups_that_wait_leave_room(void **state)
+TEST(test_look_ups_that_wait_leave_room)
 {
 	struct look_request request = {.kind = LOOK_UP, .fd = -1, .path = "usr"};
 	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), any = 0, n;
 	struct lookers lookers;
 	char tenant[16];
 
-	(void)state;
 	request.fd = root;
 	lookers_init(&lookers);
 	for (int i = 0; i < 4 * LIMIT_LOOK_UPS_WAITING_TOTAL / LIMIT_LOOK_UPS_WAITING; i++) {
@@ -197,16 +182,4 @@ static void test_look_ups_that_wait_leave_room(void **state)
 	request.tenant = "other";
 	assert_int_equal(lookers_ask(&lookers, &request, count, &any), 0);
 	close(root);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_none_is_left),
-		cmocka_unit_test(test_those_that_wait_are_told_of),
-		cmocka_unit_test(test_many_that_hang_leave_places),
-		cmocka_unit_test(test_look_ups_that_wait_leave_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

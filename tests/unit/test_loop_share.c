@@ -1,22 +1,13 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
+#include "tests/lib/unit.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 static struct event_base *base;
 static int slices; /* of all tasks */
@@ -62,13 +53,12 @@ static void begin(struct work *work)
 	loop_share_wait(&work->task, work->flow);
 }
 
-static void test_many_connections_are_one_tenant(void **state)
+TEST(test_many_connections_are_one_tenant)
 {
 	static struct loop_share_flow flood, other;
 	static struct work floods[50];
 	struct work one = {.flow = &other, .slice_ns = 100000, .left = 5};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(floods); i++) {
 		floods[i] = (struct work){.flow = &flood, .slice_ns = 200000, .left = 5};
 		begin(&floods[i]);
@@ -85,14 +75,13 @@ static void test_many_connections_are_one_tenant(void **state)
 		assert_int_equal(floods[i].left, 0);
 }
 
-static void test_nobody_saves_time_up(void **state)
+TEST(test_nobody_saves_time_up)
 {
 	static struct loop_share_flow busy, late;
 	struct work first = {.flow = &busy, .slice_ns = 100000, .left = 200};
 	struct work second = {.flow = &busy, .slice_ns = 100000, .left = 20};
 	struct work comer = {.flow = &late, .slice_ns = 100000, .left = 20};
 
-	(void)state;
 	begin(&first);
 	event_base_dispatch(base);
 	begin(&second);
@@ -103,13 +92,12 @@ static void test_nobody_saves_time_up(void **state)
 	assert_true(comer.seen >= 30);
 }
 
-static void test_what_is_alone_does_not_wait(void **state)
+TEST(test_what_is_alone_does_not_wait)
 {
 	static struct loop_share_flow a, b;
 	struct work alone = {.flow = &a, .left = 1}, waits = {.flow = &b, .left = 1},
 		    behind = {.flow = &a, .left = 1};
 
-	(void)state;
 	alone.task = (struct loop_share_task){.act = act, .context = &alone};
 	behind.task = (struct loop_share_task){.act = act, .context = &behind};
 	assert_true(loop_share_now_or_wait(&alone.task, &a));
@@ -121,12 +109,11 @@ static void test_what_is_alone_does_not_wait(void **state)
 	assert_int_equal(waits.done + behind.done, 2);
 }
 
-static void test_what_is_cancelled_or_inherited(void **state)
+TEST(test_what_is_cancelled_or_inherited)
 {
 	struct loop_share_flow *gone = calloc(1, sizeof(*gone));
 	struct work cancelled = {.flow = gone, .left = 1}, inherited = {.flow = gone, .left = 1};
 
-	(void)state;
 	assert_non_null(gone);
 	begin(&cancelled);
 	begin(&inherited);
@@ -150,12 +137,11 @@ static void leave_own(void *context)
 }
 
 /* A tenant that a reload has removed is freed with its last request. */
-static void test_a_slice_may_end_its_flow(void **state)
+TEST(test_a_slice_may_end_its_flow)
 {
 	struct loop_share_task now = {.act = leave_own}, later = {.act = leave_own};
 	struct loop_share_flow wiped;
 
-	(void)state;
 	memset(&wiped, 0x5a, sizeof(wiped));
 	assert_true(loop_share_now_or_wait(&now, &own));
 	assert_memory_equal(&own, &wiped, sizeof(own));
@@ -167,11 +153,10 @@ static void test_a_slice_may_end_its_flow(void **state)
 }
 
 /* Its memory is reused for another flow. */
-static void test_a_flow_that_is_gone_asks_for_nothing(void **state)
+TEST(test_a_flow_that_is_gone_asks_for_nothing)
 {
 	struct loop_share_flow flow = {0};
 
-	(void)state;
 	loop_share_asked(&flow);
 	loop_share_leave(&flow, &heir);
 	flow = (struct loop_share_flow){0};
@@ -224,14 +209,13 @@ static void begin_named(struct named *named)
 }
 
 /* A task that goes on comes before the others of its flow; one that waits again comes behind. */
-static void test_going_on(void **state)
+TEST(test_going_on)
 {
 	static const struct {
 		bool waits;
 		const char *order;
 	} rows[] = {{false, "aaabc"}, {true, "abcaa"}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct loop_share_flow flow = {0};
 		struct named a = {.flow = &flow, .letter = 'a', .left = 3, .waits = rows[i].waits},
@@ -258,14 +242,13 @@ static uint64_t used_by_all(void)
 }
 
 /* Who goes on does so in the turn of its flow, not before others that have used less. */
-static void test_going_on_takes_no_turn_of_others(void **state)
+TEST(test_going_on_takes_no_turn_of_others)
 {
 	const uint64_t used = used_by_all();
 	struct loop_share_flow flow = {.used_ns = used}, other = {.used_ns = used + 50000};
 	struct named a = {.flow = &flow, .letter = 'a', .us = 100, .left = 4},
 		     b = {.flow = &other, .letter = 'b', .us = 230, .left = 2};
 
-	(void)state;
 	order[0] = '\0';
 	begin_named(&a);
 	begin_named(&b);
@@ -275,7 +258,7 @@ static void test_going_on_takes_no_turn_of_others(void **state)
 }
 
 /* The flow that has used the least is next, in whatever order they came. */
-static void test_the_least_used_is_next(void **state)
+TEST(test_the_least_used_is_next)
 {
 	static const struct {
 		unsigned used[3]; /* of a, b and c, in slices of 100 us beyond what all have */
@@ -287,7 +270,6 @@ static void test_the_least_used_is_next(void **state)
 		{{20, 0, 10}, "bca"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const uint64_t used = used_by_all();
 		struct loop_share_flow flows[3] = {0};
@@ -309,7 +291,7 @@ static void test_the_least_used_is_next(void **state)
 }
 
 /* One that comes late begins where the others are: it neither repays nor owes. */
-static void test_a_late_flow_begins_where_others_are(void **state)
+TEST(test_a_late_flow_begins_where_others_are)
 {
 	struct loop_share_flow busy = {0}, late = {0}, later = {0};
 	struct named a = {.flow = &busy, .letter = 'a', .us = 1000, .left = 50},
@@ -317,7 +299,6 @@ static void test_a_late_flow_begins_where_others_are(void **state)
 	struct loop_share_task now = {.act = act_named, .context = &b};
 	uint64_t before;
 
-	(void)state;
 	order[0] = '\0';
 	begin_named(&a);
 	event_base_dispatch(base);
@@ -334,7 +315,7 @@ static void test_a_late_flow_begins_where_others_are(void **state)
 }
 
 /* A slice is used up after LIMIT_SLICE_US of its own, however it was given; nothing else is. */
-static void test_a_slice_is_used_up(void **state)
+TEST(test_a_slice_is_used_up)
 {
 	static const struct {
 		unsigned us;
@@ -347,7 +328,6 @@ static void test_a_slice_is_used_up(void **state)
 	};
 	struct loop_share_flow flow = {0};
 
-	(void)state;
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
 		struct named a = {.flow = &flow, .letter = 'a', .us = rows[i / 2].us, .left = 3};
 
@@ -367,12 +347,11 @@ static void test_a_slice_is_used_up(void **state)
 }
 
 /* A task that waits already is not given two slices. */
-static void test_waiting_twice(void **state)
+TEST(test_waiting_twice)
 {
 	struct loop_share_flow flow = {0}, other = {0};
 	struct named a = {.flow = &flow, .letter = 'a'};
 
-	(void)state;
 	order[0] = '\0';
 	begin_named(&a);
 	loop_share_wait(&a.task, &flow);
@@ -392,13 +371,12 @@ static void on_event(evutil_socket_t fd, short what, void *context)
 }
 
 /* Another event that is due may be another tenant's, who would wait behind the slice. */
-static void test_other_events_are_due(void **state)
+TEST(test_other_events_are_due)
 {
 	struct loop_share_flow flow = {0};
 	struct named a = {.flow = &flow, .letter = 'a'};
 	struct event *event = event_new(base, -1, 0, on_event, NULL);
 
-	(void)state;
 	order[0] = '\0';
 	a.task = (struct loop_share_task){.act = act_named, .context = &a};
 	event_active(event, EV_TIMEOUT, 0);
@@ -410,11 +388,10 @@ static void test_other_events_are_due(void **state)
 }
 
 /* The others of a flow keep their slices where one is cancelled, first, last or in between. */
-static void test_cancelled_among_others(void **state)
+TEST(test_cancelled_among_others)
 {
 	static const char *const orders[] = {"bc", "ac", "ab"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		struct loop_share_flow flow = {0};
 		struct named tasks[3];
@@ -440,7 +417,7 @@ static void test_cancelled_among_others(void **state)
 }
 
 /* Who inherits tasks gives them slices in their order, behind its own, at its own expense. */
-static void test_inherited_in_order(void **state)
+TEST(test_inherited_in_order)
 {
 	struct loop_share_flow flow = {0}, heir_of_it = {0};
 	struct named a = {.flow = &flow, .letter = 'a', .us = 10},
@@ -448,7 +425,6 @@ static void test_inherited_in_order(void **state)
 		     c = {.flow = &heir_of_it, .letter = 'c', .us = 10};
 	uint64_t before;
 
-	(void)state;
 	order[0] = '\0';
 	begin_named(&a);
 	begin_named(&b);
@@ -463,7 +439,7 @@ static void test_inherited_in_order(void **state)
 }
 
 /* Whether others have asked lately: within 20 ms, and not the flow itself. */
-static void test_who_asks(void **state)
+TEST(test_who_asks)
 {
 	static const struct {
 		const char *asked; /* by whom, in order, 1 ms apart */
@@ -482,7 +458,6 @@ static void test_who_asks(void **state)
 		{"aba", 5, {true, true}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct loop_share_flow flows[2] = {0};
 
@@ -520,26 +495,4 @@ static int stop(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_many_connections_are_one_tenant),
-		cmocka_unit_test(test_nobody_saves_time_up),
-		cmocka_unit_test(test_what_is_alone_does_not_wait),
-		cmocka_unit_test(test_what_is_cancelled_or_inherited),
-		cmocka_unit_test(test_a_slice_may_end_its_flow),
-		cmocka_unit_test(test_a_flow_that_is_gone_asks_for_nothing),
-		cmocka_unit_test(test_going_on),
-		cmocka_unit_test(test_going_on_takes_no_turn_of_others),
-		cmocka_unit_test(test_the_least_used_is_next),
-		cmocka_unit_test(test_a_late_flow_begins_where_others_are),
-		cmocka_unit_test(test_a_slice_is_used_up),
-		cmocka_unit_test(test_waiting_twice),
-		cmocka_unit_test(test_other_events_are_due),
-		cmocka_unit_test(test_cancelled_among_others),
-		cmocka_unit_test(test_inherited_in_order),
-		cmocka_unit_test(test_who_asks),
-	};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+GROUP_FIXTURE(start, stop)

@@ -1,17 +1,10 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* In which order the tasks of a turn of the loop run. */
-#include "common/cleanup.h"
 #include "supervisor/base/loop_turn.h"
+#include "tests/lib/unit.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static char ran[8];
 
@@ -31,9 +24,8 @@ static const char *end(void)
 	return ran;
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
 	loop_turn_defer(&a);
 	loop_turn_defer(&b);
 	loop_turn_defer(&a);
@@ -53,9 +45,8 @@ static void test_order(void **state)
 	assert_string_equal(end(), "");
 }
 
-static void test_last(void **state)
+TEST(test_last)
 {
-	(void)state;
 	loop_turn_defer_last(&a);
 	loop_turn_defer(&b);
 	loop_turn_defer_last(&a);
@@ -77,9 +68,8 @@ static void test_last(void **state)
 }
 
 /* Without a turn that ends, the next iteration of the loop runs them. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
-	(void)state;
 	ran[0] = '\0';
 	loop_turn_defer_first(&a);
 	assert_int_equal(event_base_loop(*state, EVLOOP_ONCE), 0);
@@ -105,13 +95,4 @@ static int stop(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_last),
-		cmocka_unit_test(test_alone),
-	};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+GROUP_FIXTURE(start, stop)

@@ -3,19 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The Model Context Protocol on the agent socket: each revision, from a client's line to its
  * answer. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/mcp_progress.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static int set_up(void **state)
 {
@@ -28,6 +21,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* clang-format off */
 #define LATEST_META \
@@ -60,7 +55,7 @@ static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
 	fake_client_close(&client);
 }
 
-static void test_agreeing_on_a_revision(void **state)
+TEST(test_agreeing_on_a_revision)
 {
 	static const struct fake_exchange exchanges[] = {
 		{INITIALIZE("2025-06-18"), AGREED("2025-06-18")},
@@ -89,7 +84,7 @@ static void test_agreeing_on_a_revision(void **state)
 }
 
 /* Requests with and without the revision in _meta. */
-static void test_a_request_of_each_revision(void **state)
+TEST(test_a_request_of_each_revision)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("1", "tools/list", "{}"),
@@ -134,7 +129,7 @@ static void test_a_request_of_each_revision(void **state)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-static void test_calling_a_tool(void **state)
+TEST(test_calling_a_tool)
 {
 	static const struct fake_exchange exchanges[] = {
 		{INITIALIZE("2025-11-25"), AGREED("2025-11-25")},
@@ -188,7 +183,7 @@ static void test_calling_a_tool(void **state)
 
 /* A call that was cancelled is not answered. Only calls that were made over MCP can be
  * cancelled. */
-static void test_cancelling(void **state)
+TEST(test_cancelling)
 {
 	static const struct fake_exchange exchanges[] = {
 		{OPEN, OPENED},
@@ -216,7 +211,7 @@ static void test_cancelling(void **state)
 		"{\"progressToken\":\"t\",\"progress\":" ms ",\"message\":\"" message "\"}")
 
 /* When a client that asked for progress is notified, and with which text. */
-static void test_progress(void **state)
+TEST(test_progress)
 {
 	static const struct fake_exchange begin[] = {
 		{OPEN, OPENED},
@@ -280,7 +275,7 @@ static void test_progress(void **state)
 
 /* A connection that relays MCP has only MCP's methods. An error whose id could not be read has no
  * id. */
-static void test_a_connection_of_its_own(void **state)
+TEST(test_a_connection_of_its_own)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("0", "workspace.open", "{\"root\":\"@/root\",\"protocol\":\"mcp\"}"),
@@ -293,18 +288,4 @@ static void test_a_connection_of_its_own(void **state)
 	};
 
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_agreeing_on_a_revision, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_request_of_each_revision, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calling_a_tool, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_progress, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_connection_of_its_own, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

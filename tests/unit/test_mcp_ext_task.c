@@ -2,22 +2,14 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* Tasks of MCP's extension: from the call that takes long to the end of what is kept. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define ALICE 1001
 #define BOB   1002
@@ -96,6 +88,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Sends a request for the task. */
 static void ask(struct fake_client *client, const char *method, const char *answer)
 {
@@ -106,7 +100,7 @@ static void ask(struct fake_client *client, const char *method, const char *answ
 	fake_client_says(client, line, answer);
 }
 
-static struct fake_client connect(struct fake_service *service, uid_t uid)
+static struct fake_client connect_as(struct fake_service *service, uid_t uid)
 {
 	return fake_client_connect(service, &agent_endpoint, uid, uid);
 }
@@ -135,7 +129,7 @@ static void begin(struct fake_client *client, const char *call)
 	note_task(client, CREATED);
 }
 
-static void test_a_quick_command_is_none(void **state)
+TEST(test_a_quick_command_is_none)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -148,7 +142,7 @@ static void test_a_quick_command_is_none(void **state)
 }
 
 /* It is found over another connection when its own is gone, and gives what the call would have. */
-static void test_from_its_call_to_its_result(void **state)
+TEST(test_from_its_call_to_its_result)
 {
 	struct fake_service *service = *state;
 	struct fake_client client = fake_client_open(service, &agent_endpoint, ALICE, "w"), other;
@@ -161,7 +155,7 @@ static void test_from_its_call_to_its_result(void **state)
 	fake_client_says(
 		&client, NOTIFICATION("notifications/cancelled", "{\"requestId\":7}"), NULL);
 	fake_client_close(&client);
-	other = connect(service, ALICE);
+	other = connect_as(service, ALICE);
 	ask(&other, "tasks/get", WORKING);
 	assert_int_equal(call_count_left_behind(), 1);
 	service->workers_wait = false;
@@ -178,7 +172,7 @@ static void test_from_its_call_to_its_result(void **state)
 	fake_client_close(&other);
 }
 
-static void test_cancelling(void **state)
+TEST(test_cancelling)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -199,7 +193,7 @@ static void test_cancelling(void **state)
 }
 
 /* A deadline is a failure of the tool, not of the request. */
-static void test_failing(void **state)
+TEST(test_failing)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -215,7 +209,7 @@ static void test_failing(void **state)
 	fake_client_close(&client);
 }
 
-static void test_who_is_offered_one(void **state)
+TEST(test_who_is_offered_one)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
 			   carol = fake_client_open(*state, &agent_endpoint, CAROL, "w");
@@ -248,7 +242,7 @@ static void test_who_is_offered_one(void **state)
 }
 
 /* A task is its tenant's. Others learn nothing, not even that there is one. */
-static void test_whose_it_is(void **state)
+TEST(test_whose_it_is)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
 			   bob = fake_client_open(*state, &agent_endpoint, BOB, "w");
@@ -273,7 +267,7 @@ static void test_whose_it_is(void **state)
 	fake_client_close(&client);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const struct fake_exchange exchanges[] = {
 		{REQUEST("1", "tasks/get", "{" META(TAKES, "") "}"),
@@ -322,7 +316,7 @@ static void test_mistakes(void **state)
 }
 
 /* A command whose workspace nobody has open ends, unless somebody asks for it. */
-static void test_nobody_comes_back(void **state)
+TEST(test_nobody_comes_back)
 {
 	const int64_t minute = 60000, detached = 5 * minute;
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
@@ -333,7 +327,7 @@ static void test_nobody_comes_back(void **state)
 	ask(&client, "tasks/get", WORKING);
 	fake_client_close(&client);
 	fake_service_pass(*state, detached - minute);
-	other = connect(*state, ALICE);
+	other = connect_as(*state, ALICE);
 	ask(&other, "tasks/get", WORKING);
 	/* That counts from when it was asked for. */
 	fake_service_pass(*state, detached - 1);
@@ -347,7 +341,7 @@ static void test_nobody_comes_back(void **state)
 }
 
 /* How many there may be, and what makes room. Without any, a call is answered when it is over. */
-static void test_how_many(void **state)
+TEST(test_how_many)
 {
 	struct fake_service *service = *state;
 	struct fake_client client = fake_client_open(service, &agent_endpoint, ALICE, "w");
@@ -379,22 +373,4 @@ static void test_how_many(void **state)
 	memcpy(id, first, sizeof(id));
 	ask(&client, "tasks/get", COMPLETED("hi\\n"));
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_quick_command_is_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_from_its_call_to_its_result, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_failing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_who_is_offered_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_whose_it_is, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_mistakes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_nobody_comes_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_how_many, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

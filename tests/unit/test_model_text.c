@@ -4,22 +4,14 @@
  * workspace chose, the head of each result, and the sentence about what is left out (shown.h). */
 #include "supervisor/call/model_text.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/shown.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static void check(struct evbuffer *buffer, const char *expected)
 {
@@ -32,7 +24,7 @@ static void check(struct evbuffer *buffer, const char *expected)
 	evbuffer_free(buffer);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const struct {
 		const char *name, *text;
@@ -46,7 +38,6 @@ static void test_names(void **state)
 		{"\r\n", "\\x0d\\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct evbuffer *out = evbuffer_new();
 
@@ -55,7 +46,7 @@ static void test_names(void **state)
 	}
 }
 
-static void test_entries(void **state)
+TEST(test_entries)
 {
 	static const struct {
 		struct files_entry entry;
@@ -85,7 +76,6 @@ static void test_entries(void **state)
 	};
 	struct evbuffer *out = evbuffer_new();
 
-	(void)state;
 	assert_true(model_text_entry(out, &rows[1].entry, false));
 	check(out, "f\n");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -95,7 +85,7 @@ static void test_entries(void **state)
 	}
 }
 
-static void test_matches(void **state)
+TEST(test_matches)
 {
 	static const struct {
 		struct files_match match;
@@ -109,7 +99,6 @@ static void test_matches(void **state)
 		{{TEXT_LITERAL("a"), 1, TEXT_LITERAL(""), false}, "a:1:\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct evbuffer *out = evbuffer_new();
 
@@ -142,7 +131,7 @@ static const struct shown numbered = {.bytes = 1000, .line = 80, .numbered = tru
 
 #define OF(tool_) .tool = TEXT_LITERAL(tool_), .shown = &shown
 
-static void test_read_file(void **state)
+TEST(test_read_file)
 {
 	static const struct tool_args from_2 = {.start_line = 2},
 				      to_5 = {.start_line = 2, .end_line = 5},
@@ -155,7 +144,6 @@ static void test_read_file(void **state)
 		part = {.path = TEXT_LITERAL("a"), .lines = 2, .total_lines = 9},
 		many = {.path = TEXT_LITERAL("a"), .lines = 1200, .total_lines = 1200};
 
-	(void)state;
 	says((struct observation){OF("read_file"), .files = &whole}, "x\n",
 		"\"a\\\\n (1 line)\\nx\\n\"");
 	says((struct observation){OF("read_file"), .files = &empty}, "", "\"a (empty)\\n\"");
@@ -190,7 +178,7 @@ static void test_read_file(void **state)
 }
 
 /* Of many lines the first one and every fifth keep their numbers. */
-static void test_few_numbers(void **state)
+TEST(test_few_numbers)
 {
 	static const struct tool_args args = {.start_line = 3};
 	static const struct files_end few = {.path = TEXT_LITERAL("a"),
@@ -201,7 +189,6 @@ static void test_few_numbers(void **state)
 					      .total_lines = 99};
 	const char *items = "3\tx\n4\t4\n5\tx\n6\ty\n";
 
-	(void)state;
 	says((struct observation){.tool = TEXT_LITERAL("read_file"),
 		     .shown = &numbered,
 		     .files = &few,
@@ -216,7 +203,7 @@ static void test_few_numbers(void **state)
 		"number)\\n3\\tx\\n\\t4\\n5\\tx\\n\\ty\\n\"");
 }
 
-static void test_binary_files(void **state)
+TEST(test_binary_files)
 {
 	static const struct {
 		const char *type, *hint;
@@ -231,7 +218,6 @@ static void test_binary_files(void **state)
 	struct evbuffer *image = evbuffer_new();
 	char expected[512];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		end.type = text_from(rows[i].type);
 		snprintf(expected, sizeof(expected),
@@ -257,11 +243,10 @@ static void test_binary_files(void **state)
 	evbuffer_free(image);
 }
 
-static void test_changes(void **state)
+TEST(test_changes)
 {
 	struct files_end end = {.path = TEXT_LITERAL("a"), .size = 1, .count = 1};
 
-	(void)state;
 	says((struct observation){OF("write_file"), .files = &end}, "",
 		"\"a (1 byte written, replaced)\\n\"");
 	end.size = 1000;
@@ -276,7 +261,7 @@ static void test_changes(void **state)
 		"\"All of the patch was done:\\nadd x (+1 -0)\\n\"");
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
 	struct files_end end = {.path = TEXT_LITERAL("."), .count = 1};
 	static const struct files_end found = {.count = 1, .files_searched = 1},
@@ -285,7 +270,6 @@ static void test_lists(void **state)
 					      .files_skipped = 3,
 					      .truncated = true};
 
-	(void)state;
 	says((struct observation){OF("list_directory"), .files = &end, .total = 1}, "x\n",
 		"\". (1 entry)\\nx\\n\"");
 	end.count = 2;
@@ -314,7 +298,7 @@ static void test_lists(void **state)
 		"unreadable)\\n\"");
 }
 
-static void test_failures_and_notes(void **state)
+TEST(test_failures_and_notes)
 {
 	struct notes notes = {0};
 	static const struct files_end end = {
@@ -322,7 +306,6 @@ static void test_failures_and_notes(void **state)
 	static const struct key_result model = {
 		.json = TEXT_LITERAL("{}"), .model = TEXT_LITERAL("\"kept\"")};
 
-	(void)state;
 	notes_add(&notes, "one\nline");
 	notes_add(&notes, "two");
 	says((struct observation){OF("read_file"), .files = &end, .notes = &notes}, "x",
@@ -341,7 +324,7 @@ static void test_failures_and_notes(void **state)
 }
 
 /* Whoever writes a text asks first. */
-static void test_what_has_a_text(void **state)
+TEST(test_what_has_a_text)
 {
 	static const struct key_result both = {.json = TEXT_LITERAL("{}"),
 					       .model = TEXT_LITERAL("\"\"")},
@@ -366,7 +349,6 @@ static void test_what_has_a_text(void **state)
 		{.kept = &json},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct observation observation = {.shown = rows[i].shown,
 			.kept = rows[i].kept,
@@ -375,22 +357,4 @@ static void test_what_has_a_text(void **state)
 
 		assert_int_equal(model_text_exists(&observation), rows[i].has);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_matches),
-		cmocka_unit_test(test_read_file),
-		cmocka_unit_test(test_few_numbers),
-		cmocka_unit_test(test_binary_files),
-		cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_failures_and_notes),
-		cmocka_unit_test(test_what_has_a_text),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,12 @@
 #include "supervisor/host/namespaces_probe.h"
 
 #include "tests/lib/scratch_fixture.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+GROUP_FIXTURE(scratch_set_up, scratch_tear_down)
 
 /* Files in a directory simulate the settings of other kernels. */
-static void test_each_cause_has_its_command(void **state)
+TEST(test_each_cause_has_its_command)
 {
 	static const struct {
 		const char *name, *cause, *harmless, *command;
@@ -33,7 +27,6 @@ static void test_each_cause_has_its_command(void **state)
 			"sysctl -w user.max_net_namespaces=15000"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		scratch_text(&scratch, cases[i].name, cases[i].cause);
 		assert_non_null(strstr(namespaces_remedy(scratch.path, EPERM), cases[i].command));
@@ -42,13 +35,4 @@ static void test_each_cause_has_its_command(void **state)
 	}
 	assert_non_null(strstr(namespaces_remedy(scratch.path, ENOSPC), "outer container"));
 	assert_non_null(strstr(namespaces_remedy("/nonexistent", EPERM), "seccomp"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_cause_has_its_command),
-	};
-
-	return cmocka_run_group_tests(tests, scratch_set_up, scratch_tear_down);
 }

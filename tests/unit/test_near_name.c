@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/near_name.h"
-
-#include "common/cleanup.h"
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static unsigned distance(const char *wanted, const char *there)
 {
 	return near_name_distance(text_from(wanted), text_from(there));
 }
 
-static void test_distances(void **state)
+TEST(test_distances)
 {
 	static const struct {
 		const char *wanted, *there;
@@ -43,17 +34,15 @@ static void test_distances(void **state)
 		{".a", ".b", NEAR_NAME_FAR},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(distance(rows[i].wanted, rows[i].there), rows[i].distance);
 }
 
 /* Names of every length, also beyond the bound. The sanitizers watch for reads past the ends. */
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
 	char a[2 * LIMIT_NEAR_NAME_BYTES], b[2 * LIMIT_NEAR_NAME_BYTES];
 
-	(void)state;
 	memset(a, 'a', sizeof(a));
 	memset(b, 'a', sizeof(b));
 	for (size_t len = 4; len < sizeof(a); len++) {
@@ -66,14 +55,4 @@ static void test_lengths(void **state)
 		assert_int_equal(
 			near_name_distance((struct text){a, len}, (struct text){b, len}), 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_distances),
-		cmocka_unit_test(test_lengths),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

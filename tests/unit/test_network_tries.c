@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/network_tries.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void test_ipv4(void **state)
+TEST(test_ipv4)
 {
 	static const struct {
 		const char *text;
@@ -25,32 +18,18 @@ static void test_ipv4(void **state)
 		{"", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(network_tries_read_snmp(cases[i].text), cases[i].expected);
 }
 
-static void test_ipv6(void **state)
+TEST(test_ipv6)
 {
-	(void)state;
 	assert_int_equal(network_tries_read_snmp6("Ip6InNoRoutes 3\nIp6OutNoRoutes  \t12\n"), 12);
 	assert_int_equal(network_tries_read_snmp6("Ip6OutNoRoutes"), 0);
 	assert_int_equal(network_tries_read_snmp6("Ip6InNoRoutes 3\n"), 0);
 }
 
-static void test_counters_that_are_not_there(void **state)
+TEST(test_counters_that_are_not_there)
 {
-	(void)state;
 	assert_int_equal(network_tries_count(&(struct network_tries){-1, -1}), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ipv4),
-		cmocka_unit_test(test_ipv6),
-		cmocka_unit_test(test_counters_that_are_not_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
 /* What is counted of a call, and the addresses that calls get, without a cloister-egress. */
-#include "common/cleanup.h"
 #include "common/wire_spawner.h"
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static struct egress_denied refusal(const char *host, uint16_t port, uint8_t reason, uint8_t via)
 {
@@ -21,7 +12,7 @@ static struct egress_denied refusal(const char *host, uint16_t port, uint8_t rea
 		.host = text_from(host), .port = port, .reason = reason, .via = via};
 }
 
-static void test_kinds_of_refusals(void **state)
+TEST(test_kinds_of_refusals)
 {
 	const struct egress_denied kinds[] = {
 		refusal("a.test", 443, EGRESS_NOT_ALLOWED, EGRESS_VIA_CONNECT),
@@ -33,7 +24,6 @@ static void test_kinds_of_refusals(void **state)
 	};
 	struct network_use use = {0};
 
-	(void)state;
 	for (size_t times = 1; times <= 2; times++)
 		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 			network_use_deny(&use, &kinds[i]);
@@ -49,13 +39,12 @@ static void test_kinds_of_refusals(void **state)
 	network_use_done(&use);
 }
 
-static void test_lists_are_bounded(void **state)
+TEST(test_lists_are_bounded)
 {
 	struct network_use use = {0};
 	struct network_reached others;
 	char host[32];
 
-	(void)state;
 	for (int i = 0; i < 2 * LIMIT_NETWORK_DENIALS; i++) {
 		struct egress_denied denied = {.port = 443, .reason = EGRESS_NOT_ALLOWED};
 		struct egress_closed closed = {.port = 443, .bytes_in = 2, .bytes_out = 3};
@@ -80,12 +69,11 @@ static void test_lists_are_bounded(void **state)
 }
 
 /* The sums replace what was counted; refusals that were told remain, whatever the sum says. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
 	const struct egress_denied denied = refusal("a.test", 443, EGRESS_PORT, EGRESS_VIA_HTTP);
 	struct network_use use = {0};
 
-	(void)state;
 	for (int i = 0; i < 3; i++)
 		network_use_deny(&use, &denied);
 	network_use_sum(&use, &(struct egress_call_ended){.denied = 1, .connections = 4});
@@ -111,14 +99,13 @@ static struct egress_link *link_without_peer(void)
 }
 
 /* Address 0 means none, and one that a call has is given to no other. */
-static void test_addresses_of_calls(void **state)
+TEST(test_addresses_of_calls)
 {
 	struct egress_link *link = link_without_peer();
 	int sockets[CELL_SOCKETS_EGRESS];
 	struct egress_cell *cell;
 	struct network_use first = {0}, second = {0}, other = {0};
 
-	(void)state;
 	for (size_t i = 0; i < CELL_SOCKETS_EGRESS; i++)
 		sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cell = egress_cell_new(
@@ -149,16 +136,4 @@ static void test_addresses_of_calls(void **state)
 	egress_use_forget(&second);
 	assert_false(egress_link_is_ready(link));
 	egress_link_free(link);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds_of_refusals),
-		cmocka_unit_test(test_lists_are_bounded),
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_addresses_of_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

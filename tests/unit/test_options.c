@@ -3,19 +3,10 @@
 /* cloisterd's command line: what each option means, and which value applies without it. */
 #include "supervisor/config/options.h"
 
-#include "common/cleanup.h"
 #include "supervisor/config/config.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define ARGS    8
 #define GOES_ON 99
@@ -51,7 +42,7 @@ static int status_after(const char *const args[ARGS])
 	return WEXITSTATUS(status) == GOES_ON ? -1 : WEXITSTATUS(status);
 }
 
-static void test_what_ends_it(void **state)
+TEST(test_what_ends_it)
 {
 	static const struct {
 		const char *args[ARGS];
@@ -77,7 +68,6 @@ static void test_what_ends_it(void **state)
 		{{"--connection-fd=3", "--only-root", "1:2:3"}, -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		int status = status_after(rows[i].args);
 
@@ -86,14 +76,13 @@ static void test_what_ends_it(void **state)
 	}
 }
 
-static void test_readonly_paths_are_joined(void **state)
+TEST(test_readonly_paths_are_joined)
 {
 	static const char *const none[ARGS] = {NULL};
 	static const char *const two[ARGS] = {"--readonly-path", "/x", "--readonly-path=/y z"};
 	char joined[LIMIT_READONLY_BYTES];
 	struct options options;
 
-	(void)state;
 	read_options(none, &options);
 	options_join_readonly_paths(&options, joined);
 	assert_string_equal(joined, "");
@@ -102,7 +91,7 @@ static void test_readonly_paths_are_joined(void **state)
 	assert_string_equal(joined, "/x\n/y z");
 }
 
-static void test_what_is_read(void **state)
+TEST(test_what_is_read)
 {
 	static const char *const all[ARGS] = {"--config=c", "--agent-socket=first",
 		"--agent-socket=a", "--control-socket=s", "--state-dir=d", "--user=u"};
@@ -111,7 +100,6 @@ static void test_what_is_read(void **state)
 	static const char *const none[ARGS] = {NULL};
 	struct options options;
 
-	(void)state;
 	read_options(all, &options);
 	assert_string_equal(options.config, "c");
 	assert_string_equal(options.agent_socket, "a"); /* the last one counts */
@@ -138,7 +126,7 @@ static void test_what_is_read(void **state)
 }
 
 /* A value comes from the command line, then the configuration, then the environment. */
-static void test_what_holds_otherwise(void **state)
+TEST(test_what_holds_otherwise)
 {
 	static const struct {
 		const char *args[ARGS];
@@ -174,7 +162,6 @@ static void test_what_holds_otherwise(void **state)
 			NULL, NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *const names[] = {"XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"};
 		const char *const values[] = {rows[i].runtime, rows[i].state_home, rows[i].home};
@@ -209,16 +196,4 @@ static void test_what_holds_otherwise(void **state)
 		}
 		options_done(&options);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_ends_it),
-		cmocka_unit_test(test_readonly_paths_are_joined),
-		cmocka_unit_test(test_what_is_read),
-		cmocka_unit_test(test_what_holds_otherwise),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

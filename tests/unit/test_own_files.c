@@ -5,7 +5,6 @@
  * lock-down, which would hold for itself too. */
 #include "supervisor/daemon/own_files.h"
 
-#include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
@@ -18,15 +17,8 @@
 #include "supervisor/journal/journal.h"
 #include "tests/lib/scratch.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/exits.h"
+#include "tests/lib/unit.h"
 
 static struct scratch scratch;
 static struct config config;
@@ -117,6 +109,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static bool is_there(const char *name)
 {
 	return faccessat(scratch.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -164,12 +158,11 @@ static void lock_down(void)
 	own_files_lock_down(&house);
 }
 
-static void test_the_state(void **state)
+TEST(test_the_state)
 {
 	struct stat made, named;
 	char words[128];
 
-	(void)state;
 	make_state();
 	assert_int_equal(mode_of("state"), S_IFDIR | 0700);
 	assert_int_equal(mode_of("state/workspaces"), S_IFDIR | 0700);
@@ -192,9 +185,8 @@ static void test_the_state(void **state)
 }
 
 /* A private instance has no next generation, and perhaps no state. */
-static void test_a_private_instance(void **state)
+TEST(test_a_private_instance)
 {
-	(void)state;
 	house.options.connection_fd = 3;
 	make_state();
 	assert_true(is_there("state/workspaces") && !is_there("state/handover"));
@@ -211,7 +203,7 @@ static void test_a_private_instance(void **state)
 }
 
 /* What is in the way at a start, and the sentence about it. */
-static void test_what_is_in_the_way(void **state)
+TEST(test_what_is_in_the_way)
 {
 	static const struct {
 		const char *directory, *file; /* of which one is there */
@@ -246,9 +238,8 @@ static void test_what_is_in_the_way(void **state)
 	set_up(state);
 }
 
-static void test_the_journal(void **state)
+TEST(test_the_journal)
 {
-	(void)state;
 	open_journal();
 	assert_null(house.service.keys);
 	assert_false(is_there("state/journal"));
@@ -259,9 +250,8 @@ static void test_the_journal(void **state)
 	assert_true(is_there("state/journal/keys.0"));
 }
 
-static void test_the_audit_log(void **state)
+TEST(test_the_audit_log)
 {
-	(void)state;
 	open_audit();
 	assert_null(house.service.audit);
 	config.host.audit = AUDIT_ON;
@@ -279,9 +269,8 @@ static void test_the_audit_log(void **state)
 	assert_string_equal(own_paths(), "state/audit/audit.log log ");
 }
 
-static void test_the_configuration(void **state)
+TEST(test_the_configuration)
 {
-	(void)state;
 	own_files_config(&house);
 	assert_string_equal(own_paths(), "");
 	scratch_text(&scratch, "etc/real.conf", "");
@@ -292,7 +281,7 @@ static void test_the_configuration(void **state)
 	assert_string_equal(own_paths(), "etc/real.conf etc/cloister.conf.d ");
 }
 
-static void test_a_lock_down(void **state)
+TEST(test_a_lock_down)
 {
 	static const struct {
 		const char *path;
@@ -311,7 +300,6 @@ static void test_a_lock_down(void **state)
 		{"/proc/self/fd/7", LANDLOCK_ACCESS_FS_READ_FILE},
 	};
 
-	(void)state;
 	scratch_text(&scratch, "real/real.conf", "");
 	scratch_text(&scratch, "etc/other.conf", "");
 	assert_int_equal(symlinkat("../real/real.conf", scratch.fd, "etc/cloister.conf"), 0);
@@ -334,9 +322,8 @@ static void test_a_lock_down(void **state)
 }
 
 /* What there is not, there is no place for. */
-static void test_a_lock_down_of_little(void **state)
+TEST(test_a_lock_down_of_little)
 {
-	(void)state;
 	house.options.agent_socket = strdup("agent.sock");
 	lock_down();
 	for (size_t i = 0; i < locked.n; i++) {
@@ -347,20 +334,4 @@ static void test_a_lock_down_of_little(void **state)
 	/* An empty name is none. */
 	house.options.agent_socket[0] = '\0';
 	assert_exits(lock_down, "out of memory");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_the_state, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_private_instance, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_in_the_way, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_journal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_audit_log, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_configuration, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_lock_down, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_lock_down_of_little, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

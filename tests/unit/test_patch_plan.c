@@ -2,25 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/patch_plan.h"
 
-#include "common/cleanup.h"
 #include "common/wire_files.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/patch_parts.h"
+#include "tests/lib/unit.h"
 
-static void test_read(void **state)
+TEST(test_read)
 {
 	struct patch patch;
 
-	(void)state;
 	assert_int_equal(
 		patch_read(&patch, encode_parts("Aa\n+x|y|\nDb\nUc\nMd\nUe\nH\n@k\n-a|\nE\n")), 0);
 	assert_int_equal(patch.n_files, 4);
@@ -35,7 +25,7 @@ static void test_read(void **state)
 	patch_done(&patch);
 }
 
-static void test_read_refuses(void **state)
+TEST(test_read_refuses)
 {
 	static const char *const wrong[] = {"", "Ua\n", "H\n", "+a|\n", "Ma\n", "Ua\nH\n",
 		"Ua\nH\n@k\n", "Ua\n-a|\n", "Ua\nH\n-a\n", "Ua\nH\n-\n", "Ua\nHx\n-a|\n",
@@ -46,7 +36,6 @@ static void test_read_refuses(void **state)
 	struct text whole = encode_parts("Ua\nH\n-a|\n+b|\n");
 	struct patch patch;
 
-	(void)state;
 	for (size_t len = 0; len < whole.len; len++)
 		if (len != 6 + 5 + 7) /* which is whole without its last part */
 			assert_int_equal(
@@ -71,7 +60,7 @@ static bool apply(const char *hunks, const char *original, size_t room,
 	return made;
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
 	static const struct {
 		const char *original, *hunks, *expected; /* NULL: refused */
@@ -120,7 +109,6 @@ static void test_places(void **state)
 		{"a\n", "H\n-a|\n+0123456789|\n", NULL, TOOL_FILE_TOO_LARGE, "too_large"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct patch_outcome outcome;
 		struct patch_failure failure;
@@ -138,12 +126,11 @@ static void test_places(void **state)
 	}
 }
 
-static void test_lines_are_counted(void **state)
+TEST(test_lines_are_counted)
 {
 	struct patch_outcome outcome;
 	struct patch_failure failure;
 
-	(void)state;
 	assert_true(apply(
 		"H\n a|\n-b|c|\n+x|\nH\n+y|z|\nE\n", "a\nb\nc\nd\n", 100, &outcome, &failure));
 	assert_int_equal(outcome.added, 3);
@@ -152,12 +139,11 @@ static void test_lines_are_counted(void **state)
 	free(outcome.content);
 }
 
-static void test_failures_name_lines(void **state)
+TEST(test_failures_name_lines)
 {
 	struct patch_outcome outcome;
 	struct patch_failure failure;
 
-	(void)state;
 	assert_false(apply("H\n-x|\n+y|\nH\n-a|\n+b|\n", "a\nx\na\n", 100, &outcome, &failure));
 	assert_int_equal(failure.hunk, 2);
 	assert_int_equal(failure.n_lines, 2);
@@ -166,17 +152,4 @@ static void test_failures_name_lines(void **state)
 	/* The last line to copy has no newline that the file does not have. */
 	assert_false(apply("H\n-  last|\n+y|\n", "a\n\tlast", 100, &outcome, &failure));
 	assert_true(text_equal(failure.closest, TEXT_LITERAL("\tlast")));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_read_refuses),
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_lines_are_counted),
-		cmocka_unit_test(test_failures_name_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

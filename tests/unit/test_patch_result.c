@@ -4,21 +4,13 @@
  * model, as notes about a patch that stopped on its way, and as versions for the journal. */
 #include "supervisor/call/patch_result.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_files.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/key_change.h"
 #include "supervisor/call/notes.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static struct patch_result *result;
 
@@ -36,6 +28,8 @@ static int tear_down(void **state)
 	patch_result_free(result);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static int give(uint8_t type, const void *payload, size_t len)
 {
@@ -139,12 +133,11 @@ static void check_notes(const char *expected)
 	check(out, expected);
 }
 
-static void test_what_is_told(void **state)
+TEST(test_what_is_told)
 {
 	struct evbuffer *out = evbuffer_new(), *text = evbuffer_new();
 	struct json_text json = json_text(out);
 
-	(void)state;
 	give_all();
 	patch_result_write(result, &json, text);
 	assert_int_equal(json_text_flush(&json), 0);
@@ -168,12 +161,11 @@ static void test_what_is_told(void **state)
 		"a") "\"}]");
 }
 
-static void test_what_is_no_answer(void **state)
+TEST(test_what_is_no_answer)
 {
 	static char path[LIMIT_PATH_BYTES + 1];
 	struct files_patched file = files[1];
 
-	(void)state;
 	memset(path, 'x', sizeof(path));
 	/* In another order, twice, or of a file that there is none of. */
 	assert_int_equal(give_file(&file), -EBADMSG);
@@ -198,12 +190,11 @@ static void test_what_is_no_answer(void **state)
 		     "{\"path\":\"d/b\",\"op\":\"update\",\"state\":\"unchanged\"}]}");
 }
 
-static void test_more_than_there_may_be(void **state)
+TEST(test_more_than_there_may_be)
 {
 	struct files_patched file = files[0];
 	size_t before = patch_result_size(result);
 
-	(void)state;
 	for (file.index = 0; file.index < LIMIT_PATCH_FILES; file.index++)
 		assert_int_equal(give_file(&file), 0);
 	assert_int_equal(give_file(&file), -EBADMSG);
@@ -211,9 +202,8 @@ static void test_more_than_there_may_be(void **state)
 }
 
 /* The files process ended on its way, or has put back what it had changed. */
-static void test_a_patch_that_stopped(void **state)
+TEST(test_a_patch_that_stopped)
 {
-	(void)state;
 	give_all();
 	assert_false(patch_result_is_partial(result));
 	check_notes("Nothing of the patch was done\n");
@@ -235,11 +225,10 @@ static void test_a_patch_that_stopped(void **state)
 }
 
 /* What the journal keeps of it, and what a later call makes of that. */
-static void test_the_versions_of_a_change(void **state)
+TEST(test_the_versions_of_a_change)
 {
 	struct key_change *change;
 
-	(void)state;
 	assert_null(patch_result_change(result));
 	give_all();
 	change = patch_result_change(result);
@@ -280,17 +269,4 @@ static void test_the_versions_of_a_change(void **state)
 	patch_result_set_found(result, change, change->before);
 	check_notes("Nothing of the patch was done\n");
 	free(change);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_no_answer, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_more_than_there_may_be, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_patch_that_stopped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_versions_of_a_change, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/call/patch_text.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_files.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define BEGIN   "*** Begin Patch\n"
 #define END     "*** End Patch\n"
@@ -55,7 +46,7 @@ static void assert_parts(const char *patch, const char *parts)
 	free(read.parts);
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
 	static const struct {
 		const char *patch, *parts;
@@ -80,7 +71,6 @@ static void test_parts(void **state)
 			"Aa\n+x|\nDb\nUc\nMd\nUe\nH\n+z|\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_parts(rows[i].patch, rows[i].parts);
 }
@@ -199,9 +189,8 @@ static void assert_refused(struct text patch, enum tool_error error, int line, c
 	free(read.message);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
-	(void)state;
 	assert_true(ARRAY_SIZE(malformed) >= 60);
 	for (size_t i = 0; i < ARRAY_SIZE(malformed); i++)
 		assert_refused(text_from(malformed[i].patch), TOOL_INVALID_ARGUMENTS,
@@ -210,14 +199,13 @@ static void test_malformed(void **state)
 
 /* A patch that is cut anywhere, or ends anywhere in a buffer, is refused and nothing else happens.
  */
-static void test_every_beginning(void **state)
+TEST(test_every_beginning)
 {
 	static const char whole[] =
 		BEGIN "*** Add File: a\n+x\n*** Update File: b\n*** Move to: c\n"
 		      "@@ d\n-e\n\n+f\n*** End of File\n*** Delete File: g\n"
 		      "*** End Patch";
 
-	(void)state;
 	for (size_t len = 0; len <= sizeof(whole) - 1; len++) {
 		_cleanup_free_ char *copy = malloc(len + 1);
 		struct patch_text read;
@@ -233,9 +221,8 @@ static void test_every_beginning(void **state)
 	}
 }
 
-static void test_paths(void **state)
+TEST(test_paths)
 {
-	(void)state;
 	assert_refused(TEXT_LITERAL(BEGIN "*** Add File: ../a\n" END), TOOL_PATH_OUTSIDE_WORKSPACE,
 		2, "outside");
 	assert_refused(TEXT_LITERAL(UPDATE "*** Move to: /etc/a\n" END),
@@ -273,25 +260,11 @@ static void assert_bound(
 	}
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
-	(void)state;
 	assert_bound(BEGIN, NULL, LIMIT_PATCH_FILES, TOOL_INVALID_ARGUMENTS, "64 files");
 	assert_bound(UPDATE, "@@\n-a\n", LIMIT_PATCH_HUNKS, TOOL_INVALID_ARGUMENTS, "1024 hunks");
 	/* The file and the hunk are parts too. */
 	assert_bound(UPDATE, "-a\n+b\n", LIMIT_PATCH_PARTS / 2 - 1, TOOL_INVALID_ARGUMENTS,
 		"100000 parts");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_every_beginning),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,8 @@
 
 #include "supervisor/call/path_guess.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/call/notes.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define ROOT "/home/me/proj"
 
@@ -36,7 +27,7 @@ static void assert_guess(struct text path, const char *expected)
 	notes_done(&notes);
 }
 
-static void test_guesses(void **state)
+TEST(test_guesses)
 {
 	static const struct {
 		const char *path, *guess;
@@ -66,17 +57,9 @@ static void test_guesses(void **state)
 	};
 	char long_path[LIMIT_NEAR_PATH_BYTES + 2];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_guess(text_from(rows[i].path), rows[i].guess);
 	memset(long_path, 'x', sizeof(long_path));
 	long_path[0] = '/';
 	assert_guess((struct text){long_path, LIMIT_NEAR_PATH_BYTES + 1}, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_guesses)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

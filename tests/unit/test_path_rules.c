@@ -1,15 +1,7 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/path_rules.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 struct rule_case {
 	const char *name;
@@ -78,9 +70,8 @@ static const struct rule_case cases[] = {
 	{"spaces are names", "/tmp/root", " ", false, TOOL_OK, " "},
 };
 
-static void test_cases(void **state)
+TEST(test_cases)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_free_ char *relative = NULL;
 		enum tool_error error = path_rules_check(text_from(cases[i].root),
@@ -106,9 +97,8 @@ static enum tool_error check_length(size_t len, const char *fill)
 	return path_rules_check(TEXT_LITERAL("/"), (struct text){path, len}, false, &relative);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-	(void)state;
 	assert_int_equal(check_length(255, "a"), TOOL_OK);
 	assert_int_equal(check_length(256, "a"), TOOL_NAME_TOO_LONG);
 	assert_int_equal(check_length(LIMIT_PATH_BYTES, "a/"), TOOL_OK);
@@ -116,11 +106,10 @@ static void test_lengths(void **state)
 	assert_int_equal(check_length(LIMIT_PATH_BYTES + 1, "a/"), TOOL_NAME_TOO_LONG);
 }
 
-static void test_sentences(void **state)
+TEST(test_sentences)
 {
 	char *relative = NULL;
 
-	(void)state;
 	assert_int_equal(
 		path_rules_check(TEXT_LITERAL("/"), TEXT_LITERAL("a\0b"), false, &relative),
 		TOOL_INVALID_ARGUMENTS);
@@ -134,12 +123,11 @@ static void test_sentences(void **state)
 		"Invalid path: access outside workspace is not allowed");
 }
 
-static void test_helpers(void **state)
+TEST(test_helpers)
 {
 	static const char *const normalised[][2] = {
 		{"a//b/./c/", "a/b/c"}, {".", "."}, {"./", "."}, {"./a", "a"}, {"a/..", "a/.."}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(normalised); i++) {
 		char path[16];
 
@@ -155,16 +143,4 @@ static void test_helpers(void **state)
 	assert_false(path_rules_has_dotdot("a/..b/c"));
 	assert_string_equal(path_rules_rebase(TEXT_LITERAL("/a/b"), "/a/b/c"), "c");
 	assert_null(path_rules_rebase(TEXT_LITERAL("/a/b"), "/a"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cases),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_sentences),
-		cmocka_unit_test(test_helpers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

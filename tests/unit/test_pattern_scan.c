@@ -5,21 +5,10 @@
  * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many generated cases and which; the seed
  * is printed.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 #include "worker/files/literal_find.h"
 #include "worker/files/pattern_scan.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -209,12 +198,11 @@ static char *random_bytes(size_t *ret_len)
 }
 
 /* To compile an automaton takes long. */
-static void test_generated(void **state)
+TEST(test_generated)
 {
 	size_t cases = oracle_cases(12, 2000), compared = 0;
 	size_t seed = oracle_seed();
 
-	(void)state;
 	print_message("seed %zu, %zu cases\n", seed, cases);
 	for (size_t i = 0; i < cases; i++) {
 		_cleanup_free_ char *pattern = NULL;
@@ -262,7 +250,7 @@ static size_t put_utf8(char *out, unsigned c)
  * All characters up to U+07FF and some others, each on a line of its own between two letters.
  * U+212A is another case of "k".
  */
-static void test_every_character(void **state)
+TEST(test_every_character)
 {
 	static const char *const patterns[] = {"x\\wy", "x\\Wy", "x\\dy", "x\\Dy", "x\\sy", "x\\Sy",
 		"x.y", "x[^q]y", "x\\b.", ".\\by", "x\\B.", "x[[:alnum:]]y", "x[[:alpha:]]y",
@@ -274,7 +262,6 @@ static void test_every_character(void **state)
 	char *bytes = malloc(0x110000 * (size_t)7);
 	size_t len = (size_t)sprintf(bytes, "x\xe2\x84\xaay\n");
 
-	(void)state;
 	for (unsigned c = 0; c < 0x110000; c += c < all ? 1 : step) {
 		if (c == '\r' || (c >= 0xd800 && c < 0xe000))
 			continue;
@@ -290,13 +277,12 @@ static void test_every_character(void **state)
 }
 
 /* No character beyond ASCII is another case of the bytes that a search without case begins with. */
-static void test_caseless_characters(void **state)
+TEST(test_caseless_characters)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0_@`~";
 	char *bytes = malloc(0x110000 * (size_t)7);
 	size_t len = 0;
 
-	(void)state;
 	for (unsigned c = 1; c < 0x110000; c++)
 		if (c != '\r' && (c < 0xd800 || c >= 0xe000) && (c < 0x20000 || c % 37 == 0)) {
 			bytes[len++] = 'x';
@@ -321,7 +307,7 @@ static void test_caseless_characters(void **state)
 }
 
 /* More lines than the automaton reports at a time, in a text larger than its blocks. */
-static void test_many_lines(void **state)
+TEST(test_many_lines)
 {
 	static const char *const patterns[] = {
 		"[0-9]{2}5", "[a-z]+ 1?7", "^[a-f]+.*9$", "\\d\\s\\w", "7$|^q"};
@@ -329,7 +315,6 @@ static void test_many_lines(void **state)
 	size_t len;
 	FILE *out = open_memstream(&bytes, &len);
 
-	(void)state;
 	for (size_t i = 0; i < 20000; i++)
 		fprintf(out, "%s %zu\n", i % 3 ? "abc" : "", i);
 	fclose(out);
@@ -339,12 +324,11 @@ static void test_many_lines(void **state)
 }
 
 /* Patterns on which PCRE2 gives up. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	char bytes[4100] = "";
 	struct found found = {0};
 
-	(void)state;
 	memset(bytes, 'a', 4000);
 	memcpy(bytes + 4000, "!\nb\naaaa\n", 9);
 	assert_true(scan_by(SCAN_BY_PCRE2, TEXT_LITERAL("(a+)+$"), text_from(bytes), &found));
@@ -376,11 +360,10 @@ static size_t make_bytes(char *bytes, size_t max)
 	return len;
 }
 
-static void test_literal_find(void **state)
+TEST(test_literal_find)
 {
 	char bytes[400], wanted[20];
 
-	(void)state;
 	for (size_t i = 0; i < CASES; i++) {
 		size_t len = make_bytes(bytes, sizeof(bytes)), at = pick(len + 1);
 		size_t wanted_len = make_bytes(wanted, sizeof(wanted));
@@ -406,12 +389,11 @@ static bool same_without_case(const char *bytes, const char *lower, size_t len)
 }
 
 /* Bytes that differ from a letter by the bit of its case, or by others, are near each other. */
-static void test_caseless_literal_find(void **state)
+TEST(test_caseless_literal_find)
 {
 	static const char letters[] = "aAbBzZ[{@`!\x01\xe1\xc1\0";
 	char bytes[400], wanted[9];
 
-	(void)state;
 	for (size_t i = 0; i < CASES; i++) {
 		size_t len = pick(sizeof(bytes)), at = pick(len + 1), expected = at;
 		size_t wanted_len = 2 + pick(pick(4) ? 2 : 7);
@@ -435,13 +417,12 @@ static void test_caseless_literal_find(void **state)
 }
 
 /* A pattern may hold any byte, and its copies do not end at a NUL. */
-static void test_nul_in_a_pattern(void **state)
+TEST(test_nul_in_a_pattern)
 {
 	struct text bytes = {"a\0\0\0b\nab\n\0\0\0b\n", 14};
 	struct text pattern = {"\0\0\0b", 4};
 	struct found found;
 
-	(void)state;
 	for (enum scan_engine engine = SCAN_BY_CHOICE; engine <= SCAN_BY_PCRE2; engine++) {
 		if (!scan_by(engine, pattern, bytes, &found))
 			continue;
@@ -454,13 +435,12 @@ static void test_nul_in_a_pattern(void **state)
 }
 
 /* The search for the literal that a pattern begins with finds the same as PCRE2 alone. */
-static void test_literal_start(void **state)
+TEST(test_literal_start)
 {
 	static const char *const letters[] = {"a", "b", "Q", "\xc3\xa9"};
 	static const char *const ends[] = {"", "?", "*", "+", "{0,2}", "$", "\\b", "\\s", "[ab]",
 		"(?=a)", "(*COMMIT)b", "(?i)q", "(a)?b", "\\Kb", "\\n", "|b", "(a|b)"};
 
-	(void)state;
 	for (size_t i = 0; i < CASES; i++) {
 		char bytes[400], pattern[64] = "";
 		struct text text = {bytes, make_bytes(bytes, sizeof(bytes))};
@@ -543,12 +523,11 @@ static char *lines_alone(struct text pattern, struct text bytes)
 }
 
 /* A pattern that consumes no newline finds the lines that match alone, whatever surrounds them. */
-static void test_lines_alone(void **state)
+TEST(test_lines_alone)
 {
 	size_t cases = oracle_cases(700, 2000), compared = 0;
 	size_t seed = oracle_seed();
 
-	(void)state;
 	print_message("seed %zu, %zu cases\n", seed, cases);
 	for (size_t i = 0; i < cases; i++) {
 		_cleanup_free_ char *pattern = NULL, *bytes = NULL, *expected = NULL;
@@ -574,7 +553,7 @@ static void test_lines_alone(void **state)
  * PCRE2's JIT (10.42) passes over the beginning of a line if an invalid byte stands there, unless
  * it begins there.
  */
-static void test_lines_with_invalid_bytes(void **state)
+TEST(test_lines_with_invalid_bytes)
 {
 	static const char *const patterns[] = {
 		"\\B^", "\\B^^", "(q|^)\\B", "\\B(?:^|q)", "(?i:\\B)^"};
@@ -583,30 +562,10 @@ static void test_lines_with_invalid_bytes(void **state)
 		13};
 	struct found found;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 		assert_true(scan_by(SCAN_BY_CHOICE, text_from(patterns[i]), bytes, &found));
 		assert_int_equal(found.result, 0);
 		assert_string_equal(found.lines, "2 4 ");
 		free(found.lines);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines_with_invalid_bytes),
-		cmocka_unit_test(test_lines_alone),
-		cmocka_unit_test(test_literal_find),
-		cmocka_unit_test(test_caseless_literal_find),
-		cmocka_unit_test(test_caseless_characters),
-		cmocka_unit_test(test_nul_in_a_pattern),
-		cmocka_unit_test(test_literal_start),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_many_lines),
-		cmocka_unit_test(test_generated),
-		cmocka_unit_test(test_every_character),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

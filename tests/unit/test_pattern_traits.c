@@ -1,18 +1,10 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
 /* What is read from a pattern's text. */
+#include "tests/lib/unit.h"
 #include "worker/files/pattern_traits.h"
 
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void test_traits(void **state)
+TEST(test_traits)
 {
 	static const char *const unknown[] = {"a(?=b)", "(a)\\1", "a++", "\\p{L}", "\\Qa\\E",
 		"(?x)a", "(?<n>a)", "\\x41", "\\Aa", "a\\z", "\\R", "\\h", "[a-\\d]",
@@ -41,7 +33,6 @@ static void test_traits(void **state)
 		{"a\\r", true, true, false, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
 		if (pattern_traits(text_from(unknown[i])).known)
 			fail_msg("%s", unknown[i]);
@@ -56,7 +47,7 @@ static void test_traits(void **state)
 	}
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
 	static const struct {
 		const char *pattern;
@@ -95,7 +86,6 @@ static void test_views(void **state)
 		{"a\\z", PATTERN_SEES_FILE, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct text pattern = text_from(cases[i].pattern);
 
@@ -104,14 +94,4 @@ static void test_views(void **state)
 			fail_msg("%s: %d %d", cases[i].pattern, (int)pattern_view(pattern),
 				pattern_may_cross_lines(pattern));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_traits),
-		cmocka_unit_test(test_views),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

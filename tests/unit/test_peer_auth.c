@@ -4,18 +4,9 @@
 /* Which ids the kernel reports for a client, and which role and tenant they give it. */
 #include "supervisor/config/peer_auth.h"
 
-#include "common/cleanup.h"
 #include "supervisor/config/config.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/paths.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
 
 /* What the kernel reports of the peer. */
 static struct ucred ids;
@@ -53,7 +44,7 @@ int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *res
 #define NOBODY    ((uid_t)-1)
 
 /* Which ids a peer has that our user namespace does not map. */
-static void test_ids_without_a_name(void **state)
+TEST(test_ids_without_a_name)
 {
 	static const struct {
 		const char *uid_map, *gid_map, *overflow; /* NULL: there is no such file */
@@ -73,7 +64,6 @@ static void test_ids_without_a_name(void **state)
 		{"", "", "", 65534, NOBODY, 65534, NOBODY, 2},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct peer_credentials peer;
 
@@ -99,12 +89,11 @@ static void test_ids_without_a_name(void **state)
 	fake_path_set(NULL, NULL);
 }
 
-static void test_what_the_kernel_does_not_say(void **state)
+TEST(test_what_the_kernel_does_not_say)
 {
 	static const int options[] = {SO_PEERCRED, SO_PEERGROUPS};
 	struct peer_credentials peer = {.uid = 4};
 
-	(void)state;
 	n_groups = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		failing_option = options[i];
@@ -119,7 +108,7 @@ static void test_what_the_kernel_does_not_say(void **state)
 	peer_credentials_done(&peer);
 }
 
-static void test_roles(void **state)
+TEST(test_roles)
 {
 	static uint32_t admins[] = {50, 52}, observers[] = {51, 52};
 	static const struct {
@@ -140,7 +129,6 @@ static void test_roles(void **state)
 	};
 	struct config *config = config_new();
 
-	(void)state;
 	config->host.admin_groups = (struct id_list){admins, ARRAY_SIZE(admins)};
 	config->host.observer_groups = (struct id_list){observers, ARRAY_SIZE(observers)};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -160,7 +148,7 @@ static void test_roles(void **state)
 }
 
 /* The peer's tenant is the first one that admits it, in the configuration's order. */
-static void test_the_first_tenant(void **state)
+TEST(test_the_first_tenant)
 {
 	static const struct {
 		uid_t uid;
@@ -178,7 +166,6 @@ static void test_the_first_tenant(void **state)
 	struct config *config = config_new();
 	uint32_t of_one[] = {1, 2}, of_two[] = {2, 3}, groups_of_two[] = {30};
 
-	(void)state;
 	one->users = (struct id_list){of_one, 2};
 	two->users = (struct id_list){of_two, 2};
 	two->groups = (struct id_list){groups_of_two, 1};
@@ -194,16 +181,4 @@ static void test_the_first_tenant(void **state)
 	}
 	one->users = two->users = two->groups = (struct id_list){0};
 	config_release(config);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ids_without_a_name),
-		cmocka_unit_test(test_what_the_kernel_does_not_say),
-		cmocka_unit_test(test_roles),
-		cmocka_unit_test(test_the_first_tenant),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

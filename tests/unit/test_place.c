@@ -1,16 +1,8 @@
 /* links: libcloister */
 // SPDX-License-Identifier: Apache-2.0
 /* Which of several hosts a workspace is on, and which workspaces move when hosts come and go. */
-#include "common/cleanup.h"
 #include "libcloister/cloister.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define WORKSPACES 2000
 #define NODES      10
@@ -32,9 +24,8 @@ static size_t split(char *text, const char **ret)
 	return n;
 }
 
-static void test_the_table(void **state)
+TEST(test_the_table)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *nodes[NODES];
 		char text[256];
@@ -72,11 +63,10 @@ static const char *placed(unsigned number, const char *const *nodes, size_t n)
 	return nodes[chosen];
 }
 
-static void test_all_get_their_share(void **state)
+TEST(test_all_get_their_share)
 {
 	unsigned counts[NODES] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < WORKSPACES; i++) {
 		const char *node = placed(i, names, NODES);
 
@@ -87,12 +77,11 @@ static void test_all_get_their_share(void **state)
 }
 
 /* A host that goes moves its own workspaces and no others; one that comes back gets them again. */
-static void test_as_few_move_as_can(void **state)
+TEST(test_as_few_move_as_can)
 {
 	const char *fewer[NODES - 1];
 	unsigned moved = 0, to[NODES] = {0};
 
-	(void)state;
 	memcpy(fewer, names, sizeof(fewer));
 	fewer[4] = names[NODES - 1]; /* without cloister-4, in another order */
 	for (unsigned i = 0; i < WORKSPACES; i++) {
@@ -109,23 +98,21 @@ static void test_as_few_move_as_can(void **state)
 		assert_true(i == 4 ? to[i] == 0 : to[i] > moved / NODES / 4);
 }
 
-static void test_the_order_does_not_matter(void **state)
+TEST(test_the_order_does_not_matter)
 {
 	const char *reversed[NODES];
 
-	(void)state;
 	for (size_t i = 0; i < NODES; i++)
 		reversed[i] = names[NODES - 1 - i];
 	for (unsigned i = 0; i < WORKSPACES; i++)
 		assert_string_equal(placed(i, names, NODES), placed(i, reversed, NODES));
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const char *const one[] = {"a"}, *const with_none[] = {"a", NULL};
 	size_t chosen = 7;
 
-	(void)state;
 	assert_int_equal(cloister_place(NULL, "w", one, 1, &chosen), -EINVAL);
 	assert_int_equal(cloister_place("t", NULL, one, 1, &chosen), -EINVAL);
 	assert_int_equal(cloister_place("t", "w", NULL, 1, &chosen), -EINVAL);
@@ -133,17 +120,4 @@ static void test_mistakes(void **state)
 	assert_int_equal(cloister_place("t", "w", with_none, 2, &chosen), -EINVAL);
 	assert_int_equal(cloister_place("t", "w", one, 1, NULL), -EINVAL);
 	assert_int_equal(chosen, 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_table),
-		cmocka_unit_test(test_all_get_their_share),
-		cmocka_unit_test(test_as_few_move_as_can),
-		cmocka_unit_test(test_the_order_does_not_matter),
-		cmocka_unit_test(test_mistakes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

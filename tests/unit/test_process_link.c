@@ -4,25 +4,13 @@
 #include "supervisor/workspace/process_link.h"
 
 #include "common/channel.h"
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/pidfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define FRAMES       3
 #define FLOODS       8
@@ -113,6 +101,8 @@ static int tear_down(void **state)
 	return waitpid(f->process, NULL, 0) == f->process ? 0 : -1;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void write_frames(struct fixture *f)
 {
 	for (unsigned i = 1; i <= FRAMES; i++)
@@ -121,7 +111,7 @@ static void write_frames(struct fixture *f)
 }
 
 /* The process no longer reads, and a request is sent before its output is read. */
-static void test_write_fails_first(void **state)
+TEST(test_write_fails_first)
 {
 	struct fixture *f = *state;
 
@@ -135,7 +125,7 @@ static void test_write_fails_first(void **state)
 }
 
 /* The kernel refuses it (SO_PASSRIGHTS), or the process is lost. */
-static void test_a_descriptor_that_is_sent(void **state)
+TEST(test_a_descriptor_that_is_sent)
 {
 	struct fixture *f = *state;
 	int *out = &f->theirs.out;
@@ -153,7 +143,7 @@ static void test_a_descriptor_that_is_sent(void **state)
 }
 
 /* cloisterd notices the death of the process first. */
-static void test_death_first(void **state)
+TEST(test_death_first)
 {
 	struct fixture *f = *state;
 	siginfo_t info;
@@ -168,7 +158,7 @@ static void test_death_first(void **state)
 /*
  * Frames for which the socket has no room are sent as the process reads, and the link is not lost.
  */
-static void test_what_does_not_fit_is_sent_later(void **state)
+TEST(test_what_does_not_fit_is_sent_later)
 {
 	static char payload[32 * KIB];
 	struct fixture *f = *state;
@@ -216,7 +206,7 @@ static uint64_t say_and_flush(struct fixture *f)
 
 /* More is sent all the time, but the process has read what was sent by then. It does not count as
  * one that reads nothing. */
-static void test_what_a_process_has_heard(void **state)
+TEST(test_what_a_process_has_heard)
 {
 	struct fixture *f = *state;
 	uint64_t first = say_and_flush(f), second;
@@ -302,7 +292,7 @@ static void leave(struct crowd *crowd)
 }
 
 /* Several flooding processes of one tenant share that tenant's slices. */
-static void test_floods_take_turns_by_tenant(void **state)
+TEST(test_floods_take_turns_by_tenant)
 {
 	static struct loop_share_flow flooding, other;
 	static struct crowd floods[FLOODS];
@@ -329,20 +319,4 @@ static void test_floods_take_turns_by_tenant(void **state)
 		leave(&floods[i]);
 	leave(&one);
 	event_base_loop(f->base, EVLOOP_NONBLOCK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_write_fails_first, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_death_first, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_descriptor_that_is_sent, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_a_process_has_heard, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_does_not_fit_is_sent_later, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_floods_take_turns_by_tenant, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

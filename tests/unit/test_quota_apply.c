@@ -2,20 +2,11 @@
 /* fakes: disk_quota */
 // SPDX-License-Identifier: Apache-2.0
 /* Which ids cloister-quota gives which limits, and what it takes from the configuration. */
-#include "common/cleanup.h"
 #include "quota/quota_apply.h"
 #include "quota/quota_config.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/disk_quota.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define FIRST 200000 /* of a range of 40: managed workspaces have 200020 to 200039 */
 
@@ -30,6 +21,8 @@ static int set_up(void **state)
 	assert_null(disk_classes_add_line(&classes, "a:1M:20:3 b:1025K:30:4"));
 	return 0;
 }
+
+FIXTURE(set_up, NULL)
 
 static void check(uid_t uid, uint64_t bytes, uint64_t files)
 {
@@ -48,11 +41,10 @@ static struct quota_counts apply(bool look)
 	return counts;
 }
 
-static void test_each_id_gets_its_class(void **state)
+TEST(test_each_id_gets_its_class)
 {
 	struct quota_counts counts;
 
-	(void)state;
 	fake_disk.quotas[0] = (struct fake_quota){FIRST + 20, {.bytes = 4096, .files = 1}};
 	counts = apply(false);
 	assert_int_equal(counts.ids, 7);
@@ -65,9 +57,8 @@ static void test_each_id_gets_its_class(void **state)
 }
 
 /* What is right is not written, and few questions are asked. */
-static void test_again(void **state)
+TEST(test_again)
 {
-	(void)state;
 	apply(false);
 	fake_disk.asked = fake_disk.set = 0;
 	assert_int_equal(apply(false).changed, 0);
@@ -79,9 +70,8 @@ static void test_again(void **state)
 	assert_int_equal(fake_disk.set, 0);
 }
 
-static void test_what_differs(void **state)
+TEST(test_what_differs)
 {
-	(void)state;
 	apply(false);
 	disk_quota_set(-1, FIRST + 21, &(struct disk_quota){0});
 	disk_quota_set(
@@ -102,11 +92,10 @@ static void test_what_differs(void **state)
 	check(FIRST + 40, 2 * MIB, 0);
 }
 
-static void test_a_file_system_that_fails(void **state)
+TEST(test_a_file_system_that_fails)
 {
 	struct quota_counts counts;
 
-	(void)state;
 	fake_disk.fails_at = 3;
 	assert_int_equal(quota_apply(-1, &classes, &range, false, &counts), -EIO);
 	assert_int_equal(fake_disk.set, 2);
@@ -127,14 +116,13 @@ static int read_text(const char *text, const char *drop_in, uid_t root, struct q
 	return r;
 }
 
-static void test_the_configuration(void **state)
+TEST_WITH(test_the_configuration, NULL, NULL)
 {
 	static const char good[] =
 		"[cloister]\nuser = u\nstate_dir = /s\ndisk_classes = a:1M:20:3\n"
 		"\tb:1M:20:3\n[tenant t]\nuser = x\ndisk_classes = wrong\n";
 	struct quota_config config;
 
-	(void)state;
 	assert_int_equal(read_text(good, NULL, geteuid(), &config), 0);
 	assert_int_equal(config.classes.count, 2);
 	assert_string_equal(config.user, "u");
@@ -149,17 +137,4 @@ static void test_the_configuration(void **state)
 		read_text("[cloister]\ndisk_classes = a:1M\n", NULL, geteuid(), &config), -EINVAL);
 	/* Somebody else than root could change it. */
 	assert_int_equal(read_text(good, NULL, geteuid() + 1, &config), -EPERM);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_each_id_gets_its_class, set_up),
-		cmocka_unit_test_setup(test_again, set_up),
-		cmocka_unit_test_setup(test_what_differs, set_up),
-		cmocka_unit_test_setup(test_a_file_system_that_fails, set_up),
-		cmocka_unit_test(test_the_configuration),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

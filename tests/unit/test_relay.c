@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The copying between a client and a server: each of the ends is the test's, the relay a child. */
 #include "common/relay.h"
-
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 static bool remains_hurry;
 
@@ -109,11 +94,10 @@ static void hears_the_end(int fd)
 	assert_int_equal(recv(fd, &byte, 1, 0), 0);
 }
 
-static void test_the_client_ends_first(void **state)
+TEST(test_the_client_ends_first)
 {
 	struct ends ends = begin(-1);
 
-	(void)state;
 	assert_int_equal(send(ends.client, "question", 8, 0), 8);
 	shutdown(ends.client, SHUT_WR);
 	hears(ends.server, "question");
@@ -126,11 +110,10 @@ static void test_the_client_ends_first(void **state)
 	close(ends.client);
 }
 
-static void test_the_server_ends_first(void **state)
+TEST(test_the_server_ends_first)
 {
 	struct ends ends = begin(-1);
 
-	(void)state;
 	assert_int_equal(send(ends.server, "first", 5, 0), 5);
 	shutdown(ends.server, SHUT_WR);
 	hears(ends.client, "first");
@@ -144,11 +127,10 @@ static void test_the_server_ends_first(void **state)
 }
 
 /* A server that is closed at once, with what it said before. */
-static void test_the_server_is_closed(void **state)
+TEST(test_the_server_is_closed)
 {
 	struct ends ends = begin(-1);
 
-	(void)state;
 	assert_int_equal(send(ends.server, "first", 5, 0), 5);
 	close(ends.server);
 	hears(ends.client, "first");
@@ -157,11 +139,10 @@ static void test_the_server_is_closed(void **state)
 	(void)end_of(&ends);
 }
 
-static void test_a_client_that_is_gone(void **state)
+TEST(test_a_client_that_is_gone)
 {
 	struct ends ends = begin(-1);
 
-	(void)state;
 	assert_int_equal(send(ends.client, "last words", 10, 0), 10);
 	close(ends.client);
 	hears(ends.server, "last words");
@@ -172,14 +153,13 @@ static void test_a_client_that_is_gone(void **state)
 }
 
 /* What one end does not take stays with the other, and is not lost. */
-static void test_an_end_that_does_not_read(void **state)
+TEST(test_an_end_that_does_not_read)
 {
 	static char piece[64 * KIB];
 	struct ends ends = begin(-1);
 	size_t sent = 0, got = 0;
 	ssize_t n;
 
-	(void)state;
 	memset(piece, 'x', sizeof(piece));
 	fcntl(ends.client, F_SETFL, O_NONBLOCK);
 	do {
@@ -196,23 +176,21 @@ static void test_an_end_that_does_not_read(void **state)
 	close(ends.client);
 }
 
-static void test_silence(void **state)
+TEST(test_silence)
 {
 	struct ends ends = begin(1);
 
-	(void)state;
 	assert_int_equal(end_of(&ends), ETIMEDOUT);
 	close(ends.client);
 	close(ends.server);
 }
 
 /* A client that is gone, and a server that does not take what it has left. */
-static void test_remains_are_not_kept_for_ever(void **state)
+TEST(test_remains_are_not_kept_for_ever)
 {
 	static char piece[64 * KIB];
 	struct ends ends;
 
-	(void)state;
 	remains_hurry = true;
 	ends = begin(-1);
 	fcntl(ends.client, F_SETFL, O_NONBLOCK);
@@ -221,19 +199,4 @@ static void test_remains_are_not_kept_for_ever(void **state)
 	close(ends.client);
 	assert_int_equal(end_of(&ends), ETIMEDOUT);
 	close(ends.server);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_client_ends_first),
-		cmocka_unit_test(test_the_server_ends_first),
-		cmocka_unit_test(test_the_server_is_closed),
-		cmocka_unit_test(test_a_client_that_is_gone),
-		cmocka_unit_test(test_an_end_that_does_not_read),
-		cmocka_unit_test(test_silence),
-		cmocka_unit_test(test_remains_are_not_kept_for_ever),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,24 +5,16 @@
  * ids directories must have, and how many workspaces there may be. */
 #include "supervisor/workspace/removal.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/workspace_owner.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static struct fake_service *fake;
 
@@ -45,6 +37,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void make(const char *path)
 {
 	char below[256];
@@ -61,11 +55,10 @@ static bool is_there(const char *path)
 	return faccessat(fake->scratch.fd, below, F_OK, 0) == 0;
 }
 
-static void test_removals_are_finished(void **state)
+TEST(test_removals_are_finished)
 {
 	struct removal *removal;
 
-	(void)state;
 	make("one/a");
 	make("one/.removing-a");
 	make("one/b");
@@ -98,7 +91,7 @@ static void test_removals_are_finished(void **state)
 }
 
 /* Until its removal is over, the workspace cannot be opened. */
-static void test_what_is_being_removed(void **state)
+TEST(test_what_is_being_removed)
 {
 	static const struct fake_exchange busy = {REQUEST("1", "workspace.open",
 							  "{\"workspace\":\"a\"}"),
@@ -109,7 +102,6 @@ static void test_what_is_being_removed(void **state)
 	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
 	struct removal *removal;
 
-	(void)state;
 	make("one/a");
 	make("one/.removing-a");
 	fake->spawner_waits = true;
@@ -124,11 +116,10 @@ static void test_what_is_being_removed(void **state)
 	removal_free(NULL);
 }
 
-static void test_a_removal_that_cannot_be(void **state)
+TEST(test_a_removal_that_cannot_be)
 {
 	struct removal *removal;
 
-	(void)state;
 	make("one/a");
 	make("one/.removing-a");
 	make("two/c");
@@ -142,11 +133,10 @@ static void test_a_removal_that_cannot_be(void **state)
 }
 
 /* A client's removal ends, and a workspace of its name is made, before its turn comes. */
-static void test_what_is_not_marked_any_more(void **state)
+TEST(test_what_is_not_marked_any_more)
 {
 	struct removal *removal;
 
-	(void)state;
 	make("one/a");
 	make("one/.removing-a");
 	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
@@ -178,7 +168,7 @@ static void make_many(const char *tenant, size_t n)
 }
 
 /* A tenant's number of workspaces has its own limit and, in system mode, a share of the ids. */
-static void test_how_many_may_exist(void **state)
+TEST(test_how_many_may_exist)
 {
 	static const struct id_range range = {100000, 100000, 42}; /* 20 ids for managed ones */
 	static const struct {
@@ -196,7 +186,6 @@ static void test_how_many_may_exist(void **state)
 	};
 	const struct config *config = fake->service.config;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const bool may[] = {rows[i].one_may, rows[i].two_may};
 
@@ -230,7 +219,7 @@ static bool is_used(const void *context, uid_t id)
 	return id == used_id;
 }
 
-static void test_whose_a_directory_must_be(void **state)
+TEST(test_whose_a_directory_must_be)
 {
 	static const struct id_range range = {100000, 200000, 1000};
 	static const struct {
@@ -249,7 +238,6 @@ static void test_whose_a_directory_must_be(void **state)
 		{100007, 200008, 0, "belongs to the group of another workspace"},
 	};
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	assert_int_equal(mkdirat(fake->scratch.fd, "it's", 0755), 0);
@@ -280,19 +268,4 @@ static void test_whose_a_directory_must_be(void **state)
 	assert_int_equal(workspace_owner_check(&(struct workspace_root){.fd = -1}, is_used, NULL,
 				 &(struct refusal){0}),
 		TOOL_OK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_removals_are_finished, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_being_removed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_removal_that_cannot_be, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_not_marked_any_more, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_how_many_may_exist, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_whose_a_directory_must_be, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

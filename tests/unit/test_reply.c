@@ -1,16 +1,7 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/files_fixture.h"
+#include "tests/lib/unit.h"
 
 #define CALL 0x1122334455667788
 

@@ -1,17 +1,10 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/files_fixture.h"
 #include "tests/lib/rounds.h"
+#include "tests/lib/unit.h"
 
 struct open_case {
 	const char *path; /* "@" stands for the visible root */
@@ -167,6 +160,8 @@ static int make_tree(void **state)
 	return 0;
 }
 
+FIXTURE(make_tree, fixture_teardown)
+
 static void expand(const struct fixture *fixture, const char *path, char *ret, size_t size)
 {
 	if (path[0] == '@')
@@ -251,7 +246,9 @@ static int open_descriptors(void)
 	return count_entries(fd);
 }
 
-static void test_openat2(void **state)
+GROUP_FIXTURE(fixture_leave_root, NULL)
+
+TEST(test_openat2)
 {
 	const struct fixture *fixture = *state;
 	int before = open_descriptors();
@@ -261,7 +258,7 @@ static void test_openat2(void **state)
 }
 
 /* A path with ".." whose place is reported is walked component by component. */
-static void test_walked(void **state)
+TEST(test_walked)
 {
 	const struct fixture *fixture = *state;
 	struct root without_proc = fixture->root;
@@ -276,7 +273,7 @@ static void test_walked(void **state)
 }
 
 /* A workspace whose visible root is "/": every absolute path and link is inside. */
-static void test_visible_slash(void **state)
+TEST(test_visible_slash)
 {
 	const struct fixture *fixture = *state;
 	struct root root = fixture->root;
@@ -297,7 +294,7 @@ static void test_visible_slash(void **state)
 	assert_int_equal(fd, -1);
 }
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_close_ int fd = -1;
@@ -325,7 +322,7 @@ static void test_flags(void **state)
 }
 
 /* A tenant's lease on its file must not delay an open for lease-break-time. */
-static void test_lease(void **state)
+TEST(test_lease)
 {
 	const struct fixture *fixture = *state;
 	_cleanup_close_ int lease = openat(fixture->ws, "file", O_RDWR | O_CLOEXEC), fd = -1;
@@ -343,7 +340,7 @@ static void test_lease(void **state)
 		TOOL_BUSY);
 }
 
-static void test_device(void **state)
+TEST(test_device)
 {
 	const struct fixture *fixture = *state;
 
@@ -426,7 +423,7 @@ static int attack(const struct fixture *fixture, const struct root *root)
 	return wrong;
 }
 
-static void test_attacked(void **state)
+TEST(test_attacked)
 {
 	const struct fixture *fixture = *state;
 	struct root without_proc = fixture->root;
@@ -514,7 +511,7 @@ static void check_place(const struct fixture *fixture, const struct place_case *
 	root_place_done(&place);
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
 	const struct fixture *fixture = *state;
 	int before = open_descriptors();
@@ -528,21 +525,4 @@ static void test_places(void **state)
 	assert_int_equal(fstatat(fixture->ws, "x/y", &st, 0), 0);
 	assert_int_equal(st.st_mode, S_IFDIR | 0755);
 	assert_outside_untouched(fixture);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_openat2, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_walked, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_visible_slash, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_flags, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_lease, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_device, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_attacked, make_tree, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_places, make_tree, fixture_teardown),
-	};
-
-	leave_root();
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

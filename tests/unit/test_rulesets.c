@@ -4,27 +4,16 @@
  * Landlock alone: each attempt is made under one process's ruleset and no other confinement, in a
  * child that runs as the user of the test, perhaps root. Skips on a kernel without Landlock.
  */
-#include "common/cleanup.h"
 #include "common/landlock.h"
 #include "supervisor/host/lockdown.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/commands/command_ruleset.h"
 #include "worker/confine.h"
 #include "worker/files/files_ruleset.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define NAMES_BYTES 64
 

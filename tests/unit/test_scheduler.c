@@ -5,20 +5,11 @@
  * its loop, and what admission refuses. */
 #include "supervisor/schedule/scheduler.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/admission.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/service.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* An entry of a queue: call_queue.c has the table. */
 
@@ -39,7 +30,7 @@ enum entry_event {
 	WORKSPACE_MOVED,
 };
 
-static void test_each_state_of_an_entry(void **state)
+TEST(test_each_state_of_an_entry)
 {
 	static const struct {
 		enum entry_state from;
@@ -64,7 +55,6 @@ static void test_each_state_of_an_entry(void **state)
 		{RUNNING, WORKSPACE_MOVED, RUNNING},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct queue_flow flow = {0}, other = {0};
 		struct workspace_queue workspace;
@@ -191,10 +181,11 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Entries begin from the loop, in order, up to the limits of tenant and class. */
-static void test_calls_begin_from_the_loop(void **state)
+TEST(test_calls_begin_from_the_loop)
 {
-	(void)state;
 	for (size_t i = 0; i < 6; i++)
 		add(i, SCHED_COMMAND);
 	add(6, SCHED_JOB);
@@ -214,9 +205,8 @@ static void test_calls_begin_from_the_loop(void **state)
 	assert_int_equal(usage_waiting(tenant), 0);
 }
 
-static void test_what_is_in_no_class(void **state)
+TEST(test_what_is_in_no_class)
 {
-	(void)state;
 	add(0, SCHED_NONE);
 	fake_service_run(fake);
 	scheduler_remove(scheduler, &entries[0]);
@@ -224,9 +214,8 @@ static void test_what_is_in_no_class(void **state)
 	assert_int_equal(usage_waiting(tenant), 0);
 }
 
-static void test_one_that_leaves_before_its_turn(void **state)
+TEST(test_one_that_leaves_before_its_turn)
 {
-	(void)state;
 	add(0, SCHED_COMMAND);
 	add(1, SCHED_COMMAND);
 	scheduler_remove(scheduler, &entries[0]);
@@ -236,9 +225,8 @@ static void test_one_that_leaves_before_its_turn(void **state)
 }
 
 /* An entry that could not begin is the first one to begin when its workspace is open again. */
-static void test_one_that_cannot_begin(void **state)
+TEST(test_one_that_cannot_begin)
 {
-	(void)state;
 	add(0, SCHED_COMMAND);
 	add(1, SCHED_COMMAND);
 	returns = true;
@@ -256,11 +244,10 @@ static void test_one_that_cannot_begin(void **state)
 }
 
 /* After a reload, raised limits let more entries begin at once; lowered ones end none. */
-static void test_limits_that_change(void **state)
+TEST(test_limits_that_change)
 {
 	struct config changed = *fake->service.config;
 
-	(void)state;
 	add(0, SCHED_JOB);
 	add(1, SCHED_JOB);
 	fake_service_run(fake);
@@ -297,12 +284,11 @@ static off_t load_position(void)
 }
 
 /* Only the soft limit, commands_per_cpu, needs the load of the host. */
-static void test_the_load_is_read_for_the_soft_limit_only(void **state)
+TEST(test_the_load_is_read_for_the_soft_limit_only)
 {
 	struct config changed = *fake->service.config;
 	uint64_t limit;
 
-	(void)state;
 	fake_service_pass(fake, 1000);
 	changed.host.commands_per_cpu = 0;
 	scheduler_set_config(scheduler, &changed);
@@ -321,11 +307,10 @@ static void test_the_load_is_read_for_the_soft_limit_only(void **state)
 }
 
 /* All entries of a workspace continue under the tenant of the new configuration. */
-static void test_a_tenant_that_is_made_anew(void **state)
+TEST(test_a_tenant_that_is_made_anew)
 {
 	struct tenant *another = tenant_new("two");
 
-	(void)state;
 	assert_int_equal(usage_begin(another), 0);
 	another->limits.commands = 1;
 	for (size_t i = 0; i < 7; i++)
@@ -351,9 +336,8 @@ static void test_a_tenant_that_is_made_anew(void **state)
 
 /* The estimate is the mean time of the tenant's calls, times those that wait, over those that
  * run. */
-static void test_the_wait(void **state)
+TEST(test_the_wait)
 {
-	(void)state;
 	assert_int_equal(scheduler_wait_us(scheduler, tenant), 0);
 	add(0, SCHED_JOB);
 	add(1, SCHED_JOB);
@@ -368,7 +352,7 @@ static void test_the_wait(void **state)
 
 /* Admission. */
 
-static void test_connections_that_are_refused(void **state)
+TEST(test_connections_that_are_refused)
 {
 	static const struct {
 		size_t all, of_tenant, of_user;
@@ -384,7 +368,6 @@ static void test_connections_that_are_refused(void **state)
 	};
 	struct admission *admission = &fake->service.admission;
 
-	(void)state;
 	tenant->usage->connection_us = 6000000;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct refusal refusal = {0};
@@ -409,7 +392,7 @@ static void test_connections_that_are_refused(void **state)
 	tenant->usage->connections = 0;
 }
 
-static void test_calls_that_are_refused(void **state)
+TEST(test_calls_that_are_refused)
 {
 	static const struct {
 		size_t of_connection, of_tenant, waiting;
@@ -425,7 +408,6 @@ static void test_calls_that_are_refused(void **state)
 	static const size_t closed[SCHED_CLASSES] = {0};
 	struct admission *admission = &fake->service.admission;
 
-	(void)state;
 	scheduler_queues_set(scheduler, &queues, closed);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct refusal refusal = {0};
@@ -451,11 +433,10 @@ static void test_calls_that_are_refused(void **state)
 }
 
 /* Entries that came in the same turn of the loop and can begin do not count as waiting. */
-static void test_a_queue_that_only_looks_full(void **state)
+TEST(test_a_queue_that_only_looks_full)
 {
 	struct refusal refusal = {0};
 
-	(void)state;
 	add(0, SCHED_COMMAND);
 	add(1, SCHED_COMMAND);
 	assert_int_equal(
@@ -464,7 +445,7 @@ static void test_a_queue_that_only_looks_full(void **state)
 	assert_int_equal(n_begun, 2);
 }
 
-static void test_when_to_try_again(void **state)
+TEST(test_when_to_try_again)
 {
 	static const struct {
 		uint64_t took_us;
@@ -480,7 +461,6 @@ static void test_when_to_try_again(void **state)
 	struct admission *admission = &fake->service.admission;
 	struct refusal refusal = {0};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		tenant->usage->call_us = 0;
 		admission_call_ended(tenant, rows[i].took_us);
@@ -497,39 +477,12 @@ static void test_when_to_try_again(void **state)
 	assert_int_equal(tenant->usage->connection_us, 800);
 }
 
-static void test_names_of_reasons(void **state)
+TEST_WITH(test_names_of_reasons, NULL, NULL)
 {
-	(void)state;
 	for (int i = 0; i < ADMISSION_REASONS; i++) {
 		assert_non_null(admission_reason_name((enum admission_reason)i));
 		for (int j = 0; j < i; j++)
 			assert_string_not_equal(admission_reason_name((enum admission_reason)i),
 				admission_reason_name((enum admission_reason)j));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_state_of_an_entry),
-		cmocka_unit_test_setup_teardown(test_calls_begin_from_the_loop, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_in_no_class, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_one_that_leaves_before_its_turn, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_that_cannot_begin, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limits_that_change, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_the_load_is_read_for_the_soft_limit_only, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_tenant_that_is_made_anew, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_connections_that_are_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_that_are_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_queue_that_only_looks_full, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_when_to_try_again, set_up, tear_down),
-		cmocka_unit_test(test_names_of_reasons),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

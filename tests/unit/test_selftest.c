@@ -5,12 +5,11 @@
  * workspace's processes give each probe the answer that the suite expects, except for one. */
 #include "supervisor/selftest/selftest.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/selftest_tenants.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/workspace/egress_link.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/jsonrpc.h"
@@ -18,13 +17,6 @@
 #include "tests/unit/fakes/workers.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 static bool is_of_network(const struct selftest_probe *probe)
 {

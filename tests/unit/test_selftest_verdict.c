@@ -4,23 +4,14 @@
 /* What a run of the self-test shows: one that is required, and one that lacks something. */
 #include "supervisor/selftest/selftest.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/control/control_endpoint.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/tried.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 static const char open_request[] = REQUEST("1", "workspace.open", "{\"root\":\"@/root\"}");
 static const struct fake_exchange served = {open_request, RESULT("1", "{*}")},
@@ -28,13 +19,14 @@ static const struct fake_exchange served = {open_request, RESULT("1", "{*}")},
 				  forbidden = {
 					  open_request, ERROR("1", "-32000", NAMED("FORBIDDEN"))};
 
+FIXTURE(tried_set_up_required, tried_tear_down)
+
 /* cloisterd serves no client before the first run, nor after a run that failed. */
-static void test_one_that_is_required(void **state)
+TEST(test_one_that_is_required)
 {
 	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
 	struct selftest_summary summary;
 
-	(void)state;
 	fake_client_talk(&client, &busy, 1);
 	tried.wrong_probe = "mknod";
 	tried.wrong_answer = "OK";
@@ -67,7 +59,7 @@ static void begins_after(int64_t ms)
 }
 
 /* Every tenant can fill a disk: what the last run has shown stands, and the next one comes soon. */
-static void test_what_the_host_lacks(void **state)
+TEST(test_what_the_host_lacks)
 {
 	static const struct {
 		const char *probe, *answer, *obstacle;
@@ -82,7 +74,6 @@ static void test_what_the_host_lacks(void **state)
 	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
 	struct selftest_summary last, passed;
 
-	(void)state;
 	selftest_start(tried.fake->service.selftest);
 	passed = tried_end_run();
 	assert_int_equal(passed.state, SELFTEST_PASSED);
@@ -114,12 +105,11 @@ static void test_what_the_host_lacks(void **state)
 }
 
 /* Nothing is served before a run has passed. It is tried less and less often, but for ever. */
-static void test_what_the_host_lacks_at_start(void **state)
+TEST(test_what_the_host_lacks_at_start)
 {
 	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
 	int64_t pause = LIMIT_SELFTEST_RETRY_MIN_MS;
 
-	(void)state;
 	tried.wrong_probe = "write-link";
 	tried.wrong_answer = "NO_SPACE";
 	selftest_start(tried.fake->service.selftest);
@@ -146,7 +136,7 @@ static void pass_doubt(void)
 }
 
 /* For a minute no process can be made: nobody is refused for it, and the next run is made soon. */
-static void test_a_minute_without_processes(void **state)
+TEST(test_a_minute_without_processes)
 {
 	static const struct {
 		const char *probe, *answer;
@@ -163,7 +153,6 @@ static void test_a_minute_without_processes(void **state)
 	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
 	struct selftest_summary last;
 
-	(void)state;
 	selftest_start(tried.fake->service.selftest);
 	assert_int_equal(tried_end_run().state, SELFTEST_PASSED);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -187,12 +176,11 @@ static void test_a_minute_without_processes(void **state)
 }
 
 /* A missing wall is no want: neither with others, nor when the probe itself brings it about. */
-static void test_what_no_want_explains(void **state)
+TEST(test_what_no_want_explains)
 {
 	struct fake_client client = fake_client_connect(tried.fake, &agent_endpoint, 1001, 1001);
 	struct selftest_summary last;
 
-	(void)state;
 	tried.wrong_probe = "unshare-user"; /* no seccomp filter, and none may be made */
 	tried.wrong_answer = "ENOSPC";
 	selftest_start(tried.fake->service.selftest);
@@ -224,7 +212,7 @@ static void test_what_no_want_explains(void **state)
 }
 
 /* If the tried.audit log is required, the calls of the self-test need it too. */
-static void test_a_log_that_cannot_be_written(void **state)
+TEST(test_a_log_that_cannot_be_written)
 {
 	static const struct fake_exchange refused = {
 		REQUEST("1", "selftest", "{}"), ERROR("1", "-32000", NAMED("BUSY"))};
@@ -232,7 +220,6 @@ static void test_a_log_that_cannot_be_written(void **state)
 	struct selftest_summary summary;
 	char path[512];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/log/audit.log", tried.fake->scratch.path);
 	assert_int_equal(audit_new(path, true, &(struct audit_rotation){0}, &tried.audit), 0);
 	tried.fake->service.audit = tried.fake->observers[0].context = tried.audit;
@@ -262,24 +249,4 @@ static void test_a_log_that_cannot_be_written(void **state)
 	selftest_look(tried.fake->service.selftest, &summary);
 	assert_int_equal(summary.state, SELFTEST_PASSED);
 	fake_client_close(&admin);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_one_that_is_required, tried_set_up_required, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_the_host_lacks, tried_set_up_required, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_the_host_lacks_at_start, tried_set_up_required, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_minute_without_processes, tried_set_up_required, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_no_want_explains, tried_set_up_required, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_log_that_cannot_be_written, tried_set_up_required, tried_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

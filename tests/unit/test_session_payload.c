@@ -5,22 +5,12 @@
  * none of them is read as a request. */
 #include "supervisor/rpc/session_payload.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/service.h"
 #include "supervisor/rpc/agent_conn.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define PAYLOAD  (2 * LIMIT_PENDING_OWN_BYTES)
 #define PING(id) REQUEST(id, "ping", "{}")
@@ -57,6 +47,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Sends a line with @params, in which "%zu" is the number of bytes of @payload. */
 static void send_line(const char *params, const char *payload)
 {
@@ -81,13 +73,12 @@ static void hears(const char *answer)
 }
 
 /* The payload is the command's, in whatever pieces it comes. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
 	const size_t len = strlen(HOSTILE);
 	char taken[64];
 
 	snprintf(taken, sizeof(taken), RESULT("2", "{\"taken\":%zu,\"closed\":false}"), len);
-	(void)state;
 	for (size_t first = 0; first <= len; first += len / 4) {
 		char part[sizeof(HOSTILE)];
 
@@ -108,7 +99,7 @@ static void test_pieces(void **state)
 }
 
 /* The payload of a line that is refused is dropped, and lines follow. */
-static void test_refused_lines(void **state)
+TEST(test_refused_lines)
 {
 	static const struct fake_exchange rows[] = {
 		{"{\"id\":1,\"bytes\":%zu,\"data\":\"x\"}", ERROR("2", "-32602", "*with bytes*")},
@@ -120,7 +111,6 @@ static void test_refused_lines(void **state)
 		{"{\"id\":7,\"bytes\":%zu}", ERROR("2", "-32000", NAMED("NOT_FOUND"))},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char both[256];
 
@@ -142,7 +132,7 @@ static void test_refused_lines(void **state)
 }
 
 /* Where it is not known how long the payload is, no line can follow: the connection ends. */
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
 	static const struct {
 		const char *bytes;
@@ -179,7 +169,7 @@ static void test_lengths(void **state)
 
 /* When memory for requests is out, a payload is refused once, as soon as that is known, and dropped
  * as it comes. */
-static void test_a_payload_without_room(void **state)
+TEST(test_a_payload_without_room)
 {
 	struct fake_service *fake = *state;
 	char *payload = malloc(PAYLOAD + 1);
@@ -204,7 +194,7 @@ static void test_a_payload_without_room(void **state)
  * A line is refused before it is known whether it has a payload. What follows it may be one, if the
  * client sends payloads: then the connection ends.
  */
-static void test_lines_that_are_lost(void **state)
+TEST(test_lines_that_are_lost)
 {
 	static const char *const lines[] = {
 		"{\"jsonrpc\":\"2.0\",\n",
@@ -238,26 +228,9 @@ static void test_lines_that_are_lost(void **state)
 }
 
 /* A client that goes in the middle of a payload leaves nothing: tear_down() looks. */
-static void test_the_end_within_a_payload(void **state)
+TEST(test_the_end_within_a_payload)
 {
-	(void)state;
 	send_line("{\"id\":1,\"bytes\":%zu}", HOSTILE);
 	fake_client_send(&client, PING("9") "\n");
 	hears("");
-}
-
-#define WITH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		WITH(test_pieces),
-		WITH(test_refused_lines),
-		WITH(test_lengths),
-		WITH(test_a_payload_without_room),
-		WITH(test_lines_that_are_lost),
-		WITH(test_the_end_within_a_payload),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,12 @@
 /* What one tenant may hold of what tenants share: the rule, and the memory of requests. */
 
 #include "common/budget.h"
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void test_the_rule(void **state)
+TEST(test_the_rule)
 {
 	static const struct {
 		bool shared;
@@ -36,19 +29,17 @@ static void test_the_rule(void **state)
 		{true, 1, 0, 0, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(
 			share_left(rows[i].shared, rows[i].limit, rows[i].all, rows[i].own),
 			rows[i].left);
 }
 
-static void test_a_budget(void **state)
+TEST(test_a_budget)
 {
 	uint64_t own[100] = {0}, last;
 	struct budget budget = {0};
 
-	(void)state;
 	/* One tenant has all of it. */
 	budget_set(&budget, 1000, 1, 10);
 	assert_int_equal(budget_left(&budget, 0), 1000);
@@ -86,13 +77,12 @@ static void fill(struct service *service, struct tenant_usage *usage)
 	assert_int_equal(service_memory_left(service, usage, 0), 0);
 }
 
-static void test_a_tenant_leaves_others_memory_for_requests(void **state)
+TEST(test_a_tenant_leaves_others_memory_for_requests)
 {
 	static struct tenant_usage usages[6];
 	static struct service service;
 	uint64_t before = UINT64_MAX;
 
-	(void)state;
 	fill(&service, &usages[0]);
 	assert_int_equal(usages[0].pending_bytes, LIMIT_PENDING_TENANT_BYTES);
 	/* Another does not notice: its largest request finds room. */
@@ -115,13 +105,12 @@ static void test_a_tenant_leaves_others_memory_for_requests(void **state)
 }
 
 /* A process that was taken over answers what it never reads. What waits for it is its tenant's. */
-static void test_what_processes_do_not_read_is_their_tenants(void **state)
+TEST(test_what_processes_do_not_read_is_their_tenants)
 {
 	static struct tenant_usage usage, other;
 	static struct service service;
 	const uint64_t alone = service_memory_left(&service, &usage, 0);
 
-	(void)state;
 	service_account(&service, &usage, MIB);
 	service_account_sent(&service, &usage, MIB);
 	usage.waiting_bytes = MIB;
@@ -136,16 +125,4 @@ static void test_what_processes_do_not_read_is_their_tenants(void **state)
 	usage.waiting_bytes = 0;
 	assert_int_equal(service_memory_left(&service, &usage, 0), alone);
 	assert_int_equal(service.pending_bytes, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_rule),
-		cmocka_unit_test(test_a_budget),
-		cmocka_unit_test(test_a_tenant_leaves_others_memory_for_requests),
-		cmocka_unit_test(test_what_processes_do_not_read_is_their_tenants),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

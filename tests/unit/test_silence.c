@@ -1,22 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/workspace/silence.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* The state, and CPU time in ticks of user and kernel, as the kernel would tell them. */
 static void tells(int fd, char state, unsigned user, unsigned system)
@@ -30,7 +17,7 @@ static void tells(int fd, char state, unsigned user, unsigned system)
 	assert_int_equal(pwrite(fd, text, (size_t)n, 0), n);
 }
 
-static void test_what_counts(void **state)
+TEST(test_what_counts)
 {
 	unsigned second = (unsigned)sysconf(_SC_CLK_TCK);
 	_cleanup_close_ int fd = memfd_create("stat", MFD_CLOEXEC);
@@ -38,7 +25,6 @@ static void test_what_counts(void **state)
 	static const char waiting[] = {'S', 'D', 'T', 't', 'Z', 'I'};
 	unsigned expected = 0;
 
-	(void)state;
 	/* Who would run and gets nothing, some, or all of the time. */
 	tells(fd, 'R', 0, 0);
 	silence_look(&silence, 1000);
@@ -68,7 +54,7 @@ static void test_what_counts(void **state)
 }
 
 /* Where the kernel tells nothing all time counts. */
-static void test_nothing_is_told(void **state)
+TEST(test_nothing_is_told)
 {
 	static const char *const texts[] = {"", "7", "7 (a", "7 (a)", "7 (a) R",
 		"7 (a) R 1 7 7 0 -1 4194560 100 0 2 0 5",
@@ -76,7 +62,6 @@ static void test_nothing_is_told(void **state)
 	_cleanup_close_ int fd = memfd_create("stat", MFD_CLOEXEC);
 	struct silence silence = {.stat = -1};
 
-	(void)state;
 	silence_look(&silence, 1000);
 	assert_int_equal(silence.ms, 1000);
 	silence.stat = fd;
@@ -88,12 +73,11 @@ static void test_nothing_is_told(void **state)
 	}
 }
 
-static void test_a_child(void **state)
+TEST(test_a_child)
 {
 	struct silence silence;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0) {
 		for (;;)
 			pause();
@@ -110,15 +94,4 @@ static void test_a_child(void **state)
 	assert_int_equal(silence.ms, 2000);
 	silence_close(&silence);
 	assert_int_equal(silence.stat, -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_counts),
-		cmocka_unit_test(test_nothing_is_told),
-		cmocka_unit_test(test_a_child),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

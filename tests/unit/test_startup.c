@@ -5,30 +5,17 @@
  * accounts, and whether root is the host's, are the test's. */
 #include "supervisor/host/startup.h"
 
-#include "common/cleanup.h"
 #include "common/host_root.h"
-#include "common/limits.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/child.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define USER  40001
 #define GROUP 40002
@@ -57,6 +44,8 @@ static int reset(void **state)
 	host.busy = host.pauses = 0;
 	return 0;
 }
+
+FIXTURE(reset, NULL)
 
 /* Replaces common/host_root.c. */
 bool host_root_is_us(void)
@@ -174,7 +163,7 @@ static void leave(const void *row)
 }
 
 /* Who has to be root for what, and who must not. */
-static void test_who_may_be_root(void **state)
+TEST(test_who_may_be_root)
 {
 	enum { HOST = true, CONTAINER = false, SYSTEM = true, OWN = false };
 	static const struct leaving rows[] = {
@@ -192,7 +181,6 @@ static void test_who_may_be_root(void **state)
 		{0, CONTAINER, "missing", SYSTEM, -EINVAL, "no such user"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		runs(leave, &rows[i], i);
 }
@@ -255,12 +243,11 @@ static void lack_setgid(const void *row)
 	CHECK(strstr(message, "CAP_SETUID and CAP_SETGID") != NULL);
 }
 
-static void test_root_becomes_the_user(void **state)
+TEST(test_root_becomes_the_user)
 {
 	static const bool keeps[] = {false, true};
 	static const cap_value_t lacking[] = {CAP_SETUID, CAP_SETGID};
 
-	(void)state;
 	if (syscall(SYS_geteuid) != 0)
 		skip();
 	for (size_t i = 0; i < ARRAY_SIZE(keeps); i++)
@@ -297,9 +284,8 @@ static void reset_signals(const void *row)
 		CHECK(sigismember(&now, number) != 1);
 }
 
-static void test_no_signal_of_the_launcher_is_left(void **state)
+TEST(test_no_signal_of_the_launcher_is_left)
 {
-	(void)state;
 	runs(reset_signals, NULL, 0);
 }
 
@@ -347,7 +333,7 @@ static void close_inherited(const void *row)
 	}
 }
 
-static void test_inherited_descriptors(void **state)
+TEST(test_inherited_descriptors)
 {
 	static const struct inherited rows[] = {
 		{{true, true, true}, 0, false},
@@ -362,7 +348,6 @@ static void test_inherited_descriptors(void **state)
 		{{false, true, true}, 2, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		runs(close_inherited, &rows[i], i);
 }
@@ -410,12 +395,11 @@ static void check_file_limit(const void *row)
 	CHECK(strstr(message, number) != NULL && strstr(message, "LimitNOFILE=") != NULL);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	static const rlim_t files[] = {
 		64, LIMIT_DESCRIPTORS_MIN - 1, LIMIT_DESCRIPTORS_MIN, LIMIT_DESCRIPTORS_MIN + 1};
 
-	(void)state;
 	runs(raise_limits, NULL, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		runs(check_file_limit, &files[i], i);
@@ -423,7 +407,7 @@ static void test_limits(void **state)
 
 /* Priority. */
 
-static void test_priority(void **state)
+TEST_WITH(test_priority, NULL, NULL)
 {
 	static const struct {
 		int nice;
@@ -467,12 +451,11 @@ static void test_priority(void **state)
 
 /* Names. */
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	_cleanup_free_ char *named = NULL, *numbered = NULL;
 	uid_t uid = 1;
 
-	(void)state;
 	host.euid = USER;
 	named = startup_tenant_name();
 	assert_string_equal(named, "cloister-test");
@@ -483,19 +466,4 @@ static void test_names(void **state)
 	assert_int_equal(uid, 1);
 	assert_int_equal(startup_find_user("cloister-test", &uid), 0);
 	assert_int_equal(uid, USER);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_who_may_be_root, reset),
-		cmocka_unit_test_setup(test_root_becomes_the_user, reset),
-		cmocka_unit_test_setup(test_no_signal_of_the_launcher_is_left, reset),
-		cmocka_unit_test_setup(test_inherited_descriptors, reset),
-		cmocka_unit_test_setup(test_limits, reset),
-		cmocka_unit_test(test_priority),
-		cmocka_unit_test_setup(test_names, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,8 @@
 /* The directories that cloisterd makes for itself, and the lock of its state. */
 #include "supervisor/host/startup.h"
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch_fixture.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* Returns the path of @name in the scratch directory, valid until the fourth call after it. */
 static const char *in_scratch(const char *name)
@@ -37,11 +24,12 @@ static bool is_own_directory(const char *name)
 	       (file.st_mode & 0777) == 0700;
 }
 
-static void test_directories(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_directories)
 {
 	int fd;
 
-	(void)state;
 	for (int times = 0; times < 2; times++) {
 		assert_int_equal(startup_make_directory(in_scratch("a/b"), &fd), 0);
 		assert_int_equal(fcntl(fd, F_GETFL) & O_PATH, O_PATH);
@@ -59,14 +47,13 @@ static void test_directories(void **state)
 	assert_int_equal(startup_make_directory("", &fd), -EINVAL);
 }
 
-static void test_the_lock(void **state)
+TEST(test_the_lock)
 {
 	_cleanup_close_ int directory = open(scratch.path, O_PATH | O_CLOEXEC), other = -1;
 	char wanted[32], found[32] = "";
 	long holder = -1;
 	int fd, second;
 
-	(void)state;
 	/* What a former one that was killed has left. */
 	scratch_text(&scratch, "lock", "99999999 and more");
 	assert_int_equal(startup_lock_state(scratch.path, &fd, &holder), 0);
@@ -103,15 +90,4 @@ static void test_the_lock(void **state)
 	assert_int_equal(startup_lock_state(scratch.path, &second, &holder), -ELOOP);
 	assert_false(startup_is_lock(directory, other));
 	assert_int_equal(startup_lock_state(in_scratch("missing"), &second, &holder), -ENOENT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_directories, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(test_the_lock, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

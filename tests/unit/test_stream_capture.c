@@ -2,17 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/base64.h"
-#include "common/cleanup.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/stream_capture.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 typedef void (*write_function)(const struct stream_capture *, struct json_text *);
 
@@ -43,12 +37,11 @@ static void append(struct stream_capture *capture, const char *string)
 	assert_int_equal(stream_capture_append(capture, text_from(string)), 0);
 }
 
-static void test_a_cap_that_comes_late(void **state)
+TEST(test_a_cap_that_comes_late)
 {
 	struct stream_capture capture;
 	char text[4096];
 
-	(void)state;
 	stream_capture_init(&capture, 1 << 20);
 	memset(text, 'a', 1000);
 	assert_int_equal(stream_capture_growth(&capture, 1000), 1024);
@@ -67,11 +60,10 @@ static void test_a_cap_that_comes_late(void **state)
 	stream_capture_free(&capture);
 }
 
-static void test_a_cap_that_comes_first(void **state)
+TEST(test_a_cap_that_comes_first)
 {
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 1 << 20);
 	stream_capture_limit(&capture, 0);
 	assert_int_equal(stream_capture_growth(&capture, 1 << 20), 1024);
@@ -80,7 +72,7 @@ static void test_a_cap_that_comes_first(void **state)
 	stream_capture_free(&capture);
 }
 
-static void test_less_is_kept_in_the_end(void **state)
+TEST(test_less_is_kept_in_the_end)
 {
 	static const struct {
 		size_t cap, shrunk;
@@ -95,7 +87,6 @@ static void test_less_is_kept_in_the_end(void **state)
 		{100, 0, "", "\"\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct stream_capture capture;
 
@@ -108,11 +99,10 @@ static void test_less_is_kept_in_the_end(void **state)
 	}
 }
 
-static void test_what_is_skipped_is_counted(void **state)
+TEST(test_what_is_skipped_is_counted)
 {
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 0);
 	stream_capture_skip(&capture, 70000);
 	stream_capture_skip(&capture, 1);
@@ -124,11 +114,10 @@ static void test_what_is_skipped_is_counted(void **state)
 	stream_capture_free(&capture);
 }
 
-static void test_quiet_costs_nothing(void **state)
+TEST(test_quiet_costs_nothing)
 {
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 1 << 20);
 	append(&capture, "");
 	assert_null(capture.data);
@@ -142,11 +131,10 @@ static void test_quiet_costs_nothing(void **state)
 	stream_capture_free(&capture);
 }
 
-static void test_up_to_the_cap_all_is_kept(void **state)
+TEST(test_up_to_the_cap_all_is_kept)
 {
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 7); /* becomes 8 */
 	append(&capture, "abc");
 	append(&capture, "defgh");
@@ -165,11 +153,10 @@ static void test_up_to_the_cap_all_is_kept(void **state)
 	stream_capture_free(&capture);
 }
 
-static void test_smallest_cap(void **state)
+TEST(test_smallest_cap)
 {
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 0); /* becomes 2 */
 	append(&capture, "abc");
 	assert_text(&capture, "\"a\\n[... 1 bytes left out ...]\\nc\"");
@@ -179,7 +166,7 @@ static void test_smallest_cap(void **state)
 /*
  * A character that the cut splits is left out completely, on both sides and across the ring's end.
  */
-static void test_characters_at_the_seam(void **state)
+TEST(test_characters_at_the_seam)
 {
 	static const struct {
 		const char *appended;
@@ -208,7 +195,6 @@ static void test_characters_at_the_seam(void **state)
 		{"abcde\xe2\x82\xacvwxyz", "\"abcde\\n[... 3 bytes left out ...]\\nvwxyz\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct stream_capture capture;
 
@@ -226,13 +212,12 @@ static void test_characters_at_the_seam(void **state)
 }
 
 /* A flood of continuation bytes is not a split character: only three of them are removed. */
-static void test_invalid_bytes_stay_visible(void **state)
+TEST(test_invalid_bytes_stay_visible)
 {
 	struct evbuffer *out = evbuffer_new();
 	struct json_text json = json_text(out);
 	struct stream_capture capture;
 
-	(void)state;
 	stream_capture_init(&capture, 12);
 	append(&capture, "abcdef\x80\x80\x80\x80\x80\x80\x80\x80");
 	stream_capture_write_text(&capture, &json);
@@ -244,11 +229,10 @@ static void test_invalid_bytes_stay_visible(void **state)
 
 /* Parts and caps of any size. In base64, the kept bytes are the first and the last half of the
  * cap. */
-static void test_random_parts(void **state)
+TEST(test_random_parts)
 {
 	static char stream[6000], expected[8200];
 
-	(void)state;
 	srandom(1);
 	for (size_t i = 0; i < sizeof(stream); i++)
 		stream[i] = (char)random();
@@ -280,22 +264,4 @@ static void test_random_parts(void **state)
 		assert_written(&capture, stream_capture_write_base64, (struct text){expected, n});
 		stream_capture_free(&capture);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_quiet_costs_nothing),
-		cmocka_unit_test(test_a_cap_that_comes_late),
-		cmocka_unit_test(test_a_cap_that_comes_first),
-		cmocka_unit_test(test_less_is_kept_in_the_end),
-		cmocka_unit_test(test_what_is_skipped_is_counted),
-		cmocka_unit_test(test_up_to_the_cap_all_is_kept),
-		cmocka_unit_test(test_smallest_cap),
-		cmocka_unit_test(test_characters_at_the_seam),
-		cmocka_unit_test(test_invalid_bytes_stay_visible),
-		cmocka_unit_test(test_random_parts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_shown.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* Stands for the rest of the mark in the expected text. */
 #define MARK(what) "[… " what " left out; *]\n"
@@ -64,11 +57,10 @@ static void show(const struct stream_capture *capture, char *ret_text)
 		shown.tail[1].data);
 }
 
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
 	char text[1024];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		for (size_t part = 1; part < 5; part++) {
 			struct text output = text_from(cases[i].output);
@@ -96,7 +88,7 @@ static void test_cuts(void **state)
 
 /* Binary output is only described, whether it is cut or not. A few bytes that are not text do not
  * make it binary. */
-static void test_binary(void **state)
+TEST(test_binary)
 {
 	static const struct {
 		size_t cap, len, period; /* one byte in each period is not text */
@@ -110,7 +102,6 @@ static void test_binary(void **state)
 	};
 	char data[10000], text[20000];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
 		for (unsigned char odd = 0; odd < 2; odd++) {
 			struct stream_capture capture;
@@ -133,7 +124,7 @@ static void test_binary(void **state)
 		}
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
 	static const struct {
 		uint64_t number;
@@ -142,18 +133,6 @@ static void test_numbers(void **state)
 		{UINT64_MAX, "18,446,744,073,709,551,615"}};
 	char buffer[SHOWN_NUMBER_SIZE];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		assert_string_equal(shown_number(numbers[i].number, buffer), numbers[i].shown);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cuts),
-		cmocka_unit_test(test_binary),
-		cmocka_unit_test(test_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

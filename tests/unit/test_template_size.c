@@ -3,23 +3,13 @@
 /* The record of a template's size: what is read is what was noted, and nothing else. */
 #include "supervisor/workspace/template_size.h"
 
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/scratch_fixture.h"
+#include "tests/lib/unit.h"
 
-static void test_a_record(void **state)
+FIXTURE(scratch_set_up, scratch_tear_down)
+
+TEST(test_a_record)
 {
-	(void)state;
 	assert_int_equal(template_size(scratch.fd, "t"), -1);
 	assert_int_equal(template_size_note(scratch.fd, "t", 12345678901234), 0);
 	assert_int_equal(template_size_note(scratch.fd, "tt", 0), 0);
@@ -33,12 +23,11 @@ static void test_a_record(void **state)
 }
 
 /* A death between the two names, and names that no cloisterd has made. */
-static void test_what_is_no_record(void **state)
+TEST(test_what_is_no_record)
 {
 	static const char *const names[] = {"x", "-1", "1x", " 1", "1234567890123456789", "..."};
 	char path[64];
 
-	(void)state;
 	assert_int_equal(mkdirat(scratch.fd, ".size-t", 0700), 0);
 	assert_int_equal(template_size(scratch.fd, "t"), -1);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -51,15 +40,4 @@ static void test_what_is_no_record(void **state)
 	assert_int_equal(symlinkat(".size-t", scratch.fd, ".size-link"), 0);
 	assert_int_equal(template_size(scratch.fd, "link"), -1);
 	assert_true(template_size_note(scratch.fd, "link", 7) < 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_record, scratch_set_up, scratch_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_is_no_record, scratch_set_up, scratch_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-spawner-core */
 /* How many lines of the spawner's log are about each tenant. */
+#include "tests/lib/unit.h"
 #include "worker/spawner/tenant_log.h"
-
-#include "common/cleanup.h"
-#include "common/limits.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* Asks for @n lines about @tenant. Returns how many there may be. */
 static unsigned ask(const char *tenant, unsigned n)
@@ -47,11 +35,10 @@ static unsigned lines_of(const char *tenant, unsigned n, char *ret, size_t size)
 	return lines;
 }
 
-static void test_one_leaves_the_others_theirs(void **state)
+TEST(test_one_leaves_the_others_theirs)
 {
 	enum { ALL = LIMIT_REFUSALS_LOGGED_OF_TENANT };
 
-	(void)state;
 	assert_int_equal(ask("flood", 20 * ALL), ALL);
 	assert_int_equal(ask("other", ALL / 2), ALL / 2);
 	assert_int_equal(ask("", 2 * ALL), ALL);
@@ -60,11 +47,10 @@ static void test_one_leaves_the_others_theirs(void **state)
 }
 
 /* The log tells once that it tells no more. */
-static void test_the_end_is_told_once(void **state)
+TEST(test_the_end_is_told_once)
 {
 	char text[4096];
 
-	(void)state;
 	assert_int_equal(
 		lines_of("loud", 10 * LIMIT_REFUSALS_LOGGED_OF_TENANT, text, sizeof(text)), 1);
 	assert_non_null(strstr(text, "nothing more about tenant loud is logged"));
@@ -72,12 +58,11 @@ static void test_the_end_is_told_once(void **state)
 }
 
 /* A cloisterd that was taken over may name any number of tenants. */
-static void test_names_without_end(void **state)
+TEST(test_names_without_end)
 {
 	unsigned may = 0;
 	char name[32];
 
-	(void)state;
 	for (unsigned i = 0; i < 3 * LIMIT_CONFIG_TENANTS; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
 		may += ask(name, 1);
@@ -86,15 +71,4 @@ static void test_names_without_end(void **state)
 		may, LIMIT_CONFIG_TENANTS, LIMIT_CONFIG_TENANTS + LIMIT_REFUSALS_LOGGED_OF_TENANT);
 	assert_int_equal(ask("one more", 1), 0);
 	assert_int_equal(ask("t0", 1), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_leaves_the_others_theirs),
-		cmocka_unit_test(test_the_end_is_told_once),
-		cmocka_unit_test(test_names_without_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whose a section of the configuration is, for the programs that take some keys of each tenant. */
 #include "common/config/tenant_sections.h"
-
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 struct kept {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
@@ -71,7 +62,7 @@ static struct tenant_sections none(size_t max)
 		.max = max, .item_size = sizeof(struct kept), .defaults = &defaults};
 }
 
-static void test_whose_a_section_is(void **state)
+TEST(test_whose_a_section_is)
 {
 	static const struct {
 		const char *section, *name;
@@ -87,7 +78,6 @@ static void test_whose_a_section_is(void **state)
 		{NULL, NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const char *name = tenant_of_section(rows[i].section);
 
@@ -99,12 +89,11 @@ static void test_whose_a_section_is(void **state)
 }
 
 /* Lines of a tenant's section count for it alone, also where a later file goes on with it. */
-static void test_settings_reach_their_tenant(void **state)
+TEST(test_settings_reach_their_tenant)
 {
 	struct tenant_sections tenants = none(4);
 	const struct kept *items;
 
-	(void)state;
 	read_file(&tenants, "[tenant a]\nx = 10\n[cloister]\nx = 100\n[tenant b]\nx = 20\n"
 			    "[broken\nx = 100\n");
 	assert_int_equal(n_said, 1);
@@ -122,14 +111,13 @@ static void test_settings_reach_their_tenant(void **state)
 }
 
 /* The setting after a section that is refused reaches nobody. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	static const char settings[] = "]\nx = 1\n";
 	char text[LIMIT_CONFIG_NAME_BYTES + 64], longest[LIMIT_CONFIG_NAME_BYTES + 2];
 	struct tenant_sections tenants = none(2);
 	const struct kept *items;
 
-	(void)state;
 	memset(longest, 'n', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	snprintf(text, sizeof(text), "[tenant %s%s", longest, settings);
@@ -150,15 +138,4 @@ static void test_bounds(void **state)
 	assert_int_equal(items[0].number, 8);
 	assert_int_equal(items[1].number, 8);
 	free(tenants.items);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whose_a_section_is),
-		cmocka_unit_test(test_settings_reach_their_tenant),
-		cmocka_unit_test(test_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

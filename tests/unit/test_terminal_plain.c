@@ -1,13 +1,8 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
 #include "supervisor/call/terminal_plain.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static const struct {
 	struct text output, shown;
@@ -43,11 +38,10 @@ static const struct {
 	{TEXT_LITERAL("\xff\x9b"), TEXT_LITERAL("\xff\x9b")},
 };
 
-static void test_output(void **state)
+TEST(test_output)
 {
 	char out[256];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		for (size_t first = 0; first <= cases[i].output.len; first++) {
 			const size_t size = 2 * cases[i].output.len;
@@ -59,11 +53,4 @@ static void test_output(void **state)
 			terminal_plain_add(&plain, rest);
 			assert_true(text_equal(terminal_plain_end(&plain), cases[i].shown));
 		}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_output)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "client/terminal_text.h"
-#include "common/cleanup.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_table(void **state)
+TEST(test_table)
 {
 	static const struct {
 		const char *text, *shown;
@@ -45,7 +37,6 @@ static void test_table(void **state)
 		{"\xff\xfe", "\\xff\\xfe"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_free_ char *shown = terminal_text(rows[i].text);
 
@@ -66,7 +57,7 @@ static char *printed(void (*print)(FILE *stream, struct text text), struct text 
 	return result;
 }
 
-static void test_print(void **state)
+TEST(test_print)
 {
 	static const struct {
 		struct text text;
@@ -86,7 +77,6 @@ static void test_print(void **state)
 		{TEXT_LITERAL("a\0b"), "a\\x00b", "a\\u0000b"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_free_ char *shown = printed(terminal_print, rows[i].text);
 		_cleanup_free_ char *json = printed(terminal_print_json, rows[i].text);
@@ -97,9 +87,8 @@ static void test_print(void **state)
 }
 
 /* No byte and no pair of bytes gives a control character. */
-static void test_all_pairs(void **state)
+TEST(test_all_pairs)
 {
-	(void)state;
 	for (unsigned pair = 0x0100; pair <= 0xffff; pair++) {
 		const char text[] = {(char)(pair >> 8), (char)pair, '\0'};
 		_cleanup_free_ char *shown = terminal_text(text);
@@ -111,21 +100,8 @@ static void test_all_pairs(void **state)
 	}
 }
 
-static void test_width(void **state)
+TEST(test_width)
 {
-	(void)state;
 	assert_int_equal(terminal_width(""), 0);
 	assert_int_equal(terminal_width("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_print),
-		cmocka_unit_test(test_all_pairs),
-		cmocka_unit_test(test_width),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,33 +5,20 @@
  * cloisterd's threads as the event loop uses them: the writers of the log and of the audit log, and
  * the closer of descriptors. The preset tsan runs this under ThreadSanitizer.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log_writer.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #define LINES     2000
 #define LOG_LINES (LIMIT_LOG_QUEUE_BYTES / 4) /* more than a pipe and the queue hold */
 #define HANG_MS   60000
 
 /* No descriptor is received; each is closed with the socket on which it was sent. */
-static void test_descriptors_are_closed(void **state)
+TEST(test_descriptors_are_closed)
 {
 	int sockets[2], ends[2];
 	char byte = 'x';
@@ -47,7 +34,6 @@ static void test_descriptors_are_closed(void **state)
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 	struct pollfd end = {0};
 
-	(void)state;
 	assert_int_equal(fd_closer_start(), 0);
 	assert_int_equal(fd_closer_start(), 0);
 	for (int i = 0; i < 100; i++) {
@@ -80,7 +66,7 @@ static void test_descriptors_are_closed(void **state)
  * The log is not read until there are more lines than fit: they come in order, with the number of
  * missing ones in their place.
  */
-static void test_the_log_has_every_line_or_its_loss(void **state)
+TEST(test_the_log_has_every_line_or_its_loss)
 {
 	_cleanup_close_ int stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	unsigned long long told = 0, missing = 0, n;
@@ -88,7 +74,6 @@ static void test_the_log_has_every_line_or_its_loss(void **state)
 	int ends[2];
 	FILE *log;
 
-	(void)state;
 	assert_true(stderr_before >= 0);
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
@@ -144,7 +129,7 @@ static size_t check_chain(int directory, const char *name, struct audit_chain *l
  * The file is renamed meanwhile and the writer follows: the chain goes through both files, and no
  * line is lost.
  */
-static void test_the_audit_log_has_every_line_in_order(void **state)
+TEST(test_the_audit_log_has_every_line_in_order)
 {
 	struct scratch scratch = scratch_new();
 	int directory = fcntl(scratch.fd, F_DUPFD_CLOEXEC, 3);
@@ -154,7 +139,6 @@ static void test_the_audit_log_has_every_line_in_order(void **state)
 	char members[64];
 	size_t count;
 
-	(void)state;
 	assert_int_equal(
 		audit_writer_new(directory, "audit.log", (struct audit_rotation){0}, &writer), 0);
 	assert_int_equal(audit_writer_start(writer), 0);
@@ -178,15 +162,4 @@ static void test_the_audit_log_has_every_line_in_order(void **state)
 	assert_true(count > 0);
 	assert_int_equal(count + check_chain(scratch.fd, "audit.log", &last), LINES);
 	scratch_done(&scratch);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_descriptors_are_closed),
-		cmocka_unit_test(test_the_log_has_every_line_or_its_loss),
-		cmocka_unit_test(test_the_audit_log_has_every_line_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,9 @@
 /* Timers with a clock that the test sets, compared with a simple list; and once in a real loop. */
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
+#include "tests/lib/unit.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define TIMERS 64
 
@@ -44,6 +37,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The timers that expired, in order. */
 static int expired[1024];
 static size_t n_expired;
@@ -53,9 +48,8 @@ static void note(void *context)
 	expired[n_expired++] = *(int *)context;
 }
 
-static void test_clock_is_read_once_a_turn(void **state)
+TEST(test_clock_is_read_once_a_turn)
 {
-	(void)state;
 	assert_int_equal(clock_now(), 1);
 	now = 50;
 	assert_int_equal(clock_now(), 1);
@@ -63,12 +57,11 @@ static void test_clock_is_read_once_a_turn(void **state)
 	assert_int_equal(clock_now(), 50);
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
 	static int names[] = {0, 1, 2, 3};
 	struct timer timers[4];
 
-	(void)state;
 	n_expired = 0;
 	for (int i = 0; i < 4; i++)
 		timer_init(&timers[i], note, &names[i]);
@@ -93,11 +86,10 @@ static void test_order(void **state)
 	assert_true(timers_next() == INT64_MAX);
 }
 
-static void test_cancelling_what_was_never_set(void **state)
+TEST(test_cancelling_what_was_never_set)
 {
 	struct timer zero = {0};
 
-	(void)state;
 	timer_cancel(&zero);
 	assert_false(timer_is_set(&zero));
 }
@@ -117,11 +109,10 @@ static void set_again(void *context)
  * A timer set to expire at once waits for the next turn, so that a turn always ends; one that is
  * due in this turn can still be cancelled by another.
  */
-static void test_setting_and_cancelling_while_they_run(void **state)
+TEST(test_setting_and_cancelling_while_they_run)
 {
 	static int name = 7;
 
-	(void)state;
 	n_expired = times = 0;
 	timer_init(&again, set_again, NULL);
 	timer_init(&other, note, &name);
@@ -142,11 +133,10 @@ static void free_itself(void *context)
 	times++;
 }
 
-static void test_a_timer_may_free_what_it_is_part_of(void **state)
+TEST(test_a_timer_may_free_what_it_is_part_of)
 {
 	struct timer *timer = malloc(sizeof(*timer));
 
-	(void)state;
 	assert_non_null(timer);
 	times = 0;
 	timer_init(timer, free_itself, timer);
@@ -156,11 +146,10 @@ static void test_a_timer_may_free_what_it_is_part_of(void **state)
 	assert_int_equal(times, 1);
 }
 
-static void test_times_beyond_the_end_of_time(void **state)
+TEST(test_times_beyond_the_end_of_time)
 {
 	struct timer timer;
 
-	(void)state;
 	timer_init(&timer, note, NULL);
 	timer_set(&timer, INT64_MAX);
 	assert_true(timers_next() > now);
@@ -204,13 +193,12 @@ static void run_both(struct model *model)
 	assert_true(timers_next() == (i < 0 ? INT64_MAX : model->due[i]));
 }
 
-static void test_against_a_list(void **state)
+TEST(test_against_a_list)
 {
 	static struct timer timers[TIMERS];
 	static int names[TIMERS];
 	struct model model = {0};
 
-	(void)state;
 	srandom(1);
 	for (int i = 0; i < TIMERS; i++) {
 		names[i] = i;
@@ -262,12 +250,11 @@ static void bring_forward(void *context)
 }
 
 /* A real clock: what is set first is not what is due first, and one is set by another. */
-static void test_in_a_loop(void **state)
+TEST(test_in_a_loop)
 {
 	static int names[] = {0, 1, 2};
 	struct timer middle;
 
-	(void)state;
 	clock_replace(NULL);
 	n_expired = 0;
 	base = event_base_new();
@@ -284,24 +271,4 @@ static void test_in_a_loop(void **state)
 		assert_int_equal(expired[i], i);
 	timers_stop();
 	event_base_free(base);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_clock_is_read_once_a_turn, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_cancelling_what_was_never_set, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_setting_and_cancelling_while_they_run, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_timer_may_free_what_it_is_part_of, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_times_beyond_the_end_of_time, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_against_a_list, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_in_a_loop, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* read_output, send_input, stop_command and list_commands, from a client's line to its answer: what
  * a program is told, and the text for a model. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/background/background_use.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define ALICE   1001
 #define BOB     1002
@@ -42,6 +34,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* clang-format off */
 #define USE_WITH(id, tool, arguments, options) \
@@ -75,7 +69,7 @@ static void start(struct fake_client *client, const char *name, const char *comm
 	fake_service_pass(client->service, 3);
 }
 
-static void test_a_life(void **state)
+TEST(test_a_life)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -113,7 +107,7 @@ static void writes(struct fake_service *fake, const char *text)
 	fake_service_pass(fake, 0);
 }
 
-static void test_waiting(void **state)
+TEST(test_waiting)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"), other;
 
@@ -157,7 +151,7 @@ static void test_waiting(void **state)
 }
 
 /* What acts is done even so, and is answered without waiting. */
-static void test_too_many_wait(void **state)
+TEST(test_too_many_wait)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[256];
@@ -177,7 +171,7 @@ static void test_too_many_wait(void **state)
 	fake_client_close(&client);
 }
 
-static void test_the_text_for_a_model(void **state)
+TEST(test_the_text_for_a_model)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -209,7 +203,7 @@ static void test_the_text_for_a_model(void **state)
 }
 
 /* What a command is sent for what a model types. It copies that. */
-static void test_the_newline(void **state)
+TEST(test_the_newline)
 {
 	static const struct {
 		const char *arguments, *got;
@@ -254,7 +248,7 @@ static void test_the_newline(void **state)
 }
 
 /* Keys of a terminal: a newline is one byte, and Ctrl-D is how input ends. */
-static void test_a_terminal(void **state)
+TEST(test_a_terminal)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 
@@ -269,7 +263,7 @@ static void test_a_terminal(void **state)
 	fake_client_close(&client);
 }
 
-static void test_input_that_is_not_taken(void **state)
+TEST(test_input_that_is_not_taken)
 {
 	static char part[200 << 10], line[sizeof(part) + 256];
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -313,7 +307,7 @@ static void test_input_that_is_not_taken(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_repeated_call(void **state)
+TEST(test_a_repeated_call)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char line[256];
@@ -353,7 +347,7 @@ static void test_a_repeated_call(void **state)
 }
 
 /* Output that is not kept is counted, and how to see what is not shown is said. */
-static void test_output_that_is_cut(void **state)
+TEST(test_output_that_is_cut)
 {
 	enum { LINES = 1000, LINE = 16 };
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
@@ -385,7 +379,7 @@ static void test_output_that_is_cut(void **state)
 	fake_client_close(&client);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const struct {
 		const char *line, *code, *words;
@@ -437,7 +431,7 @@ static void test_mistakes(void **state)
 	fake_client_close(&client);
 }
 
-static void test_many_names(void **state)
+TEST(test_many_names)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	char name[8];
@@ -452,23 +446,4 @@ static void test_many_names(void **state)
 					     "2 more, which list_commands shows"));
 	fake_client_says(&client, LIST, DID("list_commands", "*\"count\":10"));
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_many_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_text_for_a_model, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_newline, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_terminal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_input_that_is_not_taken, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_repeated_call, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_output_that_is_cut, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_mistakes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

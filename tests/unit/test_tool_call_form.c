@@ -2,19 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "supervisor/call/tool_call_form.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
-
-#include <errno.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 static void assert_form(const char *call, const char *expected_name, const char *expected_arguments)
 {
@@ -63,37 +53,33 @@ static struct json_object *with_string(const char *json, size_t len)
 	return tool_call;
 }
 
-static void test_ollama(void **state)
+TEST(test_ollama)
 {
-	(void)state;
 	assert_form("{'function':{'name':'read_file','arguments':{'path':'a'}}}", "read_file",
 		"{\"path\":\"a\"}");
 	assert_form("{'id':'x','type':'function','function':{'index':0,'name':'n','arguments':{}}}",
 		"n", "{}");
 }
 
-static void test_openai(void **state)
+TEST(test_openai)
 {
-	(void)state;
 	assert_form("{'id':'c1','type':'function','function':{'name':'read_file',"
 		    "'arguments':'{\\\"path\\\": \\\"a b\\\"}\\n'}}",
 		"read_file", "{\"path\":\"a b\"}");
 }
 
-static void test_absent_arguments(void **state)
+TEST(test_absent_arguments)
 {
-	(void)state;
 	assert_form("{'function':{'name':'n'}}", "n", "{}");
 	assert_form("{'function':{'name':'n','arguments':null}}", "n", "{}");
 	assert_form("{'function':{'name':'n','arguments':''}}", "n", "{}");
 }
 
-static void test_not_a_call(void **state)
+TEST(test_not_a_call)
 {
 	static const char *const calls[] = {"[]", "{}", "{'function':[]}", "{'function':'x'}",
 		"{'function':{}}", "{'function':{'name':5}}", "{'name':'read_file'}"};
 
-	(void)state;
 	assert_refused(NULL, "tool_call");
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		assert_refused(json_tokener_parse(calls[i]), "\"function\"");
@@ -103,7 +89,7 @@ static void test_not_a_call(void **state)
 		"must be a JSON object");
 }
 
-static void test_malformed_strings(void **state)
+TEST(test_malformed_strings)
 {
 	static const struct {
 		struct text json;
@@ -124,12 +110,11 @@ static void test_malformed_strings(void **state)
 		{TEXT_LITERAL("{\"a\":\"\xc0\xaf\"}"), "UTF-8"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_refused(with_string(cases[i].json.data, cases[i].json.len), cases[i].words);
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	_cleanup_free_ char *json = malloc(2 * LIMIT_JSON_VALUES + 64);
 	struct json_object *tool_call, *arguments = NULL;
@@ -138,7 +123,6 @@ static void test_bounds(void **state)
 	size_t memory;
 	size_t len;
 
-	(void)state;
 	memset(json, '[', LIMIT_JSON_DEPTH + 1);
 	assert_refused(with_string(json, LIMIT_JSON_DEPTH + 1), "nesting");
 
@@ -159,18 +143,4 @@ static void test_bounds(void **state)
 		tool_call_form(tool_call, SIZE_MAX, &name, &arguments, &memory, &message), 0);
 	json_object_put(arguments);
 	json_object_put(tool_call);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ollama),
-		cmocka_unit_test(test_openai),
-		cmocka_unit_test(test_absent_arguments),
-		cmocka_unit_test(test_not_a_call),
-		cmocka_unit_test(test_malformed_strings),
-		cmocka_unit_test(test_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

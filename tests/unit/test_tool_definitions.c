@@ -5,17 +5,9 @@
 
 #include "common/tools.h"
 #include "supervisor/config/tenant.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-
-#include <errno.h>
 #include <json-c/json.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 /* Copied by hand from the tools' specification: names, descriptions, types, defaults, required. */
 static const struct {
@@ -107,22 +99,20 @@ static void check_function(struct json_object *definition, size_t i, int schema_
 	check_schema(member(function, "parameters"), i);
 }
 
-static void test_ollama(void **state)
+TEST(test_ollama)
 {
 	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_OLLAMA, NULL);
 
-	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
 	for (size_t i = 0; i < ARRAY_SIZE(seed); i++)
 		check_function(json_object_array_get_idx(array, i), i, 3);
 	json_object_put(array);
 }
 
-static void test_openai(void **state)
+TEST(test_openai)
 {
 	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_OPENAI, NULL);
 
-	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
 	for (size_t i = 0; i < ARRAY_SIZE(seed); i++) {
 		struct json_object *definition = json_object_array_get_idx(array, i);
@@ -134,11 +124,10 @@ static void test_openai(void **state)
 	json_object_put(array);
 }
 
-static void test_mcp(void **state)
+TEST(test_mcp)
 {
 	struct json_object *array = tool_definitions(TOOLS_BASIC, TOOL_FORMAT_MCP, NULL);
 
-	(void)state;
 	assert_int_equal(json_object_array_length(array), ARRAY_SIZE(seed));
 	for (size_t i = 0; i < ARRAY_SIZE(seed); i++) {
 		struct json_object *definition = json_object_array_get_idx(array, i);
@@ -159,7 +148,7 @@ static struct json_object *property_of(struct json_object *array, size_t tool, c
 	return member(member(member(function, "parameters"), "properties"), name);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	const struct tenant_limits limits = {
 		.command_timeout_ms = 5000, .command_timeout_max_ms = 60000};
@@ -167,7 +156,6 @@ static void test_limits(void **state)
 	struct json_object *timeout = property_of(array, TOOL_RUN_COMMAND, "timeout_ms");
 	struct json_object *content = property_of(array, TOOL_WRITE_FILE, "content");
 
-	(void)state;
 	assert_json_equal(member(timeout, "minimum"), "1");
 	assert_json_equal(member(timeout, "maximum"), "60000");
 	assert_json_equal(member(timeout, "default"), "5000");
@@ -180,11 +168,10 @@ static void test_limits(void **state)
 	json_object_put(array);
 }
 
-static void test_format_by_name(void **state)
+TEST(test_format_by_name)
 {
 	enum tool_format format = TOOL_FORMAT_OPENAI;
 
-	(void)state;
 	assert_int_equal(tool_format_by_name(TEXT_LITERAL("anthropic"), &format), -EINVAL);
 	assert_int_equal(tool_format_by_name(TEXT_LITERAL("MCP"), &format), -EINVAL);
 	assert_int_equal(tool_format_by_name((struct text){NULL, 0}, &format), -EINVAL);
@@ -195,17 +182,4 @@ static void test_format_by_name(void **state)
 	assert_int_equal(format, TOOL_FORMAT_OPENAI);
 	assert_int_equal(tool_format_by_name(TEXT_LITERAL("mcp"), &format), 0);
 	assert_int_equal(format, TOOL_FORMAT_MCP);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ollama),
-		cmocka_unit_test(test_openai),
-		cmocka_unit_test(test_mcp),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_format_by_name),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,23 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "common/tools.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char *const names[] = {"read_file", "write_file", "list_directory",
 		"run_command", "search_files", "edit_file", "apply_patch", "read_output",
 		"send_input", "stop_command", "list_commands"};
 
-	(void)state;
 	assert_int_equal(ARRAY_SIZE(names), TOOL_COUNT);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const struct tool *tool = tool_by_name(text_from(names[i]));
@@ -33,9 +24,8 @@ static void test_names(void **state)
 }
 
 /* What every row needs for the decoder and the definitions to work. */
-static void test_rows_are_whole(void **state)
+TEST(test_rows_are_whole)
 {
-	(void)state;
 	for (size_t i = 0; i < TOOL_COUNT; i++) {
 		assert_true(tool_param_count(&tools[i]) > 0 || i == TOOL_LIST_COMMANDS);
 		for (size_t p = 0; p < tool_param_count(&tools[i]); p++) {
@@ -59,9 +49,8 @@ static void test_rows_are_whole(void **state)
  * Messages for a model say in one sentence what is wrong and what to do. The sentence for paths
  * outside is specified.
  */
-static void test_errors_say_what_to_do(void **state)
+TEST(test_errors_say_what_to_do)
 {
-	(void)state;
 	for (int i = TOOL_OK + 1; i < TOOL_ERROR_COUNT; i++) {
 		const char *sentence = tool_error_sentence(i);
 
@@ -74,9 +63,8 @@ static void test_errors_say_what_to_do(void **state)
 	}
 }
 
-static void test_only_content_and_input_may_hold_nul(void **state)
+TEST(test_only_content_and_input_may_hold_nul)
 {
-	(void)state;
 	for (size_t i = 0; i < TOOL_COUNT; i++)
 		for (size_t p = 0; p < tool_param_count(&tools[i]); p++)
 			assert_int_equal(tools[i].params[p].nul_allowed,
@@ -84,11 +72,10 @@ static void test_only_content_and_input_may_hold_nul(void **state)
 					strcmp(tools[i].params[p].name, "input") == 0);
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct tool_args args;
 
-	(void)state;
 	memset(&args, 0xff, sizeof(args));
 	tool_args_defaults(&tools[TOOL_READ_FILE], &args);
 	assert_null(args.path.data);
@@ -108,30 +95,15 @@ static void test_defaults(void **state)
 	assert_int_equal(args.max_results, 50);
 }
 
-static void test_what_is_offered(void **state)
+TEST(test_what_is_offered)
 {
 	const struct tool *tool = &tools[TOOL_RUN_COMMAND];
 	struct tool buffer;
 
-	(void)state;
 	assert_ptr_equal(tool_offered(tool, TOOLS_SESSIONS, &buffer), tool);
 	assert_ptr_equal(tool_offered(tool, TOOLS_EDIT, &buffer), &buffer);
 	assert_int_equal(buffer.id, TOOL_RUN_COMMAND);
 	assert_int_equal(tool_param_count(&buffer), 2);
 	tool = &tools[TOOL_WRITE_FILE];
 	assert_ptr_equal(tool_offered(tool, TOOLS_BASIC, &buffer), tool);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_rows_are_whole),
-		cmocka_unit_test(test_errors_say_what_to_do),
-		cmocka_unit_test(test_only_content_and_input_may_hold_nul),
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_what_is_offered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

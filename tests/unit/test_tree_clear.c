@@ -3,23 +3,12 @@
 /* Removing a tree that is hostile: deep, closed, or with a directory that cannot be removed. */
 #include "worker/tree_clear.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 static struct scratch scratch;
 
@@ -36,6 +25,8 @@ static int tear_down(void **state)
 	scratch_done(&scratch);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 /* How many entries the scratch directory has. */
 static size_t count(void)
@@ -76,11 +67,10 @@ static void make_chain(const char *name, unsigned depth)
 	close(at);
 }
 
-static void test_a_tree_that_is_deeper_than_it_goes(void **state)
+TEST(test_a_tree_that_is_deeper_than_it_goes)
 {
 	uint64_t removed;
 
-	(void)state;
 	make_chain("a", 3 * LIMIT_CLEAR_DEPTH);
 	make_chain("b", LIMIT_CLEAR_DEPTH + 1);
 	assert_int_equal(clear(&removed), 0);
@@ -88,11 +78,10 @@ static void test_a_tree_that_is_deeper_than_it_goes(void **state)
 	assert_int_equal(count(), 0);
 }
 
-static void test_what_its_owner_has_closed(void **state)
+TEST(test_what_its_owner_has_closed)
 {
 	uint64_t removed;
 
-	(void)state;
 	scratch_text(&scratch, "closed/in/file", "");
 	assert_int_equal(fchmodat(scratch.fd, "closed/in", 0, 0), 0);
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0, 0), 0);
@@ -120,13 +109,12 @@ static int clear_around_a_mount_point(void)
 	return 0;
 }
 
-static void test_one_that_cannot_be_removed_keeps_no_other(void **state)
+TEST(test_one_that_cannot_be_removed_keeps_no_other)
 {
 	char name[16];
 	int status;
 	pid_t pid;
 
-	(void)state;
 	scratch_text(&scratch, "m/file", "");
 	assert_int_equal(mkdirat(scratch.fd, "m/point", 0700), 0);
 	/* Wherever it is in the order in which they are read. */
@@ -142,17 +130,4 @@ static void test_one_that_cannot_be_removed_keeps_no_other(void **state)
 	if (WEXITSTATUS(status) == 77)
 		skip();
 	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_tree_that_is_deeper_than_it_goes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_its_owner_has_closed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_one_that_cannot_be_removed_keeps_no_other, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

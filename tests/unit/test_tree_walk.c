@@ -1,18 +1,10 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/files/tree_walk.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
-#include <errno.h>
 
 #define STOP 7
 
@@ -86,11 +78,10 @@ static size_t open_descriptors(void)
 	return count;
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, "b/z", "");
 	scratch_text(&scratch, "b/a", "");
 	scratch_text(&scratch, "b.c", "");
@@ -149,9 +140,8 @@ static void assert_order(const char *prefix)
 	scratch_done(&scratch);
 }
 
-static void test_order_of_names(void **state)
+TEST(test_order_of_names)
 {
-	(void)state;
 	assert_order("");
 	assert_order("entry-");
 	assert_order("names-that-begin-alike-");
@@ -179,11 +169,10 @@ static void assert_depths(
 	assert_string_equal(text, expected);
 }
 
-static void test_depths(void **state)
+TEST(test_depths)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, "a/b/c/d", "");
 	scratch_text(&scratch, "a/b/e", "");
 	scratch_text(&scratch, "a/f", "");
@@ -196,11 +185,10 @@ static void test_depths(void **state)
 	scratch_done(&scratch);
 }
 
-static void test_temporary_names(void **state)
+TEST(test_temporary_names)
 {
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	scratch_text(&scratch, ".cloister-0123456789abcdef", "");
 	scratch_text(&scratch, ".cloister-0123456789abcdee/x", "");
 	/* The tenant's own files: one digit less, one more, one that is not a digit. */
@@ -216,14 +204,13 @@ static void test_temporary_names(void **state)
 	scratch_done(&scratch);
 }
 
-static void test_visitor_ends_it(void **state)
+TEST(test_visitor_ends_it)
 {
 	struct scratch scratch = scratch_new();
 	struct log log = {.act_at = "a/b", .act_returns = STOP};
 	size_t before = open_descriptors();
 	struct walk_end end;
 
-	(void)state;
 	scratch_text(&scratch, "a/b/c", "");
 	scratch_text(&scratch, "d", "");
 	assert_int_equal(run_walk(&scratch, ".", true, &log, &end), STOP);
@@ -232,14 +219,13 @@ static void test_visitor_ends_it(void **state)
 	scratch_done(&scratch);
 }
 
-static void test_many_entries(void **state)
+TEST(test_many_entries)
 {
 	struct scratch scratch = scratch_new();
 	struct walk_end end;
 	struct log log = {0};
 	char name[64];
 
-	(void)state;
 	for (int i = 0; i < 3000; i++) {
 		snprintf(name, sizeof(name), "a-rather-long-name-that-fills-the-batch-%d", i);
 		scratch_text(&scratch, name, "");
@@ -296,7 +282,7 @@ static void remove_deep(const struct scratch *scratch, const char *name)
 }
 
 /* Deeper than the number of descriptors held: everything is also visited on the way back. */
-static void test_deep(void **state)
+TEST(test_deep)
 {
 	const size_t depth = 5 * LIMIT_WALK_OPEN_LEVELS + 3;
 	struct scratch scratch = scratch_new();
@@ -304,7 +290,6 @@ static void test_deep(void **state)
 	struct walk_end end;
 	size_t before = open_descriptors();
 
-	(void)state;
 	make_deep(&scratch, "c", depth, true);
 	make_deep(&scratch, "d", depth, false);
 	make_deep(&scratch, "e", depth, false);
@@ -321,7 +306,7 @@ static void test_deep(void **state)
 }
 
 /* Much longer than PATH_MAX. Paths too long for a reply are not walked, and the result says so. */
-static void test_long_path(void **state)
+TEST(test_long_path)
 {
 	const size_t deepest = (LIMIT_WALK_PATH_BYTES + 1) / 101;
 	struct scratch scratch = scratch_new();
@@ -329,7 +314,6 @@ static void test_long_path(void **state)
 	struct walk_end end;
 	char name[101];
 
-	(void)state;
 	memset(name, 'd', 100);
 	name[100] = '\0';
 	make_deep(&scratch, name, deepest + 10, false);
@@ -353,7 +337,7 @@ static void swap_upper_level(const struct scratch *scratch)
 	close(upper.fd);
 }
 
-static void test_moved(void **state)
+TEST(test_moved)
 {
 	struct scratch scratch = scratch_new();
 	char deepest[2 * MOVED_DEPTH];
@@ -361,7 +345,6 @@ static void test_moved(void **state)
 	size_t before = open_descriptors();
 	struct walk_end end;
 
-	(void)state;
 	make_deep(&scratch, "d", MOVED_DEPTH, false);
 	for (size_t i = 0; i < MOVED_DEPTH; i++)
 		memcpy(deepest + 2 * i, "d/", 2);
@@ -384,35 +367,16 @@ static void link_to_outside(const struct scratch *scratch)
 }
 
 /* A directory becomes a link between the visit and the descent. */
-static void test_swapped_for_link(void **state)
+TEST(test_swapped_for_link)
 {
 	struct scratch scratch = scratch_new();
 	struct log log = {.act_at = "in/trap", .act = link_to_outside, .scratch = &scratch};
 	struct walk_end end;
 
-	(void)state;
 	scratch_text(&scratch, "outside/secret", "");
 	scratch_parents(&scratch, "in/trap/");
 	assert_int_equal(run_walk(&scratch, "in", true, &log, &end), 0);
 	assert_int_equal(log.visits, 1);
 	assert_int_equal(end.unreadable, 1);
 	scratch_done(&scratch);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_order_of_names),
-		cmocka_unit_test(test_depths),
-		cmocka_unit_test(test_temporary_names),
-		cmocka_unit_test(test_visitor_ends_it),
-		cmocka_unit_test(test_many_entries),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_long_path),
-		cmocka_unit_test(test_moved),
-		cmocka_unit_test(test_swapped_for_link),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

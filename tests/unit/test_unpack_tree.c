@@ -7,15 +7,10 @@
  */
 #include "worker/unpack/unpack_tree.h"
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define ROUNDS  1000
 #define ENTRIES 24
@@ -58,6 +53,8 @@ static int tear_down(void **state)
 	free(fixture);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static struct unpack_entry entry_of(const char *path)
 {
@@ -106,7 +103,7 @@ static void assert_refused(struct fixture *fixture, int r, enum unpack_fault fau
 
 /* Paths. */
 
-static void test_paths(void **state)
+TEST(test_paths)
 {
 	static const struct {
 		const char *path;
@@ -133,7 +130,7 @@ static void test_paths(void **state)
 	assert_int_equal(put(&fixture->tree, "..a/...", "x"), 0);
 }
 
-static void test_links(void **state)
+TEST(test_links)
 {
 	struct fixture *fixture = *state;
 	struct unpack_tree *tree = &fixture->tree;
@@ -155,7 +152,7 @@ static void test_links(void **state)
 }
 
 /* In layers, what another has brought gives way. */
-static void test_layers(void **state)
+TEST(test_layers)
 {
 	struct fixture *fixture = *state;
 	struct unpack_tree *tree = &fixture->tree;
@@ -182,7 +179,7 @@ static void test_layers(void **state)
 
 /* Bounds. */
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
 	struct fixture *fixture = *state;
 	struct unpack_tree *tree = &fixture->tree;
@@ -211,7 +208,7 @@ static void test_bounds(void **state)
 	assert_refused(fixture, put(tree, "h", "x"), UNPACK_BYTES);
 }
 
-static void test_modes(void **state)
+TEST(test_modes)
 {
 	struct fixture *fixture = *state;
 	const struct unpack_entry shut = {.path = "d", .mode = 02000, .modified = {.tv_sec = 1000}};
@@ -305,7 +302,7 @@ static int check_one(const char *path, const struct stat *stat_buf, int type, st
 }
 
 /* What is said last of a directory holds, also if the first took all permissions. */
-static void test_a_directory_that_comes_again(void **state)
+TEST(test_a_directory_that_comes_again)
 {
 	static const mode_t modes[] = {0, 0100, 0755};
 	struct fixture *fixture = *state;
@@ -326,9 +323,8 @@ static void test_a_directory_that_comes_again(void **state)
 	assert_int_equal(stat_buf.st_mtim.tv_sec, 1002);
 }
 
-static void test_random_entries(void **state)
+TEST_WITH(test_random_entries, NULL, NULL)
 {
-	(void)state;
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		void *one = NULL;
 		struct fixture *fixture;
@@ -347,20 +343,4 @@ static void test_random_entries(void **state)
 		assert_int_equal(nftw(top, check_one, 16, FTW_PHYS), 0);
 		tear_down(&one);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_paths, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_links, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_layers, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_directory_that_comes_again, set_up, tear_down),
-		cmocka_unit_test(test_random_entries),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

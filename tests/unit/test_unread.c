@@ -1,18 +1,12 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/unread.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #define TENANTS     200
 #define CONNECTIONS 20
@@ -27,12 +21,11 @@ static void fill(struct unread_account *account)
 			unread_count(account, (int64_t)piece);
 }
 
-static void test_who_comes_later_finds_room(void **state)
+TEST(test_who_comes_later_finds_room)
 {
 	static struct tenant_usage usages[TENANTS + 1];
 	static struct unread_account accounts[TENANTS + 1][CONNECTIONS];
 
-	(void)state;
 	unread_init(&unread);
 	for (size_t i = 0; i < TENANTS; i++)
 		for (size_t j = 0; j < CONNECTIONS; j++) {
@@ -59,12 +52,11 @@ static void test_who_comes_later_finds_room(void **state)
 		assert_true(usages[i].unread_bytes == 0);
 }
 
-static void test_the_largest_listing_fits(void **state)
+TEST(test_the_largest_listing_fits)
 {
 	struct unread_account account;
 	struct tenant_usage usage = {0};
 
-	(void)state;
 	unread_init(&unread);
 	unread_open(&account, &unread);
 	unread_move(&account, &usage);
@@ -82,7 +74,7 @@ static void on_room(void *context)
 	++*(int *)context;
 }
 
-static void test_whoever_waits_is_told_once(void **state)
+TEST(test_whoever_waits_is_told_once)
 {
 	struct unread_account account, other;
 	struct tenant_usage usage = {0};
@@ -90,7 +82,6 @@ static void test_whoever_waits_is_told_once(void **state)
 	struct unread_waiter waiter = {
 		.account = &account, .wanted = KIB, .act = on_room, .context = &told};
 
-	(void)state;
 	unread_init(&unread);
 	unread_open(&account, &unread);
 	unread_open(&other, &unread);
@@ -133,13 +124,4 @@ static int stop_turns(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_who_comes_later_finds_room),
-		cmocka_unit_test(test_the_largest_listing_fits),
-		cmocka_unit_test(test_whoever_waits_is_told_once),
-	};
-
-	return cmocka_run_group_tests(tests, start_turns, stop_turns);
-}
+GROUP_FIXTURE(start_turns, stop_turns)

@@ -1,15 +1,8 @@
 /* links: cloister-common */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "common/cleanup.h"
 #include "common/utf8.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* A simple encoder, by the definition. */
 static size_t encode(uint32_t code_point, unsigned char *out)
@@ -37,9 +30,8 @@ static size_t encode(uint32_t code_point, unsigned char *out)
 }
 
 /* Every code point, and every way to cut its bytes short. */
-static void test_all_code_points(void **state)
+TEST(test_all_code_points)
 {
-	(void)state;
 	for (uint32_t code_point = 0; code_point < 0x120000; code_point++) {
 		unsigned char bytes[4];
 		size_t len = encode(code_point, bytes);
@@ -64,7 +56,7 @@ static void test_all_code_points(void **state)
 /*
  * Replacement as in table 3-8 of the Unicode Standard and related cases: lengths of the subparts.
  */
-static void test_maximal_subparts(void **state)
+TEST(test_maximal_subparts)
 {
 	static const struct {
 		const char *bytes;
@@ -99,7 +91,6 @@ static void test_maximal_subparts(void **state)
 		{"\xe2\x82\xac\xe2\x82", "v2"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct text text = text_from(cases[i].bytes);
 
@@ -121,11 +112,10 @@ static void test_maximal_subparts(void **state)
 }
 
 /* An invalid byte at every offset of a long text: the fast path must not skip it. */
-static void test_valid_prefix_at_every_offset(void **state)
+TEST(test_valid_prefix_at_every_offset)
 {
 	char bytes[64];
 
-	(void)state;
 	assert_true(utf8_valid_prefix((struct text){NULL, 0}) == 0);
 	for (size_t len = 0; len <= sizeof(bytes); len++) {
 		memset(bytes, 'a', sizeof(bytes));
@@ -143,7 +133,7 @@ static void test_valid_prefix_at_every_offset(void **state)
 	}
 }
 
-static void test_incomplete_tail(void **state)
+TEST(test_incomplete_tail)
 {
 	static const struct {
 		const char *bytes;
@@ -170,19 +160,6 @@ static void test_incomplete_tail(void **state)
 		{"\x80\x80\x80\x80", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_true(utf8_incomplete_tail(text_from(cases[i].bytes)) == cases[i].tail);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_code_points),
-		cmocka_unit_test(test_maximal_subparts),
-		cmocka_unit_test(test_valid_prefix_at_every_offset),
-		cmocka_unit_test(test_incomplete_tail),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

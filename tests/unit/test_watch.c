@@ -7,19 +7,11 @@
  */
 #include "supervisor/base/watch.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 
 #define ITERATIONS 5
@@ -78,6 +70,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Runs some iterations of the loop, with a look before each. */
 static void turn(void)
 {
@@ -129,25 +123,22 @@ static void check_directions(void)
 	assert_int_equal(readable, 0);
 }
 
-static void test_directions(void **state)
+TEST(test_directions)
 {
-	(void)state;
 	check_directions();
 }
 
-static void test_directions_without_a_place(void **state)
+TEST(test_directions_without_a_place)
 {
-	(void)state;
 	no_space = true;
 	check_directions();
 }
 
 /* As soon as epoll(7) accepts descriptors again, all waiting ones are added. */
-static void test_places_come_back(void **state)
+TEST(test_places_come_back)
 {
 	struct watch watch, others[3];
 
-	(void)state;
 	no_space = true;
 	assert_int_equal(watch_init(&watch, base, pair[0], &both, NULL), 0);
 	watch_want(&watch, WATCH_READABLE);
@@ -171,11 +162,10 @@ static void test_places_come_back(void **state)
 }
 
 /* More descriptors than one poll(2) takes. */
-static void test_many_without_a_place(void **state)
+TEST(test_many_without_a_place)
 {
 	static struct watch many[200];
 
-	(void)state;
 	no_space = true;
 	say_something();
 	for (size_t i = 0; i < 200; i++) {
@@ -207,13 +197,12 @@ static void give_up_the_other(void *context)
  * Of two that are ready in one iteration, the first cancels the second, whose callback is not
  * called.
  */
-static void test_one_gives_up_another(void **state)
+TEST(test_one_gives_up_another)
 {
 	static const struct watch_calls first = {{give_up_the_other, NULL}, LOOP_PRIORITY_FIRST};
 	static const struct watch_calls second = {{NULL, count_writable}, LOOP_PRIORITY_BULK};
 	struct watch watch;
 
-	(void)state;
 	assert_int_equal(watch_init(&watch, base, pair[0], &first, NULL), 0);
 	assert_int_equal(watch_init(&other, base, pair[1], &second, NULL), 0);
 	say_something();
@@ -223,17 +212,4 @@ static void test_one_gives_up_another(void **state)
 	assert_true(readable > 0);
 	assert_int_equal(writable, 0);
 	watch_done(&watch);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_directions, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_directions_without_a_place, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_places_come_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many_without_a_place, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_gives_up_another, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,14 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
 #include "common/wire.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
 	uint8_t buffer[64];
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 	struct wire_reader reader;
 
-	(void)state;
 	wire_put_u8(&writer, 0xfe);
 	wire_put_u32(&writer, 0xdeadbeef);
 	wire_put_u64(&writer, UINT64_MAX - 1);
@@ -39,12 +31,11 @@ static void test_round_trip(void **state)
 	assert_int_equal(wire_reader_end(&reader), 0);
 }
 
-static void test_writer_poisoned(void **state)
+TEST(test_writer_poisoned)
 {
 	uint8_t buffer[8] = {0};
 	struct wire_writer writer = wire_writer(buffer, 6);
 
-	(void)state;
 	wire_put_u32(&writer, 7);
 	wire_put_u64(&writer, UINT64_MAX); /* does not fit */
 	wire_put_u8(&writer, 1);           /* would fit, but the writer has failed */
@@ -58,14 +49,13 @@ static void test_writer_poisoned(void **state)
 	assert_false(wire_writer_ok(&writer));
 }
 
-static void test_reader_poisoned(void **state)
+TEST(test_reader_poisoned)
 {
 	static const uint8_t two = 2;
 	static const uint8_t lying[] = {255, 255, 255, 255, 'x'};
 	static const uint8_t five[] = {5, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'};
 	struct wire_reader reader = wire_reader(&two, 1);
 
-	(void)state;
 	assert_false(wire_get_bool(&reader)); /* neither 0 nor 1 */
 	assert_int_equal(wire_reader_end(&reader), -EBADMSG);
 
@@ -85,15 +75,4 @@ static void test_reader_poisoned(void **state)
 
 	reader = wire_reader(NULL, 0);
 	assert_int_equal(wire_reader_end(&reader), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_writer_poisoned),
-		cmocka_unit_test(test_reader_poisoned),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

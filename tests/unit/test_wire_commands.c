@@ -3,18 +3,9 @@
  * The messages between cloisterd and the worker: decoding gives what was encoded, and cut or
  * extended payloads are refused.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_commands.h"
 
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "tests/lib/wire_exact.h"
 
 static int get_run(struct text payload)
@@ -38,7 +29,7 @@ static int get_ended(struct text payload)
 	return command_ended_get(payload, &message);
 }
 
-static void test_command_run(void **state)
+TEST(test_command_run)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_run in = {.command_len = 11,
@@ -53,7 +44,6 @@ static void test_command_run(void **state)
 				   .tells_cgroup = true},
 			   out;
 
-	(void)state;
 	command_run_put(&writer, &in);
 	assert_int_equal(command_run_get(written(&writer), &out), 0);
 	assert_int_equal(out.command_len, 11);
@@ -109,7 +99,7 @@ static int get_resize(struct text payload)
 }
 
 /* A size is whole and bounded, and a terminal has input. */
-static void test_terminals(void **state)
+TEST(test_terminals)
 {
 	static const struct {
 		struct command_terminal terminal;
@@ -126,7 +116,6 @@ static void test_terminals(void **state)
 		{{24, LIMIT_TERMINAL_SIDE + 1}, true, false, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct command_run run = {.has_stdin = rows[i].has_stdin,
 			.limits = {LIMIT_MEMORY_MIN_BYTES, 1},
@@ -143,12 +132,11 @@ static void test_terminals(void **state)
 	}
 }
 
-static void test_command_held(void **state)
+TEST(test_command_held)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
 	struct command_held in = {.cgroup = UINT64_MAX}, out;
 
-	(void)state;
 	command_held_put(&writer, &in);
 	assert_int_equal(writer.len, COMMAND_HELD_SIZE);
 	assert_int_equal(command_held_get(written(&writer), &out), 0);
@@ -174,7 +162,7 @@ static int get_paused(struct text payload)
 	return command_paused_get(payload, &message);
 }
 
-static void test_command_pause(void **state)
+TEST(test_command_pause)
 {
 	static const struct {
 		uint32_t ms;
@@ -183,7 +171,6 @@ static void test_command_pause(void **state)
 		{UINT32_MAX, -EBADMSG}};
 	struct wire_writer writer;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		writer = wire_writer(bytes, sizeof(bytes));
 		command_pause_put(&writer, &(struct command_pause){.ms = rows[i].ms});
@@ -208,11 +195,10 @@ static int get_signal(struct text payload)
 	return command_signal_get(payload, &message);
 }
 
-static void test_command_signal(void **state)
+TEST(test_command_signal)
 {
 	static const uint8_t sent[] = {SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM};
 
-	(void)state;
 	for (unsigned number = 0; number <= UINT8_MAX; number++) {
 		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 		bool good = memchr(sent, (int)number, sizeof(sent));
@@ -225,7 +211,7 @@ static void test_command_signal(void **state)
 	}
 }
 
-static void test_command_ended(void **state)
+TEST(test_command_ended)
 {
 	/*
 	 * Stopped, stopped by a tracer at an event, continued, and values that wait(2) never
@@ -237,7 +223,6 @@ static void test_command_ended(void **state)
 				     {true, true, 6, 7, 8, 9, 10}, 11, true, true},
 			     out;
 
-	(void)state;
 	command_ended_put(&writer, &in);
 	assert_int_equal(writer.len, COMMAND_ENDED_SIZE);
 	assert_int_equal(command_ended_get(written(&writer), &out), 0);
@@ -270,18 +255,4 @@ static void test_command_ended(void **state)
 		command_ended_put(&writer, &in);
 		assert_int_equal(get_ended(written(&writer)), -EBADMSG);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_command_run),
-		cmocka_unit_test(test_terminals),
-		cmocka_unit_test(test_command_held),
-		cmocka_unit_test(test_command_pause),
-		cmocka_unit_test(test_command_signal),
-		cmocka_unit_test(test_command_ended),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,8 @@
  * The messages between cloisterd and cloister-egress: decoding gives what was encoded, and cut,
  * extended or impossible payloads are refused.
  */
-#include "common/cleanup.h"
 #include "common/wire_egress.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static uint8_t bytes[1024];
 
@@ -42,7 +35,7 @@ static uint8_t bytes[1024];
 			type##_get((struct text){(char *)bytes, writer_.len}, &out_), -EBADMSG); \
 	} while (0)
 
-static void test_open(void **state)
+TEST(test_open)
 {
 	const struct egress_open good = {.sockets = EGRESS_PROXY | EGRESS_DIAG,
 		.tenant = TEXT_LITERAL("dev"),
@@ -51,7 +44,6 @@ static void test_open(void **state)
 		.allow = TEXT_LITERAL("a.example:443")};
 	struct egress_open bad[6] = {good, good, good, good, good, good}, out;
 
-	(void)state;
 	CHECK_ROUND(egress_open, &good, &out);
 	assert_int_equal(out.sockets, EGRESS_PROXY | EGRESS_DIAG);
 	assert_true(text_equal(out.tenant, good.tenant));
@@ -70,13 +62,12 @@ static void test_open(void **state)
 	assert_int_equal(egress_sockets_count(EGRESS_PROXY), 1);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
 	struct egress_open_failed in = {EACCES, TEXT_LITERAL("why")}, out;
 	struct egress_ready ready = {6}, readied;
 	struct egress_filtered filtered = {TEXT_LITERAL("10.0.0.0/8 192.168.1.0/24")}, found;
 
-	(void)state;
 	CHECK_ROUND(egress_open_failed, &in, &out);
 	assert_int_equal(out.error, EACCES);
 	assert_true(text_equal(out.reason, in.reason));
@@ -92,13 +83,12 @@ static void test_answers(void **state)
 	CHECK_ROUND(egress_filtered, &filtered, &found);
 }
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
 	struct egress_call in = {7, 0x0102, 99}, out;
 	struct egress_call_end end = {7}, ended;
 	struct egress_call_ended sums = {1, 2, 3, 4, 5}, summed;
 
-	(void)state;
 	CHECK_ROUND(egress_call, &in, &out);
 	assert_int_equal(out.call, 7);
 	assert_int_equal(out.address, 0x0102);
@@ -119,7 +109,7 @@ static void test_calls(void **state)
 	CHECK_REFUSED(egress_call_ended, &sums);
 }
 
-static void test_denied(void **state)
+TEST(test_denied)
 {
 	const struct egress_denied good = {.call = 1,
 		.host = TEXT_LITERAL("a.example"),
@@ -129,7 +119,6 @@ static void test_denied(void **state)
 		.rule = TEXT_LITERAL("*.example")};
 	struct egress_denied bad[5] = {good, good, good, good, good}, out;
 
-	(void)state;
 	CHECK_ROUND(egress_denied, &good, &out);
 	assert_int_equal(out.call, 1);
 	assert_true(text_equal(out.host, good.host));
@@ -146,7 +135,7 @@ static void test_denied(void **state)
 		CHECK_REFUSED(egress_denied, &bad[i]);
 }
 
-static void test_closed(void **state)
+TEST(test_closed)
 {
 	const struct egress_closed good = {.call = 1,
 		.host = TEXT_LITERAL("a.example"),
@@ -157,7 +146,6 @@ static void test_closed(void **state)
 		.bytes_out = 6};
 	struct egress_closed bad[3] = {good, good, good}, out;
 
-	(void)state;
 	CHECK_ROUND(egress_closed, &good, &out);
 	assert_int_equal(out.call, 1);
 	assert_true(text_equal(out.host, good.host));
@@ -174,12 +162,11 @@ static void test_closed(void **state)
 }
 
 /* A port that does not fit 16 bits is refused, not cut. */
-static void test_wide_port(void **state)
+TEST(test_wide_port)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes));
 	struct egress_denied out;
 
-	(void)state;
 	wire_put_u64(&writer, 0);
 	wire_put_text(&writer, TEXT_LITERAL("a.example"));
 	wire_put_u32(&writer, 65536 + 443);
@@ -190,9 +177,8 @@ static void test_wide_port(void **state)
 		egress_denied_get((struct text){(char *)bytes, writer.len}, &out), -EBADMSG);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	for (unsigned i = 1; i < EGRESS_REASON_END; i++)
 		assert_non_null(egress_reason_name(i));
 	for (unsigned i = 1; i < EGRESS_VIA_END; i++)
@@ -200,19 +186,4 @@ static void test_names(void **state)
 	assert_null(egress_reason_name(0));
 	assert_null(egress_reason_name(EGRESS_REASON_END));
 	assert_null(egress_via_name(EGRESS_VIA_END));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_denied),
-		cmocka_unit_test(test_closed),
-		cmocka_unit_test(test_wide_port),
-		cmocka_unit_test(test_names),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

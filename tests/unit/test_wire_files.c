@@ -1,16 +1,7 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_files.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static uint8_t buffer[WIRE_PAYLOAD_MAX];
 
@@ -44,24 +35,22 @@ static void assert_text(struct text text, const char *expected)
 	assert_true(text_equal(text, text_from(expected)));
 }
 
-static void test_sweep(void **state)
+TEST(test_sweep)
 {
 	const struct files_sweep sent = {.prompt = true};
 	struct files_sweep got;
 
-	(void)state;
 	ROUND_TRIP(sweep, &sent, &got);
 	assert_true(got.prompt);
 	assert_int_equal(files_sweep_get(TEXT_LITERAL("\2"), &got), -EBADMSG);
 }
 
-static void test_read(void **state)
+TEST(test_read)
 {
 	const struct files_read sent = {
 		TEXT_LITERAL("a/b"), 3, UINT64_MAX, true, false, true, false};
 	struct files_read got;
 
-	(void)state;
 	ROUND_TRIP(read, &sent, &got);
 	assert_text(got.path, "a/b");
 	assert_int_equal(got.start_line, 3);
@@ -72,7 +61,7 @@ static void test_read(void **state)
 	assert_false(got.by_type);
 }
 
-static void test_edit(void **state)
+TEST(test_edit)
 {
 	struct files_edit sent = {.path = TEXT_LITERAL("f"),
 				  .expect = TEXT_LITERAL("0123"),
@@ -81,7 +70,6 @@ static void test_edit(void **state)
 			  got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
-	(void)state;
 	ROUND_TRIP(edit, &sent, &got);
 	assert_text(got.path, "f");
 	assert_text(got.expect, "0123");
@@ -100,7 +88,7 @@ static void test_edit(void **state)
 	}
 }
 
-static void test_trouble(void **state)
+TEST(test_trouble)
 {
 	struct files_trouble sent = {.file = TEXT_LITERAL("f"),
 				     .edit = 2,
@@ -111,7 +99,6 @@ static void test_trouble(void **state)
 			     got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
-	(void)state;
 	ROUND_TRIP(trouble, &sent, &got);
 	assert_text(got.file, "f");
 	assert_int_equal(got.edit, 2);
@@ -132,14 +119,13 @@ static void test_trouble(void **state)
 		files_trouble_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
 
-static void test_held(void **state)
+TEST(test_held)
 {
 	struct files_held sent = {
 		.before = TEXT_LITERAL("absent"), .after = TEXT_LITERAL("v"), .size = 7};
 	struct files_held got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
-	(void)state;
 	ROUND_TRIP(held, &sent, &got);
 	assert_text(got.before, "absent");
 	assert_text(got.after, "v");
@@ -149,12 +135,11 @@ static void test_held(void **state)
 	assert_int_equal(files_held_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
 
-static void test_patch(void **state)
+TEST(test_patch)
 {
 	static const uint64_t wrong[] = {0, FILES_PATCH_MAX + 1};
 	struct files_patch sent = {.size = FILES_PATCH_MAX, .durable = true, .look = true}, got;
 
-	(void)state;
 	ROUND_TRIP(patch, &sent, &got);
 	assert_int_equal(got.size, FILES_PATCH_MAX);
 	assert_true(got.durable && !got.held && got.look);
@@ -173,7 +158,7 @@ static void test_patch(void **state)
 
 static const char too_long[FILES_FOUND_BYTES + 1] = {'x'};
 
-static void test_patched(void **state)
+TEST(test_patched)
 {
 	const struct files_patched sent = {.index = LIMIT_PATCH_FILES - 1,
 		.operation = FILES_MOVE,
@@ -185,7 +170,6 @@ static void test_patched(void **state)
 		.found = TEXT_LITERAL("absent/4567")};
 	struct files_patched wrong[] = {sent, sent, sent, sent, sent}, got;
 
-	(void)state;
 	ROUND_TRIP(patched, &sent, &got);
 	assert_int_equal(got.index, LIMIT_PATCH_FILES - 1);
 	assert_int_equal(got.operation, FILES_MOVE);
@@ -209,14 +193,13 @@ static void test_patched(void **state)
 	}
 }
 
-static void test_step(void **state)
+TEST(test_step)
 {
 	const struct files_step sent = {.index = 2, .state = FILES_CHANGED},
 				wrong[] = {
 					{.index = LIMIT_PATCH_FILES}, {.state = FILES_CHANGED + 1}};
 	struct files_step got;
 
-	(void)state;
 	ROUND_TRIP(step, &sent, &got);
 	assert_int_equal(got.index, 2);
 	assert_int_equal(got.state, FILES_CHANGED);
@@ -229,7 +212,7 @@ static void test_step(void **state)
 	}
 }
 
-static void test_write(void **state)
+TEST(test_write)
 {
 	struct files_write sent = {.path = TEXT_LITERAL("f"),
 				   .size = LIMIT_CONTENT_BYTES,
@@ -238,7 +221,6 @@ static void test_write(void **state)
 			   got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
-	(void)state;
 	ROUND_TRIP(write, &sent, &got);
 	assert_text(got.path, "f");
 	assert_int_equal(got.size, LIMIT_CONTENT_BYTES);
@@ -261,7 +243,7 @@ static void test_write(void **state)
 		files_write_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
 
-static void test_list_and_search(void **state)
+TEST(test_list_and_search)
 {
 	const struct files_list list = {TEXT_LITERAL("."), TEXT_LITERAL("*.c"), true, false, 77};
 	const struct files_search search = {
@@ -269,7 +251,6 @@ static void test_list_and_search(void **state)
 	struct files_list got_list;
 	struct files_search got_search;
 
-	(void)state;
 	ROUND_TRIP(list, &list, &got_list);
 	assert_text(got_list.path, ".");
 	assert_text(got_list.pattern, "*.c");
@@ -284,14 +265,13 @@ static void test_list_and_search(void **state)
 	assert_int_equal(got_search.max_results, 50);
 }
 
-static void test_entry(void **state)
+TEST(test_entry)
 {
 	struct files_entry sent = {TEXT_LITERAL("x\xff"), FILES_TYPE_SYMLINK, 12,
 		1700000000000000000, TEXT_LITERAL("to")};
 	struct files_entry got;
 	static const uint8_t bad_types[] = {0, FILES_TYPE_UNKNOWN + 1, 255};
 
-	(void)state;
 	ROUND_TRIP(entry, &sent, &got);
 	assert_text(got.path, "x\xff");
 	assert_int_equal(got.type, FILES_TYPE_SYMLINK);
@@ -308,14 +288,13 @@ static void test_entry(void **state)
 	}
 }
 
-static void test_match(void **state)
+TEST(test_match)
 {
 	static char line[LIMIT_SEARCH_LINE_BYTES + 1];
 	struct files_match sent = {TEXT_LITERAL("p"), 9, {line, LIMIT_SEARCH_LINE_BYTES}, true},
 			   got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 
-	(void)state;
 	ROUND_TRIP(match, &sent, &got);
 	assert_text(got.path, "p");
 	assert_int_equal(got.line, 9);
@@ -327,7 +306,7 @@ static void test_match(void **state)
 		files_match_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
 
-static void test_end(void **state)
+TEST(test_end)
 {
 	struct files_end sent = {
 		.error = TOOL_NOT_FOUND,
@@ -346,7 +325,6 @@ static void test_end(void **state)
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 	struct files_end got;
 
-	(void)state;
 	ROUND_TRIP(end, &sent, &got);
 	assert_int_equal(got.error, TOOL_NOT_FOUND);
 	assert_text(got.message, "message");
@@ -362,25 +340,4 @@ static void test_end(void **state)
 	sent.error = TOOL_ERROR_COUNT; /* no such code */
 	files_end_put(&writer, &sent);
 	assert_int_equal(files_end_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sweep),
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_edit),
-		cmocka_unit_test(test_patch),
-		cmocka_unit_test(test_patched),
-		cmocka_unit_test(test_step),
-		cmocka_unit_test(test_trouble),
-		cmocka_unit_test(test_held),
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_list_and_search),
-		cmocka_unit_test(test_entry),
-		cmocka_unit_test(test_match),
-		cmocka_unit_test(test_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

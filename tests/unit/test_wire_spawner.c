@@ -3,19 +3,11 @@
  * The messages between cloisterd and the spawner, and the report of cloister-unpack: decoding gives
  * what was encoded, and cut or extended payloads are refused.
  */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/unpack_report.h"
 #include "common/wire_commands.h"
 #include "common/wire_spawner.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/lib/unit.h"
 #include "tests/lib/wire_exact.h"
 
 static int get_open(struct text payload)
@@ -224,7 +216,7 @@ static void check_proxy_ports(void)
 	}
 }
 
-static void test_spawner(void **state)
+TEST(test_spawner)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
@@ -234,7 +226,6 @@ static void test_spawner(void **state)
 	struct spawner_open opened;
 	struct setup_failure in = {.step = TEXT_LITERAL("step"), .error = ENOSPC}, out;
 
-	(void)state;
 	spawner_open_put(&writer, &open);
 	assert_int_equal(spawner_open_get(written(&writer), &opened), 0);
 	assert_int_equal(opened.limits.memory_bytes, LIMIT_MEMORY_MIN_BYTES);
@@ -285,14 +276,13 @@ static int get_looked_up(struct text payload)
 	return spawner_looked_up_get(payload, &message);
 }
 
-static void test_look_up(void **state)
+TEST(test_look_up)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_look_up in = {
 		.file = true, .tenant = TEXT_LITERAL("someone"), .path = TEXT_LITERAL("a/b")};
 	struct spawner_look_up out;
 
-	(void)state;
 	spawner_look_up_put(&writer, &in);
 	assert_int_equal(spawner_look_up_get(written(&writer), &out), 0);
 	assert_true(out.file && !out.below && text_equal(out.tenant, in.tenant) &&
@@ -304,7 +294,7 @@ static void test_look_up(void **state)
 	assert_int_equal(get_look_up(written(&writer)), -EBADMSG);
 }
 
-static void test_looked_up(void **state)
+TEST(test_looked_up)
 {
 	static struct spawner_looked_up in = {.kind = LOOKED_UP_IMAGE,
 						.may_enter = true,
@@ -313,7 +303,6 @@ static void test_looked_up(void **state)
 					out;
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 
-	(void)state;
 	spawner_looked_up_put(&writer, &in);
 	assert_int_equal(spawner_looked_up_get(written(&writer), &out), 0);
 	assert_true(out.may_enter);
@@ -342,7 +331,7 @@ static int get_report(struct text payload)
 }
 
 /* What it says comes from a process that has read an archive. */
-static void test_unpack_report(void **state)
+TEST(test_unpack_report)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	char name[LIMIT_UNPACK_NAME_BYTES + 1];
@@ -355,7 +344,6 @@ static void test_unpack_report(void **state)
 		.name = {name, sizeof(name)}};
 	struct unpack_report out;
 
-	(void)state;
 	memset(name, 'n', sizeof(name));
 	unpack_report_put(&writer, &in);
 	assert_true(wire_writer_ok(&writer) && writer.len <= UNPACK_REPORT_BYTES);
@@ -372,7 +360,7 @@ static void test_unpack_report(void **state)
 }
 
 /* A cell's sockets come without those that it does not have: their number says which those are. */
-static void test_sockets(void **state)
+TEST(test_sockets)
 {
 	static const struct {
 		unsigned n;
@@ -390,7 +378,6 @@ static void test_sockets(void **state)
 	};
 	static const int fds[] = {10, 11, 12, 13, 14, 15, 16, 17};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		int places[CELL_SOCKETS] = {0};
 
@@ -399,9 +386,8 @@ static void test_sockets(void **state)
 	}
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-	(void)state;
 	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("managed")), WORKSPACE_MANAGED);
 	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("directory")), WORKSPACE_DIRECTORY);
 	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("rootfs")), WORKSPACE_ROOTFS);
@@ -409,18 +395,4 @@ static void test_kinds(void **state)
 	assert_int_equal(workspace_kind_by_name(TEXT_LITERAL("Managed")), 0);
 	assert_null(workspace_kind_name(0));
 	assert_null(workspace_kind_name(WORKSPACE_KIND_END));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spawner),
-		cmocka_unit_test(test_look_up),
-		cmocka_unit_test(test_looked_up),
-		cmocka_unit_test(test_unpack_report),
-		cmocka_unit_test(test_sockets),
-		cmocka_unit_test(test_kinds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

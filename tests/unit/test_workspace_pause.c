@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls that write while a workspace's commands are stopped, and how long they wait; and what such
  * a pause does to the times of commands. */
-#include "common/limits.h"
 #include "common/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/background/background.h"
@@ -12,16 +11,10 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define CONFIG                                                          \
 	"[cloister]\nspare_cells = 0\ndisk_classes = one:64M:1000:10\n" \
@@ -38,6 +31,8 @@ static int tear_down(void **state)
 	fake_service_free(*state);
 	return 0;
 }
+
+FIXTURE(set_up, tear_down)
 
 static uint64_t pauses(struct fake_service *fake)
 {
@@ -93,7 +88,7 @@ static void read_file(struct fake_client *client)
 #define WRITTEN RESULT("3", "{\"success\":true*}")
 
 /* It waits until the measurement is done; what does not write does not wait. */
-static void test_a_write_waits(void **state)
+TEST(test_a_write_waits)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -107,7 +102,7 @@ static void test_a_write_waits(void **state)
 }
 
 /* The worker says that it cannot, or something of another pause, or nothing. */
-static void test_no_longer_than_a_pause(void **state)
+TEST(test_no_longer_than_a_pause)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -125,7 +120,7 @@ static void test_no_longer_than_a_pause(void **state)
 	fake_client_close(&client);
 }
 
-static void test_a_worker_that_cannot(void **state)
+TEST(test_a_worker_that_cannot)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -137,7 +132,7 @@ static void test_a_worker_that_cannot(void **state)
 }
 
 /* One that is in flight is waited for, and so is the end of its files process. */
-static void test_a_write_in_flight(void **state)
+TEST(test_a_write_in_flight)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -160,7 +155,7 @@ static void test_a_write_in_flight(void **state)
 	fake_client_close(&client);
 }
 
-static void test_without_cgroups(void **state)
+TEST(test_without_cgroups)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, false);
@@ -180,7 +175,7 @@ static void pass_to(struct fake_service *fake, int64_t *at, int64_t ms)
 }
 
 /* A command does not count as silent while it could not write. */
-static void test_silence(void **state)
+TEST(test_silence)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -224,7 +219,7 @@ static void start_session(struct fake_client *client, const char *command)
 		"{\"session\":\"%s\",\"wait_ms\":9000,\"until\":[{\"quiet_ms\":%s}]}")
 #define END REQUEST("4", "session.end", "{\"session\":\"%s\",\"grace_ms\":%s}")
 
-static void test_quiet(void **state)
+TEST(test_quiet)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -242,7 +237,7 @@ static void test_quiet(void **state)
 }
 
 /* What handles the order to end has its time to do so when it goes on. */
-static void test_grace(void **state)
+TEST(test_grace)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -260,7 +255,7 @@ static void test_grace(void **state)
 }
 
 /* It is ended at once, and the pause goes on. */
-static void test_no_grace(void **state)
+TEST(test_no_grace)
 {
 	struct fake_service *fake = *state;
 	struct fake_client client = begin(fake, true);
@@ -270,21 +265,4 @@ static void test_no_grace(void **state)
 	fake_client_says(&client, line, RESULT("4", "{*\"ended_by\":\"cancel\"*}"));
 	assert_int_equal(pauses(fake), 0);
 	fake_client_close(&client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_write_waits, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_longer_than_a_pause, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_write_in_flight, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_worker_that_cannot, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_without_cgroups, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_silence, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_grace, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_grace, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

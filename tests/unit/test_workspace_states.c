@@ -4,23 +4,15 @@
 /* Each event from clients, calls, administrators and timers in each state of a workspace, which is
  * that of its cell (workspace.c). test_workspace.c has the answers of calls whose cell is lost, and
  * test_cell.c the further states of the cell. */
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/workspace/cell_state.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #define IDLE_MS  (3600 * 1000)
 #define PAUSE_MS 60000 /* longer than any pause of a cell */
@@ -336,9 +328,8 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 };
 /* clang-format on */
 
-static void test_every_event_in_every_state(void **state)
+TEST(test_every_event_in_every_state)
 {
-	(void)state;
 	for (enum state from = 0; from < STATES; from++)
 		for (enum event event = 0; event < WORKSPACE_EVENTS; event++) {
 			struct fixture f;
@@ -349,13 +340,4 @@ static void test_every_event_in_every_state(void **state)
 			assert_string_equal(outcome(&f, event), expected[from][event]);
 			leave(&f);
 		}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_event_in_every_state),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

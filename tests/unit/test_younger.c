@@ -5,8 +5,6 @@
  * hears of it afterwards, and how it sees to its end. A child plays the elder one. */
 #include "supervisor/daemon/younger.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
@@ -19,19 +17,11 @@
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/service.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
-#include <cmocka.h>
-
 #include "tests/lib/exits.h"
+#include "tests/lib/unit.h"
 
 #define HEARD_MS    (-1)  /* without a bound */
 #define SIGNAL_US   20000 /* until the younger one waits */
@@ -211,6 +201,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* What the elder one gives if all is as it should be. */
 static struct order gift(void)
 {
@@ -241,13 +233,12 @@ static bool is_same(int a, int b)
 	return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-static void test_what_it_takes(void **state)
+TEST(test_what_it_takes)
 {
 	struct order given = gift();
 	struct younger *younger;
 	int fd;
 
-	(void)state;
 	will_answer(&given);
 	ask();
 	assert_int_equal(done(), HANDOVER_ASK);
@@ -266,12 +257,11 @@ static void test_what_it_takes(void **state)
 }
 
 /* A service manager's sockets, a control socket, a cgroup and the socket of cloister-egress. */
-static void test_all_that_there_can_be(void **state)
+TEST(test_all_that_there_can_be)
 {
 	struct order given = gift();
 	int fd;
 
-	(void)state;
 	house.daemon.options.control_socket = strdup(house.agent_path);
 	house.fake->service.config->host.egress_socket = strdup(house.agent_path);
 	given.message.number = HANDOVER_HAS_CONTROL | HANDOVER_HAS_CGROUP | HANDOVER_HAS_EGRESS |
@@ -348,7 +338,7 @@ static void spoil_egress(struct order *order)
 	order->message.fds[order->message.n_fds++] = house.lock;
 }
 
-static void test_what_it_does_not_take(void **state)
+TEST(test_what_it_does_not_take)
 {
 	static const struct {
 		void (*spoil)(struct order *order);
@@ -383,9 +373,8 @@ static void test_what_it_does_not_take(void **state)
 }
 
 /* Asked to take over only from another program, it ends without a failure if there is none. */
-static void test_the_same_program(void **state)
+TEST(test_the_same_program)
 {
-	(void)state;
 	house.daemon.options.if_replaced = true;
 	will_answer(&(struct order){
 		.message = {.type = HANDOVER_REFUSED, .number = HANDOVER_IF_REPLACED}});
@@ -393,9 +382,8 @@ static void test_the_same_program(void **state)
 	assert_int_equal(done(), HANDOVER_ASK | HANDOVER_IF_REPLACED << 8);
 }
 
-static void test_without_an_elder_one(void **state)
+TEST(test_without_an_elder_one)
 {
-	(void)state;
 	/* Its socket is left. */
 	elder_ends();
 	close_fd(&house.link);
@@ -468,11 +456,10 @@ static void heard(void)
 	fake_service_run(house.fake);
 }
 
-static void test_what_it_hears(void **state)
+TEST(test_what_it_hears)
 {
 	char pid[16] = "";
 
-	(void)state;
 	assert_int_equal(pwrite(house.lock, "1\n", 2, 0), 2);
 	begin_to_serve();
 	assert_int_equal(service()->elder.pid, house.elder);
@@ -505,9 +492,8 @@ static void test_what_it_hears(void **state)
 }
 
 /* Its processes may end a moment later: until then its directories are not used. */
-static void test_the_end_of_the_elder_one(void **state)
+TEST(test_the_end_of_the_elder_one)
 {
-	(void)state;
 	begin_to_serve();
 	/* It has left a removal that was not finished. */
 	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
@@ -530,9 +516,8 @@ static void test_the_end_of_the_elder_one(void **state)
 }
 
 /* While a third one takes over, a removal would be one of two generations at once. */
-static void test_the_end_of_the_elder_one_while_a_third_one_starts(void **state)
+TEST(test_the_end_of_the_elder_one_while_a_third_one_starts)
 {
-	(void)state;
 	begin_to_serve();
 	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
 	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
@@ -549,12 +534,11 @@ static void test_the_end_of_the_elder_one_while_a_third_one_starts(void **state)
 	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
 }
 
-static void test_one_that_does_not_end(void **state)
+TEST(test_one_that_does_not_end)
 {
 	struct pollfd poll_fd = {.fd = house.orders, .events = POLLIN};
 	int status;
 
-	(void)state;
 	begin_to_serve();
 	fake_service_pass(house.fake, RETIRE_MS + GRACE_MS - 1);
 	elder_hears();
@@ -572,9 +556,8 @@ static void test_one_that_does_not_end(void **state)
 	assert_int_equal(service()->elder.pid, 0);
 }
 
-static void test_one_that_ends_before_it_gives_way(void **state)
+TEST(test_one_that_ends_before_it_gives_way)
 {
-	(void)state;
 	take_over();
 	held(HANDOVER_HELD, "root");
 	assert_int_equal(shutdown(house.orders, SHUT_WR), 0);
@@ -590,11 +573,10 @@ static void on_signal(int number)
 }
 
 /* While it waits for its place, SIGHUP is for later: the elder one may give way at that moment. */
-static void test_a_reload_while_it_waits(void **state)
+TEST(test_a_reload_while_it_waits)
 {
 	struct sigaction action = {.sa_handler = on_signal}, before;
 
-	(void)state;
 	assert_int_equal(sigaction(SIGHUP, &action, &before), 0);
 	take_over();
 	order(&(struct order){.signal = SIGHUP});
@@ -611,35 +593,12 @@ static void serve_until_alarm(void)
 }
 
 /* But it can be told to end. */
-static void test_told_to_end_while_it_waits(void **state)
+TEST(test_told_to_end_while_it_waits)
 {
 	struct sigaction action = {.sa_handler = on_signal}, before;
 
-	(void)state;
 	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
 	take_over();
 	assert_exits(serve_until_alarm, "cannot take over: it was told to end");
 	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_it_takes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_all_that_there_can_be, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_it_does_not_take, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_same_program, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_without_an_elder_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_it_hears, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_end_of_the_elder_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_the_end_of_the_elder_one_while_a_third_one_starts, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_that_does_not_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_one_that_ends_before_it_gives_way, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_reload_while_it_waits, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_told_to_end_while_it_waits, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/audit_writer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define BYTES (256 * 1024)
 

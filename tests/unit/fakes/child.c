@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/child.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* In preset coverage only. */
 void __gcov_dump(void) __attribute__((weak));

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static int64_t now;
 

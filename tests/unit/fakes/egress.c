@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/egress.h"
 
-#include "common/cleanup.h"
 #include "common/wire_spawner.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/schedule/loop_share.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 
 #include <event2/event.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 #define HOST "h.test"
 

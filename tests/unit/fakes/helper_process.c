@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/helper_process.h"
 
-#include "common/cleanup.h"
 #include "supervisor/base/log_relay.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-
-#include <cmocka.h>
 
 #define NO_PROCESS 0x7ffffff0 /* more than the kernel gives to any */
 

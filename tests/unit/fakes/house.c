@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/house.h"
 
-#include "common/cleanup.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/daemon/shutdown.h"
 #include "supervisor/rpc/listener.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/clock.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 struct house house;
 

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/paths.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define PATHS 32
 

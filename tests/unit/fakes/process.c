@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/process.h"
+#include "tests/lib/unit.h"
 
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 static struct fake_process *processes;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/service.h"
 
-#include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
@@ -20,20 +19,13 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspaces.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/workers.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define PASSES 16 /* of the loop: more than any chain of events takes */
 #define QUIET  4  /* after so many in which nothing was to be done, nothing follows */

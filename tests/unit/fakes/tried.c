@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/tried.h"
 
-#include "common/cleanup.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_selftest.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/workers.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 struct tried tried;
 

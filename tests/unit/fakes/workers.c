@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/workers.h"
 
-#include "common/cleanup.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define CALLS 512
 
