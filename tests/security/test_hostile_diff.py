@@ -69,12 +69,12 @@ def modelled(before, after):
 
 
 @pytest.mark.parametrize("names", [NAMES, *((name,) for name in NAMES)], ids="-".join)
-def test_attributes_and_devices_from_before_the_first_checkpoint(own_daemon, names):
+def test_attributes_and_devices_from_before_the_first_checkpoint(daemon, names):
     """They may hide files from the workspace itself, from the first checkpoint on: then the kernel hides them in both views,
     and the diff is of what is shown."""
     with acting_as(os.getuid()):
-        (own_daemon.state / "workspaces" / "secret").write_text(SECRET)
-    client = opened(own_daemon, "w")
+        (daemon.state / "workspaces" / "secret").write_text(SECRET)
+    client = opened(daemon, f"a{len(names)}-{names[0]}")
     client.use("write_file", path="forge.py", content=forge(names))
     client.run("mkdir -p d/e d/f g/h; echo a > d/a; echo b > d/e/b; echo c > c; echo g > d/f/g; ln -s ../secret link; "
                "mknod hidden c 0 0; mknod d/e/b2 c 0 0; echo x > hidden2; python3 forge.py; echo honest > g/h/i; echo j > g/j")
@@ -88,30 +88,33 @@ def test_attributes_and_devices_from_before_the_first_checkpoint(own_daemon, nam
     assert diff(client) == expected
     result = client.call("workspace.diff", {"patch": True})
     assert SECRET not in str(result) and "root:" not in str(result)
+    client.close()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_forged_attributes_in_the_upper_layers(own_daemon, name):
+def test_forged_attributes_in_the_upper_layers(daemon, name):
     """A workspace cannot write them there through the overlay; here root does. What they hide in the next cell, the kernel
     hides; the diff follows it, and invents nothing."""
-    client = opened(own_daemon, "w")
+    workspace = f"f-{name}"
+    client = opened(daemon, workspace)
     client.run("umask 022; mkdir -p d/e f; echo a > d/a; echo b > d/e/b; echo c > f/c; chmod 755 .")
     before = shown(client)
     client.call("workspace.checkpoint", {})
     client.run("umask 022; echo A > d/a; echo B > d/e/new; touch d/e f")
     assert diff(client) == {"d/a": "changed", "d/e/new": "added"}
-    upper = layers_of(own_daemon, "w") / "1-0" / "u"
+    upper = layers_of(daemon, workspace) / "1-0" / "u"
     with acting_as(os.getuid()):
         for path in (upper, *upper.rglob("*")):
             os.setxattr(path, f"user.overlay.{name}", b"y")
     # In this cell the kernel has read them already, or has not.
     client.call("workspace.close", {})
-    client.call("workspace.open", {"workspace": "w"})
+    client.call("workspace.open", {"workspace": workspace})
     result = client.call("workspace.diff", {})
     now = {row["path"]: row["change"] for row in result["changes"]}
     expected = modelled(before, shown(client))
     # What the kernel lets nobody look at is counted.
     assert now == expected or (result["unread"] > 0 and set(now.items()) <= set(expected.items()))
+    client.close()
 
 
 def test_names_that_are_exchanged_meanwhile(own_daemon):

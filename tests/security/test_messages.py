@@ -18,14 +18,27 @@ PENDING_TENANT = 40 * MIB  # LIMIT_PENDING_TENANT_BYTES
 BESIDE_ITS_LENGTH = 4 * MIB  # LIMIT_JSON_MEMORY_BYTES
 
 
-@pytest.fixture
-def peak(own_daemon):
-    """The peak growth of cloisterd's memory since the test began, in bytes."""
+def growth_of(daemon, at_start):
+    """How much more memory than @at_start, in KiB, cloisterd has had at once since this call, in bytes."""
     if is_sanitized():
         pytest.skip("AddressSanitizer's memory is not cloisterd's")
-    pathlib.Path(f"/proc/{own_daemon.pid}/clear_refs").write_text("5")
-    before = int(procfs.status(own_daemon.pid)["VmHWM"].split()[0])
-    return lambda: (int(procfs.status(own_daemon.pid)["VmHWM"].split()[0]) - before) * 1024
+    pathlib.Path(f"/proc/{daemon.pid}/clear_refs").write_text("5")
+    return lambda: (int(procfs.status(daemon.pid)["VmHWM"].split()[0]) - at_start) * 1024
+
+
+@pytest.fixture(scope="module")
+def at_start(daemon):
+    return procfs.rss_kib(daemon.pid)
+
+
+@pytest.fixture
+def peak(daemon, at_start):
+    return growth_of(daemon, at_start)
+
+
+@pytest.fixture
+def own_peak(own_daemon):
+    return growth_of(own_daemon, procfs.rss_kib(own_daemon.pid))
 
 
 def answer_of(client, line):
@@ -39,8 +52,8 @@ def answer_of(client, line):
 @pytest.mark.parametrize("size", [3 * MIB, pytest.param(6 * MIB, marks=pytest.mark.deep("repeats"))])
 @pytest.mark.parametrize("values", [b"{}", b"[]", b"0", b'""', b'{"a":0}', b"null"])
 @pytest.mark.parametrize("name", [b"'\"'", b'"a"', b"'a'", b'"\\""'])
-def test_a_message_takes_a_small_multiple_of_its_size(own_daemon, peak, name, values, size):
-    client = own_daemon.connect()
+def test_a_message_takes_a_small_multiple_of_its_size(daemon, peak, name, values, size):
+    client = daemon.connect()
     many = b",".join([values] * (size // (len(values) + 1)))
     # The other half, for a reader that takes the quotation mark in the name for the beginning of a string.
     line = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{' + name + b":[" + many + b"],'\"':0}}"
@@ -62,16 +75,16 @@ REQUEST = b'"jsonrpc":"2.0","id":1,"method":"tools.list"'
     b'{' + REQUEST + b',"params":{"a":"\\ud800"}}', b'{' + REQUEST + b',"params":{"a":"\\udc00\\ud800"}}',
     b'{' + REQUEST + b',"params":{"\\ud83d":1}}', b'{' + REQUEST + b',"params":{"a":"\xed\xa0\x80"}}',
     b'{' + REQUEST + b',"params":{"a":"\\ud83dx"}}'])
-def test_what_two_readers_could_take_differently_is_refused(own_daemon, line):
+def test_what_two_readers_could_take_differently_is_refused(daemon, line):
     """Other quotation marks, a key given twice, half a character: a checking proxy could read another message than cloisterd."""
-    client = own_daemon.connect()
+    client = daemon.connect()
     assert answer_of(client, line)["error"]["code"] == -32700
     assert client.call("tools.list")["tools"]
 
 
-def test_the_arguments_that_a_model_wrote_are_read_likewise(own_daemon, peak):
-    client = own_daemon.connect()
-    own_daemon.new_workspace(client)
+def test_the_arguments_that_a_model_wrote_are_read_likewise(daemon, peak):
+    client = daemon.connect()
+    daemon.new_workspace(client)
     for arguments in ("{'path':'x'}", '{"path":"x","path":"y"}', '{"path":"\\ud800"}', "{'\"':[" + "{}," * MIB + "{}]}",
                       '{"path":[' + "{}," * MIB + "{}]}"):
         form = {"function": {"name": "read_file", "arguments": arguments}}
@@ -84,14 +97,14 @@ def test_the_arguments_that_a_model_wrote_are_read_likewise(own_daemon, peak):
 
 
 @pytest.mark.deep("slow")
-def test_small_lines_are_read_as_fast_as_they_are_acted_on(own_daemon, peak):
+def test_small_lines_are_read_as_fast_as_they_are_acted_on(own_daemon, own_peak):
     """cloisterd does not read a client's short lines faster than it acts on them."""
     client = own_daemon.connect()
     client.send_raw(b"\n" * (64 * MIB))
     assert client.call("tools.list")["tools"]
     client.send_raw(b'{"jsonrpc":"2.0","method":"x"}\n' * (8 * MIB // 32))
     assert client.call("tools.list")["tools"]
-    assert peak() < 4 * MIB
+    assert own_peak() < 4 * MIB
 
 
 def write(number, size):
@@ -101,7 +114,7 @@ def write(number, size):
 
 
 @pytest.mark.deep("slow")
-def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
+def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, own_peak):
     """The workspace's process reads nothing, and clients write into the workspace without end."""
     clients = [own_daemon.connect() for _ in range(6)]
     path = own_daemon.new_workspace(clients[0])
@@ -126,7 +139,7 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
             error = answer["error"]
             assert error["data"]["code"] == "BUSY" and error["data"]["retry_after_ms"] >= 50
             refused += 1
-    grown = peak()
+    grown = own_peak()
     os.kill(files, signal.SIGCONT)
     assert refused >= (6 * 7 * 8 * MIB - PENDING_TENANT) // (8 * MIB)
     assert grown < PENDING_TENANT * 5 // 4 + 3 * 8 * MIB + 6 * MIB
@@ -138,7 +151,7 @@ def test_requests_in_flight_are_counted_as_what_they_take(own_daemon, peak):
 
 
 @pytest.mark.deep("slow")
-def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
+def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, own_peak):
     """A request passed on to a process that does not read stays counted after its client has left."""
     client = own_daemon.connect()
     path = own_daemon.new_workspace(client)
@@ -150,7 +163,7 @@ def test_a_client_that_hangs_up_leaves_nothing_uncounted(own_daemon, peak):
             another.call("workspace.open", {"root": str(path)})
             another.send_raw(b"".join(write(i, 8 * MIB) for i in range(1, 4)))
             assert another.wait(another.request("tools.list", number="last"))["result"]
-    grown = peak()
+    grown = own_peak()
     with contextlib.suppress(ProcessLookupError):  # cloisterd ends it 5 s after the first cancelled call
         os.kill(files, signal.SIGCONT)
     assert grown < PENDING_TENANT * 5 // 4 + 3 * 8 * MIB + 6 * MIB
@@ -235,8 +248,8 @@ def test_many_values_without_room_are_busy_under_their_id(full):
 
 
 @pytest.mark.parametrize("members,number", [(b'"id":5,"params":', 5), (b'"params":', None)])
-def test_an_overlong_line_is_answered_under_its_id(own_daemon, members, number):
-    client = own_daemon.connect()
+def test_an_overlong_line_is_answered_under_its_id(daemon, members, number):
+    client = daemon.connect()
     answer = answer_of(client, b'{"jsonrpc":"2.0","method":"x",' + members + b'"' + b"x" * (33 * MIB) + b'"}')
     assert answer["error"]["code"] == -32600 and answer["id"] == number
     assert "33554432 bytes" in answer["error"]["message"]
@@ -246,8 +259,8 @@ def test_an_overlong_line_is_answered_under_its_id(own_daemon, members, number):
 # Two protocols on one connection
 
 
-def test_one_mcp_request_changes_no_native_answer(own_daemon):
-    client = own_daemon.connect()
+def test_one_mcp_request_changes_no_native_answer(daemon):
+    client = daemon.connect()
 
     def native():
         answers = [answer_of(client, line) for line in (b"{", b"[]", b'{"jsonrpc":"2.0","method":"x","id":[]}')]
