@@ -22,7 +22,6 @@ from kernel_setting import setting
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
     pytest.mark.skipif(SYSTEM, reason="the tests start daemons of both modes themselves"),
-    pytest.mark.deep("busy"),
     pytest.mark.deep("busy")]
 
 PYTHON = "/usr/bin/python3 -"  # the program is standard input
@@ -353,7 +352,6 @@ def check_memory(daemon):
 FILL = "cat /dev/zero >/tmp/full 2>/dev/null; echo full >held; exec sleep 600"
 
 
-@pytest.mark.deep("slow")
 @pytest.mark.parametrize("mode", ["user", "system"])
 def test_everything_at_once(area, tenants, mode):
     """Holds all attacks of this file and all that a client takes at the same time."""

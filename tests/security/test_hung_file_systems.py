@@ -18,7 +18,6 @@ from silent_fs import FuseMount
 
 pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount and to make users"),
               pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse"),
-              pytest.mark.deep("busy"),
               pytest.mark.deep("busy")]
 
 LOOK_UP = 5.0  # LIMIT_LOOK_UP_MS
@@ -122,7 +121,6 @@ def while_waiting(numbers, client, others):
     return [answers[number] for number in numbers], rounds
 
 
-@pytest.mark.deep("busy")
 def test_what_is_below_no_root_is_not_looked_up(start_daemon, area, tenants, place):
     """Neither by name nor by a link below a root. So the time of a look-up tells nothing about other tenants, and a silent
     file system outside the roots delays no call."""
@@ -148,7 +146,6 @@ def test_what_is_below_no_root_is_not_looked_up(start_daemon, area, tenants, pla
     assert a.call("workspace.open", {"workspace": "w"})
 
 
-@pytest.mark.deep("busy")
 def test_a_silent_file_system_costs_who_names_it(start_daemon, area, tenants, place):
     fuse = place.mount("in/fuse")
     daemon = start_daemon(config=config_of(tenants, a=[place.top / "in"]))
@@ -175,7 +172,6 @@ def test_a_silent_file_system_costs_who_names_it(start_daemon, area, tenants, pl
     assert daemon.stop() == 0
 
 
-@pytest.mark.deep("busy")
 def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
     """The spawner makes the processes of an open workspace again while its file system is silent."""
     fuse = place.mount("in/fuse")
@@ -200,7 +196,6 @@ def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
     assert daemon.stop() == 0
 
 
-@pytest.mark.deep("busy")
 def test_one_that_is_ended_is_let_go(start_daemon, area, tenants, place):
     """The server dies or an administrator aborts the connection: the waiting looker ends."""
     fuse = place.mount("in/fuse")

@@ -9,7 +9,6 @@ import pytest
 import procfs
 
 pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them"),
-              pytest.mark.deep("busy"),
               pytest.mark.deep("busy")]
 
 HANG = 60  # no condition takes longer

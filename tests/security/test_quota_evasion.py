@@ -136,7 +136,6 @@ def python(script):
     return f"python3 - <<'E'\n{script}\nE\n"
 
 
-@pytest.mark.deep("slow")
 def test_sparse_files(host):
     """Holes take nothing, and count as soon as something is in them: by a write, or by a mapping, which no file size bounds."""
     here = host()
@@ -185,7 +184,6 @@ def test_what_only_checkpoints_have(host):
     here.neighbour.check()
 
 
-@pytest.mark.deep("slow")
 def test_many_names_of_one_file(host):
     """They count once, however many there are, and whole when all but one are where nothing is measured. The command stays below
     the hard limit, where a measurement may end it."""
@@ -313,7 +311,6 @@ def test_what_is_kept_from_being_measured(host, way):
     here.neighbour.check()
 
 
-@pytest.mark.deep("slow")
 def test_a_command_that_goes_on_in_what_it_has_closed(host):
     here = host()
     write = "i=0; while [ $i -lt 900 ]; do i=$((i+1)); head -c 64K /dev/zero >f$i; sleep .3; done"
@@ -327,7 +324,6 @@ def test_a_command_that_goes_on_in_what_it_has_closed(host):
     here.neighbour.check()
 
 
-@pytest.mark.deep("slow")
 def test_a_measurement_that_is_kept_from_the_processor(host):
     """Commands of the lowest priority are enough for that, since it has none: here it is stopped. Another is made at theirs.
     The command writes only when one is stopped, so that none before it can end the command."""
@@ -378,7 +374,6 @@ for i in range(pieces):
 """
 
 
-@pytest.mark.deep("slow")
 def test_a_command_that_follows_the_measurement(host, delegation):
     """It moves what it has written to where a measurement has been, and back. One is made while it is stopped."""
     here = host(wide=True, launcher=delegation.launcher())
@@ -390,7 +385,6 @@ def test_a_command_that_follows_the_measurement(host, delegation):
     here.neighbour.check()
 
 
-@pytest.mark.deep("slow")
 @pytest.mark.parametrize("who", ["files process", "worker", "cloisterd"])
 def test_nothing_stays_stopped(host, delegation, who):
     """A process dies just when commands are stopped to be measured, and the worker cannot do anything."""
@@ -450,7 +444,6 @@ def test_deleted_open_files(host):
     here.neighbour.check()
 
 
-@pytest.mark.deep("slow")
 def test_deleted_open_files_and_the_guard(area, start_daemon, neighbour_account):
     """What they take of the host's last room makes writers wait, with the reason, and readers not; it ends with the command."""
     with area.disk("96m") as place:

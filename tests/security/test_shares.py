@@ -14,7 +14,6 @@ GREEDY = 5
 RETRY_MAX_MS = 60000  # LIMIT_RETRY_MAX_MS
 
 pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users and act as them"),
-              pytest.mark.deep("busy"),
               pytest.mark.deep("busy")]
 
 

@@ -25,7 +25,6 @@ STACK = MIB  # stacks of cloisterd's threads, which RLIMIT_DATA counts in full
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root to make two tenants' users"),
     pytest.mark.skipif(is_sanitized(), reason="AddressSanitizer's memory is not cloisterd's"),
-    pytest.mark.deep("busy"),
     pytest.mark.deep("busy")]
 
 
@@ -117,7 +116,6 @@ def test_the_longest_lines(small, name):
         small.check()
 
 
-@pytest.mark.deep("slow")
 def test_lines_that_do_not_end(small):
     """As many unfinished lines as a tenant may have, also after many requests."""
     clients = [small.connect(small.attacker) for _ in range(60)]
@@ -135,7 +133,6 @@ def test_lines_that_do_not_end(small):
     small.check()
 
 
-@pytest.mark.deep("slow")
 def test_a_process_that_reads_nothing_and_clients_that_read_nothing(small):
     reading = open_workspace(small, "w")
     reading.run("i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/urandom | base64 -w0 >f$i; i=$((i+1)); done")

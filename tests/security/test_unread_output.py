@@ -92,7 +92,6 @@ def ask(client, n, tool, options=None, **arguments):
             client.begin(tool, arguments, options)
 
 
-@pytest.mark.deep("slow")
 @pytest.mark.parametrize("options", [None, {"reply": "message"}])
 @pytest.mark.parametrize("recursive", [False, True])
 def test_listings_that_nobody_reads(served, options, recursive):
@@ -104,7 +103,6 @@ def test_listings_that_nobody_reads(served, options, recursive):
     settle(served, clients)
 
 
-@pytest.mark.deep("slow")
 def test_files_that_nobody_reads(served):
     clients = [attack(served)]
     clients[0].run("tr '\\000' '\\001' </dev/zero | head -c 1000000 >big")
@@ -114,7 +112,6 @@ def test_files_that_nobody_reads(served):
     settle(served, clients)
 
 
-@pytest.mark.deep("slow")
 @pytest.mark.parametrize("options", [None, {"stream": True}, {"reply": "message"}])
 def test_outputs_that_nobody_reads(served, options):
     clients = [attack(served, f"a{i}") for i in range(8)]
@@ -124,7 +121,6 @@ def test_outputs_that_nobody_reads(served, options):
     settle(served, clients)
 
 
-@pytest.mark.deep("slow")
 def test_errors_that_nobody_reads(served):
     """Requests that are answered at once: tools.list, errors, refusals, pings."""
     clients = [attack(served) for _ in range(20)]
@@ -169,7 +165,6 @@ def test_who_hangs_up_while_it_is_not_read(served):
         client.close()
 
 
-@pytest.mark.deep("slow")
 def test_large_commands_that_nobody_reads(served):
     """An observation repeats its command: those of 320 commands are nearly twice the budget."""
     clients = [attack(served, f"a{i}") for i in range(8)]
