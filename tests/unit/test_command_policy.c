@@ -46,418 +46,230 @@ static const char *match_in(const char *root, const char *command)
 	return command_policy_match(policy, text_from(command), text_from(root));
 }
 
-static void blocks_in(const char *root, const char *command)
+/* Each of the commands, up to NULL, is blocked in a workspace at @root. */
+static void all_blocked(const char *root, const char *const *commands)
 {
-	if (!match_in(root, command))
-		fail_msg("runs: %s", command);
+	for (; *commands; commands++)
+		if (!match_in(root, *commands))
+			fail_msg("runs: %s", *commands);
 }
 
-static void allows_in(const char *root, const char *command)
+static void all_allowed(const char *root, const char *const *commands)
 {
-	const char *why = match_in(root, command);
-
-	if (why)
-		fail_msg("%s: %s", command, why);
+	for (const char *why; *commands; commands++)
+		if ((why = match_in(root, *commands)))
+			fail_msg("%s: %s", *commands, why);
 }
 
-#define blocks(command) blocks_in(ROOT, command)
-#define allows(command) allows_in(ROOT, command)
+#define blocks_in(root, ...) all_blocked(root, (const char *const[]){__VA_ARGS__, NULL})
+#define allows_in(root, ...) all_allowed(root, (const char *const[]){__VA_ARGS__, NULL})
+#define blocks(...)          blocks_in(ROOT, __VA_ARGS__)
+#define allows(...)          allows_in(ROOT, __VA_ARGS__)
 
-/* The lists of plan 40-01, task 2. */
+/* What the first specification names. */
 TEST(test_seed_blocks)
 {
-	blocks("sudo rm -rf /");
-	blocks("sudo");
-	blocks("rm -rf /");
-	blocks("rm -rf ~");
-	blocks("shutdown -h now");
-	blocks("reboot");
-	blocks("format c:");
-	blocks("mkfs.ext4 /dev/sda");
-	blocks("dd if=/dev/zero of=/dev/sda");
-	blocks("curl http://example.com");
-	blocks("wget http://example.com");
-	blocks("nc -l 80");
-	blocks("netcat -l 80");
-	blocks("python -m http.server");
-	blocks("python3 -u -m http.server");
-	blocks("node --inspect index.js");
-	blocks("chmod 777 file");
+	blocks("sudo rm -rf /", "sudo", "rm -rf /", "rm -rf ~", "shutdown -h now", "reboot",
+		"format c:", "mkfs.ext4 /dev/sda", "dd if=/dev/zero of=/dev/sda",
+		"curl http://example.com", "wget http://example.com", "nc -l 80", "netcat -l 80",
+		"python -m http.server", "python3 -u -m http.server", "node --inspect index.js",
+		"chmod 777 file");
 	assert_non_null(strstr(match_in(ROOT, "curl x"), "curl is blocked"));
 }
 
 /* A pattern means the program that it names, and options of the interpreter. */
 TEST(test_words_end)
 {
-	allows("reboot-test");
-	allows("format-code src");
-	allows("shutdown-handler.sh && sudo-free");
-	allows("curl-config --libs");
+	allows("reboot-test", "format-code src", "shutdown-handler.sh && sudo-free",
+		"curl-config --libs");
 	blocks("mkfs.ext4 disk");
-	allows("python3 -m pytest -m http tests/test_proxy.py");
-	allows("python3 -W ignore -m pytest -m http");
-	allows("python3 manage.py -m http");
-	allows("python3 -c 'print(\"-m http\")'");
-	blocks("python3 -W ignore -m http.server");
-	blocks("python3 $OPTIONS -m http.server");
-	blocks("python3 -m http.server 8080 -d $DIR");
-	allows("node build.js --inspect-bundle");
-	allows("node tools/x.js --inspector");
-	blocks("node --inspect-brk=0.0.0.0:9229 index.js");
-	blocks("node --inspect=0 index.js");
-	blocks("node --inspect-wait index.js");
-	blocks("sudo -n true");
-	blocks("sudo");
+	allows("python3 -m pytest -m http tests/test_proxy.py",
+		"python3 -W ignore -m pytest -m http", "python3 manage.py -m http",
+		"python3 -c 'print(\"-m http\")'");
+	blocks("python3 -W ignore -m http.server", "python3 $OPTIONS -m http.server",
+		"python3 -m http.server 8080 -d $DIR");
+	allows("node build.js --inspect-bundle", "node tools/x.js --inspector");
+	blocks("node --inspect-brk=0.0.0.0:9229 index.js", "node --inspect=0 index.js",
+		"node --inspect-wait index.js", "sudo -n true", "sudo");
 }
 
 TEST(test_seed_allows)
 {
-	allows("npm test");
-	allows("git status");
-	allows("ls");
-	allows("cat file.txt");
-	allows("node index.js");
-	allows("rm file.txt");
-	allows("rm -rf build");
-	allows("rm -rf ./build ../x");
-	allows("python3 setup.py -m x");
-	allows("chmod 755 file");
-	allows("");
-	allows("   \n\n");
+	allows("npm test", "git status", "ls", "cat file.txt", "node index.js", "rm file.txt",
+		"rm -rf build", "rm -rf ./build ../x", "python3 setup.py -m x", "chmod 755 file",
+		"", "   \n\n");
 }
 
 TEST(test_every_simple_command)
 {
-	blocks("ls; sudo x");
-	blocks("ls && sudo x");
-	blocks("ls || sudo x");
-	blocks("ls|sudo x");
-	blocks("ls & sudo x");
-	blocks("ls |& sudo x");
-	blocks("ls\nsudo x");
-	blocks("  \tsudo x");
-	blocks("sudo;ls");
-	blocks("echo $(sudo x)");
-	blocks("echo $(ls $(sudo x))");
-	blocks("echo `sudo x`");
-	blocks("echo \"a $(sudo x) b\"");
-	blocks("echo \"a `sudo x` b\"");
-	blocks("A=$(sudo x)");
-	blocks("A=`sudo x` ls");
-	blocks("diff <(sudo x) y");
-	blocks("tee >(sudo x)");
-	blocks("(sudo x)");
-	blocks("( ls; (sudo x) )");
-	blocks("{ sudo x; }");
-	blocks("if true; then sudo x; fi");
-	blocks("if sudo x; then :; fi");
-	blocks("if false; then :; elif sudo x; then :; else sudo y; fi");
-	blocks("for i in 1 2; do sudo x; done");
-	blocks("coproc sudo x");
-	blocks("cat <(sudo x)");
-	blocks("while ! sudo x; do :; done");
-	blocks("case x in a) sudo x;; esac");
-	blocks("f() { sudo x; }; f");
-	blocks("echo $((1 + $(sudo x)))");
-	blocks("echo $((1)) $(sudo x)");
+	blocks("ls; sudo x", "ls && sudo x", "ls || sudo x", "ls|sudo x", "ls & sudo x",
+		"ls |& sudo x", "ls\nsudo x", "  \tsudo x", "sudo;ls", "echo $(sudo x)",
+		"echo $(ls $(sudo x))", "echo `sudo x`", "echo \"a $(sudo x) b\"",
+		"echo \"a `sudo x` b\"", "A=$(sudo x)", "A=`sudo x` ls", "diff <(sudo x) y",
+		"tee >(sudo x)", "(sudo x)", "( ls; (sudo x) )", "{ sudo x; }",
+		"if true; then sudo x; fi", "if sudo x; then :; fi",
+		"if false; then :; elif sudo x; then :; else sudo y; fi",
+		"for i in 1 2; do sudo x; done", "coproc sudo x", "cat <(sudo x)",
+		"while ! sudo x; do :; done", "case x in a) sudo x;; esac", "f() { sudo x; }; f",
+		"echo $((1 + $(sudo x)))", "echo $((1)) $(sudo x)");
 }
 
 TEST(test_behind_other_programs)
 {
-	blocks("A=1 sudo x");
-	blocks("A=1 B='2 3' C+=4 sudo x");
-	blocks("env sudo x");
-	blocks("env -i A=1 sudo x");
-	blocks("env -u HOME -- sudo x");
-	blocks("command sudo x");
-	blocks("command -p sudo x");
-	blocks("exec sudo x");
-	blocks("exec -a name sudo x");
-	blocks("nohup sudo x &");
-	blocks("time sudo x");
-	blocks("time -p sudo x");
-	blocks("nice sudo x");
-	blocks("nice -n 5 sudo x");
-	blocks("nice -5 sudo x");
-	blocks("timeout 5 sudo x");
-	blocks("timeout -k 1 --signal=KILL 5s sudo x");
-	blocks("ls | xargs sudo");
-	blocks("ls | xargs -0 -n1 -I {} sudo {}");
-	blocks("nohup nice env A=1 timeout 5 sudo x");
-	blocks("sh -c 'sudo x'");
-	blocks("bash -lc \"cd x && sudo x\"");
-	blocks("bash -euo pipefail -c 'sudo x'");
-	blocks("/bin/sh -c \"sh -c 'sudo x'\"");
-	blocks("eval sudo x");
-	blocks("eval 'ls; sudo x'");
-	blocks("/usr/bin/sudo x");
-	blocks("//usr//bin//sudo x");
-	blocks("/sbin/reboot");
-	blocks("/usr/bin/env /usr/bin/sudo x");
-	allows("command -v curl");
-	allows("timeout 5 grep curl file");
-	allows("nice -n 5 make format");
-	allows("xargs grep wget");
-	allows("sh script.sh sudo");
-	allows("sh script.sh -c sudo");
-	allows("./format.sh");
-	allows("scripts/format.sh");
-	allows("/usr/binary/curl");
+	blocks("A=1 sudo x", "A=1 B='2 3' C+=4 sudo x", "env sudo x", "env -i A=1 sudo x",
+		"env -u HOME -- sudo x", "command sudo x", "command -p sudo x", "exec sudo x",
+		"exec -a name sudo x", "nohup sudo x &", "time sudo x", "time -p sudo x",
+		"nice sudo x", "nice -n 5 sudo x", "nice -5 sudo x", "timeout 5 sudo x",
+		"timeout -k 1 --signal=KILL 5s sudo x", "ls | xargs sudo",
+		"ls | xargs -0 -n1 -I {} sudo {}", "nohup nice env A=1 timeout 5 sudo x",
+		"sh -c 'sudo x'", "bash -lc \"cd x && sudo x\"", "bash -euo pipefail -c 'sudo x'",
+		"/bin/sh -c \"sh -c 'sudo x'\"", "eval sudo x", "eval 'ls; sudo x'",
+		"/usr/bin/sudo x", "//usr//bin//sudo x", "/sbin/reboot",
+		"/usr/bin/env /usr/bin/sudo x");
+	allows("command -v curl", "timeout 5 grep curl file", "nice -n 5 make format",
+		"xargs grep wget", "sh script.sh sudo", "sh script.sh -c sudo", "./format.sh",
+		"scripts/format.sh", "/usr/binary/curl");
 }
 
 TEST(test_quoting)
 {
-	blocks("\"sudo\" x");
-	blocks("'sudo' x");
-	blocks("su\\do x");
-	blocks("s'u'\"d\"o x");
-	blocks("su\\\ndo x");
-	blocks("rm \"-rf\" '/'");
-	allows("echo \"sudo\"");
-	allows("echo 'a; sudo x'");
-	allows("echo \"a; sudo x\"");
-	allows("echo '$(sudo x)'");
-	allows("echo \"\\$(sudo x)\"");
-	allows("echo \"it's; sudo x\"");
-	allows("echo a\\;sudo");
-	allows("git commit -m 'never rm -rf / here'");
-	allows("git commit -m \"use curl\n\nsudo is gone\"");
-	allows("\"sudo x\"");
-	allows("echo 'unterminated; sudo x");
-	allows("echo \"unterminated; sudo x");
+	blocks("\"sudo\" x", "'sudo' x", "su\\do x", "s'u'\"d\"o x", "su\\\ndo x",
+		"rm \"-rf\" '/'");
+	allows("echo \"sudo\"", "echo 'a; sudo x'", "echo \"a; sudo x\"", "echo '$(sudo x)'",
+		"echo \"\\$(sudo x)\"", "echo \"it's; sudo x\"", "echo a\\;sudo",
+		"git commit -m 'never rm -rf / here'", "git commit -m \"use curl\n\nsudo is gone\"",
+		"\"sudo x\"", "echo 'unterminated; sudo x", "echo \"unterminated; sudo x");
 	blocks("echo \"$(echo ')' ; sudo x)\"");
 }
 
 TEST(test_comments)
 {
-	allows("ls # ; sudo x");
-	allows("# sudo x");
-	blocks("# c\nsudo x");
-	blocks("echo a#b; sudo x");
-	blocks("echo $#; sudo x");
+	allows("ls # ; sudo x", "# sudo x");
+	blocks("# c\nsudo x", "echo a#b; sudo x", "echo $#; sudo x");
 }
 
 TEST(test_redirections)
 {
-	blocks(">out sudo x");
-	blocks("2>&1 sudo x");
-	blocks("2> /dev/null sudo x");
-	blocks("sudo>out");
-	blocks("npm test 2>&1&sudo x");
-	blocks("<in >>out sudo x");
-	blocks("> $(sudo x)");
-	allows("echo x > sudo");
-	allows("npm test > curl 2>&1");
-	allows("npm test 2>&1 | tail");
-	allows("make &> log");
-	allows("cat <<< sudo");
+	blocks(">out sudo x", "2>&1 sudo x", "2> /dev/null sudo x", "sudo>out",
+		"npm test 2>&1&sudo x", "<in >>out sudo x", "> $(sudo x)");
+	allows("echo x > sudo", "npm test > curl 2>&1", "npm test 2>&1 | tail", "make &> log",
+		"cat <<< sudo");
 }
 
 TEST(test_heredocs)
 {
-	allows("cat > a.sh <<EOF\nsudo x\ncurl y\nEOF\n");
-	allows("cat > a.sh <<'EOF'\nsudo x\nEOF");
-	allows("cat <<-\"E F\"\n\tsudo x\n\tE F\nls");
-	allows("cat <<A <<B\nsudo\nA\nsudo\nB\n");
-	allows("cat <<EOF\nsudo x");
-	allows("echo $(cat <<EOF\nsudo x\nEOF\n)");
-	allows("cat <<EOF\nsudo x\n EOF\nsudo y\nEOF x\nsudo z");
-	blocks("cat <<EOF\nx\nEOF\nsudo x");
-	blocks("cat <<EOF | sudo x\nEOF");
-	blocks("cat <<EOF; sudo x\nEOF");
-	blocks("cat <<E\\OF\nx\nEOF\nsudo x");
-	blocks("echo $((1 << 2))\nsudo x\n2");
+	allows("cat > a.sh <<EOF\nsudo x\ncurl y\nEOF\n", "cat > a.sh <<'EOF'\nsudo x\nEOF",
+		"cat <<-\"E F\"\n\tsudo x\n\tE F\nls", "cat <<A <<B\nsudo\nA\nsudo\nB\n",
+		"cat <<EOF\nsudo x", "echo $(cat <<EOF\nsudo x\nEOF\n)",
+		"cat <<EOF\nsudo x\n EOF\nsudo y\nEOF x\nsudo z");
+	blocks("cat <<EOF\nx\nEOF\nsudo x", "cat <<EOF | sudo x\nEOF", "cat <<EOF; sudo x\nEOF",
+		"cat <<E\\OF\nx\nEOF\nsudo x", "echo $((1 << 2))\nsudo x\n2");
 }
 
 TEST(test_not_commands)
 {
-	allows("echo $((nc + 1)) $(( (dd ) * 2 ))");
-	allows("case $1 in\n  format) ls;;\n  curl) ls;;\nesac");
-	allows("for curl in wget nc; do echo x; done");
-	allows("curl_opts=1 ls");
-	allows("echo sudo curl wget");
-	allows("echo\tsudo");
-	allows("which curl");
-	allows("man 1 sudo");
+	allows("echo $((nc + 1)) $(( (dd ) * 2 ))",
+		"case $1 in\n  format) ls;;\n  curl) ls;;\nesac",
+		"for curl in wget nc; do echo x; done", "curl_opts=1 ls", "echo sudo curl wget",
+		"echo\tsudo", "which curl", "man 1 sudo");
 }
 
 TEST(test_rm_inside_root)
 {
-	allows("rm -rf /home/me/ws/build");
-	allows("rm -rf /home/me/ws/build/");
-	allows("rm -rf //home/./me//ws/build/* " ROOT "/*.o");
-	allows("rm -rf '/home/me/ws/my dir' build");
-	allows("cd x && rm -fr /home/me/ws/~x");
-	allows("rm -rf /home/me/ws");
-	allows("rm -rf /home/me/ws/");
-	allows("rm -rf /home/me/ws/.");
-	allows("rm -rf /home/me/ws/*");
-	allows("rm -rf /tmp");
-	allows("rm -rf /tmp/*");
-	allows("rm -rf //tmp//build build /home/me/ws/build");
-	blocks("rm -rf /tmp/../etc");
-	blocks("rm -rf /tmp/x/..");
-	blocks("rm -rf /tmp/.*");
-	blocks("rm -rf /tmp/a/.?/.?/etc");
-	blocks("rm -rf /tmp/{.,}./etc");
-	blocks("rm -rf /tmp/$X");
-	blocks("rm -rf /tmp/x/$(echo ..)");
-	blocks("rm -rf /tmp/x/`echo ..`/y");
-	blocks("rm -rf /tmp /etc");
-	blocks("rm -rf /tmp*");
-	blocks("rm -rf /tmpx");
-	blocks("rm -rf /home/me/ws/build/$X");
-	blocks("rm -rf /home/me/ws/.*");
-	blocks("rm -rf /home/me/ws/{a,b}");
-	blocks("rm -rf /home/me/ws/$X");
-	blocks("rm -rf /home/me/ws/$(echo)");
-	blocks("rm -rf /home/me/ws/build/../..");
-	blocks("rm -rf /home/me/ws/..");
-	blocks("rm -rf /home/me/wsx");
-	blocks("rm -rf /home/me");
-	blocks("rm -rf /home");
-	blocks("rm -rf /etc");
-	blocks("rm -rf ~/x");
-	blocks("rm -rf build /");
-	blocks("rm -rf /home/me/ws/build /etc");
-	blocks("find . -exec rm -rf /x {} +");
+	allows("rm -rf /home/me/ws/build", "rm -rf /home/me/ws/build/",
+		"rm -rf //home/./me//ws/build/* /home/me/ws/*.o",
+		"rm -rf '/home/me/ws/my dir' build", "cd x && rm -fr /home/me/ws/~x",
+		"rm -rf /home/me/ws", "rm -rf /home/me/ws/", "rm -rf /home/me/ws/.",
+		"rm -rf /home/me/ws/*", "rm -rf /tmp", "rm -rf /tmp/*",
+		"rm -rf //tmp//build build /home/me/ws/build");
+	blocks("rm -rf /tmp/../etc", "rm -rf /tmp/x/..", "rm -rf /tmp/.*",
+		"rm -rf /tmp/a/.?/.?/etc", "rm -rf /tmp/{.,}./etc", "rm -rf /tmp/$X",
+		"rm -rf /tmp/x/$(echo ..)", "rm -rf /tmp/x/`echo ..`/y", "rm -rf /tmp /etc",
+		"rm -rf /tmp*", "rm -rf /tmpx", "rm -rf /home/me/ws/build/$X",
+		"rm -rf /home/me/ws/.*", "rm -rf /home/me/ws/{a,b}", "rm -rf /home/me/ws/$X",
+		"rm -rf /home/me/ws/$(echo)", "rm -rf /home/me/ws/build/../..",
+		"rm -rf /home/me/ws/..", "rm -rf /home/me/wsx", "rm -rf /home/me", "rm -rf /home",
+		"rm -rf /etc", "rm -rf ~/x", "rm -rf build /", "rm -rf /home/me/ws/build /etc",
+		"find . -exec rm -rf /x {} +");
 }
 
 TEST(test_rm_in_whole_root)
 {
-	allows_in("/", "rm -rf /x");
-	allows_in("/", "rm -rf /var/lib/apt/lists/*");
-	blocks_in("/", "rm -rf /");
-	blocks_in("/", "rm -rf //");
-	blocks_in("/", "rm -rf /.");
-	blocks_in("/", "rm -rf /*");
-	blocks_in("/", "rm -rf /?*");
-	blocks_in("/", "rm -rf /x/..");
-	blocks_in("/", "rm -rf ~");
+	allows_in("/", "rm -rf /x", "rm -rf /var/lib/apt/lists/*");
+	blocks_in("/", "rm -rf /", "rm -rf //", "rm -rf /.", "rm -rf /*", "rm -rf /?*",
+		"rm -rf /x/..", "rm -rf ~");
 	blocks_in("", "rm -rf /x");
 }
 
 TEST(test_rm_flags)
 {
-	blocks("rm -fr /");
-	blocks("rm -r -f /");
-	blocks("rm -f -r /");
-	blocks("rm -Rf /");
-	blocks("rm -rfv /");
-	blocks("rm --recursive --force /");
-	blocks("rm -r --force --no-preserve-root /");
-	blocks("rm / -rf");
-	blocks("rm -rf -- /");
-	blocks("/bin/rm -fr /");
-	allows("rm -r /x");
-	allows("rm -f /x");
-	allows("rm -- -rf /");
+	blocks("rm -fr /", "rm -r -f /", "rm -f -r /", "rm -Rf /", "rm -rfv /",
+		"rm --recursive --force /", "rm -r --force --no-preserve-root /", "rm / -rf",
+		"rm -rf -- /", "/bin/rm -fr /");
+	allows("rm -r /x", "rm -f /x", "rm -- -rf /");
 }
 
 TEST(test_loopback)
 {
-	allows("curl http://localhost:8080");
-	allows("curl localhost");
 	allows("curl -sS -X POST -H 'Content-Type: application/json' -d '{\"a\": [1, 2]}' "
 	       "'http://127.0.0.1:3000/api?x=1&y=2'");
-	allows("curl -so /dev/null -w '%{http_code}' --max-time 5 https://localhost/#x");
-	allows("curl -XPUT -m5 'http://[::1]:80/' http://0.0.0.0:9/x http://127.255.0.1");
-	allows("npm start & sleep 2; timeout 5 curl -s http://localhost:3000 | head > out 2>&1");
-	allows("sh -c 'curl http://localhost' && echo $(curl localhost:1) $HOME");
-	allows("wget -qO- http://localhost:8080/");
-	allows("wget -q -O out --timeout=5 --tries 1 127.0.0.1:8080");
-	allows("nc -z localhost 8080");
-	allows("nc -zvw1 127.0.0.1 80-90 && netcat ::1 80 </dev/null");
+	allows("curl http://localhost:8080", "curl localhost",
+		"curl -so /dev/null -w '%{http_code}' --max-time 5 https://localhost/#x",
+		"curl -XPUT -m5 'http://[::1]:80/' http://0.0.0.0:9/x http://127.255.0.1",
+		"npm start & sleep 2; timeout 5 curl -s http://localhost:3000 | head > out 2>&1",
+		"sh -c 'curl http://localhost' && echo $(curl localhost:1) $HOME",
+		"wget -qO- http://localhost:8080/",
+		"wget -q -O out --timeout=5 --tries 1 127.0.0.1:8080", "nc -z localhost 8080",
+		"nc -zvw1 127.0.0.1 80-90 && netcat ::1 80 </dev/null");
 }
 
 /* A second target, however it comes in, and names that only begin like the loopback's. */
 TEST(test_not_only_loopback)
 {
-	blocks("curl");
-	blocks("curl -s");
-	blocks("curl http://localhost:8080 http://evil");
-	blocks("curl http://localhost evil");
-	blocks("curl -X http://localhost evil");
-	blocks("curl -H -x evil http://localhost");
-	blocks("curl -o http://localhost");
-	blocks("curl http://localhost.evil");
-	blocks("curl http://localhost@evil");
-	blocks("curl http://localhost:80@evil");
-	blocks("curl http://localhost:@evil");
-	blocks("curl 'http://localhost\\@evil'");
-	blocks("curl 'http://localhost http://evil'");
-	blocks("curl http://127.0.0.1.evil");
-	blocks("curl http://127.0.0.256");
-	blocks("curl http://127.0.0.1.2");
-	blocks("curl http://127.1");
-	blocks("curl 'http://{localhost,evil}/'");
-	blocks("curl file:///etc/passwd");
-	blocks("curl -x evil http://localhost");
-	blocks("curl -sx evil http://localhost");
-	blocks("curl --proxy evil http://localhost");
-	blocks("curl --connect-to ::evil: http://localhost");
-	blocks("curl --resolve localhost:80:1.2.3.4 http://localhost");
-	blocks("curl -K config http://localhost");
-	blocks("curl --url evil http://localhost");
-	blocks("curl -: http://localhost");
-	blocks("curl -- http://localhost");
-	blocks("curl --max-time=5 http://localhost");
-	blocks("wget -i list http://localhost");
-	blocks("wget -e x=y http://localhost");
-	blocks("wget --quiet=evil http://localhost");
-	blocks("wget --input-file=list http://localhost");
-	blocks("nc evil 80");
-	blocks("nc localhost.evil 80");
-	blocks("nc localhost evil");
-	blocks("nc -l 80");
-	blocks("nc -l localhost 80");
-	blocks("nc -e /bin/sh localhost 80");
-	blocks("nc -z localhost 80 evil");
-	blocks("curl http://localhost; curl http://evil");
-	blocks("curl http://localhost $(curl http://evil)");
+	blocks("curl", "curl -s", "curl http://localhost:8080 http://evil",
+		"curl http://localhost evil", "curl -X http://localhost evil",
+		"curl -H -x evil http://localhost", "curl -o http://localhost",
+		"curl http://localhost.evil", "curl http://localhost@evil",
+		"curl http://localhost:80@evil", "curl http://localhost:@evil",
+		"curl 'http://localhost\\@evil'", "curl 'http://localhost http://evil'",
+		"curl http://127.0.0.1.evil", "curl http://127.0.0.256", "curl http://127.0.0.1.2",
+		"curl http://127.1", "curl 'http://{localhost,evil}/'", "curl file:///etc/passwd",
+		"curl -x evil http://localhost", "curl -sx evil http://localhost",
+		"curl --proxy evil http://localhost", "curl --connect-to ::evil: http://localhost",
+		"curl --resolve localhost:80:1.2.3.4 http://localhost",
+		"curl -K config http://localhost", "curl --url evil http://localhost",
+		"curl -: http://localhost", "curl -- http://localhost",
+		"curl --max-time=5 http://localhost", "wget -i list http://localhost",
+		"wget -e x=y http://localhost", "wget --quiet=evil http://localhost",
+		"wget --input-file=list http://localhost", "nc evil 80", "nc localhost.evil 80",
+		"nc localhost evil", "nc -l 80", "nc -l localhost 80", "nc -e /bin/sh localhost 80",
+		"nc -z localhost 80 evil", "curl http://localhost; curl http://evil",
+		"curl http://localhost $(curl http://evil)");
 }
 
 /* What the shell would make of the words is not known. */
 TEST(test_loopback_in_plain_words_only)
 {
-	blocks("curl http://localhost $X");
-	blocks("curl http://localhost/$X");
-	blocks("curl \"http://localhost/$X\"");
-	blocks("curl http://localhost `cat x`");
-	blocks("curl http://localhost *");
-	blocks("curl http://localhost -d {x,http://evil}");
-	blocks("curl http://localhost -H a?b");
-	blocks("curl http://localhost -H [a]");
-	blocks("curl http://localhost <(ls)");
-	blocks("curl http://localhost > $(ls)");
-	blocks("ls | xargs curl http://localhost");
-	blocks("ls | xargs sh -c 'curl http://localhost'");
-	blocks("X=1 curl http://localhost");
-	blocks("X=1 sh -c 'curl http://localhost'");
-	blocks("env X=1 curl http://localhost");
-	blocks("sh -c \"curl http://localhost $X\"");
-	blocks("eval curl http://localhost '*'");
-	blocks("export http_proxy=evil; curl http://localhost");
-	blocks("export HTTPS_PROXY=evil; curl http://localhost");
-	blocks("echo url=evil > ~/.curlrc; curl http://localhost");
-	allows("echo $X; curl http://localhost");
-	allows("case x in *) curl http://localhost;; esac");
+	blocks("curl http://localhost $X", "curl http://localhost/$X",
+		"curl \"http://localhost/$X\"", "curl http://localhost `cat x`",
+		"curl http://localhost *", "curl http://localhost -d {x,http://evil}",
+		"curl http://localhost -H a?b", "curl http://localhost -H [a]",
+		"curl http://localhost <(ls)", "curl http://localhost > $(ls)",
+		"ls | xargs curl http://localhost", "ls | xargs sh -c 'curl http://localhost'",
+		"X=1 curl http://localhost", "X=1 sh -c 'curl http://localhost'",
+		"env X=1 curl http://localhost", "sh -c \"curl http://localhost $X\"",
+		"eval curl http://localhost '*'", "export http_proxy=evil; curl http://localhost",
+		"export HTTPS_PROXY=evil; curl http://localhost",
+		"echo url=evil > ~/.curlrc; curl http://localhost");
+	allows("echo $X; curl http://localhost", "case x in *) curl http://localhost;; esac");
 }
 
 TEST(test_help_and_version)
 {
-	allows("curl --version");
-	allows("curl --help");
-	allows("sudo --version && dd --help");
-	allows("/usr/bin/wget --version | head -n 1");
-	allows("mkfs.ext4 --help");
-	blocks("curl --help evil");
-	blocks("curl evil --help");
-	blocks("sudo x --help");
-	blocks("rm -rf / --help");
-	blocks("curl --versio");
-	blocks("ls | xargs curl --help");
-	blocks("curl --help $X");
+	allows("curl --version", "curl --help", "sudo --version && dd --help",
+		"/usr/bin/wget --version | head -n 1", "mkfs.ext4 --help");
+	blocks("curl --help evil", "curl evil --help", "sudo x --help", "rm -rf / --help",
+		"curl --versio", "ls | xargs curl --help", "curl --help $X");
 }
 
 /* Every refusal says in words what to do, and shows no expression. */
@@ -502,10 +314,7 @@ TEST(test_nesting)
 	assert_non_null(strstr(match_in(ROOT, line), "nested too deeply"));
 }
 
-/*
- * Lines of the maximal length, made of text that could take more than linear time or space. All
- * take a second under the sanitizers; with a quadratic algorithm the test does not end in time.
- */
+/* Long lines that could take quadratic time: with it the test does not end in time. */
 TEST(test_long_lines)
 {
 	static const char *const pieces[] = {"a ", "a;", "''", "\"\" ", "$(a)", "`a`", "rm -rf /x ",
