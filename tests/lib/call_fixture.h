@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * One call at a time. The test plays its workspace (fakes/workspace.h) and lets time pass
- * (fakes/clock.h).
- */
+/* One call at a time: the test plays its workspace and lets time pass. */
 
 #include "supervisor/call/call_state.h"
 

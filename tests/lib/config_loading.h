@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A configuration file in a scratch directory, its loading, and all that was said against it: for
- * the unit tests of the configuration.
- */
+/* A configuration file in a scratch directory, its loading, and what was said against it. */
 
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * copy_archive: writes the archive on stdin to stdout as `cloister export` passes it on.
- * copy_archive list: prints what the client's reader finds in it, an entry a line.
- */
+/* copy_archive: writes the archive on stdin to stdout as `cloister export` passes it on.
+ * copy_archive list: prints what the client's reader finds in it, an entry a line. */
 #include "client/archive_copy.h"
 
 #include <inttypes.h>

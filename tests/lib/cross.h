@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The cross product of what clients may combine: calls, options, and how they are sent. Each
+/* The cross product of what clients may combine: calls, options, and how they are sent. Each
  * combination is a request to the agent endpoint, with fake processes behind it, and each is held
  * to the same: one answer, in the form that was asked for; with a key the same answer again for a
  * call that joins it and for one that comes later; and a refusal that is typed and the same again.
@@ -100,11 +99,9 @@ static size_t cross_values(const struct cross_axis *axis)
 	return n;
 }
 
-/*
- * Goes to the next combination for @call: the index of each axis' value is in @at, first all 0.
+/* Goes to the next combination for @call: the index of each axis' value is in @at, first all 0.
  * Axes of commands are the last ones, and for another call they move together. Returns false after
- * the last combination.
- */
+ * the last combination. */
 static bool cross_next(
 	const struct cross_axis *axes, size_t n, const struct cross_call *call, size_t at[])
 {
@@ -160,19 +157,15 @@ struct cross_face {
 	size_t n_axes;
 	/* Makes the line of the request number @n of @slot, which has the id @id. */
 	void (*make)(const struct cross_slot *slot, size_t n, size_t id, char *line);
-	/*
-	 * Checks the form of @result. Returns what has to be the same in each answer to the
-	 * combination; the caller frees it.
-	 */
+	/* Checks the form of @result. Returns what has to be the same in each answer to the
+	 * combination; the caller frees it. */
 	struct json_object *(*check)(const struct cross_slot *slot, struct json_object *result);
 	bool (*has_key)(const struct cross_slot *slot);
 	bool (*is_preview)(const struct cross_slot *slot);
 	/* Whether @result has an image, which is not given to a call that has joined. */
 	bool (*has_image)(struct json_object *result);
-	/*
-	 * Makes the line that asks for what @result, of a task, has become, with the id @id; NULL:
-	 * there are no tasks. Returns false if it is not of one.
-	 */
+	/* Makes the line that asks for what @result, of a task, has become, with the id @id; NULL:
+	 * there are no tasks. Returns false if it is not of one. */
 	bool (*follow)(
 		const struct cross_slot *slot, struct json_object *result, size_t id, char *line);
 };
@@ -339,10 +332,8 @@ static const struct cross_slot *cross_missing(void)
 	return NULL;
 }
 
-/*
- * Waits until every request that has been sent is answered, letting time pass as far as it must:
- * what takes time are commands that go on, become tasks, or meet their deadlines.
- */
+/* Waits until every request that has been sent is answered, letting time pass as far as it must:
+ * what takes time are commands that go on, become tasks, or meet their deadlines. */
 static void cross_await(struct fake_client *client)
 {
 	static const int64_t waits_ms[] = {0, 0, 0, 0, 10, 2500, 5000, 5000};
@@ -466,10 +457,7 @@ static void cross_try(struct fake_client *client, const struct cross_face *face)
 	fake_workers_exit(CROSS_SAYS); /* what has gone on as a session */
 }
 
-/*
- * Opens two workspaces for each slot. In the first one, for the tools that act on commands, a
- * command runs in the background; there is no preview then.
- */
+/* Opens two workspaces for each slot; in the first one a command runs in the background. */
 static struct fake_client cross_open(struct fake_service *service)
 {
 	struct fake_client client =

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Runs in the place of cloister-egress, as root with every capability, in its AppArmor profile or
+/* Runs in the place of cloister-egress, as root with every capability, in its AppArmor profile or
  * in none: tries what a program that was taken over would, and prints a line for each, with the
- * name of the error or "done". What it is started with stays as it was.
- */
+ * name of the error or "done". What it is started with stays as it was. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>

@@ -5,10 +5,7 @@
 
 #include "tests/lib/unit.h"
 
-/*
- * Calls @step in a child. Fails the test unless the child exits with @wanted after it has written
- * @words, among others, to stderr.
- */
+/* Fails unless a child that does @step exits with @wanted and writes @words to stderr. */
 static inline void assert_exits_with(int wanted, void (*step)(void), const char *words)
 {
 	char said[4096];

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A workspace for the tests of worker/files: BASE/ws is the workspace, and no call may reach
+/* A workspace for the tests of worker/files: BASE/ws is the workspace, and no call may reach
  * BASE/outside/secret. Runs unprivileged even if started by root, because permissions are part of
- * what is tested.
- */
+ * what is tested. */
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
@@ -157,10 +155,7 @@ static UNUSED void answer_begin(struct answer *answer, uint64_t call)
 	assert_non_null(answer->reply);
 }
 
-/*
- * Checks that every frame is well-formed and belongs to @call, and that the only FILES_END is the
- * last.
- */
+/* Checks that each frame is well-formed, of @call, and that the only FILES_END is the last. */
 static UNUSED void answer_parse(struct answer *answer, uint64_t call)
 {
 	struct stat st;

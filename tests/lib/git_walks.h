@@ -148,10 +148,7 @@ static inline struct paths run_git(
 	return paths;
 }
 
-/*
- * Whether a walk of the directory @path keeps the files that git lists when it runs there: tracked
- * ones that exist, and ones that are not ignored.
- */
+/* Whether a walk of @path keeps the files that git lists there: tracked, or not ignored. */
 static inline bool keeps_as_git_lists_in(const struct scratch *scratch, const char *path)
 {
 	static const char *const list[] = {

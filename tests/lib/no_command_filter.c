@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Linked into a cloister-worker for tests in place of the real one: commands then have no system
- * call filter.
- */
+/* Linked into a cloister-worker for tests: commands then have no system call filter. */
 #include "worker/commands/command_filter.h"
 
 int command_filter_install(unsigned which, uint64_t *ret_pass)

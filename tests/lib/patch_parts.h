@@ -6,10 +6,7 @@
 #include "common/wire.h"
 #include "tests/lib/unit.h"
 
-/*
- * Encodes parts from lines of a type and a text, in which "|" is a newline: "Uf\nH\n-a|\n". Returns
- * the encoded parts, which the next call overwrites.
- */
+/* Encodes lines of a type and a text, with "|" as newline, into a buffer of its own. */
 static inline struct text encode_parts(const char *parts)
 {
 	static char buffer[4096];

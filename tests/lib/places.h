@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where workspaces are: tenant, workspace, hosts, and the chosen one. The tests of the three
- * clients read this table; a row never changes, since a workspace would then move.
- */
+/* Where workspaces are: tenant, workspace, hosts, and the chosen one. The tests of the three
+ * clients read this table; a row never changes, since a workspace would then move. */
 /* clang-format off */
 {"blue", "build", "a", "a"},
 {"blue", "build", "a b", "b"},

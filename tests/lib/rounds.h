@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * How many generated cases a unit test tries, and which. In the check (tests/run) they are few and
+/* How many generated cases a unit test tries, and which. In the check (tests/run) they are few and
  * the same each time. With CLOISTER_DEEP=1, as in tests/deep, they are many, and others each time
- * where a case prints its seed.
- */
+ * where a case prints its seed. */
 
 #include <stdbool.h>
 #include <stddef.h>

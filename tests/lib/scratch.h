@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A directory of files that exists for one test. Any failure in these functions ends the test
- * program.
- */
+/* A directory that exists for one test. Any failure here ends the test program. */
 
 #include <err.h>
 #include <fcntl.h>

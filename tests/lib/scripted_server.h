@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The other end of a libcloister connection, in the same thread: it sends what the test tells it
- * to.
- */
+/* The other end of a libcloister connection, which sends what the test says. */
 
 #include "libcloister/cloister.h"
 #include "tests/lib/unit.h"

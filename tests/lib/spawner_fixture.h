@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A spawner that the test plays: what cloisterd starts it with, and the frames that it writes. The
- * process that is forked only waits to be ended.
- */
+/* A spawner that the test plays; the process that is forked only waits to be ended. */
 
 #include "supervisor/workspace/spawner_link.h"
 
@@ -62,10 +59,8 @@ static void compute(int number)
 		steps++;
 }
 
-/*
- * The child waits until cloisterd closes its end or kills it, and computes instead after SIGUSR1.
- * The test keeps the spawner's end.
- */
+/* The child waits until cloisterd closes its end or kills it, and computes instead after SIGUSR1.
+ * The test keeps the spawner's end. */
 pid_t fork(void)
 {
 	struct pollfd poll_fd = {.fd = spawner.pair[1]};

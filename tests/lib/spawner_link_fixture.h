@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * cloisterd's end of the socket to cloister-spawner, with a spawner that the test plays, and what
- * cloisterd was told.
- */
+/* cloisterd's end of the socket to a spawner that the test plays. */
 
 #include "common/channel.h"
 #include "supervisor/base/log.h"

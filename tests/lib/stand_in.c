@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Takes the place of one of cloister's programs in tests: executes Python with the script beside
+/* Takes the place of one of cloister's programs in tests: executes Python with the script beside
  * it, whose name ends in ".py". A script itself cannot be started by a descriptor that the exec
- * closes, as cloister starts its programs. fexecve(3), "BUGS".
- */
+ * closes, as cloister starts its programs. fexecve(3), "BUGS". */
 #include "common/cleanup.h"
 
 #include <linux/limits.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * What all programs of tests/unit begin with. Each TEST() is added before main, which is in unit.c,
- * and they run in the order of the file.
- */
+/* What all programs of tests/unit begin with. Each TEST() is added before main, which is in unit.c,
+ * and they run in the order of the file. */
 
 #include "common/cleanup.h"
 #include "common/limits.h"

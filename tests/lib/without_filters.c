@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Takes the place of one of cloister's programs in tests: seccomp(2) answers as on a host without
+/* Takes the place of one of cloister's programs in tests: seccomp(2) answers as on a host without
  * room for filters (net.core.bpf_jit_limit), and the program beside it whose name ends in ".real"
- * is executed.
- */
+ * is executed. */
 #include <errno.h>
 #include <linux/limits.h>
 #include <seccomp.h>

@@ -9,19 +9,7 @@
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
-static int set_up(void **state)
-{
-	*state = fake_service_new(NULL);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down)
+FIXTURE(fake_service_set_up, fake_service_tear_down)
 
 #define OPEN   REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}")
 #define OPENED RESULT("0", "{\"workspace\":\"@/root\",*}")

@@ -26,13 +26,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, fake_service_tear_down)
 
 static void talk(void **state, const struct fake_exchange *exchanges, size_t n)
 {
@@ -127,8 +121,7 @@ TEST(test_layers_that_cannot_be_mounted)
 	fake_client_close(&client);
 }
 
-/* The id has no room for a new layer: the rollback is in force first, so that what it drops is
- * cleared. */
+/* The id has no room for a layer: the rollback is in force first, so its layers are cleared. */
 TEST(test_a_rollback_without_room)
 {
 	static const struct fake_exchange first[] = {{OPEN, RESULT("1", "{*}")},

@@ -18,12 +18,6 @@
 #define OPEN     REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}") "\n"
 #define OPENED   RESULT("0", "{*}")
 
-static int set_up(void **state)
-{
-	*state = fake_service_new(NULL);
-	return 0;
-}
-
 static int tear_down(void **state)
 {
 	struct fake_service *fake = *state;
@@ -40,7 +34,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-FIXTURE(set_up, tear_down)
+FIXTURE(fake_service_set_up, tear_down)
 
 static struct fake_client connect_client(void **state)
 {
@@ -164,8 +158,7 @@ TEST(test_lines_that_take_long)
 	fake_client_close(&client);
 }
 
-/* cloisterd discards a line that is too long, answers it once under its id, and serves the next
- * one. */
+/* cloisterd answers a line that is too long once, under its id, and serves the next one. */
 TEST(test_lines_that_are_too_long)
 {
 	static const struct {
@@ -196,8 +189,7 @@ TEST(test_lines_that_are_too_long)
 	fake_client_close(&client);
 }
 
-/* When requests have taken all the memory for requests, each connection still has
- * LIMIT_PENDING_OWN_BYTES, and no more. */
+/* Each connection has LIMIT_PENDING_OWN_BYTES, also when requests have all other memory. */
 TEST(test_lines_without_room)
 {
 	struct fake_client client = connect_client(state);
@@ -388,10 +380,8 @@ TEST_WITH(test_each_state_of_a_connection, NULL, NULL)
 	}
 }
 
-/*
- * Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
- * other connection's slice comes first, so cloisterd reads the end before it handles the lines.
- */
+/* Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
+ * other connection's slice comes first, so cloisterd reads the end before it handles the lines. */
 TEST_WITH(test_lines_that_wait_behind_the_end, NULL, NULL)
 {
 #define SLOW(id)                                                                               \

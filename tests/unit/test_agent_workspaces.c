@@ -39,13 +39,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, fake_service_tear_down)
 
 static void talk(void **state, uid_t uid, const struct fake_exchange *exchanges, size_t n)
 {
@@ -233,8 +227,7 @@ TEST(test_list)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* A task beside those of the tenant, whose turn comes after each: how often it found a list begun.
- */
+/* A task that comes after each of the tenant's: how often it found a list begun. */
 struct beside {
 	struct loop_share_task task;
 	struct tenant_usage *usage;

@@ -32,12 +32,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
 static const struct {
 	const char *tool, *arguments;
 } subjects[] = {
@@ -82,7 +76,7 @@ static void call(
 /* clang-format on */
 
 /* For a program that asked for base64 there is no text for a model, whatever else it asked for. */
-TEST_WITH(test_base64_of_a_part, set_up, tear_down)
+TEST_WITH(test_base64_of_a_part, set_up, fake_service_tear_down)
 {
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 

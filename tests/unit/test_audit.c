@@ -227,8 +227,7 @@ TEST(test_what_administrators_do)
 	fake_client_close(&observer);
 }
 
-/* The log has a bounded number of these events a second. The next one says how many were left
- * out. */
+/* The log has a bounded number of these events a second, and says how many it left out. */
 TEST(test_unauthorized_clients)
 {
 	static const struct peer_credentials peer = {.uid = 5, .gid = 6, .pid = 7};
@@ -341,8 +340,7 @@ TEST(test_a_log_that_may_fail)
 	assert_int_equal(fake_audit_reopened, 1);
 }
 
-/* The queue keeps room for the ends of calls in flight. A call for which it has no such room is
- * refused. */
+/* The queue keeps room for ends. A call for which it has none is refused. */
 TEST_WITH(test_room_for_the_ends_of_calls, set_up_required, tear_down)
 {
 	static const struct fake_exchange open = {OPEN, RESULT("1", "{*}")};

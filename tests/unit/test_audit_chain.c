@@ -80,8 +80,7 @@ TEST(test_parts_of_lines_are_none)
 	size_t len = make(&last, "\"event\":\"x\"", line, &next);
 
 	for (size_t i = 0; i < len; i++) {
-		/*
-		 * In a block of exactly its size, so that a sanitizer notices a read past its end.
+		/* In a block of exactly its size, so that a sanitizer notices a read past its end.
 		 */
 		char *copy = malloc(i + 1);
 

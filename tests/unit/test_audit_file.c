@@ -139,8 +139,7 @@ TEST(test_what_is_no_file_for_a_log)
 	audit_file_close(&other);
 }
 
-/* If the log is empty, the chain continues from the former file with the longest chain, whichever
- * program renamed it. */
+/* If the log is empty, the chain continues from the former file with the longest chain. */
 TEST(test_which_former_file)
 {
 	static const struct {

@@ -49,8 +49,7 @@ static struct audit_writer_state look(void)
 	return state;
 }
 
-/* Waits until @holds is true of the writer's state. The thread needs no time to pass, only a
- * CPU. */
+/* Waits until @holds is true of the writer's state. */
 static void await(bool (*holds)(const struct audit_writer_state *state))
 {
 	struct audit_writer_state state;
@@ -96,8 +95,7 @@ static char *contents(const char *name)
 	return bytes;
 }
 
-/* Checks the file @name, whose lines must be linked in one chain. @events are their events in
- * order, with "-" for a torn line. */
+/* Checks that the file @name is one chain of @events; "-" is a torn line. */
 static void holds(const char *name, struct audit_chain *last, const char *expected)
 {
 	_cleanup_free_ char *bytes = contents(name);
@@ -172,8 +170,7 @@ TEST(test_pieces)
 	holds("log", &last, "audit.opened one ");
 }
 
-/* The disk becomes full after each number of bytes. The line is written when there is room
- * again. */
+/* The disk becomes full after each number of bytes; later the line is written. */
 TEST(test_a_full_disk)
 {
 	static const size_t rooms[] = {0, 1, 100, 250, 300, 400, 500};
@@ -245,8 +242,7 @@ TEST(test_a_queue_that_wraps)
 	assert_true(n <= 3 * (LIMIT_AUDIT_QUEUE_BYTES / LIMIT_AUDIT_LINE_BYTES + 1));
 }
 
-/* After a rotation the chain continues in the new file, whose first line names the old one's
- * end. */
+/* After a rotation the new file's first line names the old one's end. */
 TEST(test_a_rotation)
 {
 	struct audit_chain last = audit_chain_new();
@@ -286,8 +282,7 @@ static void put_large(unsigned n)
 	}
 }
 
-/* A full file is renamed after its last line. The chain continues, and the oldest files are
- * removed. */
+/* A full file is renamed after its last line, and the oldest files are removed. */
 TEST(test_full_files)
 {
 	struct audit_chain last = audit_chain_new();
@@ -317,8 +312,7 @@ TEST(test_full_files)
 	assert_true(is_there("log.1"));
 }
 
-/* If the name is taken, the file grows by one line, and the number of that line makes another
- * name. */
+/* If the name is taken, the file grows by one line, whose number makes another name. */
 TEST(test_a_full_file_whose_name_is_taken)
 {
 	struct audit_chain last = audit_chain_new();
@@ -406,10 +400,7 @@ TEST(test_a_rotation_in_a_torn_line)
 	assert_non_null(strstr(bytes, "\"torn_bytes\":10,"));
 }
 
-/*
- * The table of audit_writer.c: for each kind of line, the disk is full after each number of its
- * bytes. A line of a kind always has the same length.
- */
+/* Each kind of line, cut after each number of its bytes by a full disk. */
 enum at_hand { OPENED, LOST, QUEUED, KINDS_OF_LINES };
 
 /* Makes the disk full after @room bytes of a line of the kind @at_hand. */
@@ -536,8 +527,7 @@ TEST(test_a_torn_line_is_ended)
 	assert_non_null(strstr(bytes, "\"torn_bytes\":7,"));
 }
 
-/* The writer stops while the disk is full. It reports how many lines are missing, lost ones
- * included. */
+/* A writer that stops on a full disk says how many lines are missing. */
 TEST(test_the_end_on_a_full_disk)
 {
 	fake_disk_error = ENOSPC;

@@ -96,8 +96,7 @@ TEST(test_spare_dies)
 	}
 }
 
-/* If spare cells die whenever they are taken, the workspace gets a cell of its own after some
- * tries. */
+/* If spare cells die when they are taken, the workspace gets its own after some tries. */
 TEST(test_spares_are_not_tried_for_ever)
 {
 	struct fixture *f = *state;

@@ -1,10 +1,8 @@
 /* links: cloister-spawner-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * How many files processes of a tenant, and of all, start at once in existing cells, and that those
+/* How many files processes of a tenant, and of all, start at once in existing cells, and that those
  * of new cells need no place among them. A helper is a child that does nothing, as one that a
- * worker has frozen.
- */
+ * worker has frozen. */
 #include "worker/spawner/cell_starts.h"
 
 #include "common/wire_spawner.h"

@@ -45,8 +45,7 @@ TEST(test_rates)
 	scratch_text(&scratch, "ws-7/io.stat", "8:0 rbytes=3000 wbytes=500 rios=1 wios=1\n");
 	cell_look_again(&look, scratch.fd, 7);
 	says(500, 4096000, 1000, &look.usage);
-	/* The cell was made again: its counts begin anew, and are not compared with the old ones.
-	 */
+	/* A cell that was made again counts from the beginning. */
 	set_clock(13 * CLOCK_NS_PER_S);
 	scratch_text(&scratch, "ws-8/cpu.stat", "usage_usec 9000000\n");
 	cell_look_again(&look, scratch.fd, 8);

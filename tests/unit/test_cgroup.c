@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
-/*
- * cloisterd's part of cgroups: finding its group, computing limits, and the cause of a command's
- * end.
- */
+/* cloisterd's cgroups: its own group, limits, and the cause of a command's end. */
 #include "common/cgroup_file.h"
 #include "common/config_defaults.h"
 #include "supervisor/call/command_cause.h"

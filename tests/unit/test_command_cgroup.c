@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
-/*
- * A command's shell starts in the command's cgroup and its init does not, also where a system call
- * filter refuses clone3(2). Needs root and a writable cgroup v2, and skips without.
- */
+/* A command's shell starts in the command's cgroup and its init does not, also where a system call
+ * filter refuses clone3(2). Needs root and a writable cgroup v2, and skips without. */
 #include "common/cgroup_file.h"
 #include "common/mountinfo.h"
 #include "tests/lib/unit.h"
@@ -180,10 +178,7 @@ static void be_traced(void)
 	raise(SIGUSR1);
 }
 
-/*
- * Freezing stops processes whatever they do, and what is killed ends nevertheless; so does what
- * begins in a group that is frozen.
- */
+/* Freezing stops any process; a killed one ends, and a new one of the group is frozen. */
 TEST(test_freeze)
 {
 	static void (*const ways[])(void) = {

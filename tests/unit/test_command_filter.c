@@ -1,10 +1,8 @@
 /* links: cloister-worker-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What an attacker can do who has taken over a worker and knows the filter cookie: read-only mounts
+/* What an attacker can do who has taken over a worker and knows the filter cookie: read-only mounts
  * stay read-only. Each attempt is made in a child with mounts of its own and all capabilities over
- * them. Needs root, and skips without.
- */
+ * them. Needs root, and skips without. */
 #include "tests/lib/unit.h"
 #include "worker/commands/command_filter.h"
 #include "worker/confine.h"

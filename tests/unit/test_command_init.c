@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-worker-core */
-/*
- * A command init whose report cannot be written, and one that never gets a command. Needs root, and
- * skips without.
- */
+/* A command init without a reader, and one without a command. Needs root, or skips. */
 #include "tests/lib/unit.h"
 #include "worker/commands/command_init.h"
 #include "worker/commands/command_ruleset.h"

@@ -1,8 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The configuration: the values of each key, and the message and place of each mistake.
- */
+/* The values of each key, and the message and place of each mistake. */
 #include "common/config_defaults.h"
 #include "common/directory_parents.h"
 #include "supervisor/config/command_policy.h"
@@ -11,10 +9,7 @@
 #include "tests/lib/config_loading.h"
 #include "tests/lib/unit.h"
 
-/*
- * For each key a value other than the default, how it is shown (numbers), and a value that is
- * refused.
- */
+/* Each key's other value, how it is shown, and a value that is refused. */
 static const struct sample {
 	uint8_t section;
 	const char *key, *good, *shown, *bad;

@@ -1,9 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The files of the configuration: which are read, in what order, who may write them, and files that
- * are no configuration at all.
- */
+/* Which files are read, in what order, who may write them, and files of another kind. */
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "tests/lib/config_loading.h"

@@ -1,8 +1,7 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
-/* cloisterd as a service: reading its configuration again, what the service manager is told, and
- * ending in order. */
+/* cloisterd as a service: reloads, what the service manager is told, and its end. */
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"
@@ -310,8 +309,7 @@ TEST(test_sockets_that_are_none)
 
 /* Shutdown. */
 
-/* Lets @ms pass in the steps of the shutdown's timer. The rest of the loop runs at every tenth
- * step. */
+/* Lets @ms pass in steps of the shutdown's timer, with a turn of the loop at each tenth. */
 static void pass(int64_t ms)
 {
 	for (int64_t step = 1; step <= ms / 20 && !fake->stopped; step++) {

@@ -167,8 +167,7 @@ TEST(test_not_measured)
 	assert_int_equal(f->asked, 4);
 }
 
-/* Bounded by nothing else, a workspace is measured at once, and again and again while commands run.
- */
+/* A workspace is measured at once, and again while commands run. */
 TEST(test_limited)
 {
 	struct fixture *f = *state;

@@ -241,8 +241,7 @@ TEST(test_taking_over)
 	handover_drop(&given);
 }
 
-/* There are two of them after that: it does not retire before the generation before it has ended.
- */
+/* With two of them, a generation does not retire before the one before it has. */
 TEST(test_a_third_generation)
 {
 	struct handover_message message;

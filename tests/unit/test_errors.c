@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Every errno that a file system can return for a file tool: its code, and a sentence that says
- * what to do next.
- */
+/* Every errno of a file system: its code, and what to do next. */
 #include "common/errors.h"
 #include "tests/lib/unit.h"
 

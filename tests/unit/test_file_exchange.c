@@ -1,7 +1,6 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What other processes do in the instant of an exchange. This program's own renameat2() stops an
+/* What other processes do in the instant of an exchange. This program's own renameat2() stops an
  * edit there, and a child does what another cloister instance or a program of the tenant would do.
  */
 #include "worker/files/file_exchange.h"
@@ -177,10 +176,8 @@ TEST(test_swept_while_a_file_is_put_back)
 	}
 }
 
-/*
- * An edit that read what is about to be taken back would take away what is put back, and be told
- * that it has succeeded.
- */
+/* An edit that read what is about to be taken back would take away what is put back, and be told
+ * that it has succeeded. */
 TEST(test_edited_while_a_file_is_put_back)
 {
 	begin(state, move_now, edit_now);

@@ -38,8 +38,7 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down)
 
-/* Leaves a process that holds the job's descriptors. It stands for a killed job that gets no CPU in
- * which to die. */
+/* A process that holds the job's descriptors, like one that was killed and has no CPU. */
 static void stay(void)
 {
 	char c;

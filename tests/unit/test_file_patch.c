@@ -1,9 +1,7 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Patches that are held, and patches that are taken back. This program's own renameat2() plays a
- * file system that cannot exchange two files, and lets another process come in between.
- */
+/* Patches that are held, and patches that are taken back. This program's own renameat2() plays a
+ * file system that cannot exchange two files, and lets another process come in between. */
 #include "worker/files/file_patch.h"
 
 #include "worker/files/dir_marks.h"

@@ -194,10 +194,8 @@ TEST(test_skipped)
 	answer_done(&answer);
 }
 
-/*
- * A file that is read in parts, and the patterns of each engine: the first is looked for as a
- * literal, the others by an automaton, which is made because "before" is long.
- */
+/* A file that is read in parts, and the patterns of each engine: the first is looked for as a
+ * literal, the others by an automaton, which is made because "before" is long. */
 #define PART        ((size_t)256 * 1024) /* search_batch.c */
 #define LARGE_BYTES (3 * PART + 1000)
 
@@ -344,10 +342,7 @@ TEST(test_cap)
 	answer_done(&answer);
 }
 
-/*
- * Of more matches than are wanted those near the searched directory are told, and all that are told
- * are in the order of names.
- */
+/* Of too many matches those near the searched directory are told, in order of names. */
 TEST(test_near_first)
 {
 	struct files_search request = {.pattern = TEXT_LITERAL("x"), .max_results = 4};
@@ -386,10 +381,8 @@ TEST(test_near_first)
 	answer_done(&answer);
 }
 
-/*
- * Searches a line of 3n bytes of "é, x" with "needle" at byte @at. The shown part must hold the
- * needle and whole characters.
- */
+/* Searches a line of 3n bytes of "é, x" with "needle" at byte @at. The shown part must hold the
+ * needle and whole characters. */
 static void check_cut(size_t at)
 {
 	const size_t len = 9000;
@@ -479,10 +472,7 @@ TEST(test_refused)
 		TOOL_PATH_OUTSIDE_WORKSPACE, NULL);
 }
 
-/*
- * Reaching a limit is an error, not "no match"; but if an automaton can scan all lines instead,
- * there is a result.
- */
+/* Reaching a limit is an error, unless an automaton can scan all lines instead. */
 TEST(test_too_complex)
 {
 	char text[4096];
@@ -500,11 +490,9 @@ TEST(test_too_complex)
 	assert_refused((struct files_search){.pattern = TEXT_LITERAL(
 						     "(*LIMIT_HEAP=0)(*NO_JIT)(?:(a)|b)*$")},
 		TOOL_PATTERN_TOO_COMPLEX, NULL);
-	/*
-	 * The automaton's result is enough within a line, and the text is cut around the line's
+	/* The automaton's result is enough within a line, and the text is cut around the line's
 	 * start. A pattern that may match over several lines has no such alternative, unless the
-	 * automaton finds nothing at all.
-	 */
+	 * automaton finds nothing at all. */
 	memset(text, 'a', 30);
 	memcpy(text + 30, "!a\n", 4);
 	scratch_text(&scratch, "f", text);

@@ -227,10 +227,8 @@ TEST(test_kept)
 	}
 }
 
-/*
- * Whatever mode the old file had, its replacement is never set-user-ID or set-group-ID; nor is a
- * file made in a directory whose group is inherited.
- */
+/* Whatever mode the old file had, its replacement is never set-user-ID or set-group-ID; nor is a
+ * file made in a directory whose group is inherited. */
 TEST(test_no_set_id_bits)
 {
 	static const mode_t modes[] = {04755, 02755, 06755, 06777, 07777, 04000, 02644};
@@ -319,9 +317,7 @@ TEST(test_directories_taken_back)
 	assert_written(fixture, &root, "kept/a/file", "kept/a/file", true);
 }
 
-/*
- * It removes no other directory: one that is not empty any more, or was renamed or replaced, stays.
- */
+/* It removes no directory that is not empty, or was renamed or replaced. */
 TEST(test_directories_of_others_stay)
 {
 	const struct fixture *fixture = *state;
@@ -440,10 +436,7 @@ TEST(test_appears_meanwhile)
 	assert_outside_untouched(fixture);
 }
 
-/*
- * Attacks by swapping directories with links, files with links and directories with directories,
- * all at once.
- */
+/* Directories and links change places all the time. */
 TEST(test_attacked)
 {
 	static const char *const paths[] = {"swap/new", "swap/secret", "evil/new", "target",

@@ -21,10 +21,7 @@ static void write_line(const char *path, const char *line)
 
 #define NO_TMPFS 77
 
-/*
- * Mounts a tmpfs with @options over "small", in namespaces of our own. Returns false if that is not
- * possible.
- */
+/* Mounts a tmpfs with @options over "small", in own namespaces; false: not possible. */
 static bool mount_small(const char *path, const char *options)
 {
 	char map[64];
@@ -182,12 +179,8 @@ static int write_broken(const struct fixture *fixture, const struct broken_case 
 	return answer.end.error == broken->error ? 0 : 3;
 }
 
-/*
- * Disk errors have codes of their own, the old content stays, and only durable writes wait for the
- * disk.
- */
-/* Forks: a filter cannot be taken off. Returns false in the parent when the child has exited with
- * 0. */
+/* Disk errors have codes, the old content stays, and only durable writes wait. */
+/* Forks, because a filter stays. False in the parent, when the child has exited with 0. */
 static bool is_child(void)
 {
 	pid_t pid = fork();

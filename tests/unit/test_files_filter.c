@@ -1,9 +1,6 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What an attacker can do who has taken over a files process: each call is made in a child of its
- * own.
- */
+/* What a files process that was taken over can do: each call is made in a child. */
 #include "tests/lib/unit.h"
 #include "worker/confine.h"
 #include "worker/files/files_filter.h"
@@ -77,10 +74,7 @@ static const struct attempt {
 #endif
 };
 
-/*
- * Returns the wait status of a child that makes the call under the filter, after a fork as in a
- * job.
- */
+/* The wait status of a child that makes the call under the filter, as a job does. */
 static int status_of(const struct attempt *attempt)
 {
 	const long *a = attempt->arguments;

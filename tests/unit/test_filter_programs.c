@@ -1,9 +1,6 @@
 /* links: PkgConfig::SECCOMP filters-of-both */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The compiled filters of x86-64 and arm64, both on any machine: the test interprets them. Both
- * must give the same verdict for the same call.
- */
+/* The filters of x86-64 and arm64 are interpreted, and must give the same verdict. */
 #include "tests/lib/rounds.h"
 #include "tests/lib/unit.h"
 #include "worker/filters/filter_cookie.h"
@@ -243,10 +240,7 @@ TEST(test_numbers)
 	}
 }
 
-/*
- * With root_inside a process that knows the number may enter a user namespace, and nothing else is
- * allowed that is not allowed without.
- */
+/* With root_inside only a process that knows the number may enter a user namespace. */
 TEST(test_root_inside)
 {
 	const uint64_t cookie = (uint64_t)FILTER_COOKIE_HIGH << 32 | FILTER_COOKIE_LOW;

@@ -1,9 +1,7 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Work trees whose git directory is elsewhere: as git makes them, and as nobody should. Runs
- * unprivileged even if started by root, because permissions are part of what is tested.
- */
+/* Work trees whose git directory is elsewhere: as git makes them, and as nobody should. Runs
+ * unprivileged even if started by root, because permissions are part of what is tested. */
 #include "tests/lib/git_walks.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
@@ -49,10 +47,7 @@ static void move(const struct scratch *scratch, const char *from, const char *to
 	assert_int_equal(renameat(scratch->fd, from, scratch->fd, to), 0);
 }
 
-/*
- * Makes repositories of a tree that tracks what its .gitignore names. In each work tree git(1) and
- * the walk must find the same index and the same info/exclude.
- */
+/* In each work tree git(1) and the walk must find the same index and info/exclude. */
 static void test_against_git(void **state)
 {
 	static const char *const trees[] = {"main", "main/inside", "tree", "relative", "by-link",
@@ -413,10 +408,7 @@ static void test_in_the_root(void **state)
 	fixture_done(&fixture);
 }
 
-/*
- * Above each other only so many files and links are followed, whether or not they lead to a
- * repository: each may cost many lookups.
- */
+/* Only so many files and links are followed, whether or not they lead to a repository. */
 static void test_nested(void **state)
 {
 	struct fixture fixture = fixture_new();

@@ -54,9 +54,7 @@ TEST(test_named_directory)
 	scratch_done(&scratch);
 }
 
-/*
- * Two stars and a slash may match nothing, and then the slash is not part of the name, as in git.
- */
+/* Two stars and a slash may match nothing, and then not even the slash, as in git. */
 TEST(test_slash_that_is_nothing)
 {
 	struct scratch scratch = scratch_new();
@@ -188,10 +186,8 @@ TEST(test_what_is_a_repository)
 	scratch_done(&scratch);
 }
 
-/*
- * A directory of a sparse index has nothing that is tracked: git removes its tracked files, and
- * names each of them once one is back. What a build leaves there is ignored.
- */
+/* A directory of a sparse index has nothing that is tracked: git removes its tracked files, and
+ * names each of them once one is back. What a build leaves there is ignored. */
 TEST(test_sparse_index)
 {
 	static const char *const steps[][10] = {
@@ -268,10 +264,7 @@ TEST(test_hostile_files)
 	scratch_done(&scratch);
 }
 
-/*
- * However many directories have large ignore files, the rules of a walk take bounded memory, which
- * is freed when the walk leaves them.
- */
+/* However many ignore files there are, the rules of a walk take bounded memory. */
 TEST(test_many_large_files)
 {
 	struct scratch scratch = scratch_new();

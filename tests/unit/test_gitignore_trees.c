@@ -1,7 +1,6 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Compares with git itself: random trees with random ignore files are walked by tree_walk, listed
+/* Compares with git itself: random trees with random ignore files are walked by tree_walk, listed
  * by `git ls-files` and checked by `git check-ignore`; all must give the same files.
  * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many cases and which; the seed is printed.
  */
@@ -164,10 +163,7 @@ static bool check_tree(const struct scratch *scratch)
 	return same;
 }
 
-/*
- * Makes trees with their own ignore files, sometimes with rules for all of them above. One
- * repository in three has only one tree, at its root. Returns the number of trees.
- */
+/* Makes trees with ignore files, some with rules above. Returns the number of trees. */
 static size_t random_trees(const struct scratch *scratch)
 {
 	size_t count = pick(3) ? TREES_PER_REPOSITORY : 1;
@@ -219,10 +215,7 @@ static void track_some(const struct scratch *scratch)
 	free(collection.visits.data);
 }
 
-/*
- * Makes repositories until there are enough trees, with files that git tracks if @tracked, and
- * looks whether the walk is right in each.
- */
+/* Makes repositories until there are enough trees, and checks the walk in each. */
 static void try_trees(bool tracked)
 {
 	static const char *const sha1[] = {"init", "-q", ".", NULL};

@@ -89,10 +89,7 @@ TEST(test_match)
 	}
 }
 
-/*
- * All cases of git's own test of wildmatch with WM_PATHNAME (t/t3070-wildmatch.sh in git's source,
- * first column), by pattern: what matches it and what does not.
- */
+/* git's own test of wildmatch (t/t3070-wildmatch.sh), by pattern: what matches or not. */
 static const struct {
 	const char *pattern;
 	const char *matches[4];
@@ -347,10 +344,7 @@ TEST(test_time)
 		glob_match((struct text){trees, sizeof(trees)}, (struct text){path, sizeof(path)}));
 }
 
-/*
- * A second matcher for comparison. It takes exponential time, but each of its lines plainly states
- * the meaning.
- */
+/* A second matcher, exponential and plain. */
 static bool slow_match(const char *p, const char *t, bool at_start)
 {
 	if (*p == '\0')
@@ -391,8 +385,7 @@ TEST(test_against_slow)
 
 		random_string(pattern, sizeof(pattern), "ab/***?");
 		random_string(path, sizeof(path), "aab/");
-		/* Not compared: git treats a run of stars, other than ** at a boundary, as one
-		 * star. */
+		/* git treats stars that are not ** at a boundary as one star. */
 		if (strstr(pattern, "***"))
 			continue;
 		if (glob_match(text_from(pattern), text_from(path)) !=

@@ -1,10 +1,7 @@
 /* links: cloister-supervisor */
 /* threads */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What is left of disk and memory, and a file system that hangs: fstatfs(2) is this file's own,
- * which waits as long as a test says.
- */
+/* What is left of disk and memory, and a file system that hangs: fstatfs(2) is ours. */
 #include "supervisor/host/headroom.h"
 
 #include "supervisor/host/cgroup.h"

@@ -447,8 +447,7 @@ TEST(test_memory_cgroups)
 
 /* Features. */
 
-/* A command that exceeds its memory limit ends cloisterd only where the kernel kills whole
- * groups. */
+/* cloisterd ends with a command only where the kernel kills whole groups. */
 TEST(test_memory_that_costs_all)
 {
 	static const struct {
@@ -557,8 +556,7 @@ TEST_WITH(test_features, NULL, NULL)
 		if (feature_is_present(name) != rows[i].present)
 			fail_msg("row %zu: %s", i, name);
 		assert_non_null(feature_remedy(name));
-		/* If the feature is required, cloisterd refuses a host without it and says what to
-		 * do. */
+		/* A required feature that the host lacks is refused, with what to do. */
 		r = features_check(&required, &message);
 		assert_int_equal(r, rows[i].present ? 0 : -ENOTSUP);
 		assert_int_equal(message != NULL, r < 0);

@@ -106,8 +106,7 @@ static pid_t start(void (*act)(void))
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		/* Or it would hold the output of a test that failed, and ctest would wait for it.
-		 */
+		/* It would hold the output of a test that failed, and ctest would wait for it. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			act();
@@ -243,10 +242,8 @@ static int all_tests(void)
 	return cmocka_run_group_tests(tests, set_up, NULL);
 }
 
-/*
- * A host may have more than LIMIT_INPUT_WAIT_PROCESSES, of which the worker sees only those of its
- * pid namespace. Where none can be made, the tests look at the host's.
- */
+/* A host may have more than LIMIT_INPUT_WAIT_PROCESSES, of which the worker sees only those of its
+ * pid namespace. Where none can be made, the tests look at the host's. */
 int main(void)
 {
 	int status;

@@ -440,8 +440,7 @@ TEST(test_a_disk_that_fails_the_thread)
 	event_base_free(base);
 }
 
-/* Lets @ms pass. Returns whether the thread was given something to do, and waits until it is done.
- */
+/* Lets @ms pass. Returns whether the thread was given something, and waits for it. */
 static bool tries_after(struct journal *journal, struct event_base *base, int64_t ms)
 {
 	bool tries;

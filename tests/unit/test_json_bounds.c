@@ -82,10 +82,7 @@ static size_t in_use(void)
 	return info.uordblks + info.hblkhd;
 }
 
-/*
- * At least the memory that a value takes is counted, for any text; and a refused text has taken no
- * more than its bound.
- */
+/* At least a value's memory is counted, and a refused text takes no more than its bound. */
 TEST(test_memory_is_counted)
 {
 	static const struct {

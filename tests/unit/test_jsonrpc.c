@@ -203,10 +203,7 @@ TEST(test_limits)
 		else
 			assert_request(line, quoted, "{}");
 	}
-	/*
-	 * The envelope, the params and then arrays: json-c also counts the level of the innermost
-	 * value.
-	 */
+	/* json-c also counts the level of the innermost value. */
 	for (size_t depth = LIMIT_JSON_DEPTH - 4; depth <= LIMIT_JSON_DEPTH; depth++) {
 		struct jsonrpc_request request;
 		struct jsonrpc_fault fault;

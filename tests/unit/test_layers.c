@@ -125,10 +125,8 @@ TEST(test_what_is_not_in_the_stack_is_dropped)
 	assert_true(is_there(f, "1-0") && is_there(f, "c0=kept"));
 }
 
-/*
- * A change that was given up, such as a rollback for which no call came to an end, leaves its
- * layer. The next change has a layer of the same number, which may lie on another one.
- */
+/* A change that was given up, such as a rollback for which no call came to an end, leaves its
+ * layer. The next change has a layer of the same number, which may lie on another one. */
 TEST(test_a_layer_that_was_given_up_never_shows)
 {
 	static const struct layer_stack given_up = {3, {0, 1, 4}, ""},
@@ -427,8 +425,7 @@ TEST(test_a_fork_says_what_is_below)
 	expect(f, &none);
 }
 
-/* A preview that was not kept is undone by whoever reads it; the layer below takes changes again.
- */
+/* A preview that was not kept is undone by its reader; the layer below takes changes. */
 TEST(test_a_preview_is_undone_unless_it_was_kept)
 {
 	struct fixture *f = *state;

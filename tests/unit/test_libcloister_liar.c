@@ -50,9 +50,7 @@ static void count_notification(struct cloister *cloister, const char *method,
 	((struct told *)userdata)->notifications++;
 }
 
-/*
- * Makes three requests: 1 has a handler, 2 is waited for, 3 is a call with output. 4 is answered.
- */
+/* Request 1 has a handler, 2 is waited for, 3 is a call with output; 4 is answered. */
 static struct scripted with_requests(struct told *told)
 {
 	struct scripted s = scripted_new();
@@ -182,10 +180,7 @@ TEST(test_the_same_answer_twice_before_it_is_waited_for)
 	scripted_free(&s);
 }
 
-/*
- * Sends @text repeatedly until the library fails or @total bytes are sent. Small pieces would take
- * more room in the socket, and more time.
- */
+/* Sends @text until the library fails or @total bytes are sent. */
 static int flood(struct scripted *s, const char *text, size_t total)
 {
 	static char much[64 * KIB];
@@ -341,20 +336,14 @@ TEST(test_a_refusal_of_no_request)
 	struct told told = {0}, other = {0};
 	struct scripted s = scripted_new();
 
-	/*
-	 * With no request in flight the next one gets the refusal. A repeated refusal takes no more
-	 * memory.
-	 */
+	/* With no request in flight the next one gets the refusal, however often it came. */
 	for (int i = 0; i < 3; i++)
 		say(&s, refusal);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
 	assert_int_equal(cloister_dispatch(s.cloister), 0);
 	assert_int_equal(told.replies, 1);
-	/*
-	 * With two in flight both get it. Their own answers may still come; unexpected others may
-	 * not.
-	 */
+	/* With two in flight both get it; only their own answers may still come. */
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &told, NULL), 0);
 	assert_int_equal(cloister_start(s.cloister, "m", NULL, on_reply, &other, NULL), 0);
 	say(&s, refusal);
@@ -401,10 +390,7 @@ TEST(test_descriptors_are_not_taken)
 	scripted_free(&s);
 }
 
-/*
- * Both sides send more than a socket holds, and the service reads only after it has sent
- * everything.
- */
+/* Both sides send more than a socket holds before the service reads. */
 TEST(test_neither_full_buffer_stops_the_other)
 {
 	static const char line[] =

@@ -251,8 +251,7 @@ TEST(test_many_at_once)
 		fake_client_close(&clients[i]);
 }
 
-/* What is at the path already: a socket in use, a stale socket, a file; and a path that is too
- * long. */
+/* What is at the path already: a socket, a stale one, a file; or a path that is too long. */
 TEST(test_binding)
 {
 	struct sockaddr_un stale = address_of("stale");

@@ -190,8 +190,7 @@ TEST(test_nobody_to_ask)
 	listening_free(NULL);
 }
 
-/* Something else than the kernel's socket, which answers nothing: nothing listens, and the list is
- * not known. */
+/* Something else than the kernel's socket: nothing listens, and the list is not known. */
 TEST(test_no_answer)
 {
 	struct listening_ports ports;

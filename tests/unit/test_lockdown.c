@@ -1,10 +1,7 @@
 /* links: cloister-supervisor */
 /* fakes: child */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What an attacker who has taken over cloisterd would try: each attempt is made in a child under
- * the real filter.
- */
+/* Each attempt of a cloisterd that was taken over is made in a child under the filter. */
 #include "supervisor/host/lockdown.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/child.h"

@@ -1,10 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: child */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The steps of lock-down, their order, and that none is left out when one fails. test_lockdown.c
- * has what the filter refuses, and test_rulesets.c what Landlock does.
- */
+/* The steps of lock-down, their order, and that none is left out when one fails. test_lockdown.c
+ * has what the filter refuses, and test_rulesets.c what Landlock does. */
 #include "supervisor/host/lockdown.h"
 
 #include "common/landlock.h"

@@ -23,10 +23,7 @@ struct work {
 
 static long long passed_ns;
 
-/*
- * Replaces the C library's: time passes only with simulated work, so a busy machine changes
- * nothing.
- */
+/* Replaces the C library's: time passes only with simulated work. */
 int clock_gettime(clockid_t clock, struct timespec *ret_now)
 {
 	(void)clock;
@@ -66,10 +63,7 @@ TEST(test_many_connections_are_one_tenant)
 	begin(&one);
 	slices = 0;
 	event_base_dispatch(base);
-	/*
-	 * About half a slice of the flood for each of its own; with turns by connection there were
-	 * 200 before its last.
-	 */
+	/* The flood gets about half of the slices; by connection it had 200 before the last. */
 	assert_true(one.seen <= 50);
 	for (size_t i = 0; i < ARRAY_SIZE(floods); i++)
 		assert_int_equal(floods[i].left, 0);

@@ -10,19 +10,7 @@
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
-static int set_up(void **state)
-{
-	*state = fake_service_new(NULL);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down)
+FIXTURE(fake_service_set_up, fake_service_tear_down)
 
 /* clang-format off */
 #define LATEST_META \
@@ -181,8 +169,7 @@ TEST(test_calling_a_tool)
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 }
 
-/* A call that was cancelled is not answered. Only calls that were made over MCP can be
- * cancelled. */
+/* A cancelled call is not answered; only MCP's calls can be cancelled by MCP. */
 TEST(test_cancelling)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -273,8 +260,7 @@ TEST(test_progress)
 	}
 }
 
-/* A connection that relays MCP has only MCP's methods. An error whose id could not be read has no
- * id. */
+/* A connection that relays MCP has only MCP's methods; an unreadable id is none. */
 TEST(test_a_connection_of_its_own)
 {
 	static const struct fake_exchange exchanges[] = {

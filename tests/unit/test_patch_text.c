@@ -197,8 +197,7 @@ TEST(test_malformed)
 			malformed[i].line, malformed[i].words);
 }
 
-/* A patch that is cut anywhere, or ends anywhere in a buffer, is refused and nothing else happens.
- */
+/* A patch that is cut anywhere is refused, and nothing else happens. */
 TEST(test_every_beginning)
 {
 	static const char whole[] =

@@ -1,10 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Compares the two engines: for any pattern and any bytes they must find the same lines.
+/* Compares the two engines: for any pattern and any bytes they must find the same lines.
  * CLOISTER_ORACLE_CASES and CLOISTER_ORACLE_SEED set how many generated cases and which; the seed
- * is printed.
- */
+ * is printed. */
 #include "tests/lib/rounds.h"
 #include "tests/lib/unit.h"
 #include "worker/files/literal_find.h"
@@ -78,10 +76,7 @@ static _Noreturn void fail_on(
 	abort();
 }
 
-/*
- * Returns whether both engines could be used. The lines must be the same; if PCRE2 reached a limit,
- * there may be more.
- */
+/* The engines agree on lines, but PCRE2 may stop at a limit. False: one was not usable. */
 static bool check_same(struct text pattern, struct text bytes)
 {
 	struct found by_pcre2, by_automaton;
@@ -246,10 +241,7 @@ static size_t put_utf8(char *out, unsigned c)
 	return 4;
 }
 
-/*
- * All characters up to U+07FF and some others, each on a line of its own between two letters.
- * U+212A is another case of "k".
- */
+/* All characters up to U+07FF between two letters; U+212A is another case of "k". */
 TEST(test_every_character)
 {
 	static const char *const patterns[] = {"x\\wy", "x\\Wy", "x\\dy", "x\\Dy", "x\\sy", "x\\Sy",
@@ -549,10 +541,8 @@ TEST(test_lines_alone)
 	assert_true(compared >= cases / 2);
 }
 
-/*
- * PCRE2's JIT (10.42) passes over the beginning of a line if an invalid byte stands there, unless
- * it begins there.
- */
+/* PCRE2's JIT (10.42) passes over the beginning of a line if an invalid byte stands there, unless
+ * it begins there. */
 TEST(test_lines_with_invalid_bytes)
 {
 	static const char *const patterns[] = {

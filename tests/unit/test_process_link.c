@@ -155,9 +155,7 @@ TEST(test_death_first)
 	assert_string_equal(f->told, "ffflg");
 }
 
-/*
- * Frames for which the socket has no room are sent as the process reads, and the link is not lost.
- */
+/* What does not fit the socket is sent as the process reads, and the link is not lost. */
 TEST(test_what_does_not_fit_is_sent_later)
 {
 	static char payload[32 * KIB];

@@ -354,10 +354,8 @@ TEST(test_device)
 		TOOL_NOT_A_REGULAR_FILE);
 }
 
-/*
- * The directory "swap" and the link "evil", which leads outside, are swapped all the time, and
- * "moved" moves up and down in the tree. Every descriptor must lie in the workspace.
- */
+/* The directory "swap" and the link "evil", which leads outside, are swapped all the time, and
+ * "moved" moves up and down in the tree. Every descriptor must lie in the workspace. */
 static int check_under_attack(const struct fixture *fixture, const struct root *root)
 {
 	static const char *const paths[] = {"swap/secret", "evil/secret", "swap/../swap/secret",
@@ -387,10 +385,7 @@ static int check_under_attack(const struct fixture *fixture, const struct root *
 	return wrong;
 }
 
-/*
- * Makes a tree in which "a/b/c/../../../.." leads outside if c is moved up while the kernel or the
- * walk is in it.
- */
+/* Makes a tree in which "a/b/c/../../../.." leads outside if c is moved up meanwhile. */
 static void make_battlefield(const struct fixture *fixture)
 {
 	int ws = fixture->ws;

@@ -1,9 +1,7 @@
 /* links: cloister-supervisor cloister-worker-core cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Landlock alone: each attempt is made under one process's ruleset and no other confinement, in a
- * child that runs as the user of the test, perhaps root. Skips on a kernel without Landlock.
- */
+/* Landlock alone: each attempt is made under one process's ruleset and no other confinement, in a
+ * child that runs as the user of the test, perhaps root. Skips on a kernel without Landlock. */
 #include "common/landlock.h"
 #include "supervisor/host/lockdown.h"
 #include "tests/lib/scratch.h"

@@ -334,8 +334,7 @@ TEST(test_a_tenant_that_is_made_anew)
 	tenant_release(another);
 }
 
-/* The estimate is the mean time of the tenant's calls, times those that wait, over those that
- * run. */
+/* The estimate is the mean time of calls, times those that wait, over those that run. */
 TEST(test_the_wait)
 {
 	assert_int_equal(scheduler_wait_us(scheduler, tenant), 0);

@@ -1,8 +1,7 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes behind a line of tool.input: others may have chosen them, and whatever becomes of the line,
- * none of them is read as a request. */
+/* Whatever becomes of a line of tool.input, its bytes are not read as a request. */
 #include "supervisor/rpc/session_payload.h"
 
 #include "supervisor/agent/agent_endpoint.h"
@@ -167,8 +166,7 @@ TEST(test_lengths)
 	}
 }
 
-/* When memory for requests is out, a payload is refused once, as soon as that is known, and dropped
- * as it comes. */
+/* Without memory for requests a payload is refused once, and dropped as it comes. */
 TEST(test_a_payload_without_room)
 {
 	struct fake_service *fake = *state;
@@ -190,10 +188,8 @@ TEST(test_a_payload_without_room)
 	free(payload);
 }
 
-/*
- * A line is refused before it is known whether it has a payload. What follows it may be one, if the
- * client sends payloads: then the connection ends.
- */
+/* A line is refused before it is known whether it has a payload. What follows it may be one, if the
+ * client sends payloads: then the connection ends. */
 TEST(test_lines_that_are_lost)
 {
 	static const char *const lines[] = {

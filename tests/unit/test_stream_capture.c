@@ -163,9 +163,7 @@ TEST(test_smallest_cap)
 	stream_capture_free(&capture);
 }
 
-/*
- * A character that the cut splits is left out completely, on both sides and across the ring's end.
- */
+/* A character that the cut splits is left out on both sides, and across the ring's end. */
 TEST(test_characters_at_the_seam)
 {
 	static const struct {
@@ -227,8 +225,7 @@ TEST(test_invalid_bytes_stay_visible)
 	stream_capture_free(&capture);
 }
 
-/* Parts and caps of any size. In base64, the kept bytes are the first and the last half of the
- * cap. */
+/* Parts and caps of any size; of base64 the first and last half of the cap is kept. */
 TEST(test_random_parts)
 {
 	static char stream[6000], expected[8200];

@@ -86,8 +86,7 @@ TEST(test_cuts)
 		}
 }
 
-/* Binary output is only described, whether it is cut or not. A few bytes that are not text do not
- * make it binary. */
+/* Binary output is described, cut or not; a few odd bytes do not make it binary. */
 TEST(test_binary)
 {
 	static const struct {

@@ -21,15 +21,9 @@ TEST(test_table)
 		{"\xe2\x80\xae", "\\u{202e}"},
 		{"\xe2\x81\xa6", "\\u{2066}"},
 		{"\xf3\xa0\x80\xa1", "\\u{e0021}"},
-		/*
-		 * A backslash must be escaped too, to distinguish escapes from the same text in the
-		 * input.
-		 */
+		/* A backslash is escaped, to tell escapes from the same text in the input. */
 		{"\\x1b", "\\\\x1b"},
-		/*
-		 * Invalid UTF-8: some terminals interpret a lone byte in the C1 range as a control
-		 * character.
-		 */
+		/* Invalid UTF-8: some terminals take a lone byte of C1 for a control character. */
 		{"a\x9b", "a\\x9b"},
 		{"\xc3", "\\xc3"},
 		{"\xe2\x82", "\\xe2\\x82"},

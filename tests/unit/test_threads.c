@@ -1,10 +1,8 @@
 /* links: supervisor-audit */
 /* threads */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * cloisterd's threads as the event loop uses them: the writers of the log and of the audit log, and
- * the closer of descriptors. The preset tsan runs this under ThreadSanitizer.
- */
+/* cloisterd's threads as the event loop uses them: the writers of the log and of the audit log, and
+ * the closer of descriptors. The preset tsan runs this under ThreadSanitizer. */
 #include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log_writer.h"
@@ -62,10 +60,7 @@ TEST(test_descriptors_are_closed)
 	}
 }
 
-/*
- * The log is not read until there are more lines than fit: they come in order, with the number of
- * missing ones in their place.
- */
+/* Lines that do not fit are counted in their place, and the others come in order. */
 TEST(test_the_log_has_every_line_or_its_loss)
 {
 	_cleanup_close_ int stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -125,10 +120,7 @@ static size_t check_chain(int directory, const char *name, struct audit_chain *l
 	return count;
 }
 
-/*
- * The file is renamed meanwhile and the writer follows: the chain goes through both files, and no
- * line is lost.
- */
+/* The file is renamed meanwhile: the chain goes through both, and no line is lost. */
 TEST(test_the_audit_log_has_every_line_in_order)
 {
 	struct scratch scratch = scratch_new();

@@ -105,10 +105,7 @@ static void set_again(void *context)
 	timer_cancel(&other);
 }
 
-/*
- * A timer set to expire at once waits for the next turn, so that a turn always ends; one that is
- * due in this turn can still be cancelled by another.
- */
+/* A timer that is due at once waits for the next turn, and can be cancelled in this one. */
 TEST(test_setting_and_cancelling_while_they_run)
 {
 	static int name = 7;

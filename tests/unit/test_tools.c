@@ -45,10 +45,7 @@ TEST(test_rows_are_whole)
 	}
 }
 
-/*
- * Messages for a model say in one sentence what is wrong and what to do. The sentence for paths
- * outside is specified.
- */
+/* One sentence for a model says what is wrong and what to do. */
 TEST(test_errors_say_what_to_do)
 {
 	for (int i = TOOL_OK + 1; i < TOOL_ERROR_COUNT; i++) {

@@ -89,11 +89,9 @@ TEST(test_what_its_owner_has_closed)
 	assert_int_equal(removed, 3);
 }
 
-/*
- * In a mount namespace of its own: a mount point cannot be removed, as a directory cannot be moved
+/* In a mount namespace of its own: a mount point cannot be removed, as a directory cannot be moved
  * for which a full disk has no room. Returns what is wrong, or 77 where there are no such
- * namespaces.
- */
+ * namespaces. */
 static int clear_around_a_mount_point(void)
 {
 	uint64_t removed;

@@ -235,10 +235,7 @@ TEST(test_many_entries)
 	scratch_done(&scratch);
 }
 
-/*
- * Makes @depth nested directories called @name. Unless @bare, each of them also holds a file sorted
- * before the next one, and a directory and a file sorted behind it.
- */
+/* Makes @depth nested directories @name, each with files around the next unless @bare. */
 static void make_deep(const struct scratch *scratch, const char *name, size_t depth, bool bare)
 {
 	int dir = dup(scratch->fd);
@@ -260,10 +257,7 @@ static void make_deep(const struct scratch *scratch, const char *name, size_t de
 	close(dir);
 }
 
-/*
- * nftw(3) cannot remove it, because the paths are too long. Moves every second directory to the
- * top.
- */
+/* The paths are too long for nftw(3): moves every second directory to the top. */
 static void remove_deep(const struct scratch *scratch, const char *name)
 {
 	assert_int_equal(renameat(scratch->fd, name, scratch->fd, "top"), 0);

@@ -1,10 +1,8 @@
 /* links: cloister-unpack-core */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The template that an archive becomes, against random hostile entries: whatever comes in whatever
+/* The template that an archive becomes, against random hostile entries: whatever comes in whatever
  * order, nothing outside of it changes, nothing is written through a link, and what is there when
- * an entry is accepted is what the entry says.
- */
+ * an entry is accepted is what the entry says. */
 #include "worker/unpack/unpack_tree.h"
 
 #include "tests/lib/scratch.h"

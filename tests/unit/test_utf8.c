@@ -53,9 +53,7 @@ TEST(test_all_code_points)
 	}
 }
 
-/*
- * Replacement as in table 3-8 of the Unicode Standard and related cases: lengths of the subparts.
- */
+/* Replacement as in table 3-8 of the Unicode Standard: lengths of the subparts. */
 TEST(test_maximal_subparts)
 {
 	static const struct {

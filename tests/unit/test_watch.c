@@ -1,10 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: clock */
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Watches in a real loop: with epoll(7), and when that accepts no more descriptors. The timers are
- * run by hand, so that it does not matter how much the loop can do in a given time.
- */
+/* Watches in a real loop: with epoll(7), and when that accepts no more descriptors. The timers are
+ * run by hand, so that it does not matter how much the loop can do in a given time. */
 #include "supervisor/base/watch.h"
 
 #include <event2/event.h>
@@ -193,10 +191,7 @@ static void give_up_the_other(void *context)
 	watch_done(&other);
 }
 
-/*
- * Of two that are ready in one iteration, the first cancels the second, whose callback is not
- * called.
- */
+/* Of two that are ready, the first cancels the second, which is not called. */
 TEST(test_one_gives_up_another)
 {
 	static const struct watch_calls first = {{give_up_the_other, NULL}, LOOP_PRIORITY_FIRST};

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The messages between cloisterd and the worker: decoding gives what was encoded, and cut or
- * extended payloads are refused.
- */
+/* Between cloisterd and the worker: what was encoded is decoded; cut or longer is refused. */
 #include "common/wire_commands.h"
 
 #include "tests/lib/unit.h"
@@ -213,10 +210,7 @@ TEST(test_command_signal)
 
 TEST(test_command_ended)
 {
-	/*
-	 * Stopped, stopped by a tracer at an event, continued, and values that wait(2) never
-	 * returns.
-	 */
+	/* Stopped, stopped by a tracer, continued, and values that wait(2) never returns. */
 	const uint32_t no_ends[] = {0x137f, 0x4057f, 0xffff, 0x10000, UINT32_MAX};
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_ended in = {COMMAND_END_TERMINATED, 1, 2, 3, 4, 5,

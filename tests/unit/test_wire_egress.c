@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The messages between cloisterd and cloister-egress: decoding gives what was encoded, and cut,
- * extended or impossible payloads are refused.
- */
+/* Between cloisterd and cloister-egress: cut, longer or impossible payloads are refused. */
 #include "common/wire_egress.h"
 #include "tests/lib/unit.h"
 

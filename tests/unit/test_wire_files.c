@@ -5,10 +5,7 @@
 
 static uint8_t buffer[WIRE_PAYLOAD_MAX];
 
-/*
- * Encodes @message_, decodes it into @got_, and checks that shorter and longer payloads are refused
- * without changing the output.
- */
+/* Decodes @message_ into @got_; shorter and longer ones are refused without a change. */
 #define ROUND_TRIP(type_, message_, got_)                                                          \
 	do {                                                                                       \
 		struct wire_writer writer_ = wire_writer(buffer, sizeof(buffer));                  \

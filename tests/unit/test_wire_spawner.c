@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The messages between cloisterd and the spawner, and the report of cloister-unpack: decoding gives
- * what was encoded, and cut or extended payloads are refused.
- */
+/* Between cloisterd and the spawner, and of cloister-unpack: cut or longer is refused. */
 #include "common/unpack_report.h"
 #include "common/wire_commands.h"
 #include "common/wire_spawner.h"

@@ -26,13 +26,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	fake_service_free(*state);
-	return 0;
-}
-
-FIXTURE(set_up, tear_down)
+FIXTURE(set_up, fake_service_tear_down)
 
 static uint64_t pauses(struct fake_service *fake)
 {

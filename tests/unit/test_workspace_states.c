@@ -189,10 +189,8 @@ static const char *answer_of(struct fake_client *client)
 	return answer;
 }
 
-/*
- * Returns the answer, the state of the cell or "gone", whether a client or a call uses the
- * workspace, and whether its call waits or runs. Requests to the spawner stay unanswered.
- */
+/* Returns the answer, the state of the cell or "gone", whether a client or a call uses the
+ * workspace, and whether its call waits or runs. Requests to the spawner stay unanswered. */
 static const char *outcome(struct fixture *f, enum event event)
 {
 	static const char *const names[STATES] = {"closed", "resting", "opening", "open",

@@ -31,8 +31,7 @@
 #define GRACE_MS    2000
 #define PATIENCE_MS 8000
 
-/* What the elder one, a child, is to do next: hear a message, whose type it tells, send its parent
- * a signal, or say a message. */
+/* The elder child's next act: hear a message, send its parent a signal, or say one. */
 struct order {
 	bool hears;
 	int signal;

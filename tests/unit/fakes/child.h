@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A child of the test, for what changes a process for good. In it CHECK() takes the place of
- * cmocka's assertions, which would go on in the parent's tests.
- */
+/* A child of the test, for what changes a process for good. CHECK() asserts in it. */
 
 #include <stdbool.h>
 

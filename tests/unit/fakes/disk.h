@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Replaces write(2), pwrite(2) and fdatasync(2) by a disk that can be full or slow, and
- * pthread_cond_timedwait(3) by a function that does not wait. Any thread may call them.
- */
+/* Replaces write(2), pwrite(2) and fdatasync(2) by a disk that can be full or slow, and
+ * pthread_cond_timedwait(3) by a function that does not wait. Any thread may call them. */
 
 #include <stdatomic.h>
 #include <stddef.h>

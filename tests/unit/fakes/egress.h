@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A cloister-egress, played by the test, and cloisterd's connection to it. Each function fails the
- * test where it cannot do what it is for.
- */
+/* A cloister-egress that the test plays, and cloisterd's connection to it. */
 
 #include "common/channel.h"
 #include "supervisor/workspace/egress_cell.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Replaces supervisor/base/fd_closer.c: the same without a thread, on a kernel of the test's
- * choice.
- */
+/* Replaces supervisor/base/fd_closer.c without a thread, on a kernel of the test's choice. */
 
 #include "supervisor/base/fd_closer.h"
 

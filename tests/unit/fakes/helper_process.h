@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Replaces supervisor/workspace/helper_process.c: the test has the other end of the socket of a
- * program that cloisterd starts, and no process runs. Signals to it are counted.
- */
+/* Replaces supervisor/workspace/helper_process.c: the test has the other end of the socket of a
+ * program that cloisterd starts, and no process runs. Signals to it are counted. */
 
 #include "supervisor/workspace/helper_process.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A cloisterd that serves, as far as elder.c uses one, and what the test as a younger generation
- * says to it and hears from it. Each function fails the test where it cannot do what it is for.
- */
+/* A cloisterd that serves, as far as elder.c uses one, and what the test as a younger generation
+ * says to it and hears from it. Each function fails the test where it cannot do what it is for. */
 
 #include "supervisor/audit/audit.h"
 #include "supervisor/daemon/daemon.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A worker or files process, played by the test: its ends of cloisterd's channels, and a descriptor
+/* A worker or files process, played by the test: its ends of cloisterd's channels, and a descriptor
  * in place of its pidfd, which becomes readable when the process "ends". SIGKILL ends it at once,
- * unless it is held. pidfd_send_signal(2) is replaced, so there is no real process.
- */
+ * unless it is held. pidfd_send_signal(2) is replaced, so there is no real process. */
 
 #include "common/channel.h"
 

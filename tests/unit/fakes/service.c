@@ -173,6 +173,18 @@ void fake_service_free(struct fake_service *fake)
 	free(fake);
 }
 
+int fake_service_set_up(void **state)
+{
+	*state = fake_service_new(NULL);
+	return 0;
+}
+
+int fake_service_tear_down(void **state)
+{
+	fake_service_free(*state);
+	return 0;
+}
+
 void fake_service_reconfigure(struct fake_service *fake, const char *text)
 {
 	struct service *service = &fake->service;

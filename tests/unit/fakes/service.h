@@ -45,6 +45,10 @@ struct fake_client {
 struct fake_service *fake_service_new(const char *config);
 void fake_service_free(struct fake_service *fake);
 
+/** A fixture of such a service for the user 1000; *state is it. */
+int fake_service_set_up(void **state);
+int fake_service_tear_down(void **state);
+
 /** Replaces the configuration by @config, like a reload. */
 void fake_service_reconfigure(struct fake_service *fake, const char *config);
 
@@ -75,10 +79,7 @@ void fake_client_send(struct fake_client *client, const char *text);
 /** Returns the lines since the last call, without the last newline; valid until the next call. */
 const char *fake_client_take(struct fake_client *client);
 
-/*
- * A line of a client and the lines that answer it, in which '*' stands for any characters. NULL:
- * nothing is sent, or no answer comes.
- */
+/* What a client says and its answers; '*' is any text, NULL nothing. */
 struct fake_exchange {
 	const char *says, *answer;
 };

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Replaces supervisor/workspace/spawner_link.c by a spawner that the test plays. Requests wait in
- * order until the test answers them.
- */
+/* Replaces supervisor/workspace/spawner_link.c; requests wait until the test answers them. */
 
 #include "common/unpack_report.h"
 #include "supervisor/workspace/spawner_ask.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A cloisterd with a self-test whose canaries answer each probe as it must be answered, but for one
- * probe of the test's choice.
- */
+/* A self-test whose canaries answer as they must, but for one probe of the test's choice. */
 
 #include "supervisor/selftest/selftest.h"
 #include "tests/unit/fakes/service.h"

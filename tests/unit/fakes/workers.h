@@ -33,11 +33,9 @@
 struct fake_answers {
 	/* Returns the output of @command, which then exits with 0; "": the words above apply. */
 	const char *(*command)(const char *command);
-	/*
-	 * Returns the code of the file call of @tool on @path, and how many results it found.
+	/* Returns the code of the file call of @tool on @path, and how many results it found.
 	 * @pattern is that of a search, otherwise empty. FAKE_ORDINARY: as if there were no such
-	 * function; FAKE_SLOW: it ends when it is cancelled.
-	 */
+	 * function; FAKE_SLOW: it ends when it is cancelled. */
 	int (*file)(const char *tool, struct text path, struct text pattern, uint64_t *ret_count);
 };
 

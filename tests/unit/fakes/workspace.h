@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Replaces the functions of workspace.c and workspace_calls.c that calls use by a workspace that
- * logs what a call does to it. The test begins the call's entry and gives it frames.
- */
+/* Replaces the functions of workspace.c and workspace_calls.c that calls use by a workspace that
+ * logs what a call does to it. The test begins the call's entry and gives it frames. */
 
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
