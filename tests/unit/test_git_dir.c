@@ -47,8 +47,19 @@ static void move(const struct scratch *scratch, const char *from, const char *to
 	assert_int_equal(renameat(scratch->fd, from, scratch->fd, to), 0);
 }
 
+static int leave_root(void **state)
+{
+	(void)state;
+	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+				      setresuid(NOBODY, NOBODY, NOBODY) < 0))
+		return -1;
+	return prctl(PR_SET_DUMPABLE, 1); /* needed by the leak checker */
+}
+
+GROUP_FIXTURE(leave_root, NULL)
+
 /* In each work tree git(1) and the walk must find the same index and info/exclude. */
-static void test_against_git(void **state)
+TEST(test_against_git)
 {
 	static const char *const trees[] = {"main", "main/inside", "tree", "relative", "by-link",
 		"apart", "moved", "file-link", "super/sub"};
@@ -71,7 +82,6 @@ static void test_against_git(void **state)
 		"main/.git", "apart.git", "file-link.git", "moved.git", "super/.git/modules/sub"};
 	struct scratch scratch = scratch_new();
 
-	(void)state;
 	put(&scratch, "main", ".gitignore", "*.o\nbuild/\n/inside\n");
 	put(&scratch, "main", "kept.o", "");
 	put(&scratch, "main", "build/kept", "");
@@ -195,7 +205,7 @@ static char *long_path(size_t len)
 }
 
 /* What a file called `.git` holds. */
-static void test_hostile_files(void **state)
+TEST(test_hostile_files)
 {
 	static const struct {
 		struct text bytes;
@@ -235,7 +245,6 @@ static void test_hostile_files(void **state)
 	};
 	struct fixture fixture = fixture_new();
 
-	(void)state;
 	put_files(&fixture, "d");
 	scratch_link(&fixture.ws, "to-real", "real");
 	scratch_link(&fixture.ws, "to-seen", "/seen/at/real");
@@ -257,14 +266,13 @@ static void test_hostile_files(void **state)
 }
 
 /* No more is read than a path may have: the ends of lines after it are as many as one likes. */
-static void test_long_files(void **state)
+TEST(test_long_files)
 {
 	static const char before[] = "gitdir: ../real/.git";
 	const size_t large = 2UL * 1024 * 1024;
 	struct fixture fixture = fixture_new();
 	char *bytes = malloc(large);
 
-	(void)state;
 	put_files(&fixture, "d");
 	memset(bytes, '/', large);
 	memcpy(bytes, before, strlen(before));
@@ -287,7 +295,7 @@ static void test_long_files(void **state)
 }
 
 /* What `.git` is besides a file or directory, and what a commondir may be. */
-static void test_hostile_names(void **state)
+TEST(test_hostile_names)
 {
 	static const struct {
 		const char *link;
@@ -325,7 +333,6 @@ static void test_hostile_names(void **state)
 	_cleanup_free_ char *path = long_path(5000);
 	_cleanup_close_ int fifo = -1;
 
-	(void)state;
 	put_files(&fixture, "d");
 	scratch_text(&fixture.ws, "git-file", "gitdir: ../real/.git");
 	assert_int_equal(mkfifoat(fixture.ws.fd, "fifo", 0666), 0);
@@ -356,11 +363,10 @@ static void test_hostile_names(void **state)
 }
 
 /* A git directory that this user may not look at may be there. */
-static void test_no_permission(void **state)
+TEST(test_no_permission)
 {
 	struct fixture fixture = fixture_new();
 
-	(void)state;
 	put_files(&fixture, "d");
 	scratch_text(&fixture.ws, "d/.git", "gitdir: ../real/.git");
 	assert_int_equal(fchmodat(fixture.ws.fd, "d/.git", 0, 0), 0);
@@ -374,11 +380,10 @@ static void test_no_permission(void **state)
 }
 
 /* Where commands see the workspace as `/`, absolute paths begin there. */
-static void test_whole_root(void **state)
+TEST(test_whole_root)
 {
 	struct fixture fixture = fixture_new();
 
-	(void)state;
 	fixture.root.visible = TEXT_LITERAL("/");
 	put_files(&fixture, "d");
 	scratch_text(&fixture.ws, "d/.git", "gitdir: /own\n");
@@ -392,12 +397,11 @@ static void test_whole_root(void **state)
 }
 
 /* In the workspace's root there is no path to go on from. */
-static void test_in_the_root(void **state)
+TEST(test_in_the_root)
 {
 	struct fixture fixture = fixture_new();
 	struct git_dir found;
 
-	(void)state;
 	scratch_text(&fixture.ws, ".git", "gitdir: real/.git\n");
 	found = git_dir_find(&fixture.root, fixture.ws.fd, TEXT_LITERAL(""), true);
 	assert_true(found.repository && found.followed && found.own >= 0 && found.common < 0);
@@ -409,12 +413,11 @@ static void test_in_the_root(void **state)
 }
 
 /* Only so many files and links are followed, whether or not they lead to a repository. */
-static void test_nested(void **state)
+TEST(test_nested)
 {
 	struct fixture fixture = fixture_new();
 	char path[256] = "d";
 
-	(void)state;
 	for (size_t i = 0; i < LIMIT_GIT_REPOSITORIES; i++) {
 		put_files(&fixture, path);
 		put(&fixture.ws, path, ".git", "gitdir: gone\n");
@@ -460,14 +463,13 @@ static void *swap(void *context)
 }
 
 /* While links and files are exchanged, what is found is inside: judge() looks. */
-static void test_exchanged(void **state)
+TEST(test_exchanged)
 {
 	struct fixture fixture = fixture_new();
 	struct swapper swapper = {.ws = &fixture.ws};
 	size_t seen[FOUND + 1] = {0};
 	pthread_t thread;
 
-	(void)state;
 	put_files(&fixture, "d");
 	scratch_text(&fixture.ws, "d/.git", "gitdir: ../way/.git\n");
 	scratch_link(&fixture.ws, "d/.other", "../way/.git");
@@ -480,25 +482,4 @@ static void test_exchanged(void **state)
 	pthread_join(thread, NULL);
 	assert_true(seen[FOUND] > 0 && seen[OUT_OF_SIGHT] > 0);
 	fixture_done(&fixture);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_git),
-		cmocka_unit_test(test_hostile_files),
-		cmocka_unit_test(test_long_files),
-		cmocka_unit_test(test_hostile_names),
-		cmocka_unit_test(test_no_permission),
-		cmocka_unit_test(test_whole_root),
-		cmocka_unit_test(test_in_the_root),
-		cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_exchanged),
-	};
-
-	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-				      setresuid(NOBODY, NOBODY, NOBODY) < 0))
-		abort();
-	prctl(PR_SET_DUMPABLE, 1); /* needed by the leak checker */
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

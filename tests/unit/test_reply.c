@@ -5,11 +5,18 @@
 
 #define CALL 0x1122334455667788
 
-static void test_end_only(void **state)
+static int ignore_sigpipe(void **state)
+{
+	(void)state;
+	return signal(SIGPIPE, SIG_IGN) == SIG_ERR;
+}
+
+GROUP_FIXTURE(ignore_sigpipe, NULL)
+
+TEST(test_end_only)
 {
 	struct answer answer;
 
-	(void)state;
 	answer_begin(&answer, CALL);
 	assert_int_equal(reply_end(answer.reply, &(struct files_end){.count = 3}), 0);
 	answer_parse(&answer, CALL);
@@ -18,11 +25,10 @@ static void test_end_only(void **state)
 	answer_done(&answer);
 }
 
-static void test_ends_once(void **state)
+TEST(test_ends_once)
 {
 	struct answer answer;
 
-	(void)state;
 	answer_begin(&answer, CALL);
 	assert_int_equal(reply_error(answer.reply, TOOL_NOT_FOUND, "no %s, %d", "file", 7), 0);
 	assert_true(reply_end(answer.reply, &(struct files_end){0}) < 0);
@@ -34,13 +40,12 @@ static void test_ends_once(void **state)
 }
 
 /* A megabyte in pieces of every size arrives in order, in full frames. */
-static void test_data_split(void **state)
+TEST(test_data_split)
 {
 	static char sent[MIB];
 	struct answer answer;
 	size_t at = 0, piece = 1;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sent); i++)
 		sent[i] = (char)(i * 2654435761U >> 13);
 	answer_begin(&answer, CALL);
@@ -60,13 +65,12 @@ static void test_data_split(void **state)
 	answer_done(&answer);
 }
 
-static void test_frames_keep_order(void **state)
+TEST(test_frames_keep_order)
 {
 	const struct files_entry entry = {TEXT_LITERAL("a"), FILES_TYPE_FILE, 1, 2, {NULL, 0}};
 	const struct files_match match = {TEXT_LITERAL("b"), 1, TEXT_LITERAL("line"), false};
 	struct answer answer;
 
-	(void)state;
 	answer_begin(&answer, CALL);
 	for (int i = 0; i < 5000; i++) {
 		assert_int_equal(reply_entry(answer.reply, &entry), 0);
@@ -82,12 +86,11 @@ static void test_frames_keep_order(void **state)
 }
 
 /* Frames that leave every possible number of bytes at the buffer's end. */
-static void test_borders(void **state)
+TEST(test_borders)
 {
 	static char path[WIRE_FRAME_MAX];
 	const size_t fixed = WIRE_HEADER_SIZE + 4 + 1 + 8 + 8 + 4;
 
-	(void)state;
 	for (size_t room = 0; room < 100; room++) {
 		const struct files_entry entry = {
 			{path, WIRE_FRAME_MAX - fixed - room}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
@@ -105,13 +108,12 @@ static void test_borders(void **state)
 	}
 }
 
-static void test_too_large_message(void **state)
+TEST(test_too_large_message)
 {
 	static char path[WIRE_FRAME_MAX];
 	const struct files_entry entry = {{path, sizeof(path)}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
 	struct answer answer;
 
-	(void)state;
 	answer_begin(&answer, CALL);
 	assert_int_equal(reply_entry(answer.reply, &entry), -EMSGSIZE);
 	assert_int_equal(reply_end(answer.reply, &(struct files_end){0}), 0);
@@ -120,13 +122,12 @@ static void test_too_large_message(void **state)
 	answer_done(&answer);
 }
 
-static void test_nobody_listens(void **state)
+TEST(test_nobody_listens)
 {
 	static const char data[2 * WIRE_FRAME_MAX];
 	struct reply *reply;
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	close(ends[0]);
 	reply = reply_new(ends[1], 1);
@@ -150,7 +151,7 @@ static void *read_slowly(void *context)
 }
 
 /* A full, non-blocking pipe: partial writes and EAGAIN. */
-static void test_full_pipe(void **state)
+TEST(test_full_pipe)
 {
 	static const char data[10 * WIRE_FRAME_MAX];
 	struct reply *reply;
@@ -158,7 +159,6 @@ static void test_full_pipe(void **state)
 	void *total;
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &ends[0]), 0);
@@ -191,13 +191,12 @@ static uint64_t count_ends(int fd, uint64_t first)
 }
 
 /* Answers of several calls are collected, but not for ever. */
-static void test_kept_back(void **state)
+TEST(test_kept_back)
 {
 	struct reply *reply;
 	uint64_t call = 1, arrived = 0;
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
 	reply = reply_new(ends[1], 0);
 	for (; call <= 3; call++) {
@@ -223,22 +222,4 @@ static void test_kept_back(void **state)
 	assert_int_equal(reply_end(reply, &(struct files_end){0}), -EPIPE);
 	reply_free(reply);
 	close(ends[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_end_only),
-		cmocka_unit_test(test_ends_once),
-		cmocka_unit_test(test_kept_back),
-		cmocka_unit_test(test_data_split),
-		cmocka_unit_test(test_frames_keep_order),
-		cmocka_unit_test(test_borders),
-		cmocka_unit_test(test_too_large_message),
-		cmocka_unit_test(test_nobody_listens),
-		cmocka_unit_test(test_full_pipe),
-	};
-
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

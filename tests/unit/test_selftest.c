@@ -39,11 +39,10 @@ static size_t probes_skipped(void)
 	return n;
 }
 
-static void test_a_host_where_all_holds(void **state)
+static void assert_all_holds(void)
 {
 	struct selftest_summary summary;
 
-	(void)state;
 	selftest_look(tried.fake->service.selftest, &summary);
 	assert_int_equal(summary.state, SELFTEST_NEVER);
 	assert_null(tried_result("read-etc").outcome);
@@ -68,13 +67,24 @@ static void test_a_host_where_all_holds(void **state)
 	assert_int_equal(summary.skipped, probes_skipped());
 }
 
+FIXTURE(tried_set_up, tried_tear_down)
+
+TEST(test_a_host_where_all_holds)
+{
+	assert_all_holds();
+}
+
+TEST_WITH(test_a_host_where_roots_inside_hold, tried_set_up_root_inside, tried_tear_down)
+{
+	assert_all_holds();
+}
+
 /* The probes of a network wait for cloister-egress, but not for ever, and none after the first. */
-static void test_no_cloister_egress(void **state)
+TEST_WITH(test_no_cloister_egress, tried_set_up_network, tried_tear_down)
 {
 	const struct egress_start start = {.listener = open("/dev/null", O_RDONLY | O_CLOEXEC)};
 	struct selftest_summary summary;
 
-	(void)state;
 	assert_int_equal(egress_link_start(&start, &tried.fake->service.egress), 0);
 	selftest_run(tried.fake->service.selftest);
 	for (int i = 0; i < 45; i++)
@@ -92,7 +102,7 @@ static void test_no_cloister_egress(void **state)
 }
 
 /* One probe of each kind, with an answer that it does not accept. */
-static void test_one_that_fails(void **state)
+TEST(test_one_that_fails)
 {
 	static const struct {
 		const char *probe, *answer, *outcome, *noted;
@@ -113,7 +123,6 @@ static void test_one_that_fails(void **state)
 		{"mknod", "EPERM|EACCES", "failed", "EPERM|EACCES"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct selftest_summary summary;
 		struct tried_look look;
@@ -151,7 +160,7 @@ static size_t count_layers(void)
 }
 
 /* A layer of another id must not be shown, and what is shown all the same does not stay. */
-static void test_a_layer_of_another_id(void **state)
+TEST(test_a_layer_of_another_id)
 {
 	static const struct id_range range = {100000, 100000, 1000};
 	static const struct {
@@ -164,7 +173,6 @@ static void test_a_layer_of_another_id(void **state)
 		{-SPAWNER_REFUSAL, "passed", "FORBIDDEN"},
 	};
 
-	(void)state;
 	fake_id_range = &range;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct tried_look look;
@@ -195,9 +203,8 @@ static void make(const char *path)
 }
 
 /* They are made and removed in each run, also those that a death has left. */
-static void test_forks_that_were_left(void **state)
+TEST(test_forks_that_were_left)
 {
-	(void)state;
 	make(SELFTEST_TENANT);
 	make(SELFTEST_TENANT "/canary");
 	make(SELFTEST_TENANT "/fork-7");
@@ -221,9 +228,8 @@ static void test_forks_that_were_left(void **state)
 }
 
 /* What keeps them from being made or shown is no hole, and is not passed. */
-static void test_forks_that_cannot_be_had(void **state)
+TEST(test_forks_that_cannot_be_had)
 {
-	(void)state;
 	fake_spawner_refuse_layers(tried.fake->spawner, 2, -EIO);
 	selftest_run(tried.fake->service.selftest);
 	assert_int_equal(tried_end_run().state, SELFTEST_PASSED);
@@ -243,11 +249,10 @@ static const char *say_nothing(const char *command)
 }
 
 /* If the program prints nothing, all its probes fail. */
-static void test_a_program_that_says_nothing(void **state)
+TEST(test_a_program_that_says_nothing)
 {
 	struct tried_look look;
 
-	(void)state;
 	fake_workers_answers.command = say_nothing;
 	selftest_run(tried.fake->service.selftest);
 	assert_int_equal(tried_end_run().state, SELFTEST_FAILED);
@@ -257,9 +262,8 @@ static void test_a_program_that_says_nothing(void **state)
 	assert_string_equal(tried_result("read-link").outcome, "passed");
 }
 
-static void test_no_canary(void **state)
+TEST(test_no_canary)
 {
-	(void)state;
 	fake_spawner_refuse(tried.fake->spawner, -EIO);
 	/* Until it has lasted for minutes, the host may only lack something for a moment. */
 	for (int i = 1; i <= LIMIT_SELFTEST_DOUBTS; i++) {
@@ -281,14 +285,13 @@ static void test_no_canary(void **state)
 }
 
 /* The client that asked for a run is answered at its end. A client that watches gets an event. */
-static void test_who_asks_for_it(void **state)
+TEST(test_who_asks_for_it)
 {
 	struct fake_client admin = fake_client_connect(tried.fake, &control_endpoint, 1, 50);
 	struct fake_client watcher = fake_client_connect(tried.fake, &control_endpoint, 1, 50);
 	struct fake_client leaver = fake_client_connect(tried.fake, &control_endpoint, 1, 50);
 	const char *answer;
 
-	(void)state;
 	tried.wrong_probe = "mknod";
 	tried.wrong_answer = "OK";
 	fake_client_talk(&watcher,
@@ -325,30 +328,4 @@ static void test_who_asks_for_it(void **state)
 	assert_non_null(strstr(answer, "cloister_selftest_last_run_timestamp_seconds "));
 	fake_client_close(&admin);
 	fake_client_close(&watcher);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_a_host_where_all_holds, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_host_where_all_holds, tried_set_up_root_inside, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_no_cloister_egress, tried_set_up_network, tried_tear_down),
-		cmocka_unit_test_setup_teardown(test_one_that_fails, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_layer_of_another_id, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_forks_that_were_left, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_forks_that_cannot_be_had, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_program_that_says_nothing, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(test_no_canary, tried_set_up, tried_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_who_asks_for_it, tried_set_up, tried_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
