@@ -663,3 +663,17 @@
 #define LIMIT_SHARED_FDS_CLOSING     512 /* of a tenant; with more its commands do not begin */
 /* for a read or a write that does not wait, until the process that makes it wait is killed */
 #define LIMIT_SHARED_FD_HELD_MS 20000
+
+/* What system calls that wake a peer may cost (common/wake_cost.h). */
+#define LIMIT_WAKE_COST_US  5000 /* CPU time of one call that is not dear */
+#define LIMIT_WAKE_FRESH_US 1000 /* by which that time may be found too short */
+#define LIMIT_WAKES_DEAR    3    /* in a row, after which the peer is ended */
+/* CPU time of dear calls in so many milliseconds: of the pipes of a tenant's commands, of the
+ * channel of a workspace's process, of the connections of a cell in cloister-egress */
+#define LIMIT_WAKES_DEAR_US 1000000
+#define LIMIT_WAKES_DEAR_MS 10000
+/* for which such a client's user is refused, at first and at most: rpc/dear_users.h */
+#define LIMIT_DEAR_USER_MS      10000
+#define LIMIT_DEAR_USER_MOST_MS 640000
+#define LIMIT_DEAR_CELL_MS      60000 /* for which such a cell has no connections */
+#define LIMIT_DEAR_USERS        64    /* that are known at once */
