@@ -36,7 +36,8 @@
 /* A socket to close, as the loop's thread writes it to the pipe. */
 struct doomed {
 	int fd;
-	uid_t uid; /* of its client */
+	uid_t uid;  /* of its client */
+	char *last; /* to be sent first; NULL: nothing */
 };
 
 /* A thread that closes a socket by its end. */
@@ -58,6 +59,15 @@ static int queue[2] = {-1, -1};
 static struct ending endings[LIMIT_FD_CLOSERS];
 static TAILQ_HEAD(, waiting) waitings = TAILQ_HEAD_INITIALIZER(waitings);
 
+/* What the socket does not take at once is lost. */
+static void send_last(struct doomed *doomed)
+{
+	if (doomed->last)
+		(void)send(doomed->fd, doomed->last, strlen(doomed->last),
+			MSG_DONTWAIT | MSG_NOSIGNAL);
+	free(TAKE_PTR(doomed->last));
+}
+
 static void *end_with(void *context)
 {
 	struct ending *ending = context;
@@ -69,6 +79,7 @@ static void *end_with(void *context)
 	sem_post(&ending->begun);
 	while (sem_wait(&ending->closed) < 0)
 		;
+	send_last(&ending->doomed);
 	/* For want of memory. This may wait as long as its client likes. */
 	if (!ending->has_table)
 		close((int)fd);
@@ -217,16 +228,35 @@ ssize_t fd_closer_receive(int fd, const struct iovec *iov)
 	return n > 0 ? recv(fd, iov->iov_base, (size_t)n, MSG_DONTWAIT) : n;
 }
 
-void fd_closer_close(int fd)
+static uid_t user_of(int fd)
 {
 	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t size = sizeof(peer);
-	struct doomed doomed = {.fd = fd};
 
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	doomed.uid = peer.uid;
+	return peer.uid;
+}
+
+/* If the pipe is full, the socket stays open, because the loop must not wait. */
+static void enqueue(struct doomed doomed)
+{
+	if (write(queue[1], &doomed, sizeof(doomed)) < 0)
+		free(doomed.last);
+}
+
+void fd_closer_close(int fd)
+{
 	/* Its client sees the end at once, also if the socket waits for a thread. */
 	(void)shutdown(fd, SHUT_RDWR);
-	/* If the pipe is full, the socket stays open, because the loop must not wait. */
-	(void)!write(queue[1], &doomed, sizeof(doomed));
+	enqueue((struct doomed){.fd = fd, .uid = user_of(fd)});
+}
+
+void fd_closer_end(int fd, char *last)
+{
+	if (fd_closer_start() == 0) {
+		enqueue((struct doomed){.fd = fd, .uid = user_of(fd), .last = last});
+		return;
+	}
+	free(last);
+	close(fd);
 }

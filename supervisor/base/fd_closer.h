@@ -7,6 +7,7 @@
  * long as its sender likes (a lingering socket, a FUSE file), and so can closing the socket on
  * which it was sent. cloisterd therefore receives none, and closes such sockets in threads of their
  * own, never in the loop: a bounded number for each user, and no user's sockets wait for another's.
+ * The same threads close sockets of which closing takes long for another reason (fd_closer_end()).
  */
 
 #include "common/channel.h"
@@ -29,6 +30,13 @@ int fd_closer_start(void);
  * Closes the socket @fd in a thread: that also closes descriptors that were sent and not received.
  */
 void fd_closer_close(int fd);
+
+/**
+ * The same for a socket whose peer makes each system call dear (common/wake_cost.h): the loop makes
+ * none, and the thread sends @last first, which is malloc'ed and taken, or NULL. If there is no
+ * thread, closes it here and now.
+ */
+void fd_closer_end(int fd, char *last);
 
 /**
  * Like readv(@fd, @iov, 1), for a socket. Fails with EBADMSG if descriptors come with the bytes,

@@ -362,6 +362,10 @@ static void put_tenant_totals(const struct metrics_text *out, const struct confi
 			"their "
 			"pipe.",
 			offsetof(struct tenant_usage, pipes_held), 1},
+		{"tenant_dear_peers",
+			"Connections and commands that were ended because waking them took too "
+			"much CPU time.",
+			offsetof(struct tenant_usage, dear_peers), 1},
 		{"tenant_pauses",
 			"Times that a workspace's commands were stopped while it was measured.",
 			offsetof(struct tenant_usage, pauses), 1},

@@ -10,6 +10,7 @@
 #include "common/byte_queue.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wake_cost.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
@@ -70,10 +71,12 @@ struct agent_conn {
 	struct line_id line_id; /* finds the id for the refusal */
 	bool more;              /* complete lines are left in the input for the next turn */
 	bool end_of_input;
-	bool ended;     /* the session has ended it: further input is ignored */
-	size_t counted; /* bytes of output counted as unread */
-	bool full;      /* the client does not read its answers */
-	bool stalled;   /* full, or there is no room for further answers */
+	bool ended;            /* the session has ended it: further input is ignored */
+	size_t counted;        /* bytes of output counted as unread */
+	bool full;             /* the client does not read its answers */
+	struct wake_cost cost; /* of reading and writing the socket */
+	bool dear;             /* it is ended for that */
+	bool stalled;          /* full, or there is no room for further answers */
 	struct unread_waiter room;
 	bool closing;                /* close_soon() was called */
 	struct loop_turn_task flush; /* writes the output */
@@ -87,6 +90,19 @@ struct agent_conn {
 
 static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
 
+/* Closing wakes the client too. */
+static void close_socket(struct agent_conn *conn)
+{
+	if (conn->dear) /* told, unless a line was sent in part */
+		session_close_dear(conn->session, conn->fd, evbuffer_get_length(conn->output) == 0);
+	else if (conn->cost.n_dear > 0)
+		fd_closer_end(conn->fd, NULL);
+	else if (conn->takes_fds)
+		fd_closer_close(conn->fd);
+	else
+		close(conn->fd);
+}
+
 static void conn_free(struct agent_conn *conn)
 {
 	struct service *service = conn->service;
@@ -94,10 +110,11 @@ static void conn_free(struct agent_conn *conn)
 
 	LIST_REMOVE(conn, entry);
 	unread_stop_waiting(&conn->room);
-	session_free(conn->session);
-	loop_turn_cancel(&conn->flush);
 	watch_done(&conn->readable);
 	watch_done(&conn->writable);
+	close_socket(conn);
+	session_free(conn->session);
+	loop_turn_cancel(&conn->flush);
 	loop_share_cancel(&conn->share);
 	timer_cancel(&conn->check);
 	if (conn->end)
@@ -106,10 +123,6 @@ static void conn_free(struct agent_conn *conn)
 	byte_queue_free(&conn->input);
 	if (conn->output)
 		evbuffer_free(conn->output);
-	if (conn->takes_fds)
-		fd_closer_close(conn->fd);
-	else
-		close(conn->fd);
 	free(conn);
 	--*count;
 	service->idle(service);
@@ -133,6 +146,22 @@ static void close_soon(struct agent_conn *conn)
 	loop_turn_cancel(&conn->flush);
 	loop_share_cancel(&conn->share);
 	event_active(conn->end, EV_TIMEOUT, 0);
+}
+
+/*
+ * The measured calls have ended. Returns whether the connection is ended because its client makes
+ * them too dear.
+ */
+static bool is_too_dear(struct agent_conn *conn, bool woke)
+{
+	bool dear = wake_cost_end(&conn->cost, woke);
+
+	if (conn->cost.n_dear == 0 || (!dear && !session_is_of_dear_user(conn->session)))
+		return false;
+	session_is_dear(conn->session);
+	conn->dear = true;
+	close_soon(conn);
+	return true;
 }
 
 /* Closes the connection if the client will send no more and everything is answered. */
@@ -218,13 +247,21 @@ static void flush(void *context)
 {
 	struct agent_conn *conn = context;
 
-	while (evbuffer_get_length(conn->output) > 0)
-		if (evbuffer_write(conn->output, conn->fd) < 0) {
-			if (errno == EAGAIN || errno == EINTR)
-				break;
-			close_soon(conn);
+	while (evbuffer_get_length(conn->output) > 0) {
+		int n, error;
+
+		wake_cost_begin();
+		n = evbuffer_write(conn->output, conn->fd);
+		error = errno;
+		if (is_too_dear(conn, n > 0))
 			return;
-		}
+		if (n >= 0)
+			continue;
+		if (error == EAGAIN || error == EINTR)
+			break;
+		close_soon(conn);
+		return;
+	}
 	watch_want(&conn->writable,
 		evbuffer_get_length(conn->output) > 0 ? WATCH_WRITABLE : WATCH_NOTHING);
 	update(conn);
@@ -394,14 +431,26 @@ static size_t room_to_read(const struct agent_conn *conn)
 	return left < READ_TURN_BYTES ? left : READ_TURN_BYTES;
 }
 
-/* Reads once into the input. Returns like read(2). */
+/*
+ * Reads once into the input. Returns like read(2). If less has come than there is room for, the
+ * queue is empty now, and the client was woken.
+ */
 static ssize_t receive(struct agent_conn *conn)
 {
 	static char buffer[READ_TURN_BYTES];
 	struct iovec iov = {buffer, room_to_read(conn)};
-	ssize_t n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
-				    : read(conn->fd, buffer, iov.iov_len);
+	ssize_t n;
+	int error;
 
+	wake_cost_begin();
+	n = conn->takes_fds ? fd_closer_receive(conn->fd, &iov)
+			    : read(conn->fd, buffer, iov.iov_len);
+	error = errno;
+	if (is_too_dear(conn, n > 0 && (size_t)n < iov.iov_len)) {
+		errno = ECONNRESET;
+		return -1;
+	}
+	errno = error;
 	if (n > 0 && byte_queue_append(&conn->input, buffer, (size_t)n) < 0) {
 		errno = ENOMEM;
 		return -1;

@@ -14,6 +14,7 @@
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/dear_users.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/jsonrpc.h"
 #include "supervisor/rpc/unauthorized_client.h"
@@ -185,12 +186,19 @@ static void admit(const struct listener *listener, int fd)
 	int r = peer_auth_read(fd, &peer);
 	bool admitted = r == 0 && listener->endpoint->admits(service->config, &peer);
 
+	if (r == 0 && dear_user_left_ms(peer.uid) > 0) {
+		dear_user_close(
+			service, &peer, peer_auth_first(service->config, &peer), fd, admitted);
+		peer_credentials_done(&peer);
+		return;
+	}
 	if (!admitted) {
 		audit_unauthorized_client(service->audit, &peer, listener->endpoint->name);
 		tell_refused(listener, &peer, NULL, TOOL_FORBIDDEN, UNAUTHORIZED_CLIENT_MESSAGE);
 	}
-	if (!admitted && (service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
-				 unauthorized_client_new(service, &fd, listener->takes_fds) < 0))
+	if (!admitted &&
+		(service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
+			unauthorized_client_new(service, &peer, &fd, listener->takes_fds) < 0))
 		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
 		; /* it is answered when it has sent a request */

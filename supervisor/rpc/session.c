@@ -16,6 +16,7 @@
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/dear_users.h"
 #include "supervisor/rpc/line_id.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/rpc/unauthorized_client.h"
@@ -653,6 +654,21 @@ struct unread_account *session_unread(struct session *session)
 struct loop_share_flow *session_share(const struct session *session)
 {
 	return session->counted ? &session->counted->usage->share : loop_share_of_nobody();
+}
+
+void session_is_dear(struct session *session)
+{
+	dear_user_add(&session->peer, session->counted);
+}
+
+void session_close_dear(struct session *session, int fd, bool answer)
+{
+	dear_user_close(session->service, &session->peer, session->counted, fd, answer);
+}
+
+bool session_is_of_dear_user(const struct session *session)
+{
+	return dear_user_left_ms(session->peer.uid) > 0;
 }
 
 size_t session_calls(const struct session *session)

@@ -98,6 +98,16 @@ size_t session_memory_left(const struct session *session, size_t without);
 /** Returns the flow that its time in the loop is counted for: its tenant's. */
 struct loop_share_flow *session_share(const struct session *session);
 
+/**
+ * The connection is ended for what it costs cloisterd to wake its client (dear_users.h), or, with
+ * @fd, closed so. With @answer the client is told.
+ */
+void session_is_dear(struct session *session);
+void session_close_dear(struct session *session, int fd, bool answer);
+
+/** Whether the client's user is refused for now (dear_users.h). */
+bool session_is_of_dear_user(const struct session *session);
+
 /** Returns the number of calls that are not answered. */
 size_t session_calls(const struct session *session);
 /**

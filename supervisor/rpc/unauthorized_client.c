@@ -4,9 +4,12 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wake_cost.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
+#include "supervisor/config/peer_auth.h"
+#include "supervisor/rpc/dear_users.h"
 #include "supervisor/rpc/jsonrpc.h"
 
 #include <assert.h>
@@ -20,7 +23,9 @@ struct unauthorized_client {
 	LIST_ENTRY(unauthorized_client) entry;
 	struct service *service;
 	struct watch watch;
-	struct timer timeout; /* for the whole request, so that slow bytes gain no time */
+	struct timer timeout;         /* for the whole request, so that slow bytes gain no time */
+	struct peer_credentials peer; /* without its groups */
+	struct wake_cost cost;
 	int fd;
 	bool takes_fds;
 	size_t len;
@@ -36,11 +41,21 @@ static void unauthorized_client_free(struct unauthorized_client *client)
 	client->service->unauthorized_clients--;
 	watch_done(&client->watch);
 	timer_cancel(&client->timeout);
-	if (client->takes_fds)
+	if (client->cost.n_dear > 0)
+		fd_closer_end(client->fd, NULL);
+	else if (client->takes_fds)
 		fd_closer_close(client->fd);
 	else
 		close_fd(&client->fd);
 	free(client);
+}
+
+/* It has no time for three such calls in a row: two are enough. */
+static void note_cost(struct unauthorized_client *client)
+{
+	(void)wake_cost_end(&client->cost, false);
+	if (client->cost.n_dear > 1)
+		dear_user_add(&client->peer, NULL);
 }
 
 static void tell(struct unauthorized_client *client, const char *id_text)
@@ -52,7 +67,9 @@ static void tell(struct unauthorized_client *client, const char *id_text)
 	(void)jsonrpc_error(
 		output, id_text, JSONRPC_SERVER_ERROR, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN");
 	/* The socket is new and its buffer is empty. */
+	wake_cost_begin();
 	(void)evbuffer_write(output, client->fd);
+	note_cost(client);
 	evbuffer_free(output);
 }
 
@@ -78,8 +95,16 @@ static ssize_t receive(struct unauthorized_client *client)
 {
 	struct iovec space = {client->line + client->len, sizeof(client->line) - client->len};
 
-	return client->takes_fds ? fd_closer_receive(client->fd, &space)
-				 : readv(client->fd, &space, 1);
+	ssize_t n;
+	int error;
+
+	wake_cost_begin();
+	n = client->takes_fds ? fd_closer_receive(client->fd, &space)
+			      : readv(client->fd, &space, 1);
+	error = errno;
+	note_cost(client);
+	errno = error;
+	return n;
 }
 
 static void on_readable(void *context)
@@ -109,7 +134,8 @@ static void on_timeout(void *context)
 	unauthorized_client_free(context);
 }
 
-int unauthorized_client_new(struct service *service, int *fd, bool takes_fds)
+int unauthorized_client_new(
+	struct service *service, const struct peer_credentials *peer, int *fd, bool takes_fds)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	struct unauthorized_client *client = malloc(sizeof(*client));
@@ -117,6 +143,10 @@ int unauthorized_client_new(struct service *service, int *fd, bool takes_fds)
 	if (!client)
 		return -ENOMEM;
 	client->service = service;
+	client->peer = *peer;
+	client->peer.groups = NULL;
+	client->peer.n_groups = 0;
+	client->cost = (struct wake_cost){0};
 	client->fd = *fd;
 	client->takes_fds = takes_fds;
 	client->len = 0;

@@ -43,6 +43,11 @@ static const struct {
 		"The output of running sessions takes all the memory that the service, or the "
 		"tenant, may have for it; end one with session.end, or give a smaller "
 		"output_bytes"},
+	[ADMISSION_DEAR_USER] = {"dear_user",
+		"A connection of this user had so many waiters at the client's end, such as "
+		"watches "
+		"of epoll(7), that each system call on it took the service too much CPU time; wait "
+		"with fewer, and try again later"},
 	[ADMISSION_SHORTAGE] = {"shortage", "The service is short of memory or descriptors"},
 };
 
@@ -117,6 +122,12 @@ enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal)
 {
 	return refuse(admission, reason, (uint64_t)LIMIT_RETRY_MAX_MS * 1000, ret_refusal);
+}
+
+void admission_refuse_dear_user(
+	struct admission *admission, int64_t left_ms, struct refusal *ret_refusal)
+{
+	(void)refuse(admission, ADMISSION_DEAR_USER, (uint64_t)left_ms * 1000, ret_refusal);
 }
 
 void admission_waited_too_long(

@@ -30,7 +30,8 @@ enum admission_reason {
 	ADMISSION_TENANT_SESSIONS,
 	ADMISSION_WORKSPACE_SESSIONS,
 	ADMISSION_SESSION_OUTPUT,
-	ADMISSION_SHORTAGE, /* of memory or descriptors */
+	ADMISSION_DEAR_USER, /* rpc/dear_users.h */
+	ADMISSION_SHORTAGE,  /* of memory or descriptors */
 	ADMISSION_REASONS,
 };
 
@@ -66,6 +67,10 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
  */
 enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal);
+
+/** Makes and counts the refusal of a connection of a user who is refused for @left_ms. */
+void admission_refuse_dear_user(
+	struct admission *admission, int64_t left_ms, struct refusal *ret_refusal);
 
 /** Makes and counts the refusal of a call of @tenant that has waited too long. */
 void admission_waited_too_long(

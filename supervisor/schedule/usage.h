@@ -79,6 +79,7 @@ struct tenant_usage {
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
 	uint64_t pipes_held;        /* by commands, for too long: command_io.h */
+	uint64_t dear_peers;        /* that were ended for what waking them cost: wake_cost.h */
 	uint64_t pauses, paused_us; /* measurements for which commands were stopped */
 	uint64_t network_connections, network_bytes_in, network_bytes_out;
 	uint64_t network_denied[EGRESS_REASON_END];

@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A connection of the agent socket: how bytes become lines and answers become bytes, what a client
  * may do to disturb both, and the life of the session. */
+#include "common/wake_cost.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/rpc/agent_conn.h"
+#include "supervisor/rpc/dear_users.h"
 #include "supervisor/schedule/usage.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
@@ -17,6 +19,12 @@
 #define PONG(id) RESULT(id, "{}")
 #define OPEN     REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}") "\n"
 #define OPENED   RESULT("0", "{*}")
+
+static int set_up(void **state)
+{
+	*state = fake_service_new(NULL);
+	return 0;
+}
 
 static int tear_down(void **state)
 {
@@ -34,7 +42,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-FIXTURE(fake_service_set_up, tear_down)
+FIXTURE(set_up, tear_down)
 
 static struct fake_client connect_client(void **state)
 {
@@ -158,7 +166,8 @@ TEST(test_lines_that_take_long)
 	fake_client_close(&client);
 }
 
-/* cloisterd answers a line that is too long once, under its id, and serves the next one. */
+/* cloisterd discards a line that is too long, answers it once under its id, and serves the next
+ * one. */
 TEST(test_lines_that_are_too_long)
 {
 	static const struct {
@@ -189,7 +198,8 @@ TEST(test_lines_that_are_too_long)
 	fake_client_close(&client);
 }
 
-/* Each connection has LIMIT_PENDING_OWN_BYTES, also when requests have all other memory. */
+/* When requests have taken all the memory for requests, each connection still has
+ * LIMIT_PENDING_OWN_BYTES, and no more. */
 TEST(test_lines_without_room)
 {
 	struct fake_client client = connect_client(state);
@@ -307,6 +317,51 @@ TEST(test_descriptors_that_come_along)
 	fake_client_close(&client);
 }
 
+static int64_t dear_ns;
+
+/* Each reading is so much later than the one before that every call between two was dear. */
+static int64_t be_dear(void)
+{
+	return dear_ns += 2 * LIMIT_WAKE_COST_US * CLOCK_NS_PER_US;
+}
+
+static int64_t be_cheap(void)
+{
+	return 1;
+}
+
+/* Reading a request, and writing its answer, are calls that wake the client. */
+TEST(test_a_client_that_makes_calls_dear)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = connect_client(state), other = connect_client(state);
+	char text[1024] = "";
+	ssize_t n = 0;
+
+	wake_cost_replace_clocks(be_dear, be_dear);
+	answers(&client, PING("1") "\n", PONG("1"));
+	wake_cost_replace_clocks(be_dear, be_cheap); /* it only waits for a CPU */
+	for (int i = 0; i < 5; i++)
+		answers(&client, PING("2") "\n", PONG("2"));
+	assert_int_equal(fake->service.connections, 2);
+	wake_cost_replace_clocks(be_dear, be_dear);
+	fake_client_send(&client, PING("3") "\n");
+	wake_cost_replace_clocks(NULL, NULL);
+	assert_int_equal(fake->service.connections, 1);
+	assert_int_equal(fake->service.config->tenants[0]->usage->dear_peers, 1);
+	assert_true(dear_user_left_ms(1000) > 0);
+	/* A thread says why, and closes it. */
+	fcntl(client.fd, F_SETFL, 0);
+	for (size_t len = 0; (n = read(client.fd, text + len, sizeof(text) - 1 - len)) > 0;)
+		len += (size_t)n;
+	assert_int_equal(n, 0);
+	assert_non_null(strstr(text, "\"BUSY\""));
+	assert_non_null(strstr(text, "\"retry_after_ms\""));
+	answers(&other, PING("4") "\n", PONG("4"));
+	fake_client_close(&client);
+	fake_client_close(&other);
+}
+
 /* Each state of a connection and what each event does in it (agent_conn.c has the table). The next
  * test has lines in DRAINING. The end of input and the end of the session come only once. */
 TEST_WITH(test_each_state_of_a_connection, NULL, NULL)
@@ -380,8 +435,10 @@ TEST_WITH(test_each_state_of_a_connection, NULL, NULL)
 	}
 }
 
-/* Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
- * other connection's slice comes first, so cloisterd reads the end before it handles the lines. */
+/*
+ * Lines wait behind the end of input. There is room for one call at a time, so the lines wait. The
+ * other connection's slice comes first, so cloisterd reads the end before it handles the lines.
+ */
 TEST_WITH(test_lines_that_wait_behind_the_end, NULL, NULL)
 {
 #define SLOW(id)                                                                               \

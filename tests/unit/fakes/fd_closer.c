@@ -2,11 +2,14 @@
 #include "tests/unit/fakes/fd_closer.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 bool fake_fd_closer_refuses;
 int fake_fd_closer_error;
+unsigned fake_fd_closer_ended;
 
 /* fd_closer.h */
 
@@ -23,6 +26,15 @@ int fd_closer_start(void)
 
 void fd_closer_close(int fd)
 {
+	close(fd);
+}
+
+void fd_closer_end(int fd, char *last)
+{
+	fake_fd_closer_ended++;
+	if (last)
+		(void)!write(fd, last, strlen(last));
+	free(last);
 	close(fd);
 }
 

@@ -10,3 +10,6 @@ extern bool fake_fd_closer_refuses;
 
 /* The errno with which nothing more is received; 0: none. */
 extern int fake_fd_closer_error;
+
+/* How many sockets fd_closer_end() was given. */
+extern unsigned fake_fd_closer_ended;
