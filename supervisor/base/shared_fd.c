@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "common/wake_cost.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/thread.h"
 #include "supervisor/base/timer.h"
@@ -56,6 +57,7 @@ struct shared_fd {
 	struct buffer *buffer; /* while it is read to, and until the owner takes it */
 	ssize_t result;
 	size_t pipe_size;
+	bool dear; /* the tenant's calls take too much, and it has made one that did */
 
 	/* Set by the loop while no thread has it. */
 	size_t len;
@@ -71,6 +73,7 @@ struct shared_fd_threads {
 	pthread_cond_t work;
 	struct shared_list queue, closed;
 	SLIST_HEAD(, buffer) buffers;
+	struct wake_cost_sum cost;
 	unsigned n_threads, n_waiting;
 	bool end; /* the threads that wait are to end */
 
@@ -109,10 +112,15 @@ static void tell_loop(struct shared_fd *shared)
 
 static void close_now(struct shared_fd *shared)
 {
+	int64_t cost;
+
 	shared->state = STATE_RUNNING;
 	pthread_mutex_unlock(&lock);
+	wake_cost_begin();
 	close(shared->fd);
+	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
+	(void)wake_cost_add(&shared->threads->cost, cost);
 	shared->state = STATE_CLOSED;
 	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
 }
@@ -165,6 +173,7 @@ static void act(struct shared_fd *shared)
 {
 	size_t size = shared->pipe_size;
 	ssize_t result;
+	int64_t cost;
 
 	if (shared->op == OP_READ) {
 		shared->buffer = SLIST_FIRST(&shared->threads->buffers);
@@ -172,8 +181,11 @@ static void act(struct shared_fd *shared)
 	}
 	shared->state = STATE_RUNNING;
 	pthread_mutex_unlock(&lock);
+	wake_cost_begin();
 	result = make_call(shared, &size);
+	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
+	shared->dear |= wake_cost_add(&shared->threads->cost, cost);
 	shared->result = result;
 	shared->pipe_size = size;
 	if (result <= 0 || shared->closing)
@@ -420,7 +432,7 @@ static void tell_held(void)
 	while ((shared = first_held())) {
 		shared->told = true;
 		if (shared->calls)
-			shared->calls->held(shared->context);
+			shared->calls->fault(shared->context, SHARED_FD_HELD);
 	}
 }
 
@@ -466,6 +478,17 @@ static struct shared_fd *take_done(void)
 	return shared;
 }
 
+static bool take_dear(struct shared_fd *shared)
+{
+	bool dear;
+
+	pthread_mutex_lock(&lock);
+	dear = shared->dear;
+	shared->dear = false;
+	pthread_mutex_unlock(&lock);
+	return dear;
+}
+
 static void on_woken(void *context)
 {
 	struct shared_fd *shared = take_done();
@@ -474,7 +497,10 @@ static void on_woken(void *context)
 	if (!shared)
 		return;
 	is_back(shared);
-	shared->calls->done(shared->context);
+	if (take_dear(shared))
+		shared->calls->fault(shared->context, SHARED_FD_DEAR);
+	if (shared->calls)
+		shared->calls->done(shared->context);
 }
 
 int shared_fds_start(struct event_base *base)
@@ -638,6 +664,20 @@ short shared_fd_poll(const struct shared_fd *shared, short events)
 	struct pollfd look = {.fd = shared->fd, .events = events};
 
 	return poll(&look, 1, 0) > 0 ? look.revents : 0;
+}
+
+void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted)
+{
+	int64_t cost;
+
+	wake_cost_begin();
+	watch_want(watch, wanted);
+	cost = wake_cost_stop();
+	if (cost == 0)
+		return;
+	pthread_mutex_lock(&lock);
+	shared->dear |= wake_cost_add(&shared->threads->cost, cost);
+	pthread_mutex_unlock(&lock);
 }
 
 int shared_fd_number(const struct shared_fd *shared)

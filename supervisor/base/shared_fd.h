@@ -23,18 +23,25 @@
 struct event_base;
 struct shared_fd;
 struct shared_fd_threads;
+struct watch;
 
 /* The default capacity of a pipe: the most that is written at once. */
 #define SHARED_FD_PIPE 65536
 /* The most that is read at once. */
 #define SHARED_FD_MOST (4UL * SHARED_FD_PIPE)
 
+/* Why the processes that share a descriptor are to be ended. */
+enum shared_fd_fault {
+	SHARED_FD_HELD, /* what was begun has not ended within LIMIT_SHARED_FD_HELD_MS */
+	SHARED_FD_DEAR, /* the tenant's calls take too much CPU time, this one too: wake_cost.h */
+};
+
 /* Called from the loop. */
 struct shared_fd_calls {
 	/* What was begun has ended. */
 	void (*done)(void *context);
-	/* What was begun has not ended within LIMIT_SHARED_FD_HELD_MS. Called once each time. */
-	void (*held)(void *context);
+	/* Called once for each call on the descriptor at most. The owner may close it. */
+	void (*fault)(void *context, enum shared_fd_fault fault);
 };
 
 /** Call it before anything is begun, and after lock-down. Returns 0 or -errno. */
@@ -89,8 +96,14 @@ size_t shared_fd_pipe_size(const struct shared_fd *shared);
 /** Returns poll(2)'s events that have occurred of @events, POLLHUP and POLLERR. */
 short shared_fd_poll(const struct shared_fd *shared, short events);
 
-/** For the loop to watch. Borrowed. */
+/** For the loop to watch by shared_fd_want(). Borrowed. */
 int shared_fd_number(const struct shared_fd *shared);
+
+/**
+ * Sets what @watch, which is of @shared, waits for. Others' waiters make that dear too: they may
+ * hold the lock of their list while they wake each other.
+ */
+void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted);
 
 /**
  * Closes and frees it; its owner is not called any more. With @now somebody waits for its end:

@@ -396,33 +396,44 @@ static int have_drained(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-static const char held_message[] =
-	"A process held the kernel's lock of a pipe of the command's input or output for too long, "
-	"and cloisterd ended the workspace's processes";
+static const struct {
+	size_t count; /* offset in struct tenant_usage */
+	const char *message;
+} faults[] = {
+	[SHARED_FD_HELD] = {offsetof(struct tenant_usage, pipes_held),
+		"A process held the kernel's lock of a pipe of the command's input or output for "
+		"too long, and cloisterd ended the workspace's processes"},
+	[SHARED_FD_DEAR] = {offsetof(struct tenant_usage, dear_peers),
+		"A pipe of the command's input or output had so many waiters, such as watches of "
+		"epoll(7), that system calls on it took cloisterd too much CPU time, and it ended "
+		"the workspace's processes"},
+};
 
-/* The kernel lets the lock go when the process that holds it is killed. */
-static void end_holder(struct call *call)
+/* The kernel lets a lock go, and removes waiters, when their process is killed. */
+static const char *end_sharers(struct call *call, enum shared_fd_fault fault)
 {
+	struct tenant_usage *usage = call->request.tenant->usage;
+
+	if (call->pipe_held)
+		return faults[fault].message;
 	call->pipe_held = true;
-	call->request.tenant->usage->pipes_held++;
-	log_warning("tenant %s: %s", call->request.tenant->name, held_message);
-	workspace_abandon(call->workspace, &call->entry, held_message);
+	++*(uint64_t *)(void *)((char *)usage + faults[fault].count);
+	log_warning("tenant %s: %s", call->request.tenant->name, faults[fault].message);
+	workspace_abandon(call->workspace, &call->entry, faults[fault].message);
+	return faults[fault].message;
 }
 
 static int abandon_held(struct call *call, const struct call_event_data *data)
 {
-	(void)data;
 	call->state = CALL_KILLED;
-	end_holder(call);
+	(void)end_sharers(call, data->fault);
 	return 0;
 }
 
 /* The command has ended: a process that was given its pipe holds it. */
 static int answer_held(struct call *call, const struct call_event_data *data)
 {
-	(void)data;
-	end_holder(call);
-	call_answer_error(call, TOOL_WORKER_LOST, held_message);
+	call_answer_error(call, TOOL_WORKER_LOST, end_sharers(call, data->fault));
 	return 0;
 }
 
@@ -489,7 +500,7 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = refuse_frame, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded,
 		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
-		[CALL_HELD] = call_impossible},
+		[CALL_HELD] = stay},
 	[CALL_JOINED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
@@ -531,9 +542,9 @@ void call_drained(void *context)
 	happen(context, CALL_DRAINED, (struct call_event_data){0});
 }
 
-void call_pipe_held(void *context)
+void call_pipe_fault(void *context, enum shared_fd_fault fault)
 {
-	happen(context, CALL_HELD, (struct call_event_data){0});
+	happen(context, CALL_HELD, (struct call_event_data){.fault = fault});
 }
 
 static void on_timer(void *context)

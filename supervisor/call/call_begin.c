@@ -37,7 +37,7 @@ static void on_input_taken(void *context, const char *label, size_t taken, bool 
 
 int call_make_input(struct call *call)
 {
-	struct command_input_owner owner = {on_input_taken, on_moved, call_pipe_held, call};
+	struct command_input_owner owner = {on_input_taken, on_moved, call_pipe_fault, call};
 	const struct call_options *options = &call->request.options;
 
 	return call_is_command(call) && (options->input.data || options->stdin_stream ||
@@ -67,7 +67,7 @@ static void on_output_limit(void *context)
 static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {
-		on_output, on_output_limit, call_drained, call_pipe_held, call};
+		on_output, on_output_limit, call_drained, call_pipe_fault, call};
 	const struct call_options *options = &call->request.options;
 	const uint64_t shown = call->request.shown.bytes,
 		       kept = call->request.tenant->limits.output_kept_bytes;

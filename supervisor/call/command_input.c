@@ -97,9 +97,10 @@ static void write_parts(struct command_input *input)
 		const struct text left = {part->data + part->written, part->len - part->written};
 
 		if (left.len > 0) {
-			watch_want(&input->watch, WATCH_NOTHING);
+			shared_fd_want(input->pipe, &input->watch, WATCH_NOTHING);
 			if (shared_fd_write(input->pipe, left) < 0)
-				watch_want(&input->watch, WATCH_WRITABLE); /* out of memory */
+				shared_fd_want(input->pipe, &input->watch,
+					WATCH_WRITABLE); /* out of memory */
 			return;
 		}
 		if (part->eof)
@@ -119,7 +120,7 @@ static void on_written(void *context)
 	const ssize_t result = shared_fd_result(input->pipe);
 
 	if (result == -EAGAIN || result == -EINTR) {
-		watch_want(&input->watch, WATCH_WRITABLE);
+		shared_fd_want(input->pipe, &input->watch, WATCH_WRITABLE);
 		return;
 	}
 	if (result < 0) { /* the command does not read it: not an error of the call */
@@ -132,12 +133,12 @@ static void on_written(void *context)
 		input->owner.moved(input->owner.context);
 }
 
-static void on_held(void *context)
+static void on_fault(void *context, enum shared_fd_fault fault)
 {
 	const struct command_input *input = context;
 
-	if (input->owner.held)
-		input->owner.held(input->owner.context);
+	if (input->owner.fault)
+		input->owner.fault(input->owner.context, fault);
 }
 
 /* Returns a part with a copy of @text, or NULL if memory is out. */
@@ -194,7 +195,7 @@ int command_input_begin(
 	struct command_input *input, struct text first, bool only, int *ret_read_end)
 {
 	static const struct watch_calls calls = {{NULL, on_writable}, LOOP_PRIORITY_BULK};
-	static const struct shared_fd_calls shared_calls = {on_written, on_held};
+	static const struct shared_fd_calls shared_calls = {on_written, on_fault};
 	_cleanup_close_ int read_end = -1;
 	struct input_part *part;
 	int ends[2], r = 0;
@@ -222,7 +223,7 @@ int command_input_begin(
 	if (r < 0)
 		return r;
 	if (!STAILQ_EMPTY(&input->parts))
-		watch_want(&input->watch, WATCH_WRITABLE);
+		shared_fd_want(input->pipe, &input->watch, WATCH_WRITABLE);
 	*ret_read_end = TAKE_FD(read_end);
 	return 0;
 }

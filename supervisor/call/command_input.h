@@ -9,6 +9,7 @@
  */
 
 #include "common/text.h"
+#include "supervisor/base/shared_fd.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +27,8 @@ struct command_input_owner {
 	void (*taken)(void *context, const char *label, size_t taken, bool closed);
 	/* The command took some input. */
 	void (*moved)(void *context);
-	/* A process has held the pipe's lock for LIMIT_SHARED_FD_HELD_MS. */
-	void (*held)(void *context);
+	/* The processes that share the pipe are to be ended. */
+	void (*fault)(void *context, enum shared_fd_fault fault);
 	void *context;
 };
 

@@ -69,7 +69,7 @@ static void set_watched(struct command_io *io, bool watched)
 		if (!output->pipe)
 			continue;
 		timer_cancel(&output->again);
-		watch_want(&output->readable,
+		shared_fd_want(output->pipe, &output->readable,
 			watched && !is_busy(output) ? WATCH_READABLE : WATCH_NOTHING);
 	}
 }
@@ -129,7 +129,7 @@ static size_t chunk(const struct command_io *io)
 
 static void begin_read(struct command_output *output)
 {
-	watch_want(&output->readable, WATCH_NOTHING);
+	shared_fd_want(output->pipe, &output->readable, WATCH_NOTHING);
 	shared_fd_read(output->pipe, chunk(output->io));
 }
 
@@ -242,7 +242,7 @@ static void act(void *context)
 		if (n >= COMMAND_IO_CHUNK)
 			read_on(output);
 		else
-			watch_want(&output->readable, WATCH_READABLE);
+			shared_fd_want(output->pipe, &output->readable, WATCH_READABLE);
 	}
 	if (io->draining && drain_all(io)) {
 		io->draining = false;
@@ -259,11 +259,11 @@ static void on_done(void *context)
 		loop_turn_end(); /* who waits for this output is answered at once */
 }
 
-static void on_held(void *context)
+static void on_fault(void *context, enum shared_fd_fault fault)
 {
 	const struct command_output *output = context;
 
-	output->io->owner.held(output->io->owner.context);
+	output->io->owner.fault(output->io->owner.context, fault);
 }
 
 static void on_readable(void *context)
@@ -275,7 +275,7 @@ static int make_output(struct service *service, struct command_io *io, enum comm
 	int *ret_write_end)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct shared_fd_calls shared_calls = {on_done, on_held};
+	static const struct shared_fd_calls shared_calls = {on_done, on_fault};
 	struct command_output *output = &io->outputs[stream];
 	int fd, r = pipe_stock_take(service->pipes, &fd, ret_write_end);
 

@@ -9,6 +9,7 @@
 
 #include "common/text.h"
 #include "common/wire_commands.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/stream_capture.h"
 
 #include <stdbool.h>
@@ -43,9 +44,9 @@ struct command_io_owner {
 	void (*limit)(void *context);
 	/* What command_io_drain() began has ended. The io may be freed in it. */
 	void (*drained)(void *context);
-	/* A process has held a pipe's lock for LIMIT_SHARED_FD_HELD_MS. The io may be freed in it.
+	/* The processes that share a pipe are to be ended. The io may be freed in it.
 	 */
-	void (*held)(void *context);
+	void (*fault)(void *context, enum shared_fd_fault fault);
 	void *context;
 };
 

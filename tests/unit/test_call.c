@@ -115,7 +115,7 @@ static void cause(struct fixture *f, enum kind kind, enum call_event event)
 		call_drained(f->call);
 		break;
 	case CALL_HELD:
-		call_pipe_held(f->call);
+		call_pipe_fault(f->call, SHARED_FD_HELD);
 		break;
 	default:
 		assert_int_equal(event, CALL_SUMMED);

@@ -159,7 +159,7 @@ static void test_output_that_is_left(void **state)
 			lose(f);
 		assert_string_equal(f->answer, "");
 		if (i == 2)
-			call_pipe_held(f->call);
+			call_pipe_fault(f->call, SHARED_FD_HELD);
 		else
 			read_output(f);
 		assert_string_equal(f->output, i == 2 ? "" : "left");

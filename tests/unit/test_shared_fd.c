@@ -45,8 +45,9 @@ static void on_done(void *context)
 	((struct end *)context)->done++;
 }
 
-static void on_held(void *context)
+static void on_fault(void *context, enum shared_fd_fault fault)
 {
+	assert_int_equal(fault, SHARED_FD_HELD);
 	((struct end *)context)->held++;
 }
 
@@ -75,7 +76,7 @@ static int tear_down(void **state)
 
 static void make(struct fixture *f, struct end *end, bool reads, bool blocks)
 {
-	static const struct shared_fd_calls calls = {on_done, on_held};
+	static const struct shared_fd_calls calls = {on_done, on_fault};
 	int ends[2];
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
