@@ -5,7 +5,9 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "common/wake_cost.h"
 #include "supervisor/base/fd_closer.h"
+#include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
@@ -29,6 +31,7 @@ struct process_link {
 	int pidfd;
 	uint64_t heard; /* sent bytes that the process is known to have read */
 	uint64_t asked; /* how far heard is of interest: the last result of process_link_said() */
+	struct wake_cost_sum cost;
 	bool lost, gone;
 	bool more;      /* a slice has ended before the frames that were read */
 	size_t counted; /* memory of the channel that is counted in waiting */
@@ -154,6 +157,19 @@ static void lose(struct process_link *link)
 }
 
 /*
+ * A process that was taken over can have as many waiters at its ends as a client. Returns false if
+ * the calls since wake_cost_begin() were dear once too often.
+ */
+static bool is_cheap(struct process_link *link)
+{
+	if (!wake_cost_add(&link->cost, wake_cost_stop()))
+		return true;
+	log_warning("a workspace's process is killed: system calls on its channel took too much "
+		    "CPU time, since its end has too many waiters");
+	return false;
+}
+
+/*
  * Counts the memory of an incomplete frame. An honest process completes a frame that it has begun.
  * If the memory for all of them runs out, the process that has kept one incomplete for the longest
  * time is killed.
@@ -179,8 +195,14 @@ static void take_frames(struct process_link *link)
 	unsigned frames = 0;
 	int filled = 1, next = 0;
 
-	if (!link->more)
+	if (!link->more) {
+		wake_cost_begin();
 		filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+		if (!is_cheap(link)) {
+			lose(link);
+			return;
+		}
+	}
 	link->more = false;
 	while (!link->more && (next = channel_next(&link->channel, &frame)) > 0) {
 		whole = true;
@@ -268,9 +290,13 @@ static void flush(void *context)
 	 * has read. */
 	if (link->heard < link->asked)
 		look_how_much_is_heard(link);
+	wake_cost_begin();
 	r = channel_flush(&link->channel);
-
 	count(link);
+	if (!is_cheap(link)) {
+		lose(link);
+		return;
+	}
 	watch_want(&link->writable, r == -EAGAIN ? WATCH_WRITABLE : WATCH_NOTHING);
 	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
