@@ -173,6 +173,27 @@ void cells_resume(struct egress *egress)
 		resume_dns(egress);
 }
 
+void cell_calls_ended(struct cell *cell)
+{
+	if (!wake_cost_add(&cell->cost, wake_cost_stop()) || cell->dear_until_ms > 0)
+		return;
+	cell->dear_until_ms = monotonic_ms() + LIMIT_DEAR_CELL_MS;
+	fprintf(stderr,
+		"cloister-egress: tenant %s, workspace %s: system calls on its connections took "
+		"too much CPU time, since its programs have too many waiters there, such as "
+		"watches of epoll(7); it has no connections for %d s\n",
+		cell->tenant->name, cell->workspace, LIMIT_DEAR_CELL_MS / 1000);
+}
+
+bool cell_is_dear(struct cell *cell)
+{
+	if (cell->dear_until_ms > 0 && monotonic_ms() >= cell->dear_until_ms) {
+		cell->dear_until_ms = 0;
+		cell->cost = (struct wake_cost_sum){0};
+	}
+	return cell->dear_until_ms > 0;
+}
+
 /* One client in a turn of the loop, which comes back at once if there are more. */
 static void on_accept(evutil_socket_t fd, short what, void *context)
 {

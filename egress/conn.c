@@ -66,10 +66,26 @@ static bool attribute(struct conn *conn)
 	return false;
 }
 
+/* Its cell has no connections now. What wakes the client would be dear, so it is told nothing. */
+static void cut(struct conn *conn)
+{
+	if (!conn->is_attributed)
+		conn->call = attribution_of(conn->cell, conn->fds[CONN_OUT], conn->cgroup);
+	conn->reason = EGRESS_LIMIT;
+	conn->limit = "the CPU time that waking the workspace's programs may take";
+	if (!conn->is_connected)
+		(void)conn_tell_refusal(conn, conn->limit, (struct text){0});
+	conn_abort(conn);
+}
+
 static void happen(struct conn *conn, enum conn_event event)
 {
 	void (*act)(struct conn * conn) = table[conn->state][event];
 
+	if (cell_is_dear(conn->cell)) {
+		cut(conn);
+		return;
+	}
 	if (!conn->is_attributed && !attribute(conn))
 		return;
 	if (act)
@@ -273,8 +289,10 @@ void conn_end(struct conn *conn)
 	conn_leave_query(conn);
 	if (conn->is_connected)
 		tell_closed(conn);
+	wake_cost_begin();
 	close_fd(&conn->fds[CONN_OUT]);
 	close_fd(&conn->fds[CONN_IN]);
+	cell_calls_ended(cell);
 	for (unsigned way = 0; way < CONN_DIRECTIONS; way++)
 		byte_queue_free(&conn->ways[way].pending);
 	free(conn->attempt);
@@ -302,6 +320,34 @@ void conn_abort(struct conn *conn)
 	conn_end(conn);
 }
 
+/* Ends the measurement, and leaves errno(3) as the call did. */
+static ssize_t charge(struct conn *conn, ssize_t result)
+{
+	int error = errno;
+
+	cell_calls_ended(conn->cell);
+	errno = error;
+	return result;
+}
+
+ssize_t conn_recv(struct conn *conn, int fd, void *data, size_t size, int flags)
+{
+	wake_cost_begin();
+	return charge(conn, recv(fd, data, size, flags | MSG_DONTWAIT));
+}
+
+ssize_t conn_send(struct conn *conn, int fd, const void *data, size_t len)
+{
+	wake_cost_begin();
+	return charge(conn, send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+void conn_shut_down(struct conn *conn, int fd)
+{
+	wake_cost_begin();
+	(void)charge(conn, shutdown(fd, SHUT_WR));
+}
+
 ssize_t conn_read_client(struct conn *conn, size_t max)
 {
 	struct byte_queue *queue = &conn->ways[CONN_OUT].pending;
@@ -319,12 +365,12 @@ ssize_t conn_read_client(struct conn *conn, size_t max)
 		errno = ENOMEM;
 		return -1;
 	}
-	n = recv(conn->fds[CONN_OUT], space, max, MSG_DONTWAIT);
+	n = conn_recv(conn, conn->fds[CONN_OUT], space, max, 0);
 	byte_queue_commit(queue, n > 0 ? (size_t)n : 0);
 	return n;
 }
 
 bool conn_answer(struct conn *conn, const void *data, size_t len)
 {
-	return send(conn->fds[CONN_OUT], data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+	return conn_send(conn, conn->fds[CONN_OUT], data, len) == (ssize_t)len;
 }

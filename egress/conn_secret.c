@@ -238,7 +238,7 @@ static int receive_body(struct conn *conn)
 
 	if (http_body_is_over(&secret->body))
 		return 0;
-	n = recv(conn->fds[CONN_OUT], chunk, CHUNK, MSG_DONTWAIT);
+	n = conn_recv(conn, conn->fds[CONN_OUT], chunk, CHUNK, 0);
 	if (n <= 0)
 		return n < 0 && (errno == EAGAIN || errno == EINTR) ? -EAGAIN : -ECONNABORTED;
 	conn->active_ms = monotonic_ms();
@@ -275,8 +275,7 @@ static int pass_on(struct conn *conn)
 	way->is_blocked = false;
 	while (way->pending.len > 0) {
 		struct text bytes = byte_queue_peek(&way->pending);
-		ssize_t n = send(
-			conn->fds[CONN_OUT], bytes.data, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = conn_send(conn, conn->fds[CONN_OUT], bytes.data, bytes.len);
 
 		if (n < 0 && errno != EAGAIN)
 			return -ECONNABORTED;
@@ -335,7 +334,7 @@ static void finish(struct conn *conn)
 {
 	tls_close(conn->secret->tls);
 	conn_watch_remote(conn, 0);
-	shutdown(conn->fds[CONN_OUT], SHUT_WR);
+	conn_shut_down(conn, conn->fds[CONN_OUT]);
 	conn_enter(conn, CONN_LINGERING, LIMIT_EGRESS_LINGER_MS);
 	conn_watch_client(conn, EV_READ);
 }

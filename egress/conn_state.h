@@ -101,6 +101,13 @@ void conn_watch_remote(struct conn *conn, short what);
 void conn_end(struct conn *conn);
 /** Reads what has come from the client, as far as it fits @max. Returns as read(2) does. */
 ssize_t conn_read_client(struct conn *conn, size_t max);
+/**
+ * recv(2), send(2) and shutdown(2) of one of its sockets, without waiting and without a signal: the
+ * cell is charged for what they cost (cell_calls_ended()).
+ */
+ssize_t conn_recv(struct conn *conn, int fd, void *data, size_t size, int flags);
+ssize_t conn_send(struct conn *conn, int fd, const void *data, size_t len);
+void conn_shut_down(struct conn *conn, int fd);
 /** Sends a few bytes to the client. Returns false if it does not take them. */
 bool conn_answer(struct conn *conn, const void *data, size_t len);
 

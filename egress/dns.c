@@ -120,14 +120,17 @@ static void answer_next(struct cell *cell)
 	bool told;
 	ssize_t len = receive(cell->dns, packet, &client, &when);
 
-	if (len < 0 || client.sin_family != AF_INET)
+	if (len < 0 || client.sin_family != AF_INET || cell_is_dear(cell))
 		return;
 	answered = dns_answer(
 		cell, call_of(cell, &when), (struct text){packet, (size_t)len}, reply, &told);
 	/* A client without an answer asks again. */
-	if (answered > 0 && told)
-		(void)!sendto(cell->dns, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
-			(const void *)&client, sizeof(client));
+	if (answered == 0 || !told)
+		return;
+	wake_cost_begin();
+	(void)!sendto(cell->dns, reply, answered, MSG_DONTWAIT | MSG_NOSIGNAL,
+		(const void *)&client, sizeof(client));
+	cell_calls_ended(cell);
 }
 
 void dns_serve(evutil_socket_t fd, short what, void *context)

@@ -7,6 +7,7 @@
  */
 
 #include "common/channel.h"
+#include "common/wake_cost.h"
 #include "egress/policy.h"
 #include "egress/usage.h"
 
@@ -59,6 +60,8 @@ struct cell {
 	bool is_narrowed;
 	struct rules narrowed;
 	struct usage usage;
+	struct wake_cost_sum cost;     /* of calls on its sockets */
+	uint64_t dear_until_ms;        /* for which it has no connections; 0: it may have some */
 	struct door doors[CELL_DOORS]; /* proxy first */
 	unsigned n_sockets;
 	int dns;                /* -1 if there is none */
@@ -143,6 +146,16 @@ struct egress_command *cell_command(struct cell *cell, uint64_t number);
 
 /** Returns the part of the tenant's @limit that one workspace may have; 0: unlimited. */
 uint64_t cell_share(const struct cell *cell, uint64_t limit);
+
+/**
+ * The calls on a socket of the cell since wake_cost_begin() have ended. If such calls take too much
+ * CPU time, since programs of the cell have too many waiters there, the cell has no connections for
+ * LIMIT_DEAR_CELL_MS.
+ */
+void cell_calls_ended(struct cell *cell);
+
+/** Whether that time is not over. */
+bool cell_is_dear(struct cell *cell);
 
 /**
  * Bounds what the kernel keeps for @fd, which it otherwise lets grow to megabytes while a reader

@@ -185,7 +185,7 @@ void conn_answer_refusal(struct conn *conn)
 		return;
 	}
 	/* If it was closed with unread bytes, the kernel would take the refusal from the client. */
-	shutdown(conn->fds[CONN_OUT], SHUT_WR);
+	conn_shut_down(conn, conn->fds[CONN_OUT]);
 	conn_enter(conn, CONN_LINGERING, LIMIT_EGRESS_LINGER_MS);
 	conn_watch_client(conn, EV_READ);
 }
@@ -193,7 +193,7 @@ void conn_answer_refusal(struct conn *conn)
 void conn_discard(struct conn *conn)
 {
 	char bytes[4096];
-	ssize_t n = recv(conn->fds[CONN_OUT], bytes, sizeof(bytes), MSG_TRUNC | MSG_DONTWAIT);
+	ssize_t n = conn_recv(conn, conn->fds[CONN_OUT], bytes, sizeof(bytes), MSG_TRUNC);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN))
 		conn_end(conn);

@@ -92,9 +92,9 @@ void conn_count(struct conn *conn, enum conn_direction way, uint64_t n)
 	}
 }
 
-static ssize_t send_some(int fd, const void *data, size_t n)
+static ssize_t send_some(struct conn *conn, enum conn_direction way, const void *data, size_t n)
 {
-	ssize_t sent = send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = conn_send(conn, conn->fds[!way], data, n);
 
 	return sent < 0 ? -errno : sent;
 }
@@ -110,7 +110,7 @@ static int send_pending(struct conn *conn, enum conn_direction way, uint64_t lef
 
 		if (left == 0)
 			return -EDQUOT;
-		n = send_some(conn->fds[!way], bytes.data, bytes.len < left ? bytes.len : left);
+		n = send_some(conn, way, bytes.data, bytes.len < left ? bytes.len : left);
 		if (n < 0)
 			return (int)n;
 		conn_count(conn, way, (uint64_t)n);
@@ -127,25 +127,25 @@ static int send_pending(struct conn *conn, enum conn_direction way, uint64_t lef
  */
 static int copy_chunk(struct conn *conn, enum conn_direction way, uint64_t left, size_t most)
 {
-	int from = conn->fds[way], to = conn->fds[!way];
+	int from = conn->fds[way];
 	ssize_t n, sent;
 
 	if (most > CHUNK)
 		most = CHUNK;
-	n = recv(from, chunk, left < most ? left + 1 : most, MSG_PEEK | MSG_DONTWAIT);
+	n = conn_recv(conn, from, chunk, left < most ? left + 1 : most, MSG_PEEK);
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
 	if (left == 0)
 		return -EDQUOT;
 	if ((uint64_t)n > left)
 		n = (ssize_t)left;
-	sent = send_some(to, chunk, (size_t)n);
+	sent = send_some(conn, way, chunk, (size_t)n);
 	if (sent < 0) {
 		conn->ways[way].is_blocked = sent == -EAGAIN;
 		return (int)sent;
 	}
 	conn_count(conn, way, (uint64_t)sent);
-	n = recv(from, chunk, (size_t)sent, MSG_TRUNC | MSG_DONTWAIT);
+	n = conn_recv(conn, from, chunk, (size_t)sent, MSG_TRUNC);
 	return n == sent ? 1 : n < 0 ? -errno : -EIO;
 }
 
@@ -172,7 +172,7 @@ static int carry(struct conn *conn, enum conn_direction way, size_t share)
 	}
 	if (r == 0) {
 		state->is_over = true;
-		shutdown(conn->fds[!way], SHUT_WR);
+		conn_shut_down(conn, conn->fds[!way]);
 	}
 	return r == -EAGAIN || r == -EINTR || r >= 0 ? 0 : r;
 }
