@@ -12,11 +12,8 @@
 #include "supervisor/base/log.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
-#include "supervisor/call/call_disk.h"
-#include "supervisor/call/call_held.h"
-#include "supervisor/call/call_keyed.h"
+#include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_needs.h"
-#include "supervisor/call/call_send.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/key_change.h"
 #include "supervisor/call/key_journal.h"
@@ -36,7 +33,6 @@
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static TAILQ_HEAD(, call) calls = TAILQ_HEAD_INITIALIZER(calls);
@@ -61,8 +57,7 @@ static uint64_t next_call(void)
 	return ++last;
 }
 
-/* Sets the timer of a waiting or running call to @ms after the call's beginning. */
-static void set_deadline(struct call *call, int64_t ms)
+void call_set_deadline(struct call *call, int64_t ms)
 {
 	timer_set_ns(&call->timer, call->started + ms * CLOCK_NS_PER_MS - clock_now());
 }
@@ -84,6 +79,8 @@ void call_leave(struct call *call)
 
 void call_free(struct call *call)
 {
+	unsigned uses = call->uses;
+
 	if (cursor == call)
 		cursor = TAILQ_NEXT(call, link);
 	TAILQ_UNLINK(&calls, call, link);
@@ -91,26 +88,21 @@ void call_free(struct call *call)
 	call_count(call, &call->counted, 0);
 	call_count(call, &call->counted_result, 0);
 	timer_cancel(&call->timer);
-	timer_cancel(&call->idle_timer);
-	timer_cancel(&call->left_timer);
-	timer_cancel(&call->yield_timer);
-	call_leave_key(call);
-	call_result_done(&call->result);
-	free(call->held);
-	command_io_free(call->io);
-	command_input_free(call->input);
-	free(call->loss.message);
-	egress_use_forget(&call->network);
-	network_use_done(&call->network);
+	while (uses) {
+		const struct call_hook *hook = call_hook_take(&uses);
+
+		if (hook->free)
+			hook->free(call);
+	}
 	workspace_release(call->workspace);
 	if (!call->request.session.id) {
 		assert(call->request.tenant->usage->calls > 0);
 		call->request.tenant->usage->calls--;
 	}
-	service_account_sent(call->service, call->request.tenant->usage, -(int64_t)call->sent);
+	if (call->sent > 0)
+		service_account_sent(
+			call->service, call->request.tenant->usage, -(int64_t)call->sent);
 	service_account(call->service, call->request.tenant->usage, -(int64_t)call->request.memory);
-	if (call->left_behind)
-		unread_close(&call->own);
 	call_request_done(&call->request);
 	free(call);
 }
@@ -157,115 +149,51 @@ static int stay(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-/* It runs from now on, and waits for nothing. */
-static void set_times(struct call *call)
+void call_set_times(struct call *call)
 {
-	set_deadline(call, call_timeout_ms(&call->request));
+	call_set_deadline(call, call_timeout_ms(&call->request));
 	if (call->heir.inherit)
 		timer_set(&call->yield_timer, call->request.options.yield_ms);
 }
 
-/* Sends the request to its process, with a @gate for a command. */
-static int run(struct call *call, int gate)
+void call_run(struct call *call, int gate)
 {
 	int r = call_is_command(call) ? call_begin_command(call, gate) : call_begin_files(call);
 
 	call->state = CALL_RUNNING;
 	/* It waits for its record as long as for its turn. */
 	if (call->is_gated)
-		set_deadline(call, wait_ms(&call->request));
+		call_set_deadline(call, wait_ms(&call->request));
 	else
-		set_times(call);
+		call_set_times(call);
 	call_request_drop_sent(&call->request);
 	if (r < 0) {
 		command_io_free(TAKE_PTR(call->io));
 		call_leave(call);
 		call_answer_error(call, TOOL_BUSY, strerror(-r));
 	}
-	return 0;
-}
-
-static void on_recorded(struct call *call, int error);
-
-void call_record(struct call *call)
-{
-	const struct text none = {NULL, 0};
-	int r = key_set_change(call->key, call->held ? text_from(call->held->before) : none,
-		call->held ? text_from(call->held->after) : none);
-
-	call->state = CALL_RECORDING;
-	if (r < 0)
-		on_recorded(call, r);
-	else
-		key_begin(call->key, -1, on_recorded);
-}
-
-/* The command is made ready while the journal's thread writes, and waits at a gate for it. */
-static int run_gated(struct call *call)
-{
-	int gate[2];
-
-	/* No pipe, of which a worker that was taken over could hold the lock. */
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) < 0) {
-		call_leave(call);
-		call_answer_error(call, TOOL_BUSY, strerror(errno));
-		return 0;
-	}
-	shutdown(gate[1], SHUT_RD); /* nothing can be sent up, and no descriptors */
-	call->is_gated = true;
-	call->state = CALL_RUNNING;
-	key_begin(call->key, gate[1], on_recorded);
-	if (call->record_error == 0)
-		return run(call, gate[0]);
-	close_fd(&gate[0]);
-	call_leave(call);
-	call_answer_unrecorded(call);
-	return 0;
 }
 
 static int begin(struct call *call, const struct call_event_data *data)
 {
+	unsigned uses = call->uses;
+
 	(void)data;
-	if (call_disk_refuses(call))
-		return 0;
-	call->request.held = call_is_held(call);
-	call->request.look = call->request.held && key_resolves(call->key);
-	if (!call->key || call->request.held)
-		return run(call, -1);
-	if (call_is_command(call) && keys_are_apart(call->service->keys))
-		return run_gated(call);
-	call_record(call);
-	return 0;
-}
+	while (uses) {
+		const struct call_hook *hook = call_hook_take(&uses);
 
-static int run_recorded(struct call *call, const struct call_event_data *data)
-{
-	if (data->failure == 0 && call->held)
-		call_held_go(call);
-	if (data->failure == 0)
-		return call->held ? 0 : run(call, -1);
-	call_held_withdraw(call);
-	call_leave(call);
-	call_answer_unrecorded(call);
-	return 0;
-}
-
-/* The command that waits for its record may begin; otherwise its end follows. */
-static int note_recorded(struct call *call, const struct call_event_data *data)
-{
-	call->is_gated = false;
-	call->record_error = data->failure;
-	if (call->state == CALL_RUNNING && data->failure == 0)
-		set_times(call);
-	else if (call->state == CALL_RUNNING)
-		set_deadline(call, call_timeout_ms(&call->request));
+		if (hook->begin && hook->begin(call))
+			return 0;
+	}
+	call_run(call, -1);
 	return 0;
 }
 
 static int answer_unbegun(struct call *call, const struct call_event_data *data)
 {
 	call->cause = data->cause;
-	call_held_withdraw(call);
+	if (call->held)
+		call_held_withdraw(call);
 	call_leave(call);
 	call_answer_cause(call, NULL);
 	return 0;
@@ -283,7 +211,8 @@ static int ask_to_end(struct call *call, const struct call_event_data *data)
 {
 	call->cause = data->cause;
 	call->state = CALL_ENDING;
-	call_shut_gate(call);
+	if (call->is_gated)
+		call_shut_gate(call);
 	if (call_is_command(call)) {
 		workspace_send_worker(call->workspace, COMMAND_TERMINATE, call->entry.call,
 			(struct text){NULL, 0}, NULL, 0);
@@ -324,7 +253,8 @@ static int reach_deadline(struct call *call, const struct call_event_data *data)
 	const bool was_gated = call->is_gated;
 
 	(void)data;
-	call_shut_gate(call);
+	if (was_gated)
+		call_shut_gate(call);
 	if (was_gated && !call->is_gated)
 		return 0; /* it has been recorded at this moment, and has another deadline */
 	if (call->is_gated)
@@ -441,7 +371,8 @@ static int answer_held(struct call *call, const struct call_event_data *data)
 static int answer_lost(struct call *call, const struct call_event_data *data)
 {
 	set_entered(call, false);
-	call_held_lost(call);
+	if (call_does_use(call, CALL_USES_KEY))
+		call_held_lost(call);
 	call->lost = true;
 	if (!call->io) {
 		call_answer_error(call, data->error, data->message);
@@ -468,25 +399,25 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_RUNNING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline,
 		[CALL_SILENT] = end_silent, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_note_recorded,
 		[CALL_YIELD] = call_go_on, [CALL_DRAINED] = call_impossible,
 		[CALL_HELD] = abandon_held},
 	[CALL_ENDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = kill_command,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_note_recorded,
 		[CALL_YIELD] = stay, [CALL_DRAINED] = call_impossible,
 		[CALL_HELD] = abandon_held},
 	[CALL_KILLED] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = abandon,
 		[CALL_SILENT] = stay, [CALL_FRAME] = call_answer_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = note_recorded,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_note_recorded,
 		[CALL_YIELD] = stay, [CALL_DRAINED] = call_impossible,
 		[CALL_HELD] = abandon_held},
 	[CALL_SUMMING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = stay, [CALL_OVERDUE] = have_summed,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = call_impossible,
-		[CALL_SUMMED] = have_summed, [CALL_NOTED] = note_recorded,
+		[CALL_SUMMED] = have_summed, [CALL_NOTED] = call_note_recorded,
 		[CALL_YIELD] = stay, [CALL_DRAINED] = have_drained,
 		[CALL_HELD] = answer_held},
 	[CALL_OVER] = {
@@ -498,7 +429,7 @@ const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_RECORDING] = {
 		[CALL_BEGIN] = call_impossible, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = refuse_frame, [CALL_LOST] = answer_lost,
-		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = run_recorded,
+		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_run_recorded,
 		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,
 		[CALL_HELD] = stay},
 	[CALL_JOINED] = {
@@ -568,7 +499,7 @@ static void on_yield(void *context)
 	happen(context, CALL_YIELD, (struct call_event_data){0});
 }
 
-static void on_recorded(struct call *call, int error)
+void call_recorded(struct call *call, int error)
 {
 	happen(call, CALL_NOTED, (struct call_event_data){.failure = error});
 }
@@ -626,6 +557,21 @@ static void on_disk_full(void *context, uint64_t at_least_ms)
 		call_cancel(call, ENDED_BY_DISK);
 }
 
+/* Asks what the call uses. */
+static int admit(struct call *call)
+{
+	unsigned uses = call->uses;
+	int r = 0;
+
+	while (uses && r == 0) {
+		const struct call_hook *hook = call_hook_take(&uses);
+
+		if (hook->admit)
+			r = hook->admit(call);
+	}
+	return r;
+}
+
 int call_start(struct service *service, struct workspace *workspace, struct call_request *request,
 	const struct call_owner *owner, struct call **ret)
 {
@@ -642,6 +588,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->service = service;
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
+	call->uses = call_uses_of(request);
 	if (!request->session.id)
 		request->tenant->usage->calls++;
 	service_account(service, request->tenant->usage, (int64_t)request->memory);
@@ -656,13 +603,13 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	timer_init(&call->yield_timer, on_yield, call);
 	call->network.ended = on_summed;
 	call->network.context = call;
-	if (call_take_key(call) < 0 || (!call->leader && call_make_input(call) < 0)) {
+	if (admit(call) < 0) {
 		if (call->key)
 			key_leave(call->key);
 		call_free(call);
 		return -ENOMEM;
 	}
-	set_deadline(call, call->leader ? call_timeout_ms(request) : wait_ms(request));
+	call_set_deadline(call, call->leader ? call_timeout_ms(request) : wait_ms(request));
 	call->entry = (struct workspace_entry){
 		.call = next_call(),
 		.class = call_class(request),

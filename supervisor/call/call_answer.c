@@ -10,9 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/call/call_cause.h"
 #include "supervisor/call/call_disk.h"
-#include "supervisor/call/call_held.h"
-#include "supervisor/call/call_kept.h"
-#include "supervisor/call/call_keyed.h"
+#include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_cause.h"
 #include "supervisor/call/command_input.h"
@@ -79,11 +77,15 @@ static void describe(const struct call *call, struct observation *observation)
 static void answer(struct call *call, struct observation *observation)
 {
 	enum call_state before = call->state;
-	struct call_kept kept;
+	unsigned uses = call->uses;
+	struct call_kept kept = {0};
 
-	call_shut_gate(call);
-	if (call->input)
-		command_input_close(call->input);
+	while (uses) {
+		const struct call_hook *hook = call_hook_take(&uses);
+
+		if (hook->end)
+			hook->end(call);
+	}
 	call->state = CALL_OVER;
 	describe(call, observation);
 	observation->network = call->network.address ? &call->network : NULL;
@@ -105,7 +107,8 @@ static void answer(struct call *call, struct observation *observation)
 		workspace_add_cpu(call->workspace,
 			observation->command->user_us + observation->command->system_us);
 	tell_ended(call, observation);
-	call_kept_copy(&kept, call, observation);
+	if (call_does_use(call, CALL_USES_KEY))
+		call_kept_copy(&kept, call, observation);
 	if (call->owner.done)
 		call->owner.done(call->owner.context, observation);
 	if (call->heir.inherit)
@@ -325,13 +328,13 @@ static const char *launch_sentence(const struct call *call, int error)
  * The command has its cgroup, and begins when cloister-egress has been told of it, or, of a session
  * without a network, when it is known.
  */
-static int let_begin(struct call *call, const struct channel_frame *frame)
+int call_let_begin(struct call *call, const struct channel_frame *frame)
 {
 	struct command_held held;
 
-	if ((call->network.address == 0 && !call->request.session.id &&
-		    call->request.options.yield_ms == 0) ||
-		call->network.cgroup != 0 || command_held_get(frame->payload, &held) < 0)
+	if (frame->type != COMMAND_HELD)
+		return CALL_FRAME_OF_ANOTHER;
+	if (call->network.cgroup != 0 || command_held_get(frame->payload, &held) < 0)
 		return -EBADMSG;
 	egress_use_cgroup(&call->network, held.cgroup);
 	/* Otherwise it has been told to end. */
@@ -345,8 +348,6 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 {
 	struct command_ended ended;
 
-	if (frame->type == COMMAND_HELD)
-		return let_begin(call, frame);
 	if (frame->type == COMMAND_WAITS && frame->payload.len == 0) {
 		/* It may have begun to end meanwhile, or waits at its gate. */
 		if (!call->is_gated)
@@ -355,7 +356,8 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	}
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
-	call_shut_gate(call);
+	if (call->is_gated)
+		call_shut_gate(call);
 	call_leave(call);
 	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
 		sum_up(call, &ended);
@@ -438,15 +440,13 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct files_end end;
 
-	if (frame->type == FILES_HELD)
-		return call_held_told(call, frame);
 	if (frame->type != FILES_END)
 		return add_result(call, frame);
 	if (files_end_get(frame->payload, &end) < 0 ||
 		(call->request.held && !call->went && end.error == TOOL_OK))
 		return -EBADMSG;
 	call_leave(call);
-	if (call_held_ended(call, (enum tool_error)end.error))
+	if (call_does_use(call, CALL_USES_KEY) && call_held_ended(call, (enum tool_error)end.error))
 		return 0;
 	call->made = has_made(call, &end);
 	if (call->made && call->result.dropped && call->owner.done) {
@@ -481,6 +481,15 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 
 int call_answer_frame(struct call *call, const struct call_event_data *data)
 {
+	unsigned uses = call->uses;
+
+	while (uses) {
+		const struct call_hook *hook = call_hook_take(&uses);
+		int r = hook->frame ? hook->frame(call, data->frame) : CALL_FRAME_OF_ANOTHER;
+
+		if (r != CALL_FRAME_OF_ANOTHER)
+			return r;
+	}
 	return call_is_command(call) ? end_command(call, data->frame)
 				     : end_files(call, data->frame);
 }

@@ -30,13 +30,6 @@ static bool only_deletes(struct text parts)
 	return parts.len == 0;
 }
 
-static bool writes(const struct call_request *request)
-{
-	if (call_class(request) != CALL_CLASS_WRITE)
-		return false;
-	return request->tool->id != TOOL_APPLY_PATCH || !only_deletes(request->args.content);
-}
-
 /*
  * Whether the file system of the state directory has less left than state_free_min, or than
  * state_files_min.
@@ -76,7 +69,7 @@ bool call_disk_refuses(struct call *call)
 	const struct disk_state disk = workspace_disk(call->workspace);
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 
-	if (!writes(&call->request))
+	if (call->request.tool->id == TOOL_APPLY_PATCH && only_deletes(call->request.args.content))
 		return false;
 	if (disk_state_is_over(&disk) && disk.hidden)
 		refusal_set(&refusal, TOOL_QUOTA_EXCEEDED, why_hidden);
@@ -103,16 +96,18 @@ void call_disk_note(struct call *call)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
 
-	if (disk_state_is_over(&disk) && disk.hidden)
+	if (!disk_state_is_over(&disk))
+		return;
+	if (disk.hidden)
 		notes_add(&call->request.notes,
 			"the workspace has a directory that it may not read itself, or one that "
 			"lies too deep, so what it takes on disk is not known: this command could "
 			"open or remove it, and not write to any file");
-	else if (disk_state_is_over(&disk) && disk.over_files)
+	else if (disk.over_files)
 		notes_add(&call->request.notes,
 			"the workspace has more files than it may: this command could remove "
 			"files, and neither make any there nor write to any");
-	else if (disk_state_is_over(&disk))
+	else
 		notes_add(&call->request.notes,
 			"the workspace takes more on disk than it may: this command could remove "
 			"files, and not write to any");

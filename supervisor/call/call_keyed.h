@@ -6,24 +6,6 @@
 #include "supervisor/call/call.h"
 
 /**
- * Lets @call join the call in flight with its key, or become the call of its key. Returns 0, or
- * -ENOMEM; does nothing for a call without a key.
- */
-int call_take_key(struct call *call);
-
-/**
- * If the command of @call waits until it is recorded, it will not begin any more: then is_gated is
- * still set. Otherwise CALL_NOTED has happened.
- */
-void call_shut_gate(struct call *call);
-
-/** Takes @call, which is being freed, out of the call that it has joined, if it has. */
-void call_leave_key(struct call *call);
-
-/** The client has cancelled a call that others wait for: answers it, and the call goes on. */
-void call_cancel_by_owner(struct call *call);
-
-/**
  * The client is gone: detaches the owner, as call_disown(), and cancels the call. A call with a key
  * goes on, for the client may come back and ask for its result: if it has begun and can have
  * effects, or if another call has joined it. With key_wait_ms it is cancelled when nobody has

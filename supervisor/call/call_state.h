@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a call, for call.c (its life cycle) and call_answer.c (its end). */
+/* The inside of a call, for call.c (its life cycle), call_answer.c (its end) and their hooks. */
 
 #include "common/wire_commands.h"
 #include "supervisor/base/clock.h"
@@ -58,9 +58,22 @@ extern const call_act call_acts[CALL_STATES][CALL_EVENTS];
 /** The action of events that cannot occur in a state. */
 int call_impossible(struct call *call, const struct call_event_data *data);
 
+/* What a call may use: a row of call_hooks (call_hooks.h), and a bit of call.uses. */
+enum call_use {
+	CALL_USES_DISK,     /* it writes files */
+	CALL_USES_KEY,      /* options.key */
+	CALL_USES_RESULT,   /* of a file call */
+	CALL_USES_OUTPUT,   /* of a command */
+	CALL_USES_INPUT,    /* of a command */
+	CALL_USES_CGROUP,   /* its command is held until that is known */
+	CALL_USES_OWN_ROOM, /* it goes on without its client */
+	CALL_USES,
+};
+
 struct call {
 	TAILQ_ENTRY(call) link;
 	enum call_state state;
+	unsigned uses; /* a bit for each enum call_use */
 	struct service *service;
 	struct workspace *workspace;
 	struct workspace_entry entry;
@@ -118,6 +131,11 @@ static inline bool call_is_command(const struct call *call)
 	return call->request.tool->id == TOOL_RUN_COMMAND;
 }
 
+static inline bool call_does_use(const struct call *call, enum call_use use)
+{
+	return call->uses & 1U << use;
+}
+
 static inline uint64_t call_elapsed_us(const struct call *call)
 {
 	return (uint64_t)((clock_now() - call->started) / CLOCK_NS_PER_US);
@@ -133,7 +151,7 @@ static inline void call_count(struct call *call, size_t *counted, size_t now)
 /** Whether the tool can change something, so that it must not run twice. */
 static inline bool call_has_effects(const struct call *call)
 {
-	return call_is_command(call) || call_class(&call->request) == CALL_CLASS_WRITE;
+	return call_is_command(call) || call_does_use(call, CALL_USES_DISK);
 }
 
 /** Returns the answer's key_horizon_ms; 0: the call has no key. */
@@ -143,8 +161,17 @@ static inline int64_t call_key_horizon(const struct call *call)
 					      : 0;
 }
 
-/** Records in the journal that the call, which has a key, begins: then CALL_NOTED happens. */
-void call_record(struct call *call);
+/** Sends the request to its process, with a @gate for a command, which it takes. */
+void call_run(struct call *call, int gate);
+
+/** Sets the timers of a call that runs and waits for nothing. */
+void call_set_times(struct call *call);
+
+/** Sets the timer of a waiting or running call to @ms after the call's beginning. */
+void call_set_deadline(struct call *call, int64_t ms);
+
+/** Source of CALL_NOTED: its beginning is recorded, or @error says why not. */
+void call_recorded(struct call *call, int error);
 
 /** Gives it an entry in its workspace, where it waits for its turn. */
 void call_enter(struct call *call);
