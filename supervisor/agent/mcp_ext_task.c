@@ -13,7 +13,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_keyed.h"
-#include "supervisor/call/call_needs.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/rpc/jsonrpc.h"

@@ -19,7 +19,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_digest.h"
-#include "supervisor/call/call_needs.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"

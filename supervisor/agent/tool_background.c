@@ -18,9 +18,9 @@
 #include "supervisor/background/background_use.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/call_cause.h"
 #include "supervisor/call/call_digest.h"
 #include "supervisor/call/call_request.h"
+#include "supervisor/call/ended_by.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
 

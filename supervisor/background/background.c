@@ -16,7 +16,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/call/ending_text.h"
+#include "supervisor/call/ended_by.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"

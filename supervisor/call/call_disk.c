@@ -7,7 +7,7 @@
 #include "common/wire_files.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/call_answer.h"
-#include "supervisor/call/call_needs.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"

@@ -14,6 +14,7 @@
 #include "supervisor/call/args_decode.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/shown.h"
+#include "supervisor/workspace/workspace_calls.h"
 
 #include <sys/types.h>
 
@@ -85,3 +86,12 @@ void call_request_drop_sent(struct call_request *request);
 
 void call_request_done(struct call_request *request);
 void call_refusal_done(struct call_refusal *refusal);
+
+/** Returns the time after its admission at which a call like @request is ended, in milliseconds. */
+int64_t call_timeout_ms(const struct call_request *request);
+
+/** Returns its class, which bounds how many run at once in a workspace. */
+enum call_class call_class(const struct call_request *request);
+
+/** Whether the scheduler schedules it (scheduler.h), so that it may have to wait for others. */
+bool call_is_scheduled(const struct call_request *request);

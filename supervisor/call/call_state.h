@@ -7,7 +7,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/call/call_needs.h"
+#include "supervisor/call/call_request.h"
 #include "supervisor/call/call_result.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/config/tenant.h"

@@ -5,6 +5,15 @@
 
 #include "common/errors.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct call_request;
+struct command_ended;
+struct observation;
+struct tenant_limits;
+
 enum ended_by {
 	ENDED_BY_EXIT, /* the command ended by itself with an exit code */
 	/*
@@ -37,3 +46,32 @@ const char *ended_by_name(enum ended_by cause);
 
 /** Returns the error code of a call that ended so: TOOL_OK for exit, signal and yield. */
 enum tool_error ended_by_error(enum ended_by cause);
+
+/**
+ * Returns why a command ended that cloisterd did not cancel, from its shell's status and its
+ * cgroup's counters. A command that succeeded although it met a limit did not end because of it:
+ * memory and pids are causes only if the shell was killed or failed.
+ */
+enum ended_by command_cause(const struct command_ended *ended);
+
+/**
+ * Writes to @buffer what to do about @cause, given @limits. Returns NULL for a cause that needs no
+ * advice.
+ */
+const char *command_cause_sentence(
+	enum ended_by cause, const struct tenant_limits *limits, char *buffer, size_t size);
+
+/**
+ * Returns a sentence that says why a call like @request ended with @cause, @after_ms after its
+ * admission, and what to do about it; @begun is false if it was still waiting. The sentence is in
+ * @buffer or static. NULL: the error code's own sentence is enough.
+ */
+const char *call_cause_sentence(const struct call_request *request, enum ended_by cause, bool begun,
+	uint64_t after_ms, char *buffer, size_t size);
+
+#define ENDING_TEXT_SIZE 768
+/**
+ * Writes "exit 1 after 3.2 s", "ended by SIGSEGV", "stopped after 2 min" or, where a limit ended
+ * it, the error's code and sentence. Returns @buffer, of @size bytes.
+ */
+const char *ending_text(const struct observation *observation, char *buffer, size_t size);

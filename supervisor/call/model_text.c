@@ -5,7 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/ending_text.h"
+#include "supervisor/call/ended_by.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"

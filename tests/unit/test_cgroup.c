@@ -3,7 +3,9 @@
 /* cloisterd's cgroups: its own group, limits, and the cause of a command's end. */
 #include "common/cgroup_file.h"
 #include "common/config_defaults.h"
-#include "supervisor/call/command_cause.h"
+#include "common/limits.h"
+#include "common/wire_commands.h"
+#include "supervisor/call/ended_by.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/workspace/limits.h"
