@@ -41,7 +41,8 @@ enum tool_error agent_moved(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
 {
 	const struct service *service = session->service;
-	enum tool_error error = agent_retires(session, workspace, ret_refusal);
+	enum tool_error error =
+		service->retiring ? agent_retires(session, workspace, ret_refusal) : TOOL_OK;
 
 	if (error != TOOL_OK)
 		return error;
@@ -68,7 +69,8 @@ enum tool_error agent_moved(
 
 enum tool_error agent_refuses_all(const struct session *session, struct refusal *ret_refusal)
 {
-	const char *unheard = audit_forbids(session->service->audit);
+	const char *unheard =
+		session->service->audit ? audit_forbids(session->service->audit) : NULL;
 	enum tool_error error = service_refusal(session->service, ret_refusal);
 
 	return error == TOOL_OK && unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : error;
@@ -97,9 +99,9 @@ enum tool_error agent_refusal(
 {
 	enum tool_error error = agent_refuses_all(session, ret_refusal);
 
-	if (error == TOOL_OK)
+	if (error == TOOL_OK && (session->service->retiring || session->service->draining))
 		error = agent_moved(session, workspace, ret_refusal);
-	return error == TOOL_OK && workspace
+	return error == TOOL_OK && workspace && workspace_has_preview(workspace)
 		       ? workspace_preview_refusal(workspace,
 				 tool_transaction_of(session, workspace) != NULL, ret_refusal)
 		       : error;

@@ -184,12 +184,14 @@ static void answer_call(struct session_call *call, const struct observation *obs
 		.tool = observation->tool, .error = TOOL_BUSY, .wall_us = observation->wall_us};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	const enum reader reader = call->reply.form->reader;
-	const uint64_t room = unread_tenant_room(session_unread(session));
+	/* A program's copy of what was counted when it came takes no more. */
+	const bool takes_more = observation->io || observation->kept || reader != READER_PROGRAM;
+	const uint64_t room = takes_more ? unread_tenant_room(session_unread(session)) : UINT64_MAX;
 	bool fits;
 
 	if (observation->io)
 		answer_room_cut(observation->io, reader, room);
-	fits = answer_room_fits(observation, reader, room);
+	fits = !takes_more || answer_room_fits(observation, reader, room);
 	if (!fits && observation->made) {
 		/* BUSY would say that nothing was done. */
 		busy.error = TOOL_EXECUTION_ERROR;
@@ -201,19 +203,26 @@ static void answer_call(struct session_call *call, const struct observation *obs
 		busy.retry_after_ms = refusal.retry_after_ms;
 		observation = &busy;
 	}
-	if (tool_transaction_takes(call))
+	if (call->reply.transaction && tool_transaction_takes(call))
 		tool_transaction_take(call, observation);
 	else
 		tool_call_answer(session, call->id_text, &call->reply, observation);
+}
+
+/* Whether a part of a character of its output is left to be sent. */
+static bool carries_output(const struct session_call *call)
+{
+	return call->carry[COMMAND_STREAM_STDOUT].len + call->carry[COMMAND_STREAM_STDERR].len > 0;
 }
 
 static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
 
-	if (call->reply.form->output_over)
+	if (call->reply.form->output_over && carries_output(call))
 		call->reply.form->output_over(call);
-	tool_transaction_called(call);
+	if (call->reply.transaction)
+		tool_transaction_called(call);
 	if ((call->id_text || call->reply.form->take) && !call->silent)
 		answer_call(call, observation);
 	else /* a notification has no answer, but its end leaves room for more requests */
@@ -367,7 +376,8 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	struct call_owner owner = {
 		on_done, on_output, tool_input_taken, call, session_unread(session)};
 
-	if (!call || tool_yield_promise(session, workspace, call_request, &later) < 0) {
+	if (!call || (call_request->options.yield_ms > 0 &&
+			     tool_yield_promise(session, workspace, call_request, &later) < 0)) {
 		free(call);
 		call_request_done(call_request);
 		answer_busy(session, request->id_text);
@@ -390,13 +400,15 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call_request->memory += session->request_bytes;
 	session_add_call(session, call, call_request->memory);
 	if (call_start(session->service, workspace, call_request, &owner, &call->call) < 0) {
-		tool_yield_keep(later, NULL);
+		if (later)
+			tool_yield_keep(later, NULL);
 		answer_busy(session, call->id_text);
 		tool_transaction_unbegun(&call->reply);
 		session_free_call(call);
 		return;
 	}
-	tool_yield_keep(later, call->call);
+	if (later)
+		tool_yield_keep(later, call->call);
 	if (session->paused)
 		call_pause_output(call->call);
 	if (call->reply.form->begun)
@@ -410,7 +422,7 @@ static bool is_refused(struct session *session, struct workspace *workspace,
 	enum tool_error error = request->inside ? agent_refuses_all(session, &refusal->why)
 						: agent_refusal(session, workspace, &refusal->why);
 
-	if (error == TOOL_OK)
+	if (error == TOOL_OK && session->service->audit)
 		error = agent_refuses_end(session, request->tenant, &refusal->why);
 	if (error == TOOL_OK)
 		error = admission_refuses_call(&session->service->admission, request->tenant,
@@ -465,7 +477,8 @@ static bool take_key(struct session *session, const struct jsonrpc_request *requ
 	struct key_result result = {0};
 	enum key_answer answer = KEY_REFUSE;
 
-	forget_key(session, workspace, call_request);
+	if (call_request->options.forget_key.data)
+		forget_key(session, workspace, call_request);
 	if (!call_request->options.key.data)
 		return true;
 	if (call_digest_key(
@@ -582,9 +595,12 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	refused = is_refused(session, workspace, &call_request, &refusal);
 	if (!refused && !take_key(session, request, workspace, &call_request, reply, &refusal))
 		goto done; /* it has been answered */
-	if (refused || tool_yield_refuses(session, workspace, &call_request, &refusal) ||
-		tool_transaction_refuses(
-			session, request, workspace, &call_request, reply, &refusal)) {
+	if (refused ||
+		(call_request.options.yield_ms > 0 &&
+			tool_yield_refuses(session, workspace, &call_request, &refusal)) ||
+		(call_request.options.preview &&
+			tool_transaction_refuses(
+				session, request, workspace, &call_request, reply, &refusal))) {
 		call_request_done(&call_request);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
 	} else {
