@@ -293,7 +293,7 @@ void call_collected(struct call *call)
  */
 static void sum_up(struct call *call, const struct command_ended *ended)
 {
-	call->sums = egress_use_end(&call->network);
+	call->sums = call_does_use(call, CALL_USES_CGROUP) && egress_use_end(&call->network);
 	call->ended = *ended;
 	call_collect(call);
 }

@@ -202,13 +202,15 @@ static void free_queue(struct byte_queue *queue)
 	byte_queue_free(queue);
 }
 
-static uint8_t disk_of(const struct workspace *workspace)
+/* Returns what the command of @call may do with the disk, and tells it if that is little. */
+static uint8_t disk_of(struct call *call)
 {
-	const struct disk_state disk = workspace_disk(workspace);
+	const struct disk_state disk = workspace_disk(call->workspace);
 
-	if (disk_state_is_over(&disk))
-		return disk.over_files ? COMMAND_DISK_OVER_FILES : COMMAND_DISK_OVER;
-	return disk.keeper == DISK_KEEPER_QUOTA ? COMMAND_DISK_QUOTA : COMMAND_DISK_FREE;
+	if (!disk_state_is_over(&disk))
+		return disk.keeper == DISK_KEEPER_QUOTA ? COMMAND_DISK_QUOTA : COMMAND_DISK_FREE;
+	call_disk_note(call, &disk);
+	return disk.over_files ? COMMAND_DISK_OVER_FILES : COMMAND_DISK_OVER;
 }
 
 /* Whether the command waits until cloisterd knows its cgroup: call_let_begin(). */
@@ -218,10 +220,10 @@ static bool tells_cgroup(const struct call_request *request, const struct networ
 }
 
 /* Takes @fds; -1: it has none. Returns 0, or -EMSGSIZE if the environment is too large. */
-static int send_command(struct workspace *workspace, uint64_t call,
-	const struct call_request *request, const struct network_use *use,
-	const int fds[COMMAND_FDS])
+static int send_command(struct call *call, const int fds[COMMAND_FDS])
 {
+	const struct call_request *request = &call->request;
+	const struct network_use *use = &call->network;
 	_cleanup_(free_queue) struct byte_queue queue = {0};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct text command = request->args.command, body;
@@ -239,14 +241,14 @@ static int send_command(struct workspace *workspace, uint64_t call,
 					 : (uint32_t)request->tenant->limits.input_wait_ms,
 		.shell = (uint8_t)request->tenant->shell,
 		.terminal = request->session.terminal,
-		.disk = disk_of(workspace),
+		.disk = disk_of(call),
 	};
 	int r = byte_queue_append(&queue, command.data, command.len);
 
 	for (unsigned i = 0; i < COMMAND_FDS; i++)
 		if (fds[i] >= 0)
 			sent[n_fds++] = fds[i];
-	if (r == 0)
+	if (r == 0 && use->address != 0)
 		r = call_network_put_env(&queue, use, request->tenant);
 	if (r == 0)
 		r = put_env(&queue, &request->tenant->environment, request->options.env);
@@ -260,10 +262,11 @@ static int send_command(struct workspace *workspace, uint64_t call,
 	}
 	message.env_len = (uint32_t)(body.len - command.len);
 	command_run_put(&writer, &message);
-	workspace_send_worker(workspace, COMMAND_RUN, call,
+	workspace_send_worker(call->workspace, COMMAND_RUN, call->entry.call,
 		(struct text){(char *)payload, writer.len}, sent, n_fds);
 	while (body.len > 0)
-		workspace_send_worker(workspace, COMMAND_BODY, call, take_part(&body), NULL, 0);
+		workspace_send_worker(
+			call->workspace, COMMAND_BODY, call->entry.call, take_part(&body), NULL, 0);
 	return 0;
 }
 
@@ -358,11 +361,10 @@ int call_begin_command(struct call *call, int gate)
 		command_io_pause(call->io);
 	if (call->request.options.idle_timeout_ms > 0)
 		call_watch_silence(call);
-	call_disk_note(call);
 	workspace_begin_use(call->workspace, &call->network, call->entry.call);
 	if (tells_cgroup(&call->request, &call->network))
 		call->uses |= 1U << CALL_USES_CGROUP;
-	return send_command(call->workspace, call->entry.call, &call->request, &call->network, fds);
+	return send_command(call, fds);
 }
 
 int call_begin_files(struct call *call)

@@ -92,18 +92,14 @@ bool call_disk_refuses(struct call *call)
 	return true;
 }
 
-void call_disk_note(struct call *call)
+void call_disk_note(struct call *call, const struct disk_state *disk)
 {
-	const struct disk_state disk = workspace_disk(call->workspace);
-
-	if (!disk_state_is_over(&disk))
-		return;
-	if (disk.hidden)
+	if (disk->hidden)
 		notes_add(&call->request.notes,
 			"the workspace has a directory that it may not read itself, or one that "
 			"lies too deep, so what it takes on disk is not known: this command could "
 			"open or remove it, and not write to any file");
-	else if (disk.over_files)
+	else if (disk->over_files)
 		notes_add(&call->request.notes,
 			"the workspace has more files than it may: this command could remove "
 			"files, and neither make any there nor write to any");

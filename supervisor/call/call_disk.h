@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 struct call;
+struct disk_state;
 struct files_end;
 struct observation;
 
@@ -16,8 +17,8 @@ struct observation;
  */
 bool call_disk_refuses(struct call *call);
 
-/** Tells a command that it begins without the right to write to files, if it does. */
-void call_disk_note(struct call *call);
+/** Tells a command that it begins without the right to write to files: @disk is over its limit. */
+void call_disk_note(struct call *call, const struct disk_state *disk);
 
 /** Lends what @end, of a file call, and its workspace say of the disk to @observation. */
 void call_disk_tell(

@@ -443,5 +443,6 @@ void call_result_done(struct call_result *result)
 	release(&result->text);
 	release(&result->image);
 	release(&result->data);
-	patch_result_free(TAKE_PTR(result->patch));
+	if (result->patch)
+		patch_result_free(TAKE_PTR(result->patch));
 }

@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 void notes_add(struct notes *notes, const char *format, ...)
 {
@@ -19,11 +18,4 @@ void notes_add(struct notes *notes, const char *format, ...)
 	va_end(arguments);
 	if (r >= 0)
 		notes->texts[notes->count++] = text;
-}
-
-void notes_done(struct notes *notes)
-{
-	for (size_t i = 0; i < notes->count; i++)
-		free(notes->texts[i]);
-	notes->count = 0;
 }

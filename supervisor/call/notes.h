@@ -9,6 +9,7 @@
 #include "common/limits.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 struct notes {
 	char *texts[LIMIT_NOTES];
@@ -19,4 +20,8 @@ struct notes {
 void __attribute__((format(printf, 2, 3))) notes_add(struct notes *notes, const char *format, ...);
 
 /** Frees the sentences; there are none then. */
-void notes_done(struct notes *notes);
+static inline void notes_done(struct notes *notes)
+{
+	while (notes->count > 0)
+		free(notes->texts[--notes->count]);
+}

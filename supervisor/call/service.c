@@ -31,16 +31,6 @@ void service_account_sent(struct service *service, struct tenant_usage *usage, i
 	service->pending_bytes -= (uint64_t)bytes;
 }
 
-/* Returns what the tenant holds, also what its processes have not read of calls that are over. */
-static uint64_t held(const struct tenant_usage *usage)
-{
-	uint64_t of_ended = usage->waiting_bytes > usage->sent_bytes
-				    ? usage->waiting_bytes - usage->sent_bytes
-				    : 0;
-
-	return usage->pending_bytes + of_ended;
-}
-
 uint64_t service_memory_left(
 	const struct service *service, const struct tenant_usage *usage, uint64_t without)
 {
@@ -49,7 +39,10 @@ uint64_t service_memory_left(
 
 	if (!usage)
 		return share_left(false, LIMIT_PENDING_TOTAL_BYTES, all, 0);
-	own = held(usage) - without;
+	/* What the tenant's processes have not read of calls that are over counts, too. */
+	own = usage->pending_bytes - without;
+	if (usage->waiting_bytes > usage->sent_bytes)
+		own += usage->waiting_bytes - usage->sent_bytes;
 	of_all = share_left(true, LIMIT_PENDING_TOTAL_BYTES, all, own);
 	of_tenant = share_left(false, LIMIT_PENDING_TENANT_BYTES, own, 0);
 	return of_all < of_tenant ? of_all : of_tenant;

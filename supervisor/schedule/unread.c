@@ -80,24 +80,22 @@ void unread_close(struct unread_account *account)
 	unread_count(account, -(int64_t)account->bytes);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 uint64_t unread_tenant_room(const struct unread_account *account)
 {
-	return larger(share_left(true, LIMIT_UNREAD_BYTES, account->all->bytes, *account->tenant),
-		share_left(true, LIMIT_UNREAD_TENANT_BYTES, 0, *account->tenant));
+	const uint64_t own = *account->tenant,
+		       of_all = share_left(true, LIMIT_UNREAD_BYTES, account->all->bytes, own),
+		       least = share_left(true, LIMIT_UNREAD_TENANT_BYTES, 0, own);
+
+	return of_all > least ? of_all : least;
 }
 
 uint64_t unread_room(const struct unread_account *account)
 {
-	uint64_t others = account->all->bytes - *account->tenant;
-	uint64_t of_tenant =
-		larger(share_left(true, LIMIT_UNREAD_BYTES, others, 0), LIMIT_UNREAD_TENANT_BYTES);
+	const uint64_t own = *account->tenant,
+		       left = share_left(true, LIMIT_UNREAD_BYTES, account->all->bytes - own, 0);
 
-	return share_left(true, of_tenant, *account->tenant, account->bytes);
+	return share_left(true, left > LIMIT_UNREAD_TENANT_BYTES ? left : LIMIT_UNREAD_TENANT_BYTES,
+		own, account->bytes);
 }
 
 bool unread_may_begin(const struct unread_account *account, size_t wanted)
