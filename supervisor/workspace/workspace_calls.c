@@ -35,7 +35,7 @@ static const struct {
 /* Calls are held back. */
 static bool is_held(const struct workspace *workspace)
 {
-	return workspace_swap_holds(workspace) || workspace->freeze;
+	return (workspace->swap && workspace_swap_holds(workspace)) || workspace->freeze;
 }
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
@@ -52,7 +52,10 @@ static bool may_begin(const struct workspace *workspace, enum call_class class)
 static void update_limits(struct workspace *workspace)
 {
 	const struct cell *cell = workspace->cell;
-	bool held = is_held(workspace), starves = workspace_tasks_starve(workspace);
+	/* Where tasks are not few, nobody starves. */
+	bool starves = (workspace->all->tasks_are_few || workspace->starves) &&
+		       workspace_tasks_starve(workspace);
+	bool held = is_held(workspace), changed = false;
 	uint64_t commands = workspace->tenant->limits.commands_per_workspace;
 	const size_t limits[SCHED_CLASSES] = {
 		[SCHED_JOB] = !held && cell_serves(cell, CELL_FILES) ? LIMIT_FILE_JOBS : 0,
@@ -60,7 +63,23 @@ static void update_limits(struct workspace *workspace)
 			!held && !starves && cell_serves(cell, CELL_WORKER) ? (size_t)commands : 0,
 	};
 
-	scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
+	for (size_t i = 0; i < SCHED_CLASSES; i++)
+		changed |= workspace->queues.of[i].limit != limits[i] ||
+			   workspace->queues.of[i].open != (limits[i] > 0);
+	if (changed)
+		scheduler_queues_set(workspace->all->scheduler, &workspace->queues, limits);
+}
+
+/*
+ * The number of its running calls has changed. Only those that change files or run commands take
+ * tasks, or make the workspace's disk be measured.
+ */
+static void count_running(struct workspace *workspace, enum call_class class)
+{
+	if (classes[class].process == CELL_WORKER)
+		workspace_tasks_count(workspace);
+	if (class == CALL_CLASS_WRITE || classes[class].process == CELL_WORKER)
+		workspace_disk_calls(workspace);
 }
 
 static void begin(struct workspace *workspace, struct workspace_entry *entry)
@@ -69,8 +88,7 @@ static void begin(struct workspace *workspace, struct workspace_entry *entry)
 	entry->begun = true;
 	LIST_LINK_HEAD(&workspace->begun[entry->call % WORKSPACE_BEGUN_LISTS], entry, begun_link);
 	workspace->running[entry->class]++;
-	workspace_tasks_count(workspace);
-	workspace_disk_calls(workspace);
+	count_running(workspace, entry->class);
 	entry->owner->begin(entry->context);
 }
 
@@ -154,11 +172,12 @@ static void remove_entry(struct workspace *workspace, struct workspace_entry *en
 		LIST_UNLINK(entry, begun_link);
 		assert(workspace->running[entry->class] > 0);
 		workspace->running[entry->class]--;
-		workspace_tasks_count(workspace);
-		workspace_disk_calls(workspace);
-		workspace_pause_advance(workspace);
+		count_running(workspace, entry->class);
+		if (workspace->pause.state != PAUSE_NONE)
+			workspace_pause_advance(workspace);
 	}
-	scheduler_remove(workspace->all->scheduler, &entry->sched);
+	if (entry->sched.class != SCHED_NONE)
+		scheduler_remove(workspace->all->scheduler, &entry->sched);
 }
 
 void workspace_calls_lost(
@@ -181,9 +200,9 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
-	entry->parked = workspace_preview_parks(workspace, entry);
+	entry->parked = workspace->preview && workspace_preview_parks(workspace, entry);
 	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
-	if (!entry->parked)
+	if (!entry->parked && entry->sched.class != SCHED_NONE)
 		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);
 	cell_settle(workspace->cell);
 }

@@ -80,8 +80,10 @@ void workspace_idle_follow(struct workspace *workspace)
 	TAILQ_INSERT_TAIL(&all->idle, workspace, idle_link);
 	all->n_idle++;
 	workspace->is_idle = true;
-	workspaces_idle_trim(all);
-	workspaces_room_make(all, workspace->tenant);
+	if (all->cells_kept > 0)
+		workspaces_idle_trim(all);
+	if (all->room.limit > 0)
+		workspaces_room_make(all, workspace->tenant);
 }
 
 void workspace_idle_begin(struct workspace *workspace)

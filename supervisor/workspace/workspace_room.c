@@ -98,11 +98,11 @@ const char *workspaces_room_refuses(
 	       "raise the limit of open files (LimitNOFILE)";
 }
 
-static uint64_t held(const struct workspace *workspace)
+static uint64_t held(const struct workspace *workspace, enum cell_status status)
 {
 	const struct workspaces *all = workspace->all;
 
-	switch (cell_status(workspace->cell)) {
+	switch (status) {
 	case CELL_STATUS_CLOSED:
 	case CELL_STATUS_RESTING:
 		return 1; /* its directory */
@@ -121,8 +121,14 @@ void workspace_room_uncount(struct workspace *workspace)
 
 void workspace_room_count(struct workspace *workspace)
 {
-	const uint64_t before = workspace->descriptors, now = held(workspace);
+	const enum cell_status status = cell_status(workspace->cell);
+	const uint64_t before = workspace->descriptors;
+	uint64_t now;
 
+	if (before > 0 && status == workspace->descriptors_status)
+		return;
+	workspace->descriptors_status = status;
+	now = held(workspace, status);
 	if (now == before)
 		return;
 	workspace_room_uncount(workspace);

@@ -40,10 +40,11 @@ struct workspace {
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
 	struct timer idle;
-	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
-	bool is_idle, leaves;             /* leaves: its idle cell is to end for others */
-	uint64_t descriptors;             /* that it is counted with: workspace_room.h */
-	uint64_t tasks;                   /* that it holds while commands run: workspace_tasks.h */
+	TAILQ_ENTRY(workspace) idle_link;    /* if it is_idle: its cell is open for no call */
+	bool is_idle, leaves;                /* leaves: its idle cell is to end for others */
+	uint64_t descriptors;                /* that it is counted with: workspace_room.h */
+	enum cell_status descriptors_status; /* of its cell, when these were counted */
+	uint64_t tasks; /* that it holds while commands run: workspace_tasks.h */
 	TAILQ_ENTRY(workspace) starving_link; /* if it starves: commands wait for tasks */
 	bool starves;
 	int64_t last_used; /* as clock_now() */
