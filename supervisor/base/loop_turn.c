@@ -18,6 +18,8 @@ static struct tasks tasks = TAILQ_HEAD_INITIALIZER(tasks);
 static struct tasks last_tasks = TAILQ_HEAD_INITIALIZER(last_tasks);
 /* active while there are tasks and no loop_turn_end() is certain to come */
 static struct event *come_round;
+static bool coming; /* it is active */
+static bool will_end;
 
 static void on_come_round(evutil_socket_t fd, short what, void *context)
 {
@@ -37,13 +39,16 @@ void loop_turn_stop(void)
 {
 	if (come_round)
 		event_free(TAKE_PTR(come_round));
+	coming = false;
 }
 
 /* Marks @task as waiting, and has the loop run tasks even if this turn ends otherwise. */
 static void wait_for_end(struct loop_turn_task *task, bool last)
 {
-	if (TAILQ_EMPTY(&tasks) && TAILQ_EMPTY(&last_tasks))
+	if (!coming && !will_end) {
 		event_active(come_round, EV_TIMEOUT, 0);
+		coming = true;
+	}
 	task->waiting = true;
 	task->last = last;
 }
@@ -78,14 +83,23 @@ void loop_turn_cancel(struct loop_turn_task *task)
 	task->waiting = false;
 }
 
+void loop_turn_will_end(bool certain)
+{
+	will_end = certain;
+}
+
 void loop_turn_end(void)
 {
 	struct loop_turn_task *task;
 
+	will_end = true;
 	while ((task = TAILQ_FIRST(&tasks)) || (task = TAILQ_FIRST(&last_tasks))) {
 		loop_turn_cancel(task);
 		task->act(task->context);
 	}
-	event_del(come_round);
+	will_end = false;
+	if (coming)
+		event_del(come_round);
+	coming = false;
 	clock_begin_turn();
 }

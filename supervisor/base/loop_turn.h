@@ -51,5 +51,11 @@ void loop_turn_defer_last(struct loop_turn_task *task);
 /** Cancels @task, which may then be freed. */
 void loop_turn_cancel(struct loop_turn_task *task);
 
+/**
+ * Says whether a call of loop_turn_end() follows for certain, before the loop goes on: then tasks
+ * that are deferred need nothing else to run them.
+ */
+void loop_turn_will_end(bool certain);
+
 /** Runs the deferred tasks. The caller must not use anything afterwards that a task may free. */
 void loop_turn_end(void);

@@ -46,7 +46,10 @@ static void run(struct loop_share_task *task, struct loop_share_flow *flow)
 	if (flow->used_ns > reached_ns)
 		reached_ns = flow->used_ns;
 	running = flow;
+	/* on_give(), and who gives a slice at once, end the turn. */
+	loop_turn_will_end(true);
 	task->act(task->context);
+	loop_turn_will_end(false);
 	running->used_ns += now_ns() - began_ns;
 	running = NULL;
 }

@@ -48,7 +48,10 @@ void loop_share_go_on(struct loop_share_task *task, struct loop_share_flow *flow
 /** Whether the present slice has taken so long that it should end. */
 bool loop_share_is_used_up(void);
 
-/** Gives @task its slice now if no other flow can want one. Returns false if it waits. */
+/**
+ * Gives @task its slice now if no other flow can want one. Returns false if it waits. Otherwise the
+ * caller calls loop_turn_end() next.
+ */
 bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow *flow);
 
 /** Notes that a client of @flow asks for something. */

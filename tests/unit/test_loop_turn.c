@@ -80,6 +80,22 @@ TEST(test_alone)
 	assert_string_equal(ran, "b");
 }
 
+/* Where the end of the turn is certain, the loop has nothing to run. */
+TEST(test_a_certain_end)
+{
+	ran[0] = '\0';
+	loop_turn_will_end(true);
+	loop_turn_defer(&a);
+	loop_turn_will_end(false);
+	assert_int_equal(event_base_loop(*state, EVLOOP_NONBLOCK), 1);
+	assert_string_equal(ran, "");
+	/* One that comes after that is certain is run, and so are the earlier ones. */
+	loop_turn_defer(&b);
+	assert_int_equal(event_base_loop(*state, EVLOOP_ONCE), 0);
+	assert_string_equal(ran, "ab");
+	assert_string_equal(end(), "");
+}
+
 static int start(void **state)
 {
 	*state = event_base_new();
