@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
+#include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
 
@@ -544,9 +545,30 @@ static void test_disowned(void **state)
 		}
 }
 
+/* Only what a call uses is asked. */
+static void test_what_a_call_uses(void **state)
+{
+	struct call_request request = {.tool = tool_by_name(TEXT_LITERAL("read_file"))};
+
+	(void)state;
+	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_RESULT);
+	request.tool = tool_by_name(TEXT_LITERAL("write_file"));
+	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_RESULT | 1U << CALL_USES_DISK);
+	request.tool = tool_by_name(TEXT_LITERAL("run_command"));
+	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_OUTPUT);
+	request.options.stdin_stream = true;
+	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_OUTPUT | 1U << CALL_USES_INPUT);
+	request.options = (struct call_options){.key = TEXT_LITERAL("k")};
+	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_OUTPUT | 1U << CALL_USES_KEY);
+	/* Every row has something to do. */
+	for (size_t i = 0; i < CALL_USES; i++)
+		assert_true(call_hooks[i].begin || call_hooks[i].free);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_a_call_uses),
 		cmocka_unit_test_setup_teardown(test_every_event_in_every_state, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_over, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deadlines, set_up, tear_down),
