@@ -13,6 +13,7 @@
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_hooks.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/key_change.h"

@@ -41,3 +41,6 @@ void call_answer_owner(struct call *call, const struct call_owner *owner);
  * Takes a frame of a call that has begun, and answers if it is the last one. Returns 0 or -EBADMSG.
  */
 int call_answer_frame(struct call *call, const struct call_event_data *data);
+
+/** The hook of a command that tells its cgroup. */
+int call_let_begin(struct call *call, const struct channel_frame *frame);

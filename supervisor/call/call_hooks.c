@@ -3,8 +3,10 @@
 #include "supervisor/call/call_hooks.h"
 
 #include "common/cleanup.h"
+#include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_disk.h"
+#include "supervisor/call/call_keyed.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/workspace/egress_cell.h"

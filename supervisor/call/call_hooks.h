@@ -7,10 +7,6 @@
  */
 
 #include "supervisor/call/call_state.h"
-#include "supervisor/call/key_result.h"
-
-struct evbuffer;
-struct observation;
 
 /* Where an element is NULL, the row has nothing to do then. */
 struct call_hook {
@@ -44,73 +40,3 @@ static inline const struct call_hook *call_hook_take(unsigned *uses)
 
 /** Returns the bits of what a call of @request uses from its beginning. */
 unsigned call_uses_of(const struct call_request *request);
-
-/** The hook of a command that tells its cgroup. */
-int call_let_begin(struct call *call, const struct channel_frame *frame);
-
-/*
- * A call with a key that changes files is held: the files process prepares the change, tells the
- * versions of the files before and after it, and waits. Both go into the journal with the call's
- * beginning. So if the end is lost, the same call can look what has become of it: it was done, or
- * it was not and is done now. Only if a file has a third content, or some files of a patch were
- * changed and others were not, is the outcome unknown.
- */
-
-/**
- * The hooks of a call with a key. It joins the call in flight with its key, or becomes the call of
- * its key.
- */
-int call_take_key(struct call *call);
-bool call_begin_keyed(struct call *call);
-int call_held_told(struct call *call, const struct channel_frame *frame);
-void call_end_keyed(struct call *call);
-void call_free_keyed(struct call *call);
-
-/** Gives up the change of a held call, if the files process waits with it. */
-void call_held_withdraw(struct call *call);
-
-/** The process of @call is lost: forgets what it has told of an earlier call. */
-void call_held_lost(struct call *call);
-
-/**
- * The files process has ended @call with @error before anything was changed. If the call was to
- * look what has become of an earlier one, and has found it out or cannot, answers it and returns
- * true.
- */
-bool call_held_ended(struct call *call, enum tool_error error);
-
-/**
- * If the command of @call waits until it is recorded, which is_gated says, it will not begin any
- * more: then is_gated is still set. Otherwise CALL_NOTED has happened.
- */
-void call_shut_gate(struct call *call);
-
-/** Acts of CALL_NOTED, of a call that runs and of one that is to run then. */
-int call_note_recorded(struct call *call, const struct call_event_data *data);
-int call_run_recorded(struct call *call, const struct call_event_data *data);
-
-/** The client has cancelled a call that others wait for: answers it, and the call goes on. */
-void call_cancel_by_owner(struct call *call);
-
-/*
- * The result of a call with a key is kept in the journal, and given to the calls that have joined
- * it. The owner's answer empties what an observation lends, so a copy is made first.
- */
-struct call_kept {
-	bool wanted;
-	bool too_large; /* or memory was out; of a tool without effects: it is not kept */
-	struct evbuffer *items, *text, *data;
-};
-
-/** Copies what the owner's answer will empty. */
-void call_kept_copy(
-	struct call_kept *kept, const struct call *call, const struct observation *observation);
-
-/**
- * Keeps the result of @call, which was in the state @before, after its owner has been answered, and
- * frees @kept. Stores the observation for the joined calls in @ret_observation, and in @ret_result
- * what that borrows; key_result_done() frees it.
- */
-void call_kept_end(struct call_kept *kept, struct call *call, enum call_state before,
-	const struct observation *observation, struct observation *ret_observation,
-	struct key_result *ret_result);
