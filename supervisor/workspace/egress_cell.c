@@ -33,7 +33,7 @@ static void close_all(int *fds, unsigned n)
 void egress_cell_refuse(struct egress_cell *cell)
 {
 	close_all(cell->sockets, CELL_SOCKETS_EGRESS);
-	cell->state = CELL_REFUSED;
+	cell->state = EGRESS_CELL_REFUSED;
 }
 
 static unsigned count_sockets(const struct egress_cell *cell)
@@ -93,7 +93,7 @@ void egress_cell_tell(struct egress_cell *cell)
 		egress_cell_refuse(cell);
 		return;
 	}
-	cell->state = CELL_TOLD;
+	cell->state = EGRESS_CELL_TOLD;
 	egress_link_send(cell->link, EGRESS_OPEN, cell->number,
 		(struct text){(char *)payload, writer.len}, fds, n_sockets);
 	LIST_FOREACH (use, &cell->uses, entry)
@@ -187,7 +187,7 @@ void egress_cell_free(struct egress_cell *cell)
 		return;
 	while (!LIST_EMPTY(&cell->uses))
 		leave(LIST_FIRST(&cell->uses));
-	if (cell->state == CELL_TOLD)
+	if (cell->state == EGRESS_CELL_TOLD)
 		egress_link_send(
 			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
 	LIST_REMOVE(cell, entry);
@@ -235,14 +235,14 @@ void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_
 	use->address = cell->last_address;
 	use->port = cell->port;
 	LIST_INSERT_HEAD(&cell->uses, use, entry);
-	if (cell->state == CELL_TOLD)
+	if (cell->state == EGRESS_CELL_TOLD)
 		send_call(use);
 }
 
 void egress_use_cgroup(struct network_use *use, uint64_t cgroup)
 {
 	use->cgroup = cgroup;
-	if (use->cell && use->cell->state == CELL_TOLD)
+	if (use->cell && use->cell->state == EGRESS_CELL_TOLD)
 		send_call(use);
 }
 
@@ -254,7 +254,7 @@ bool egress_use_end(struct network_use *use)
 
 	if (!use->cell)
 		return false;
-	if (use->cell->state != CELL_TOLD) {
+	if (use->cell->state != EGRESS_CELL_TOLD) {
 		leave(use);
 		return false;
 	}
@@ -269,7 +269,7 @@ void egress_use_forget(struct network_use *use)
 {
 	if (!use->cell)
 		return;
-	if (use->cell->state == CELL_TOLD && !use->is_ending)
+	if (use->cell->state == EGRESS_CELL_TOLD && !use->is_ending)
 		(void)egress_use_end(use);
 	leave(use);
 }

@@ -56,7 +56,7 @@ static void tell_cells(struct egress_link *link)
 
 	link->has_untold = false;
 	LIST_FOREACH (cell, &link->cells, entry) {
-		if (cell->state != CELL_UNKNOWN)
+		if (cell->state != EGRESS_CELL_UNKNOWN)
 			continue;
 		link->has_untold = channel_waiting(&link->channel) > LIMIT_EGRESS_TOLD_BYTES;
 		if (link->has_untold)
@@ -231,10 +231,10 @@ static void lose(struct egress_link *link, const char *why)
 	if (link->gone && link->process.pid > 0)
 		kill(link->process.pid, SIGKILL);
 	LIST_FOREACH (cell, &link->cells, entry) {
-		if (link->gone || cell->state == CELL_REFUSED)
+		if (link->gone || cell->state == EGRESS_CELL_REFUSED)
 			egress_cell_refuse(cell);
 		else
-			cell->state = CELL_UNKNOWN;
+			cell->state = EGRESS_CELL_UNKNOWN;
 		forget_uses(cell);
 	}
 }

@@ -18,9 +18,9 @@
 
 /* A cell, of which cloister-egress knows once it has been told: */
 enum cell_state {
-	CELL_UNKNOWN, /* the link is not ready */
-	CELL_TOLD,
-	CELL_REFUSED, /* and it does not serve it: its sockets are closed */
+	EGRESS_CELL_UNKNOWN, /* the link is not ready */
+	EGRESS_CELL_TOLD,
+	EGRESS_CELL_REFUSED, /* and it does not serve it: its sockets are closed */
 };
 
 #define EGRESS_CELL_LISTS 1024
