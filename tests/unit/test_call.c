@@ -5,18 +5,10 @@
  * the workspace and controls the clock. */
 #include "supervisor/call/call_state.h"
 
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <unistd.h>
-
 #include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
+#include "tests/lib/unit.h"
 
 #define LIFETIME_MS 7200000 /* beyond every deadline of a call */
 
@@ -260,7 +252,9 @@ static void check_impossible(
 							: &f->call->timer));
 }
 
-static void test_every_event_in_every_state(void **state)
+FIXTURE(set_up, tear_down)
+
+TEST(test_every_event_in_every_state)
 {
 	struct fixture *f = *state;
 
@@ -292,7 +286,7 @@ static void test_every_event_in_every_state(void **state)
 }
 
 /* Output that is read while the call is answered may still reach the limit. */
-static void test_over(void **state)
+TEST(test_over)
 {
 	struct fixture *f = *state;
 
@@ -306,7 +300,7 @@ static void test_over(void **state)
 }
 
 /* A deadline counts from the start of the call, however long the call waited for its turn. */
-static void test_deadlines(void **state)
+TEST(test_deadlines)
 {
 	struct fixture *f = *state;
 
@@ -342,7 +336,7 @@ static void test_deadlines(void **state)
 }
 
 /* The shorter of the call's deadline and the tenant's bound. */
-static void test_waiting(void **state)
+TEST(test_waiting)
 {
 	struct fixture *f = *state;
 	struct call_request request;
@@ -364,7 +358,7 @@ static void test_waiting(void **state)
 }
 
 /* What is known is told once, also when cloister-egress does not tell the rest in time. */
-static void test_summing(void **state)
+TEST(test_summing)
 {
 	struct fixture *f = *state;
 
@@ -390,7 +384,7 @@ static int hold_command(struct fixture *f, uint64_t cgroup)
 }
 
 /* The command begins once its cgroup is known, unless it has been told to end. */
-static void test_held(void **state)
+TEST(test_held)
 {
 	struct fixture *f = *state;
 
@@ -416,7 +410,7 @@ static void test_held(void **state)
 }
 
 /* The call does not wait a second time for a worker that has not read COMMAND_TERMINATE. */
-static void test_deaf_worker(void **state)
+TEST(test_deaf_worker)
 {
 	struct fixture *f = *state;
 
@@ -451,7 +445,7 @@ static void write_output(struct fixture *f, const char *text)
 }
 
 /* Counted from the beginning of the command, and once. */
-static void test_a_command_goes_on(void **state)
+TEST(test_a_command_goes_on)
 {
 	struct fixture *f = *state;
 
@@ -487,7 +481,7 @@ static void test_a_command_goes_on(void **state)
 
 /* A command that is over before, or is told to end, or whose service is about to end, does not go
  * on; its heir is told the end. */
-static void test_a_command_that_does_not_go_on(void **state)
+TEST(test_a_command_that_does_not_go_on)
 {
 	static const struct {
 		bool cancelled, disinherited, shutting_down;
@@ -527,7 +521,7 @@ static void test_a_command_that_does_not_go_on(void **state)
 }
 
 /* The client has gone: the call ends and is not answered. */
-static void test_disowned(void **state)
+TEST(test_disowned)
 {
 	struct fixture *f = *state;
 
@@ -546,11 +540,10 @@ static void test_disowned(void **state)
 }
 
 /* Only what a call uses is asked. */
-static void test_what_a_call_uses(void **state)
+TEST_WITH(test_what_a_call_uses, NULL, NULL)
 {
 	struct call_request request = {.tool = tool_by_name(TEXT_LITERAL("read_file"))};
 
-	(void)state;
 	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_RESULT);
 	request.tool = tool_by_name(TEXT_LITERAL("write_file"));
 	assert_int_equal(call_uses_of(&request), 1U << CALL_USES_RESULT | 1U << CALL_USES_DISK);
@@ -563,24 +556,4 @@ static void test_what_a_call_uses(void **state)
 	/* Every row has something to do. */
 	for (size_t i = 0; i < CALL_USES; i++)
 		assert_true(call_hooks[i].begin || call_hooks[i].free);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_a_call_uses),
-		cmocka_unit_test_setup_teardown(test_every_event_in_every_state, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_over, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_deadlines, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_waiting, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_summing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_held, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_deaf_worker, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_disowned, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_command_goes_on, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_command_that_does_not_go_on, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* The result of workspace.diff, from frames of a files process that lies. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/call_result.h"
 #include "supervisor/call/observation.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static uint8_t payload[WIRE_PAYLOAD_MAX];
 
@@ -67,12 +59,11 @@ static void check(struct call_result *result, const char *expected)
 #define AFTER         "\"after\":{\"type\":\"symlink\",\"size\":18446744073709551615,\"mode\":\"0777\"}"
 #define CHANGED(path) "{\"path\":\"" path "\",\"change\":\"changed\"," BEFORE "," AFTER
 
-static void test_changes_and_their_patches(void **state)
+TEST(test_changes_and_their_patches)
 {
 	struct files_change change = change_of("a");
 	struct call_result result;
 
-	(void)state;
 	assert_int_equal(call_result_begin(&result, &patched), 0);
 	/* Before the first change it belongs to nothing. */
 	assert_int_equal(give(&result, FILES_DATA, TEXT_LITERAL("lost")), 0);
@@ -88,12 +79,11 @@ static void test_changes_and_their_patches(void **state)
 	check(&result, "[]");
 }
 
-static void test_what_is_no_answer(void **state)
+TEST(test_what_is_no_answer)
 {
 	struct files_change change = change_of("a");
 	struct call_result result;
 
-	(void)state;
 	assert_int_equal(call_result_begin(&result, &plain), 0);
 	assert_int_equal(give(&result, FILES_DATA, TEXT_LITERAL("not asked for")), -EBADMSG);
 	assert_int_equal(give(&result, FILES_ENTRY, TEXT_LITERAL("")), -EBADMSG);
@@ -110,14 +100,13 @@ static void test_what_is_no_answer(void **state)
 	check(&result, "[]");
 }
 
-static void test_more_than_there_may_be(void **state)
+TEST(test_more_than_there_may_be)
 {
 	static char text[60000];
 	struct files_change change = change_of("a");
 	struct call_result result;
 	uint64_t sent = 0;
 
-	(void)state;
 	assert_int_equal(call_result_begin(&result, &patched), 0);
 	for (int i = 0; i < LIMIT_DIFF_CHANGES + 100; i++)
 		assert_int_equal(give_change(&result, &change), 0);
@@ -135,15 +124,4 @@ static void test_more_than_there_may_be(void **state)
 	assert_int_equal(give_change(&result, &change), 0);
 	assert_int_equal(call_result_size(&result), 0);
 	call_result_done(&result);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_changes_and_their_patches),
-		cmocka_unit_test(test_what_is_no_answer),
-		cmocka_unit_test(test_more_than_there_may_be),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

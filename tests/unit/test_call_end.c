@@ -5,20 +5,14 @@
  * the memory for the answer. */
 #include "supervisor/call/call_state.h"
 
-#include "common/limits.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "supervisor/call/call_info.h"
 #include "tests/lib/call_fixture.h"
+#include "tests/lib/unit.h"
+
+FIXTURE(set_up, tear_down)
 
 /* The first cause is reported, if it is what ended the command. */
-static void test_causes(void **state)
+TEST(test_causes)
 {
 	static const struct {
 		enum call_state from;
@@ -76,7 +70,7 @@ static void test_causes(void **state)
 
 /* Frames that an honest process would not send: the call stays as it was, and cloisterd drops the
  * process. */
-static void test_hostile_frames(void **state)
+TEST(test_hostile_frames)
 {
 	static const struct {
 		enum kind kind;
@@ -109,7 +103,7 @@ static void write_output(struct fixture *f, const char *text)
 }
 
 /* Output that cloisterd has received ends the silence, even if the client does not read it. */
-static void test_silence(void **state)
+TEST(test_silence)
 {
 	struct fixture *f = *state;
 	struct call_request request = make_request(f, COMMAND);
@@ -140,7 +134,7 @@ static void test_silence(void **state)
  * What a command has left in its pipes is read before it is answered, also if its worker is lost;
  * a process that holds the lock of a pipe is ended then.
  */
-static void test_output_that_is_left(void **state)
+TEST(test_output_that_is_left)
 {
 	struct fixture *f = *state;
 
@@ -170,7 +164,7 @@ static void test_output_that_is_left(void **state)
 
 /* Too much output ends a command. If cloisterd sees it only after the end, the command ended by
  * itself. */
-static void test_output_limit(void **state)
+TEST(test_output_limit)
 {
 	struct fixture *f = *state;
 
@@ -236,7 +230,7 @@ static void test_patch_without_room(struct fixture *f, const struct call_owner *
 }
 
 /* The connection has no room for another answer, so the call has not entered its workspace. */
-static void test_without_room(void **state)
+TEST(test_without_room)
 {
 	struct fixture *f = *state;
 	struct unread_account account;
@@ -307,7 +301,7 @@ static void note_call(void *context, struct call *call)
 }
 
 /* What cloisterd shows of a call in each state. */
-static void test_info(void **state)
+TEST(test_info)
 {
 	static const char *const names[] = {"waiting", "running", "ending", "killed", "summing"};
 	struct fixture *f = *state;
@@ -332,19 +326,4 @@ static void test_info(void **state)
 	assert_int_equal(call_add_input(f->call, TEXT_LITERAL("x"), false, NULL), -EINVAL);
 	assert_int_equal(call_pending_input(f->call), 0);
 	finish(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_causes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_hostile_frames, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_silence, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_output_that_is_left, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_output_limit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_without_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_info, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,15 @@
 #include "supervisor/call/call_network.h"
 
 #include "common/byte_queue.h"
-#include "common/cleanup.h"
 #include "common/wire_egress.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/notes.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/network_use.h"
 #include "supervisor/workspace/workspace_state.h"
+#include "tests/lib/unit.h"
 
 #include <event2/buffer.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static struct tenant tenant;
 static struct workspace workspace;
@@ -59,7 +52,7 @@ static const char *variable(const struct network_use *use, const char *name)
 	return found;
 }
 
-static void test_the_environment(void **state)
+TEST(test_the_environment)
 {
 	static const struct {
 		const char *rule;
@@ -75,7 +68,6 @@ static void test_the_environment(void **state)
 	struct network_use use = {.address = 0x1ff, .port = 18129}, none = {0};
 	char *allow[1];
 
-	(void)state;
 	configure(NULL, 0, NULL, 0);
 	assert_string_equal(variable(&use, "HTTPS_PROXY"), "http://127.64.1.255:18129");
 	assert_string_equal(variable(&use, "CLOUDSDK_PROXY_PORT"), "18129");
@@ -115,7 +107,7 @@ static const char *note(const struct network_use *use)
 	return text;
 }
 
-static void test_the_note(void **state)
+TEST(test_the_note)
 {
 	static const struct {
 		struct network_denial denial;
@@ -166,7 +158,6 @@ static void test_the_note(void **state)
 	char *secrets[] = {(char *)"key https://a.org", (char *)"other\thttps://b.org"};
 	struct network_use use = {0};
 
-	(void)state;
 	configure(allow, 2, secrets, 2);
 	assert_string_equal(note(&use), "");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -178,7 +169,7 @@ static void test_the_note(void **state)
 }
 
 /* Which hosts are allowed is said as far as there is room. */
-static void test_what_is_allowed(void **state)
+TEST(test_what_is_allowed)
 {
 	static char names[40][16];
 	struct network_denial denials[3] = {
@@ -187,7 +178,6 @@ static void test_what_is_allowed(void **state)
 	char *allow[40];
 	const char *said;
 
-	(void)state;
 	configure(NULL, 0, NULL, 0);
 	assert_string_equal(note(&use), "a.org:443 is not allowed in this workspace (and 2 more "
 					"kinds of refusals); allowed are: no hosts");
@@ -225,14 +215,13 @@ static void check_written(const struct network_use *use, const char *expected)
 	evbuffer_free(out);
 }
 
-static void test_the_numbers(void **state)
+TEST(test_the_numbers)
 {
 	struct network_denial denials[] = {
 		{"a\".org", 443, EGRESS_NOT_ALLOWED, EGRESS_VIA_CONNECT, 2},
 		{"", 0, EGRESS_PROXY_LOST, 0, 1}};
 	struct network_use use = {.connections = 3, .bytes_in = UINT64_MAX, .bytes_out = 5};
 
-	(void)state;
 	check_written(&use, "{\"network\":{\"connections\":3,\"bytes_in\":18446744073709551615,"
 			    "\"bytes_out\":5,\"denied\":[]}}");
 	use = (struct network_use){
@@ -248,16 +237,4 @@ static void test_the_numbers(void **state)
 	use.denied = 0;
 	check_written(&use, "{\"network\":{\"connections\":0,\"bytes_in\":0,\"bytes_out\":0,"
 			    "\"denied\":[]}}");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_environment),
-		cmocka_unit_test(test_the_note),
-		cmocka_unit_test(test_what_is_allowed),
-		cmocka_unit_test(test_the_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

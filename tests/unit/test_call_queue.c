@@ -6,13 +6,7 @@
  * removed at any place.
  */
 #include "supervisor/schedule/call_queue.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define FLOWS      6
 #define WORKSPACES 3 /* of each flow */
@@ -189,9 +183,8 @@ static void check_shares(size_t limit, uint64_t longest, const uint64_t weights[
 	free(world);
 }
 
-static void test_shares_are_within_the_bound(void **state)
+TEST(test_shares_are_within_the_bound)
 {
-	(void)state;
 	for (int round = 0; round < 12; round++) {
 		uint64_t weights[FLOWS];
 
@@ -203,12 +196,11 @@ static void test_shares_are_within_the_bound(void **state)
 }
 
 /* With calls of one length, the numbers of calls match the weights to within one call. */
-static void test_equal_calls_are_counted_by_weight(void **state)
+TEST(test_equal_calls_are_counted_by_weight)
 {
 	static const uint64_t weights[FLOWS] = {100, 300, 0, 0, 0, 0};
 	struct world *world = new_world(4, 5);
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		queue_flow_set(&world->queue, &world->flows[i], weights[i], SIZE_MAX, world->now);
 		for (int j = 0; j < 1000; j++)
@@ -226,11 +218,10 @@ static void test_equal_calls_are_counted_by_weight(void **state)
  * Each flow gets half of the time, however long its calls are: three short calls of one for each
  * long call of the other.
  */
-static void test_long_calls_cost_more_turns(void **state)
+TEST(test_long_calls_cost_more_turns)
 {
 	struct world *world = new_world(2, 5);
 
-	(void)state;
 	for (int j = 0; j < 300; j++)
 		add(world, 0, 0, 3000000);
 	for (int j = 0; j < 900; j++)
@@ -248,12 +239,11 @@ static void test_long_calls_cost_more_turns(void **state)
  * A tenant that comes to a host filled by another gets the next call, and the other's earlier use
  * is not held against it.
  */
-static void test_who_was_away_gets_its_share_and_no_more(void **state)
+TEST(test_who_was_away_gets_its_share_and_no_more)
 {
 	struct world *world = new_world(4, 5);
 	size_t of_first;
 
-	(void)state;
 	for (int j = 0; j < 1000; j++)
 		add(world, 0, 0, 1000000);
 	while (world->ended[0] < 400) {
@@ -276,11 +266,10 @@ static void test_who_was_away_gets_its_share_and_no_more(void **state)
 
 /* Calls that only sleep fill the soft limit. They hold up no other flow and, while the CPUs have
  * room, not their own flow either. */
-static void test_the_soft_limit_holds_back_the_same_flow(void **state)
+TEST(test_the_soft_limit_holds_back_the_same_flow)
 {
 	struct world *world = new_world(4, 5);
 
-	(void)state;
 	world->queue.soft_limit = 2;
 	for (int j = 0; j < 5; j++)
 		add(world, 0, 0, 1000000000);
@@ -301,12 +290,11 @@ static void test_the_soft_limit_holds_back_the_same_flow(void **state)
 }
 
 /* A flow that just had its turn and runs nothing still waits for the flows that have used less. */
-static void test_the_soft_limit_gives_no_turn_before_its_time(void **state)
+TEST(test_the_soft_limit_gives_no_turn_before_its_time)
 {
 	struct world *world = new_world(4, 5);
 	struct job *job;
 
-	(void)state;
 	world->queue.soft_limit = 1;
 	queue_flow_set(&world->queue, &world->flows[1], 50, SIZE_MAX, world->now);
 	add(world, 0, 0, 3000);
@@ -324,11 +312,10 @@ static void test_the_soft_limit_gives_no_turn_before_its_time(void **state)
 	free(world);
 }
 
-static void test_the_soft_limit_gives_way_ever_more_slowly(void **state)
+TEST(test_the_soft_limit_gives_way_ever_more_slowly)
 {
 	struct world *world = new_world(10, 5);
 
-	(void)state;
 	world->queue.soft_limit = 2;
 	for (int j = 0; j < 5; j++)
 		add(world, 0, 0, 1000000000);
@@ -360,11 +347,10 @@ static struct world *new_full_world(void)
 }
 
 /* Calls of one flow slept when they began and compute now. They hold up no other flow. */
-static void test_the_soft_limit_is_shared_by_the_flows(void **state)
+TEST(test_the_soft_limit_is_shared_by_the_flows)
 {
 	struct world *world = new_full_world();
 
-	(void)state;
 	for (int j = 0; j < 5; j++)
 		add(world, 1, 0, 1000000000);
 	for (int j = 0; j < 3; j++) /* its share of 6 */
@@ -384,13 +370,12 @@ static void test_the_soft_limit_is_shared_by_the_flows(void **state)
 
 /* A third flow begins short calls again and again. It holds up no other flow, in whichever
  * order. */
-static void test_waiting_at_the_soft_limit_is_each_flows_own(void **state)
+TEST(test_waiting_at_the_soft_limit_is_each_flows_own)
 {
 	struct world *world = new_full_world();
 	struct job *third = NULL;
 	uint64_t begun;
 
-	(void)state;
 	for (int j = 0; j < 4; j++)
 		add(world, 1, 0, 1000000000);
 	for (int j = 0; j < 3; j++)
@@ -413,12 +398,11 @@ static void test_waiting_at_the_soft_limit_is_each_flows_own(void **state)
 	free(world);
 }
 
-static void test_nobody_starves_beside_endless_others(void **state)
+TEST(test_nobody_starves_beside_endless_others)
 {
 	struct world *world = new_world(2, 5);
 	struct job *poor;
 
-	(void)state;
 	for (int i = 1; i < FLOWS; i++)
 		queue_flow_set(&world->queue, &world->flows[i], 10000, SIZE_MAX, world->now);
 	queue_flow_set(&world->queue, &world->flows[0], 1, SIZE_MAX, world->now);
@@ -442,12 +426,11 @@ static void test_nobody_starves_beside_endless_others(void **state)
 	free(world);
 }
 
-static void test_a_workspace_at_its_limit_holds_up_no_other(void **state)
+TEST(test_a_workspace_at_its_limit_holds_up_no_other)
 {
 	struct world *world = new_world(10, 5);
 	struct job *jobs[4], *other;
 
-	(void)state;
 	workspace_queue_set(&world->queue, &world->workspaces[0][0], true, 2, world->now);
 	for (size_t i = 0; i < 4; i++)
 		jobs[i] = add(world, 0, 0, 1000);
@@ -469,12 +452,11 @@ static void test_a_workspace_at_its_limit_holds_up_no_other(void **state)
 
 /* Calls that never end take all places but the kept ones, and each of the others gets one of these.
  */
-static void test_places_are_kept_for_flows_that_run_nothing(void **state)
+TEST(test_places_are_kept_for_flows_that_run_nothing)
 {
 	struct world *world = new_world(10, 5);
 	struct job *job;
 
-	(void)state;
 	world->queue.kept = 2;
 	for (size_t i = 0; i < 10; i++)
 		add(world, 0, 0, 1000);
@@ -494,12 +476,11 @@ static void test_places_are_kept_for_flows_that_run_nothing(void **state)
 	free(world);
 }
 
-static void test_entries_leave_from_anywhere(void **state)
+TEST(test_entries_leave_from_anywhere)
 {
 	struct world *world = new_world(1, 5);
 	struct job *jobs[5];
 
-	(void)state;
 	for (size_t i = 0; i < 5; i++)
 		jobs[i] = add(world, 0, 0, 1000);
 	assert_ptr_equal(next(world), jobs[0]);
@@ -522,12 +503,11 @@ static void test_entries_leave_from_anywhere(void **state)
  * A tenant is removed and configured again while its calls wait and run: they go on as the new
  * one's.
  */
-static void test_a_workspace_moves_with_all_that_is_in_it(void **state)
+TEST(test_a_workspace_moves_with_all_that_is_in_it)
 {
 	struct world *world = new_world(2, 5);
 	struct job *first, *second, *third;
 
-	(void)state;
 	first = add(world, 0, 0, 1000000);
 	second = add(world, 0, 0, 1000);
 	third = add(world, 0, 0, 1000);
@@ -594,11 +574,10 @@ static bool could_begin(const struct world *world, int flow)
 	return false;
 }
 
-static void test_nothing_idles_that_could_run(void **state)
+TEST(test_nothing_idles_that_could_run)
 {
 	struct world *world = new_world(4, 5);
 
-	(void)state;
 	seed = 4242;
 	for (int step = 0; step < 30000; step++) {
 		struct queue_entry *entry;
@@ -623,12 +602,11 @@ static void test_nothing_idles_that_could_run(void **state)
 /*
  * Years of use cause no overflow: all used values are lowered together, also those of absent flows.
  */
-static void test_what_is_used_is_lowered_together(void **state)
+TEST(test_what_is_used_is_lowered_together)
 {
 	struct world *world = new_world(1, 5);
 	uint64_t month = UINT64_C(30) * 24 * 3600 * 1000000;
 
-	(void)state;
 	queue_flow_set(&world->queue, &world->flows[0], 1, SIZE_MAX, world->now);
 	queue_flow_set(&world->queue, &world->flows[1], 1, SIZE_MAX, world->now);
 	for (int i = 0; i < 1500; i++) {
@@ -657,12 +635,11 @@ static void test_what_is_used_is_lowered_together(void **state)
 	free(world);
 }
 
-static void test_the_wait_is_computed_from_what_ran(void **state)
+TEST(test_the_wait_is_computed_from_what_ran)
 {
 	struct world *world = new_world(2, 5);
 	struct job *job;
 
-	(void)state;
 	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[0]), 0);
 	job = add(world, 0, 0, 400000);
 	assert_ptr_equal(next(world), job);
@@ -677,29 +654,4 @@ static void test_the_wait_is_computed_from_what_ran(void **state)
 	add(world, 1, 0, 1);
 	assert_int_equal(queue_flow_wait_us(&world->queue, &world->flows[1]), 400000);
 	free(world);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shares_are_within_the_bound),
-		cmocka_unit_test(test_equal_calls_are_counted_by_weight),
-		cmocka_unit_test(test_long_calls_cost_more_turns),
-		cmocka_unit_test(test_who_was_away_gets_its_share_and_no_more),
-		cmocka_unit_test(test_the_soft_limit_holds_back_the_same_flow),
-		cmocka_unit_test(test_the_soft_limit_gives_no_turn_before_its_time),
-		cmocka_unit_test(test_the_soft_limit_gives_way_ever_more_slowly),
-		cmocka_unit_test(test_the_soft_limit_is_shared_by_the_flows),
-		cmocka_unit_test(test_waiting_at_the_soft_limit_is_each_flows_own),
-		cmocka_unit_test(test_nobody_starves_beside_endless_others),
-		cmocka_unit_test(test_a_workspace_at_its_limit_holds_up_no_other),
-		cmocka_unit_test(test_places_are_kept_for_flows_that_run_nothing),
-		cmocka_unit_test(test_entries_leave_from_anywhere),
-		cmocka_unit_test(test_a_workspace_moves_with_all_that_is_in_it),
-		cmocka_unit_test(test_nothing_idles_that_could_run),
-		cmocka_unit_test(test_what_is_used_is_lowered_together),
-		cmocka_unit_test(test_the_wait_is_computed_from_what_ran),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

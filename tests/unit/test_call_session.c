@@ -5,16 +5,9 @@
  * test plays the workspace and controls the clock. */
 #include "supervisor/call/call_state.h"
 
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
+#include "tests/lib/unit.h"
 
 #define LIFETIME_MS 7200000 /* beyond every deadline of a call */
 
@@ -36,8 +29,10 @@ static void begin_session(struct fixture *f)
 	(void)fake_workspace_log(&f->workspace);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* It takes no place of a call, waits for no turn of a command, and is over with its lifetime. */
-static void test_a_sessions_command(void **state)
+TEST(test_a_sessions_command)
 {
 	struct fixture *f = *state;
 
@@ -56,7 +51,7 @@ static void test_a_sessions_command(void **state)
 	finish(f);
 }
 
-static void test_the_time_to_end(void **state)
+TEST(test_the_time_to_end)
 {
 	static const struct {
 		int64_t first, then; /* what a client gives; -1: it does not ask again */
@@ -95,7 +90,7 @@ static void test_the_time_to_end(void **state)
 }
 
 /* A worker that had little time to read the order to end is not taken for a deaf one at once. */
-static void test_little_time_for_the_worker(void **state)
+TEST(test_little_time_for_the_worker)
 {
 	struct fixture *f = *state;
 
@@ -114,7 +109,7 @@ static int send_signal(struct fixture *f, uint8_t number)
 	return call_signal(f->call, &(struct command_signal){number, false});
 }
 
-static void test_signals_are_for_those_that_run(void **state)
+TEST(test_signals_are_for_those_that_run)
 {
 	struct fixture *f = *state;
 
@@ -134,7 +129,7 @@ static void test_signals_are_for_those_that_run(void **state)
 }
 
 /* What has not begun begins with the size that it has then; sizes are bounded as signals are. */
-static void test_sizes_are_for_those_that_run(void **state)
+TEST(test_sizes_are_for_those_that_run)
 {
 	static const struct command_terminal small = {10, 20}, large = {30, 40};
 	struct fixture *f = *state;
@@ -164,7 +159,7 @@ static void test_sizes_are_for_those_that_run(void **state)
 }
 
 /* A worker that does not read is sent a few signals only, and more when it has read those. */
-static void test_signals_to_a_deaf_worker_are_few(void **state)
+TEST(test_signals_to_a_deaf_worker_are_few)
 {
 	struct fixture *f = *state;
 
@@ -184,21 +179,4 @@ static void test_signals_to_a_deaf_worker_are_few(void **state)
 	fake_clock_pass_until(&f->call->timer);
 	assert_string_equal(outcome(f), " kill = killed");
 	finish(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_sessions_command, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_time_to_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_little_time_for_the_worker, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_sizes_are_for_those_that_run, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_signals_are_for_those_that_run, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_signals_to_a_deaf_worker_are_few, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,21 +5,13 @@
  * processes, and controls the clock. */
 #include "supervisor/workspace/cell_state.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/workspace/cell_process.h"
 #include "supervisor/workspace/cell_trouble.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/cell_fixture.h"
+#include "tests/lib/unit.h"
 
 /* Makes the worker die. */
 static void crash(struct fixture *f)
@@ -260,7 +252,9 @@ static const char *const expected[STATES][EVENTS] = {
 };
 /* clang-format on */
 
-static void test_every_event_in_every_state(void **state)
+FIXTURE(set_up, tear_down)
+
+TEST(test_every_event_in_every_state)
 {
 	struct fixture *f = *state;
 
@@ -283,7 +277,7 @@ static void test_every_event_in_every_state(void **state)
 }
 
 /* Commands run while there is no files process. No call begins in a cell that is failing. */
-static void test_serves(void **state)
+TEST(test_serves)
 {
 	struct fixture *f = *state;
 
@@ -302,7 +296,7 @@ static void test_serves(void **state)
 }
 
 /* Processes that the spawner has started must be ready in time. */
-static void test_ready_in_time(void **state)
+TEST(test_ready_in_time)
 {
 	struct fixture *f = *state;
 
@@ -325,7 +319,7 @@ static void test_ready_in_time(void **state)
 }
 
 /* The spawner cannot make the cell, or cannot even be asked. */
-static void test_spawner_fails(void **state)
+TEST(test_spawner_fails)
 {
 	static const struct {
 		int error;
@@ -373,7 +367,7 @@ static void test_spawner_fails(void **state)
  * The spawner has no room to start a files process now. Calls are told so, the worker goes on, and
  * the spawner is asked until it has room.
  */
-static void test_files_process_is_put_off(void **state)
+TEST(test_files_process_is_put_off)
 {
 	struct fixture *f = *state;
 	uint64_t files_lost;
@@ -404,7 +398,7 @@ static void test_files_process_is_put_off(void **state)
 
 /* A cell is made again at once, then after longer and longer rests. A cell that was open for long
  * starts over. */
-static void test_rests(void **state)
+TEST(test_rests)
 {
 	static const int64_t rests[] = {0, 20, 40, 80, 160, 320, 640, 1000, 1000};
 	struct fixture *f = *state;
@@ -430,7 +424,7 @@ static void test_rests(void **state)
 }
 
 /* When a cell has died three times without a result, cloisterd also answers the calls that wait. */
-static void test_gives_up(void **state)
+TEST(test_gives_up)
 {
 	static const char *const losses[] = {" LOST", " LOST", " GIVEN_UP", " GIVEN_UP"};
 	struct fixture *f = *state;
@@ -449,7 +443,7 @@ static void test_gives_up(void **state)
 }
 
 /* The same holds for the files process alone. cloisterd then ends the worker too. */
-static void test_files_process_dies_again_and_again(void **state)
+TEST(test_files_process_dies_again_and_again)
 {
 	struct fixture *f = *state;
 
@@ -473,7 +467,7 @@ static void test_files_process_dies_again_and_again(void **state)
 	assert_int_equal(f->counts.lost, 1);
 }
 
-static void test_idle(void **state)
+TEST(test_idle)
 {
 	struct fixture *f = *state;
 
@@ -490,7 +484,7 @@ static void test_idle(void **state)
 }
 
 /* Which frames each process may send as its first one, and which ones afterwards. */
-static void test_what_processes_say(void **state)
+TEST(test_what_processes_say)
 {
 	static const struct {
 		enum cell_process from;
@@ -559,7 +553,7 @@ static void fail_set_up(struct fixture *f, enum cell_process which, uint32_t err
 /* Calls are told why the process could not be set up, not that the process died. */
 /* Its workspace's calls are told why, and the next one has it made if nothing is in the way then.
  */
-static void test_a_cell_that_is_refused(void **state)
+TEST(test_a_cell_that_is_refused)
 {
 	struct fixture *f = *state;
 
@@ -578,7 +572,7 @@ static void test_a_cell_that_is_refused(void **state)
 	settle(f);
 }
 
-static void test_set_up_fails(void **state)
+TEST(test_set_up_fails)
 {
 	static const struct {
 		uint32_t error;
@@ -602,7 +596,7 @@ static void test_set_up_fails(void **state)
 }
 
 /* What is held against the host, until a worker tells of a command. */
-static void test_openings_that_fail_are_counted(void **state)
+TEST(test_openings_that_fail_are_counted)
 {
 	struct fixture *f = *state;
 	char payload[64];
@@ -630,7 +624,7 @@ static void test_openings_that_fail_are_counted(void **state)
 }
 
 /* The errno is the host's: nobody's code has run in the cell. */
-static void test_a_host_without_processes_is_counted(void **state)
+TEST(test_a_host_without_processes_is_counted)
 {
 	struct fixture *f = *state;
 
@@ -654,7 +648,7 @@ static void test_a_host_without_processes_is_counted(void **state)
 }
 
 /* An administrator reads why each cell was lost, and where the processes wait that do not end. */
-static void test_failures_are_told(void **state)
+TEST(test_failures_are_told)
 {
 	struct fixture *f = *state;
 	int64_t age;
@@ -712,7 +706,7 @@ static void count_kill(void *context)
 }
 
 /* When a client leaves with a thousand workspaces, their cells do not all end at once. */
-static void test_cells_that_nobody_uses_take_turns(void **state)
+TEST(test_cells_that_nobody_uses_take_turns)
 {
 	struct fixture *f = *state;
 	unsigned killed = 0;
@@ -762,32 +756,4 @@ static void test_cells_that_nobody_uses_take_turns(void **state)
 	reach(f, STATE_OPEN);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		cell_ending_done(&others[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_every_event_in_every_state, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_serves, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_ready_in_time, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_spawner_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_files_process_is_put_off, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_gives_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_files_process_dies_again_and_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_processes_say, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_cell_that_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_set_up_fails, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_openings_that_fail_are_counted, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_host_without_processes_is_counted, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_failures_are_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_cells_that_nobody_uses_take_turns, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

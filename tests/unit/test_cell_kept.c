@@ -6,14 +6,8 @@
 
 #include "supervisor/workspace/spare_cells.h"
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/cell_fixture.h"
+#include "tests/lib/unit.h"
 
 /* Ends the open cell because nobody uses it. Returns its number. */
 static uint64_t rest(struct fixture *f)
@@ -44,7 +38,9 @@ static void get_ready(struct fixture *f)
 	assert_int_equal(f->cell->state, STATE_OPEN);
 }
 
-static void test_the_next_cell_asks_for_it(void **state)
+FIXTURE(set_up, tear_down)
+
+TEST(test_the_next_cell_asks_for_it)
 {
 	struct fixture *f = *state;
 	uint64_t number, last;
@@ -62,7 +58,7 @@ static void test_the_next_cell_asks_for_it(void **state)
 	get_ready(f);
 }
 
-static void test_a_death_loses_it(void **state)
+TEST(test_a_death_loses_it)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -78,7 +74,7 @@ static void test_a_death_loses_it(void **state)
 	assert_int_equal(call(f), 0);
 }
 
-static void test_an_exchange_begins_anew(void **state)
+TEST(test_an_exchange_begins_anew)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -94,7 +90,7 @@ static void test_an_exchange_begins_anew(void **state)
 	assert_int_equal(call(f), 0);
 }
 
-static void test_it_goes_with_its_workspace(void **state)
+TEST(test_it_goes_with_its_workspace)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -115,7 +111,7 @@ static void test_it_goes_with_its_workspace(void **state)
 }
 
 /* A cell that cannot be made, perhaps because of what is in the tmpfs, is made without it. */
-static void test_a_failure_loses_it(void **state)
+TEST(test_a_failure_loses_it)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -130,7 +126,7 @@ static void test_a_failure_loses_it(void **state)
 	assert_int_equal(call(f), 0);
 }
 
-static void test_a_dead_spare_does_not_lose_it(void **state)
+TEST(test_a_dead_spare_does_not_lose_it)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -151,7 +147,7 @@ static void test_a_dead_spare_does_not_lose_it(void **state)
 }
 
 /* The kernel holds a process that was killed: the files are kept all the same. */
-static void test_a_held_process_does_not_lose_it(void **state)
+TEST(test_a_held_process_does_not_lose_it)
 {
 	struct fixture *f = *state;
 	uint64_t number;
@@ -173,7 +169,7 @@ static void test_a_held_process_does_not_lose_it(void **state)
 }
 
 /* A call that comes before the loop has ended the cell keeps it, also when that call is over. */
-static void test_a_call_in_time_keeps_the_cell(void **state)
+TEST(test_a_call_in_time_keeps_the_cell)
 {
 	struct fixture *f = *state;
 
@@ -185,23 +181,4 @@ static void test_a_call_in_time_keeps_the_cell(void **state)
 	f->need = CELL_KEPT;
 	settle(f);
 	assert_int_equal(f->cell->state, STATE_OPEN);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_the_next_cell_asks_for_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_death_loses_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_exchange_begins_anew, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_it_goes_with_its_workspace, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_failure_loses_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_dead_spare_does_not_lose_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_held_process_does_not_lose_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_call_in_time_keeps_the_cell, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

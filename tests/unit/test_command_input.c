@@ -7,26 +7,16 @@
  */
 #include "supervisor/call/command_input.h"
 
-#include "common/cleanup.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/usage.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
-#include <unistd.h>
 
 struct fixture {
 	struct service service;
@@ -79,6 +69,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void begin(struct fixture *f)
 {
 	assert_int_equal(
@@ -124,7 +116,7 @@ static ssize_t take_all(struct fixture *f, char *buffer, size_t len)
 	return (ssize_t)taken;
 }
 
-static void test_a_key_is_there_before_its_answer(void **state)
+TEST(test_a_key_is_there_before_its_answer)
 {
 	struct fixture *f = *state;
 	char got[8];
@@ -142,7 +134,7 @@ static void test_a_key_is_there_before_its_answer(void **state)
 		sched_yield();
 }
 
-static void test_before_the_beginning_it_waits(void **state)
+TEST(test_before_the_beginning_it_waits)
 {
 	struct fixture *f = *state;
 	char got[8];
@@ -159,7 +151,7 @@ static void test_before_the_beginning_it_waits(void **state)
 }
 
 /* What comes with the call is in the pipe before anybody has it, as much as finds room. */
-static void test_what_comes_first_is_there(void **state)
+TEST(test_what_comes_first_is_there)
 {
 	static char much[COMMAND_IO_CHUNK + 5000], got[sizeof(much)];
 	struct fixture *f = *state;
@@ -176,7 +168,7 @@ static void test_what_comes_first_is_there(void **state)
 }
 
 /* All of it: nothing is left to a thread. */
-static void test_little_that_comes_first_is_all(void **state)
+TEST(test_little_that_comes_first_is_all)
 {
 	struct fixture *f = *state;
 	char got[8];
@@ -187,7 +179,7 @@ static void test_little_that_comes_first_is_all(void **state)
 }
 
 /* What finds no room waits, and what comes later waits behind it. */
-static void test_a_full_pipe(void **state)
+TEST(test_a_full_pipe)
 {
 	static char piece[PIPE_BUF], got[2 * COMMAND_IO_CHUNK];
 	struct fixture *f = *state;
@@ -208,7 +200,7 @@ static void test_a_full_pipe(void **state)
 	until_told(f, "e");
 }
 
-static void test_a_closed_input_is_found(void **state)
+TEST(test_a_closed_input_is_found)
 {
 	struct fixture *f = *state;
 
@@ -222,7 +214,7 @@ static void test_a_closed_input_is_found(void **state)
 }
 
 /* What was written before is in the pipe: nothing else would find it. */
-static void test_an_input_that_is_closed_later_is_found_when_asked(void **state)
+TEST(test_an_input_that_is_closed_later_is_found_when_asked)
 {
 	struct fixture *f = *state;
 
@@ -232,21 +224,4 @@ static void test_an_input_that_is_closed_later_is_found_when_asked(void **state)
 	assert_true(command_input_is_read(f->input));
 	close_fd(&f->read_end);
 	assert_false(command_input_is_read(f->input));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_a_key_is_there_before_its_answer),
-		TEST(test_before_the_beginning_it_waits),
-		TEST(test_what_comes_first_is_there),
-		TEST(test_little_that_comes_first_is_all),
-		TEST(test_a_full_pipe),
-		TEST(test_a_closed_input_is_found),
-		TEST(test_an_input_that_is_closed_later_is_found_when_asked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

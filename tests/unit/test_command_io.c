@@ -7,22 +7,15 @@
  */
 #include "supervisor/call/command_io.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/pipe_stock.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #define LARGE ((int)MIB)
 
@@ -107,6 +100,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static uint64_t drained(struct fixture *f)
 {
 	f->drained = command_io_drain(f->io);
@@ -123,7 +118,7 @@ static void write_in_packets(struct fixture *f)
 /*
  * In packets, and always one more: as many reads are made as for the same amount in larger pieces.
  */
-static void test_a_writer_that_goes_on(void **state)
+TEST(test_a_writer_that_goes_on)
 {
 	struct fixture *f = *state;
 
@@ -134,7 +129,7 @@ static void test_a_writer_that_goes_on(void **state)
 	assert_true(f->reads <= COMMAND_IO_CHUNK / KIB);
 }
 
-static void test_all_packets(void **state)
+TEST(test_all_packets)
 {
 	struct fixture *f = *state;
 	uint64_t written = 0;
@@ -147,7 +142,7 @@ static void test_all_packets(void **state)
 	assert_int_equal(drained(f), written);
 }
 
-static void test_all_that_a_large_pipe_holds(void **state)
+TEST(test_all_that_a_large_pipe_holds)
 {
 	static const char bytes[LARGE];
 	struct fixture *f = *state;
@@ -172,7 +167,7 @@ static void on_task(void *context)
 }
 
 /* Who waits for output is answered in the turn that reads it, and not after one more. */
-static void test_output_ends_the_turn(void **state)
+TEST(test_output_ends_the_turn)
 {
 	struct fixture *f = *state;
 
@@ -188,17 +183,4 @@ static void test_output_ends_the_turn(void **state)
 	timers_stop();
 	event_free(TAKE_PTR(f->later));
 	assert_true(f->task_was_first);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_writer_that_goes_on, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_all_packets, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_all_that_a_large_pipe_holds, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_output_ends_the_turn, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

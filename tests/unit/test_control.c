@@ -2,19 +2,12 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* The control socket's methods, from an administrator's or an observer's line to its answer. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define ADMINS    50
 #define OBSERVERS 51
@@ -61,6 +54,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 #define ASK(method, params) REQUEST("1", method, params)
 #define ANSWER(result)      RESULT("1", result)
 #define OPEN                REQUEST("0", "workspace.open", "{\"root\":\"@/root\"}")
@@ -69,7 +64,7 @@ static int tear_down(void **state)
 	REQUEST(id, "tool.call", "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"hang\"}}")
 
 /* Which roles each method allows. */
-static void test_roles(void **state)
+TEST(test_roles)
 {
 	static const struct {
 		const char *method;
@@ -109,7 +104,7 @@ static void test_roles(void **state)
 }
 
 /* The control socket has none of the agent socket's methods, and refuses unknown ones. */
-static void test_what_is_not_there(void **state)
+TEST(test_what_is_not_there)
 {
 	struct house *house = *state;
 
@@ -123,7 +118,7 @@ static void test_what_is_not_there(void **state)
 		&house->admin, ASK("reload", "{}"), ERROR("1", "-32000", NAMED("NOT_FOUND")));
 }
 
-static void test_notifications_are_not_answered(void **state)
+TEST(test_notifications_are_not_answered)
 {
 	static const char *const methods[] = {"status", "workspaces", "commands", "tenants", "show",
 		"doctor", "metrics", "drain", "resume", "selftest", "reload", "kill"};
@@ -136,7 +131,7 @@ static void test_notifications_are_not_answered(void **state)
 	}
 }
 
-static void test_status(void **state)
+TEST(test_status)
 {
 	struct house *house = *state;
 
@@ -182,7 +177,7 @@ static void test_status(void **state)
 	"\"run_command\",\"command\":\"hang\",\"cut\":false,\"state\":\"running\",\"age_ms\":*," \
 	"\"deadline_ms\":30000}"
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
 	struct house *house = *state;
 
@@ -209,7 +204,7 @@ static void test_lists(void **state)
 		       "*}},{\"tenant\":\"two\",*}]}"));
 }
 
-static void test_show(void **state)
+TEST(test_show)
 {
 	static const struct {
 		const char *params, *answer;
@@ -249,7 +244,7 @@ static void name_call(struct house *house, char name[64])
 	snprintf(name, 64, "%.*s", (int)strcspn(at + 8, "\""), at + 8);
 }
 
-static void test_a_call_that_is_named(void **state)
+TEST(test_a_call_that_is_named)
 {
 	struct house *house = *state;
 	char name[64], line[256];
@@ -265,7 +260,7 @@ static void test_a_call_that_is_named(void **state)
 	fake_client_says(&house->admin, line, ERROR("1", "-32000", NAMED("NOT_FOUND")));
 }
 
-static void test_kill(void **state)
+TEST(test_kill)
 {
 	struct house *house = *state;
 
@@ -286,7 +281,7 @@ static void test_kill(void **state)
 	fake_client_says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);
 }
 
-static void test_drain_and_resume(void **state)
+TEST(test_drain_and_resume)
 {
 	struct house *house = *state;
 
@@ -302,7 +297,7 @@ static void test_drain_and_resume(void **state)
 }
 
 /* A call runs in the workspace all the time, so its work goes on here. */
-static void test_drain_to_another_host(void **state)
+TEST(test_drain_to_another_host)
 {
 	struct house *house = *state;
 
@@ -320,7 +315,7 @@ static void test_drain_to_another_host(void **state)
 	fake_client_says(&house->admin, ASK("status", "{}"), ANSWER("{*\"moved_to\":null,*}"));
 }
 
-static void test_doctor(void **state)
+TEST(test_doctor)
 {
 	struct house *house = *state;
 
@@ -330,7 +325,7 @@ static void test_doctor(void **state)
 }
 
 /* Two tenants have workspaces of the same name. cloisterd refuses instead of guessing. */
-static void test_names_that_two_have(void **state)
+TEST(test_names_that_two_have)
 {
 	struct house *house = *state;
 
@@ -344,7 +339,7 @@ static void test_names_that_two_have(void **state)
 		ANSWER("{\"workspaces\":[" ROOT_OPEN("0") "],\"calls\":[]}"));
 }
 
-static void test_metrics(void **state)
+TEST(test_metrics)
 {
 	static const char *const lines[] = {
 		"# TYPE cloister_calls counter\\n",
@@ -395,7 +390,7 @@ static void test_metrics(void **state)
 			fail_msg("no %s in %s", lines[i], text);
 }
 
-static void test_events(void **state)
+TEST(test_events)
 {
 	struct house *house = *state;
 
@@ -434,7 +429,7 @@ static void test_events(void **state)
 
 /* cloisterd does not wait for an observer that does not read: it counts the events instead of
  * sending them. */
-static void test_an_observer_that_does_not_read(void **state)
+TEST(test_an_observer_that_does_not_read)
 {
 	static const char call[] =
 		ASK("tool.call", "{\"tool\":\"read_file\",\"arguments\":{\"path\":\"f\"}}");
@@ -461,29 +456,4 @@ static void test_an_observer_that_does_not_read(void **state)
 											      "t",
 			"{\"event\":\"call_begin\",*}") "\n" NOTIFICATION("event",
 			"{\"event\":\"call_end\",*}"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_roles, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_notifications_are_not_answered, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_show, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_call_that_is_named, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_kill, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_drain_and_resume, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_drain_to_another_host, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_doctor, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_names_that_two_have, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_metrics, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_an_observer_that_does_not_read, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

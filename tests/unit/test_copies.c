@@ -6,20 +6,11 @@
  */
 #include "worker/spawner/copies.h"
 
-#include "common/cleanup.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/unit.h"
 #include "worker/spawner/cell_make.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
 
 enum { HANGING = LIMIT_COPIES / LIMIT_COPIES_OF_TENANT }; /* tenants */
 
@@ -84,6 +75,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The tenant @t asks for a copy of the directory "source". */
 static void ask(int t, int number)
 {
@@ -129,11 +122,10 @@ static void let_time_pass(uint64_t ms)
 	jobs_look(&jobs);
 }
 
-static void test_copies_that_hang(void **state)
+TEST(test_copies_that_hang)
 {
 	size_t n;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	hangs = true;
@@ -157,13 +149,4 @@ static void test_copies_that_hang(void **state)
 		reap(-1);
 	assert_int_equal(timed_out, LIMIT_COPIES);
 	assert_int_equal(told, LIMIT_COPIES + 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_copies_that_hang, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

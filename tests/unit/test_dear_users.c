@@ -3,17 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* For how long users are refused whose connections made system calls dear. */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/rpc/dear_users.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void add(uid_t uid)
 {
@@ -22,11 +15,10 @@ static void add(uid_t uid)
 	dear_user_add(&peer, NULL);
 }
 
-static void test_users(void **state)
+TEST(test_users)
 {
 	int64_t ms = LIMIT_DEAR_USER_MS;
 
-	(void)state;
 	fake_clock_start();
 	assert_int_equal(dear_user_left_ms(1), 0);
 	for (int i = 0; i < 10; i++) {
@@ -49,13 +41,4 @@ static void test_users(void **state)
 		assert_int_equal(dear_user_left_ms(uid), LIMIT_DEAR_USER_MS);
 	}
 	fake_clock_stop();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_users),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* The tenant of the self-test opens nothing, whoever says that a cell is its. */
-#include "common/cleanup.h"
 #include "common/selftest_tenants.h"
 #include "egress/canary.h"
+#include "tests/lib/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void test_every_rule_is_dead(void **state)
+TEST(test_every_rule_is_dead)
 {
 	struct egress_tenant canary;
 	char why[LIMIT_EGRESS_REASON_BYTES];
 
-	(void)state;
 	assert_int_equal(canary_make(&canary), 0);
 	assert_string_equal(canary.name, SELFTEST_EGRESS_TENANT);
 	assert_true(canary.has_network);
@@ -31,12 +24,11 @@ static void test_every_rule_is_dead(void **state)
 }
 
 /* It is the tenant's policy with and without a configuration, and no other tenant's. */
-static void test_whose_it_is(void **state)
+TEST(test_whose_it_is)
 {
 	static struct egress_policy *policy; /* kept until the end, as cloister-egress keeps it */
 	const struct egress_tenant *canary, *own;
 
-	(void)state;
 	assert_int_equal(egress_policy_open("", "open.test", &policy), 0);
 	assert_int_equal(egress_policy_read(policy, false), 0);
 	canary = egress_policy_tenant(policy, TEXT_LITERAL(SELFTEST_EGRESS_TENANT));
@@ -45,14 +37,4 @@ static void test_whose_it_is(void **state)
 	assert_non_null(own);
 	assert_int_equal(own->allow.count, 1);
 	assert_string_equal(canary->allow.items[0].domain, "169.254.169.254");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_rule_is_dead),
-		cmocka_unit_test(test_whose_it_is),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,24 +5,13 @@
  * told of them. test_network_use.c has the addresses of calls. */
 #include "supervisor/workspace/egress_cell.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_spawner.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/egress.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define FDS_MOST 512
 
@@ -93,8 +82,10 @@ static char *repeat(const char *part, size_t n)
 	return text;
 }
 
+FIXTURE(fake_egress_set_up_system, fake_egress_tear_down)
+
 /* Whose it is, what it is narrowed to, and which descriptor is which socket. */
-static void test_what_is_told_of_a_cell(void **state)
+TEST(test_what_is_told_of_a_cell)
 {
 	static const struct {
 		const char *tenant;
@@ -120,7 +111,6 @@ static void test_what_is_told_of_a_cell(void **state)
 			LIMIT_NAME_BYTES / 2 * 2, NULL, CELL_SOCKETS_EGRESS, EGRESS_SOCKETS_ALL},
 	};
 
-	(void)state;
 	fake_egress_ready();
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_free_ char *tenant = repeat(rows[i].tenant, rows[i].tenant_times);
@@ -176,13 +166,12 @@ static unsigned count_descriptors(void)
 }
 
 /* Of a cell that cannot be told as it is, nothing is told: it has no network, and others have. */
-static void test_what_cannot_be_told(void **state)
+TEST(test_what_cannot_be_told)
 {
 	_cleanup_free_ char *long_rules = repeat("a.test ", WIRE_PAYLOAD_MAX / 7 + 1);
 	struct fake_egress_cell cell;
 	struct network_use use = new_use();
 
-	(void)state;
 	fake_egress_ready();
 	cell = fake_egress_cell_new(long_rules, CELL_SOCKETS_EGRESS);
 	assert_true(fake_egress_cell_is_closed(&cell));
@@ -200,14 +189,13 @@ static void test_what_cannot_be_told(void **state)
 }
 
 /* Descriptors are out for some of the duplicates: none of them stays open. */
-static void test_no_descriptors_for_duplicates(void **state)
+TEST(test_no_descriptors_for_duplicates)
 {
 	struct fake_egress_cell cell;
 	struct rlimit limit;
 	unsigned before;
 	int highest;
 
-	(void)state;
 	cell = fake_egress_cell_new(NULL, CELL_SOCKETS_EGRESS);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	before = count_descriptors();
@@ -227,13 +215,12 @@ static void test_no_descriptors_for_duplicates(void **state)
 }
 
 /* Calls that began before cloister-egress was ready are told with the cell; later ones at once. */
-static void test_calls_are_told(void **state)
+TEST(test_calls_are_told)
 {
 	struct network_use first = new_use(), second = new_use(), third = new_use();
 	struct fake_egress_cell cell;
 	struct egress_call call;
 
-	(void)state;
 	cell = fake_egress_cell_new(NULL, CELL_SOCKETS_EGRESS);
 	egress_use_begin(cell.cell, &first, 7);
 	egress_use_begin(cell.cell, &second, UINT64_MAX);
@@ -263,7 +250,7 @@ static void test_calls_are_told(void **state)
 }
 
 /* Whether the end of a call waits for cloister-egress, and whether that is told of it. */
-static void test_the_end_of_a_call(void **state)
+TEST_WITH(test_the_end_of_a_call, NULL, NULL)
 {
 	enum cell { UNKNOWN, TOLD, REFUSED };
 	enum how { END, FORGET, END_AND_FORGET };
@@ -281,7 +268,6 @@ static void test_the_end_of_a_call(void **state)
 		{REFUSED, FORGET, false, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct network_use use = new_use(), other = new_use();
 		struct fake_egress_cell cell;
@@ -325,9 +311,8 @@ static void test_the_end_of_a_call(void **state)
 }
 
 /* A cell ends: whoever waits for the end of a call is told, unless cloisterd ends too. */
-static void test_the_end_of_a_cell(void **state)
+TEST_WITH(test_the_end_of_a_cell, NULL, NULL)
 {
-	(void)state;
 	for (int frees = 0; frees <= 1; frees++) {
 		struct network_use waiting = new_use(), running = new_use(), other = new_use();
 		struct fake_egress_cell cell, next;
@@ -366,11 +351,10 @@ static void test_the_end_of_a_cell(void **state)
 }
 
 /* cloister-egress is not told of the end of a cell that it does not know. */
-static void test_the_end_of_an_unknown_cell(void **state)
+TEST(test_the_end_of_an_unknown_cell)
 {
 	struct fake_egress_cell cell = fake_egress_cell_new(NULL, CELL_SOCKETS_EGRESS);
 
-	(void)state;
 	fake_egress_cell_end(&cell);
 	fake_egress_ready();
 	fake_egress_expect_nothing();
@@ -379,7 +363,7 @@ static void test_the_end_of_an_unknown_cell(void **state)
 }
 
 /* The port of the proxy is that of its socket; a call is told it. */
-static void test_the_port_of_the_proxy(void **state)
+TEST(test_the_port_of_the_proxy)
 {
 	const struct egress_cell_words words = {.tenant = "t", .workspace = "w"};
 	struct sockaddr_in address = {.sin_family = AF_INET};
@@ -388,7 +372,6 @@ static void test_the_port_of_the_proxy(void **state)
 	struct network_use use = new_use();
 	struct egress_cell *cell;
 
-	(void)state;
 	for (unsigned i = 0; i < CELL_SOCKETS_LEAST; i++)
 		sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(
@@ -401,26 +384,4 @@ static void test_the_port_of_the_proxy(void **state)
 	assert_int_equal(egress_cell_port(cell), ntohs(address.sin_port));
 	assert_int_equal(use.port, ntohs(address.sin_port));
 	egress_cell_end(cell);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_told_of_a_cell,
-			fake_egress_set_up_system, fake_egress_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_what_cannot_be_told, fake_egress_set_up_system, fake_egress_tear_down),
-		cmocka_unit_test_setup_teardown(test_no_descriptors_for_duplicates,
-			fake_egress_set_up_system, fake_egress_tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_calls_are_told, fake_egress_set_up_system, fake_egress_tear_down),
-		cmocka_unit_test(test_the_end_of_a_call),
-		cmocka_unit_test(test_the_end_of_a_cell),
-		cmocka_unit_test_setup_teardown(test_the_end_of_an_unknown_cell,
-			fake_egress_set_up_system, fake_egress_tear_down),
-		cmocka_unit_test_setup_teardown(test_the_port_of_the_proxy,
-			fake_egress_set_up_system, fake_egress_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,25 +5,12 @@
  * them, on a kernel whose Landlock knows no scopes for signals (before 6.12): one that does nothing
  * stands in for it. An egress of the "kill on refusal" build is ended by the first try.
  */
-#include "common/cleanup.h"
 #include "common/landlock.h"
 #include "egress/confine.h"
 #include "egress/policy.h"
+#include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 int landlock_abi(void)
 {
@@ -130,28 +117,16 @@ static void assert_refused(int (*try)(int fd))
 		assert_int_equal(status, 0);
 }
 
-static void test_no_signal_leaves_it(void **state)
+TEST(test_no_signal_leaves_it)
 {
-	(void)state;
 	assert_refused(own_descriptor);
 	assert_refused(choose_signal);
 	assert_refused(lock_file);
 	assert_refused(signal_parent);
 }
 
-static void test_what_it_needs(void **state)
+TEST(test_what_it_needs)
 {
-	(void)state;
 	assert_int_equal(confined(signal_itself), 0);
 	assert_int_equal(confined(set_flags), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_signal_leaves_it),
-		cmocka_unit_test(test_what_it_needs),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Questions to the DNS stub, its answers, and heads of clients that know no proxy. */
-#include "common/cleanup.h"
 #include "egress/dns_question.h"
 #include "egress/http_head.h"
+#include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define BYTES(literal) ((struct text){literal, sizeof(literal) - 1})
 #define HEADER         "\x12\x34\1\0\0\1\0\0\0\0\0\0"
@@ -26,12 +20,11 @@ static void check_name(struct text packet, const char *host)
 		assert_string_equal(question.host.text, host);
 }
 
-static void test_questions(void **state)
+TEST(test_questions)
 {
 	const struct text good = BYTES(HEADER "\1A\7example\0\0\1\0\1");
 	struct dns_question question;
 
-	(void)state;
 	check_name(good, "a.example");
 	check_name(BYTES(HEADER "\1a\7example\0\0\34\0\1"), "a.example");
 	check_name(BYTES(HEADER "\0\0\1\0\1"), NULL);
@@ -51,7 +44,7 @@ static void test_questions(void **state)
 		-EBADMSG);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
 	/* With an additional record, of EDNS, which the answer leaves out. */
 	const struct text packet = BYTES("\x12\x34\1\0\0\1\0\0\0\0\0\1\1a\0\0\1\0\1\0\0\51");
@@ -61,7 +54,6 @@ static void test_answers(void **state)
 	uint8_t reply[DNS_PACKET_BYTES];
 	struct dns_question question;
 
-	(void)state;
 	assert_int_equal(dns_question_parse(packet, &question), 0);
 	assert_int_equal(dns_answer_put(packet, &question, DNS_ADDRESS, &address, reply),
 		sizeof(expected) - 1);
@@ -83,9 +75,8 @@ static void check_origin(const char *head, int expected, const char *host)
 		assert_string_equal(parsed.host.text, host);
 }
 
-static void test_origin_form(void **state)
+TEST(test_origin_form)
 {
-	(void)state;
 	check_origin("GET /x HTTP/1.1\r\nHost: A.example\r\n\r\n", 0, "a.example");
 	check_origin("OPTIONS * HTTP/1.1\r\nhost:a.example:80\r\n\r\n", 0, "a.example");
 	check_origin("GET / HTTP/1.1\r\nHost: a.example:81\r\n\r\n", -EINVAL, NULL);
@@ -94,15 +85,4 @@ static void test_origin_form(void **state)
 	check_origin("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", -EBADMSG, NULL);
 	check_origin("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", -EBADMSG, NULL);
 	check_origin("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", -EBADMSG, NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_questions),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_origin_form),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,26 +5,16 @@
  * test_egress_link.c has what an honest one says. */
 #include "supervisor/workspace/egress_link.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_spawner.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/schedule/loop_share.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/egress.h"
 
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-
-#include <cmocka.h>
 
 static const struct text nothing = {NULL, 0};
 static const struct text ready = {"\0\0\0\0", 4};
@@ -105,7 +95,7 @@ static void run_until_slice(void)
  * A cloister-egress that was taken over floods: between two slices of a tenant cloisterd acts on no
  * more of its frames than a slice has, in number and in time.
  */
-static void test_a_flood_does_not_take_the_loop(void **state)
+TEST(test_a_flood_does_not_take_the_loop)
 {
 	static const struct {
 		int64_t us;
@@ -119,7 +109,6 @@ static void test_a_flood_does_not_take_the_loop(void **state)
 	};
 	enum { FRAMES = 4 * LIMIT_SLICE_FRAMES };
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct loop_share_task other = {.act = take_slice, .context = &other};
 		struct fake_egress_cell cell;
@@ -147,13 +136,12 @@ static void test_a_flood_does_not_take_the_loop(void **state)
 }
 
 /* cloisterd reads no more while frames wait for their slice: its memory has a bound. */
-static void test_a_flood_takes_no_memory(void **state)
+TEST_WITH(test_a_flood_takes_no_memory, fake_egress_set_up_user, fake_egress_tear_down)
 {
 	enum { FRAMES = 12 * LIMIT_SLICE_FRAMES };
 	struct fake_egress_cell cell;
 	size_t said, each;
 
-	(void)state;
 	cell = begin_flood(LIMIT_SLICE_US / 100);
 	said = put_flood(1, 1, FRAMES);
 	each = said / FRAMES;
@@ -170,12 +158,11 @@ static void test_a_flood_takes_no_memory(void **state)
 }
 
 /* What came before the end, or before a frame that ends the connection, is acted on; no more is. */
-static void test_the_end_of_a_flood(void **state)
+TEST(test_the_end_of_a_flood)
 {
 	enum { FRAMES = 2 * LIMIT_SLICE_FRAMES + 7 };
 	enum how { CLOSED, GARBAGE, HOWS };
 
-	(void)state;
 	for (enum how how = CLOSED; how < HOWS; how++) {
 		struct fake_egress_cell cell;
 
@@ -200,11 +187,10 @@ static void test_the_end_of_a_flood(void **state)
 }
 
 /* A link that is freed in a flood leaves no slice behind. */
-static void test_freed_in_a_flood(void **state)
+TEST_WITH(test_freed_in_a_flood, fake_egress_set_up_user, fake_egress_tear_down)
 {
 	struct fake_egress_cell cell;
 
-	(void)state;
 	cell = begin_flood(1);
 	put_flood(1, 1, 2 * LIMIT_SLICE_FRAMES);
 	run_until_slice();
@@ -220,7 +206,7 @@ static void test_freed_in_a_flood(void **state)
 /* Frames. */
 
 /* A cloister-egress that sends what none sends is ended, and nothing of that frame is used. */
-static void test_frames(void **state)
+TEST(test_frames)
 {
 	enum payload { NONE, READY, DENIED, CLOSED, ENDED, FAILED, FILTERED, GARBAGE };
 	enum { LATER = true, FIRST = false, LOST = true, KEPT = false };
@@ -263,7 +249,6 @@ static void test_frames(void **state)
 		{255, NONE, LATER, 0, LOST},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct wire_header header = {
 			.version = WIRE_VERSION, .type = rows[i].type, .fds = rows[i].fds};
@@ -321,7 +306,7 @@ static void test_frames(void **state)
 }
 
 /* A frame may come in pieces. One that is longer than any, or of another version, ends it. */
-static void test_headers(void **state)
+TEST(test_headers)
 {
 	static const struct {
 		struct wire_header header;
@@ -336,7 +321,6 @@ static void test_headers(void **state)
 		{{.version = 0, .type = EGRESS_FILTERED, .length = 4}, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *bytes = (const char *)&rows[i].header;
 
@@ -373,9 +357,8 @@ static void send_descriptor(int fd, bool says)
 
 /* Descriptors that it sends are closed, on each kernel, whatever the frame says of them. If the
  * kernel does not refuse them, the connection ends. */
-static void test_no_descriptor_is_taken(void **state)
+TEST(test_no_descriptor_is_taken)
 {
-	(void)state;
 	for (unsigned row = 0; row < 4; row++) {
 		const bool refuses = row & 1, says = row & 2;
 		int ends[2];
@@ -396,32 +379,12 @@ static void test_no_descriptor_is_taken(void **state)
 }
 
 /* A connection that cannot be read ends. */
-static void test_a_connection_that_cannot_be_read(void **state)
+TEST_WITH(test_a_connection_that_cannot_be_read, fake_egress_set_up_system, fake_egress_tear_down)
 {
-	(void)state;
 	fake_fd_closer_refuses = false;
 	fake_egress_connect(NULL);
 	fake_egress_ready();
 	fake_fd_closer_error = ENOBUFS;
 	fake_egress_say(EGRESS_FILTERED, 0, fake_egress_filtered(""));
 	assert_false(egress_link_is_ready(egress.link));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_flood_does_not_take_the_loop),
-		cmocka_unit_test_setup_teardown(test_a_flood_takes_no_memory,
-			fake_egress_set_up_user, fake_egress_tear_down),
-		cmocka_unit_test(test_the_end_of_a_flood),
-		cmocka_unit_test_setup_teardown(
-			test_freed_in_a_flood, fake_egress_set_up_user, fake_egress_tear_down),
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_headers),
-		cmocka_unit_test(test_no_descriptor_is_taken),
-		cmocka_unit_test_setup_teardown(test_a_connection_that_cannot_be_read,
-			fake_egress_set_up_system, fake_egress_tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

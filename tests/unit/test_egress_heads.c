@@ -1,18 +1,10 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* What a client's first bytes are read as: HTTP heads, SOCKS messages and TLS ClientHellos. */
-#include "common/cleanup.h"
 #include "egress/client_hello.h"
 #include "egress/http_head.h"
 #include "egress/socks.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static void check_head(const char *head, int expected, const char *host, unsigned port)
 {
@@ -27,9 +19,8 @@ static void check_head(const char *head, int expected, const char *host, unsigne
 	assert_int_equal(parsed.port, port);
 }
 
-static void test_heads(void **state)
+TEST(test_heads)
 {
-	(void)state;
 	check_head("CONNECT A.Example:443 HTTP/1.1\r\n\r\n", 0, "a.example", 443);
 	check_head("CONNECT [::1]:443 HTTP/1.0\r\nHost: x\r\n\r\n", 0, "::1", 443);
 	check_head("CONNECT a.example HTTP/1.1\r\n\r\n", -EINVAL, NULL, 0);
@@ -60,12 +51,11 @@ static void test_heads(void **state)
 	check_head("", -EBADMSG, NULL, 0);
 }
 
-static void test_head_end(void **state)
+TEST(test_head_end)
 {
 	const char *head = "GET http://a/ HTTP/1.1\r\nA: b\r\n\r\nbody";
 	struct text target = http_head_target(text_from(head));
 
-	(void)state;
 	assert_int_equal(http_head_end(text_from(head), 0), strlen(head) - 4);
 	for (size_t seen = 0; seen < strlen(head) - 4; seen++) {
 		assert_int_equal(http_head_end((struct text){head, seen}, 0), 0);
@@ -76,12 +66,11 @@ static void test_head_end(void **state)
 	assert_int_equal(http_head_target(text_from("")).len, 0);
 }
 
-static void test_many_fields(void **state)
+TEST(test_many_fields)
 {
 	char head[LIMIT_EGRESS_FIELDS * 8 + 100] = "GET http://a/ HTTP/1.1\r\n";
 	struct http_head parsed;
 
-	(void)state;
 	for (unsigned i = 0; i < LIMIT_EGRESS_FIELDS; i++)
 		strcat(head, "A: b\r\n");
 	strcat(head, "\r\n");
@@ -92,13 +81,12 @@ static void test_many_fields(void **state)
 }
 
 /* Each field is compared with each word of Connection: there are few, however long the head is. */
-static void test_many_words(void **state)
+TEST(test_many_words)
 {
 	char head[LIMIT_EGRESS_HEAD_BYTES] = "GET http://a/ HTTP/1.1\r\nConnection: ";
 	size_t begin = strlen(head);
 	struct http_head parsed;
 
-	(void)state;
 	for (unsigned i = 0; i < HTTP_HEAD_NAMED; i++)
 		strcat(head, "a, ");
 	strcat(head, ",, ,\r\n\r\n");
@@ -122,9 +110,8 @@ static void check_rewrite(const char *head, const char *expected)
 	byte_queue_free(&queue);
 }
 
-static void test_rewrite(void **state)
+TEST(test_rewrite)
 {
-	(void)state;
 	check_rewrite("GET http://A.example/x?y HTTP/1.1\r\nHost: evil\r\nhost: evil2\r\nX: y\r\n"
 		      "Proxy-Authorization: z\r\nConnection: keep-alive, x-hop\r\nX-Hop: 1\r\n\r\n",
 		"GET /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nX: y\r\n\r\n");
@@ -163,9 +150,8 @@ static void check_framing(const char *head, int expected, unsigned framing, uint
 		fail_msg("%s: %d, %u, %llu", head, r, body.framing, (unsigned long long)body.left);
 }
 
-static void test_framing(void **state)
+TEST(test_framing)
 {
-	(void)state;
 	check_framing(POST "\r\n", 0, HTTP_NO_BODY, 0);
 	check_framing(POST "Content-Length: 0042 \r\n\r\n", 0, HTTP_LENGTH, 42);
 	check_framing(POST "content-length:999999999999999999\r\n\r\n", 0, HTTP_LENGTH,
@@ -204,14 +190,13 @@ static void check_body(struct http_body begun, struct text bytes, ssize_t expect
 	}
 }
 
-static void test_body(void **state)
+TEST(test_body)
 {
 	static const char *const broken[] = {"5;a=b\r\n", "5 \r\n", " 5\r\n", "5\n", "\r\n",
 		"0x5\r\n", "-5\r\n", "g\r\n", "5\r\nhellox", "5\r\nhello\n", "5\r\nhello\rx",
 		"0\r\nX: y\r\n\r\n", "0\r\n\n", "0\r\n\rx", "1234567890123456\r\n"};
 	const struct http_body chunks = {.framing = HTTP_CHUNKED};
 
-	(void)state;
 	check_body((struct http_body){.framing = HTTP_NO_BODY}, text_from("GET /"), 0);
 	check_body((struct http_body){.framing = HTTP_LENGTH, .left = 3}, text_from("abcGET"), 3);
 	check_body(chunks, text_from("0\r\n\r\nGET"), 5);
@@ -240,7 +225,7 @@ static void check_rewrite_for(const char *head, int expected, const char *rewrit
 
 #define AS_POST "POST / HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n"
 
-static void test_rewrite_for(void **state)
+TEST(test_rewrite_for)
 {
 	static const char *const kept_back[] = {"Host", "Connection", "Keep-Alive",
 		"Proxy-Connection", "Proxy-Authorization", "TE", "Trailer", "Upgrade",
@@ -249,7 +234,6 @@ static void test_rewrite_for(void **state)
 		"AUTHORIZATION", "x_api_key", "X-Hop"};
 	char head[300];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(kept_back); i++) {
 		snprintf(head, sizeof(head),
 			POST "%s: forged\r\nConnection: x-hop, close\r\nA: b\r\n\r\n",
@@ -269,12 +253,11 @@ static void test_rewrite_for(void **state)
 
 #define BYTES(literal) ((struct text){literal, sizeof(literal) - 1})
 
-static void test_socks_greeting(void **state)
+TEST(test_socks_greeting)
 {
 	size_t len = 0;
 	bool accepts = true;
 
-	(void)state;
 	assert_int_equal(socks_greeting_parse(BYTES("\5\2\1\0x"), &len, &accepts), 1);
 	assert_int_equal(len, 4);
 	assert_true(accepts);
@@ -301,11 +284,10 @@ static void check_socks(struct text bytes, const char *host, unsigned port)
 	assert_int_equal(request.port, port);
 }
 
-static void test_socks_request(void **state)
+TEST(test_socks_request)
 {
 	struct socks_request request;
 
-	(void)state;
 	check_socks(BYTES("\5\1\0\1\177\0\0\1\1\273"), "127.0.0.1", 443);
 	check_socks(BYTES("\5\1\0\3\11A.example\0\120"), "a.example", 80);
 	check_socks(BYTES("\5\1\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\120"), "::1", 80);
@@ -374,13 +356,12 @@ static void check_extensions(struct text extensions, int expected)
 	assert_int_equal(hello_name(&hello, &host), expected);
 }
 
-static void test_client_hello(void **state)
+TEST(test_client_hello)
 {
 	struct hello hello = made_hello(BYTES("\0\53\0\3\2\3\4" NAME_A));
 	struct host host;
 	size_t needed;
 
-	(void)state;
 	for (size_t n = 0; n < hello.len; n++) {
 		struct text part = {(char *)hello.bytes, n};
 
@@ -406,12 +387,11 @@ static void test_client_hello(void **state)
 }
 
 /* A ClientHello may come in several records; so it may not hide its name behind their borders. */
-static void test_split_hello(void **state)
+TEST(test_split_hello)
 {
 	struct hello whole = made_hello(BYTES(NAME_A)), split = {.len = 0};
 	struct host host;
 
-	(void)state;
 	for (size_t at = 5; at < whole.len; at += 7) {
 		size_t n = whole.len - at < 7 ? whole.len - at : 7;
 
@@ -426,7 +406,7 @@ static void test_split_hello(void **state)
 }
 
 /* Byte by byte, in the smallest records, a hello is read a few times, and not at each byte. */
-static void test_hello_in_crumbs(void **state)
+TEST(test_hello_in_crumbs)
 {
 	static char bytes[6 * LIMIT_EGRESS_HELLO_BYTES];
 	const size_t length = 4000;
@@ -434,7 +414,6 @@ static void test_hello_in_crumbs(void **state)
 	size_t len = 0, needed = 0, n_read = 0;
 	int r = 0;
 
-	(void)state;
 	for (size_t at = 0; at < length; at++) {
 		char byte = (char)(at == 0   ? 1
 				   : at == 2 ? (length - 4) >> 8
@@ -456,38 +435,15 @@ static void test_hello_in_crumbs(void **state)
 	assert_in_range(n_read, 10, 100);
 }
 
-static void test_long_hello(void **state)
+TEST(test_long_hello)
 {
 	static char bytes[LIMIT_EGRESS_HELLO_BYTES + 100] = "\26\3\1\0\4\1\1\0\0";
 	struct host host;
 	size_t needed;
 
-	(void)state;
 	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), -E2BIG);
 	memcpy(bytes, "\26\3\1\0\4\1\0\77\374", 9); /* 16380 and its header: the most */
 	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), 0);
 	memcpy(bytes, "\26\3\1\0\4\1\0\77\375", 9);
 	assert_int_equal(client_hello_name((struct text){bytes, 9}, &needed, &host), -E2BIG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_heads),
-		cmocka_unit_test(test_head_end),
-		cmocka_unit_test(test_many_fields),
-		cmocka_unit_test(test_many_words),
-		cmocka_unit_test(test_rewrite),
-		cmocka_unit_test(test_framing),
-		cmocka_unit_test(test_body),
-		cmocka_unit_test(test_rewrite_for),
-		cmocka_unit_test(test_socks_greeting),
-		cmocka_unit_test(test_socks_request),
-		cmocka_unit_test(test_client_hello),
-		cmocka_unit_test(test_split_hello),
-		cmocka_unit_test(test_hello_in_crumbs),
-		cmocka_unit_test(test_long_hello),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

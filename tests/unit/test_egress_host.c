@@ -1,18 +1,11 @@
 /* links: cloister-egress-rules */
 // SPDX-License-Identifier: Apache-2.0
 /* Hosts: each spelling has one form or is refused; and which addresses are permitted. */
-#include "common/cleanup.h"
 #include "common/egress/address.h"
 #include "common/egress/host.h"
+#include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 static void check_host(const char *written, const char *expected)
 {
@@ -30,7 +23,7 @@ static void check_host(const char *written, const char *expected)
 	assert_int_equal(host.len, strlen(expected));
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char *const forms[][2] = {
 		{"example.com", "example.com"},
@@ -60,17 +53,15 @@ static void test_names(void **state)
 		{"[example.com]", NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
 		check_host(forms[i][0], forms[i][1]);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
 	char name[300], label[64];
 	struct host host;
 
-	(void)state;
 	memset(label, 'a', 63);
 	label[63] = '\0';
 	snprintf(name, sizeof(name), "%s.%s.%s.%.61s", label, label, label, label);
@@ -83,7 +74,7 @@ static void test_lengths(void **state)
 	assert_int_equal(host_parse((struct text){NULL, 0}, &host), -EINVAL);
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
 	static const char *const forms[][2] = {
 		{"127.0.0.1", "127.0.0.1"},
@@ -122,19 +113,17 @@ static void test_addresses(void **state)
 		{"[::1].", NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
 		check_host(forms[i][0], forms[i][1]);
 }
 
-static void test_ports(void **state)
+TEST(test_ports)
 {
 	static const char *const bad[] = {"a:0", "a:65536", "a:", "a:+1", "a: 1", "a:1x",
 		"a:000080", "::1:80", "[::1]80", ":80", "a:80:80"};
 	struct host host;
 	uint16_t port;
 
-	(void)state;
 	assert_int_equal(host_port_parse(text_from("A.example:0443"), 0, &host, &port), 0);
 	assert_string_equal(host.text, "a.example");
 	assert_int_equal(port, 443);
@@ -166,7 +155,7 @@ static bool permitted(const char *written, const char *const *networks)
 	return address_permitted((struct sockaddr *)&address, &private);
 }
 
-static void test_public(void **state)
+TEST(test_public)
 {
 	static const char *const public[] = {"1.1.1.1", "9.255.255.255", "11.0.0.0",
 		"100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0", "172.15.255.255",
@@ -182,7 +171,6 @@ static void test_public(void **state)
 		"[2001:db8::1]", "[2002:101:101::1]", "[3fff::1]", "[4000::1]", "[5f00::1]",
 		"[fc00::1]", "[fd00:ec2::254]", "[fe80::1]", "[fec0::1]", "[ff02::1]"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(public); i++)
 		if (!permitted(public[i], NULL))
 			fail_msg("%s is refused", public[i]);
@@ -191,7 +179,7 @@ static void test_public(void **state)
 			fail_msg("%s is permitted", special[i]);
 }
 
-static void test_exceptions(void **state)
+TEST(test_exceptions)
 {
 	static const char *const ten[] = {"10.2.0.0/16", "fd12::/16", NULL};
 	static const char *const all[] = {"0.0.0.0/0", "::/0", NULL};
@@ -203,7 +191,6 @@ static void test_exceptions(void **state)
 		"[::ffff:0:a9fe:a9fe]", "[::ffff:0:169.254.169.254]", "169.254.42.42",
 		"169.254.0.23"};
 
-	(void)state;
 	assert_true(permitted("10.2.255.255", ten));
 	assert_false(permitted("10.3.0.0", ten));
 	assert_true(permitted("[fd12::1]", ten));
@@ -217,7 +204,7 @@ static void test_exceptions(void **state)
 			fail_msg("%s is permitted", never[i]);
 }
 
-static void test_networks(void **state)
+TEST(test_networks)
 {
 	static const char *const bad[] = {"", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.1/8",
 		"::/129", "fd00::1/8", "10.0.0/8", "example.com", "10.0.0.0/8/8", "10.0.0.0/ 8",
@@ -226,26 +213,10 @@ static void test_networks(void **state)
 		"fd00:ec2::/32", "168.63.129.16/32", "fd00:a9fe:a9fe::1", "fe80::a9fe:a9fe"};
 	struct network network;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(network_parse(text_from(bad[i]), &network), -EINVAL);
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
 		assert_int_equal(network_parse(text_from(never[i]), &network), -EPERM);
 	assert_int_equal(network_parse(text_from("169.254.0.0/16"), &network), 0);
 	assert_int_equal(network.prefix, 112);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_public),
-		cmocka_unit_test(test_exceptions),
-		cmocka_unit_test(test_networks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

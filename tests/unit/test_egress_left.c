@@ -1,18 +1,12 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Questions that still wait when a command ends: no work of that moment, and nobody's later. */
-#include "common/cleanup.h"
 #include "egress/dns_question.h"
 #include "egress/egress.h"
+#include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
 
 #define TRUNCATED 2
 
@@ -87,11 +81,10 @@ static bool answer(void)
 	return bytes[2] & TRUNCATED;
 }
 
-static void test_left(void **state)
+TEST(test_left)
 {
 	int link[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, link), 0);
 	set_up(link[0]);
 	while (!is_stamped())
@@ -115,11 +108,4 @@ static void test_left(void **state)
 	close(asking);
 	close(link[0]);
 	close(link[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_left)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

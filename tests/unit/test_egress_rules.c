@@ -1,17 +1,8 @@
 /* links: cloister-egress-rules */
 // SPDX-License-Identifier: Apache-2.0
 /* Rules: what they match, which are mistakes, that a denial wins and that nothing means no. */
-#include "common/cleanup.h"
 #include "common/egress/rules.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static struct rules made(bool denies, const char *written)
 {
@@ -51,9 +42,8 @@ static void check(const char *allow, const char *deny, const char *asked, int re
 		fail_msg("allow %s deny %s asked %s: %d", allow, deny, asked, verdict.reason);
 }
 
-static void test_matches(void **state)
+TEST(test_matches)
 {
-	(void)state;
 	check("a.example", "", "a.example:443", 0);
 	check("a.example", "", "A.EXAMPLE.:80", 0);
 	check("a.example", "", "a.example:22", EGRESS_PORT);
@@ -75,16 +65,14 @@ static void test_matches(void **state)
 	check("a.example:22 a.example", "", "a.example:443", 0);
 }
 
-static void test_nothing_means_no(void **state)
+TEST(test_nothing_means_no)
 {
-	(void)state;
 	check("", "", "a.example:443", EGRESS_NOT_ALLOWED);
 	assert_int_equal(judged("a.example", "", "", "a.example:443").reason, EGRESS_NOT_ALLOWED);
 }
 
-static void test_deny_wins(void **state)
+TEST(test_deny_wins)
 {
-	(void)state;
 	check("**.example", "a.example", "a.example:443", EGRESS_RULE_DENIED);
 	check("**.example", "a.example", "b.example:443", 0);
 	check("**.example:*", "a.example", "a.example:7777", EGRESS_RULE_DENIED);
@@ -94,9 +82,8 @@ static void test_deny_wins(void **state)
 	check("**.example", "*.a.example", "b.a.example:443", EGRESS_RULE_DENIED);
 }
 
-static void test_narrowed(void **state)
+TEST(test_narrowed)
 {
-	(void)state;
 	assert_int_equal(judged("**.example", "", "a.example", "a.example:443").reason, 0);
 	assert_int_equal(
 		judged("**.example", "", "a.example", "b.example:443").reason, EGRESS_NOT_ALLOWED);
@@ -108,9 +95,8 @@ static void test_narrowed(void **state)
 		judged("a.example", "", "a.example:*", "a.example:22").reason, EGRESS_PORT);
 }
 
-static void test_any_protocol(void **state)
+TEST(test_any_protocol)
 {
-	(void)state;
 	assert_false(judged("a.example", "", NULL, "a.example:443").any_protocol);
 	assert_true(judged("tcp:a.example:443", "", NULL, "a.example:443").any_protocol);
 	assert_true(judged("a.example tcp:a.example:443", "", NULL, "a.example:443").any_protocol);
@@ -118,7 +104,7 @@ static void test_any_protocol(void **state)
 	assert_false(judged("tcp:a.example:443", "", "a.example", "a.example:443").any_protocol);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const char *const bad[] = {"", "*", "**", "*.", "**.", "a*.example", "*a.example",
 		"a.*.example", "*.*.example", "http://a.example", "a.example/x", "a.example:0",
@@ -127,7 +113,6 @@ static void test_mistakes(void **state)
 	struct rules rules = {0};
 	char why[200];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		why[0] = '\0';
 		if (rules_add(&rules, text_from(bad[i]), false, NULL, why, sizeof(why)) != -EINVAL)
@@ -159,9 +144,8 @@ static bool is_dead(const char *allow, const char *deny, const char *network)
 }
 
 /* A rule that can match nothing is an error, so that it is not taken for one that allows. */
-static void test_dead_rules(void **state)
+TEST(test_dead_rules)
 {
-	(void)state;
 	assert_false(is_dead("a.example 1.1.1.1", "", NULL));
 	assert_true(is_dead("10.0.0.1", "", NULL));
 	assert_false(is_dead("10.0.0.1", "", "10.0.0.0/8"));
@@ -188,7 +172,7 @@ static void note(void *context, unsigned line, const char *message)
 	assert_true(strlen(message) > 0);
 }
 
-static void test_sets(void **state)
+TEST(test_sets)
 {
 	static const char text[] =
 		"# comment\n\n@a x.example y.example:1\n@b z.example\n@a w.example";
@@ -197,7 +181,6 @@ static void test_sets(void **state)
 	struct rules rules = {0};
 	char why[200];
 
-	(void)state;
 	assert_int_equal(rule_sets_read(text_from(text), note, &complaints, &sets), 0);
 	assert_int_equal(rules_add(&rules, text_from("@a"), false, &sets, why, sizeof(why)), 0);
 	assert_int_equal(rules.count, 3);
@@ -216,14 +199,13 @@ static void test_sets(void **state)
 
 /* The sets that are shipped have no mistakes. */
 /* A set may be denied in part. */
-static void test_sets_do_not_die(void **state)
+TEST(test_sets_do_not_die)
 {
 	struct rule_sets sets = {0};
 	struct complaints complaints = {0};
 	struct rules allow = {0}, deny = made(true, "x.example");
 	char why[300];
 
-	(void)state;
 	assert_int_equal(
 		rule_sets_read(text_from("@a x.example y.example"), note, &complaints, &sets), 0);
 	assert_int_equal(rules_add(&allow, text_from("@a"), false, &sets, why, sizeof(why)), 0);
@@ -237,7 +219,7 @@ static void test_sets_do_not_die(void **state)
 	rule_sets_done(&sets);
 }
 
-static void test_shipped_sets(void **state)
+TEST(test_shipped_sets)
 {
 	static const char *const names[] = {
 		"@npm", "@pypi", "@crates", "@debian", "@go", "@maven", "@github"};
@@ -247,7 +229,6 @@ static void test_shipped_sets(void **state)
 	_cleanup_close_ int fd = open(EGRESS_SETS_SOURCE, O_RDONLY | O_CLOEXEC);
 	ssize_t n = read(fd, buffer, sizeof(buffer));
 
-	(void)state;
 	assert_true(n > 0 && n < (ssize_t)sizeof(buffer));
 	assert_int_equal(
 		rule_sets_read((struct text){buffer, (size_t)n}, note, &complaints, &sets), 0);
@@ -261,22 +242,4 @@ static void test_shipped_sets(void **state)
 		rules_done(&rules);
 	}
 	rule_sets_done(&sets);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_matches),
-		cmocka_unit_test(test_nothing_means_no),
-		cmocka_unit_test(test_deny_wins),
-		cmocka_unit_test(test_narrowed),
-		cmocka_unit_test(test_any_protocol),
-		cmocka_unit_test(test_mistakes),
-		cmocka_unit_test(test_dead_rules),
-		cmocka_unit_test(test_sets),
-		cmocka_unit_test(test_sets_do_not_die),
-		cmocka_unit_test(test_shipped_sets),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

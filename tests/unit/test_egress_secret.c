@@ -1,16 +1,8 @@
 /* links: cloister-egress-rules */
 // SPDX-License-Identifier: Apache-2.0
 /* Lines of egress_secret, and what a secret's file must be. */
-#include "common/cleanup.h"
 #include "common/egress/secret_line.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static void check_text(struct text text, const char *expected)
 {
@@ -18,12 +10,11 @@ static void check_text(struct text text, const char *expected)
 		fail_msg("%.*s is not %s", (int)text.len, text.data, expected);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
 	struct secret_line line;
 	char why[200];
 
-	(void)state;
 	assert_int_equal(secret_line_parse(text_from("a-1 host=API.test:8443 "
 						     "header=\"Authorization:  Bearer \" "
 						     "file=\"/etc/a b\""),
@@ -44,7 +35,7 @@ static void test_lines(void **state)
 	assert_int_equal(line.prefix.len, 0);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
 	static const struct {
 		const char *line, *why;
@@ -82,7 +73,6 @@ static void test_mistakes(void **state)
 		{"a host=a header=X file=/k/", "file="},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++) {
 		struct secret_line line;
 		char why[200] = "";
@@ -95,12 +85,11 @@ static void test_mistakes(void **state)
 }
 
 /* Whoever writes the secret itself into the line does not find it in the log. */
-static void test_mistakes_quote_nothing(void **state)
+TEST(test_mistakes_quote_nothing)
 {
 	struct secret_line line;
 	char why[200];
 
-	(void)state;
 	assert_int_equal(secret_line_parse(text_from("a host=a header=\"Authorization\n: sk-1\" "
 						     "file=/k"),
 				 &line, why, sizeof(why)),
@@ -108,11 +97,10 @@ static void test_mistakes_quote_nothing(void **state)
 	assert_null(strstr(why, "sk-1"));
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
 	struct stat file = {.st_mode = S_IFREG | 0600};
 
-	(void)state;
 	assert_null(secret_file_wrong(&file));
 	file.st_mode = S_IFREG | 0640;
 	assert_null(secret_file_wrong(&file));
@@ -123,16 +111,4 @@ static void test_files(void **state)
 	}
 	file.st_mode = S_IFIFO | 0600;
 	assert_non_null(secret_file_wrong(&file));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_mistakes),
-		cmocka_unit_test(test_mistakes_quote_nothing),
-		cmocka_unit_test(test_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* How much the relays of a tenant carry in one turn of the loop, however many they are. */
-#include "common/cleanup.h"
 #include "egress/conn_state.h"
+#include "tests/lib/unit.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define BUSY (16 * 64)
 
@@ -48,9 +43,8 @@ static void turn(unsigned relays)
 	assert_true(event_base_loop(egress.base, EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0);
 }
 
-static void test_share_of_turn(void **state)
+TEST(test_share_of_turn)
 {
-	(void)state;
 	egress.base = event_base_new();
 	turn(1);
 	assert_int_equal(carried, 256 * KIB);
@@ -72,11 +66,4 @@ static void test_share_of_turn(void **state)
 	turn(1);
 	assert_int_equal(carried, 256 * KIB);
 	event_base_free(egress.base);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_share_of_turn)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whose turn it is with places that tenants share. */
 #include "common/fair_queue.h"
-
-#include "common/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 static struct fair_queue queue;
 static uint64_t now;
@@ -22,6 +13,8 @@ static int set_up(void **state)
 	now = 1000;
 	return 0;
 }
+
+FIXTURE(set_up, NULL)
 
 static struct fair_entry *add(struct fair_entry *entry, const char *tenant)
 {
@@ -49,11 +42,10 @@ static void serve(struct fair_entry *entry, uint64_t ms)
 	end(entry);
 }
 
-static void test_a_tenant_has_few_places(void **state)
+TEST(test_a_tenant_has_few_places)
 {
 	struct fair_entry a[4], b;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
 		add(&a[i], "a");
 	next_is(&a[0]);
@@ -74,11 +66,10 @@ static void test_a_tenant_has_few_places(void **state)
 }
 
 /* A tenant whose entries take long, or that has many, does not hold up the others. */
-static void test_time_counts(void **state)
+TEST(test_time_counts)
 {
 	struct fair_entry large, again, small[3];
 
-	(void)state;
 	fair_queue_init(&queue, 1, 1, 0);
 	add(&large, "a");
 	add(&again, "a");
@@ -94,11 +85,10 @@ static void test_time_counts(void **state)
 }
 
 /* A tenant that comes anew each time is no earlier for that than one that waits. */
-static void test_coming_again_is_no_advantage(void **state)
+TEST(test_coming_again_is_no_advantage)
 {
 	struct fair_entry a, long_one, waits;
 
-	(void)state;
 	fair_queue_init(&queue, 1, 1, 0);
 	serve(add(&a, "a"), 1);
 	add(&long_one, "b");
@@ -112,11 +102,10 @@ static void test_coming_again_is_no_advantage(void **state)
 }
 
 /* One that returns goes on before others of its tenant, and tenants still take turns. */
-static void test_one_that_returns(void **state)
+TEST(test_one_that_returns)
 {
 	struct fair_entry a, later, b;
 
-	(void)state;
 	fair_queue_init(&queue, 1, 1, 0);
 	add(&a, "a");
 	add(&later, "a");
@@ -129,11 +118,10 @@ static void test_one_that_returns(void **state)
 }
 
 /* Tenants that hold their places for too long keep out nobody but themselves. */
-static void test_late_ones_count_for_their_tenants(void **state)
+TEST(test_late_ones_count_for_their_tenants)
 {
 	struct fair_entry a[3], b[3], c;
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		add(&a[i], "a");
 		add(&b[i], "b");
@@ -157,11 +145,10 @@ static void test_late_ones_count_for_their_tenants(void **state)
 }
 
 /* Some places are for those that have none. */
-static void test_places_are_kept(void **state)
+TEST(test_places_are_kept)
 {
 	struct fair_entry a[3], b[2], c, d;
 
-	(void)state;
 	fair_queue_init(&queue, 4, 3, 2);
 	for (size_t i = 0; i < 3; i++)
 		add(&a[i], "a");
@@ -184,29 +171,13 @@ static bool is_not(void *context, struct fair_entry *entry)
 	return entry != context;
 }
 
-static void test_one_that_may(void **state)
+TEST(test_one_that_may)
 {
 	struct fair_entry first, second;
 
-	(void)state;
 	add(&first, "a");
 	assert_null(fair_queue_next(&queue, now, is_not, &first));
 	add(&second, "a");
 	assert_ptr_equal(fair_queue_next(&queue, now, is_not, &first), &second);
 	next_is(&first);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_a_tenant_has_few_places, set_up),
-		cmocka_unit_test_setup(test_time_counts, set_up),
-		cmocka_unit_test_setup(test_coming_again_is_no_advantage, set_up),
-		cmocka_unit_test_setup(test_one_that_returns, set_up),
-		cmocka_unit_test_setup(test_late_ones_count_for_their_tenants, set_up),
-		cmocka_unit_test_setup(test_places_are_kept, set_up),
-		cmocka_unit_test_setup(test_one_that_may, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,9 @@
 /* Which facts make a host unhealthy, and what the reasons say. */
 #include "supervisor/control/health.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/host/headroom.h"
 #include "supervisor/selftest/selftest.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 /* The reasons that were given, each followed by a space, and the last message. */
 struct said {
@@ -80,7 +72,7 @@ static void judged(const struct health_facts *facts, const char *reasons, const 
 
 #define FREE_SLOTS .slots = {{0, 1}, {3, 4}, {5, 512}}
 
-static void test_each_fact(void **state)
+TEST(test_each_fact)
 {
 	const struct headroom_view small = with(GIB - 1, 100, GIB), filled = with(GIB, 9, GIB),
 				   uncounted = with(GIB, UINT64_MAX, GIB), empty = with(0, 0, 0);
@@ -151,25 +143,13 @@ static void test_each_fact(void **state)
 			NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		judged(&rows[i].facts, rows[i].reasons, rows[i].words);
 }
 
-static void test_slots_have_the_names_of_their_reasons(void **state)
+TEST(test_slots_have_the_names_of_their_reasons)
 {
-	(void)state;
 	assert_string_equal(health_slot_name(HEALTH_SLOT_WORKSPACES), "workspaces");
 	assert_string_equal(health_slot_name(HEALTH_SLOT_COMMANDS), "commands");
 	assert_string_equal(health_slot_name(HEALTH_SLOT_CONNECTIONS), "connections");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_fact),
-		cmocka_unit_test(test_slots_have_the_names_of_their_reasons),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Jobs that children of the spawner do: whose is next, how one ends, and what one that hangs costs.
  */
+#include "tests/lib/unit.h"
 #include "worker/spawner/job.h"
-
-#include "common/cleanup.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LATE_MS = 10000, END_MS = 60000 };
 
@@ -97,6 +83,8 @@ static int set_up(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, NULL)
+
 static void add(struct work *work, char name, const char *tenant, int exits)
 {
 	*work = (struct work){.name = name, .exits = exits};
@@ -124,11 +112,10 @@ static void let_time_pass(uint64_t ms)
 		job->began_us -= ms * 1000;
 }
 
-static void test_how_one_ends(void **state)
+TEST(test_how_one_ends)
 {
 	struct work works[4];
 
-	(void)state;
 	add(&works[0], 'a', "one", 0);
 	add(&works[1], 'b', "two", -ENOSPC);
 	add(&works[2], 'c', "three", 1);
@@ -146,11 +133,10 @@ static void test_how_one_ends(void **state)
 	assert_int_equal(jobs_bound(&jobs), -1);
 }
 
-static void test_turns_and_starts(void **state)
+TEST(test_turns_and_starts)
 {
 	struct work a, b, c;
 
-	(void)state;
 	job_queue_hold(&queue, true);
 	add(&a, 'a', "one", 0);
 	add(&b, 'b', "one", 0);
@@ -174,11 +160,10 @@ static void test_turns_and_starts(void **state)
 	assert_true(waitpid(-1, NULL, 0) > 0);
 }
 
-static void test_one_that_cannot_start_is_tried_again(void **state)
+TEST(test_one_that_cannot_start_is_tried_again)
 {
 	struct work a, b;
 
-	(void)state;
 	kind.is_tried_again = true;
 	job_queue_hold(&queue, true);
 	add(&a, 'a', "one", 0);
@@ -194,12 +179,11 @@ static void test_one_that_cannot_start_is_tried_again(void **state)
 }
 
 /* Four tenants keep their children from ending. Their own others wait, those of a fifth do not. */
-static void test_those_that_hang_cost_their_tenants(void **state)
+TEST(test_those_that_hang_cost_their_tenants)
 {
 	static const char *const tenants[] = {"a", "b", "c", "d", "a", "e"};
 	struct work works[ARRAY_SIZE(tenants)];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(tenants); i++)
 		add(&works[i], tenants[i][0], tenants[i], 1);
 	assert_int_equal(works[4].job.pid, 0);
@@ -222,16 +206,4 @@ static void test_those_that_hang_cost_their_tenants(void **state)
 	reap(&works[4], SIGKILL);
 	reap(&works[5], SIGKILL);
 	assert_string_equal(ended, "a-110 b-110 c-110 d-110 a-5 e-5 ");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_how_one_ends, set_up),
-		cmocka_unit_test_setup(test_turns_and_starts, set_up),
-		cmocka_unit_test_setup(test_one_that_cannot_start_is_tried_again, set_up),
-		cmocka_unit_test_setup(test_those_that_hang_cost_their_tenants, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,23 +10,14 @@
  */
 #include "supervisor/base/shared_fd.h"
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-#include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <string.h>
-#include <unistd.h>
 
 struct fixture {
 	struct event_base *base;
@@ -74,6 +65,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 static void make(struct fixture *f, struct end *end, bool reads, bool blocks)
 {
 	static const struct shared_fd_calls calls = {on_done, on_fault};
@@ -112,7 +105,7 @@ static void until_closed(struct end *end)
 	close_fd(&end->other);
 }
 
-static void test_reading_and_writing(void **state)
+TEST(test_reading_and_writing)
 {
 	struct fixture *f = *state;
 	struct end in, out;
@@ -160,7 +153,7 @@ static void make_stuck(struct fixture *f, struct end *end)
 }
 
 /* With as many that do not come back as a tenant has threads, less one. */
-static void test_what_does_not_come_back(void **state)
+TEST(test_what_does_not_come_back)
 {
 	struct fixture *f = *state;
 	struct end stuck[LIMIT_SHARED_FD_THREADS - 1], other;
@@ -191,7 +184,7 @@ static void test_what_does_not_come_back(void **state)
 }
 
 /* Of a pipe that a process has enlarged one read takes as much as a buffer holds. */
-static void test_a_large_pipe(void **state)
+TEST(test_a_large_pipe)
 {
 	static const char data[2 * SHARED_FD_MOST];
 	struct fixture *f = *state;
@@ -211,7 +204,7 @@ static void test_a_large_pipe(void **state)
 }
 
 /* One that nobody has taken is not told of any more. */
-static void test_closing_what_is_done(void **state)
+TEST(test_closing_what_is_done)
 {
 	struct fixture *f = *state;
 	struct end first, second;
@@ -229,18 +222,4 @@ static void test_closing_what_is_done(void **state)
 	until_closed(&second);
 	assert_int_equal(event_base_loop(f->base, EVLOOP_NONBLOCK), 0);
 	assert_int_equal(second.done, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_reading_and_writing),
-		TEST(test_what_does_not_come_back),
-		TEST(test_a_large_pipe),
-		TEST(test_closing_what_is_done),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

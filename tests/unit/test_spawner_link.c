@@ -7,14 +7,8 @@
 
 #include "tests/unit/fakes/process.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <sys/wait.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/spawner_link_fixture.h"
+#include "tests/lib/unit.h"
 
 static struct text looked_up(void)
 {
@@ -27,8 +21,10 @@ static struct text looked_up(void)
 	return (struct text){(char *)payload, writer.len};
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The spawner answers each request with each answer, right or wrong. */
-static void test_answers(void **state)
+TEST_WITH(test_answers, NULL, NULL)
 {
 	enum payload { NONE, FAILURE, WHERE, GARBAGE };
 	enum { PORTS = SPAWNER_OPENED_SOCKETS + CELL_SOCKET_PORTS };
@@ -146,11 +142,10 @@ static void test_answers(void **state)
 }
 
 /* cloisterd decodes the payload of a looked-up directory, and ends a spawner that sends garbage. */
-static void test_a_directory_that_is_garbage(void **state)
+TEST(test_a_directory_that_is_garbage)
 {
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), 0);
 	run();
 	says(SPAWNER_LOOKED_UP, number, TEXT_LITERAL("x"), 1);
@@ -158,11 +153,10 @@ static void test_a_directory_that_is_garbage(void **state)
 }
 
 /* Each answer reaches its own request, in whatever order answers come. */
-static void test_answers_out_of_order(void **state)
+TEST(test_answers_out_of_order)
 {
 	uint64_t first, second, third;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &first), 0);
 	assert_int_equal(ask(SPAWNER_OPEN, &second), 0);
 	assert_int_equal(ask(SPAWNER_LOOK_UP, &third), 0);
@@ -182,13 +176,12 @@ static void test_answers_out_of_order(void **state)
 }
 
 /* cloisterd kills the processes of a cell that it has forgotten; it only closes a directory. */
-static void test_forgotten_answers(void **state)
+TEST(test_forgotten_answers)
 {
 	struct fake_process worker, files;
 	int pipes[2], fds[SPAWNER_OPENED_FDS];
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	run();
 	spawner_link_forget(link_, number);
@@ -228,7 +221,7 @@ static void on_worked(void *context, const struct spawner_worked *message)
 }
 
 /* What the spawner tells of its own work answers nothing. */
-static void test_its_own_work(void **state)
+TEST_WITH(test_its_own_work, NULL, NULL)
 {
 	static const struct spawner_worked done = {
 		SPAWNER_FOLD, TEXT_LITERAL("t"), TEXT_LITERAL(".layers-w/5-3-2"), EIO, 70, 0};
@@ -268,7 +261,7 @@ static void test_its_own_work(void **state)
 
 /* cloisterd drops a failure of a request that it has forgotten. A frame that breaks the protocol
  * ends the spawner, as it does for any other request. */
-static void test_other_answers_about_what_is_forgotten(void **state)
+TEST_WITH(test_other_answers_about_what_is_forgotten, NULL, NULL)
 {
 	static const struct {
 		uint8_t said;
@@ -305,13 +298,12 @@ static void test_other_answers_about_what_is_forgotten(void **state)
 	}
 }
 
-static void test_torn_frames(void **state)
+TEST(test_torn_frames)
 {
 	char bytes[256];
 	uint64_t number;
 	size_t len;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	run();
 	len = put_frame(bytes, SPAWNER_OPEN_FAILED, number, failure("mount", EIO));
@@ -324,12 +316,11 @@ static void test_torn_frames(void **state)
 	assert_int_equal(losses, 0);
 }
 
-static void test_bytes_that_are_no_frame(void **state)
+TEST(test_bytes_that_are_no_frame)
 {
 	static const char bytes[WIRE_HEADER_SIZE] = "GET / HTTP/1.1\r\n";
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	run();
 	assert_int_equal(write(spawner.channel.out, bytes, sizeof(bytes)), sizeof(bytes));
@@ -340,11 +331,10 @@ static void test_bytes_that_are_no_frame(void **state)
 
 /* cloisterd reports the spawner's death once, answers every request that waits, and sends no more.
  */
-static void test_the_spawners_death(void **state)
+TEST(test_the_spawners_death)
 {
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	assert_int_equal(ask(SPAWNER_LOOK_UP, &number), 0);
 	run();
@@ -363,12 +353,11 @@ static void test_the_spawners_death(void **state)
 }
 
 /* cloisterd kills a spawner that does not answer a request for LIMIT_SPAWNER_SILENT_MS. */
-static void test_a_silent_spawner(void **state)
+TEST(test_a_silent_spawner)
 {
 	uint64_t number;
 	int status;
 
-	(void)state;
 	/* Without a request it may be silent. */
 	pass(2 * LIMIT_SPAWNER_SILENT_MS);
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
@@ -393,11 +382,10 @@ static void test_a_silent_spawner(void **state)
  * cloisterd waits for a spawner that would run and gets no CPU time, as all time of the fake clock
  * is to one that computes, and kills it when it hangs after that.
  */
-static void test_a_starved_spawner(void **state)
+TEST(test_a_starved_spawner)
 {
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	kill(spawner.pid, SIGUSR1);
 	await_state('R');
@@ -414,11 +402,10 @@ static void test_a_starved_spawner(void **state)
 }
 
 /* cloisterd waits for the answer to a request that it has forgotten: the spawner may hang in it. */
-static void test_silence_about_what_is_forgotten(void **state)
+TEST(test_silence_about_what_is_forgotten)
 {
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(ask(SPAWNER_OPEN, &number), 0);
 	run();
 	spawner_link_forget(link_, number);
@@ -429,11 +416,10 @@ static void test_silence_about_what_is_forgotten(void **state)
 }
 
 /* cloisterd tells the spawner to reload before it sends the next request. */
-static void test_a_reload(void **state)
+TEST(test_a_reload)
 {
 	uint64_t number;
 
-	(void)state;
 	spawner_link_reload(link_);
 	assert_int_equal(ask(SPAWNER_ASSIGN, &number), 0);
 	run();
@@ -442,11 +428,10 @@ static void test_a_reload(void **state)
 }
 
 /* cloisterd tells the spawner of a removed workspace before it sends the next request. */
-static void test_a_removed_workspace(void **state)
+TEST(test_a_removed_workspace)
 {
 	uint64_t number;
 
-	(void)state;
 	spawner_link_removed(link_, "tenant", "name");
 	/* a name longer than a configuration allows: it is not sent */
 	spawner_link_removed(link_, "12345678901234567890123456789012345678901", "name");
@@ -457,9 +442,8 @@ static void test_a_removed_workspace(void **state)
 }
 
 /* What is told a spawner that does not read waits. It is sent in order when it reads again. */
-static void test_a_spawner_that_does_not_read(void **state)
+TEST(test_a_spawner_that_does_not_read)
 {
-	(void)state;
 	for (uint64_t i = 0; i < 20000; i++)
 		spawner_link_let_go(link_, i);
 	run();
@@ -468,30 +452,4 @@ static void test_a_spawner_that_does_not_read(void **state)
 		run();
 	}
 	assert_int_equal(losses, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test_setup_teardown(
-			test_a_directory_that_is_garbage, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_answers_out_of_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_forgotten_answers, set_up, tear_down),
-		cmocka_unit_test(test_other_answers_about_what_is_forgotten),
-		cmocka_unit_test(test_its_own_work),
-		cmocka_unit_test_setup_teardown(test_torn_frames, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bytes_that_are_no_frame, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_spawners_death, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_silent_spawner, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_starved_spawner, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_silence_about_what_is_forgotten, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_reload, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_removed_workspace, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_spawner_that_does_not_read, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

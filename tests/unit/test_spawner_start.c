@@ -7,15 +7,10 @@
 
 #include "tests/unit/fakes/id_range.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/lib/spawner_fixture.h"
+#include "tests/lib/unit.h"
 
 /* Every wait with a timeout is over at once, as if the time had passed. */
 static bool time_flies;
@@ -29,7 +24,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 	return (int)syscall(SYS_ppoll, fds, n, timeout < 0 && !time_flies ? NULL : &time, NULL, 0);
 }
 
-static void test_starting(void **state)
+TEST(test_starting)
 {
 	static const struct id_range range = {100000, 100000, 1000};
 	static const struct {
@@ -65,7 +60,6 @@ static void test_starting(void **state)
 			-EPERM, "the ids cannot be mapped"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_free_ char *message = NULL;
 		char words[512];
@@ -100,13 +94,4 @@ static void test_starting(void **state)
 			spawner_link_free(link_);
 		assert_int_equal(waitpid(spawner.pid, NULL, WNOHANG), -1);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_starting),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,8 @@
 /* Tenants take turns at cloister-spawner: how many requests it is sent, and whose is next. */
 #include "supervisor/workspace/spawner_link.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/lib/spawner_link_fixture.h"
+#include "tests/lib/unit.h"
 
 static void hears_nothing(void)
 {
@@ -33,13 +28,14 @@ static void flood(const char *of, uint64_t *numbers, size_t n)
 	run();
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Only few requests of a tenant are at the spawner, so that nobody's waits behind the others; they
  * are sent in the order in which they came. */
-static void test_a_flood_leaves_room(void **state)
+TEST(test_a_flood_leaves_room)
 {
 	uint64_t numbers[FLOOD], other;
 
-	(void)state;
 	flood("one", numbers, FLOOD);
 	for (size_t i = 0; i < PLACES; i++)
 		hears(SPAWNER_OPEN, numbers[i], SPAWNER_OPEN_FDS);
@@ -60,13 +56,12 @@ static void test_a_flood_leaves_room(void **state)
 }
 
 /* Where floods of several tenants have all places, the next one is that of who has used none. */
-static void test_a_place_is_for_who_has_used_least(void **state)
+TEST(test_a_place_is_for_who_has_used_least)
 {
 	static const char *const names[] = {"a", "b", "c", "d"};
 	enum { FULL = LIMIT_SPAWNER_REQUESTS / PLACES };
 	uint64_t numbers[FULL][FLOOD], other;
 
-	(void)state;
 	assert_true(FULL <= ARRAY_SIZE(names));
 	for (size_t i = 0; i < FULL; i++) {
 		flood(names[i], numbers[i], FLOOD);
@@ -82,11 +77,10 @@ static void test_a_place_is_for_who_has_used_least(void **state)
 }
 
 /* A request that waits for a file system gives its place to the next, and is answered later. */
-static void test_what_waits_has_no_place(void **state)
+TEST(test_what_waits_has_no_place)
 {
 	uint64_t numbers[FLOOD];
 
-	(void)state;
 	flood("one", numbers, FLOOD);
 	for (size_t i = 0; i < PLACES; i++)
 		hears(SPAWNER_OPEN, numbers[i], SPAWNER_OPEN_FDS);
@@ -108,7 +102,7 @@ static void test_what_waits_has_no_place(void **state)
 }
 
 /* A message that the spawner never sends about a request ends it. */
-static void test_what_no_request_is_told(void **state)
+TEST_WITH(test_what_no_request_is_told, NULL, NULL)
 {
 	static const struct {
 		uint8_t said;
@@ -152,12 +146,11 @@ static unsigned open_descriptors(void)
 
 /* One that is forgotten before its turn is not sent. One that was sent has its place until its
  * answer comes: the spawner works on it. */
-static void test_what_is_forgotten_in_turn(void **state)
+TEST(test_what_is_forgotten_in_turn)
 {
 	unsigned before = open_descriptors();
 	uint64_t numbers[FLOOD];
 
-	(void)state;
 	flood("one", numbers, FLOOD);
 	for (size_t i = 0; i < FLOOD; i++)
 		if (i != FLOOD - 1)
@@ -172,18 +165,4 @@ static void test_what_is_forgotten_in_turn(void **state)
 	assert_int_equal(open_descriptors(), before);
 	assert_int_equal(told.answers, 0);
 	assert_int_equal(losses, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_flood_leaves_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_a_place_is_for_who_has_used_least, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_waits_has_no_place, set_up, tear_down),
-		cmocka_unit_test(test_what_no_request_is_told),
-		cmocka_unit_test_setup_teardown(test_what_is_forgotten_in_turn, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

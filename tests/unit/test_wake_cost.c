@@ -2,15 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What system calls that wake a peer cost, by two clocks of the test. */
 
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wake_cost.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/lib/unit.h"
 
 #define US 1000LL
 
@@ -44,6 +37,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
+FIXTURE(set_up, tear_down)
+
 /* The thread is on a CPU for @cpu_us of @wall_us. */
 static void pass(int64_t wall_us, int64_t cpu_us)
 {
@@ -58,11 +53,10 @@ static bool call(struct wake_cost *cost, int64_t wall_us, int64_t cpu_us, bool w
 	return wake_cost_end(cost, woke);
 }
 
-static void test_dear_calls_in_a_row(void **state)
+TEST(test_dear_calls_in_a_row)
 {
 	struct wake_cost cost = {0};
 
-	(void)state;
 	for (int i = 1; i < LIMIT_WAKES_DEAR; i++)
 		assert_false(call(&cost, 30000, 30000, true));
 	assert_true(call(&cost, 30000, 30000, true));
@@ -70,11 +64,10 @@ static void test_dear_calls_in_a_row(void **state)
 }
 
 /* One that has certainly woken the peer ends a row. Others prove nothing: a peer can make them. */
-static void test_cheap_calls_between(void **state)
+TEST(test_cheap_calls_between)
 {
 	struct wake_cost cost = {0};
 
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		for (int j = 1; j < LIMIT_WAKES_DEAR; j++)
 			assert_false(call(&cost, 30000, 30000, true));
@@ -89,11 +82,10 @@ static void test_cheap_calls_between(void **state)
 }
 
 /* A thread that waits for a CPU, in the calls and before them, costs nothing. */
-static void test_a_busy_machine(void **state)
+TEST(test_a_busy_machine)
 {
 	struct wake_cost cost = {0};
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		assert_false(call(&cost, 500000, 40, true));
 		pass(700, 700);
@@ -102,11 +94,10 @@ static void test_a_busy_machine(void **state)
 }
 
 /* What the thread does between the calls is not theirs, whenever the clock was read. */
-static void test_other_work(void **state)
+TEST(test_other_work)
 {
 	struct wake_cost cost = {0};
 
-	(void)state;
 	for (int64_t before = 0; before < 5000; before += 100) {
 		assert_false(call(&cost, 20, 20, true));
 		pass(before, before);
@@ -121,22 +112,20 @@ static void test_other_work(void **state)
 }
 
 /* The clock that is a system call is read once in LIMIT_WAKE_FRESH_US. */
-static void test_few_readings(void **state)
+TEST(test_few_readings)
 {
 	struct wake_cost cost = {0};
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		(void)call(&cost, 10, 10, true);
 	assert_in_range(cpu_reads, 1, 10 * 1000 / LIMIT_WAKE_FRESH_US + 1);
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
 	struct wake_cost_sum sum = {0};
 	const int64_t part = LIMIT_WAKES_DEAR_US * US / 10;
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		assert_false(wake_cost_add(&sum, part));
 		pass(LIMIT_WAKES_DEAR_MS * 1000LL / 9, 0);
@@ -152,18 +141,4 @@ static void test_sums(void **state)
 	wake_cost_begin();
 	pass(30000, 30000);
 	assert_in_range(wake_cost_stop(), 29000 * US, 30000 * US);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_dear_calls_in_a_row, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cheap_calls_between, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_busy_machine, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_other_work, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_few_readings, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_sums, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

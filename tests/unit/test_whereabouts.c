@@ -1,23 +1,11 @@
 /* links: cloister-spawner-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Where processes wait that were killed and have not ended. */
+#include "tests/lib/unit.h"
 #include "worker/spawner/whereabouts.h"
 
-#include "common/limits.h"
-
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* Its child waits in the state D, until the program that it has become, or it itself, ends. */
 static _Noreturn void be_held(int ready)
@@ -32,13 +20,12 @@ static _Noreturn void be_held(int ready)
 	_exit(0);
 }
 
-static void test_a_process_below_that_does_not_end(void **state)
+TEST(test_a_process_below_that_does_not_end)
 {
 	char where[LIMIT_WHEREABOUTS_BYTES], wchan[64] = "", byte;
 	int ready[2], pidfd, found = 0;
 	pid_t parent;
 
-	(void)state;
 	assert_int_equal(pipe(ready), 0);
 	parent = fork();
 	if (parent == 0) {
@@ -65,13 +52,4 @@ static void test_a_process_below_that_does_not_end(void **state)
 	close(pidfd);
 	close(ready[0]);
 	close(ready[1]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_process_below_that_does_not_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,27 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What happens to a workspace's calls, of each class, waiting or begun, when its cell changes; and
  * how long cloisterd keeps the cell of a workspace without calls. */
-#include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
+#include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define CONFIG(idle)                                                               \
 	"[cloister]\nspare_cells = 0\nworkspace_idle_time = " idle "\n"            \
@@ -284,7 +274,7 @@ static const struct fate expected[CELL_LOSSES][TOOL_CLASSES] = {
 };
 /* clang-format on */
 
-static void test_every_loss_for_every_class(void **state)
+TEST(test_every_loss_for_every_class)
 {
 	for (enum cell_loss loss = 0; loss < CELL_LOSSES; loss++) {
 		_cleanup_free_ char *answers = NULL;
@@ -307,7 +297,7 @@ static void test_every_loss_for_every_class(void **state)
 }
 
 /* A call that waited for a lost cell begins in the next one. */
-static void test_what_waits_goes_on(void **state)
+TEST(test_what_waits_goes_on)
 {
 	static const struct fake_exchange echo = {
 		REQUEST("5", "tool.call",
@@ -338,7 +328,7 @@ static void note_id(void *context, struct call *call)
 
 /* cloisterd ignores a few frames of calls that have not begun or are over. A frame of another
  * process's call is never ignored. */
-static void test_frames_of_no_call_of_its_own(void **state)
+TEST(test_frames_of_no_call_of_its_own)
 {
 	struct fake_client client;
 	struct fake_cell *cell;
@@ -369,7 +359,7 @@ static void test_frames_of_no_call_of_its_own(void **state)
 
 /* cloisterd ends the processes of a workspace without calls after a time. The next call gets new
  * ones. */
-static void test_idle(void **state)
+TEST(test_idle)
 {
 	static const struct fake_exchange echo = {
 		REQUEST("5", "tool.call",
@@ -396,7 +386,7 @@ static void test_idle(void **state)
 	end(state, &client);
 }
 
-static void test_without_an_idle_time_the_processes_stay(void **state)
+TEST(test_without_an_idle_time_the_processes_stay)
 {
 	struct fake_client client;
 	struct fake_cell *cell;
@@ -428,7 +418,7 @@ static size_t count_lines(int log, const char *word)
 }
 
 /* A tenant whose code ends its worker again and again. */
-static void test_a_tenant_cannot_fill_the_log(void **state)
+TEST(test_a_tenant_cannot_fill_the_log)
 {
 	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
 	struct fake_client client;
@@ -454,18 +444,4 @@ static void test_a_tenant_cannot_fill_the_log(void **state)
 	close(saved);
 	close(log);
 	end(state, &client);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_loss_for_every_class),
-		cmocka_unit_test(test_what_waits_goes_on),
-		cmocka_unit_test(test_frames_of_no_call_of_its_own),
-		cmocka_unit_test(test_idle),
-		cmocka_unit_test(test_without_an_idle_time_the_processes_stay),
-		cmocka_unit_test(test_a_tenant_cannot_fill_the_log),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
