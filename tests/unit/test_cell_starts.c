@@ -124,6 +124,7 @@ TEST(test_tenants_leave_places)
 {
 	struct cell_starts starts;
 	struct cell_start *start;
+	pid_t helper, files;
 	char tenant[16];
 
 	cell_starts_init(&starts);
@@ -139,9 +140,11 @@ TEST(test_tenants_leave_places)
 	assert_full(&starts, "tenant0", "of the tenant");
 	assert_true(begin_all(&starts, "more") > 1);
 	LIST_FOREACH (start, &starts.list, entry)
-		kill(start->helper, SIGKILL);
-	while (waitpid(-1, NULL, 0) > 0)
-		;
+		if (start->report >= 0)
+			assert_int_equal(cell_start_end(start, -ETIMEDOUT), -ETIMEDOUT);
+	while ((helper = waitpid(-1, NULL, 0)) > 0)
+		assert_true(cell_starts_reaped(&starts, helper, &files));
+	assert_true(LIST_EMPTY(&starts.list));
 }
 
 TEST(test_new_cells_need_no_place)

@@ -14,10 +14,23 @@ static int set_up(void **state)
 	return 0;
 }
 
-FIXTURE(set_up, NULL)
+static struct fair_entry *added[32];
+static size_t n_added;
+
+/* Those that a test has left end here: they are static. */
+static int tear_down(void **state)
+{
+	(void)state;
+	while (n_added > 0)
+		fair_queue_end(&queue, added[--n_added], now);
+	return 0;
+}
+
+FIXTURE(set_up, tear_down)
 
 static struct fair_entry *add(struct fair_entry *entry, const char *tenant)
 {
+	added[n_added++] = entry;
 	*entry = (struct fair_entry){0};
 	assert_int_equal(fair_queue_add(&queue, entry, text_from(tenant)), 0);
 	return entry;
@@ -44,7 +57,7 @@ static void serve(struct fair_entry *entry, uint64_t ms)
 
 TEST(test_a_tenant_has_few_places)
 {
-	struct fair_entry a[4], b;
+	static struct fair_entry a[4], b;
 
 	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
 		add(&a[i], "a");
@@ -68,7 +81,7 @@ TEST(test_a_tenant_has_few_places)
 /* A tenant whose entries take long, or that has many, does not hold up the others. */
 TEST(test_time_counts)
 {
-	struct fair_entry large, again, small[3];
+	static struct fair_entry large, again, small[3];
 
 	fair_queue_init(&queue, 1, 1, 0);
 	add(&large, "a");
@@ -87,7 +100,7 @@ TEST(test_time_counts)
 /* A tenant that comes anew each time is no earlier for that than one that waits. */
 TEST(test_coming_again_is_no_advantage)
 {
-	struct fair_entry a, long_one, waits;
+	static struct fair_entry a, long_one, waits;
 
 	fair_queue_init(&queue, 1, 1, 0);
 	serve(add(&a, "a"), 1);
@@ -104,7 +117,7 @@ TEST(test_coming_again_is_no_advantage)
 /* One that returns goes on before others of its tenant, and tenants still take turns. */
 TEST(test_one_that_returns)
 {
-	struct fair_entry a, later, b;
+	static struct fair_entry a, later, b;
 
 	fair_queue_init(&queue, 1, 1, 0);
 	add(&a, "a");
@@ -120,7 +133,7 @@ TEST(test_one_that_returns)
 /* Tenants that hold their places for too long keep out nobody but themselves. */
 TEST(test_late_ones_count_for_their_tenants)
 {
-	struct fair_entry a[3], b[3], c;
+	static struct fair_entry a[3], b[3], c;
 
 	for (size_t i = 0; i < 3; i++) {
 		add(&a[i], "a");
@@ -147,7 +160,7 @@ TEST(test_late_ones_count_for_their_tenants)
 /* Some places are for those that have none. */
 TEST(test_places_are_kept)
 {
-	struct fair_entry a[3], b[2], c, d;
+	static struct fair_entry a[3], b[2], c, d;
 
 	fair_queue_init(&queue, 4, 3, 2);
 	for (size_t i = 0; i < 3; i++)
@@ -173,7 +186,7 @@ static bool is_not(void *context, struct fair_entry *entry)
 
 TEST(test_one_that_may)
 {
-	struct fair_entry first, second;
+	static struct fair_entry first, second;
 
 	add(&first, "a");
 	assert_null(fair_queue_next(&queue, now, is_not, &first));

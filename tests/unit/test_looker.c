@@ -140,6 +140,7 @@ TEST(test_many_that_hang_leave_places)
 	char tenant[16];
 	struct look_request request = {.kind = LOOK_UP, .fd = root, .path = "usr"};
 	struct lookers lookers;
+	pid_t pid;
 
 	assert_int_equal(pthread_atfork(NULL, NULL, hang_if_told), 0);
 	lookers_init(&lookers);
@@ -157,8 +158,8 @@ TEST(test_many_that_hang_leave_places)
 	assert_int_equal(answered, 1);
 	assert_int_equal(hung, 0);
 	lookers_end(&lookers);
-	while (waitpid(-1, NULL, 0) > 0)
-		;
+	while ((pid = waitpid(-1, NULL, 0)) > 0)
+		lookers_reaped(&lookers, pid);
 	close(root);
 }
 
@@ -181,5 +182,6 @@ TEST(test_look_ups_that_wait_leave_room)
 	}
 	request.tenant = "other";
 	assert_int_equal(lookers_ask(&lookers, &request, count, &any), 0);
+	lookers_end(&lookers);
 	close(root);
 }

@@ -581,7 +581,12 @@ void lookers_end(struct lookers *lookers)
 {
 	uint64_t deadline = monotonic_ms() + LOOKERS_END_MS;
 	struct looker *looker, *next;
+	struct look *look;
 
+	while ((look = TAILQ_FIRST(&lookers->waiting))) {
+		TAILQ_UNLINK(&lookers->waiting, look, entry);
+		look_free(lookers, look);
+	}
 	LIST_FOREACH (looker, &lookers->list, entry)
 		if (looker->state != LOOKER_LATE)
 			dismiss(looker);
