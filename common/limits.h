@@ -278,7 +278,8 @@
 /* Time, in milliseconds. */
 #define LIMIT_COMMAND_MAX_MS     3600000 /* the longest deadline of a call */
 #define LIMIT_TERM_GRACE_MS      5000    /* from SIGTERM to SIGKILL */
-#define LIMIT_LEFT_OVER_MS       200     /* the same for what is left when the shell has ended */
+#define LIMIT_LAST_MS            20      /* for what ends by itself when the shell has ended */
+#define LIMIT_LEFT_OVER_MS       200     /* from SIGTERM to SIGKILL of what is left then */
 #define LIMIT_KILL_REPORT_MS     5000    /* from SIGKILL to the report that the process has ended */
 #define LIMIT_FILES_REPORT_MS    5000    /* for a files process to end a cancelled call */
 #define LIMIT_CHECKPOINT_WAIT_MS 10000   /* of a checkpoint or rollback, for calls in flight */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Data of cloisterd: known attacks, grouped by the rows of doc/attacks.md, and the answers that must
- * come.
+ * Data of cloisterd: known attacks, grouped by the rows of doc/attacks.md, and the answers that
+ * must come.
  */
 #include "supervisor/selftest/selftest_suite.h"
 

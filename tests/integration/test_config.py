@@ -251,7 +251,7 @@ def test_the_example_shows_every_key_once(area):
                          ("/etc/cloister/openai.key", "/proc/self/mem"),
                          ("egress_user = cloister-egress", "egress_user = nobody"), ("user = cloister\n", "user = nobody\n")):
         text = text.replace(shown, there)
-    config = Config(area, text)
+    config = Config(area, text.replace("network = none", "network = egress"))
     assert config.check() == (0, "")
 
 

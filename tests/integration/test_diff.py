@@ -165,7 +165,7 @@ def attributes(client, *acts):
 
 def test_attributes_alone_are_a_change(client):
     client.run("echo a > a; echo b > b; echo c > c; echo same > same; mkdir d e; touch d/x")
-    long = b"x" * 2000
+    long = b"x" * 1000
     attributes(client, ("a", "user.note", b"1"), ("c", "user.note", b""), ("d", "user.note", long), ("same", "user.note", long),
                ("same", "user.other", b"2"))
     checkpoint(client)

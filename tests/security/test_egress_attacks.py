@@ -179,9 +179,9 @@ def test_a_worker_that_was_taken_over(account, names, request, way):
         found = json.loads((root / ".note-worker").read_text())
         network = observation["network"]
         refused = [(one["host"], one["reason"]) for one in network["denied"]]
-        # It has a channel to cloisterd and, for the mount of its private tmpfs, a socket to the spawner. Nothing else outside
+        # It has two sockets to cloisterd and, for the mount of its private tmpfs, one to the spawner. Nothing else outside
         # is there for it.
-        assert found["families"] == [socket.AF_UNIX.value] * 2
+        assert found["families"] == [socket.AF_UNIX.value] * 3
         assert found["outside"] == {at: "ECONNREFUSED" if at in ("127.0.0.1", "::1") else "ENETUNREACH" for at in found["outside"]}
         assert found["taken"] == ["EADDRINUSE"] * 2 + ["EACCES"] * 4
         assert found["processes"] == ["ESRCH", "ESRCH", "EACCES"] * 2

@@ -451,17 +451,15 @@ static int64_t monotonic_ms(void)
 }
 
 /*
- * Lets the remaining processes end by SIGTERM, so that git(1), for one, removes its lock files.
- * Returns how many have ended within the time, and in @ret_left whether there are others.
+ * Reaps for at most @ms. Returns how many have ended, and in @ret_left whether there are others.
  */
-static uint32_t let_end(const struct command_init *init, bool *ret_left)
+static uint32_t reap_for(int64_t ms, bool *ret_left)
 {
 	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD);
-	const int64_t until = monotonic_ms() + LIMIT_LEFT_OVER_MS;
+	const int64_t until = monotonic_ms() + ms;
 	uint32_t ended = 0;
 	int64_t left_ms;
 
-	ask_to_end(init);
 	*ret_left = true;
 	while ((left_ms = until - monotonic_ms()) > 0) {
 		struct timespec rest = {.tv_nsec = left_ms * 1000000};
@@ -498,7 +496,13 @@ static uint32_t end_namespace(const struct command_init *init)
 	while (r > 0);
 	if (r < 0)
 		return 0;
-	ended = let_end(init, &left);
+	/* What ends with the shell, such as the ssh(1) of git(1), is not left over. */
+	reap_for(LIMIT_LAST_MS, &left);
+	if (!left)
+		return 0;
+	/* By SIGTERM git(1), for one, removes its lock files. */
+	ask_to_end(init);
+	ended = reap_for(LIMIT_LEFT_OVER_MS, &left);
 	if (!left)
 		return ended;
 	RAW2(SYS_kill, -1, SIGKILL);
