@@ -376,16 +376,16 @@ def test_a_wrong_transcript_is_seen(area, start_daemon):
         replay(daemon, block, home)
 
 
-def test_every_metric_is_explained(area, start_daemon):
-    """The operator's guide lists exactly the metrics that cloisterctl prints."""
+def test_the_guide_s_metrics_exist(area, start_daemon):
+    """The operator's guide lists metrics to watch. cloisterctl(1) describes all, see test_manual_examples.py."""
     directory = area.directory("audit")
     directory.chmod(0o700)
     daemon = start_daemon(config=f"[cloister]\ntenants = none\nadmin_group = {area.account.gid}\naudit = on\naudit_file = {directory}/log\n")
     text = daemon.ctl("metrics").stdout.decode()
-    table = (ROOT / "doc" / "operators-guide.md").read_text().split("| metric | meaning |")[1].split("\n\n")[0]
+    table = (ROOT / "doc" / "operators-guide.md").read_text().split("| metric | look closer when |")[1].split("\n\n")[0]
     explained = {name for row in table.splitlines()[1:] for name in re.findall(r"`(cloister_\w+)`", row.split("|")[1])}
     printed = set(re.findall(r"^# TYPE (cloister_\w+) ", text, re.MULTILINE))
-    assert printed == explained and len(printed) > 20
+    assert explained <= printed and len(explained) > 20, explained - printed
 
 
 @EVERY
