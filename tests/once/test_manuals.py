@@ -246,7 +246,6 @@ def test_tools(tables):
         arguments, _, output = source_text.partition("The output has:")
         properties = tool["inputSchema"]["properties"]
         agree(manual.words(arguments, "Cm", True), properties, f"man/{PROTOCOL}, {name},", "arguments")
-        agree(heads_of_tool(name), properties, f"man/cloister.1, TOOLS, {name},", "arguments")
         fields = tool["outputSchema"]["properties"]["output"]["properties"]
         if "members of\n.Cm read_output ,\nexcept\n.Va found ." in output:
             output = output.replace(".Va found .", "") + manual.part(PROTOCOL, "TOOLS", "read_output").replace(".It Va found", "")
@@ -256,14 +255,6 @@ def test_tools(tables):
             assert set(inner) <= manual.words(output, "Va"), f"man/{PROTOCOL}, {name}: {set(inner)}"
     agree({name for name, _ in manual.subsections(PROTOCOL, "TOOLS")}, {tool["name"] for tool in tables["tools"]},
           f"man/{PROTOCOL}", "tools")
-
-
-def heads_of_tool(name):
-    # A tool without arguments has a sentence only.
-    block = re.search(rf"^\.It Cm {name}\n(?:\w[^\n]*\n)+(?:\.Bl.*?\n(.*?)^\.El|(?=\.It|\.El)())",
-                      manual.part("cloister.1", "TOOLS"), re.M | re.S)
-    assert block, f"man/cloister.1, TOOLS: nothing is said of {name}"
-    return set(re.findall(r"^\.It Cm (\w+)", block[1] or "", re.M))
 
 
 def test_observations(tables):
