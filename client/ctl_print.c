@@ -159,7 +159,8 @@ static void print_tasks(struct json_object *tasks)
 			field_number(tasks, "left"));
 	else
 		show("tasks        without a limit");
-	show("; commands may start %lld together\n\n", field_number(tasks, "of_commands"));
+	show("; commands may start %lld together\n", field_number(tasks, "of_commands"));
+	show("\n"); /* show() escapes a newline that is not the last character */
 }
 
 void print_status(struct json_object *result)
