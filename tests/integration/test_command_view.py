@@ -86,14 +86,19 @@ exec setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
 """
 
 
+def paths(text):
+    """The words of the macro Pa."""
+    return [word for line in re.findall(r"^\.Pa (.*)", text, re.MULTILINE) for word in line.split() if word not in ",;."]
+
+
 def manuals_list():
     """What cloister-security(7) says that commands see in /etc: of the host, and what cloister makes."""
     page = (ROOT / "man" / "cloister-security.7").read_text().split(".Ss What a command sees of the host\n")[1].split("\n.Ss")[0]
     of_host, made = page.split("cloister makes the rest:")
     names = re.search(r"\.It\nof\n\.Pa /etc :\n(.*?)\n\.It", of_host, re.DOTALL)[1]
     made = re.search(r"the files\n(.*?)\nof\n\.Pa /etc ", made, re.DOTALL)[1]
-    return (re.findall(r"^\.Pa (\S+)", names, re.MULTILINE) + re.findall(r"^\.Pa /etc/(\S+)", of_host, re.MULTILINE),
-            [name.split("/")[0] for name in re.findall(r"^\.Pa (\S+)", made, re.MULTILINE)])
+    return (paths(names) + [path.removeprefix("/etc/") for path in paths(of_host) if path.startswith("/etc/")],
+            [name.split("/")[0] for name in paths(made)])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, for an /etc of its own")
