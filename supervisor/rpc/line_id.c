@@ -28,7 +28,7 @@ static bool names_the_id(const struct line_id *line_id)
 	struct json_report report;
 	bool is = false;
 
-	if (line_id->len <= sizeof(line_id->token) &&
+	if (line_id->len <= sizeof(line_id->token) && memchr(line_id->token, '"', line_id->len) &&
 		json_read(token(line_id), &bounds, &name, &report) == 0)
 		is = json_object_is_type(name, json_type_string) &&
 		     json_object_get_string_len(name) == 2 &&

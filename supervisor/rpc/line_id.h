@@ -15,6 +15,9 @@
 /* The longest id: LIMIT_REQUEST_ID_BYTES, each written as \uXXXX, and two quotation marks. */
 #define LINE_ID_BYTES (LIMIT_REQUEST_ID_BYTES * 6 + 2)
 
+/* How much of a line that is there as a whole is scanned for its id. */
+#define LINE_ID_SCAN_BYTES (64 * KIB)
+
 enum line_id_state {
 	LINE_ID_BEGIN,   /* only white space has come */
 	LINE_ID_NAME,    /* in or before a member's name */

@@ -512,12 +512,19 @@ static size_t memory_for_more(const struct session *session, size_t memory, size
 	return of_all > taken && of_all - taken > left ? (size_t)(of_all - taken) : left;
 }
 
+/* The loop scans no more of a line at once, for the sake of other clients. */
+static struct text beginning(struct text line)
+{
+	return (struct text){
+		line.data, line.len < LINE_ID_SCAN_BYTES ? line.len : LINE_ID_SCAN_BYTES};
+}
+
 /* Refuses a request for lack of memory, under its id. */
 static void refuse_for_memory(struct session *session, struct text line, int error)
 {
 	struct line_id line_id = {0};
 
-	(void)line_id_feed(&line_id, line);
+	(void)line_id_feed(&line_id, beginning(line));
 	if (error == -ENOBUFS)
 		session_refuse_line(session, false, line_id.id_text);
 	else
@@ -532,7 +539,7 @@ static void answer_fault(
 	struct line_id line_id = {0};
 
 	if (fault->code == JSONRPC_PARSE_ERROR)
-		(void)line_id_feed(&line_id, line);
+		(void)line_id_feed(&line_id, beginning(line));
 	session_answer_error(session, fault->id_text ? fault->id_text : line_id.id_text,
 		fault->code, fault->message, NULL);
 	line_id_reset(&line_id);
