@@ -69,6 +69,12 @@ def send_part_of_line(client, size):
         client.send_raw(part)
 
 
+def test_no_more_than_the_beginning_of_a_line_is_scanned_for_its_id(client):
+    """The loop would scan the rest of a long line for as long, and all clients would wait."""
+    assert error_of(client, b'{"a":"' + b"x" * 60000 + b'","id":1,', 1)["code"] == -32700
+    assert error_of(client, b'{"a":"' + b"x" * 70000 + b'","id":1,')["code"] == -32700
+
+
 def test_an_overlong_line_is_refused_and_not_kept(own_daemon):
     client = own_daemon.connect()
     assert_usable(client)
