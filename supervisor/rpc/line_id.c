@@ -7,6 +7,8 @@
 #include <json-c/json_object.h>
 #include <stdlib.h>
 
+#define SCAN_BYTES (64 * KIB) /* of a line, in one slice of the loop */
+
 static void keep(struct line_id *line_id, char c)
 {
 	if (line_id->len < sizeof(line_id->token))
@@ -106,6 +108,15 @@ bool line_id_feed(struct line_id *line_id, struct text part)
 	for (size_t i = 0; i < part.len && line_id->state != LINE_ID_DECIDED; i++)
 		byte(line_id, part.data[i]);
 	return line_id->state == LINE_ID_DECIDED;
+}
+
+char *line_id_find(struct text line)
+{
+	struct line_id line_id = {0};
+
+	(void)line_id_feed(
+		&line_id, (struct text){line.data, line.len < SCAN_BYTES ? line.len : SCAN_BYTES});
+	return line_id.id_text;
 }
 
 void line_id_reset(struct line_id *line_id)

@@ -15,9 +15,6 @@
 /* The longest id: LIMIT_REQUEST_ID_BYTES, each written as \uXXXX, and two quotation marks. */
 #define LINE_ID_BYTES (LIMIT_REQUEST_ID_BYTES * 6 + 2)
 
-/* How much of a line that is there as a whole is scanned for its id. */
-#define LINE_ID_SCAN_BYTES (64 * KIB)
-
 enum line_id_state {
 	LINE_ID_BEGIN,   /* only white space has come */
 	LINE_ID_NAME,    /* in or before a member's name */
@@ -42,6 +39,12 @@ struct line_id {
  * has none.
  */
 bool line_id_feed(struct line_id *line_id, struct text part);
+
+/**
+ * Returns the id of a line that is there as a whole, for the caller to free, or NULL. Scans only
+ * the beginning of a long line, because other clients wait meanwhile.
+ */
+char *line_id_find(struct text line);
 
 /** Starts a new line, and frees the id that was found. */
 void line_id_reset(struct line_id *line_id);

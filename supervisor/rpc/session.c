@@ -512,37 +512,25 @@ static size_t memory_for_more(const struct session *session, size_t memory, size
 	return of_all > taken && of_all - taken > left ? (size_t)(of_all - taken) : left;
 }
 
-/* The loop scans no more of a line at once, for the sake of other clients. */
-static struct text beginning(struct text line)
-{
-	return (struct text){
-		line.data, line.len < LINE_ID_SCAN_BYTES ? line.len : LINE_ID_SCAN_BYTES};
-}
-
 /* Refuses a request for lack of memory, under its id. */
 static void refuse_for_memory(struct session *session, struct text line, int error)
 {
-	struct line_id line_id = {0};
+	_cleanup_free_ char *id_text = line_id_find(line);
 
-	(void)line_id_feed(&line_id, beginning(line));
 	if (error == -ENOBUFS)
-		session_refuse_line(session, false, line_id.id_text);
+		session_refuse_line(session, false, id_text);
 	else
-		session_answer_busy(session, line_id.id_text, "Out of memory; try again later");
-	line_id_reset(&line_id);
+		session_answer_busy(session, id_text, "Out of memory; try again later");
 }
 
 /* A line that does not parse may still show its id, without which no client knows its call. */
 static void answer_fault(
 	struct session *session, struct text line, const struct jsonrpc_fault *fault)
 {
-	struct line_id line_id = {0};
+	_cleanup_free_ char *shown = fault->code == JSONRPC_PARSE_ERROR ? line_id_find(line) : NULL;
 
-	if (fault->code == JSONRPC_PARSE_ERROR)
-		(void)line_id_feed(&line_id, beginning(line));
-	session_answer_error(session, fault->id_text ? fault->id_text : line_id.id_text,
-		fault->code, fault->message, NULL);
-	line_id_reset(&line_id);
+	session_answer_error(
+		session, shown ? shown : fault->id_text, fault->code, fault->message, NULL);
 }
 
 void session_line(struct session *session, struct text line)
