@@ -59,7 +59,7 @@ static bool is_http_server(struct text words)
 /* Whether a word is --inspect, perhaps with a value, or one of its kin. */
 static bool is_inspected(struct text words)
 {
-	static const char *const kin[] = {"", "=", "-brk", "-port", "-publish", "-wait"};
+	static const char *const kin[] = {"", "-brk", "-port", "-publish", "-wait"};
 
 	while (words.len > 0) {
 		const char *word = command_line_word(&words);
@@ -70,7 +70,7 @@ static bool is_inspected(struct text words)
 			const char *rest = word + 9 + strlen(kin[i]);
 
 			if (strncmp(word + 9, kin[i], strlen(kin[i])) == 0 &&
-				(*rest == '\0' || *rest == '=' || kin[i][0] == '='))
+				(*rest == '\0' || *rest == '='))
 				return true;
 		}
 	}
