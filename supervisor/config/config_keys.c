@@ -45,7 +45,7 @@ const struct config_key config_keys[] = {
 	{"commands_per_cpu", HOST(commands_per_cpu), .type = CONFIG_NUMBER, .max = LIMIT_COMMANDS_PER_CPU_MAX, .fallback = 3},
 	{"file_jobs", HOST(file_jobs), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_JOBS_MAX, .fallback = 64},
 	{"workspace_idle_time", HOST(workspace_idle_ms), .type = CONFIG_TIME, .max = LIMIT_WORKSPACE_IDLE_MAX_MS, .fallback = 3600000},
-	{"cells_kept", HOST(cells_kept), .type = CONFIG_NUMBER, .max = LIMIT_WORKSPACES},
+	{"cells_kept", HOST(cells_kept), .type = CONFIG_NUMBER, .max = LIMIT_WORKSPACES, .fallback = 2000},
 	{"drain_time", HOST(drain_ms), .type = CONFIG_TIME, .max = LIMIT_DRAIN_MAX_MS},
 	{"retire_time", HOST(retire_ms), .type = CONFIG_TIME, .max = LIMIT_RETIRE_MAX_MS, .fallback = LIMIT_RETIRE_MS},
 	{"selftest", HOST(selftest), .type = CONFIG_CHOICE, .choices = {"off", "start", "required"}, .at_start = true},

@@ -261,7 +261,7 @@ static const struct feature {
 	{"filter_ends", ends_filters,
 		"run a kernel before Linux 6.9, or one that has the workqueue vmap_drain_helpers "
 		"(mm/vmalloc: use dedicated unbound workqueues for vmap drain), give no tenant "
-		"command_filters = allow, and set cells_kept = 2000 or less",
+		"command_filters = allow, and keep cells_kept at 2000 or less, but not 0",
 		"when a thousand or more system call filters end at one moment, as those of "
 		"containers, or of many hundred workspaces when cloisterd is killed, the kernel "
 		"can hang: nothing that installs a filter starts until the host is restarted",

@@ -108,7 +108,7 @@ def test_the_least_recently_used_end(start_daemon, account):
     assert procfs.eventually(lambda: listed(client)[0] == {"b", "c", "e"}), listed(client)
     client.call("session.end", {"session": session, "grace_ms": 0})
     assert procfs.eventually(lambda: listed(client)[0] == {"b", "c"}), listed(client)
-    # A reload with fewer ends the rest at once; 0 keeps all.
+    # A reload with fewer ends the rest at once; with more, they stay.
     assert daemon.reload(config_of(account, "cells_kept = 1"))
     assert procfs.eventually(lambda: len(listed(client)[0]) == 1), listed(client)
     assert daemon.reload(config_of(account))

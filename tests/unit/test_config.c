@@ -421,6 +421,19 @@ TEST(test_pairs)
 		"/c.conf:3: command_timeout (11s) is more than command_timeout_max (10s)\n");
 }
 
+/* All cells end at once if cloisterd is killed: the filters of those that may be open by default
+ * are fewer than the 12,560 whose end was tried (doc/kernel-filter-fault.md). */
+TEST(test_idle_cells_are_bounded_by_default)
+{
+	struct config *config = load_good("[tenant t]\nusers = root\n");
+	uint64_t cells = config->host.cells_kept + config->host.commands + LIMIT_SESSIONS +
+			 LIMIT_SPARE_CELLS_MAX;
+
+	assert_true(config->host.cells_kept > 0);
+	assert_true(2 * cells + 1 < 12560 / 2);
+	config_release(config);
+}
+
 TEST(test_user_mode)
 {
 	struct config *config = config_user_mode("me", 1234);
