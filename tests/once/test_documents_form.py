@@ -193,14 +193,14 @@ def names_of_tests(path):
 
 
 def test_decisions():
-    """Each decision has its parts and its tests, and is in the index."""
+    """Each decision has its parts and its tests, and a link in the index."""
     folder = ROOT / "doc" / "decisions"
     pages = sorted(folder.glob("0*.md"))
-    index = re.findall(r"\[(\d{4})\]\(([\w.-]+)\):\s+([^\n]*)", (folder / "README.md").read_text())
-    assert [(page.name[:4], page.name) for page in pages] == [(number, file) for number, file, _ in index]
-    for page, (number, _, title) in zip(pages, index):
+    links = re.findall(r"\[(\d{4})\]\(([\w.-]+)\)", (folder / "README.md").read_text())
+    assert sorted(links) == [(page.name[:4], page.name) for page in pages]
+    for page in pages:
         text = page.read_text()
-        assert text.startswith(f"# {number}. {title}\n\n20"), page.name
+        assert re.match(rf"# {page.name[:4]}\. \S[^\n]*\n\n20", text), page.name
         assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Context", "Decision", "Cost", "Tests"], page.name
         named = re.findall(r"^- `([\w/.]+)::(\w+)`$", text.split("## Tests\n")[1], re.MULTILINE)
         assert named, page.name
