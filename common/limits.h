@@ -275,6 +275,9 @@
  */
 #define LIMIT_CELLS_ENDING 64
 
+/* Sockets of NETLINK_ROUTE that the commands of a workspace have at once. */
+#define LIMIT_NETLINK_SOCKETS 32
+
 /* Time, in milliseconds. */
 #define LIMIT_COMMAND_MAX_MS     3600000 /* the longest deadline of a call */
 #define LIMIT_TERM_GRACE_MS      5000    /* from SIGTERM to SIGKILL */

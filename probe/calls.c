@@ -108,12 +108,21 @@ CALL(quota_next, 443, 0, 0x80000900, 0, 0, 0, 0)        /* Q_GETNEXTQUOTA */
 
 /* set-user-ID and set-group-ID bits; the file "set-id" exists */
 CALL(set_user_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISUID | 0755, 0, 0, 0)
-CALL(set_group_id, SYS_fchmodat, AT_FDCWD, "set-id", S_ISGID | 0755, 0, 0, 0)
 CALL(set_id_flags, 452, AT_FDCWD, "set-id", S_ISUID | 0755, AT_SYMLINK_NOFOLLOW, 0, 0)
 CALL(set_id_open, SYS_openat, AT_FDCWD, "set-id-new", O_CREAT | O_WRONLY, S_ISUID | 0755, 0, 0)
 CALL(set_id_tmpfile, SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_WRONLY, S_ISUID | 0755, 0, 0)
 CALL(set_id_mknod, SYS_mknodat, AT_FDCWD, "set-id-new", S_IFREG | S_ISUID | 0755, 0, 0, 0)
 CALL(openat_two, 437, AT_FDCWD, "set-id", 0, 0, 0, 0)
+
+static const char *set_group_id(void)
+{
+	struct statx now = {0};
+	long r = RAW3(SYS_fchmodat, AT_FDCWD, "set-id", S_ISGID | 0755);
+
+	if (r == 0)
+		r = RAW5(SYS_statx, AT_FDCWD, "set-id", 0, STATX_MODE, &now);
+	return r == 0 && !(now.stx_mode & S_ISGID) ? "cleared" : probe_answer(r);
+}
 
 /* limits and priority of the command's init */
 CALL(init_limits, SYS_prlimit64, 1, RLIMIT_NOFILE, no_limits, 0, 0, 0)
@@ -216,7 +225,7 @@ const struct probe probes_of_calls[] = {
 	{"quota-set-limits", call_quota_set_limits},
 	{"quota-next", call_quota_next},
 	{"set-user-id-chmod", call_set_user_id},
-	{"set-group-id-chmod", call_set_group_id},
+	{"set-group-id-chmod", set_group_id},
 	{"set-user-id-chmod-flags", call_set_id_flags},
 	{"set-user-id-open", call_set_id_open},
 	{"set-user-id-tmpfile", call_set_id_tmpfile},

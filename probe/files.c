@@ -236,7 +236,7 @@ static const char *connect_gateway(void)
 	}
 
 SOCKET(socket_packet, AF_PACKET, SOCK_RAW, 0)
-SOCKET(socket_netlink, AF_NETLINK, SOCK_RAW, 0)
+SOCKET(socket_netlink, AF_NETLINK, SOCK_RAW, 4) /* NETLINK_SOCK_DIAG */
 SOCKET(socket_vsock, AF_VSOCK, SOCK_STREAM, 0)
 SOCKET(socket_alg, AF_ALG, SOCK_SEQPACKET, 0)
 SOCKET(socket_raw, AF_INET, SOCK_RAW, IPPROTO_ICMP)

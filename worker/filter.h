@@ -14,3 +14,9 @@
  * This cannot be undone. Needs no_new_privs. Returns 0 or -errno. seccomp(2)
  */
 int filter_install(const struct sock_filter *program, size_t n);
+
+/**
+ * As filter_install(), for a filter with SECCOMP_RET_USER_NOTIF. @ret_listener is the descriptor
+ * for these calls; -1 if the kernel gives none, and then they fail with ENOSYS. seccomp_unotify(2)
+ */
+int filter_install_listening(const struct sock_filter *program, size_t n, int *ret_listener);

@@ -143,7 +143,7 @@ print(attempt(socket.socket, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICM
 print(attempt(socket.socket, socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6))
 print(attempt(socket.socket, socket.AF_PACKET, socket.SOCK_RAW, 0x300))
 print(attempt(os.open, '/dev/net/tun', os.O_RDWR))
-print(attempt(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW, 0))
+print(attempt(socket.socket, socket.AF_NETLINK, socket.SOCK_RAW, 4))
 print([line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line])
 """)
     assert output["stdout"] == "EPERM\nEPERM\nEPERM\nENOENT\nEPERM\n['lo']\n"

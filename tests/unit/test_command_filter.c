@@ -55,10 +55,10 @@ static const struct attempt {
 static int try_mount(const struct attempt *attempt, bool *ret_read_only)
 {
 	uint64_t cookie;
-	int fd, r;
+	int fd, r, listener;
 
 	if (prepare() < 0 || confine_no_new_privs() < 0 ||
-		command_filter_install(COMMAND_FILTER_PLAIN, &cookie) < 0)
+		command_filter_install(COMMAND_FILTER_PLAIN, &cookie, &listener) < 0)
 		_exit(NOT_PREPARED);
 	r = syscall(SYS_mount, attempt->source, attempt->target, attempt->type, attempt->flags,
 		    NULL, cookie) < 0
@@ -109,10 +109,11 @@ TEST(test_no_further_filter)
 
 		if (child == 0) {
 			uint64_t cookie;
+			int listener;
 			bool may = which & COMMAND_FILTER_NESTING;
 
 			if (confine_no_new_privs() < 0 ||
-				command_filter_install(which, &cookie) < 0)
+				command_filter_install(which, &cookie, &listener) < 0)
 				_exit(1);
 			errno = 0;
 			if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program, cookie,

@@ -39,6 +39,7 @@
 #define CALLS       512
 #define VECTORS     rounds(150, 3000) /* how many sets of arguments each call is tried with */
 #define ALLOW       SECCOMP_RET_ALLOW
+#define NOTIFY      SECCOMP_RET_USER_NOTIF
 #define KILL        SECCOMP_RET_KILL_PROCESS
 #define FAIL(error) (SECCOMP_RET_ERRNO | (error))
 
@@ -168,7 +169,10 @@ static const struct row {
 	{"clone of a user namespace", {56, 220}, {CLONE_NEWUSER}, FAIL(EPERM), KILL, KILL},
 	{"clone3", {435, 435}, {0}, FAIL(ENOSYS), FAIL(ENOSYS), KILL},
 	{"socket", {41, 198}, {AF_UNIX, SOCK_STREAM}, ALLOW, KILL, KILL},
-	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW}, FAIL(EPERM), KILL, KILL},
+	{"a socket of the kernel", {41, 198}, {AF_NETLINK, SOCK_RAW, 4}, FAIL(EPERM), KILL, KILL},
+	{"a socket of NETLINK_ROUTE", {41, 198}, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC}, NOTIFY,
+		KILL, KILL},
+	{"a packet socket of it", {41, 198}, {AF_NETLINK, SOCK_SEQPACKET}, FAIL(EPERM), KILL, KILL},
 	{"mount", {165, 40}, {0}, FAIL(EPERM), KILL, KILL},
 	{"setns", {308, 268}, {0, CLONE_NEWUSER}, FAIL(EPERM), KILL, KILL},
 	{"umount2", {166, 39}, {0}, FAIL(EPERM), KILL, KILL},
@@ -177,8 +181,9 @@ static const struct row {
 	{"openat2", {437, 437}, {0}, FAIL(ENOSYS), ALLOW, ALLOW},
 	{"cachestat", {451, 451}, {0}, ALLOW, KILL, KILL},
 	{"fchmodat2", {452, 452}, {0, 0, 0644}, ALLOW, ALLOW, KILL},
-	{"fchmodat2 with set-group-id", {452, 452}, {0, 0, S_ISGID | 0755}, FAIL(EPERM), KILL,
-		KILL},
+	{"fchmodat2 with set-group-id", {452, 452}, {0, 0, S_ISGID | 0755}, NOTIFY, KILL, KILL},
+	{"fchmodat2 with both", {452, 452}, {0, 0, S_ISUID | S_ISGID}, FAIL(EPERM), KILL, KILL},
+	{"fchmodat with set-group-id", {268, 53}, {0, 0, S_ISGID | 0755}, NOTIFY, KILL, KILL},
 	{"removexattrat", {466, 466}, {0}, ALLOW, KILL, KILL},
 	{"a call that is not there yet", {467, 467}, {0}, FAIL(ENOSYS), KILL, KILL},
 	{"io_setup", {206, 0}, {0}, FAIL(ENOSYS), KILL, KILL},

@@ -14,6 +14,7 @@
 #include "common/fixed_fds.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_table.h"
+#include "worker/commands/unotify.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/setup.h"
 #include "worker/spare.h"
@@ -30,6 +31,7 @@
 enum {
 	WAKE_REQUEST,
 	WAKE_CHILD,
+	WAKE_CALL,
 };
 
 /*
@@ -79,11 +81,13 @@ static int act(struct channel *channel, struct command_table *table, const struc
 	return r;
 }
 
-static int serve(struct channel *channel, struct command_table *table, int signal_fd)
+static int serve(
+	struct channel *channel, struct command_table *table, int signal_fd, struct unotify *notify)
 {
 	struct pollfd poll_fds[] = {
 		[WAKE_REQUEST] = {.fd = channel->in, .events = POLLIN},
 		[WAKE_CHILD] = {.fd = signal_fd, .events = POLLIN},
+		[WAKE_CALL] = {.fd = notify->listener, .events = POLLIN},
 	};
 	int r = 0;
 
@@ -96,6 +100,8 @@ static int serve(struct channel *channel, struct command_table *table, int signa
 			r = command_table_idle(table);
 		if (n > 0)
 			r = act(channel, table, poll_fds);
+		if (n > 0 && r == 0 && poll_fds[WAKE_CALL].revents & POLLIN)
+			unotify_answer(notify);
 	}
 	return r;
 }
@@ -171,7 +177,10 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return fail(&channel, step, r);
 	r = get_ready(&channel, &setup, &cgroups, &table);
-	if (r == 0)
-		r = serve(&channel, table, signal_fd);
+	if (r == 0) {
+		struct unotify notify = {.listener = setup.listener, .cookie = setup.cookie};
+
+		r = serve(&channel, table, signal_fd, &notify);
+	}
 	return r == -EPIPE ? 0 : 1;
 }

@@ -11,8 +11,8 @@
 #include <sys/random.h>
 
 /* Installs a compiled filter after replacing its placeholder, in @calls rules, by @cookie. */
-static int install_with_cookie(
-	const struct sock_filter *compiled, size_t n, unsigned calls, uint64_t cookie)
+static int install_with_cookie(const struct sock_filter *compiled, size_t n, unsigned calls,
+	uint64_t cookie, int *ret_listener)
 {
 	struct sock_filter program[ARRAY_SIZE(commands_inside)];
 	unsigned halves[2] = {0};
@@ -35,10 +35,10 @@ static int install_with_cookie(
 	 */
 	if (halves[0] < calls || halves[1] < calls)
 		return -EINVAL;
-	return filter_install(program, n);
+	return filter_install_listening(program, n, ret_listener);
 }
 
-int command_filter_install(unsigned which, uint64_t *ret_cookie)
+int command_filter_install(unsigned which, uint64_t *ret_cookie, int *ret_listener)
 {
 	static const struct {
 		const struct sock_filter *compiled;
@@ -60,8 +60,8 @@ int command_filter_install(unsigned which, uint64_t *ret_cookie)
 		return -EINVAL;
 	if (getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie))
 		return -EIO;
-	r = install_with_cookie(
-		filters[which].compiled, filters[which].n, filters[which].calls, cookie);
+	r = install_with_cookie(filters[which].compiled, filters[which].n, filters[which].calls,
+		cookie, ret_listener);
 	if (r == 0)
 		*ret_cookie = cookie;
 	return r;

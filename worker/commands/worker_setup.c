@@ -19,8 +19,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -84,6 +86,31 @@ static int raise_loopback(void *context)
 		return -errno;
 	request.ifr_flags = IFF_UP | IFF_RUNNING;
 	return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+/*
+ * C libraries resolve no name at all for AI_ADDRCONFIG and one family where they see only 127.0.0.1
+ * and ::1. So the loopback interface has a second address of each family. A host without IPv6
+ * needs none. getaddrinfo(3), netdevice(7), ipv6(7)
+ */
+static int add_addresses(void *context)
+{
+	_cleanup_close_ int v4 = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int v6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_name = "lo:1"};
+	const struct sockaddr_in second = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+	const struct { /* linux/ipv6.h, which cannot be included beside netinet/in.h */
+		struct in6_addr address;
+		uint32_t prefix_length;
+		int interface;
+	} local = {.address.s6_addr = {0xfd, [15] = 1}, 128, (int)if_nametoindex("lo")};
+
+	(void)context;
+	memcpy(&request.ifr_addr, &second, sizeof(second));
+	if (v6 >= 0)
+		(void)ioctl(v6, SIOCSIFADDR, &local);
+	return v4 < 0 || ioctl(v4, SIOCSIFADDR, &request) < 0 ? -errno : 0;
 }
 
 static int set_host_name(void *context)
@@ -262,7 +289,7 @@ static int install_filter(void *context)
 	return command_filter_install(
 		(setup->inside >= 0 ? COMMAND_FILTER_INSIDE : COMMAND_FILTER_PLAIN) |
 			(setup->allows_filters ? COMMAND_FILTER_NESTING : 0U),
-		&setup->cookie);
+		&setup->cookie, &setup->listener);
 }
 
 /*
@@ -285,6 +312,7 @@ static const struct setup_step first_steps[] = {
 	{"be killed first when memory runs out", setup_die_first},
 	{"make mounts private", setup_private_mounts},
 	{"raise the loopback interface", raise_loopback},
+	{"give it further addresses", add_addresses},
 	{"set the host name", set_host_name},
 	{"set resource limits", set_limits},
 	{"ask for short CPU time slices", ask_for_short_timeslices},

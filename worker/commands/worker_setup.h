@@ -19,6 +19,7 @@ struct worker_setup {
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
 	uint32_t open_files;
 	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
+	int listener;    /* worker/commands/unotify.h */
 	struct command_ruleset ruleset;
 	char failed[LIMIT_NAME_BYTES +
 		    1];  /* the failed step, when more can be said than its name */
@@ -31,9 +32,13 @@ struct worker_setup {
 	bool ahead;      /* and it has built the root */
 };
 
-#define WORKER_SETUP_NONE       \
-	((struct worker_setup){ \
-		.root = -1, .private = -1, .inside = -1, .queues = -1, .queue_names = -1})
+#define WORKER_SETUP_NONE                  \
+	((struct worker_setup){.root = -1, \
+		.private = -1,             \
+		.inside = -1,              \
+		.queues = -1,              \
+		.queue_names = -1,         \
+		.listener = -1})
 
 /**
  * Does the part of set-up that needs no workspace. With @has_ids the namespace's ids are mapped and

@@ -18,11 +18,13 @@
 #include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
+#include <linux/netlink.h>
 #include <linux/quota.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -55,7 +57,7 @@ static const int allowed[] = {
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(eventfd), SCMP_SYS(eventfd2), SCMP_SYS(signalfd), SCMP_SYS(signalfd4),
 	SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(timerfd_gettime), SCMP_SYS(inotify_init),
 	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch),
-	/* files; openat2 is missing because its mode is in memory, where a filter cannot look */
+	/* files; of openat2 see below */
 	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(fstat),
 	SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs),
 	SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(getdents), SCMP_SYS(getdents64),
@@ -122,7 +124,7 @@ static const int allowed[] = {
 /* Known calls, allowed with some arguments only. */
 static const int conditional[] = {
 	SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(mount), SCMP_SYS(socket), SCMP_SYS(socketpair),
-	SCMP_SYS(personality), SCMP_SYS(quotactl_fd),
+	SCMP_SYS(personality), SCMP_SYS(quotactl_fd), SCMP_SYS(openat2),
 };
 
 /* Known calls that are always refused. */
@@ -166,11 +168,13 @@ static const struct filter_new_call new_allowed[] = {
 
 /*
  * Allows Unix sockets and, for IP, TCP and UDP. SCTP, MPTCP, DCCP and other protocols are large and
- * little audited.
+ * little audited. The worker decides on sockets of NETLINK_ROUTE, by which getifaddrs(3) asks:
+ * seccomp_unotify(2), worker/commands/unotify.c.
  */
 static int allow_sockets(scmp_filter_ctx filter)
 {
 	static const int families[] = {AF_INET, AF_INET6};
+	static const int netlink_types[] = {SOCK_RAW, SOCK_DGRAM};
 	static const struct {
 		int type, protocol;
 	} kinds[] = {
@@ -185,6 +189,11 @@ static int allow_sockets(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
 			FILTER_LOW_EQUALS(0, AF_UNIX));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(netlink_types); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(socket), 3,
+			FILTER_LOW_EQUALS(0, AF_NETLINK),
+			SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, SOCKET_TYPE, netlink_types[i]),
+			FILTER_LOW_EQUALS(2, NETLINK_ROUTE));
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
 		for (size_t j = 0; r == 0 && j < ARRAY_SIZE(kinds); j++)
 			r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3,
@@ -231,6 +240,13 @@ static int allow(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 1,
 			SCMP_CMP64(FILTER_COOKIE_CLONE3, SCMP_CMP_NE, COOKIE));
+	/* openat2's mode is in memory too. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat2), 1,
+			SCMP_CMP64(FILTER_COOKIE_OPENAT2, SCMP_CMP_EQ, COOKIE));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 1,
+			SCMP_CMP64(FILTER_COOKIE_OPENAT2, SCMP_CMP_NE, COOKIE));
 	return r;
 }
 
@@ -286,32 +302,45 @@ static int bound_attributes(scmp_filter_ctx filter)
 /*
  * A set-user-ID or set-group-ID file runs with its owner's id. nosuid prevents that inside the
  * workspace. Outside it another user of the host could use such a file to run with the workspace's
- * id and without its confinement. chmod(2) of a directory is refused as well, because a filter
- * cannot see what the path names. A directory made in one with S_ISGID inherits the bit by itself,
- * inode(7).
+ * id and without its confinement. So files with these bits are not made, and chmod(2) with
+ * S_ISUID is refused. A filter cannot see whether chmod(2) with S_ISGID names a directory, where
+ * the bit gives no rights, so the worker makes that change: seccomp_unotify(2),
+ * worker/commands/unotify.c.
  */
 static int refuse_set_id(scmp_filter_ctx filter)
 {
 	static const struct {
 		int number;
 		unsigned mode; /* number of the argument */
+		bool changes;  /* a file that exists */
 	} calls[] = {
-		{SCMP_SYS(chmod), 1},
-		{SCMP_SYS(fchmod), 1},
-		{SCMP_SYS(fchmodat), 2},
-		{SCMP_SYS(creat), 1},
-		{SCMP_SYS(mknod), 1},
-		{SCMP_SYS(mknodat), 2},
+		{SCMP_SYS(chmod), 1, true},
+		{SCMP_SYS(fchmod), 1, true},
+		{SCMP_SYS(fchmodat), 2, true},
+		{SCMP_SYS(creat), 1, false},
+		{SCMP_SYS(mknod), 1, false},
+		{SCMP_SYS(mknodat), 2, false},
 	};
 	/* Without one of these flags the mode argument is undefined. */
 	static const unsigned creates[] = {O_CREAT, O_TMPFILE & ~O_DIRECTORY};
 	static const unsigned bits[] = {S_ISUID, S_ISGID};
 	int r = 0;
 
-	for (size_t bit = 0; r == 0 && bit < ARRAY_SIZE(bits); bit++) {
-		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
-			r = seccomp_rule_add(filter, FILTER_REFUSE, calls[i].number, 1,
-				FILTER_HAS(calls[i].mode, bits[bit]));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++) {
+		const struct scmp_arg_cmp group =
+			SCMP_CMP64(calls[i].mode, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, S_ISGID);
+
+		r = seccomp_rule_add(filter, FILTER_REFUSE, calls[i].number, 1,
+			FILTER_HAS(calls[i].mode, S_ISUID));
+		if (r == 0 && calls[i].number == SCMP_SYS(fchmodat))
+			r = seccomp_rule_add(filter, SCMP_ACT_NOTIFY, calls[i].number, 2, group,
+				SCMP_CMP64(FILTER_COOKIE_FCHMODAT, SCMP_CMP_NE, COOKIE));
+		else if (r == 0)
+			r = seccomp_rule_add(filter,
+				calls[i].changes ? SCMP_ACT_NOTIFY : FILTER_REFUSE, calls[i].number,
+				1, group);
+	}
+	for (size_t bit = 0; r == 0 && bit < ARRAY_SIZE(bits); bit++)
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(creates); i++) {
 			r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(open), 2,
 				FILTER_HAS(1, creates[i]), FILTER_HAS(2, bits[bit]));
@@ -319,7 +348,6 @@ static int refuse_set_id(scmp_filter_ctx filter)
 				r = seccomp_rule_add(filter, FILTER_REFUSE, SCMP_SYS(openat), 2,
 					FILTER_HAS(2, creates[i]), FILTER_HAS(3, bits[bit]));
 		}
-	}
 	return r;
 }
 
@@ -531,8 +559,10 @@ static int refuse(scmp_filter_ctx filter)
 static const struct filter_new_call new_refused[] = {
 	{.number = CALL_FCHMODAT2,
 		.argument = 2,
-		.mask = S_ISUID | S_ISGID,
+		.mask = S_ISUID,
 		.if_any = FILTER_REFUSE,
+		.second_mask = S_ISGID,
+		.if_second = SCMP_ACT_NOTIFY,
 		.if_none = SCMP_ACT_ALLOW},
 };
 

@@ -13,6 +13,7 @@
 #include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/ioprio.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,8 +35,8 @@
 /* clang-format on */
 
 static const char *const headers[] = {"errno.h", "fcntl.h", "linux/btrfs.h", "linux/falloc.h",
-	"linux/ioprio.h", "linux/seccomp.h", "netinet/in.h", "netinet/tcp.h", "sched.h",
-	"sys/ioctl.h", "sys/mman.h", "sys/mount.h", "sys/personality.h", "sys/prctl.h",
+	"linux/ioprio.h", "linux/netlink.h", "linux/seccomp.h", "netinet/in.h", "netinet/tcp.h",
+	"sched.h", "sys/ioctl.h", "sys/mman.h", "sys/mount.h", "sys/personality.h", "sys/prctl.h",
 	"sys/resource.h", "sys/shm.h", "sys/socket.h", "sys/stat.h", "sys/syscall.h"};
 
 /* Every constant in a rule; tests/once/test_build.py finds one that is missing. */
@@ -47,6 +48,7 @@ static const struct {
 	CONSTANT(ADDR_NO_RANDOMIZE),
 	CONSTANT(AF_INET),
 	CONSTANT(AF_INET6),
+	CONSTANT(AF_NETLINK),
 	CONSTANT(AF_UNIX),
 	CONSTANT(BTRFS_IOC_SNAP_CREATE),
 	CONSTANT(BTRFS_IOC_SNAP_CREATE_V2),
@@ -87,6 +89,7 @@ static const struct {
 	CONSTANT(MS_NODEV),
 	CONSTANT(MS_NOEXEC),
 	CONSTANT(MS_NOSUID),
+	CONSTANT(NETLINK_ROUTE),
 	CONSTANT(O_CREAT),
 	CONSTANT(PER_LINUX),
 	CONSTANT(PER_LINUX32),
@@ -101,6 +104,7 @@ static const struct {
 	CONSTANT(SHM_HUGETLB),
 	CONSTANT(SHM_LOCK),
 	CONSTANT(SOCK_DGRAM),
+	CONSTANT(SOCK_RAW),
 	CONSTANT(SOCK_STREAM),
 	CONSTANT(SOL_SOCKET),
 	CONSTANT(SO_ATTACH_FILTER),

@@ -3,20 +3,23 @@
 
 /*
  * The worker installs the filter of commands once, and everything that it starts inherits it. The
- * worker and the inits nevertheless make three calls that commands may not make: clone(2) with
- * namespace flags, clone3(2) into a cgroup, and mount(2) of a proc. They pass a random 64-bit
- * number, chosen by each worker, in an argument that the kernel ignores, and the filter refuses the
- * calls without it. A command can read neither the worker's memory nor its registers, because
- * neither the worker nor the init is dumpable. A command that guessed the number would be no
- * further: the kernel refuses these calls because it lacks CAP_SYS_ADMIN.
+ * worker and the inits nevertheless make calls that commands may not make: clone(2) with namespace
+ * flags, clone3(2) into a cgroup, mount(2) of a proc, and for worker/commands/unotify.c openat2(2)
+ * and fchmodat(2) with S_ISGID. They pass a random 64-bit number, chosen by each worker, in an
+ * argument that the kernel ignores, and the filter refuses the calls without it. A command can read
+ * neither the worker's memory nor its registers, because neither the worker nor the init is
+ * dumpable. A command that guessed the number would be no further with the first three: the kernel
+ * refuses them because it lacks CAP_SYS_ADMIN. With the others it could make files with S_ISGID.
  */
 
 /* Number of the argument, counted from 0. */
-#define FILTER_COOKIE_CLONE  2 /* parent_tid, ignored without CLONE_PARENT_SETTID */
-#define FILTER_COOKIE_CLONE3 2 /* the call takes two arguments */
-#define FILTER_COOKIE_MOUNT  5 /* the call takes five arguments */
+#define FILTER_COOKIE_CLONE    2 /* parent_tid, ignored without CLONE_PARENT_SETTID */
+#define FILTER_COOKIE_CLONE3   2 /* the call takes two arguments */
+#define FILTER_COOKIE_MOUNT    5 /* the call takes five arguments */
+#define FILTER_COOKIE_OPENAT2  4 /* the call takes four arguments */
+#define FILTER_COOKIE_FCHMODAT 3 /* the call takes three arguments */
 
-#define FILTER_COOKIE_CALLS 3
+#define FILTER_COOKIE_CALLS 5
 
 /*
  * With root_inside there is one more: commands enter their user namespace by setns(2). A worker

@@ -38,11 +38,14 @@
 #define CALL_LISTXATTRAT      465
 #define CALL_REMOVEXATTRAT    466
 
-/* Chooses by whether any of the bits @mask is set in the lower half of an argument. */
+/*
+ * Chooses by whether any of the bits @mask, or else of @second_mask (0: no such), is set in the
+ * lower half of an argument.
+ */
 struct filter_new_call {
 	unsigned number, argument;
-	uint32_t mask;
-	uint32_t if_any, if_none;
+	uint32_t mask, second_mask;
+	uint32_t if_any, if_second, if_none;
 };
 
 struct filter_part {

@@ -21,8 +21,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* SCMP_ACT_KILL_PROCESS is valid from this level on, seccomp_api_set(3). */
-#define API_LEVEL 3
+/* SCMP_ACT_NOTIFY is valid from this level on, seccomp_api_set(3). */
+#define API_LEVEL 5
 
 static const struct filter_set *const sets[] = {
 	&commands_filters, &files_filters, &spawner_filters, &unpack_filters};
@@ -86,23 +86,31 @@ static uint32_t low_half(uint32_t processor, unsigned argument)
 	return processor & __AUDIT_ARCH_LE ? offset : offset + (uint32_t)sizeof(uint32_t);
 }
 
+/* Number of instructions of the rule of @call. */
+static uint8_t rule_length(const struct filter_new_call *call)
+{
+	return call->mask == 0 ? 2 : call->second_mask == 0 ? 5 : 7;
+}
+
 /* Adds the rule of @call. The call's number is in the accumulator; another number skips the
  * rule. */
 static int add_new_call(
 	struct program *program, uint32_t processor, const struct filter_new_call *call)
 {
-	const struct sock_filter is_call =
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, call->mask == 0 ? 1 : 4);
-	const struct sock_filter bits[] = {
+	const uint8_t length = rule_length(call);
+	const struct sock_filter rule[] = {
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call->number, 0, (uint8_t)(length - 1)),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_half(processor, call->argument)),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, call->mask, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, call->if_any),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, call->second_mask, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, call->if_second),
 	};
+	const size_t n = length - 1U; /* the last is for a call that no mask chooses */
+	int r = 0;
 
-	int r = add(program, is_call);
-
-	for (size_t i = 0; r == 0 && call->mask != 0 && i < ARRAY_SIZE(bits); i++)
-		r = add(program, bits[i]);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add(program, rule[i]);
 	return r < 0 ? r
 		     : add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
 }
@@ -115,7 +123,7 @@ static int add_new_calls(
 	int r = 0;
 
 	for (size_t i = 0; i < part->n_new_calls; i++)
-		length += part->new_calls[i].mask == 0 ? 2 : 5;
+		length += rule_length(&part->new_calls[i]);
 	if (length == 0)
 		return 0;
 	/* A jump can skip at most so many instructions. */
