@@ -24,5 +24,5 @@ int64_t clock_unix_ms(void);
 /** A new turn begins: the next clock_now() reads the clock again. */
 void clock_begin_turn(void);
 
-/** For tests: uses @read in place of the kernel's clock; NULL restores that. */
+/** For tests: uses @read in place of the kernel's clocks; NULL restores these. */
 void clock_replace(int64_t (*read)(void));
