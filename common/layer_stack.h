@@ -41,6 +41,9 @@ struct layer_stack {
 #define TREE_UNFINISHED ".unfinished-"
 /* The same, with the process id of the cloisterd that makes it: two may use the state. */
 #define TREE_UNFINISHED_BY TREE_UNFINISHED "%d."
+/* Begins the name of a workspace's own directory that is to be cleared: the workspace is removed.
+ */
+#define TREE_REMOVED ".removed-"
 /* The directory, beside that of the managed workspaces, in which each tenant's templates are. */
 #define TEMPLATES "templates"
 

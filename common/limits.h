@@ -63,6 +63,18 @@
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          12288
 #define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
+/* What a managed workspace is opened or forked with (supervisor/workspace/properties.h). */
+#define LIMIT_LABELS            64
+#define LIMIT_LABEL_NAME_BYTES  128
+#define LIMIT_LABEL_VALUE_BYTES 1024
+#define LIMIT_LABELS_BYTES      (16 * KIB) /* names and values */
+#define LIMIT_SHOWN_AT_BYTES    255
+#define LIMIT_SPACE_ENV_COUNT   64
+#define LIMIT_SPACE_ENV_BYTES   (8 * KIB)    /* as LIMIT_ENV_BYTES counts */
+#define LIMIT_PROPERTIES_BYTES  (256 * KIB)  /* of the record of them, as JSON text */
+#define LIMIT_LEASE_MS          316224000000 /* ten years, from now on */
+#define LIMIT_LEASE_RETRY_MS    200   /* between tries to end one whose workspace cannot end yet */
+#define LIMIT_LEASE_CLOCK_MS    10000 /* between looks at whether the host's clock was set */
 /* in one slice of the loop for workspace.list: workspaces that it lists, and names and others' */
 #define LIMIT_LISTED_A_TURN 32
 #define LIMIT_PASSED_A_TURN 1024
@@ -373,10 +385,12 @@
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
 /* Variables that the configuration sets for a tenant; and these with the call's own. */
-#define LIMIT_TENANT_ENV_COUNT  64
-#define LIMIT_TENANT_ENV_BYTES  (8 * KIB)
-#define LIMIT_COMMAND_ENV_COUNT (LIMIT_NETWORK_ENV_COUNT + LIMIT_TENANT_ENV_COUNT + LIMIT_ENV_COUNT)
-#define LIMIT_COMMAND_ENV_BYTES (LIMIT_NETWORK_ENV_BYTES + LIMIT_TENANT_ENV_BYTES + LIMIT_ENV_BYTES)
+#define LIMIT_TENANT_ENV_COUNT 64
+#define LIMIT_TENANT_ENV_BYTES (8 * KIB)
+#define LIMIT_COMMAND_ENV_COUNT \
+	(LIMIT_NETWORK_ENV_COUNT + LIMIT_TENANT_ENV_COUNT + LIMIT_SPACE_ENV_COUNT + LIMIT_ENV_COUNT)
+#define LIMIT_COMMAND_ENV_BYTES \
+	(LIMIT_NETWORK_ENV_BYTES + LIMIT_TENANT_ENV_BYTES + LIMIT_SPACE_ENV_BYTES + LIMIT_ENV_BYTES)
 
 /*
  * Parsing commands for the blocked ones (supervisor/config/command_line.c,

@@ -3,6 +3,7 @@
 #include "common/wire_spawner.h"
 
 #include "common/limits.h"
+#include "common/shown_at.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,11 +19,11 @@ const char *workspace_kind_name(enum workspace_kind kind)
 	return (unsigned)kind < WORKSPACE_KIND_END ? kind_names[kind] : NULL;
 }
 
-const char *workspace_visible_root(enum workspace_kind kind, const char *path)
+const char *spawner_open_visible(const struct spawner_open *message, const char *path)
 {
-	switch (kind) {
+	switch (spawner_open_shown(message)) {
 	case WORKSPACE_MANAGED:
-		return "/workspace";
+		return message->shown_at[0] ? message->shown_at : SHOWN_AT_DEFAULT;
 	case WORKSPACE_ROOTFS:
 		return "/";
 	default:
@@ -56,6 +57,7 @@ void spawner_open_put(struct wire_writer *writer, const struct spawner_open *mes
 	for (size_t i = 0; i < message->layers.count; i++)
 		wire_put_u32(writer, message->layers.numbers[i]);
 	wire_put_text(writer, text_from(message->layers.template));
+	wire_put_text(writer, text_from(message->shown_at));
 	wire_put_u8(writer, message->as_root);
 	wire_put_u8(writer, message->root_inside);
 	wire_put_text(writer, text_from(message->tenant));
@@ -91,12 +93,25 @@ static bool get_layers(struct wire_reader *reader, struct layer_stack *ret)
 	return !text_has_nul(template) && layer_stack_is_valid(ret);
 }
 
+/* Only a managed workspace that is no whole root has one. */
+static bool get_shown_at(struct wire_reader *reader, struct spawner_open *ret)
+{
+	struct text path = wire_get_text(reader, LIMIT_SHOWN_AT_BYTES);
+
+	if (path.len == 0)
+		return true;
+	if (ret->kind != WORKSPACE_MANAGED || !shown_at_is_valid(path))
+		return false;
+	memcpy(ret->shown_at, path.data, path.len);
+	return true;
+}
+
 int spawner_open_get(struct text payload, struct spawner_open *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
 	struct spawner_open message = {0};
 	struct text tenant;
-	bool has_layers;
+	bool has_layers, has_shown_at;
 
 	message.kind = wire_get_u8(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
@@ -111,10 +126,12 @@ int spawner_open_get(struct text payload, struct spawner_open *ret)
 	message.proxy_port = wire_get_u32(&reader);
 	message.kept = wire_get_u64(&reader);
 	has_layers = get_layers(&reader, &message.layers);
+	has_shown_at = get_shown_at(&reader, &message);
 	message.as_root = wire_get_bool(&reader);
 	message.root_inside = wire_get_bool(&reader);
 	tenant = wire_get_text(&reader, LIMIT_CONFIG_NAME_BYTES);
-	if (wire_reader_end(&reader) < 0 || !has_layers || !workspace_kind_name(message.kind) ||
+	if (wire_reader_end(&reader) < 0 || !has_layers || !has_shown_at ||
+		(message.shown_at[0] && message.as_root) || !workspace_kind_name(message.kind) ||
 		((message.layers.count > 0 || message.as_root) &&
 			message.kind != WORKSPACE_MANAGED) ||
 		(message.root_inside && !message.as_root) ||

@@ -189,7 +189,7 @@ enum {
 };
 
 enum workspace_kind {
-	WORKSPACE_MANAGED = 1, /* seen at /workspace */
+	WORKSPACE_MANAGED = 1, /* seen where its client wants */
 	WORKSPACE_DIRECTORY,   /* seen at its own path */
 	WORKSPACE_ROOTFS,      /* seen as / */
 	WORKSPACE_KIND_END,
@@ -210,6 +210,8 @@ struct spawner_open {
 	uint64_t kept;
 	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
 	struct layer_stack layers;
+	/* Of a managed workspace: where it is seen; "": at SHOWN_AT_DEFAULT, or as_root. */
+	char shown_at[LIMIT_SHOWN_AT_BYTES + 1];
 	bool as_root;     /* of a managed workspace: it is a whole root, and seen as / */
 	bool root_inside; /* of such a one: its id is 0 to commands (root_inside = yes) */
 	/*
@@ -296,8 +298,8 @@ struct setup_failure {
 };
 
 /* More than the longest struct spawner_open takes on the wire. */
-#define SPAWNER_OPEN_BYTES                                           \
-	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES + \
+#define SPAWNER_OPEN_BYTES                                                                  \
+	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES + LIMIT_SHOWN_AT_BYTES + \
 		LIMIT_LAYERS * sizeof(uint32_t))
 
 void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
@@ -328,9 +330,9 @@ static inline enum workspace_kind spawner_open_shown(const struct spawner_open *
 /** Returns "managed", "directory" or "rootfs"; NULL for another number. */
 const char *workspace_kind_name(enum workspace_kind kind);
 /**
- * Returns the path inside at which a workspace of @kind, at @path of the host, is seen. Static
- * storage or @path itself.
+ * Returns the path inside at which the workspace of @message, at @path of the host, is seen. Static
+ * storage, or borrowed from one of them.
  */
-const char *workspace_visible_root(enum workspace_kind kind, const char *path);
+const char *spawner_open_visible(const struct spawner_open *message, const char *path);
 /** Returns the kind called @name, or 0. */
 enum workspace_kind workspace_kind_by_name(struct text name);

@@ -9,6 +9,7 @@
 #include "common/limits.h"
 #include "common/short_timeslice.h"
 #include "supervisor/agent/agent_endpoint.h"
+#include "supervisor/agent/lease_end.h"
 #include "supervisor/agent/mcp_ext_task.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background.h"
@@ -60,6 +61,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_root.h"
@@ -350,6 +352,9 @@ static void start(struct daemon *daemon)
 		daemon->younger ? NULL : daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
+	if (!daemon->younger)
+		leases_look(workspaces_leases(daemon->service.workspaces), daemon->service.config,
+			true);
 	(void)short_timeslice(true);
 	own_files_lock_down(daemon);
 	r = audit_start(daemon->service.audit);
@@ -397,6 +402,7 @@ static void serve(struct daemon *daemon)
 						    : daemon->options.agent_socket);
 		selftest_start(daemon->service.selftest);
 	}
+	lease_end_begin(&daemon->service);
 	/* the reader of stderr gets these lines before it hears that the service is ready */
 	log_writer_flush();
 	if (r < 0)
@@ -417,6 +423,7 @@ static void stop(struct daemon *daemon)
 	agent_conns_close();
 	unauthorized_clients_close();
 	selftest_free(daemon->service.selftest);
+	lease_end_free_all();
 	workspaces_free(daemon->service.workspaces);
 	background_free_all();
 	mcp_ext_tasks_free_all();

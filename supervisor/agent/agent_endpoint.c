@@ -22,6 +22,7 @@
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/method_workspace_list.h"
+#include "supervisor/agent/method_workspace_update.h"
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
@@ -85,7 +86,9 @@ static const struct endpoint_method methods[] = {
 	{"session.list", method_session_list, .params = {NULL}},
 	{"workspace.open", method_workspace_open,
 		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network",
-			"moving"}},
+			"moving", "labels", "lease", "shown_at", "env"}},
+	{"workspace.update", method_workspace_update,
+		.params = {"workspace", "tenant", "labels", "lease", "env", "network"}},
 	{"workspace.forward", method_workspace_forward, .params = {"workspace", "port"}},
 	{"workspace.close", method_workspace_close, .params = {"workspace", "tenant"}},
 	{"workspace.list", method_workspace_list, .params = {"workspace"}},
@@ -98,7 +101,8 @@ static const struct endpoint_method methods[] = {
 	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},
 	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
 	{"workspace.fork", method_workspace_fork,
-		.params = {"from", "count", "prefix", "kind", "tenant"}},
+		.params = {"from", "count", "prefix", "kind", "tenant", "labels", "lease",
+			"shown_at", "env"}},
 	MCP_METHODS,
 };
 

@@ -14,10 +14,12 @@
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/unix_time.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/forks.h"
+#include "supervisor/workspace/properties.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -137,8 +139,14 @@ struct fork_wish {
 	struct text from, prefix;
 	int64_t count;
 	bool as_root;
+	struct properties with;
 	struct tenant *tenant;
 };
+
+static void wish_done(struct fork_wish *wish)
+{
+	properties_done(&wish->with);
+}
 
 static bool read_kind(struct json_object *params, bool *ret_root)
 {
@@ -158,6 +166,7 @@ static bool read_kind(struct json_object *params, bool *ret_root)
 static enum tool_error read_wish(struct session *session, struct json_object *params,
 	struct fork_wish *ret, struct refusal *ret_refusal)
 {
+	enum tool_error error;
 	struct text tenant;
 
 	ret->count = 1;
@@ -173,6 +182,12 @@ static enum tool_error read_wish(struct session *session, struct json_object *pa
 	if (!number_param(params, "count", 1, LIMIT_FORKS_AT_ONCE, &ret->count))
 		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"count must be a number from 1 to %d", LIMIT_FORKS_AT_ONCE);
+	error = properties_read(params, PROPERTIES_OPENED, unix_now_ms(), &ret->with, ret_refusal);
+	if (error != TOOL_OK)
+		return error;
+	if (ret->as_root && ret->with.shown_at[0])
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"shown_at cannot be given for a whole root, which is seen as /");
 	ret->tenant = session_tenant(session, tenant);
 	if (!ret->tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
@@ -193,7 +208,7 @@ void method_workspace_fork(struct session *session, struct jsonrpc_request *requ
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	_cleanup_free_ struct fork_request *fork = calloc(1, sizeof(*fork));
-	struct fork_wish wish = {0};
+	_cleanup_(wish_done) struct fork_wish wish = {0};
 	enum tool_error error =
 		fork ? check(session, &refusal) : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 
@@ -201,8 +216,8 @@ void method_workspace_fork(struct session *session, struct jsonrpc_request *requ
 		error = read_wish(session, request->params, &wish, &refusal);
 	if (error == TOOL_OK)
 		error = forks_begin(session->service->workspaces, wish.tenant,
-			&(struct forks_wanted){
-				wish.from, wish.prefix, (uint32_t)wish.count, wish.as_root},
+			&(struct forks_wanted){wish.from, wish.prefix, (uint32_t)wish.count,
+				wish.as_root, &wish.with},
 			on_forked, fork, &fork->forking, &refusal);
 	if (error != TOOL_OK) {
 		checkpoint_refuse(session, request, "workspace.fork", wish.from, &refusal);

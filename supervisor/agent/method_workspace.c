@@ -13,10 +13,12 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/background/background.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/unix_time.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_preview.h"
+#include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -94,6 +96,8 @@ static void on_opened(void *context)
 			&json, "home", tenant_home_name(workspace_tenant(pending->workspace)));
 		if (workspace_root_inside(pending->workspace))
 			json_text_put_bool(&json, "root_inside", true);
+		if (workspace_kind(pending->workspace) == WORKSPACE_MANAGED)
+			properties_put_listed(&json, workspace_properties(pending->workspace));
 		put_key_horizon(&json, session->service, workspace_tenant(pending->workspace));
 		isolation_write(&json, session->service->cgroup, pending->workspace);
 		json_text_object_end(&json);
@@ -137,6 +141,14 @@ static void wait_for(
 static enum tool_error narrow(
 	struct workspace **workspace, const char *allow, struct refusal *ret_refusal)
 {
+	const struct properties *kept = workspace_properties(*workspace);
+
+	if (allow && kept->network && strcmp(allow, kept->network) != 0) {
+		workspace_release(TAKE_PTR(*workspace));
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			"The workspace keeps another network: leave out network, or change it with "
+			"workspace.update");
+	}
 	if (!allow || workspace_narrow(*workspace, allow))
 		return TOOL_OK;
 	workspace_release(TAKE_PTR(*workspace));
@@ -195,8 +207,9 @@ static void on_looked_up(
 
 struct wanted {
 	struct text name, root;
-	bool create; /* a managed workspace that is not there is made */
-	char *allow; /* rules that its network is narrowed to; NULL: it is not */
+	bool create;            /* a managed workspace that is not there is made */
+	char *allow;            /* rules that its network is narrowed to; NULL: it is not */
+	struct properties with; /* of a managed one */
 	struct tenant *tenant;
 	enum workspace_kind kind;
 };
@@ -204,6 +217,7 @@ struct wanted {
 static void wanted_done(struct wanted *wanted)
 {
 	free(wanted->allow);
+	properties_done(&wanted->with);
 }
 
 /*
@@ -267,6 +281,7 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	struct wanted *ret, struct refusal *ret_refusal)
 {
 	struct text kind_name, tenant_name;
+	enum tool_error error;
 	bool is_managed;
 
 	ret->kind = WORKSPACE_DIRECTORY;
@@ -297,6 +312,12 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"kind must be \"directory\" or \"rootfs\", and can be given only with "
 			"root");
+	error = properties_read(params, PROPERTIES_OPENED, unix_now_ms(), &ret->with, ret_refusal);
+	if (error != TOOL_OK)
+		return error;
+	if (ret->with.given && !is_managed)
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"labels, lease, shown_at and env can be given only with workspace");
 	return isolation_read_allow(params, &ret->allow, ret_refusal);
 }
 
@@ -323,8 +344,9 @@ static enum tool_error get_managed(const struct session *session, const struct w
 	struct workspace **ret, struct refusal *ret_refusal)
 {
 	bool moves = agent_moved(session, NULL, ret_refusal) != TOOL_OK;
-	enum tool_error error = workspaces_get_managed(session->service->workspaces, wanted->tenant,
-		wanted->name, wanted->create && !moves, ret, ret_refusal);
+	enum tool_error error =
+		workspaces_get_managed_with(session->service->workspaces, wanted->tenant,
+			wanted->name, wanted->create && !moves, &wanted->with, ret, ret_refusal);
 
 	if (error == TOOL_OK)
 		return leave_moved(session, ret, ret_refusal);

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/links.h"
+#include "common/shown_at.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/workspace_pending.h"
@@ -17,7 +18,9 @@
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/properties_store.h"
 #include "supervisor/workspace/workspace_look.h"
+#include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <event2/buffer.h>
@@ -37,7 +40,8 @@ struct listing {
 	size_t n_tenants, at;    /* the one that is listed now */
 	bool begun;              /* it is: */
 	struct workspaces_walk walk;
-	DIR *managed;  /* NULL: there is none */
+	DIR *managed; /* NULL: there is none */
+	DIR *properties;
 	char **used;   /* names of managed workspaces that are listed as used; sorted after that */
 	size_t n_used; /* room for the next power of two */
 	bool sorted;
@@ -96,21 +100,32 @@ static void put_used(struct listing *listing, struct workspace *workspace, const
 	workspace_look_at_disk(workspace);
 	workspace_get_info(workspace, &info);
 	put_size(&listing->json, info.disk_bytes, info.disk_files);
+	if (name)
+		properties_put_listed(&listing->json, workspace_properties(workspace));
 	json_text_object_end(&listing->json);
 }
 
 static void put_managed(struct listing *listing, const char *name)
 {
+	_cleanup_(properties_done) struct properties properties = {0};
+	const char *root = SHOWN_AT_DEFAULT;
+
+	/* Of one whose record is damaged, nothing is listed. */
+	(void)properties_load_in(listing->properties, name, &properties);
+	if (managed_is_root_in(listing->managed, name))
+		root = "/";
+	else if (properties.shown_at[0])
+		root = properties.shown_at;
 	json_text_object_begin(&listing->json);
 	json_text_put(&listing->json, "workspace", name);
 	json_text_put(&listing->json, "kind", "managed");
-	json_text_put(&listing->json, "root",
-		managed_is_root_in(listing->managed, name) ? "/" : "/workspace");
+	json_text_put(&listing->json, "root", root);
 	json_text_put(&listing->json, "tenant", tenant_name(listing));
 	json_text_key(&listing->json, "open");
 	json_text_bool(&listing->json, false);
 	put_created(listing, name);
 	put_size(&listing->json, -1, -1);
+	properties_put_listed(&listing->json, &properties);
 	json_text_object_end(&listing->json);
 }
 
@@ -194,6 +209,8 @@ static void begin_tenant(struct listing *listing)
 	if (workspaces_list_managed(
 		    listing->workspaces, listing->tenants[listing->at], &listing->managed) < 0)
 		listing->managed = NULL;
+	(void)workspaces_list_properties(
+		listing->workspaces, listing->tenants[listing->at], &listing->properties);
 	listing->begun = true;
 }
 
@@ -203,6 +220,9 @@ static void end_tenant(struct listing *listing)
 	if (listing->managed)
 		closedir(listing->managed);
 	listing->managed = NULL;
+	if (listing->properties)
+		closedir(listing->properties);
+	listing->properties = NULL;
 	while (listing->n_used > 0)
 		free(listing->used[--listing->n_used]);
 	free(TAKE_PTR(listing->used));

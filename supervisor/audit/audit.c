@@ -448,6 +448,20 @@ void audit_workspace(struct audit *audit, const char *event, const struct peer_c
 	end(audit, &json);
 }
 
+void audit_lease_ended(
+	struct audit *audit, const struct tenant *tenant, const char *name, enum lease_end at_end)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "workspace.lease_ended");
+	json_text_put(&json, "tenant", tenant->name);
+	json_text_put(&json, "workspace", name);
+	json_text_put(&json, "at_end", lease_end_name(at_end));
+	end(audit, &json);
+}
+
 void audit_session_used(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, const char *tool, const char *session,
 	const char *arguments)

@@ -10,6 +10,7 @@
 
 #include "common/errors.h"
 #include "common/text.h"
+#include "supervisor/workspace/properties.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,6 +110,12 @@ void audit_unauthorized_client(
  */
 void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace);
+
+/** Records that the lease of @tenant's workspace @name has ended, and that it was closed or
+ * removed.
+ */
+void audit_lease_ended(
+	struct audit *audit, const struct tenant *tenant, const char *name, enum lease_end at_end);
 
 /**
  * Records that @tool acts on @session of @workspace, or (NULL) lists all. @arguments is their

@@ -6,6 +6,7 @@
 #include "common/utf8.h"
 #include "supervisor/call/args_alias.h"
 #include "supervisor/call/notes.h"
+#include "supervisor/workspace/properties.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -504,40 +505,16 @@ static enum tool_error decode_choice(const struct subject *subject, const struct
 	return TOOL_OK;
 }
 
-/* A name as POSIX (XBD 8.1) defines it, so that a shell can use it. */
-static bool env_name_is_valid(const char *name)
-{
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-	static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-
-	return strspn(name, letters) > 0 && name[strspn(name, all)] == '\0';
-}
-
 static enum tool_error decode_env(
 	const struct subject *subject, struct json_object *value, struct call_options *options)
 {
-	size_t bytes = 0, count = 0;
+	char buffer[128];
+	const char *fault = env_fault(value, LIMIT_ENV_COUNT, LIMIT_ENV_BYTES, &options->env_count,
+		buffer, sizeof(buffer));
 
-	if (!json_object_is_type(value, json_type_object))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "env", "must be an object of strings");
-	json_object_object_foreach (value, name, member) {
-		if (!env_name_is_valid(name))
-			return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
-				"must have names of letters, digits and \"_\" only, which do not "
-				"begin with a digit");
-		if (!json_object_is_type(member, json_type_string) ||
-			text_has_nul(string_text(member)))
-			return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
-				"must hold strings only, without NUL characters");
-		bytes += strlen(name) + string_text(member).len + 2;
-		count++;
-	}
-	if (count > LIMIT_ENV_COUNT || bytes > LIMIT_ENV_BYTES)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "env",
-			"must have at most %d variables and %llu bytes", LIMIT_ENV_COUNT,
-			LIMIT_ENV_BYTES);
+	if (fault)
+		return fail(subject, TOOL_INVALID_ARGUMENTS, "env", "%s", fault);
 	options->env = value;
-	options->env_count = count;
 	return TOOL_OK;
 }
 

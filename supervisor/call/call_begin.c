@@ -22,6 +22,7 @@
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_pause.h"
+#include "supervisor/workspace/workspace_properties.h"
 
 #include <errno.h>
 #include <json-c/json_object.h>
@@ -168,20 +169,24 @@ static int send_files(
 	return 0;
 }
 
-/*
- * Writes NAME=VALUE and a NUL for each variable of the tenant's environment, then of options.env;
- * of two with the same name the last counts.
- */
-static int put_env(
-	struct byte_queue *body, const struct string_list *configured, struct json_object *env)
+/* Writes NAME=VALUE and a NUL for each variable; of two with the same name the last counts. */
+static int put_configured_env(struct byte_queue *body, const struct string_list *configured)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < configured->count; i++)
 		r = byte_queue_append(
 			body, configured->strings[i], strlen(configured->strings[i]) + 1);
+	return r;
+}
+
+/* The same; @env may be NULL. */
+static int put_env(struct byte_queue *body, struct json_object *env)
+{
+	int r = 0;
+
 	if (!env)
-		return r;
+		return 0;
 	json_object_object_foreach (env, name, value) {
 		size_t len = (size_t)json_object_get_string_len(value);
 
@@ -251,7 +256,11 @@ static int send_command(struct call *call, const int fds[COMMAND_FDS])
 	if (r == 0 && use->address != 0)
 		r = call_network_put_env(&queue, use, request->tenant);
 	if (r == 0)
-		r = put_env(&queue, &request->tenant->environment, request->options.env);
+		r = put_configured_env(&queue, &request->tenant->environment);
+	if (r == 0)
+		r = put_env(&queue, workspace_env(call->workspace));
+	if (r == 0)
+		r = put_env(&queue, request->options.env);
 	body = byte_queue_peek(&queue);
 	if (r == 0 && body.len - command.len > LIMIT_COMMAND_ENV_BYTES)
 		r = -EMSGSIZE;

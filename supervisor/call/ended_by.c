@@ -35,6 +35,7 @@ static const struct {
 	[ENDED_BY_WORKSPACE_CLOSED] = {"workspace_closed", TOOL_CANCELLED},
 	[ENDED_BY_DISK] = {"disk", TOOL_QUOTA_EXCEEDED},
 	[ENDED_BY_YIELD] = {"yield", TOOL_OK},
+	[ENDED_BY_LEASE] = {"lease", TOOL_LEASE_ENDED},
 };
 
 enum ended_by ended_by_itself(int wait_status)
@@ -129,6 +130,11 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 			       "any more; output has what it wrote until then";
 		return "The session was ended because its workspace was closed: no connection had "
 		       "it open, or it was removed, or the tenant may not use it any more";
+	case ENDED_BY_LEASE:
+		return is_command ? "The command was ended because the lease of its workspace has "
+				    "ended; output has what it wrote until then"
+				  : "The call was ended because the lease of its workspace has "
+				    "ended";
 	case ENDED_BY_IDLE_TIMEOUT:
 		if (request->session.id)
 			return "The session was ended because nothing was written or read in it "

@@ -35,6 +35,7 @@ enum ended_by {
 	ENDED_BY_WORKSPACE_CLOSED, /* a session's workspace is gone, or nobody uses it */
 	ENDED_BY_DISK,  /* ended, or failed, because the workspace takes all that it may on disk */
 	ENDED_BY_YIELD, /* only the call has ended: the command goes on as that of a session */
+	ENDED_BY_LEASE, /* the lease of its workspace has ended */
 	ENDED_BY_COUNT,
 };
 

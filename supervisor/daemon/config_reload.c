@@ -19,6 +19,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -174,6 +175,8 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	keys_configure(service->keys, new);
 	audit_share(service->audit, new->n_tenants);
 	workspaces_reload(service->workspaces, new);
+	if (!service->retiring)
+		leases_look(workspaces_leases(service->workspaces), new, false);
 	background_reload(new);
 	spawner_link_reload(reload->spawner);
 	egress_link_reload(service->egress);

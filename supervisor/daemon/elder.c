@@ -30,6 +30,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
 #include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspace_look.h"
@@ -350,6 +351,7 @@ static void retire(struct elder *elder)
 	keys_relay(service->keys, relay_key, elder);
 	say(elder, &(struct handover_message){.type = HANDOVER_GO});
 	workspaces_tell_left(service->workspaces, say_released, elder);
+	leases_retire(workspaces_leases(service->workspaces));
 	spawner_link_beside(daemon->spawner, true);
 	audit_relay(service->audit, elder->peer);
 	listener_leave(daemon->listener);

@@ -22,6 +22,7 @@
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/journal/journal.h"
+#include "supervisor/workspace/properties_store.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,11 +72,22 @@ static void lock_state(struct daemon *daemon)
 	}
 }
 
+/* Returns the path of the properties of managed workspaces, malloc'ed; NULL: there are none. */
+static char *properties_path(const struct daemon *daemon)
+{
+	char *path = NULL;
+
+	if (daemon->options.state_dir &&
+		asprintf(&path, "%s/" PROPERTIES, daemon->options.state_dir) < 0)
+		die_with("out of memory");
+	return path;
+}
+
 void own_files_state(struct daemon *daemon)
 {
 	_cleanup_close_ int state = -1;
-	_cleanup_close_ int templates_fd = -1;
-	_cleanup_free_ char *managed = NULL, *templates = NULL;
+	_cleanup_close_ int templates_fd = -1, properties_fd = -1;
+	_cleanup_free_ char *managed = NULL, *templates = NULL, *properties = NULL;
 	int r;
 
 	daemon->managed_fd = -1;
@@ -100,6 +112,10 @@ void own_files_state(struct daemon *daemon)
 	r = startup_make_directory(templates, &templates_fd);
 	if (r < 0)
 		die(templates, r);
+	properties = properties_path(daemon);
+	r = startup_make_directory(properties, &properties_fd);
+	if (r < 0)
+		die(properties, r);
 	daemon_own_path(daemon, daemon->options.state_dir);
 }
 
@@ -188,6 +204,7 @@ void own_files_lock_down(struct daemon *daemon)
 	_cleanup_free_ char *agent = directory_of(options->agent_socket);
 	_cleanup_free_ char *control = directory_of(options->control_socket);
 	_cleanup_free_ char *log = audit_path(daemon), *audit = directory_of(log);
+	_cleanup_free_ char *properties = properties_path(daemon);
 	char cgroups[32] = "";
 	const struct lockdown_place places[] = {
 		{config, RULESET_READ},
@@ -195,6 +212,8 @@ void own_files_lock_down(struct daemon *daemon)
 		{config ? "/etc" : NULL, LANDLOCK_ACCESS_FS_READ_FILE},
 		{options->state_dir, LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR |
 					     LANDLOCK_ACCESS_FS_REMOVE_DIR},
+		{properties, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+				     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{agent, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{control, LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{audit, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |

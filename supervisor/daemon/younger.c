@@ -23,6 +23,7 @@
 #include "supervisor/host/startup.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/removal.h"
 #include "supervisor/workspace/spare_cells.h"
@@ -252,10 +253,12 @@ static void finish_removals(void *context)
 
 	if (service->retired)
 		return;
-	if (service->retiring)
+	if (service->retiring) {
 		timer_set(&younger->removals, REMOVALS_MS);
-	else
+	} else {
 		removal_look_again(younger->daemon->removal, service->config);
+		leases_look(workspaces_leases(service->workspaces), service->config, true);
+	}
 }
 
 static void on_gone(void *context)
@@ -397,6 +400,8 @@ void younger_serve(struct younger *younger)
 		hear(younger, &message);
 	}
 	removal_look_again(younger->daemon->removal, younger->daemon->service.config);
+	leases_look(workspaces_leases(younger->daemon->service.workspaces),
+		younger->daemon->service.config, false);
 	fcntl(younger->peer, F_SETFL, O_NONBLOCK);
 	watch_want(&younger->watch, WATCH_READABLE);
 	timer_set(&younger->overdue,

@@ -667,6 +667,15 @@ static bool is_agents(const struct agent_conn *conn)
 	return conn->count == &conn->service->connections;
 }
 
+void agent_conns_foreach(void (*each)(void *context, struct session *session), void *context)
+{
+	struct agent_conn *conn;
+
+	LIST_FOREACH (conn, &connections, entry)
+		if (is_agents(conn) && conn->session)
+			each(context, conn->session);
+}
+
 void agent_conns_tell_retiring(void)
 {
 	struct agent_conn *conn;

@@ -11,6 +11,7 @@
 
 struct agent_conn;
 struct endpoint;
+struct session;
 
 /**
  * Serves the connected socket @fd of @peer, taking both, at @endpoint until the client is gone. The
@@ -31,6 +32,9 @@ void agent_conns_shut_down(void);
  * session do not count: its end answers them.
  */
 size_t agent_conns_calls(void);
+
+/** Gives the session of each connection of the agent socket to @each. */
+void agent_conns_foreach(void (*each)(void *context, struct session *session), void *context);
 
 /** session_tell_retiring() for each connection of the agent socket. */
 void agent_conns_tell_retiring(void);

@@ -54,6 +54,7 @@ struct tenant_usage {
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
 	size_t forks_awaited;   /* to be made by requests under way, and become existing ones */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
+	size_t leases;          /* of its managed workspaces */
 	size_t templates;       /* that were there when they were counted */
 	size_t template_bytes;  /* on disk, of those that have been measured */
 	size_t template_memory; /* bytes of those that are in memory */
@@ -78,6 +79,7 @@ struct tenant_usage {
 	uint64_t loads, loads_failed, loads_us; /* of templates into memory */
 	/* templates that were made of workspaces or directories, and workspaces of them */
 	uint64_t freezes, imports, forks;
+	uint64_t leases_ended;      /* by which workspaces were closed or removed */
 	uint64_t pipes_held;        /* by commands, for too long: command_io.h */
 	uint64_t dear_peers;        /* that were ended for what waking them cost: wake_cost.h */
 	uint64_t pauses, paused_us; /* measurements for which commands were stopped */

@@ -13,8 +13,10 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/copy_bounds.h"
 #include "supervisor/workspace/layers.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/properties_store.h"
 #include "supervisor/workspace/spawner_ask.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -30,6 +32,7 @@ struct forking {
 	struct tenant *tenant; /* held */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1], prefix[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	bool as_root;
+	struct properties with;      /* that each of them keeps */
 	uint32_t first, count, done; /* forks that are there, or copied */
 	struct unfinished *copies;   /* system mode: without their names; NULL: none are copied */
 	bool loading;                /* system mode: the template, into memory */
@@ -210,8 +213,10 @@ static void undo_one(struct forking *forking)
 	forking_name(forking, --forking->done, name);
 	const struct layers_place place = place_of(forking, name);
 
-	if (managed_remove(forking->all->managed_fd, forking->tenant, name) == 0)
-		(void)layers_remove(&place);
+	if (managed_remove(forking->all->managed_fd, forking->tenant, name) < 0)
+		return;
+	(void)layers_remove(&place);
+	(void)properties_forget(forking->all->managed_fd, forking->tenant, name);
 }
 
 /* Makes the next one: a few directories. */
@@ -230,9 +235,12 @@ static int make_one(struct forking *forking)
 		return r;
 	r = layers_fork(&place, forking->template);
 	if (r == 0)
+		r = properties_save(managed_fd, forking->tenant, name, &forking->with);
+	if (r == 0)
 		r = managed_add(managed_fd, forking->tenant, name);
 	if (r < 0) {
 		(void)layers_remove(&place);
+		(void)properties_forget(managed_fd, forking->tenant, name);
 		(void)managed_set_root(managed_fd, forking->tenant, name, false);
 		return r;
 	}
@@ -299,9 +307,14 @@ void forks_stop(struct workspaces *all)
 static void tell_end(void *context)
 {
 	struct forking *forking = context;
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 
 	if (forking->error == TOOL_OK)
 		forking->tenant->usage->forks += forking->count;
+	for (uint32_t i = 0; forking->error == TOOL_OK && i < forking->count; i++) {
+		forking_name(forking, i, name);
+		leases_set(forking->all->leases, forking->tenant, name, &forking->with.lease);
+	}
 	forking->made(forking->context, forking->error, forking->why);
 }
 
@@ -323,6 +336,9 @@ static void name_copies(struct forking *forking)
 		forking_name(forking, i, name);
 		r = managed_set_root(
 			forking->all->managed_fd, forking->tenant, name, forking->as_root);
+		if (r == 0)
+			r = properties_save(
+				forking->all->managed_fd, forking->tenant, name, &forking->with);
 		if (r < 0)
 			break;
 		r = unfinished_name(
@@ -476,6 +492,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 	*forking = (struct forking){.all = all,
 		.tenant = tenant_hold(tenant),
 		.as_root = wanted->as_root,
+		.with = properties_copy(wanted->with),
 		.first = 1,
 		.count = wanted->count,
 		.made = made,
@@ -519,6 +536,7 @@ void forking_free(struct forking *forking)
 	loop_turn_cancel(&forking->tell);
 	LIST_REMOVE(forking, entry);
 	tenant_release(forking->tenant);
+	properties_done(&forking->with);
 	free(forking->copies);
 	free(forking->why);
 	free(forking->why_copied);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct forking;
+struct properties;
 struct tenant;
 struct workspaces;
 
@@ -25,7 +26,8 @@ typedef void (*forks_made)(void *context, enum tool_error error, const char *why
 struct forks_wanted {
 	struct text template, prefix; /* without a prefix, the template's name is it */
 	uint32_t count;
-	bool as_root; /* each is a whole root, which commands see as "/" */
+	bool as_root;                  /* each is a whole root, which commands see as "/" */
+	const struct properties *with; /* that each of them keeps; NULL: none */
 };
 
 /**

@@ -7,6 +7,7 @@
 #include "common/layer_stack.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/properties_store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,12 +61,14 @@ static int set_root(int directory, const char *name, bool is_root)
 	return r < 0 && errno != (is_root ? EEXIST : ENOENT) ? -errno : 0;
 }
 
-/* Makes the workspace's own directory if there is none. */
+/* Makes the workspace's own directory if there is none. Stores whether it was made. */
 static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
-	const char *name, struct refusal *ret_refusal)
+	const char *name, struct managed_wish *wish, struct refusal *ret_refusal)
 {
+	static const struct properties none;
 	struct stat stat_buf;
 	enum tool_error error;
+	int r;
 
 	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 		return TOOL_OK;
@@ -73,10 +76,18 @@ static enum tool_error make_root(int managed_fd, const struct tenant *tenant, in
 				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
 	if (error != TOOL_OK)
 		return error;
+	/* First: it keeps them from its beginning on, and none of one of its name. */
+	r = properties_save(managed_fd, tenant, name, wish->with ? wish->with : &none);
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
 	if (put_layers_aside(directory, name) < 0 || set_root(directory, name, false) < 0 ||
-		mkdirat(directory, name, 0700) < 0)
-		return refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
+		mkdirat(directory, name, 0700) < 0) {
+		error = refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
+		(void)properties_forget(managed_fd, tenant, name);
+		return error;
+	}
 	managed_quota_add(tenant);
+	wish->made = true;
 	return TOOL_OK;
 }
 
@@ -102,8 +113,9 @@ static int open_root(int directory, const char *name, struct workspace_root *ret
 }
 
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	bool create, struct workspace_root *ret, struct refusal *ret_refusal)
+	struct managed_wish *wish, struct workspace_root *ret, struct refusal *ret_refusal)
 {
+	const bool create = wish && wish->create;
 	_cleanup_close_ int directory = -1;
 	char name_string[NAME_BYTES_MAX + 1];
 	int r;
@@ -122,7 +134,7 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 	directory = open_directory(managed_fd, tenant, create);
 	if (directory >= 0 && create) {
 		enum tool_error error =
-			make_root(managed_fd, tenant, directory, name_string, ret_refusal);
+			make_root(managed_fd, tenant, directory, name_string, wish, ret_refusal);
 
 		if (error != TOOL_OK)
 			return error;
@@ -296,6 +308,29 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 	/* What a death leaves of it goes when a workspace of that name is made. */
 	(void)set_root(directory, name, false);
 	return 0;
+}
+
+int managed_put_away(int managed_fd, const struct tenant *tenant, const char *name,
+	char ret_aside[MANAGED_ASIDE_BYTES])
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	static unsigned long last;
+	struct timespec now;
+	int r;
+
+	if (directory < 0)
+		return directory;
+	do {
+		clock_gettime(CLOCK_REALTIME, &now);
+		snprintf(ret_aside, MANAGED_ASIDE_BYTES, TREE_REMOVED "%lld.%09ld.%lu",
+			(long long)now.tv_sec, now.tv_nsec, last++);
+		r = renameat2(directory, name, directory, ret_aside, RENAME_NOREPLACE) < 0 ? -errno
+											   : 0;
+	} while (r == -EEXIST);
+	/* What a death leaves of it goes when a workspace of that name is made. */
+	if (r == 0)
+		(void)set_root(directory, name, false);
+	return r;
 }
 
 static const char *mark_of(const char *name, char buffer[MARK_BYTES])

@@ -14,15 +14,22 @@
 #include <stdbool.h>
 #include <time.h>
 
+struct properties;
 struct tenant;
 
+struct managed_wish {
+	bool create;                   /* a missing one is made, */
+	const struct properties *with; /* and keeps these; NULL: none */
+	bool made;                     /* it was */
+};
+
 /**
- * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory). With
- * @create a missing one is made. Returns TOOL_OK and *ret, to be released with
+ * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory). @wish may
+ * be NULL: a missing one is not made. Returns TOOL_OK and *ret, to be released with
  * workspace_root_done(); otherwise returns the code, with @ret_refusal filled in.
  */
 enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	bool create, struct workspace_root *ret, struct refusal *ret_refusal);
+	struct managed_wish *wish, struct workspace_root *ret, struct refusal *ret_refusal);
 
 /** Makes the directory that holds the tenant's workspaces, if it is not there. Returns 0 or -errno.
  */
@@ -66,6 +73,14 @@ int managed_created_in(DIR *directory, const char *name, time_t *ret);
 /** Gives the name of each of the tenant's workspaces to @each. Returns 0 or -errno. */
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
+
+#define MANAGED_ASIDE_BYTES 96
+/**
+ * Gives the directory of a workspace a name that only one to be cleared has, which is stored. From
+ * here on there is no workspace @name. Returns 0 or -errno.
+ */
+int managed_put_away(int managed_fd, const struct tenant *tenant, const char *name,
+	char ret_aside[MANAGED_ASIDE_BYTES]);
 
 /** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);

@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/shown_at.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
@@ -80,6 +81,7 @@ void workspace_free(struct workspace *workspace)
 	assert(workspace->tenant->usage->workspaces > 0);
 	workspace->tenant->usage->workspaces--;
 	tenant_release(workspace->tenant);
+	properties_done(&workspace->properties);
 	free(workspace->name);
 	free(workspace->allow);
 	free(workspace);
@@ -139,6 +141,10 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 		workspace_describe_any(workspace->all, workspace->tenant, ret);
 		ret->layers = workspace->layers;
 		ret->as_root = workspace->as_root;
+		/* A template that is a whole root has a place of its own. */
+		if (!workspace->as_root)
+			memcpy(ret->shown_at, workspace->properties.shown_at,
+				sizeof(ret->shown_at));
 		ret->root_inside = workspace_root_inside(workspace);
 	}
 	ret->kind = (uint8_t)workspace->kind;
@@ -449,9 +455,12 @@ enum workspace_kind workspace_kind(const struct workspace *workspace)
 
 struct text workspace_visible(const struct workspace *workspace)
 {
-	return text_from(workspace_is_root(workspace)
-				 ? "/"
-				 : workspace_visible_root(workspace->kind, workspace->root.path));
+	if (workspace_is_root(workspace))
+		return TEXT_LITERAL("/");
+	if (workspace->kind != WORKSPACE_MANAGED)
+		return text_from(workspace->root.path);
+	return text_from(workspace->properties.shown_at[0] ? workspace->properties.shown_at
+							   : SHOWN_AT_DEFAULT);
 }
 
 const char *workspace_host_path(const struct workspace *workspace)

@@ -49,7 +49,7 @@ void workspace_attend(struct workspace *workspace, bool open);
 /** Returns since when no connection has it open, as clock_now(); 0: one has. */
 int64_t workspace_unattended_since(const struct workspace *workspace);
 
-/** Returns the path at which commands see it: "/workspace", its own path, or "/". */
+/** Returns the path at which commands see it: where its client wants it, its own path, or "/". */
 struct text workspace_visible(const struct workspace *workspace);
 
 /** Returns the path of its directory on the host. */

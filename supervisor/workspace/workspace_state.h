@@ -13,6 +13,7 @@
 #include "supervisor/workspace/disk_use.h"
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/properties.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_pause.h"
@@ -55,6 +56,8 @@ struct workspace {
 	size_t disk_counted;          /* of disk's bytes, in its tenant's use */
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
+	struct properties properties; /* of a managed one */
+	bool expired;                 /* its lease has ended, and what uses it ends */
 	bool removing;
 	bool clearing;  /* its files process deletes everything in it; it is not told anything else
 			 */
@@ -110,6 +113,7 @@ struct workspaces {
 	LIST_HEAD(, workspace) list;
 	LIST_HEAD(, forking) forking; /* forks that are being made */
 	LIST_HEAD(, workspaces_walk) walks;
+	struct leases *leases;
 	bool retiring; /* workspaces_retire() */
 	bool settling; /* workspaces_settle() */
 	/* directories that another generation of cloisterd uses; NULL: there is none */

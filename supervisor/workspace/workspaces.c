@@ -13,8 +13,11 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/elsewhere.h"
 #include "supervisor/workspace/forks.h"
+#include "supervisor/workspace/layers.h"
+#include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/managed_quota.h"
+#include "supervisor/workspace/properties_store.h"
 #include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/spawner_link.h"
 #include "supervisor/workspace/templates.h"
@@ -22,6 +25,7 @@
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -76,6 +80,12 @@ struct workspaces *workspaces_new(struct event_base *base, struct spawner_link *
 	LIST_INIT(&workspaces->walks);
 	TAILQ_INIT(&workspaces->idle);
 	workspaces_tasks_init(workspaces);
+	workspaces->leases = leases_new(workspaces);
+	if (!workspaces->leases) {
+		spare_cells_free(workspaces->spares);
+		free(workspaces);
+		return NULL;
+	}
 	if (spawner)
 		spawner_link_hear(spawner, on_worked, workspaces);
 	return workspaces;
@@ -145,6 +155,7 @@ void workspaces_free(struct workspaces *workspaces)
 	end_cells(workspaces);
 	while (!LIST_EMPTY(&workspaces->list))
 		workspace_free(LIST_FIRST(&workspaces->list));
+	leases_free(workspaces->leases);
 	spare_cells_free(workspaces->spares);
 	workspaces_tasks_done(workspaces);
 	free(workspaces);
@@ -255,6 +266,10 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
 		return TOOL_BUSY;
 	}
+	if (workspace && workspace->expired) {
+		workspace_root_done(root);
+		return refusal_set(ret_refusal, TOOL_LEASE_ENDED, NULL);
+	}
 	if (workspace && workspace->removing) {
 		workspace_root_done(root);
 		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
@@ -287,6 +302,12 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR,
 			"The record of the workspace's checkpoints cannot be read, or is damaged; "
 			"ask the administrator of the service");
+	}
+	if (kind == WORKSPACE_MANAGED && workspace_read_properties(workspace) < 0) {
+		workspace_free(workspace);
+		return refusal_set(ret_refusal, TOOL_EXECUTION_ERROR,
+			"The record of the workspace's labels, lease and environment cannot be "
+			"read, or is damaged; ask the administrator of the service");
 	}
 	*ret = workspace_hold(workspace);
 	return TOOL_OK;
@@ -371,10 +392,51 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 	return get(workspaces, tenant, root, kind, root->path, ret, ret_refusal);
 }
 
+/* A read-only path of the tenant must neither cover the workspace nor be covered by it. */
+static enum tool_error check_shown_at(
+	const struct tenant *tenant, const char *shown_at, struct refusal *ret_refusal)
+{
+	const struct string_list *paths = &tenant->readonly_paths;
+
+	for (size_t i = 0; shown_at[0] && i < paths->count; i++)
+		if (config_paths_overlap(paths->strings[i], shown_at))
+			return refusal_format(ret_refusal, TOOL_FORBIDDEN,
+				"The workspace cannot be shown at %s: the tenant's commands see %s "
+				"there, read-only; choose another shown_at",
+				shown_at, paths->strings[i]);
+	return TOOL_OK;
+}
+
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal)
 {
+	return workspaces_get_managed_with(
+		workspaces, tenant, name, create, NULL, ret, ret_refusal);
+}
+
+/* The workspace keeps them from here on, or had them from its beginning on. */
+static enum tool_error keep(struct workspace *workspace, const struct properties *with, bool made,
+	struct refusal *ret_refusal)
+{
+	enum tool_error error = TOOL_OK;
+
+	if (with && !made)
+		error = workspace_set_properties(workspace, with, ret_refusal);
+	else if (made)
+		leases_set(workspace->all->leases, workspace->tenant, workspace->name,
+			&workspace->properties.lease);
+	return error == TOOL_OK ? check_shown_at(workspace->tenant, workspace->properties.shown_at,
+					  ret_refusal)
+				: error;
+}
+
+enum tool_error workspaces_get_managed_with(struct workspaces *workspaces, struct tenant *tenant,
+	struct text name, bool create, const struct properties *with, struct workspace **ret,
+	struct refusal *ret_refusal)
+{
 	_cleanup_free_ char *name_string = strndup(name.data, name.len);
+	struct managed_wish wish = {.create = create, .with = with};
+	struct workspace *workspace;
 	struct workspace_root root;
 	enum tool_error error;
 
@@ -384,15 +446,100 @@ enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct ten
 		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
 		return TOOL_BUSY;
 	}
-	error = managed_open(workspaces->managed_fd, tenant, name, create, &root, ret_refusal);
+	error = with ? check_shown_at(tenant, with->shown_at, ret_refusal) : TOOL_OK;
+	if (error == TOOL_OK)
+		error = managed_open(
+			workspaces->managed_fd, tenant, name, &wish, &root, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
-	if (name_string && !managed_is_marked(workspaces->managed_fd, tenant, name_string))
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, ret,
-			ret_refusal);
+	if (!name_string || managed_is_marked(workspaces->managed_fd, tenant, name_string)) {
+		workspace_root_done(&root);
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			name_string ? "The workspace is being removed" : NULL);
+	}
+	error = get(
+		workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, &workspace, ret_refusal);
+	if (error != TOOL_OK)
+		return error;
+	error = keep(workspace, with, wish.made, ret_refusal);
+	if (error != TOOL_OK) {
+		workspace_release(workspace);
+		return error;
+	}
+	*ret = workspace;
+	return TOOL_OK;
+}
+
+enum tool_error workspaces_find_managed(struct workspaces *workspaces, const struct tenant *tenant,
+	const char *name, struct workspace **ret)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct workspace_root root;
+	struct workspace *workspace;
+	enum tool_error error;
+
+	if (forks_make(workspaces, tenant, name))
+		return TOOL_BUSY;
+	error = managed_open(
+		workspaces->managed_fd, tenant, text_from(name), NULL, &root, &refusal);
+	if (error != TOOL_OK)
+		return error;
+	workspace = find(workspaces, tenant, &root, WORKSPACE_MANAGED);
+	if (elsewhere_has(workspaces->elsewhere, root.dev, root.ino) ||
+		(workspace && workspace->removing))
+		error = TOOL_BUSY;
+	else
+		*ret = workspace ? workspace_hold(workspace) : NULL;
 	workspace_root_done(&root);
-	return refusal_set(
-		ret_refusal, TOOL_BUSY, name_string ? "The workspace is being removed" : NULL);
+	return error;
+}
+
+static void tell_dropped(void *context, const char *tenant, const char *name)
+{
+	struct workspaces *workspaces = context;
+
+	spawner_link_dropped(workspaces->spawner, false, tenant, name);
+}
+
+enum tool_error workspaces_remove(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name)
+{
+	const struct layers_place place = {.managed_fd = workspaces->managed_fd,
+		.tenant = tenant,
+		.name = name,
+		.dropped = tell_dropped,
+		.context = workspaces};
+	char aside[MANAGED_ASIDE_BYTES];
+	int r = managed_put_away(workspaces->managed_fd, tenant, name, aside);
+
+	if (r < 0)
+		return tool_error_from_errno(-r);
+	/* What a death leaves of the rest goes when a workspace of that name is made. */
+	(void)layers_remove(&place);
+	(void)properties_forget(workspaces->managed_fd, tenant, name);
+	leases_forget(workspaces->leases, tenant, name);
+	spawner_link_removed(workspaces->spawner, tenant->name, name);
+	spawner_link_dropped(workspaces->spawner, false, tenant_directory(tenant), aside);
+	return TOOL_OK;
+}
+
+enum tool_error workspaces_end_lease(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name)
+{
+	struct properties properties;
+	int r = properties_load(workspaces->managed_fd, tenant, name, &properties);
+
+	if (r < 0)
+		return tool_error_from_errno(-r);
+	properties.lease = (struct lease){0};
+	r = properties_save(workspaces->managed_fd, tenant, name, &properties);
+	properties_done(&properties);
+	return r < 0 ? tool_error_from_errno(-r) : TOOL_OK;
+}
+
+struct leases *workspaces_leases(const struct workspaces *workspaces)
+{
+	return workspaces->leases;
 }
 
 enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
@@ -406,7 +553,7 @@ enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tena
 	if (!managed_is_marked(workspaces->managed_fd, tenant, name))
 		return TOOL_WORKSPACE_NOT_FOUND;
 	error = managed_open(
-		workspaces->managed_fd, tenant, text_from(name), false, &root, &refusal);
+		workspaces->managed_fd, tenant, text_from(name), NULL, &root, &refusal);
 	if (error == TOOL_OK)
 		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret, &refusal);
 	/* The directory was removed and only its mark was left. */
@@ -431,6 +578,12 @@ int workspaces_list_managed(
 	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret)
 {
 	return managed_list(workspaces->managed_fd, tenant, ret);
+}
+
+int workspaces_list_properties(
+	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret)
+{
+	return properties_list(workspaces->managed_fd, tenant, ret);
 }
 
 void workspaces_walk_begin(struct workspaces *workspaces, struct workspaces_walk *walk)

@@ -12,6 +12,8 @@ struct config;
 struct egress_link;
 struct elsewhere;
 struct event_base;
+struct leases;
+struct properties;
 struct scheduler;
 struct spare_cells;
 struct spawner_link;
@@ -118,6 +120,32 @@ enum tool_error workspaces_get_directory(struct workspaces *workspaces, struct t
 enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
 
+/** The same; a missing one is made with the properties @with, another one gets those given. */
+enum tool_error workspaces_get_managed_with(struct workspaces *workspaces, struct tenant *tenant,
+	struct text name, bool create, const struct properties *with, struct workspace **ret,
+	struct refusal *ret_refusal);
+
+/**
+ * Finds the managed workspace @name if it is in use: *ret is held then, otherwise NULL. Returns
+ * TOOL_OK; WORKSPACE_NOT_FOUND if there is none, or another code if it cannot be told or used yet.
+ */
+enum tool_error workspaces_find_managed(struct workspaces *workspaces, const struct tenant *tenant,
+	const char *name, struct workspace **ret);
+
+/**
+ * Removes the managed workspace @name, in which nothing runs. It is gone when this returns TOOL_OK;
+ * the spawner clears its files.
+ */
+enum tool_error workspaces_remove(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name);
+
+/** Takes the lease of the managed workspace @name, which is not in use, away. */
+enum tool_error workspaces_end_lease(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name);
+
+/** The leases of managed workspaces, borrowed. */
+struct leases *workspaces_leases(const struct workspaces *workspaces);
+
 /**
  * Calls @each with the name of every managed workspace of @tenant whose removal an earlier
  * cloisterd began. workspaces_get_marked() opens one of them to finish its removal; it returns like
@@ -134,6 +162,10 @@ int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *
 
 /** Opens the directory of the tenant's managed workspaces. Returns like managed_list(). */
 int workspaces_list_managed(
+	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret);
+
+/** Opens the directory of their properties. Returns like properties_list(). */
+int workspaces_list_properties(
 	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret);
 
 /* A way through the workspaces in pieces, between which some may come and go. Zeroed: none. */

@@ -329,7 +329,7 @@ TEST(test_errors_have_types)
 		assert_string_equal(cloister_get_json(reply, "/data/retry_after_ms", false), "70");
 		cloister_message_free(reply);
 	}
-	assert_int_equal(last, CLOISTER_ERROR_MOVED);
+	assert_int_equal(last, CLOISTER_ERROR_LEASE_ENDED);
 
 	reply = reply_to(&s,
 		"\"error\":{\"code\":-32000,\"message\":\"why\",\"data\":{\"code\":\"MOVED\","

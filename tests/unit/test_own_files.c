@@ -292,6 +292,9 @@ TEST(test_a_lock_down)
 		{"/etc", LANDLOCK_ACCESS_FS_READ_FILE},
 		{"state", LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_DIR |
 				  LANDLOCK_ACCESS_FS_REMOVE_DIR},
+		{"state/properties", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+					     LANDLOCK_ACCESS_FS_MAKE_REG |
+					     LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{"run", LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{"/", LANDLOCK_ACCESS_FS_REMOVE_FILE},
 		{"state/audit", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -327,7 +330,11 @@ TEST(test_a_lock_down_of_little)
 	house.options.agent_socket = strdup("agent.sock");
 	lock_down();
 	for (size_t i = 0; i < locked.n; i++) {
-		const char *path = i == 3 ? house.options.state_dir : i == 4 ? "." : "";
+		_cleanup_free_ char *properties = in_scratch("state/properties");
+		const char *path = i == 3   ? house.options.state_dir
+				   : i == 4 ? properties
+				   : i == 5 ? "."
+					    : "";
 
 		assert_string_equal(locked.path[i], path);
 	}

@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 		setup.inside = FD_WORKER_INSIDE;
 		(void)fcntl(setup.inside, F_SETFD, FD_CLOEXEC);
 	}
-	setup.visible = workspace_visible_root(setup.kind, assignment->path);
+	setup.visible = assignment->path;
 	setup.readonly = spare_readonly_paths(assignment);
 	setup.tmp_bytes = assignment->tmp_bytes;
 	setup.file_size_bytes = assignment->file_size_bytes;

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
 	root.is_fork = assignment->is_fork;
-	root.visible = text_from(workspace_visible_root(assignment->kind, assignment->path));
+	root.visible = text_from(assignment->path);
 	r = files_setup(&root, &step);
 	if (r < 0)
 		return fail(&channel, step, r);

@@ -34,7 +34,8 @@ static int open_root(struct cell *cell)
 		cell->failed = place->step;
 		return place->error;
 	}
-	memcpy(cell->visible, place->path, sizeof(cell->visible));
+	snprintf(cell->visible, sizeof(cell->visible), "%s",
+		spawner_open_visible(cell->request, place->path));
 	cell->root = TAKE_FD(place->root);
 	return 0;
 }

@@ -42,12 +42,18 @@ static bool begins(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Whether @path is ".unfinished-X", ".dropped-X" or ".layers-NAME/.dropped-X". */
+/* Whether all that the directory has is one tree, of a workspace or template. */
+static bool is_tree(const char *name)
+{
+	return begins(name, TREE_UNFINISHED) || begins(name, TREE_REMOVED);
+}
+
+/* Whether @path is that of a tree, ".dropped-X" or ".layers-NAME/.dropped-X". */
 static bool is_dropped(const char *path)
 {
 	const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	if (!slash && begins(path, TREE_UNFINISHED))
+	if (!slash && is_tree(path))
 		return true;
 	return begins(name, LAYERS_DROPPED) && !strchr(name, '/') &&
 	       (!slash || begins(path, LAYERS_PREFIX));
@@ -115,7 +121,7 @@ static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsign
 
 	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
-	if (strcmp(name, "u") == 0 || strcmp(name, "w") == 0 || begins(name, TREE_UNFINISHED))
+	if (strcmp(name, "u") == 0 || strcmp(name, "w") == 0 || is_tree(name))
 		return sweep_part(drop, parent, name);
 	directory = levels > 0 ? read_directory(parent, name) : NULL;
 	if (!directory)
@@ -220,7 +226,7 @@ static void find_in_tenant(struct layer_drops *drops, const char *tenant, const 
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (begins(entry->d_name, LAYERS_DROPPED) ||
+		if (begins(entry->d_name, LAYERS_DROPPED) || begins(entry->d_name, TREE_REMOVED) ||
 			(begins(entry->d_name, TREE_UNFINISHED) &&
 				!(spared && begins(entry->d_name, spared))))
 			layer_drops_add(drops, tenant, entry->d_name);

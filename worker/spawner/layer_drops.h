@@ -28,7 +28,8 @@ void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *s
 
 /**
  * What was dropped as @path, in the directory @tenant of the managed workspaces, is to be cleared:
- * ".layers-NAME/.dropped-X", a layer, or ".dropped-X", all layers of a workspace.
+ * ".layers-NAME/.dropped-X", a layer; ".dropped-X", all layers of a workspace; or ".removed-X" or
+ * ".unfinished-X", a tree.
  */
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path);
 

@@ -62,7 +62,8 @@ export type ErrorCode =
 	| "KEY_CONFLICT"
 	| "OUTCOME_UNKNOWN"
 	| "SESSION_NOT_FOUND"
-	| "MOVED";
+	| "MOVED"
+	| "LEASE_ENDED";
 
 export type EndedBy =
 	| "exit"
@@ -80,6 +81,7 @@ export type EndedBy =
 	| "workspace_closed"
 	| "disk"
 	| "yield"
+	| "lease"
 	| "worker_lost";
 
 export type PatchOperation =
@@ -125,6 +127,10 @@ export type SessionSignal =
 export type SessionTo =
 	| "all"
 	| "foreground";
+
+export type LeaseEnd =
+	| "close"
+	| "remove";
 
 export type Kind =
 	| "managed"
@@ -305,6 +311,10 @@ export class SessionNotFound extends ServiceError {
 export class Moved extends ServiceError {
 }
 
+/** The lease of the workspace has ended, and with it what ran there. */
+export class LeaseEnded extends ServiceError {
+}
+
 /** The class of each code. */
 export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	PATH_OUTSIDE_WORKSPACE: PathOutsideWorkspace,
@@ -343,6 +353,7 @@ export const ServiceErrors: Readonly<Record<string, typeof ServiceError>> = {
 	OUTCOME_UNKNOWN: OutcomeUnknown,
 	SESSION_NOT_FOUND: SessionNotFound,
 	MOVED: Moved,
+	LEASE_ENDED: LeaseEnded,
 };
 
 /** A file, or a range of its lines. A binary file has path, size, binary and type only. */
@@ -734,6 +745,13 @@ export interface ToolMessage {
 	diff?: PreviewDiff | undefined;
 }
 
+/** When a managed workspace is closed or removed, whatever runs in it. */
+export interface Lease {
+	/** RFC 3339, UTC. */
+	expires_at: string;
+	at_end: LeaseEnd;
+}
+
 /** A workspace that was opened. */
 export interface Workspace {
 	/** Its name: of a managed one the name, else the directory without symbolic links. */
@@ -746,6 +764,10 @@ export interface Workspace {
 	home: Home;
 	/** True: its commands run as user 0 of a user namespace of their own. */
 	root_inside?: boolean | undefined;
+	/** Of a managed workspace. */
+	labels?: Record<string, string> | undefined;
+	/** Likewise. */
+	lease?: Lease | null | undefined;
 	/** How long the results of calls with a key are kept; missing if calls cannot have one. */
 	key_horizon_ms?: number | undefined;
 	/** What is enforced, cloister-security(7). */
@@ -766,6 +788,17 @@ export interface ListedWorkspace {
 	bytes: number | null;
 	/** How many there were. */
 	files: number | null;
+	/** Of a managed workspace. */
+	labels?: Record<string, string> | undefined;
+	/** Likewise. */
+	lease?: Lease | null | undefined;
+}
+
+/** The result of workspace.update. */
+export interface Updated {
+	workspace: string;
+	labels: Record<string, string>;
+	lease: Lease | null;
 }
 
 /** A checkpoint that was made or gone back to. */
@@ -1127,9 +1160,22 @@ export abstract class Methods {
 	 * @param params.create False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
 	 * @param params.network allow: a list of the only hosts that may be reached, of those that the tenant may.
 	 * @param params.moving The client moves workspaces to another host, and is served while a host's work moves.
+	 * @param params.labels That the managed workspace keeps.
+	 * @param params.lease ms from now on or expires_at (RFC 3339), and at_end: close or remove. Empty: none.
+	 * @param params.shown_at Where commands see the managed workspace that is made; default /workspace.
+	 * @param params.env Variables of all commands of the managed workspace.
 	 */
-	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined; create?: boolean | undefined; network?: Record<string, unknown> | undefined; moving?: boolean | undefined } = {}): Promise<Workspace> {
+	async workspaceOpen(params: { root?: string | undefined; workspace?: string | undefined; kind?: Kind | undefined; tenant?: string | undefined; create?: boolean | undefined; network?: Record<string, unknown> | undefined; moving?: boolean | undefined; labels?: Record<string, string> | undefined; lease?: Record<string, unknown> | undefined; shown_at?: string | undefined; env?: Record<string, string> | undefined } = {}): Promise<Workspace> {
 		return (await this.native("workspace.open", params)) as Workspace;
+	}
+
+	/**
+	 * Changes what a managed workspace keeps beside its files. What is left out stays.
+	 * @param params.lease As in workspace.open.
+	 * @param params.network As in workspace.open, but kept.
+	 */
+	async workspaceUpdate(params: { workspace?: string | undefined; tenant?: string | undefined; labels?: Record<string, string> | undefined; lease?: Record<string, unknown> | undefined; env?: Record<string, string> | undefined; network?: Record<string, unknown> | undefined } = {}): Promise<Updated> {
+		return (await this.native("workspace.update", params)) as Updated;
 	}
 
 	/** Closes a workspace on this connection; calls in flight continue. Without a name: the default. */
@@ -1202,8 +1248,12 @@ export abstract class Methods {
 	 * @param params.prefix Their names are it, "-" and a number; default: the template's name.
 	 * @param params.kind "rootfs": the template is a whole root, which commands see as /.
 	 * @param params.tenant The tenant to act for, if there are several.
+	 * @param params.labels That each of them keeps.
+	 * @param params.lease As in workspace.open.
+	 * @param params.shown_at Where commands see them; default /workspace.
+	 * @param params.env Variables of all their commands.
 	 */
-	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; kind?: string | undefined; tenant?: string | undefined }): Promise<Forked> {
+	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; kind?: string | undefined; tenant?: string | undefined; labels?: Record<string, string> | undefined; lease?: Record<string, unknown> | undefined; shown_at?: string | undefined; env?: Record<string, string> | undefined }): Promise<Forked> {
 		return (await this.native("workspace.fork", params)) as Forked;
 	}
 

@@ -7,7 +7,7 @@ from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed
                      Encoding, Forked, Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation,
                      ReadFileOutput, ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput,
                      SessionInput, SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled,
-                     SessionTo, StartedSession, StopCommandOutput, ToolList, Workspace, WorkspaceDiff,
+                     SessionTo, StartedSession, StopCommandOutput, ToolList, Updated, Workspace, WorkspaceDiff,
                      WorkspaceList, WriteFileOutput)
 
 
@@ -146,7 +146,9 @@ class Methods:
 
     def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None, kind: Optional[Kind] = None,
                        tenant: Optional[str] = None, create: Optional[bool] = None,
-                       network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None) -> Workspace:
+                       network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None,
+                       labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                       shown_at: Optional[str] = None, env: Optional[Dict[str, str]] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -155,9 +157,26 @@ class Methods:
         create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         moving: The client moves workspaces to another host, and is served while a host's work moves.
+        labels: That the managed workspace keeps.
+        lease: ms from now on or expires_at (RFC 3339), and at_end: close or remove. Empty: none.
+        shown_at: Where commands see the managed workspace that is made; default /workspace.
+        env: Variables of all commands of the managed workspace.
         """
         result: Workspace = self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                         "tenant": tenant, "create": create, "network": network, "moving": moving})
+                                         "tenant": tenant, "create": create, "network": network, "moving": moving,
+                                         "labels": labels, "lease": lease, "shown_at": shown_at, "env": env})
+        return result
+
+    def workspace_update(self, workspace: Optional[str] = None, tenant: Optional[str] = None,
+                         labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                         env: Optional[Dict[str, str]] = None, network: Optional[Dict[str, Any]] = None) -> Updated:
+        """Changes what a managed workspace keeps beside its files. What is left out stays.
+
+        lease: As in workspace.open.
+        network: As in workspace.open, but kept.
+        """
+        result: Updated = self._native("workspace.update", {"workspace": workspace, "tenant": tenant, "labels": labels,
+                                       "lease": lease, "env": env, "network": network})
         return result
 
     def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
@@ -223,7 +242,9 @@ class Methods:
         return result
 
     def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
-                       kind: Optional[str] = None, tenant: Optional[str] = None) -> Forked:
+                       kind: Optional[str] = None, tenant: Optional[str] = None,
+                       labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                       shown_at: Optional[str] = None, env: Optional[Dict[str, str]] = None) -> Forked:
         """Makes managed workspaces that begin with a template's files.
 
         from_: The name of the template.
@@ -231,9 +252,13 @@ class Methods:
         prefix: Their names are it, "-" and a number; default: the template's name.
         kind: "rootfs": the template is a whole root, which commands see as /.
         tenant: The tenant to act for, if there are several.
+        labels: That each of them keeps.
+        lease: As in workspace.open.
+        shown_at: Where commands see them; default /workspace.
+        env: Variables of all their commands.
         """
         result: Forked = self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix, "kind": kind,
-                                      "tenant": tenant})
+                                      "tenant": tenant, "labels": labels, "lease": lease, "shown_at": shown_at, "env": env})
         return result
 
     def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
@@ -451,7 +476,9 @@ class AsyncMethods:
 
     async def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None,
                              kind: Optional[Kind] = None, tenant: Optional[str] = None, create: Optional[bool] = None,
-                             network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None) -> Workspace:
+                             network: Optional[Dict[str, Any]] = None, moving: Optional[bool] = None,
+                             labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                             shown_at: Optional[str] = None, env: Optional[Dict[str, str]] = None) -> Workspace:
         """Opens a workspace and makes it the connection's default: a managed one by its name, or a directory as root.
 
         root: The absolute path of a directory.
@@ -460,9 +487,27 @@ class AsyncMethods:
         create: False: a managed workspace that does not exist is WORKSPACE_NOT_FOUND.
         network: allow: a list of the only hosts that may be reached, of those that the tenant may.
         moving: The client moves workspaces to another host, and is served while a host's work moves.
+        labels: That the managed workspace keeps.
+        lease: ms from now on or expires_at (RFC 3339), and at_end: close or remove. Empty: none.
+        shown_at: Where commands see the managed workspace that is made; default /workspace.
+        env: Variables of all commands of the managed workspace.
         """
         result: Workspace = await self._native("workspace.open", {"root": root, "workspace": workspace, "kind": kind,
-                                               "tenant": tenant, "create": create, "network": network, "moving": moving})
+                                               "tenant": tenant, "create": create, "network": network, "moving": moving,
+                                               "labels": labels, "lease": lease, "shown_at": shown_at, "env": env})
+        return result
+
+    async def workspace_update(self, workspace: Optional[str] = None, tenant: Optional[str] = None,
+                               labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                               env: Optional[Dict[str, str]] = None,
+                               network: Optional[Dict[str, Any]] = None) -> Updated:
+        """Changes what a managed workspace keeps beside its files. What is left out stays.
+
+        lease: As in workspace.open.
+        network: As in workspace.open, but kept.
+        """
+        result: Updated = await self._native("workspace.update", {"workspace": workspace, "tenant": tenant,
+                                             "labels": labels, "lease": lease, "env": env, "network": network})
         return result
 
     async def workspace_close(self, workspace: Optional[str] = None, tenant: Optional[str] = None) -> None:
@@ -529,7 +574,9 @@ class AsyncMethods:
         return result
 
     async def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
-                             kind: Optional[str] = None, tenant: Optional[str] = None) -> Forked:
+                             kind: Optional[str] = None, tenant: Optional[str] = None,
+                             labels: Optional[Dict[str, str]] = None, lease: Optional[Dict[str, Any]] = None,
+                             shown_at: Optional[str] = None, env: Optional[Dict[str, str]] = None) -> Forked:
         """Makes managed workspaces that begin with a template's files.
 
         from_: The name of the template.
@@ -537,9 +584,14 @@ class AsyncMethods:
         prefix: Their names are it, "-" and a number; default: the template's name.
         kind: "rootfs": the template is a whole root, which commands see as /.
         tenant: The tenant to act for, if there are several.
+        labels: That each of them keeps.
+        lease: As in workspace.open.
+        shown_at: Where commands see them; default /workspace.
+        env: Variables of all their commands.
         """
         result: Forked = await self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix,
-                                            "kind": kind, "tenant": tenant})
+                                            "kind": kind, "tenant": tenant, "labels": labels, "lease": lease,
+                                            "shown_at": shown_at, "env": env})
         return result
 
     async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,

@@ -24,9 +24,9 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
                     "INVALID_PATTERN", "PATTERN_TOO_COMPLEX", "TIMEOUT", "CANCELLED", "OUTPUT_LIMIT", "MEMORY_LIMIT",
                     "PROCESS_LIMIT", "BUSY", "QUOTA_EXCEEDED", "FORBIDDEN", "WORKSPACE_NOT_FOUND", "WORKER_LOST",
                     "SHUTTING_DOWN", "EXECUTION_ERROR", "NO_MATCH", "AMBIGUOUS_MATCH", "EDITS_OVERLAP", "STALE_FILE",
-                    "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND", "MOVED"]
+                    "KEY_CONFLICT", "OUTCOME_UNKNOWN", "SESSION_NOT_FOUND", "MOVED", "LEASE_ENDED"]
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
-                  "admin", "shutdown", "lifetime", "workspace_closed", "disk", "yield", "worker_lost"]
+                  "admin", "shutdown", "lifetime", "workspace_closed", "disk", "yield", "lease", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 ChangeKind = Literal["added", "changed", "deleted"]
@@ -34,6 +34,7 @@ Stream = Literal["stdout", "stderr"]
 SessionState = Literal["starting", "running", "ending", "ended"]
 SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
 SessionTo = Literal["all", "foreground"]
+LeaseEnd = Literal["close", "remove"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
 ForkedBy = Literal["overlay", "memory", "copy"]
@@ -260,6 +261,12 @@ class Moved(ServiceError):
     code = "MOVED"
 
 
+class LeaseEnded(ServiceError):
+    """The lease of the workspace has ended, and with it what ran there."""
+
+    code = "LEASE_ENDED"
+
+
 ServiceErrors: Dict[str, Type[ServiceError]] = {
     "PATH_OUTSIDE_WORKSPACE": PathOutsideWorkspace,
     "SYMLINK_OUTSIDE_WORKSPACE": SymlinkOutsideWorkspace,
@@ -297,6 +304,7 @@ ServiceErrors: Dict[str, Type[ServiceError]] = {
     "OUTCOME_UNKNOWN": OutcomeUnknown,
     "SESSION_NOT_FOUND": SessionNotFound,
     "MOVED": Moved,
+    "LEASE_ENDED": LeaseEnded,
 }
 
 
@@ -772,6 +780,14 @@ class ToolMessage(_ToolMessage, total=False):
     diff: PreviewDiff
 
 
+class Lease(TypedDict):
+    """When a managed workspace is closed or removed, whatever runs in it."""
+
+    #: RFC 3339, UTC.
+    expires_at: str
+    at_end: LeaseEnd
+
+
 class _Workspace(TypedDict):
     #: Its name: of a managed one the name, else the directory without symbolic links.
     workspace: str
@@ -790,13 +806,15 @@ class Workspace(_Workspace, total=False):
 
     #: True: its commands run as user 0 of a user namespace of their own.
     root_inside: bool
+    #: Of a managed workspace.
+    labels: Dict[str, str]
+    #: Likewise.
+    lease: Optional[Lease]
     #: How long the results of calls with a key are kept; missing if calls cannot have one.
     key_horizon_ms: int
 
 
-class ListedWorkspace(TypedDict):
-    """A workspace of workspace.list."""
-
+class _ListedWorkspace(TypedDict):
     workspace: str
     kind: Kind
     root: str
@@ -809,6 +827,23 @@ class ListedWorkspace(TypedDict):
     bytes: Optional[int]
     #: How many there were.
     files: Optional[int]
+
+
+class ListedWorkspace(_ListedWorkspace, total=False):
+    """A workspace of workspace.list."""
+
+    #: Of a managed workspace.
+    labels: Dict[str, str]
+    #: Likewise.
+    lease: Optional[Lease]
+
+
+class Updated(TypedDict):
+    """The result of workspace.update."""
+
+    workspace: str
+    labels: Dict[str, str]
+    lease: Optional[Lease]
 
 
 class Checkpointed(TypedDict):
@@ -1075,15 +1110,15 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "CommandBlocked", "Discarded", "DiskUse", "Durability", "EditFileOutput", "EditsOverlap", "Encoding",
            "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
            "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult", "InvalidArguments",
-           "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "ListCommandsOutput", "ListDirectoryOutput",
-           "ListedSession", "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied",
-           "NetworkUse", "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation",
-           "OutcomeUnknown", "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace",
-           "PatternTooComplex", "PermissionDenied", "PreviewDiff", "ProcessLimit", "QuotaExceeded",
-           "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput", "SearchFilesOutput",
-           "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound", "SessionOutput",
-           "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown",
-           "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "TerminalSize",
-           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool", "Usage",
-           "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound",
-           "WriteFileOutput"]
+           "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease", "LeaseEnd", "LeaseEnded",
+           "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit",
+           "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
+           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
+           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "PreviewDiff",
+           "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput",
+           "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound",
+           "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
+           "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace",
+           "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool",
+           "Updated", "Usage", "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList",
+           "WorkspaceNotFound", "WriteFileOutput"]

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd: workspace.update. The client is authenticated and hostile. */
+#include "supervisor/agent/method_workspace_update.h"
+
+#include "common/cleanup.h"
+#include "supervisor/agent/agent_moved.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/isolation.h"
+#include "supervisor/agent/method_checkpoint.h"
+#include "supervisor/agent/workspace_pending.h"
+#include "supervisor/audit/audit.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/base/unix_time.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/workspace_properties.h"
+#include "supervisor/workspace/workspaces.h"
+
+#include <json-c/json_object.h>
+
+/* A null gives the workspace all that its tenant has. */
+static enum tool_error read_network(
+	struct json_object *params, struct properties *properties, struct refusal *ret_refusal)
+{
+	struct json_object *network;
+
+	if (!json_object_object_get_ex(params, "network", &network))
+		return TOOL_OK;
+	properties->given |= PROPERTY_NETWORK;
+	return network ? isolation_read_allow(params, &properties->network, ret_refusal) : TOOL_OK;
+}
+
+static enum tool_error read_given(
+	struct json_object *params, struct properties *ret, struct refusal *ret_refusal)
+{
+	enum tool_error error =
+		properties_read(params, PROPERTIES_UPDATED, unix_now_ms(), ret, ret_refusal);
+
+	if (error == TOOL_OK)
+		error = read_network(params, ret, ret_refusal);
+	if (error == TOOL_OK && ret->given == 0)
+		error = refusal_set(
+			ret_refusal, TOOL_INVALID_ARGUMENTS, "give labels, lease, env or network");
+	return error;
+}
+
+/* Finds the workspace that is meant, whether or not this connection has it open. */
+static enum tool_error find(struct session *session, struct json_object *params,
+	struct workspace **ret, struct refusal *ret_refusal)
+{
+	struct text name, tenant_name;
+	struct tenant *tenant;
+	struct workspace *open;
+
+	if (!session_string_param(params, "workspace", &name) ||
+		!session_string_param(params, "tenant", &tenant_name))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"workspace and tenant must be strings");
+	open = session_find_workspace(session, name, tenant_name);
+	if (open) {
+		*ret = workspace_hold(open);
+		return TOOL_OK;
+	}
+	if (!name.data)
+		return refusal_set(ret_refusal, TOOL_WORKSPACE_NOT_FOUND,
+			"No workspace is open on this connection; name one");
+	tenant = session_tenant(session, tenant_name);
+	if (!tenant)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
+	return workspaces_get_managed(
+		session->service->workspaces, tenant, name, false, ret, ret_refusal);
+}
+
+static void answer(struct session *session, const char *id_text, const struct workspace *workspace)
+{
+	struct json_text json;
+
+	if (!id_text)
+		return;
+	session_answer_begin(session, &json, id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "workspace", workspace_name(workspace));
+	properties_put_listed(&json, workspace_properties(workspace));
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+/* Those that a lease's end is about are held by it alone, and are not changed any more. */
+static enum tool_error update(struct session *session, struct workspace *workspace,
+	const struct properties *given, struct refusal *ret_refusal)
+{
+	enum tool_error error = agent_retires(session, NULL, ret_refusal);
+
+	if (error == TOOL_OK && workspace_kind(workspace) != WORKSPACE_MANAGED)
+		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
+	return error == TOOL_OK ? workspace_set_properties(workspace, given, ret_refusal) : error;
+}
+
+void method_workspace_update(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	_cleanup_(properties_done) struct properties given = {0};
+	struct workspace *workspace = NULL;
+	struct text name = {NULL, 0};
+	enum tool_error error = agent_refuses_all(session, &refusal);
+
+	if (error == TOOL_OK)
+		error = read_given(request->params, &given, &refusal);
+	if (error == TOOL_OK)
+		error = find(session, request->params, &workspace, &refusal);
+	if (error == TOOL_OK)
+		error = update(session, workspace, &given, &refusal);
+	if (error == TOOL_OK) {
+		audit_workspace(
+			session->service->audit, "workspace.updated", &session->peer, workspace);
+		answer(session, request->id_text, workspace);
+	} else {
+		(void)session_string_param(request->params, "workspace", &name);
+		checkpoint_refuse(session, request, "workspace.update", name, &refusal);
+	}
+	workspace_release(workspace);
+}
