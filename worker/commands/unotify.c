@@ -86,12 +86,13 @@ static int read_path(pid_t pid, uint64_t address, char path[PATH_MAX])
 {
 	const size_t first = PAGE - address % PAGE;
 	const struct iovec to = {path, PATH_MAX};
-	const struct iovec from[] = {
-		{(void *)(uintptr_t)address, first},
-		{(void *)(uintptr_t)(address + first), PATH_MAX - first},
-	};
-	ssize_t n = process_vm_readv(pid, &to, 1, from, first < PATH_MAX ? 2 : 1, 0);
+	const uint64_t addresses[] = {address, address + first};
+	struct iovec from[] = {{.iov_len = first}, {.iov_len = PATH_MAX - first}};
+	ssize_t n;
 
+	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
+		memcpy(&from[i].iov_base, &addresses[i], sizeof(from[i].iov_base));
+	n = process_vm_readv(pid, &to, 1, from, first < PATH_MAX ? 2 : 1, 0);
 	if (n < 0)
 		return -errno;
 	return memchr(path, '\0', (size_t)n) ? 0 : n < PATH_MAX ? -EFAULT : -ENAMETOOLONG;
