@@ -83,6 +83,41 @@ static bool wanted_input(const struct observation *observation)
 	return (may_say && says_so(text)) || is_question(text);
 }
 
+/*
+ * What programs write when something is different here from what they expect, and what to do then.
+ */
+static const struct hint {
+	const char *said[4];
+	const char *note;
+} hints[] = {
+	{{"No such process"}, "a command sees only its own processes: process ids of other "
+			      "commands and sessions, "
+			      "also those in files, name nothing here"},
+	{{"Invalid cross-device link", "EXDEV"},
+		"since a checkpoint, older directories cannot be renamed by rename(2), which git "
+		"mv and "
+		"most programs use; mv copies and removes instead"},
+	{{"inotify watch limit", "number of file watchers", "inotify_add_watch"},
+		"the workspace's inotify watches are used up: watch fewer files (not "
+		"node_modules), or "
+		"poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true"},
+};
+
+static void add_hints(const struct observation *observation, struct notes *notes)
+{
+	struct text text;
+	struct end end;
+
+	text = end_of(&end, command_io_capture(observation->io, COMMAND_STREAM_STDERR));
+	for (size_t i = 0; text.len > 0 && i < ARRAY_SIZE(hints); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(hints[i].said) && hints[i].said[j]; j++)
+			if (memmem(text.data, text.len, hints[i].said[j],
+				    strlen(hints[i].said[j]))) {
+				notes_add(notes, "%s", hints[i].note);
+				break;
+			}
+}
+
 void command_notes_add(const struct tenant *tenant, const struct observation *observation,
 	bool has_input, struct notes *notes)
 {
@@ -97,6 +132,8 @@ void command_notes_add(const struct tenant *tenant, const struct observation *ob
 		notes_add(notes, "it seems to have wanted a terminal or input; there is no "
 				 "terminal: use -y or "
 				 "give stdin");
+	if (by_itself)
+		add_hints(observation, notes);
 	if (by_itself && ended->left_over > 0)
 		notes_add(notes, "%" PRIu32 " background process%s ended with this call%s",
 			ended->left_over, ended->left_over == 1 ? "" : "es",

@@ -103,6 +103,29 @@ def test_input_that_is_given_is_not_asked_for(client, workspace):
     assert "notes" not in observed(client, "printf 'name: '")
 
 
+@pytest.mark.parametrize("written, told", [
+    ("bash: line 1: kill: (77) - No such process", "process ids of other commands"),
+    ("fatal: renaming 'a' failed: Invalid cross-device link", "mv copies"),
+    ("Error: EXDEV: cross-device link not permitted, rename 'a' -> 'b'", "mv copies"),
+    ("Error: ENOSPC: System limit for number of file watchers reached, watch 'src'", "CHOKIDAR_USEPOLLING=true"),
+    ("OSError: [Errno 28] inotify watch limit reached", "CHOKIDAR_USEPOLLING=true"),
+])
+def test_what_differs_here_is_told(client, workspace, written, told):
+    for status in (0, 1):
+        notes = observed(client, f'echo "{written}" >&2; exit {status}')["notes"]
+        assert len(notes) == 1 and told in notes[0]
+    assert "notes" not in observed(client, f'echo "{written}"')
+
+
+def test_the_process_of_an_earlier_command_is_named(client, workspace):
+    """A server writes its id to a file; the command that would end it finds none, and never itself."""
+    ids = {int(observed(client, "echo $$")["output"]["stdout"]) for _ in range(20)}
+    assert len(ids) == 20 and all(abs(a - b) > 100 for a in ids for b in ids if a != b)
+    observed(client, "echo $$ > server.pid")
+    ended = observed(client, "kill $(cat server.pid) || echo gone")
+    assert ended["output"]["stdout"] == "gone\n" and "process ids of other commands" in ended["notes"][0]
+
+
 @pytest.mark.parametrize("command, left", [
     ("sleep 600 & true", 1),
     ("sleep 600 & (setsid sleep 600 &) ; true", 2),

@@ -76,6 +76,25 @@ static long hide_pressure(uint64_t cookie)
 }
 
 /*
+ * Lets the process ids of the namespace begin after @before. A kernel without the file, or with a
+ * smaller kernel.pid_max, begins at 2. proc_sys_kernel(5)
+ */
+static void begin_ids_after(unsigned before)
+{
+	char digits[12];
+	size_t at = sizeof(digits);
+	long fd =
+		RAW4(SYS_openat, AT_FDCWD, "/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	for (; before > 0; before /= 10)
+		digits[--at] = (char)('0' + before % 10);
+	RAW3(SYS_write, fd, digits + at, sizeof(digits) - at);
+	RAW1(SYS_close, fd);
+}
+
+/*
  * As the worker, which cannot hand it down: a child that inherits it could be the shell. A command
  * must not keep its init from the CPU that it needs to end it.
  */
@@ -102,6 +121,8 @@ static long confine_init(const struct command_init *init)
 			init->cookie);
 	if (r == 0)
 		r = hide_pressure(init->cookie);
+	if (r == 0)
+		begin_ids_after(init->before);
 	if (r == 0)
 		r = drop_all_capabilities();
 	if (r == 0)

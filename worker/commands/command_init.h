@@ -98,6 +98,7 @@ struct command_init {
 	const struct network_tries *tries; /* used with start.no_network */
 	int inside;      /* user namespace that the shell enters; -1: none (root_inside) */
 	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
+	unsigned before; /* the command's process ids begin after this one */
 	pid_t pid;       /* pid of the init, a child of the worker */
 };
 

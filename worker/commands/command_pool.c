@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 /*
  * As many entries again as commands may run at once, for inits that wait or that are still to be
@@ -28,6 +29,7 @@ struct place {
 struct command_pool {
 	struct command_init first; /* what every init begins with */
 	struct command_report *reports;
+	unsigned commands; /* inits that were made, from a random number on */
 	struct place places[PLACES];
 };
 
@@ -70,6 +72,8 @@ int command_pool_new(uint64_t cookie, int inside, const struct command_ruleset *
 	if (reports == MAP_FAILED)
 		return -errno;
 	pool->reports = reports;
+	if (getrandom(&pool->commands, sizeof(pool->commands), 0) != sizeof(pool->commands))
+		return -EIO;
 	pool->first = (struct command_init){
 		.cookie = cookie, .inside = inside, .ruleset = ruleset, .tries = tries};
 	*ret = pool;
@@ -93,6 +97,20 @@ static struct place *find_free(struct command_pool *pool)
 	return NULL;
 }
 
+/*
+ * Process ids of one command must not be those of another: programs keep them in files, and a later
+ * command would take a process of its own for the one that is meant. Steps of the golden ratio keep
+ * each number far from those before. The range is what every kernel.pid_max allows, without the
+ * first 300, which the kernel leaves out when ids begin anew.
+ */
+static unsigned ids_begin_after(unsigned command)
+{
+	const unsigned first = 300, last = 32000;
+
+	return first +
+	       (unsigned)((uint64_t)(uint32_t)(command * 2654435769U) * (last - first) >> 32);
+}
+
 /* Makes the init of a free entry. It waits for command_init_go() if there is no @start yet. */
 static int make(struct command_pool *pool, struct place *place, uint32_t go,
 	const struct command_start *start)
@@ -103,6 +121,7 @@ static int make(struct command_pool *pool, struct place *place, uint32_t go,
 	place->init = pool->first;
 	place->init.stack = stack;
 	place->init.report = &pool->reports[place - pool->places];
+	place->init.before = ids_begin_after(pool->commands++);
 	if (start)
 		place->init.start = *start;
 	r = COMMAND_INIT_SHARES_MEMORY ? map_stack(&place->init) : 0;
