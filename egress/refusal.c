@@ -114,18 +114,24 @@ static void list_secrets(const struct secrets *secrets, char *text, size_t size)
 			secrets->items[i].name);
 }
 
+static const char loopback[] =
+	"This is your workspace itself, which the proxy does not reach. Connect to it without the "
+	"proxy, as NO_PROXY asks for: curl --noproxy '*', for one.";
+
 static void explain(const struct conn *conn, char *text, size_t size)
 {
+	const bool is_loopback = conn->host.len > 0 && host_is_loopback(&conn->host);
 	const struct egress_tenant *policy = conn->cell->tenant->policy;
 	const char *bracket = conn->host.kind == HOST_IPV6 ? "[" : "";
 	const char *end = conn->host.kind == HOST_IPV6 ? "]" : "";
 	size_t len = (size_t)snprintf(text, size, "cloister refused %s%s%s:%u (%s). %s", bracket,
 		conn->host.len ? conn->host.text : "the request", end, conn->port,
-		egress_reason_name(conn->reason), answers[conn->reason].sentence);
+		egress_reason_name(conn->reason),
+		is_loopback ? loopback : answers[conn->reason].sentence);
 
 	if (conn->limit)
 		len += (size_t)snprintf(text + len, size - len, " It is: %s.", conn->limit);
-	if (answers[conn->reason].status == 403 && policy) {
+	if (answers[conn->reason].status == 403 && policy && !is_loopback) {
 		snprintf(text + len, size - len, "\nAllowed here:");
 		list_secrets(&policy->secrets, text, size - 64);
 		list_rules(conn->cell->is_narrowed ? &conn->cell->narrowed : &policy->allow, text,

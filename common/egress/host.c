@@ -219,3 +219,16 @@ struct sockaddr_storage host_address(const struct host *host, uint16_t port, soc
 	}
 	return storage;
 }
+
+bool host_is_loopback(const struct host *host)
+{
+	static const char name[] = ".localhost";
+	const size_t len = sizeof(name) - 1;
+
+	if (host->kind == HOST_IPV4)
+		return strncmp(host->text, "127.", 4) == 0 || strcmp(host->text, "0.0.0.0") == 0;
+	if (host->kind == HOST_IPV6)
+		return strcmp(host->text, "::1") == 0 || strcmp(host->text, "::") == 0;
+	return strcmp(host->text, name + 1) == 0 ||
+	       (host->len > len && strcmp(host->text + host->len - len, name) == 0);
+}

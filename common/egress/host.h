@@ -11,6 +11,7 @@
 #include "common/text.h"
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum host_kind {
@@ -56,6 +57,12 @@ struct host host_from_ipv6(const struct in6_addr *address);
  * is 0 for a name.
  */
 struct sockaddr_storage host_address(const struct host *host, uint16_t port, socklen_t *ret_len);
+
+/**
+ * Whether @host is the machine that names it: localhost and names below it, 127.0.0.0/8, ::1, and
+ * 0.0.0.0 and ::, to which connect(2) connects as to these. RFC 6761
+ */
+bool host_is_loopback(const struct host *host);
 
 static inline struct text host_text(const struct host *host)
 {

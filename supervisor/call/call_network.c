@@ -4,6 +4,7 @@
 
 #include "common/byte_queue.h"
 #include "common/cleanup.h"
+#include "common/egress/host.h"
 #include "common/egress/secret_line.h"
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
@@ -21,12 +22,20 @@
 #define ALLOWED_BYTES 400 /* of the allowed hosts in a sentence */
 #define NAME_BYTES    (LIMIT_EGRESS_HOST_BYTES + 32)
 
+/*
+ * The workspace's own servers. Programs read a list in different ways: as names, with networks, and
+ * an IPv6 address with or without brackets.
+ */
+#define LOOPBACK "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1,[::1]"
+
 /* The JVM reads system properties only. */
 static const char java_options[] =
 	"JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=@ -Dhttp.proxyPort=# -Dhttps.proxyHost=@ "
-	"-Dhttps.proxyPort=# -Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]";
+	"-Dhttps.proxyPort=# -Dhttp.nonProxyHosts=localhost|*.localhost|127.*|0.0.0.0|[::1]";
 
 /*
+ * Not PIP_PROXY, nor another variable by which the proxy serves all hosts: pip reads https_proxy.
+ *
  * What clients read that do not need one of their own: curl, git, wget, Ruby and Bundler, Python,
  * Go, Cargo and apt read http_proxy, https_proxy or both, in one case or the other; Maven and
  * Gradle are JVMs. In values "@" stands for the proxy's address and "#" for its port.
@@ -39,17 +48,16 @@ static const char *const variables[] = {
 	/* No socks5h: httpx, of which SDKs of models are made, ends at that word. */
 	"all_proxy=http://@:#",
 	"ALL_PROXY=http://@:#",
-	"no_proxy=localhost,127.0.0.1,::1",
-	"NO_PROXY=localhost,127.0.0.1,::1",
+	"no_proxy=" LOOPBACK,
+	"NO_PROXY=" LOOPBACK,
 	/* Node's fetch and http.request look at the variables above only with this one. */
 	"NODE_USE_ENV_PROXY=1",
 	java_options,
 	"npm_config_proxy=http://@:#",
 	"npm_config_https_proxy=http://@:#",
-	"npm_config_noproxy=localhost,127.0.0.1,::1",
+	"npm_config_noproxy=" LOOPBACK,
 	"YARN_HTTP_PROXY=http://@:#",
 	"YARN_HTTPS_PROXY=http://@:#",
-	"PIP_PROXY=http://@:#",
 	"CLOUDSDK_PROXY_TYPE=http",
 	"CLOUDSDK_PROXY_ADDRESS=@",
 	"CLOUDSDK_PROXY_PORT=#",
@@ -196,6 +204,13 @@ static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_UNKNOWN_SECRET] = "stands for no secret of this workspace",
 };
 
+static bool is_loopback(const struct network_denial *denial)
+{
+	struct host host;
+
+	return host_parse(text_from(denial->host), &host) == 0 && host_is_loopback(&host);
+}
+
 /* The same where the way on which the program asked needs other words, or NULL. */
 static const char *sentence_of_way(const struct network_denial *denial)
 {
@@ -244,6 +259,15 @@ void call_network_note(
 		snprintf(others, sizeof(others), " (and %zu more kinds of refusals)",
 			use->n_denials - 1);
 	name_host(first, name);
+	if (is_loopback(first)) {
+		notes_add(notes,
+			"%s is this workspace itself, which the proxy does not reach: the program "
+			"must connect to it without the proxy (NO_PROXY has it), as curl --noproxy "
+			"'*' "
+			"does%s",
+			name, others);
+		return;
+	}
 	sentence = sentence_of_way(first);
 	if (!sentence)
 		sentence = sentences[first->reason];

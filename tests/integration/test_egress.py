@@ -333,16 +333,16 @@ def test_a_workspace_asks_for_less(place):
         assert egress.cells[number].allow == "open.test"
 
 
-LOCAL = "localhost,127.0.0.1,::1"
+LOCAL = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1,[::1]"
 
 VARIABLES = {  # "@" is the address, "#" the port
     **dict.fromkeys(["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "npm_config_proxy", "npm_config_https_proxy",
-                     "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY", "grpc_proxy", "GRPC_PROXY", "all_proxy", "ALL_PROXY"], "http://@:#"),
+                     "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "grpc_proxy", "GRPC_PROXY", "all_proxy", "ALL_PROXY"], "http://@:#"),
     **dict.fromkeys(["no_proxy", "NO_PROXY", "npm_config_noproxy"], LOCAL),
     "NODE_USE_ENV_PROXY": "1", "RSYNC_PROXY": "@:#",
     "CLOUDSDK_PROXY_TYPE": "http", "CLOUDSDK_PROXY_ADDRESS": "@", "CLOUDSDK_PROXY_PORT": "#",
     "JAVA_TOOL_OPTIONS": "-Dhttp.proxyHost=@ -Dhttp.proxyPort=# -Dhttps.proxyHost=@ -Dhttps.proxyPort=# "
-                         "-Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]"}
+                         "-Dhttp.nonProxyHosts=localhost|*.localhost|127.*|0.0.0.0|[::1]"}
 
 
 def test_variables(start_daemon, area):

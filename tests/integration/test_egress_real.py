@@ -91,6 +91,29 @@ def test_real_refusals(real, web, host, reason):
     assert web.connections == before
 
 
+@pytest.mark.deep("slow")
+def test_the_workspaces_own_servers_need_no_proxy(real):
+    """However they are named. pip looks at a proxy of its own for all hosts, and has none. A program that asks the proxy for one is told what to do."""
+    server = "(cd $(mktemp -d) && mkdir -p simple/p && echo mine > f && exec python3 /workspace/serve > /dev/null 2>&1) &"
+    ready = "until curl -s --noproxy '*' http://127.0.0.1:8123/f > /dev/null; do sleep 0.05; done"
+    with real.connect() as client:
+        client.call("workspace.open", {"workspace": "one"})
+        client.use("write_file", path="serve", content="import http.server as s, socket\n"
+                   "s.HTTPServer.address_family = socket.AF_INET6\ns.HTTPServer(('::', 8123), s.SimpleHTTPRequestHandler).serve_forever()\n")
+        hosts = ("localhost", "127.0.0.1", "127.0.0.5", "0.0.0.0", "[::1]")
+        ask = f"{server} {ready}; for host in {' '.join(hosts)}; do curl -gsS http://$host:8123/f; done; python3 -c \"\n" \
+              "import urllib.request as r\nfor host in ('localhost', '127.0.0.1', '0.0.0.0'): print(r.urlopen(f'http://{host}:8123/f').read())\"" \
+              "; env | grep PIP"
+        observation = observe(client, ask)
+        assert observation["success"], observation
+        assert observation["output"]["stdout"] == "mine\n" * 5 + "b'mine\\n'\n" * 3, observation
+        assert observation["network"]["connections"] == 0 and observation["network"]["denied"] == []
+        for host in ("localhost", "127.0.0.1"):
+            observation = observe(client, f"curl -sS --noproxy '' http://{host}:8123/f; exit 1")
+            assert "Connect to it without the proxy" in observation["output"]["stdout"]
+            assert f"{host}:8123 is this workspace itself" in observation["notes"][0]
+
+
 @pytest.mark.parametrize("mode", ["user"], indirect=True)
 def test_real_client_that_wants_a_password(real):
     """A client of SOCKS5 that goes on with a user and a password only is refused as the standard says, and the model is told why."""

@@ -72,11 +72,12 @@ TEST(test_the_environment)
 	assert_string_equal(variable(&use, "HTTPS_PROXY"), "http://127.64.1.255:18129");
 	assert_string_equal(variable(&use, "CLOUDSDK_PROXY_PORT"), "18129");
 	assert_string_equal(variable(&use, "CLOUDSDK_PROXY_ADDRESS"), "127.64.1.255");
-	assert_string_equal(variable(&use, "no_proxy"), "localhost,127.0.0.1,::1");
+	assert_string_equal(variable(&use, "no_proxy"),
+		"localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1,[::1]");
 	assert_string_equal(variable(&use, "JAVA_TOOL_OPTIONS"),
 		"-Dhttp.proxyHost=127.64.1.255 -Dhttp.proxyPort=18129 "
 		"-Dhttps.proxyHost=127.64.1.255 -Dhttps.proxyPort=18129 "
-		"-Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]");
+		"-Dhttp.nonProxyHosts=localhost|*.localhost|127.*|0.0.0.0|[::1]");
 	assert_null(variable(&none, "HTTPS_PROXY"));
 	/* ssh is led to the proxy if its port may be reached anywhere. */
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -123,6 +124,10 @@ TEST(test_the_note)
 			"b.org is allowed in this workspace, but not at port 80 or 443, and other "
 			"ports are reached over the proxy only (HTTP_PROXY, ALL_PROXY); allowed "
 			"are: b.org c.org"},
+		{{"localhost", 8000, EGRESS_NOT_ALLOWED, EGRESS_VIA_HTTP, 1},
+			"localhost:8000 is this workspace itself, which the proxy does not reach: "
+			"the program must connect to it without the proxy (NO_PROXY has it), as "
+			"curl --noproxy '*' does"},
 		{{"a.org", 443, EGRESS_RULE_DENIED, EGRESS_VIA_HTTP, 9},
 			"a.org:443 is denied in this workspace"},
 		{{"a.org", 443, EGRESS_PRIVATE_ADDRESS, EGRESS_VIA_SOCKS, 1},

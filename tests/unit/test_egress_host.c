@@ -57,6 +57,36 @@ TEST(test_names)
 		check_host(forms[i][0], forms[i][1]);
 }
 
+TEST(test_loopback)
+{
+	static const struct {
+		const char *host;
+		bool is_loopback;
+	} rows[] = {
+		{"localhost", true},
+		{"LOCALHOST.", true},
+		{"a.localhost", true},
+		{"127.0.0.1", true},
+		{"127.1", true},
+		{"0", true},
+		{"0.0.0.0", true},
+		{"[::1]", true},
+		{"[::]", true},
+		{"notlocalhost", false},
+		{"localhost.example", false},
+		{"128.0.0.1", false},
+		{"0.0.0.1", false},
+		{"[::2]", false},
+		{"127.example", false},
+	};
+	struct host host;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (host_parse(text_from(rows[i].host), &host) < 0 ||
+			host_is_loopback(&host) != rows[i].is_loopback)
+			fail_msg("%s", rows[i].host);
+}
+
 TEST(test_lengths)
 {
 	char name[300], label[64];
