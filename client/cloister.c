@@ -6,6 +6,7 @@
  */
 #include "client/command.h"
 
+#include "client/allow_net.h"
 #include "client/arguments.h"
 #include "common/cleanup.h"
 
@@ -33,6 +34,8 @@ static const struct option_row global_options[] = {
 	{"readonly-path", "PATH", 'r',
 		"commands may read this path of the host; implies --private"},
 	{"allow-net", "HOST[:PORT]", 'N', "commands may connect to this host; implies --private"},
+	{"allow-private-net", "CIDR", 'H',
+		"with --allow-net: hosts may have these private addresses"},
 	{"preview", NULL, 'T',
 		"of exec and run: keep what the command has changed only if you say so"},
 	{"json", NULL, 'j', "print only JSON on standard output, also errors"},
@@ -139,19 +142,18 @@ static int take_readonly_path(struct invocation *invocation)
 	return 0;
 }
 
-/* Like take_readonly_path(). cloisterd checks the rule. */
-static int take_allow_net(struct invocation *invocation)
+/* Like take_readonly_path(), into a list with room for LIMIT_ALLOW_NET. */
+static int take_net(struct invocation *invocation, const char *list[], const char *option)
 {
 	size_t n = 0;
 
-	while (invocation->allow_net[n])
+	while (list[n])
 		n++;
 	if (n == LIMIT_ALLOW_NET) {
-		complain_code(
-			"USAGE", "--allow-net can be given at most %d times", LIMIT_ALLOW_NET);
+		complain_code("USAGE", "%s can be given at most %d times", option, LIMIT_ALLOW_NET);
 		return -EINVAL;
 	}
-	invocation->allow_net[n] = optarg;
+	list[n] = optarg;
 	invocation->private_only = true;
 	return 0;
 }
@@ -192,7 +194,9 @@ static int take_option(int option, void *context)
 	case 'r':
 		return take_readonly_path(invocation);
 	case 'N':
-		return take_allow_net(invocation);
+		return take_net(invocation, invocation->allow_net, "--allow-net");
+	case 'H':
+		return take_net(invocation, invocation->allow_private_net, "--allow-private-net");
 	case 'c':
 		invocation->create = true;
 		return 0;
@@ -315,6 +319,8 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 		operands_complain(&cloister_program, &command->help);
 		return command->usage_status;
 	}
+	if (allow_net_check(invocation->allow_net, invocation->allow_private_net) < 0)
+		return command->usage_status;
 	if (invocation->preview && command != &command_exec && command != &command_run) {
 		complain_code("USAGE", "--preview is for exec and run");
 		return command->usage_status;

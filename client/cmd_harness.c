@@ -83,6 +83,8 @@ static int take_args(const struct invocation *invocation, struct json_object *ar
 		r = add(args, "--readonly-path", invocation->readonly_paths[i]);
 	for (size_t i = 0; r == 0 && invocation->allow_net[i]; i++)
 		r = add(args, "--allow-net", invocation->allow_net[i]);
+	for (size_t i = 0; r == 0 && invocation->allow_private_net[i]; i++)
+		r = add(args, "--allow-private-net", invocation->allow_private_net[i]);
 	if (r == 0 && invocation->private_only && !invocation->readonly_paths[0] &&
 		!invocation->allow_net[0])
 		r = add(args, "--private", NULL);

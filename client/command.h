@@ -43,6 +43,7 @@ struct invocation {
 	bool create;                 /* --create */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* --readonly-path, ended by NULL */
 	const char *allow_net[LIMIT_ALLOW_NET + 1];           /* --allow-net, ended by NULL */
+	const char *allow_private_net[LIMIT_ALLOW_NET + 1];   /* --allow-private-net, likewise */
 	bool overwrite;                                       /* put --overwrite */
 	bool any_links;                                       /* get --any-links */
 	uint64_t max_size;                                    /* get --max-size, 0: not given */

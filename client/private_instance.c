@@ -45,9 +45,10 @@ struct private_instance {
 	struct owned_directory directory; /* the directory that root named; fd -1: none */
 	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
-	const char *const *readonly_paths; /* borrowed */
-	const char *const *allow_net;      /* borrowed */
-	pid_t pid;                         /* 0: not started */
+	const char *const *readonly_paths;    /* borrowed */
+	const char *const *allow_net;         /* borrowed */
+	const char *const *allow_private_net; /* borrowed */
+	pid_t pid;                            /* 0: not started */
 	int pidfd;
 };
 
@@ -234,9 +235,10 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
 {
 	static char option[] = "--readonly-path", allow[] = "--allow-net";
+	static char private[] = "--allow-private-net";
 	const struct owned_directory *directory = &instance->directory;
 	char root[ROOT_OPTION_BYTES];
-	char *argv[4 + 2 * LIMIT_READONLY_PATHS + 2 * LIMIT_ALLOW_NET] = {
+	char *argv[4 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
 		(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}};
 	char **next = &argv[2];
 	sigset_t none;
@@ -258,6 +260,10 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	for (const char *const *rule = instance->allow_net; *rule; rule++) {
 		*next++ = allow;
 		*next++ = (char *)*rule;
+	}
+	for (const char *const *net = instance->allow_private_net; *net; net++) {
+		*next++ = private;
+		*next++ = (char *)*net;
 	}
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(errors, STDOUT_FILENO) < 0 ||
@@ -313,7 +319,8 @@ fail:
 }
 
 int private_instance_start(const char *workspace, const char *const *readonly_paths,
-	const char *const *allow_net, struct private_instance **ret_instance, int *ret_fd)
+	const char *const *allow_net, const char *const *allow_private_net,
+	struct private_instance **ret_instance, int *ret_fd)
 {
 	struct private_instance *instance = calloc(1, sizeof(*instance));
 	int r;
@@ -323,6 +330,7 @@ int private_instance_start(const char *workspace, const char *const *readonly_pa
 	instance->directory.fd = instance->pidfd = -1;
 	instance->readonly_paths = readonly_paths;
 	instance->allow_net = allow_net;
+	instance->allow_private_net = allow_private_net;
 	r = host_root_is_us() ? leave_root(instance, workspace) : 0;
 	if (r == 0)
 		r = start(instance, ret_fd);

@@ -12,13 +12,15 @@ struct private_instance;
  * Starts a cloisterd. If this process is root of the host, it first opens @workspace (NULL: none)
  * and becomes its owner, or the user nobody, for good, because nothing in a workspace runs as root;
  * the cloisterd then opens that directory and no other. Its commands see @readonly_paths too, and
- * reach the hosts of @allow_net (both ended by NULL, borrowed until the end). A uid 0 that a user
- * namespace maps to another id is left as it is. Returns 0 with our end of the connection in
+ * reach the hosts of @allow_net, also at addresses of @allow_private_net (all ended by NULL,
+ * borrowed until the end). A uid 0 that a user namespace maps to another id is left as it is.
+ * Returns 0 with our end of the connection in
  * @ret_fd and the process in @ret_instance, or -errno after printing why: -EPERM if root owns
  * @workspace, or if more than one user could have chosen the directory.
  */
 int private_instance_start(const char *workspace, const char *const *readonly_paths,
-	const char *const *allow_net, struct private_instance **ret_instance, int *ret_fd);
+	const char *const *allow_net, const char *const *allow_private_net,
+	struct private_instance **ret_instance, int *ret_fd);
 
 /**
  * Returns the canonical path of the directory that was opened as root, borrowed, or NULL if there

@@ -52,7 +52,7 @@ static int start_private(
 {
 	_cleanup_close_ int fd = -1;
 	int r = private_instance_start(workspace, invocation->readonly_paths, invocation->allow_net,
-		&session->instance, &fd);
+		invocation->allow_private_net, &session->instance, &fd);
 
 	if (r == 0)
 		r = cloister_open_fd(fd, &session->cloister);

@@ -43,6 +43,9 @@ enum egress_socket {
 #define EGRESS_SOCKETS 6
 
 /* Why a connection was refused or ended. The names are those of observations and of the log. */
+/* In the rules that cloister-egress is started with: the rest of the word is of egress_private. */
+#define EGRESS_PRIVATE_WORD "private="
+
 enum egress_reason {
 	EGRESS_NOT_ALLOWED = 1, /* no rule allows the host */
 	EGRESS_RULE_DENIED,     /* a rule of egress_deny names it: "denied" */

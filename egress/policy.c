@@ -136,6 +136,20 @@ static void add_rules(struct config_reader *reader, struct rules *rules, const c
 	}
 }
 
+/* Returns 0, -E2BIG, or an error of network_parse(). */
+static int add_network(struct networks *networks, struct text word)
+{
+	struct network *grown =
+		networks->count < LIMIT_EGRESS_NETWORKS
+			? reallocarray(networks->items, networks->count + 1, sizeof(*grown))
+			: NULL;
+	int r = grown ? network_parse(word, &grown[networks->count]) : -E2BIG;
+
+	networks->items = grown ? grown : networks->items;
+	networks->count += r == 0;
+	return r;
+}
+
 static void add_networks(
 	struct config_reader *reader, struct egress_tenant *tenant, const char *value)
 {
@@ -146,14 +160,8 @@ static void add_networks(
 		networks->count = 0;
 	tenant->private_file = reader->file;
 	while ((word = take_word(&rest)).len > 0) {
-		struct network *grown =
-			networks->count < LIMIT_EGRESS_NETWORKS
-				? reallocarray(networks->items, networks->count + 1, sizeof(*grown))
-				: NULL;
-		int r = grown ? network_parse(word, &grown[networks->count]) : -E2BIG;
+		int r = add_network(networks, word);
 
-		networks->items = grown ? grown : networks->items;
-		networks->count += r == 0;
 		if (r < 0)
 			config_wrong(reader, "egress_private: \"%.*s\": %s", (int)word.len,
 				word.data,
@@ -361,12 +369,21 @@ static int read_allow(const struct egress_policy *policy, struct draft *draft)
 {
 	struct text rest = text_from(policy->allow), word;
 	struct egress_tenant *tenant = tenant_sections_add(&draft->tenants, "");
+	static const struct text private = TEXT_LITERAL(EGRESS_PRIVATE_WORD);
 	char why[LIMIT_EGRESS_REASON_BYTES];
 
 	if (!tenant)
 		return -ENOMEM;
 	tenant->has_network = true;
 	while ((word = take_word(&rest)).len > 0) {
+		if (word.len > private.len && memcmp(word.data, private.data, private.len) == 0) {
+			int r = add_network(&tenant->private,
+				(struct text){word.data + private.len, word.len - private.len});
+
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (rules_add(&tenant->allow, word, false, &draft->sets, why, sizeof(why)) == 0)
 			continue;
 		fprintf(stderr, "cloister-egress: \"%.*s\": %s\n", (int)word.len, word.data, why);

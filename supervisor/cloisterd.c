@@ -162,6 +162,9 @@ static struct config *own_user(const struct daemon *daemon)
 	for (const char *const *path = daemon->options.readonly_paths; config && *path; path++)
 		if (config_show_path(config, *path, &complaints) < 0)
 			exit(1);
+	for (const char *const *net = daemon->options.allow_private_net; config && *net; net++)
+		if (config_allow_private(config, *net, &complaints) < 0)
+			exit(1);
 	for (const char *const *rule = daemon->options.allow_net; config && *rule; rule++)
 		if (config_allow_host(config, *rule, &complaints) < 0)
 			exit(1);

@@ -136,7 +136,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --readonly-path | --allow-net | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --allow-net | --allow-private-net | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
 				value=$word
 				;;
 			-*) ;;
@@ -154,7 +154,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command =~ ^(exec|run)$ && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --allow-private-net=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -165,7 +165,7 @@ _cloister()
 	--socket | --readonly-path | --patch) _cloister_files "" "" -f && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
-	--allow-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
+	--allow-net | --allow-private-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
 	esac
 	[[ $value ]] && return
 	if [[ $command =~ ^(exec|run)$ && $tool ]]; then
@@ -177,7 +177,7 @@ _cloister()
 		fi
 		return
 	fi
-	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --preview --json --help --version)
+	options=(--workspace= --socket= --private --create --rootfs --readonly-path= --allow-net= --allow-private-net= --preview --json --help --version)
 	case $command in
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;

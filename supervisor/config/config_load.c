@@ -79,6 +79,12 @@ int config_show_path(
 	return set_by_option(config, "readonly_paths", "--readonly-path", path, complaints);
 }
 
+int config_allow_private(
+	struct config *config, const char *network, const struct config_complaints *complaints)
+{
+	return set_by_option(config, "egress_private", "--allow-private-net", network, complaints);
+}
+
 int config_allow_host(
 	struct config *config, const char *rule, const struct config_complaints *complaints)
 {

@@ -33,6 +33,10 @@ void config_source_free(struct config_source *source);
 int config_show_path(
 	struct config *config, const char *path, const struct config_complaints *complaints);
 
+/** The same for egress_private. */
+int config_allow_private(
+	struct config *config, const char *network, const struct config_complaints *complaints);
+
 /** The same for egress_allow, with which that tenant has network = egress. */
 int config_allow_host(
 	struct config *config, const char *rule, const struct config_complaints *complaints);

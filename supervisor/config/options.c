@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/wire_egress.h"
 #include "supervisor/config/config.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
-	"                 [--allow-net HOST[:PORT]]... [--take-over [--if-replaced] [--detach]]\n"
+	"                 [--allow-net HOST[:PORT]]...\n"
+	"                 [--allow-private-net CIDR]... [--take-over [--if-replaced] [--detach]]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
@@ -44,6 +46,8 @@ static const char usage[] =
 	"                        without --config: commands may connect to this host, through\n"
 	"                        cloister-egress; a rule as in egress_allow; may be given several "
 	"times\n"
+	"  --allow-private-net CIDR\n"
+	"                        with --allow-net: as egress_private; may be given several times\n"
 	"  --take-over           serve in the place of the cloisterd that uses the state "
 	"directory,\n"
 	"                        which ends when what runs there has ended, or after retire_time\n"
@@ -61,6 +65,7 @@ enum {
 	OPTION_ONLY_ROOT,
 	OPTION_READONLY_PATH,
 	OPTION_ALLOW_NET,
+	OPTION_ALLOW_PRIVATE_NET,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 	OPTION_DOCTOR,
@@ -160,15 +165,16 @@ static void read_readonly_path(struct options *options)
 	options->readonly_paths[n] = optarg;
 }
 
-static void read_allow_net(struct options *options)
+/* Adds the option's argument to @list, which has room for LIMIT_ALLOW_NET. */
+static void read_net(const char *list[], const char *complaint)
 {
 	size_t n = 0;
 
-	while (options->allow_net[n])
+	while (list[n])
 		n++;
 	if (n == LIMIT_ALLOW_NET)
-		print_and_exit(stderr, "cloisterd: more than 64 of --allow-net\n", 2);
-	options->allow_net[n] = optarg;
+		print_and_exit(stderr, complaint, 2);
+	list[n] = optarg;
 }
 
 static void read_option(struct options *options, int option)
@@ -221,7 +227,11 @@ static void read_option(struct options *options, int option)
 		read_readonly_path(options);
 		break;
 	case OPTION_ALLOW_NET:
-		read_allow_net(options);
+		read_net(options->allow_net, "cloisterd: more than 64 of --allow-net\n");
+		break;
+	case OPTION_ALLOW_PRIVATE_NET:
+		read_net(options->allow_private_net,
+			"cloisterd: more than 64 of --allow-private-net\n");
 		break;
 	case 'h':
 		print_and_exit(stdout, usage, 0);
@@ -249,6 +259,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
 		{"readonly-path", required_argument, NULL, OPTION_READONLY_PATH},
 		{"allow-net", required_argument, NULL, OPTION_ALLOW_NET},
+		{"allow-private-net", required_argument, NULL, OPTION_ALLOW_PRIVATE_NET},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -288,7 +299,12 @@ char *options_join_allow_net(const struct options *options)
 
 	for (const char *const *rule = options->allow_net; *rule; rule++)
 		size += strlen(*rule) + 1;
+	for (const char *const *net = options->allow_private_net; *net; net++)
+		size += strlen(*net) + sizeof(EGRESS_PRIVATE_WORD);
 	joined = end = options->allow_net[0] ? malloc(size) : NULL;
+	for (const char *const *net = options->allow_private_net; joined && *net; net++)
+		end = stpcpy(
+			stpcpy(stpcpy(end, end > joined ? " " : ""), EGRESS_PRIVATE_WORD), *net);
 	for (const char *const *rule = options->allow_net; joined && *rule; rule++)
 		end = stpcpy(stpcpy(end, end > joined ? " " : ""), *rule);
 	return joined;

@@ -30,6 +30,7 @@ struct options {
 	} only_root; /* the only directory that a private instance opens */
 	const char *readonly_paths[LIMIT_READONLY_PATHS + 1]; /* ended by NULL */
 	const char *allow_net[LIMIT_ALLOW_NET + 1];           /* rules, ended by NULL */
+	const char *allow_private_net[LIMIT_ALLOW_NET + 1];   /* networks, likewise */
 	int agent_fd, control_fd, egress_fd; /* sockets passed by the service manager, or -1 */
 };
 
@@ -54,7 +55,10 @@ int options_complete(
  */
 void options_join_readonly_paths(const struct options *options, char ret[LIMIT_READONLY_BYTES]);
 
-/** Returns the rules of --allow-net, separated by blanks, malloc'ed; NULL: there are none. */
+/**
+ * Returns the rules of --allow-net, separated by blanks, malloc'ed; NULL: there are none. Before
+ * them are the networks of --allow-private-net, with EGRESS_PRIVATE_WORD before each.
+ */
 char *options_join_allow_net(const struct options *options);
 
 void options_done(struct options *options);

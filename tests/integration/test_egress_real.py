@@ -475,5 +475,17 @@ def test_private_instance(area, web):
     assert wrong.returncode != 0 and b'--allow-net: "@nmp": no set has this name; the sets are: @npm ' in wrong.stderr
     without = area.private(directory, "call", "run_command", "command=env")
     assert "network" not in json.loads(without.stdout) and b"HTTP_PROXY" not in without.stdout
+    # What can only be refused later is refused before anything starts, and opened by an option that the sentence names.
+    for host, address in (("10.0.0.1", "10.0.0.1/32"), ("127.0.0.1:80", "127.0.0.1/32"), ("localhost", "127.0.0.1/32"), ("[fd00::1]:*", "fd00::1/128")):
+        wrong = area.private(directory, "--allow-net", host, "exec", "--", "touch", "ran")
+        assert wrong.returncode == 125 and f"add --allow-private-net {address} ".encode() in wrong.stderr
+    assert area.private(directory, "--allow-net", "10.0.0.1", "mcp").returncode == 2
+    for option, network in (("--allow-net", "169.254.169.254"), ("--allow-private-net", "169.254.169.254"), ("--allow-private-net", "10.0.0.1/8")):
+        wrong = area.private(directory, option, network, "exec", "--", "touch", "ran")
+        assert wrong.returncode == 125 and f"{option} {network}: ".encode() in wrong.stderr
+    assert not (directory / "ran").exists()
+    opened = area.private(directory, "--allow-net", f"127.0.0.1:{web.port}", "--allow-private-net", "127.0.0.0/8", "exec", "--", "sh", "-c",
+                          f"curl -sS --noproxy '' http://127.0.0.1:{web.port}/")
+    assert opened.stdout == b"from the host"
     service = area.run("cloister", "--allow-net", "open.test", "--workspace", "name", "exec", "--", "true")
     assert service.returncode != 0 and b"--allow-net is for a directory in a private instance" in service.stderr
