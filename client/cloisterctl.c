@@ -194,9 +194,10 @@ static int find_at(const char *path, struct cloister **ret_cloister)
 static int connect_to_control(const char *named, struct cloister **ret_cloister)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *agent = getenv("CLOISTER_SOCKET");
+	char places[4][PATH_MAX];
 	bool stranger = false;
-	char path[PATH_MAX];
-	int r;
+	int r = -ENOENT;
 
 	if (!named)
 		named = getenv("CLOISTER_CONTROL_SOCKET");
@@ -208,22 +209,31 @@ static int connect_to_control(const char *named, struct cloister **ret_cloister)
 				named, strerror(-r), named);
 		return r;
 	}
-	if (runtime && *runtime == '/') {
-		snprintf(path, sizeof(path), "%s/cloister/control.sock", runtime);
-		r = find_at(path, ret_cloister);
+	if (agent && *agent) {
+		_cleanup_free_ char *beside = control_socket_beside(agent);
+
+		if (beside && find_at(beside, ret_cloister) == 0)
+			return 0;
+	}
+	snprintf(places[0], PATH_MAX, "%s/cloister/control.sock",
+		runtime && *runtime == '/' ? runtime : "");
+	snprintf(places[1], PATH_MAX, "/run/user/%u/cloister/control.sock", (unsigned)geteuid());
+	snprintf(places[2], PATH_MAX, FALLBACK_SOCKET_DIRECTORY "/control.sock",
+		(unsigned)geteuid());
+	snprintf(places[3], PATH_MAX, SERVICE_SOCKET_DIRECTORY "/control.sock");
+	for (size_t i = runtime && *runtime == '/' ? 0 : 1; i < ARRAY_SIZE(places); i++) {
+		r = find_at(places[i], ret_cloister);
 		if (r == 0)
 			return 0;
-		stranger = r == -EPERM;
+		stranger |= r == -EPERM;
 	}
-	r = find_at(SERVICE_SOCKET_DIRECTORY "/control.sock", ret_cloister);
-	if (r < 0)
-		complain_code("NO_SERVICE",
-			"no service answers at %s%s/run/cloister/control.sock (%s): start one with "
-			"`systemctl start cloister` or as yourself with `cloisterd`, or name its "
-			"socket with --socket PATH%s",
-			runtime && *runtime == '/' ? path : "",
-			runtime && *runtime == '/' ? ", " : "", strerror(-r),
-			stranger || r == -EPERM ? ". A socket of another user was skipped" : "");
+	complain_code("NO_SERVICE",
+		"no service answers at %s%s%s, %s or %s (%s): start one with `systemctl start "
+		"cloister` or as yourself with `cloisterd`, or name its socket with --socket PATH, "
+		"CLOISTER_CONTROL_SOCKET or CLOISTER_SOCKET%s",
+		runtime && *runtime == '/' ? places[0] : "", runtime && *runtime == '/' ? ", " : "",
+		places[1], places[2], places[3], strerror(-r),
+		stranger ? ". A socket of another user was skipped" : "");
 	return r;
 }
 

@@ -13,6 +13,7 @@
 #include "client/reply.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/socket_peer.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -81,12 +82,15 @@ static int connect_session(const struct invocation *invocation, const char *name
 	r = invocation->private_only ? -ENOENT : connect_to_service(&session->cloister);
 	if (r < 0 && name)
 		complain_code("NO_SERVICE",
-			"no service answers at %s/run/user/%u/cloister/agent.sock or "
-			"/run/cloister/agent.sock, and the managed workspace '%s' needs one: start "
-			"it with `systemctl start cloister`, or as yourself with `cloisterd`. For "
-			"a directory of this name, --workspace ./%s starts a private instance%s",
+			"no service answers at "
+			"%s/run/user/%u/cloister/agent.sock, " FALLBACK_SOCKET_DIRECTORY
+			"/agent.sock or /run/cloister/agent.sock, and the managed workspace '%s' "
+			"needs one: start "
+			"it with `systemctl start cloister`, or as yourself with `cloisterd`, or "
+			"name its socket in CLOISTER_SOCKET. For a directory of this name, "
+			"--workspace ./%s starts a private instance%s",
 			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",
-			(unsigned)geteuid(), name, name,
+			(unsigned)geteuid(), (unsigned)geteuid(), name, name,
 			r == -EPERM ? ". A socket of another user was skipped: name it with "
 				      "--socket to use it"
 				    : "");

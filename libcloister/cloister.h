@@ -112,10 +112,11 @@ typedef void cloister_notification_handler(struct cloister *cloister, const char
 
 /**
  * Connects to the service that listens at @path. If @path is NULL, it tries $CLOISTER_SOCKET,
- * $XDG_RUNTIME_DIR/cloister/agent.sock, /run/user/UID/cloister/agent.sock and
- * /run/cloister/agent.sock in this order. It trusts any server at @path and $CLOISTER_SOCKET. At
- * the other paths the server must run as root, as the caller or as the owner of /run/cloister. It
- * waits at most 10 seconds at each path for the service to accept the connection.
+ * $XDG_RUNTIME_DIR/cloister/agent.sock, /run/user/UID/cloister/agent.sock,
+ * /tmp/cloister-UID/agent.sock and /run/cloister/agent.sock in this order. It trusts any server at
+ * @path and $CLOISTER_SOCKET. At the other paths the server must run as root, as the caller or as
+ * the owner of /run/cloister. It waits at most 10 seconds at each path for the service to accept
+ * the connection.
  *
  * The caller owns *@ret_cloister and passes it to cloister_close(). With @path, returns an error of
  * connect(2); -EAGAIN means that the 10 seconds are over. Without @path, returns -ENOENT if there

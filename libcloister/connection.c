@@ -120,6 +120,12 @@ int cloister_open(const char *path, struct cloister **ret_cloister)
 	if (r == 0)
 		return 0;
 	stranger |= r == -EPERM;
+	snprintf(
+		place, sizeof(place), FALLBACK_SOCKET_DIRECTORY "/agent.sock", (unsigned)geteuid());
+	r = find_at(place, ret_cloister);
+	if (r == 0)
+		return 0;
+	stranger |= r == -EPERM;
 	r = find_at(SERVICE_SOCKET_DIRECTORY "/agent.sock", ret_cloister);
 	if (r == 0)
 		return 0;

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
+#include "common/socket_peer.h"
 #include "common/wire_egress.h"
 #include "supervisor/config/config.h"
 
@@ -11,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
@@ -30,9 +33,11 @@ static const char usage[] =
 	"--doctor              print what the host lacks for this user and exit, with 1 if\n"
 	"                        something is missing\n  "
 	"--agent-socket PATH   listen for agents here; default: as in FILE, or else\n              "
-	"          $XDG_RUNTIME_DIR/cloister/agent.sock\n  --control-socket PATH listen for "
-	"cloisterctl here; default: as in FILE, or else beside\n                        agent.sock "
-	"if that has its default too, or else nowhere\n  --state-dir DIR       keep managed "
+	"          $XDG_RUNTIME_DIR/cloister/agent.sock, or without such a directory\n"
+	"                        /tmp/cloister-UID/agent.sock\n  --control-socket PATH listen for "
+	"cloisterctl here; default: as in FILE, or else\n                        control.sock "
+	"beside "
+	"agent.sock, PATH.control beside another PATH\n  --state-dir DIR       keep managed "
 	"workspaces here; default: as in FILE, or else\n                        "
 	"$XDG_STATE_HOME/cloister (~/.local/state/cloister)\n  --user NAME           become this "
 	"user if started as root\n  --connection-fd=3     serve only the connected socket at this "
@@ -97,6 +102,35 @@ static char *default_path(
 	return asprintf(&path, "%s%s/%s", fallback, fallback_suffix, suffix) < 0 ? NULL : path;
 }
 
+/*
+ * Returns the default path of a socket. Without XDG_RUNTIME_DIR it is in the runtime directory that
+ * the user's session has, or else in FALLBACK_SOCKET_DIRECTORY. Returns NULL with the reason in
+ * @ret_message. pam_systemd(8)
+ */
+static char *default_socket(const char *name, const char **ret_message)
+{
+	char runtime[64], fallback[64], suffix[64];
+	struct stat status;
+	char *path;
+
+	snprintf(runtime, sizeof(runtime), "/run/user/%u", (unsigned)geteuid());
+	snprintf(fallback, sizeof(fallback), FALLBACK_SOCKET_DIRECTORY, (unsigned)geteuid());
+	snprintf(suffix, sizeof(suffix), "cloister/%s", name);
+	path = default_path("XDG_RUNTIME_DIR", NULL, NULL, suffix);
+	if (path)
+		return path;
+	if (lstat(runtime, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid())
+		return default_path("", runtime, "", suffix);
+	if ((mkdir(fallback, 0700) < 0 && errno != EEXIST) || lstat(fallback, &status) < 0 ||
+		!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+		(status.st_mode & 077) != 0) {
+		*ret_message = "XDG_RUNTIME_DIR is not set, and /tmp/cloister-UID is no directory "
+			       "that only our user can reach: use --agent-socket PATH";
+		return NULL;
+	}
+	return default_path("", fallback, "", name);
+}
+
 static void take_from(char **option, const char *configured)
 {
 	if (!*option && configured)
@@ -114,24 +148,29 @@ void options_find_state(struct options *options, const struct config_host *host)
 int options_complete(
 	struct options *options, const struct config_host *host, const char **ret_message)
 {
+	bool named;
+
 	if (options->connection_fd >= 0)
 		return 0;
+	named = options->agent_socket != NULL;
 	take_from(&options->agent_socket, host->agent_socket);
 	take_from(&options->control_socket, host->control_socket);
 	/*
 	 * A second instance with an agent socket of its own must not take the first one's default
-	 * control socket.
+	 * control socket. One that takes over gets the sockets, whatever their names are. One that
+	 * changes its user has no default.
 	 */
-	if (!options->agent_socket && !options->control_socket && options->agent_fd < 0)
-		options->control_socket =
-			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/control.sock");
-	if (!options->agent_socket && options->agent_fd < 0)
-		options->agent_socket =
-			default_path("XDG_RUNTIME_DIR", NULL, NULL, "cloister/agent.sock");
-	/* One that takes over gets the sockets, whatever their names are. */
+	if (!options->control_socket && named)
+		options->control_socket = control_socket_beside(options->agent_socket);
 	if (!options->agent_socket && options->agent_fd < 0 && !options->take_over) {
-		*ret_message = "XDG_RUNTIME_DIR is not set: use --agent-socket PATH";
-		return -EINVAL;
+		*ret_message = "the configuration names no agent_socket: use --agent-socket PATH";
+		if (!options->control_socket && !options->user)
+			options->control_socket = default_socket("control.sock", ret_message);
+		if (!options->user)
+			options->agent_socket = default_socket("agent.sock", ret_message);
+		if (!options->agent_socket)
+			return -EINVAL;
+		*ret_message = NULL;
 	}
 	options_find_state(options, host);
 	if (!options->state_dir) {

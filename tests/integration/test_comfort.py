@@ -2,16 +2,19 @@
 """The output of cloister for people and for scripts: progress and colours only on terminals, JSON on request, and the
 message when no service answers."""
 
+import contextlib
 import datetime
 import json
 import os
+import pathlib
 import re
+import subprocess
 import time
 
 import procfs
 import pytest
 from cloister_client import acting_as
-from daemon import environment, user_mode_only
+from daemon import AM_ROOT, environment, user_mode_only
 from screen import Screen
 
 pytestmark = user_mode_only
@@ -325,6 +328,49 @@ def test_an_audit_log_is_verified_as_json(area, start_daemon):
     assert found[0]["mistake"] is True and found[0]["line"] == 2 and found[0]["file"] == str(log)
 
 
+@contextlib.contextmanager
+def serving(area, *words):
+    with area.start(["cloisterd", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        for line in process.stderr:
+            if b"listening" in line:
+                break
+        yield process
+        process.terminate()
+
+
+@pytest.mark.skipif(not AM_ROOT, reason="needs root for a user without a runtime directory, and another user")
+def test_without_a_runtime_directory(area):
+    """After su(1), in cron jobs and in containers: service and programs know the same directory, which is the user's alone."""
+    place, state = pathlib.Path(f"/tmp/cloister-{area.account.uid}"), str(area.new_directory("state"))
+    with acting_as(os.getuid()):
+        for owner, mode in ((0, 0o700), (area.account.uid, 0o755), (area.account.uid, None)):  # another's, open to others, a link
+            if mode is None:
+                place.symlink_to(area.path)
+            else:
+                place.mkdir()
+                place.chmod(mode)
+            os.lchown(place, owner, owner)
+            done = area.run("cloisterd", "--state-dir", state)
+            assert done.returncode == 1 and b"use --agent-socket PATH" in done.stderr
+            place.unlink() if mode is None else place.rmdir()
+        with serving(area, "--state-dir", state):
+            assert place.stat().st_mode & 0o7777 == 0o700
+            done = area.run("cloister", "--workspace", "w", "--create", "exec", "--", "echo served")
+            assert done.stdout == b"served\n", done.stderr
+            assert area.run("cloisterctl", "status").returncode == 0
+        place.rmdir()
+
+
+def test_the_control_socket_of_a_named_service(area):
+    """It stands beside the agent socket, and cloisterctl finds it by CLOISTER_SOCKET."""
+    where = area.new_directory("named")
+    for name, control in (("agent.sock", "control.sock"), ("mine", "mine.control")):
+        with serving(area, "--state-dir", str(where / "state"), "--agent-socket", str(where / name)):
+            named = {**environment(area.home), "CLOISTER_SOCKET": str(where / name)}
+            assert (where / control).is_socket() and area.run("cloisterctl", "status", env=named).returncode == 0
+            assert area.run("cloisterctl", "status").returncode == 3
+
+
 def test_what_to_do_without_a_service(area):
     where = area.new_directory("nothing")
     missing = str(where / "agent.sock")
@@ -335,7 +381,7 @@ def test_what_to_do_without_a_service(area):
     done = area.run("cloister", "--workspace", "managed", "call", "read_file", "path=a",
                     env={**environment(area.home), "XDG_RUNTIME_DIR": str(where)})
     assert done.returncode == 3
-    for word in ("$XDG_RUNTIME_DIR/cloister/agent.sock", "/run/cloister/agent.sock", "systemctl", "--workspace ./managed",
+    for word in ("$XDG_RUNTIME_DIR/cloister/agent.sock", "/run/cloister/agent.sock", "CLOISTER_SOCKET", "systemctl", "--workspace ./managed",
                  "private"):
         assert word in done.stderr.decode()
     done = area.run("cloisterctl", "status", env={**environment(area.home), "XDG_RUNTIME_DIR": str(where)})

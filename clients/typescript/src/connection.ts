@@ -29,6 +29,7 @@ export function places(named: string | undefined): Place[] {
 	if (runtime?.startsWith("/"))
 		found.push({ path: `${runtime}/cloister/agent.sock`, named: false });
 	found.push({ path: `/run/user/${process.geteuid!()}/cloister/agent.sock`, named: false },
+		{ path: `/tmp/cloister-${process.geteuid!()}/agent.sock`, named: false },
 		{ path: `${SERVICE_DIRECTORY}/agent.sock`, named: false });
 	return found;
 }

@@ -33,6 +33,7 @@ def places(path: Optional[str]) -> List[Place]:
     if runtime and runtime.startswith("/"):
         found.append(Place(f"{runtime}/cloister/agent.sock", False))
     found += [Place(f"/run/user/{os.geteuid()}/cloister/agent.sock", False),
+              Place(f"/tmp/cloister-{os.geteuid()}/agent.sock", False),
               Place(f"{SERVICE_DIRECTORY}/agent.sock", False)]
     return list(dict.fromkeys(found))
 
