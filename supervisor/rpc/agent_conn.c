@@ -32,7 +32,8 @@
 
 #define READ_TURN_BYTES (64 * KIB) /* read from a connection in one turn of the loop */
 
-#define LINES_A_TURN     16  /* of one connection; then other connections have their turn */
+#define LINES_A_TURN     16         /* of one connection; then other connections have their turn */
+#define SKIP_BYTES       (16 * KIB) /* scanned of a refused line before time is looked at */
 #define HANG_UP_CHECK_MS 100 /* how often a client that is not read is checked for being gone */
 
 /*
@@ -69,7 +70,7 @@ struct agent_conn {
 	enum skip skip;         /* the current line is refused and not kept */
 	bool told;              /* the refusal has been sent */
 	struct line_id line_id; /* finds the id for the refusal */
-	bool more;              /* complete lines are left in the input for the next turn */
+	bool more;              /* the next turn acts on what is left in the input */
 	bool end_of_input;
 	bool ended;            /* the session has ended it: further input is ignored */
 	size_t counted;        /* bytes of output counted as unread */
@@ -164,12 +165,17 @@ static bool is_too_dear(struct agent_conn *conn, bool woke)
 	return true;
 }
 
+/* Whether a line, or a part of one, can be acted on. */
+static bool has_lines(const struct agent_conn *conn)
+{
+	return conn->input.len > (conn->skip == SKIP_NOTHING ? conn->scanned : 0);
+}
+
 /* Closes the connection if the client will send no more and everything is answered. */
 static void close_if_done(struct agent_conn *conn)
 {
 	if (conn->end_of_input && session_calls(conn->session) == 0 &&
-		evbuffer_get_length(conn->output) == 0 &&
-		(conn->ended || conn->scanned == conn->input.len))
+		evbuffer_get_length(conn->output) == 0 && (conn->ended || !has_lines(conn)))
 		close_soon(conn);
 }
 
@@ -305,38 +311,45 @@ static void tell_skipped(struct agent_conn *conn)
 }
 
 /*
- * Skips the next @len bytes of a refused line. It is answered as soon as its id is known, at its
- * end at the latest.
+ * Skips what is there of the next @len bytes of a refused line: all, or a part as long as its id is
+ * scanned for. It is answered as soon as its id is known, at its end at the latest. Returns how
+ * much is left of @len.
  */
-static void skip_part(struct agent_conn *conn, size_t len)
+static size_t skip_part(struct agent_conn *conn, size_t len)
 {
 	struct text part = {byte_queue_peek(&conn->input).data, len};
 
-	if (len > 0 && !conn->told && line_id_feed(&conn->line_id, part))
-		tell_skipped(conn);
-	byte_queue_consume(&conn->input, len);
+	if (len > 0 && !conn->told) {
+		part.len = len < SKIP_BYTES ? len : SKIP_BYTES;
+		if (line_id_feed(&conn->line_id, part))
+			tell_skipped(conn);
+	}
+	byte_queue_consume(&conn->input, part.len);
+	return len - part.len;
 }
 
 static void end_skipped(struct agent_conn *conn)
 {
+	if (conn->skip == SKIP_NOTHING)
+		return;
 	tell_skipped(conn);
 	line_id_reset(&conn->line_id);
 	conn->skip = SKIP_NOTHING;
 	conn->told = false;
 }
 
-/* There is no newline in the input: keeps or refuses the line so far. */
-static void keep_part(struct agent_conn *conn)
+/*
+ * There is no newline in the input: keeps or refuses the line so far. Returns whether a part of it
+ * is still to be skipped.
+ */
+static bool keep_part(struct agent_conn *conn)
 {
 	size_t len = conn->input.len;
 
-	conn->scanned = len;
 	if (conn->skip == SKIP_NOTHING)
 		conn->skip = check_line(conn, len);
-	if (conn->skip != SKIP_NOTHING) {
-		skip_part(conn, len);
-		conn->scanned = 0;
-	}
+	conn->scanned = conn->skip == SKIP_NOTHING ? len : skip_part(conn, len);
+	return conn->skip != SKIP_NOTHING && conn->scanned > 0;
 }
 
 /* Handles one complete line of @len bytes. */
@@ -370,8 +383,8 @@ static bool take_payload(struct agent_conn *conn, size_t len)
 }
 
 /*
- * Takes the next complete line, or its payload, from the input and handles or skips it. Returns
- * whether there was one.
+ * Takes the next complete line, or its payload, from the input and handles it, or skips a part of
+ * it. Returns whether there may be more to take.
  */
 static bool take_line(struct agent_conn *conn)
 {
@@ -383,18 +396,17 @@ static bool take_line(struct agent_conn *conn)
 		return take_payload(conn, payload);
 	if (input.len > conn->scanned)
 		newline = memchr(input.data + conn->scanned, '\n', input.len - conn->scanned);
-	if (!newline) {
-		keep_part(conn);
-		return false;
-	}
+	if (!newline)
+		return keep_part(conn);
 	len = (size_t)(newline - input.data);
 	conn->scanned = 0;
 	if (conn->skip == SKIP_NOTHING)
 		conn->skip = check_line(conn, len);
 	if (conn->skip != SKIP_NOTHING) {
-		skip_part(conn, len);
+		len = conn->scanned = skip_part(conn, len);
+		if (len > 0)
+			return true;
 		end_skipped(conn);
-		len = 0;
 	} else {
 		act_on_line(conn, len);
 	}
@@ -414,6 +426,8 @@ static void act_on_input(struct agent_conn *conn)
 			     begin - conn->input.len >= READ_TURN_BYTES || loop_share_is_used_up();
 	if (conn->more)
 		act_soon(conn);
+	else if (conn->end_of_input && conn->input.len == 0)
+		end_skipped(conn);
 	session_count_input(conn->session, byte_queue_memory(&conn->input));
 	if (may_act(conn))
 		watch(conn);
@@ -465,7 +479,7 @@ static ssize_t receive(struct agent_conn *conn)
 static void end_input(struct agent_conn *conn)
 {
 	conn->end_of_input = true;
-	if (conn->skip != SKIP_NOTHING)
+	if (conn->ended || conn->input.len == 0)
 		end_skipped(conn);
 	watch_want(&conn->readable, WATCH_NOTHING);
 	timer_set(&conn->check, 0);
@@ -639,9 +653,9 @@ void agent_conns_shut_down(void)
 }
 
 /* Whether cloisterd may act on more of what it has received. */
-static bool has_lines(const struct agent_conn *conn)
+static bool may_have_lines(const struct agent_conn *conn)
 {
-	return !conn->ended && !conn->closing && (conn->ready || conn->input.len > conn->scanned);
+	return !conn->ended && !conn->closing && (conn->ready || has_lines(conn));
 }
 
 size_t agent_conns_calls(void)
@@ -651,7 +665,7 @@ size_t agent_conns_calls(void)
 
 	LIST_FOREACH (conn, &connections, entry)
 		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0) +
-		     has_lines(conn);
+		     may_have_lines(conn);
 	return n;
 }
 

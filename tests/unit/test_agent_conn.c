@@ -198,6 +198,55 @@ TEST(test_lines_that_are_too_long)
 	fake_client_close(&client);
 }
 
+static void count_slice(void *context)
+{
+	struct beside *beside = context;
+
+	if (recv(beside->client->fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+		return;
+	beside->left++;
+	loop_share_wait(&beside->task, beside->flow);
+}
+
+/*
+ * A line that is too long is scanned for its id in many slices, between which others have their
+ * turn, also if its end and the connection's have come.
+ */
+TEST(test_others_have_turns_within_a_line_that_is_too_long)
+{
+	static char line[LIMIT_CONTROL_LINE_BYTES + 1];
+	static const char *const ends[] = {"\":1,\"id\":7}\n" PING("8") "\n", "\":1,\"id\":7}"};
+	struct fake_service *fake = *state;
+
+	memset(line, 'x', sizeof(line) - 1);
+	memcpy(line, "{\"", 2);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		struct fake_client client =
+			fake_client_connect(fake, &control_endpoint, geteuid(), 0);
+		struct beside beside = {
+			.flow = &fake->service.config->tenants[0]->usage->share, .client = &client};
+
+		beside.task = (struct loop_share_task){.act = count_slice, .context = &beside};
+		/* All but the last byte that is allowed. */
+		fake_client_send(&client, line);
+		loop_share_wait(&beside.task, beside.flow);
+		reads = 0;
+		clock_replace(step);
+		fake_client_send(&client, ends[i]);
+		if (i == 1)
+			assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+		fake_clock_start();
+		fake_service_run(fake);
+		loop_share_cancel(&beside.task);
+		fake_service_match(fake, fake_client_take(&client),
+			i == 0 ? ERROR("7", "-32600", "*") "\n" ERROR("8", "-32601", "*")
+			       : ERROR("7", "-32600", "*"));
+		if (beside.left < 4)
+			fail_msg("%u turns of others", beside.left);
+		fake_client_close(&client);
+	}
+}
+
 /* When requests have taken all the memory for requests, each connection still has
  * LIMIT_PENDING_OWN_BYTES, and no more. */
 TEST(test_lines_without_room)
