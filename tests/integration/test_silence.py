@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import procfs
 from small_system import small_system
 
 pytestmark = pytest.mark.usefixtures("as_user")
@@ -150,6 +151,28 @@ def test_what_is_left_over_can_clean_up(client, workspace):
     observed(client, "sh -c 'trap \"echo bye > f; exit 0\" TERM; touch ready; while :; do sleep 0.01; done' & "
                      "until [ -e ready ]; do sleep 0.01; done")
     assert (workspace / "f").read_text() == "bye\n"
+
+
+def cancel_when(client, workspace, name, command, handler):
+    """Cancels @command, which leaves a process with @handler of SIGTERM, when there is a file @name."""
+    left = f"sh -c 'trap \"{handler}\" TERM; touch ready; while :; do sleep 0.01; done' & until [ -e ready ]; do sleep 0.01; done; "
+    number = client.begin("run_command", {"command": left + command, "timeout_ms": HANG_MS})
+    assert procfs.eventually(lambda: (workspace / name).exists(), 60)
+    client.call("tool.cancel", {"id": number})
+    client.wait(number)
+
+
+def test_what_is_left_over_is_told_once_to_end(client, workspace):
+    """It had its SIGTERM with the shell; a second one, with 200 milliseconds more, made the answer late."""
+    shell = "trap 'until [ -s terms ]; do sleep 0.01; done; exit' TERM; touch begun; while :; do sleep 0.01; done"
+    cancel_when(client, workspace, "begun", shell, "echo >> terms")
+    assert (workspace / "terms").read_text() == "\n"
+
+
+@pytest.mark.deep("busy")
+def test_what_is_left_over_has_no_time_after_a_cancel(client, workspace):
+    cancel_when(client, workspace, "terms", "true", "touch terms; sleep 0.1; touch late")
+    assert not (workspace / "late").exists()
 
 
 def test_git_packs_before_the_command_ends(client, workspace):

@@ -436,6 +436,11 @@ static void wait_for_signal(const struct command_init *init, struct relay *relay
 	RAW4(SYS_rt_sigtimedwait, &awaited, NULL, NULL, sizeof(awaited));
 }
 
+static bool is_told(const struct command_init *init)
+{
+	return atomic_load_explicit(&init->report->told, memory_order_acquire);
+}
+
 /*
  * Waits until the shell has ended. Signals are accepted one by one, without a handler. SIGTERM only
  * wakes the init: the command can send it too, with any siginfo (rt_sigqueueinfo(2)), and a pending
@@ -456,7 +461,7 @@ static void serve(long shell, const struct command_init *init)
 		if (reap(shell, report, told))
 			return;
 		pass_on(init);
-		if (told || !atomic_load_explicit(&report->told, memory_order_acquire))
+		if (told || !is_told(init))
 			continue;
 		told = true;
 		ask_to_end(init);
@@ -472,17 +477,19 @@ static int64_t monotonic_ms(void)
 }
 
 /*
- * Reaps for at most @ms. Returns how many have ended, and in @ret_left whether there are others.
+ * Reaps for at most @ms, or with @until_told until the worker wants the end. Returns how many have
+ * ended, and in @ret_left whether there are others.
  */
-static uint32_t reap_for(int64_t ms, bool *ret_left)
+static uint32_t reap_for(
+	const struct command_init *init, int64_t ms, bool until_told, bool *ret_left)
 {
-	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD);
+	const kernel_sigset awaited = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGTERM);
 	const int64_t until = monotonic_ms() + ms;
 	uint32_t ended = 0;
 	int64_t left_ms;
 
 	*ret_left = true;
-	while ((left_ms = until - monotonic_ms()) > 0) {
+	while ((left_ms = until - monotonic_ms()) > 0 && !(until_told && is_told(init))) {
 		struct timespec rest = {.tv_nsec = left_ms * 1000000};
 		int status = 0;
 		long r = RAW4(SYS_wait4, -1, &status, WNOHANG | __WALL, NULL);
@@ -507,7 +514,7 @@ static uint32_t reap_for(int64_t ms, bool *ret_left)
  */
 static uint32_t end_namespace(const struct command_init *init)
 {
-	uint32_t ended;
+	uint32_t ended = 0;
 	int status = 0;
 	bool left;
 	long r;
@@ -518,12 +525,17 @@ static uint32_t end_namespace(const struct command_init *init)
 	if (r < 0)
 		return 0;
 	/* What ends with the shell, such as the ssh(1) of git(1), is not left over. */
-	reap_for(LIMIT_LAST_MS, &left);
+	reap_for(init, LIMIT_LAST_MS, false, &left);
 	if (!left)
 		return 0;
-	/* By SIGTERM git(1), for one, removes its lock files. */
-	ask_to_end(init);
-	ended = reap_for(LIMIT_LEFT_OVER_MS, &left);
+	/*
+	 * By SIGTERM git(1), for one, removes its lock files. A command that is told to end has had
+	 * it, or its deadline is over, and the answer must not come later.
+	 */
+	if (!is_told(init)) {
+		ask_to_end(init);
+		ended = reap_for(init, LIMIT_LEFT_OVER_MS, true, &left);
+	}
 	if (!left)
 		return ended;
 	RAW2(SYS_kill, -1, SIGKILL);
