@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 
 static _Noreturn void die(const char *what, int error)
@@ -50,7 +49,6 @@ static void open_cell(struct egress *egress, struct channel_frame *frame)
 		answer(egress, EGRESS_OPENED, frame->call, &writer);
 		return;
 	}
-	fprintf(stderr, "cloister-egress: refused cell %" PRIu64 ": %s\n", frame->call, why);
 	failed = (struct egress_open_failed){(uint32_t)-r, text_from(why)};
 	egress_open_failed_put(&writer, &failed);
 	answer(egress, EGRESS_OPEN_FAILED, frame->call, &writer);

@@ -9,7 +9,6 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "common/wire_files.h"
-#include "supervisor/base/log.h"
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_hooks.h"
@@ -340,7 +339,10 @@ static const struct {
 		"the workspace's processes"},
 };
 
-/* The kernel lets a lock go, and removes waiters, when their process is killed. */
+/*
+ * The kernel lets a lock go, and removes waiters, when their process is killed. The workspace logs
+ * the message as the reason for its processes' end.
+ */
 static const char *end_sharers(struct call *call, enum shared_fd_fault fault)
 {
 	struct tenant_usage *usage = call->request.tenant->usage;
@@ -349,7 +351,6 @@ static const char *end_sharers(struct call *call, enum shared_fd_fault fault)
 		return faults[fault].message;
 	call->pipe_held = true;
 	++*(uint64_t *)(void *)((char *)usage + faults[fault].count);
-	log_warning("tenant %s: %s", call->request.tenant->name, faults[fault].message);
 	workspace_abandon(call->workspace, &call->entry, faults[fault].message);
 	return faults[fault].message;
 }

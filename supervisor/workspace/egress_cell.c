@@ -9,11 +9,11 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,8 +30,14 @@ static void close_all(int *fds, unsigned n)
 		close_fd(&fds[i]);
 }
 
-void egress_cell_refuse(struct egress_cell *cell)
+void egress_cell_refuse(struct egress_cell *cell, const char *why)
 {
+	char what[LIMIT_TROUBLE_BYTES];
+
+	if (why && cell->troubled) {
+		snprintf(what, sizeof(what), "its network cannot be served: %s", why);
+		cell->troubled(cell->context, what);
+	}
 	close_all(cell->sockets, CELL_SOCKETS_EGRESS);
 	cell->state = EGRESS_CELL_REFUSED;
 }
@@ -88,9 +94,7 @@ void egress_cell_tell(struct egress_cell *cell)
 	egress_open_put(&writer, &message);
 	r = wire_writer_ok(&writer) ? duplicate(cell, fds) : -EMSGSIZE;
 	if (r < 0) {
-		log_warning("the network of a workspace of the tenant %s cannot be served: %s",
-			cell->tenant, strerror(-r));
-		egress_cell_refuse(cell);
+		egress_cell_refuse(cell, strerror(-r));
 		return;
 	}
 	cell->state = EGRESS_CELL_TOLD;
@@ -149,6 +153,8 @@ struct egress_cell *egress_cell_new(
 	LIST_INIT(&cell->uses);
 	cell->link = link;
 	memcpy(cell->sockets, sockets, sizeof(cell->sockets));
+	cell->troubled = words->troubled;
+	cell->context = words->context;
 	cell->number = ++link->last_cell;
 	if (getsockname(sockets[CELL_SOCKET_PROXY], (struct sockaddr *)&address, &size) == 0)
 		cell->port = ntohs(address.sin_port);
@@ -162,7 +168,7 @@ struct egress_cell *egress_cell_new(
 		return NULL;
 	}
 	if (link->gone)
-		egress_cell_refuse(cell);
+		egress_cell_refuse(cell, NULL);
 	else if (link->ready)
 		egress_cell_tell(cell);
 	return cell;

@@ -16,6 +16,9 @@ struct egress_link;
 struct egress_cell_words {
 	const char *tenant, *workspace; /* copied */
 	const char *allow;              /* what the workspace is narrowed to; NULL: it is not */
+	/* Called when the cell cannot be served, with why, as a clause. NULL is allowed. */
+	void (*troubled)(void *context, const char *what);
+	void *context;
 };
 
 /**
@@ -56,10 +59,10 @@ void egress_use_forget(struct network_use *use);
 /** Tells a cloister-egress that is ready of the cell, with its sockets, and of its calls. */
 void egress_cell_tell(struct egress_cell *cell);
 /**
- * Nothing serves the cell any more. A client of a socket that is closed everywhere is refused at
- * once, and does not wait.
+ * Nothing serves the cell any more, whose owner is told @why if it is not NULL. A client of a
+ * socket that is closed everywhere is refused at once, and does not wait.
  */
-void egress_cell_refuse(struct egress_cell *cell);
+void egress_cell_refuse(struct egress_cell *cell, const char *why);
 /** Returns what belongs to @call, or NULL. */
 struct network_use *egress_cell_use(const struct egress_cell *cell, uint64_t call);
 /** The call's part is over: nothing more comes about it. */

@@ -89,16 +89,16 @@ static int on_opened(struct egress_link *link, struct egress_cell *cell, struct 
 static int on_open_failed(struct egress_link *link, struct egress_cell *cell, struct text payload)
 {
 	struct egress_open_failed message;
+	char why[LIMIT_EGRESS_REASON_BYTES];
 
 	(void)link;
 	if (egress_open_failed_get(payload, &message) < 0)
 		return -EBADMSG;
 	if (!cell)
 		return 0;
-	log_warning("cloister-egress does not serve a workspace of the tenant %s: %.*s",
-		cell->tenant, (int)message.reason.len,
+	snprintf(why, sizeof(why), "%.*s", (int)message.reason.len,
 		message.reason.data ? message.reason.data : "");
-	egress_cell_refuse(cell);
+	egress_cell_refuse(cell, why);
 	return 0;
 }
 
@@ -232,7 +232,7 @@ static void lose(struct egress_link *link, const char *why)
 		kill(link->process.pid, SIGKILL);
 	LIST_FOREACH (cell, &link->cells, entry) {
 		if (link->gone || cell->state == EGRESS_CELL_REFUSED)
-			egress_cell_refuse(cell);
+			egress_cell_refuse(cell, NULL);
 		else
 			cell->state = EGRESS_CELL_UNKNOWN;
 		forget_uses(cell);
@@ -412,7 +412,7 @@ void egress_link_retire(struct egress_link *link)
 	link->gone = !link->has_channel;
 	if (link->gone)
 		LIST_FOREACH (cell, &link->cells, entry)
-			egress_cell_refuse(cell);
+			egress_cell_refuse(cell, NULL);
 }
 
 bool egress_link_is_ready(const struct egress_link *link)

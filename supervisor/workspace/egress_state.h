@@ -34,6 +34,8 @@ struct egress_cell {
 	/* Duplicates go to each cloister-egress that connects. All -1: closed. */
 	int sockets[CELL_SOCKETS_EGRESS];
 	char *tenant, *workspace, *allow;
+	void (*troubled)(void *context, const char *what);
+	void *context; /* of troubled */
 	uint16_t last_address, port;
 	LIST_HEAD(, network_use) uses;
 };

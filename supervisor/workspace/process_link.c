@@ -7,7 +7,6 @@
 #include "common/links.h"
 #include "common/wake_cost.h"
 #include "supervisor/base/fd_closer.h"
-#include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
 #include "supervisor/base/timer.h"
@@ -33,8 +32,9 @@ struct process_link {
 	uint64_t asked; /* how far heard is of interest: the last result of process_link_said() */
 	struct wake_cost_sum cost;
 	bool lost, gone;
-	bool more;      /* a slice has ended before the frames that were read */
-	size_t counted; /* memory of the channel that is counted in waiting */
+	const char *loss; /* process_link_loss() */
+	bool more;        /* a slice has ended before the frames that were read */
+	size_t counted;   /* memory of the channel that is counted in waiting */
 	/*
 	 * Memory of an incomplete frame, counted in held; and the list of links that have one, the
 	 * oldest first.
@@ -164,8 +164,8 @@ static bool is_cheap(struct process_link *link)
 {
 	if (!wake_cost_add(&link->cost, wake_cost_stop()))
 		return true;
-	log_warning("a workspace's process is killed: system calls on its channel took too much "
-		    "CPU time, since its end has too many waiters");
+	link->loss = "System calls on the channel of the workspace's process took too much CPU "
+		     "time, since its end has too many waiters, and cloisterd killed it";
 	return false;
 }
 
@@ -364,6 +364,11 @@ void process_link_adopt(struct process_link *link, const struct process_link_own
 	count_as(link, 0);
 	link->owner = *owner;
 	count(link);
+}
+
+const char *process_link_loss(const struct process_link *link)
+{
+	return link ? link->loss : NULL;
 }
 
 int process_link_pidfd(const struct process_link *link)

@@ -227,31 +227,9 @@ static uint64_t *unread(void *context)
 	return &workspace->tenant->usage->waiting_bytes;
 }
 
-static void network(void *context, const int *sockets)
-{
-	struct workspace *workspace = context;
-	const struct egress_cell_words words = {
-		workspace->tenant->name, workspace->name, workspace->allow};
-
-	egress_cell_end(TAKE_PTR(workspace->network));
-	workspace_end_forwards(workspace);
-	workspace_end_listening(workspace);
-	if (sockets)
-		workspace->listening = listening_new(sockets[CELL_SOCKET_PORTS]);
-	if (sockets && sockets[CELL_SOCKET_PROXY] >= 0)
-		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
-}
-
-static void sweep(void *context)
-{
-	struct workspace *workspace = context;
-
-	disk_use_opened(&workspace->disk);
-}
-
 /*
- * Logs a failure of the cell. A tenant that kills its own cells fills neither the log nor the place
- * of others' lines.
+ * Logs a failure of the cell or of its network. A tenant that kills its own cells fills neither the
+ * log nor the place of others' lines.
  */
 static void on_troubled(void *context, const char *what)
 {
@@ -279,6 +257,28 @@ static void on_troubled(void *context, const char *what)
 	lines->logged++;
 	log_about(LOG_WARNING, fields, "the workspace %s of the tenant %s: %s", workspace->name,
 		tenant, what);
+}
+
+static void network(void *context, const int *sockets)
+{
+	struct workspace *workspace = context;
+	const struct egress_cell_words words = {
+		workspace->tenant->name, workspace->name, workspace->allow, on_troubled, workspace};
+
+	egress_cell_end(TAKE_PTR(workspace->network));
+	workspace_end_forwards(workspace);
+	workspace_end_listening(workspace);
+	if (sockets)
+		workspace->listening = listening_new(sockets[CELL_SOCKET_PORTS]);
+	if (sockets && sockets[CELL_SOCKET_PROXY] >= 0)
+		workspace->network = egress_cell_new(workspace->all->egress, &words, sockets);
+}
+
+static void sweep(void *context)
+{
+	struct workspace *workspace = context;
+
+	disk_use_opened(&workspace->disk);
 }
 
 /* One that is only being removed gives room, and one that had a cell a moment ago gets it again. */

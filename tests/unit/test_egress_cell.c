@@ -129,7 +129,8 @@ TEST(test_what_is_told_of_a_cell)
 			kept[j] = ends[1];
 		}
 		cell = egress_cell_new(egress.link,
-			&(struct egress_cell_words){tenant, workspace, rows[i].allow}, sockets);
+			&(struct egress_cell_words){tenant, workspace, rows[i].allow, NULL, NULL},
+			sockets);
 		assert_string_equal(egress_cell_tenant(cell), tenant);
 		assert_string_equal(egress_cell_workspace(cell), workspace);
 		fake_egress_run();

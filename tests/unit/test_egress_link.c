@@ -114,6 +114,7 @@ static void test_a_cell_that_is_not_served(void **state)
 	fake_egress_expect(EGRESS_OPEN, 2, CELL_SOCKETS_EGRESS);
 	fake_egress_say(EGRESS_OPENED, 2, nothing);
 	fake_egress_say(EGRESS_OPEN_FAILED, 1, fake_egress_open_failed("no"));
+	assert_int_equal(egress.told.troubled, 1);
 	assert_true(fake_egress_cell_is_closed(&refused));
 	assert_false(fake_egress_cell_is_closed(&served));
 	fake_egress_cell_end(&refused);

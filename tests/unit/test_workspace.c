@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What happens to a workspace's calls, of each class, waiting or begun, when its cell changes; and
  * how long cloisterd keeps the cell of a workspace without calls. */
+#include "common/wake_cost.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/call_info.h"
+#include "supervisor/call/call_state.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "tests/lib/unit.h"
@@ -417,31 +419,75 @@ static size_t count_lines(int log, const char *word)
 	return lines;
 }
 
-/* A tenant whose code ends its worker again and again. */
+static void break_the_protocol(void **state)
+{
+	crash(state, false, false);
+}
+
+static void hold_a_pipe(void *context, struct call *call)
+{
+	(void)context;
+	call_pipe_fault(call, SHARED_FD_HELD);
+}
+
+static void hold_pipes(void **state)
+{
+	call_foreach(hold_a_pipe, NULL);
+	fake_service_run(*state);
+}
+
+/* Each reading is so much later that every call between two was dear once too often. */
+static int64_t be_dear(void)
+{
+	static int64_t ns;
+
+	return ns += 2 * LIMIT_WAKES_DEAR_US * CLOCK_NS_PER_US;
+}
+
+static void make_calls_dear(void **state)
+{
+	wake_cost_replace_clocks(be_dear, be_dear);
+	crash(state, false, false);
+	wake_cost_replace_clocks(NULL, NULL);
+}
+
+/* A tenant whose code has its worker ended again and again. */
 TEST(test_a_tenant_cannot_fill_the_log)
 {
-	int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
-	struct fake_client client;
+	static const struct {
+		void (*attack)(void **state);
+		const char *line;
+	} rows[] = {
+		{break_the_protocol, "root of the tenant one: its processes have ended: "},
+		{hold_pipes, "root of the tenant one: its processes have ended: A process held"},
+		{make_calls_dear, "root of the tenant one: its processes have ended: System calls"},
+	};
 
-	assert_true(log >= 0 && saved >= 0);
-	begin(state, &client, CONFIG("0s"));
-	dup2(log, STDERR_FILENO);
-	for (unsigned i = 0; i < 2 * LIMIT_TROUBLE_LINES; i++) {
+	for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
+		int log = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+		struct fake_client client;
+
+		assert_true(log >= 0 && saved >= 0);
+		begin(state, &client, CONFIG("0s"));
+		dup2(log, STDERR_FILENO);
+		for (unsigned i = 0; i < 2 * LIMIT_TROUBLE_LINES; i++) {
+			call(&client, 1, CALL_CLASS_COMMAND);
+			fake_service_run(*state);
+			rows[row].attack(state);
+			fake_service_pass(*state, REST_MS);
+		}
+		assert_int_equal(count_lines(log, rows[row].line), LIMIT_TROUBLE_LINES);
+		assert_int_equal(count_lines(log, "nothing more about its workspaces"), 1);
+		assert_int_equal(count_lines(log, "\n"), LIMIT_TROUBLE_LINES + 1);
+		fake_service_pass(*state, LIMIT_TROUBLE_LINES_MS);
 		call(&client, 1, CALL_CLASS_COMMAND);
-		crash(state, false, false);
-		fake_service_pass(*state, REST_MS);
+		fake_service_run(*state);
+		rows[row].attack(state);
+		assert_int_equal(count_lines(log, rows[row].line), LIMIT_TROUBLE_LINES + 1);
+		assert_int_equal(count_lines(log, "one: 16 lines about its workspaces"), 1);
+		dup2(saved, STDERR_FILENO);
+		close(saved);
+		close(log);
+		end(state, &client);
 	}
-	assert_int_equal(count_lines(log, "root of the tenant one: its processes have ended: "),
-		LIMIT_TROUBLE_LINES);
-	assert_int_equal(count_lines(log, "nothing more about its workspaces"), 1);
-	fake_service_pass(*state, LIMIT_TROUBLE_LINES_MS);
-	call(&client, 1, CALL_CLASS_COMMAND);
-	crash(state, false, false);
-	assert_int_equal(count_lines(log, "root of the tenant one: its processes have ended: "),
-		LIMIT_TROUBLE_LINES + 1);
-	assert_int_equal(count_lines(log, "one: 16 lines about its workspaces"), 1);
-	dup2(saved, STDERR_FILENO);
-	close(saved);
-	close(log);
-	end(state, &client);
 }

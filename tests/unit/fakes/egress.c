@@ -43,6 +43,13 @@ static void on_closed(
 	egress.told.closed++;
 }
 
+static void on_troubled(void *context, const char *what)
+{
+	assert_ptr_equal(context, &egress);
+	assert_ptr_equal(strstr(what, "its network cannot be served: "), what);
+	egress.told.troubled++;
+}
+
 static const struct egress_observer observer = {on_denied, on_closed, &egress};
 
 /* Has a name that the kernel chooses, so that no file is left. */
@@ -249,7 +256,11 @@ struct text fake_egress_filtered(const char *networks)
 
 struct fake_egress_cell fake_egress_cell_new(const char *allow, unsigned n_sockets)
 {
-	const struct egress_cell_words words = {.tenant = "t", .workspace = "w", .allow = allow};
+	const struct egress_cell_words words = {.tenant = "t",
+		.workspace = "w",
+		.allow = allow,
+		.troubled = on_troubled,
+		.context = &egress};
 	int sockets[CELL_SOCKETS_EGRESS] = {-1, -1, -1, -1, -1, -1}, ends[2];
 	struct fake_egress_cell cell;
 

@@ -13,9 +13,9 @@
 
 struct event_base;
 
-/* What the observer was told last, and how often. */
+/* What the observer and the cells' owners were told last, and how often. */
 struct fake_egress_told {
-	unsigned denied, closed;
+	unsigned denied, closed, troubled;
 	const struct egress_cell *cell;
 	uint64_t call;
 	uint16_t port;
