@@ -598,7 +598,7 @@
  */
 #define LIMIT_IDS             60000 /* ids of a subordinate range that are used */
 #define LIMIT_REFUSALS_LOGGED 1000  /* connections to the socket for cloister-egress */
-/* lines of the spawner's log about one tenant: refused requests, and what could not be removed */
+/* lines of the log of cloister-spawner or cloister-egress about one tenant */
 #define LIMIT_REFUSALS_LOGGED_OF_TENANT 100
 
 /* where killed processes wait (worker/spawner/whereabouts.c): threads that are looked at */

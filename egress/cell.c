@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/links.h"
 #include "common/monotonic.h"
+#include "common/tenant_log.h"
 #include "egress/conn.h"
 #include "egress/egress.h"
 #include "egress/resolver.h"
@@ -178,6 +179,8 @@ void cell_calls_ended(struct cell *cell)
 	if (!wake_cost_add(&cell->cost, wake_cost_stop()) || cell->dear_until_ms > 0)
 		return;
 	cell->dear_until_ms = monotonic_ms() + LIMIT_DEAR_CELL_MS;
+	if (!tenant_log_may(text_from(cell->tenant->name)))
+		return;
 	fprintf(stderr,
 		"cloister-egress: tenant %s, workspace %s: system calls on its connections took "
 		"too much CPU time, since its programs have too many waiters there, such as "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-spawner-core */
 /* How many lines of the spawner's log are about each tenant. */
+#include "common/tenant_log.h"
 #include "tests/lib/unit.h"
-#include "worker/spawner/tenant_log.h"
 
 /* Asks for @n lines about @tenant. Returns how many there may be. */
 static unsigned ask(const char *tenant, unsigned n)

@@ -8,8 +8,8 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
+#include "common/tenant_log.h"
 #include "worker/mounts.h"
-#include "worker/spawner/tenant_log.h"
 
 #include <dirent.h>
 #include <errno.h>

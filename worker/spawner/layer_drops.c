@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
 #include "common/selftest_tenants.h"
-#include "worker/spawner/tenant_log.h"
+#include "common/tenant_log.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,10 +9,10 @@
 #include "common/cleanup.h"
 #include "common/fd_path.h"
 #include "common/layer_stack.h"
+#include "common/tenant_log.h"
 #include "worker/mounts.h"
 #include "worker/spawner/layer_drops.h"
 #include "worker/spawner/layer_merge.h"
-#include "worker/spawner/tenant_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/selftest_tenants.h"
+#include "common/tenant_log.h"
 #include "worker/setup.h"
-#include "worker/spawner/tenant_log.h"
 #include "worker/spawner/whereabouts.h"
 
 #include <errno.h>

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the spawner. The names are of cloisterd, which may have been taken over. */
-#include "worker/spawner/tenant_log.h"
+/*
+ * Runs in cloister-spawner and cloister-egress. The names are of cloisterd, which may have been
+ * taken over.
+ */
+#include "common/tenant_log.h"
 
 #include "common/limits.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -43,9 +47,8 @@ bool tenant_log_may(struct text tenant)
 		return true;
 	}
 	if (lines->logged++ == LIMIT_REFUSALS_LOGGED_OF_TENANT)
-		fprintf(stderr,
-			"cloister-spawner: nothing more about tenant %s is logged: %d lines are "
-			"all\n",
-			lines->tenant, LIMIT_REFUSALS_LOGGED_OF_TENANT);
+		fprintf(stderr, "%s: nothing more about tenant %s is logged: %d lines are all\n",
+			program_invocation_short_name, lines->tenant,
+			LIMIT_REFUSALS_LOGGED_OF_TENANT);
 	return false;
 }
