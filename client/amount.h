@@ -9,6 +9,6 @@
 
 /**
  * Formats @bytes in at most six characters: "987", "12.3K", "4.5G", in powers of 1,024. A negative
- * number, one that is not known, becomes "-". Returns @buffer.
+ * number means that the amount is unknown, and becomes "-". Returns @buffer.
  */
 const char *amount(long long bytes, char buffer[AMOUNT_BYTES]);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Copies a tar archive entry by entry, for export and import: what comes out has been written anew
- * by tar_write.c, so nothing passes that was not understood. The archive that comes in is hostile:
- * from a workspace when it is exported, from wherever the user has it when it is imported. Regular
+ * Copies a tar archive entry by entry, for export and import: tar_write.c writes each entry again,
+ * so nothing passes that the reader did not understand. The archive that comes in is hostile: from
+ * a workspace when it is exported, from wherever the user has it when it is imported. Regular
  * files, directories and links pass; a name that is absolute or has ".." ends the copy.
  */
 

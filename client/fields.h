@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Members of what a service has answered, or of a line of a file. Nothing is known of either: a
- * member may be missing, null or of any type, and so may @object.
+ * Members of what a service has answered, or of a line of a file. A member, and also @object, may
+ * be missing, null or of any type.
  */
 
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * How each harness is told to use cloister's tools and none of its own. A recipe is a directory
- * below ~/.config/cloister with the harness's settings and a script that starts it there. The
- * harness never starts in the workspace, because settings that it finds there may have been written
- * by a model.
+ * The settings by which each harness uses only cloister's tools. A recipe is a directory below
+ * ~/.config/cloister with the harness's settings and a script that starts it there. The harness
+ * never starts in the workspace, because settings that it finds there may have been written by a
+ * model.
  */
 
 #include <stddef.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A program in a workspace on the caller's terminal: a session with a terminal of its own, whose
- * output goes to ours as it is, and whose keys are ours. `shell` and `run` use it.
+ * A program in a workspace on the caller's terminal: a session with a terminal. Its output goes to
+ * the caller's terminal unchanged, and its input is the caller's keys. `shell` and `run` use it.
  */
 
 struct cloister;

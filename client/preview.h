@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a command with --preview has changed: told, and kept or undone. */
+/* Prints what a command with --preview has changed, and keeps or undoes it. */
 
 struct cloister;
 struct invocation;

@@ -19,8 +19,8 @@
 char *terminal_text(const char *text);
 
 /**
- * Prints on stdout, as printf(3), a line or a part of one that has a service's strings: the same
- * characters are escaped, also newlines but the last one, and backslashes are not.
+ * Prints a line, or a part of one, with a service's strings on stdout, as printf(3). The same
+ * characters are escaped, and all newlines but the last; backslashes are not.
  */
 __attribute__((format(printf, 1, 2))) void show(const char *format, ...);
 

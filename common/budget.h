@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What several tenants share and each may hold for as long as it likes. A tenant may hold as much
- * as it leaves free (Choudhury and Hahne's dynamic thresholds, 1998), so one that never gives
- * anything back leaves something to the next. Many together could leave almost nothing; so each may
- * hold a small floor whatever the others hold, for which part of the bound is kept. With a single
- * tenant there is no such rule. Pure.
+ * A limit that several tenants share. A tenant may hold as much as it leaves free (Choudhury and
+ * Hahne's dynamic thresholds, 1998), so a tenant that gives nothing back leaves something to the
+ * next one. Many together could leave almost nothing; so each may hold a small floor whatever the
+ * others hold, for which part of the bound is kept. With a single tenant there is no such rule.
+ * Pure.
  *
  * Every sum over tenants that is compared with a limit is compared here.
  */

@@ -4,7 +4,7 @@
 /*
  * A growable first-in first-out queue of bytes: input that is not yet a whole frame, or output that
  * did not fit into the socket. Every process uses it. It does not look at the bytes and has no
- * bound of its own: the caller applies the peer's limit before it adds bytes.
+ * bound: the caller applies the peer's limit before it adds bytes.
  *
  * A zero-initialised queue is empty. An empty queue keeps at most a few hundred bytes of memory, so
  * that a thousand idle peers cost almost nothing.

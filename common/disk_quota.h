@@ -28,7 +28,7 @@ bool disk_quota_is_enforced(int fd);
 /** Whether the kernel counts what users take on the file system of @fd. */
 bool disk_quota_is_counted(int fd);
 
-/** Reads the quota of our own id into @ret if it has a limit that is enforced. */
+/** Reads the quota of the process's user into @ret if it has a limit that is enforced. */
 bool disk_quota_holds(int fd, struct disk_quota *ret);
 
 /** Makes the kernel enforce limits where it counts. Needs CAP_SYS_ADMIN. Returns 0 or -errno. */

@@ -63,7 +63,7 @@ enum tool_error tool_error_by_name(struct text name);
 
 /**
  * Returns the code for a failed system call of a file operation. @error_number is a positive
- * errno(3) value. A value without a code of its own gives TOOL_EXECUTION_ERROR.
+ * errno(3) value. A value without a code gives TOOL_EXECUTION_ERROR.
  */
 enum tool_error tool_error_from_errno(int error_number);
 

@@ -4,8 +4,8 @@
 /*
  * Tenants take turns with a number of places. A place goes to the tenant that has used places for
  * the least time and has an entry waiting; of a tenant, to the entry that came first. A tenant has
- * few places at once, and some places are kept for tenants that have none. A tenant that was away
- * has saved up nothing, and one that comes again has not lost what it has used while others wait.
+ * few places at once, and some places are kept for tenants that have none. An absent tenant saves
+ * up nothing. The use of a tenant that returns is still counted while others wait.
  *
  * An entry that is late keeps its place from its own tenant only: others get another in its stead.
  *

@@ -18,8 +18,8 @@
 /* Detached mount of the workspace's kept home; /dev/null if the home is temporary. */
 #define FD_WORKER_HOME 6
 /*
- * Socket with the spawner, until set-up has used it: down comes the workspace's private tmpfs, if
- * an earlier cell has left one; up goes the one that this cell has.
+ * Socket with the spawner, until set-up has used it. The spawner sends the workspace's private
+ * tmpfs if an earlier cell has left one; the worker sends the one that it uses.
  */
 #define FD_WORKER_PRIVATE 7
 /* Detached mount of the workspace's cgroup, if cgroups are delegated. */

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The layers of a managed workspace that has checkpoints, from the lowest to the one that takes
- * changes. Layer 0 is the workspace's own directory, as it was at the first checkpoint. Each other
- * one is a directory in ".layers-NAME" beside it, called by its number and that of the layer below
- * it: "3-1". It has "u", the upper directory of an overlay, and "w", its work directory. A layer
- * under another one never changes any more.
+ * The layers of a managed workspace that has checkpoints, from the lowest to the uppermost, which
+ * takes changes. Layer 0 is the workspace's own directory, as it was at the first checkpoint. Each
+ * other one is a directory in ".layers-NAME" beside it, called by its number and that of the layer
+ * below it: "3-1". It has "u", the upper directory of an overlay, and "w", its work directory. A
+ * layer under another one never changes any more.
  */
 
 #include "common/limits.h"
@@ -24,9 +24,9 @@ struct layer_stack {
 };
 
 /*
- * What a files process is given of the layers, in one read-only directory: for each layer the
- * directory "u3", what it has, without the template below layer 0; and for each but the one that
- * takes changes "v3", an overlay of that layer and those below it, as a rollback to it would show.
+ * A files process gets one read-only directory. It has, for each layer, the layer itself as "u3",
+ * without the template below layer 0, and for each layer but the uppermost, as "v3", an overlay of
+ * that layer and those below it, as a rollback to it would show.
  */
 #define LAYERS_UPPER "u"
 #define LAYERS_VIEW  "v"

@@ -98,7 +98,7 @@
 #define LIMIT_MEASURE_PAUSE_MS 10000
 /* How often a workspace that has a disk class and no quota is measured while its commands run. */
 #define LIMIT_MEASURE_RUNNING_MS 2000
-/* A measurement that takes longer meanwhile is made anew, and not at idle priority. */
+/* A measurement that takes longer is repeated without idle priority. */
 #define LIMIT_MEASURE_LATE_MS 10000
 /* until the next one, if it is not the measuring itself that took the processor's time */
 #define LIMIT_MEASURE_REST_MS 60000
@@ -264,7 +264,7 @@
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 /*
- * What a model is shown at most (supervisor/call/shown.h). output_shown is for each stream of a
+ * The most that a model is shown (supervisor/call/shown.h). output_shown is for each stream of a
  * command, a listing and a search; a read shows a multiple of it.
  */
 #define LIMIT_SHOWN_READ_TIMES 4
@@ -462,7 +462,7 @@
 #define LIMIT_TROUBLE_LINES_MS 3600000
 #define LIMIT_TROUBLE_BYTES    512 /* of what is said of one */
 
-/* What is left of disk and memory (supervisor/host/headroom.c). */
+/* Free disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
 	20000 /* without an answer, the state's file system counts as hung */
 /* of the files that its file system can have: state_files_min keeps no larger part free */
@@ -586,7 +586,7 @@
 
 /*
  * Files processes that start in existing cells at once (worker/spawner/cell_starts.c), whose
- * workers can hold them up. Those of new cells, where nothing hostile has run yet, need no place.
+ * workers can hold them up. Starts in new cells, where nothing hostile has run yet, need no place.
  */
 #define LIMIT_FILES_STARTS           256
 #define LIMIT_FILES_STARTS_KEPT      64 /* of them for tenants that have none */
@@ -682,11 +682,11 @@
 /* for a read or a write that does not wait, until the process that makes it wait is killed */
 #define LIMIT_SHARED_FD_HELD_MS 20000
 
-/* What system calls that wake a peer may cost (common/wake_cost.h). */
-#define LIMIT_WAKE_COST_US  5000 /* CPU time of one call that is not dear */
+/* CPU time of system calls that wake a peer (common/wake_cost.h). */
+#define LIMIT_WAKE_COST_US  5000 /* CPU time above which a call is expensive */
 #define LIMIT_WAKE_FRESH_US 1000 /* by which that time may be found too short */
 #define LIMIT_WAKES_DEAR    3    /* in a row, after which the peer is ended */
-/* CPU time of dear calls in so many milliseconds: of the pipes of a tenant's commands, of the
+/* CPU time of expensive calls in so many milliseconds: of the pipes of a tenant's commands, of the
  * channel of a workspace's process, of the connections of a cell in cloister-egress */
 #define LIMIT_WAKES_DEAR_US 1000000
 #define LIMIT_WAKES_DEAR_MS 10000

@@ -9,7 +9,7 @@
 
 /**
  * Returns the number of newlines in @data. Counts sixteen bytes at a time with vector instructions,
- * because memchr(3) would start anew for every line.
+ * because memchr(3) would start again for every line.
  */
 static inline size_t line_count(const char *data, size_t len)
 {

@@ -20,7 +20,7 @@ struct timeslice {
 #define TIMESLICE_NS            100000 /* time slice of processes that pass calls on */
 #define TIMESLICE_RESET_ON_FORK 1
 
-/* What short_timeslice() asks for, for a process that makes raw system calls only. */
+/* The parameters of short_timeslice(), for a process that makes only raw system calls. */
 #define TIMESLICE_SHORT(nice_value)               \
 	((struct timeslice){                      \
 		.size = sizeof(struct timeslice), \

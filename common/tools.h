@@ -36,7 +36,7 @@ enum tool_id {
 	TOOL_KINDS,
 };
 
-/* What the key tools adds to the five, as bits. */
+/* Groups of tools that the key tools adds to the five, as bits. */
 enum tool_set {
 	TOOLS_BASIC,
 	TOOLS_EDIT,
@@ -116,7 +116,7 @@ struct tool {
 /** The table, indexed by enum tool_id. */
 extern const struct tool tools[TOOL_COUNT];
 
-/** What stands for the tool of a TOOL_DIFF. */
+/** The name of a TOOL_DIFF in place of a tool's. */
 extern const struct tool tool_diff;
 
 /** Returns the name of a tool, or of the method, for metrics. */

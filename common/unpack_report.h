@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What cloister-unpack tells of an archive: one message, in a pipe whose other end is cloisterd's.
- * The process has read the archive and may have been taken over by it, so nothing of this is
- * believed but as a text for the administrator. Whether the archive was unpacked is what the
- * spawner says of the process's end.
+ * The one message that cloister-unpack sends about an archive, by a pipe to cloisterd. The process
+ * has read the archive and may have been taken over by it, so nothing of this is believed but as a
+ * text for the administrator. Whether the archive was unpacked is what the spawner says of the
+ * process's end.
  */
 
 #include "common/limits.h"
@@ -19,7 +19,7 @@ enum unpack_fault {
 	UNPACK_ABSOLUTE,     /* its path, or the one that it is a hard link to, begins with "/" */
 	UNPACK_CLIMBS,       /* ".." is part of either */
 	UNPACK_THROUGH_LINK, /* a symbolic link is among the directories of its path */
-	UNPACK_THROUGH_FILE, /* something else that is no directory is */
+	UNPACK_THROUGH_FILE, /* something else than a directory is */
 	UNPACK_SWAPPED,      /* a directory that this archive has also as something else */
 	UNPACK_LINK_MISSING, /* a hard link to what is not there, or to a directory */
 	UNPACK_NAME,         /* a name that no file can have */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What system calls on a descriptor cost when its other end is a hostile process's. A call that
- * wakes the other end walks the list of all who wait there, with interrupts disabled, and any
- * process can put a million epoll(7) watches on one end: then send(2), read(2), shutdown(2) and
+ * Measures what system calls cost on a descriptor whose other end belongs to a hostile process. A
+ * call that wakes the other end walks the list of all who wait there, with interrupts disabled, and
+ * any process can put a million epoll(7) watches on one end: then send(2), read(2), shutdown(2) and
  * close(2) of the other take 300 ms of CPU time each. poll(2), blocked threads and SIGIO are other
  * ways to wait.
  *
@@ -28,7 +28,7 @@ struct wake_cost {
  * socket with SO_RCVLOWAT), so that a cheap call proves nothing.
  */
 struct wake_cost_sum {
-	int64_t since, ns; /* since: by CLOCK_MONOTONIC; 0: nothing was dear yet */
+	int64_t since, ns; /* since: by CLOCK_MONOTONIC; 0: no call was expensive yet */
 };
 
 /** A call that may wake the peer begins, or a few such calls. Calls do not nest. */
@@ -36,8 +36,9 @@ void wake_cost_begin(void);
 
 /**
  * They have ended. With @woke they have certainly woken the peer: a cheap call then begins a new
- * row. Returns whether the peer has cost too much: LIMIT_WAKES_DEAR calls in a row. One alone is no
- * evidence, since the kernel may look for memory in it, or a hypervisor stop the machine.
+ * row. Returns whether the peer has cost too much: LIMIT_WAKES_DEAR calls in a row. One call alone
+ * proves nothing, because the kernel may reclaim memory in it, or a hypervisor may stop the
+ * machine.
  */
 bool wake_cost_end(struct wake_cost *cost, bool woke);
 

@@ -68,7 +68,7 @@ enum {
 #define COMMAND_GATE_OPEN 'o'
 #define COMMAND_GATE_SHUT 's'
 
-/* What runs a command's text. */
+/* The shell that runs a command's text. */
 enum command_shell {
 	COMMAND_SHELL_AUTO, /* bash where the workspace's root has it, sh otherwise */
 	COMMAND_SHELL_SH,
@@ -76,7 +76,7 @@ enum command_shell {
 	COMMAND_SHELLS,
 };
 
-/* What bounds the disk that a command's workspace takes. */
+/* The mechanism that bounds the disk of a command's workspace. */
 enum command_disk {
 	COMMAND_DISK_FREE,  /* nothing that concerns the worker */
 	COMMAND_DISK_QUOTA, /* the kernel's quota: whether the command meets it is to be told */

@@ -97,10 +97,10 @@ struct files_edit {
 #define FILES_VERSION_BYTES 32   /* of a version as text */
 
 /*
- * What the bytes of a patch's body are: a sequence of parts, each a byte, which is one of these,
- * and a text with its length of four bytes. A file is its header, for an added file at most one run
- * of + lines, and for an updated file hunks: PATCH_PART_HUNK, anchors, runs of lines and, where
- * the hunk ends with the file, PATCH_PART_AT_END. Lines have no sign and end with a newline.
+ * A patch's body is a sequence of parts. Each part is a byte, one of these, and a text with its
+ * length of four bytes. A file is its header, for an added file at most one run of + lines, and for
+ * an updated file hunks: PATCH_PART_HUNK, anchors, runs of lines and, where the hunk ends with the
+ * file, PATCH_PART_AT_END. Lines have no sign and end with a newline.
  */
 enum files_patch_part {
 	PATCH_PART_ADD = 'A',    /* the path of a file to make */
@@ -133,7 +133,7 @@ struct files_patch {
 
 enum files_operation { FILES_ADD = 1, FILES_UPDATE, FILES_DELETE, FILES_MOVE };
 
-/* What a patch is about to do to a file. */
+/* The next step of a patch. */
 struct files_patched {
 	uint32_t index;          /* from 0, in the order of the patch */
 	uint8_t operation;       /* enum files_operation */
@@ -142,8 +142,8 @@ struct files_patched {
 	uint64_t added, removed; /* lines */
 	struct text version;     /* of the content afterwards; delete: empty */
 	/*
-	 * What is there now: the file's version, "absent", or empty if it cannot be compared; for a
-	 * move that of the path before, a slash, and that of the path after.
+	 * The present state: the file's version, "absent", or empty if it cannot be compared. For a
+	 * move: that of the old path, a slash, and that of the new path.
 	 */
 	struct text found;
 };
@@ -174,7 +174,7 @@ struct files_search {
 	uint32_t max_results;
 };
 
-/* What has changed in a workspace since a layer of it was frozen. */
+/* A request for the changes of a workspace since a checkpoint. */
 struct files_diff {
 	uint32_t since; /* the number of that layer */
 	bool patch;     /* tell the changes of text files as a patch */
@@ -200,7 +200,7 @@ struct files_entry {
 	struct text target; /* target of a symbolic link, otherwise empty */
 };
 
-/* What a file, directory or other entry was or is. */
+/* A file, directory or other entry before or after a change. */
 struct files_state_of {
 	uint8_t type; /* enum files_type; 0: there is none */
 	uint64_t size;
@@ -276,7 +276,7 @@ struct files_ready {
 
 #define FILES_READY_SIZE 8 /* size of the payload in bytes */
 
-/* What is to be changed by a write or an edit that waits. */
+/* The change that a write or an edit has prepared and waits to make. */
 struct files_held {
 	/* version of the file that is there, or "absent"; empty: too large to say */
 	struct text before;

@@ -181,7 +181,7 @@ enum {
 	SPAWNER_OPENED_FDS,
 	/*
 	 * Only for SPAWNER_OPEN: the cell's sockets, in the order of enum cell_socket and without
-	 * those that it does not have; see cell_sockets_place(). Those of a spare cell come with
+	 * those that it does not have; see cell_sockets_place(). A spare cell's come with
 	 * SPAWNER_ASSIGNED.
 	 */
 	SPAWNER_OPENED_SOCKETS = SPAWNER_OPENED_FDS,
@@ -200,7 +200,7 @@ struct spawner_open {
 	struct workspace_limits limits;
 	/*
 	 * Port at which the cell's commands reach cloister-egress; 0: the cell has no network. A
-	 * spare cell has the one that SPAWNER_PREPARE named.
+	 * spare cell has the tenant that SPAWNER_PREPARE named.
 	 */
 	uint32_t proxy_port;
 	/*
@@ -242,7 +242,7 @@ struct spawner_look_up {
 	struct text path;   /* relative to that directory */
 };
 
-/* What was looked up. */
+/* The result of a look-up. */
 enum looked_up_kind {
 	LOOKED_UP_DIRECTORY,
 	LOOKED_UP_IMAGE, /* a directory with the file "oci-layout"; told only with "file" */
@@ -271,7 +271,7 @@ struct spawner_copy {
 	uint64_t max_bytes, max_files;
 };
 
-/* What the spawner tells of work that nobody waits for. */
+/* A report of the spawner about work in the background. */
 struct spawner_worked {
 	/* SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
 	 * measured; SPAWNER_LOAD: it was loaded, or could not be, or with an empty path one was

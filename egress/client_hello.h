@@ -10,9 +10,9 @@
 
 /**
  * Finds the server's name in @bytes, which begin a connection. Returns 1 with the host in @ret; 0
- * if bytes are missing, with how many there must be before more can be said in @ret_needed: who
- * asks no earlier reads few times what comes byte by byte; -EBADMSG if they are not TLS, or not a
- * ClientHello as the RFCs have it; -E2BIG if it is longer than LIMIT_EGRESS_HELLO_BYTES; -ENOENT if
- * it names no server; -EINVAL if what it names is no host.
+ * if bytes are missing, with the number of bytes that the next attempt needs in @ret_needed;
+ * -EBADMSG if they are not TLS, or not a ClientHello as the RFCs have it; -E2BIG if it is longer
+ * than LIMIT_EGRESS_HELLO_BYTES; -ENOENT if it names no server; -EINVAL if what it names is no
+ * host.
  */
 int client_hello_name(struct text bytes, size_t *ret_needed, struct host *ret);

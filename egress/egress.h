@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What cloister-egress knows: the cells that cloisterd has opened, their tenants and calls, and the
- * connection to cloisterd. One thread, one loop.
+ * The state of cloister-egress: the cells that cloisterd has opened, their tenants and calls, and
+ * the connection to cloisterd. One thread, one loop.
  */
 
 #include "common/channel.h"
@@ -27,7 +27,7 @@ struct egress_command {
 	struct egress_call_ended sums;
 };
 
-/* What is left of a tenant when the configuration is read again, or its last cell is closed. */
+/* The counters of a tenant that outlive a reload and its last cell. */
 struct tenant {
 	LIST_ENTRY(tenant) entry;
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where the body of a request ends, read in the one strict way: RFC 9112, 6 and 7. What is not
- * known to belong to the request is never sent to its host, so that no second request can hide in
- * it.
+ * Where the body of a request ends, read in the one strict way: RFC 9112, 6 and 7. Only bytes that
+ * certainly belong to the request are sent to its host, so that they cannot contain a second
+ * request.
  */
 
 #include "common/text.h"

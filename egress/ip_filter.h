@@ -14,6 +14,6 @@
 /**
  * Appends those of the IPv4 networks in @networks to @refused that the filter refuses in part or
  * whole, as ADDRESS/PREFIX with blanks between, as far as they fit into @size bytes. No packet
- * leaves the host. What cannot be tried is not refused.
+ * leaves the host. An address that cannot be tried counts as not refused.
  */
 void ip_filter_find(const struct networks *networks, char *refused, size_t size);

@@ -3,8 +3,8 @@
 
 /*
  * Where a service manager starts cloister-egress, its first process serves nobody: it keeps one
- * process that does for each generation of cloisterd. A generation that has taken over from another
- * one gets a process of its own, which is the program as it is installed then, while the former
+ * process that does for each generation of cloisterd. After a take-over the new generation of
+ * cloisterd gets another process, executed from the program that is installed then. The former
  * process serves until its cloisterd ends.
  */
 
@@ -19,6 +19,6 @@ _Noreturn void keeper_run(const char *config, const char *socket);
  */
 int keeper_begin(void);
 
-/** In a child: another generation serves now, which needs a process of its own. -EBADF: no keeper.
+/** In a child: another generation serves now and needs another process. -EBADF: no keeper.
  */
 int keeper_tell_retired(void);

@@ -10,8 +10,9 @@
 #include "common/egress/rules.h"
 
 /*
- * The last line of a request's head with the empty line after it. It has pages of its own, which no
- * core and, if the kernel permits, no swap takes; they are zeroed before they are given back.
+ * The last line of a request's head with the empty line after it. It has separate pages, which are
+ * excluded from core files and, if the kernel permits, from swap, and are zeroed before they are
+ * freed.
  */
 struct secret_value;
 

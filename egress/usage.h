@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a tenant, or one workspace of it, has used of the limits in its section. Where a tenant has
- * several workspaces open, each may use half of a limit at most.
+ * How much of its limits a tenant, or one workspace of it, has used. Where a tenant has several
+ * workspaces open, each may use half of a limit at most.
  */
 
 #include <stdbool.h>

@@ -152,11 +152,11 @@ void cloister_close(struct cloister *cloister);
 
 /**
  * Chooses the one of @n_nodes hosts that a workspace is on, and stores its index in @nodes, which
- * holds their names, in any order. Whoever gives the same names gets the same host. If a host is
- * taken out, only its workspaces move, to all others alike; if one is added, only those that it
- * gets. Name the hosts that `cloisterctl health` calls healthy. It neither connects nor waits.
- * @tenant and @workspace are any names; with hosts that all have the same directories, @workspace
- * may be a path. Returns -EINVAL if there is no host, or if an argument is NULL.
+ * holds their names, in any order. The same names give the same host. If a host is removed, only
+ * its workspaces move; if one is added, only the workspaces that it gets move. Name the hosts that
+ * `cloisterctl health` calls healthy. It neither connects nor waits. @tenant and @workspace are any
+ * names; with hosts that all have the same directories, @workspace may be a path. Returns -EINVAL
+ * if there is no host, or if an argument is NULL.
  */
 int cloister_place(const char *tenant, const char *workspace, const char *const *nodes,
 	size_t n_nodes, size_t *ret_node);
@@ -178,7 +178,7 @@ int cloister_start(struct cloister *cloister, const char *method, const char *pa
 
 /**
  * Queues a request to open @workspace: the absolute path of a directory, or the name of a managed
- * workspace. Later calls without a workspace of their own run in it. Returns like cloister_start().
+ * workspace. Later calls that name no workspace run in it. Returns like cloister_start().
  */
 int cloister_start_workspace(struct cloister *cloister, const char *workspace,
 	cloister_reply_handler *on_reply, void *userdata, int64_t *ret_id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What cloister-quota takes from the configuration. */
+/* The part of the configuration that cloister-quota uses. */
 
 #include "common/config/disk_classes.h"
 

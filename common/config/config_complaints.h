@@ -3,7 +3,8 @@
 
 /*
  * Receives each mistake in a configuration: the file, the line (0: the whole file) and one
- * sentence, all borrowed. warn() receives what is no mistake and has no effect; NULL: nobody does.
+ * sentence, all borrowed. warn() receives settings that are correct but have no effect; NULL:
+ * nobody does.
  */
 struct config_complaints {
 	void (*complain)(void *context, const char *file, unsigned line, const char *message);

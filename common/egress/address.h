@@ -3,7 +3,7 @@
 
 /*
  * Which addresses the network of workspaces may have at all, whatever the rules say about names.
- * What is checked is the socket address that is then given to connect(2).
+ * The caller gives the socket address that was checked to connect(2).
  */
 
 #include "common/text.h"

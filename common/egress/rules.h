@@ -9,7 +9,8 @@
  * with ":PORT" or ":*" (every port) behind it. In egress_allow a rule without a port means ports 80
  * and 443, in egress_deny every port. "tcp:" before a rule of egress_allow, which then has a port,
  * lifts the check that a connection to port 443 is TLS for the host. "@SET" stands for the rules of
- * a shipped set. What no rule allows is refused; a rule of egress_deny wins over all that allow.
+ * a shipped set. A host is refused unless a rule allows it; egress_deny overrides every rule that
+ * allows.
  */
 
 #include "common/egress/address.h"
