@@ -200,7 +200,7 @@ struct spawner_open {
 	struct workspace_limits limits;
 	/*
 	 * Port at which the cell's commands reach cloister-egress; 0: the cell has no network. A
-	 * spare cell has the tenant that SPAWNER_PREPARE named.
+	 * spare cell has the port that SPAWNER_PREPARE named.
 	 */
 	uint32_t proxy_port;
 	/*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Tells the audit log, and those who watch events, what an agent was refused. */
+/* Reports a refused request of an agent to the audit log and to watchers of events. */
 
 #include "common/text.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What holds for a model's commands in a workspace: network, root, terminal, shell, what stays and
- * which limits there are. Runs in cloisterd; only values of the configuration are in the text.
+ * The sentence for a model about its commands in a workspace: network, root, terminal, shell, which
+ * files stay, and limits. Runs in cloisterd; only values of the configuration are in the text.
  */
 
 #include <stddef.h>

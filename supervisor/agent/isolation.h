@@ -17,8 +17,8 @@ void isolation_write(
 
 /**
  * Reads network.allow of workspace.open's @params: rules, which @ret_allow gets separated by
- * blanks, malloc'ed. Untouched if @params has no network. What cloister-egress would not understand
- * is refused; a rule that the tenant's do not allow is not, since both must allow a connection.
+ * blanks, malloc'ed. Untouched if @params has no network. Refuses rules that cloister-egress would
+ * not understand. A rule may exceed the tenant's rules, because both must allow a connection.
  * Returns TOOL_OK, or a code with @ret_refusal filled in.
  */
 enum tool_error isolation_read_allow(

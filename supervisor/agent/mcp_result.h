@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The result of a task of MCP, as JSON, from the beginning of the task until it is forgotten. What
- * tasks keep has a bound for each tenant, and counts as answers that are not read. Runs in
+ * The result of a task of MCP, as JSON, from the beginning of the task until it is forgotten. The
+ * results that tasks keep have a bound for each tenant, and count as unread answers. Runs in
  * cloisterd; what a command wrote is hostile bytes.
  */
 
@@ -45,7 +45,7 @@ struct evbuffer *mcp_result_write(
 void mcp_result_error(
 	const struct observation *observation, char buffer[static MCP_RESULT_ERROR_SIZE]);
 
-/** Returns what is kept in place of @observation where there is no room for that. */
+/** Returns the text that is kept in place of @observation if there is no room for that. */
 struct observation mcp_result_untold(const struct observation *observation);
 
 /**

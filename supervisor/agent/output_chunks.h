@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How the output of a session is given to a client: by session.read, and to one that is attached.
+/* Writes the output of a session for a client: for session.read, and for an attached connection.
  */
 
 #include <stdbool.h>

@@ -43,7 +43,7 @@ struct output_wait {
 	bool silent; /* for as long as a condition says, but not all is searched */
 };
 
-/** Prepares one that is zeroed. */
+/** Prepares a zeroed one. */
 void output_wait_init(struct output_wait *wait);
 
 /** Adds a condition, to be filled in. There is room for LIMIT_SESSION_UNTIL. */
@@ -54,7 +54,7 @@ bool output_wait_needs_ports(const struct output_wait *wait);
 
 /**
  * Answers @request now, which returns 0, or makes @wait wait, which returns 1: then it is forgotten
- * by itself. If there is no room for one more that waits it returns -EUSERS.
+ * by itself. Returns -EUSERS if too many requests wait.
  */
 int output_wait_begin(
 	struct output_wait *wait, struct session *session, struct jsonrpc_request *request);

@@ -3,8 +3,8 @@
 
 /*
  * The tools that act on commands in the background: read_output, send_input, stop_command and
- * list_commands. They are tool calls in what a client sees, and sessions in what they do: no
- * process of the workspace is asked. A call reaches the sessions of its own workspace only.
+ * list_commands. A client sees tool calls, but they act on sessions in cloisterd: no process of the
+ * workspace is asked. A call reaches only the sessions of its workspace.
  */
 
 struct background;

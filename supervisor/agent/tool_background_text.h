@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the tools that act on commands in the background answer: members of the observation's
- * output, and the same as text for a model. Runs in cloisterd. Output is hostile bytes.
+ * The answers of the tools for background commands: members of the observation's output, and the
+ * same as text for a model. Runs in cloisterd. Output is hostile bytes.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct workspace;
 
 enum background_search { BACKGROUND_NOT_SOUGHT, BACKGROUND_FOUND, BACKGROUND_NOT_FOUND };
 
-/* What a tool has done. */
+/* The result of a tool. */
 struct background_did {
 	const struct workspace *workspace; /* while the tool begins */
 	uint64_t from;                     /* cursor of the output that is shown */

@@ -40,7 +40,7 @@ bool tool_transaction_refuses(struct session *session, const struct jsonrpc_requ
 	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply,
 	struct call_refusal *ret_refusal);
 
-/** The call that is answered by @reply has not begun, for want of memory. */
+/** The call that is answered by @reply has not begun, because memory is out. */
 void tool_transaction_unbegun(struct session_reply *reply);
 
 /** @call is over, and is going to be answered. */

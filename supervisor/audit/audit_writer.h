@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * Writes the audit log in a thread of its own, because writing to a file waits for the disk
- * whatever its flags are, and the event loop must not wait. A bounded queue connects the two. A
- * line that finds no room is counted, and a line with the count takes its place when there is room
- * again.
+ * A thread writes the audit log, because a write to a file can wait for the disk whatever its flags
+ * are, and the event loop must not wait. A bounded queue connects the two. A line that finds no
+ * room is counted, and a line with the count takes its place when there is room again.
  */
 
 #include "common/chain/audit_chain.h"

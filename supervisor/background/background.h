@@ -6,7 +6,7 @@
  * and outlives the connection that started it. (A struct session is another thing, the state of one
  * connection: rpc/session.h.) It is run as any other command is, by a call (call.h) that has no
  * client: same init, walls and accounting, and its end is the end of the call, reported when its
- * pid namespace is empty. What is added here is what outlives a client: a name that cannot be
+ * pid namespace is empty. The session adds the parts that outlive a client: an id that cannot be
  * guessed, the output (output_ring.h), the input (input_once.h) and the end, which is kept for a
  * while.
  *
@@ -32,7 +32,7 @@ struct workspace;
 
 #define BACKGROUND_ID_BYTES 33 /* 128 random bits in hexadecimal digits, and a NUL */
 
-/* What a client asks for besides the command. */
+/* The parameters of a client besides the command. */
 struct background_wish {
 	struct text name;    /* data NULL: none */
 	int64_t lifetime_ms; /* 0: as long as the tenant allows */
@@ -74,7 +74,7 @@ struct background *background_find(struct text id);
 /** Whether one of @workspace that runs (@ended: or is still known) is called @name. */
 bool background_name_is_taken(const struct workspace *workspace, struct text name, bool ended);
 
-/** Returns the one that was started with the key @id (call_digest.h), or NULL. */
+/** Returns the session that was started with the key @id (call_digest.h), or NULL. */
 struct background *background_find_key(const uint8_t id[static 32]);
 
 /** Whether the start of @background with its key is the same as one with @key, @input and

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What clients learn of a background command and do with it. */
+/* The operations of clients on a background command. */
 
 #include "supervisor/background/background.h"
 #include "supervisor/background/output_ring.h"
@@ -47,8 +47,8 @@ void background_get_info(const struct background *background, struct background_
 bool background_is_in(const struct background *background, const struct workspace *workspace);
 
 /**
- * Returns the one of @workspace with this id or name, or NULL: of several with one name one that
- * has not ended, and the latest.
+ * Returns the session of @workspace with this id or name, or NULL. Of several with one name it
+ * returns the latest, if possible one that has not ended.
  */
 struct background *background_find_in(const struct workspace *workspace, struct text name);
 
@@ -56,7 +56,7 @@ struct background *background_find_in(const struct workspace *workspace, struct 
 uint64_t background_shown(const struct background *background);
 void background_set_shown(struct background *background, uint64_t cursor);
 
-/* What a tool did with a key, so that the same call again does no more. */
+/* The result of a tool's call with a key, so that a repeated call does nothing. */
 struct background_keyed {
 	struct call_key key;
 	bool set;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Those that wait for what a background command writes, and for its end. One that is told may stop
- * waiting, and so may others.
+ * Requests that wait for output of a background command, or for its end. A waiter that is called
+ * may stop waiting, and may stop others.
  */
 
 #include "common/text.h"

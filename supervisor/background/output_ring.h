@@ -4,8 +4,8 @@
 /*
  * The output of a background command: stdout and stderr in one log, in the order in which cloisterd
  * read them, of which the last bytes are kept. Runs in cloisterd; the bytes are hostile. A byte is
- * known by its cursor, the number of bytes of both streams before it. What was cut off is counted
- * exactly: it is the difference between the oldest kept byte and the cursor that a reader asks for.
+ * known by its cursor, the number of bytes of both streams before it. Lost output is counted
+ * exactly: it is the difference between the oldest kept byte and the reader's cursor.
  *
  * Memory grows with the output up to the cap, and an eighth of it besides.
  */

@@ -15,10 +15,10 @@
 /** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
-/** The same, but read anew, to measure a slice of a turn. Not for deciding what is due. */
+/** The same, but read again, to measure a slice of a turn. Not for deciding what is due. */
 int64_t clock_read(void);
 
-/** Returns milliseconds since the epoch, CLOCK_REALTIME, read anew. */
+/** Reads CLOCK_REALTIME and returns milliseconds since the epoch. */
 int64_t clock_unix_ms(void);
 
 /** A new turn begins: the next clock_now() reads the clock again. */

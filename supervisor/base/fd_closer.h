@@ -3,11 +3,11 @@
 
 /*
  * Refuses the descriptors that clients, workers and files processes send, on kernels before Linux
- * 6.16, which cannot do so (SO_PASSRIGHTS). Receiving a descriptor and closing it can block for as
- * long as its sender likes (a lingering socket, a FUSE file), and so can closing the socket on
- * which it was sent. cloisterd therefore receives none, and closes such sockets in threads of their
- * own, never in the loop: a bounded number for each user, and no user's sockets wait for another's.
- * The same threads close sockets of which closing takes long for another reason (fd_closer_end()).
+ * 6.16, which cannot do so (SO_PASSRIGHTS). Closing a received descriptor can block for as long as
+ * its sender likes (a lingering socket, a FUSE file), and so can closing the socket on which it was
+ * sent. cloisterd therefore receives no descriptors, and threads close such sockets, a bounded
+ * number for each user. No user's sockets wait for another's. The same threads close sockets of
+ * which closing takes long for another reason (fd_closer_end()).
  */
 
 #include "common/channel.h"
@@ -32,9 +32,9 @@ int fd_closer_start(void);
 void fd_closer_close(int fd);
 
 /**
- * The same for a socket whose peer makes each system call dear (common/wake_cost.h): the loop makes
- * none, and the thread sends @last first, which is malloc'ed and taken, or NULL. If there is no
- * thread, closes it here and now.
+ * The same for a socket whose peer makes each system call expensive (common/wake_cost.h). The loop
+ * makes no call; the thread first sends @last, which is malloc'ed and taken, or NULL. If there is
+ * no thread, closes it here and now.
  */
 void fd_closer_end(int fd, char *last);
 

@@ -54,8 +54,8 @@ void json_text_array_end(struct json_text *json);
 /** Writes the name of the next value, a C string. */
 void json_text_key(struct json_text *json, const char *name);
 /**
- * Writes @text, a name in quotes that needs no escapes with the colon behind it, as it is. What is
- * written for each entry of a list uses it.
+ * Writes @text, a name in quotes that needs no escapes with the colon behind it, as it is. Writers
+ * of lists call it for each entry.
  */
 void json_text_raw_key(struct json_text *json, struct text text);
 /** Writes a string. Invalid UTF-8 is replaced and counted in json->replaced. */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Writes lines to stderr in a thread of its own. The reader of stderr may stop reading, and
- * write(2) to a full pipe or a stopped terminal then blocks. The loop therefore only adds lines to
- * a queue. Lines that do not fit are counted, and a line with their number takes their place.
+ * A thread writes lines to stderr. The reader of stderr may stop reading, and write(2) to a full
+ * pipe or a stopped terminal then blocks. The loop therefore only adds lines to a queue. Lines that
+ * do not fit are counted, and a line with their number takes their place.
  *
  * stderr is not made non-blocking, because its open file description is shared with other
  * processes, such as the shell of a terminal.

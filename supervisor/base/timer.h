@@ -7,8 +7,7 @@
  * libevent's, whose place is made at the start, wakes the loop for the first of them. event_add(3)
  * may need memory for each timer.
  *
- * The heap does not depend on a loop: tests install a clock of their own (clock.h) and call
- * timers_run().
+ * The heap does not depend on a loop: tests install another clock (clock.h) and call timers_run().
  */
 
 #include <stdbool.h>
@@ -51,7 +50,7 @@ static inline bool timer_is_set(const struct timer *timer)
 /** Lets the loop @base run the timers. Returns 0 or -errno. */
 int timers_start(struct event_base *base);
 
-/** Stops running timers. Those that are set stay set. */
+/** Stops running timers. Set timers stay set. */
 void timers_stop(void);
 
 /** Runs the timers that are due, the earliest first, each at most once. */

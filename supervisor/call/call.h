@@ -60,8 +60,8 @@ struct call_owner {
 };
 
 /*
- * Whose the command of a call becomes if it is not over after options.yield_ms: its call is
- * answered, and the command goes on as that of a session, for this owner.
+ * The owner that gets a call's command after options.yield_ms. The call is answered, and the
+ * command goes on as a session of this owner.
  */
 struct call_heir {
 	/*
@@ -74,7 +74,7 @@ struct call_heir {
 	void (*inherit)(void *context);
 };
 
-/* What was refused before it became a call or an open workspace. */
+/* A request that was refused before it became a call or an open workspace. */
 struct refused {
 	const char *what; /* "call", "connection" or the method: "workspace.open" */
 	const struct peer_credentials *peer;

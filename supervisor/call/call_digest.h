@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a call is to do, as a digest: for the audit log, and for calls with a key, which are the
- * same call if their digests are.
+ * A digest of what a call does: for the audit log, and for calls with a key, which are the same
+ * call if their digests are equal.
  *
  * The digest of a call's arguments is the SHA-256 of its members, sorted by the bytes of their
  * names, each as NAME NUL TYPE LENGTH NUL VALUE. TYPE is "s" for a string, whose VALUE is its

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a call may use besides its process. Each is a row of call_hooks, and a call has a bit for
- * each that it uses: what a call does not use is not asked.
+ * The features that a call may use. Each is a row of call_hooks, and a call has a bit for each that
+ * it uses: what a call does not use is not asked.
  */
 
 #include "supervisor/call/call_state.h"

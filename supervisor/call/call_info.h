@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What people see of a call in flight. */
+/* Information for people about a call in flight. */
 
 #include "supervisor/call/call.h"
 

@@ -19,8 +19,8 @@ struct key_result;
 void call_lose_client(struct call *call);
 
 /**
- * Makes @owner, which is no connection and has no account, the owner of @call. It may be told the
- * end from in here. The call goes on when the client is gone.
+ * Makes @owner, which is not a connection and has no account, the owner of @call. This function may
+ * call the owner's end. The call goes on when the client is gone.
  */
 void call_hand_over(struct call *call, const struct call_owner *owner);
 

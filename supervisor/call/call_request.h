@@ -28,8 +28,8 @@ struct call_key {
 };
 
 /*
- * What a call has that is the command of a session (supervisor/background/): it has no client, and
- * takes no turn of the other commands.
+ * The part of a call that runs the command of a session (supervisor/background/). Such a call has
+ * no client, and takes no turn of other commands.
  */
 struct call_session {
 	const char *id;                   /* borrowed; NULL: the call is not one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What sessions, whose owner is not a client, do with a call besides what every owner does. */
+/* Functions on a call that only sessions use; their owner is not a client. */
 
 #include "supervisor/call/call.h"
 

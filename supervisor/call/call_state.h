@@ -58,7 +58,7 @@ extern const call_act call_acts[CALL_STATES][CALL_EVENTS];
 /** The action of events that cannot occur in a state. */
 int call_impossible(struct call *call, const struct call_event_data *data);
 
-/* What a call may use: a row of call_hooks (call_hooks.h), and a bit of call.uses. */
+/* A feature of calls: a row of call_hooks (call_hooks.h), and a bit of call.uses. */
 enum call_use {
 	CALL_USES_DISK,     /* it writes files */
 	CALL_USES_KEY,      /* options.key */
@@ -112,7 +112,7 @@ struct call {
 	struct call *leader;       /* the call that it has joined */
 	TAILQ_ENTRY(call) with;    /* in the leader's list */
 	TAILQ_HEAD(, call) joined; /* calls that wait for this one's result */
-	struct unread_account own; /* for the result of a call that is no connection's */
+	struct unread_account own; /* for the result of a call without a connection */
 	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;

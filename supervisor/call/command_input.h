@@ -54,12 +54,12 @@ int command_input_begin(
 /** Returns the bytes that were added and not taken, without those of @first. */
 size_t command_input_pending(const struct command_input *input);
 
-/** Returns in how many parts they were added; each takes memory of its own. */
+/** Returns the number of parts in which they were added; each part takes memory. */
 size_t command_input_parts(const struct command_input *input);
 
 /**
- * Whether anybody could read what is written. Looks at the pipe: one that the command closes after
- * the last write is found closed by the next write only.
+ * Whether anybody could read what is written. Looks at the pipe. If the command closes it after the
+ * last write, only the next write finds it closed.
  */
 bool command_input_is_read(const struct command_input *input);
 

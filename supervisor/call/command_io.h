@@ -42,7 +42,7 @@ struct command_io_owner {
 	void (*output)(void *context, enum command_stream stream, struct text data);
 	/* One stream is over the limit, and reading has stopped. Called once. */
 	void (*limit)(void *context);
-	/* What command_io_drain() began has ended. The io may be freed in it. */
+	/* The work that command_io_drain() began has ended. The io may be freed in it. */
 	void (*drained)(void *context);
 	/* The processes that share a pipe are to be ended. The io may be freed in it.
 	 */
@@ -74,7 +74,7 @@ bool command_io_drain(struct command_io *io);
 /** Reduces the kept output to @bytes of each stream, and keeps nothing of later output. */
 void command_io_shrink(struct command_io *io, size_t bytes);
 
-/** What is kept counts for @account from now on. */
+/** Kept output counts for @account from now on. */
 void command_io_move(struct command_io *io, struct unread_account *account);
 
 /** The output is not needed: it is read and not kept. */

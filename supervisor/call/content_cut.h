@@ -4,7 +4,7 @@
 /*
  * Cuts the content of a file to the part that its reader is shown: whole lines, up to a number of
  * lines and bytes, and only the beginning of a very long line. Runs in cloisterd. The content is
- * hostile and comes in parts of any length. Nothing is kept here.
+ * hostile and comes in parts of any length. This file keeps no content.
  */
 
 #include "common/text.h"

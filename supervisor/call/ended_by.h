@@ -17,8 +17,7 @@ struct tenant_limits;
 enum ended_by {
 	ENDED_BY_EXIT, /* the command ended by itself with an exit code */
 	/*
-	 * a signal, not necessarily from the kernel: a command can send SIGSYS, or have a filter of
-	 * its own
+	 * a signal, not necessarily from the kernel: a command can send SIGSYS, or install a filter
 	 */
 	ENDED_BY_SIGNAL,
 	ENDED_BY_TIMEOUT,

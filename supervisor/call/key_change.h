@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a call with a key changes, as the journal keeps it: the versions of its files before and
+ * The journal's record of the changes of a call with a key: the versions of its files before and
  * after it, in the order of the call, separated by spaces. A version is a digest of the content,
  * "absent", or empty if it is not known; that of a file that is moved is that of the path before, a
  * slash, and that of the path after.
@@ -15,7 +15,7 @@ struct key_change {
 	char text[];
 };
 
-/* What a file is like, in comparison with a change. A change may leave a file as it was. */
+/* The state of a file in comparison with a change. A change may leave a file as it was. */
 enum { KEY_CHANGE_BEFORE = 1, KEY_CHANGE_AFTER = 2 };
 
 /** Returns a change, to be freed with free(), or NULL: no memory. */

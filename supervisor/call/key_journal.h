@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the journal is told about the call that had a key, and what it tells when cloisterd starts:
- * so that a call with a key runs at most once, whenever cloisterd ends.
+ * Writes records of calls with a key to the journal, and reads them when cloisterd starts, so that
+ * such a call runs at most once, whenever cloisterd ends.
  */
 
 #include "common/text.h"

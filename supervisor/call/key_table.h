@@ -133,7 +133,7 @@ void key_set_call(struct key *key, struct call *call);
 /** Its latest record is at @place now. Size 0: it has none. */
 void key_set_place(struct key *key, struct journal_place place);
 
-/** Makes @key the youngest of those that can expire, or one that cannot. */
+/** Makes @key the youngest key that can expire, or a key that cannot expire. */
 void key_set_ageing(struct key *key, bool ageing);
 
 /** Whether @key is older than the horizon of its tenant at @now (ms since the epoch). */

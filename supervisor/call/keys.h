@@ -23,7 +23,7 @@ struct key;
 struct key_change;
 struct keys;
 
-/* What becomes of a call with a key. */
+/* The fate of a call with a key. */
 enum key_answer {
 	KEY_RUN,    /* it is the first one */
 	KEY_JOIN,   /* it waits for the first one's answer */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An observation as text for a model. It reads like a terminal: a line that says what happened,
- * then the output, and a last line that names what is left out. MCP's results and messages of a
+ * An observation as text for a model. It reads like a terminal: a line says what happened, then
+ * comes the output, and a last line names what is left out. MCP's results and messages of a
  * conversation contain it. Runs in cloisterd. Names and contents are hostile bytes, and become
  * valid UTF-8 only when the text is written as a string of JSON.
  */
@@ -18,7 +18,7 @@ struct observation;
 struct stream_shown;
 
 /**
- * Whether @observation has a text for a model. One that was made for a program has none
+ * Whether @observation has a text for a model. An observation for a program has no text
  * (shown_to()), unless it is a failure without a result.
  */
 bool model_text_exists(const struct observation *observation);

@@ -69,7 +69,7 @@ struct observation {
 	bool made;     /* it has changed files: it must not be answered BUSY */
 };
 
-/* The sentence of a change that was made, where there is no room for its result. */
+/* The sentence about a change that was made, if there is no room for its result. */
 #define OBSERVATION_UNTOLD "The change was made, but there is no room to tell its result; look"
 
 /** Appends @observation as one JSON object. A failure shows when the writer is flushed. */

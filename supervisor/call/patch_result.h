@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * What cloisterd knows of a patch: what the files process said it would do to each file, and how
- * far it has got. It says so before each step, so that after its death each file is known to be as
- * before, as the patch makes it, or the one that it was working on. It is hostile: amounts are
- * bounded here.
+ * The state of a patch as the files process has reported it before each step. After the death of
+ * the files process, each file is therefore known to be unchanged, changed, or the one that it was
+ * working on. It is hostile: amounts are bounded here.
  */
 
 #include "common/channel.h"

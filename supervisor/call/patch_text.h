@@ -29,8 +29,8 @@ struct patch_text {
 
 /**
  * Reads @patch for a workspace that is seen at @visible_root. Returns TOOL_OK with the parts, or an
- * error with a message that names the line: INVALID_ARGUMENTS for what is no patch, an error of a
- * path, or BUSY: memory is out.
+ * error with a message that names the line: INVALID_ARGUMENTS for a malformed patch, an error of a
+ * path, or BUSY if memory is out.
  */
 enum tool_error patch_text_read(
 	struct text visible_root, struct text patch, struct patch_text *ret);

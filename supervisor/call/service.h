@@ -111,7 +111,7 @@ uint64_t service_request_bound(size_t connections);
 void service_account(struct service *service, struct tenant_usage *usage, int64_t bytes);
 
 /**
- * Of the memory of the tenant's requests, @bytes more, which may be negative, have been sent to its
+ * The tenant's requests have sent @bytes more of their memory, which may be negative, to its
  * processes. The service counts them while these have not read them (process_links_waiting()), and
  * the tenant until the requests are answered.
  */

@@ -35,8 +35,8 @@ struct shown {
 };
 
 /**
- * Returns how much of a call with @options is shown to @reader, and in which forms. Nothing else
- * decides that: call_request_read() stores it in the request, and all that follows asks there.
+ * Returns how much of a call with @options is shown to @reader, and in which forms. No other
+ * function decides that: call_request_read() stores it in the request, where all others read it.
  */
 struct shown shown_to(
 	enum reader reader, const struct call_options *options, const struct tenant_limits *limits);

@@ -7,9 +7,9 @@
  * reader. Runs in cloisterd; the bytes are hostile. Memory grows with the output.
  *
  * In text, a line "[... N bytes left out ...]" stands between the two halves; characters that the
- * cut splits are left out and counted in N. In base64 there is no such line: the client sees that
- * there are fewer bytes than the stream's total, and the missing ones were between the first and
- * the second half, which are equally long.
+ * cut splits are left out and counted in N. Base64 has no such line: the client sees fewer bytes
+ * than the stream's total, and the missing bytes were between the two halves, which are equally
+ * long.
  */
 
 #include "common/text.h"

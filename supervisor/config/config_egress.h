@@ -19,7 +19,7 @@ enum egress_words {
 	EGRESS_WORDS_SECRET,   /* a line of common/egress/secret_line.h */
 };
 
-/* What a tenant's rules are, with the places where they were written. */
+/* A tenant's rules, with the places where they were written. */
 struct config_egress {
 	struct rules allow, deny;
 	struct networks private;

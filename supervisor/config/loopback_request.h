@@ -3,8 +3,8 @@
 
 /*
  * Whether a curl, wget or nc reaches nothing but the loopback. Pure functions on hostile words;
- * used in cloisterd. They know a small part of each program's options, and what they do not know
- * they do not let pass: another option could name a second target, a proxy or a file of targets.
+ * used in cloisterd. They accept only a small part of each program's options, because another
+ * option could name a second target, a proxy or a file of targets.
  */
 
 #include "common/text.h"

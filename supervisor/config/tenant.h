@@ -77,7 +77,7 @@ struct tenant {
 	char *disk_class;       /* as written; NULL: the first one */
 	struct disk_class disk; /* what that allows; bytes 0: there are no classes */
 	bool managed;           /* may have managed workspaces */
-	/* commands of its whole-root forks are root in a user namespace of their own */
+	/* commands of its whole-root forks are root in a nested user namespace */
 	bool root_inside;
 	/* used by the spawner: trust the owners that network and FUSE file systems report */
 	bool network_roots;

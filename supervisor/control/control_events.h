@@ -29,8 +29,8 @@ void control_events_refused(void *context, const struct refused *refused);
 
 /**
  * Whether one more refusal is told. Refusals cost a client nothing, and each is written for every
- * watcher: of those that share @told, LIMIT_REFUSALS_TOLD a second are. If it is, stores how many
- * before it were not.
+ * watcher. So only LIMIT_REFUSALS_TOLD a second of those that share @told are written. If it is,
+ * stores how many before it were not.
  */
 bool control_events_due(struct refusals_told *told, uint64_t *ret_untold);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What commands do on the network. The functions of a struct egress_observer, whose context is the
- * struct service, count it by tenant, keep the recent refusals, and tell of them those who watch
- * events.
+ * Reports about the network connections of commands. The functions of a struct egress_observer,
+ * whose context is the struct service, count it by tenant, keep the recent refusals, and tell of
+ * them those who watch events.
  */
 
 struct egress_cell;

@@ -15,7 +15,9 @@ struct headroom_view;
 struct selftest_summary;
 struct tenant;
 
-/* What the host has a number of. The last three reasons are in the same order. */
+/*
+ * A resource of which the host has a limited number. The last three reasons are in the same order.
+ */
 enum health_slot {
 	HEALTH_SLOT_WORKSPACES,
 	HEALTH_SLOT_COMMANDS,

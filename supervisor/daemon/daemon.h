@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What main has from start to end, and how a start ends that cannot succeed. Only cloisterd.c,
- * the steps of its start (own_files.h, own_sockets.h, helpers.h) and the change of generations
- * (elder.h, younger.h) see it; what the rest of cloisterd
- * needs is in struct service. The steps end the process by die(): nothing is served yet.
+ * The state of main, and the end of a start that cannot succeed. Only cloisterd.c, the steps of its
+ * start (own_files.h, own_sockets.h, helpers.h) and the change of generations (elder.h, younger.h)
+ * see it; what the rest of cloisterd needs is in struct service. The steps end the process by
+ * die(): nothing is served yet.
  */
 
 #include "supervisor/call/call.h"
@@ -62,5 +62,5 @@ bool daemon_is_system(const struct daemon *daemon);
  */
 char *daemon_canonical_path(const char *path);
 
-/** Notes @path as one that no workspace may contain, in its canonical form. */
+/** Adds the canonical form of @path to the paths that no workspace may contain. */
 void daemon_own_path(struct daemon *daemon, const char *path);

@@ -8,9 +8,9 @@
  */
 
 /**
- * Goes on in a grandchild, in a session of its own. The caller's process exits with 0 after
- * detach_tell(), and with 1 if the grandchild ends before it; the log says why. Call it first of
- * all, as there must be no thread.
+ * Goes on in a grandchild, in a new session. The caller's process exits with 0 after detach_tell(),
+ * and with 1 if the grandchild ends before it; the log says why. Call it first of all, as there
+ * must be no thread.
  */
 void detach_begin(void);
 

@@ -17,16 +17,16 @@
  * served and only a self-test does not begin. From SETTLING on, calls begin only where others run,
  * no client is accepted, and nothing begins to be opened, removed or copied, so that two
  * generations never do that at once. If not all has settled after a short while, it goes back once
- * to wait and serve. What a file system may keep for long goes on: look-ups and the opening of
- * directories, which share nothing, and copies for templates and forks, of which each has an
- * unfinished tree of its own and, from its beginning, its id. A workspace that is copied is not
- * released, and the younger one removes no template meanwhile. The journal of keys and the audit
- * log rest: their files belong to the younger one from GIVEN on, and to nobody if it is not heard
- * of again, so that this one opens them once more.
+ * to wait and serve. Work that a hung file system may delay goes on: look-ups and openings of
+ * directories, which share nothing, and copies for templates and forks, each of which has an
+ * unfinished tree and, from its beginning, its id. A workspace that is copied is not released, and
+ * the younger one removes no template meanwhile. The journal of keys and the audit log rest: their
+ * files belong to the younger one from GIVEN on, and to nobody if it is not heard of again, so that
+ * this one opens them once more.
  *
  * When RETIRED, a workspace is released as soon as no call is in it and its cell is gone; the
- * younger one opens none before that. What is recorded goes through the younger one. The end of
- * that one is the end of this one: it has the state, and the next cloisterd must be alone with it.
+ * younger one opens none before that. Records go through the younger one. The end of that one is
+ * the end of this one: it has the state, and the next cloisterd must be alone with it.
  */
 
 #include <stdbool.h>

@@ -30,8 +30,8 @@ void notify_ready(void);
 void notify_stopping(uint64_t within_ms);
 
 /**
- * Says that the service's main process is @pid from now on, which gives the signs of life. Nothing
- * else is said after it.
+ * Says that the service's main process is @pid from now on, which gives the signs of life. It is
+ * the last message.
  */
 void notify_main_process(pid_t pid);
 

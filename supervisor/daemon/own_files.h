@@ -16,8 +16,8 @@ void own_files_config(struct daemon *daemon);
 void own_files_state(struct daemon *daemon);
 
 /**
- * Opens the journal of keys, in a directory of its own in the state directory, unless it is off. It
- * is opened here and never again.
+ * Opens the journal of keys in its directory below the state directory, unless it is off. It is
+ * opened here and never again.
  */
 void own_files_journal(struct daemon *daemon);
 

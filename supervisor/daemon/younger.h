@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a cloisterd does that takes over from another one (--take-over, elder.h). It asks for the
- * sockets while it may still open files, starts as any other, and serves when the elder one has
- * said which workspaces it still uses. Those it opens when the elder one has let go of them.
+ * The new cloisterd's side of a take-over (--take-over, elder.h). It asks for the sockets while it
+ * may still open files, starts as any other, and serves when the elder one has said which
+ * workspaces it still uses. It opens these when the elder one has released them.
  *
  * Each descriptor that is given is checked: the lock is that of the state directory, a socket
  * listens, is a Unix stream socket, and has the name that the configuration wants.
