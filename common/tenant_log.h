@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How much of the log of cloister-spawner or cloister-egress is about one tenant. What a hostile
- * workspace brings about again and again, or a cloisterd that was taken over asks for, must neither
- * fill the log nor keep lines about others from it.
+ * How much of the log of cloister-spawner or cloister-egress is about one tenant. Repeated faults
+ * of a hostile workspace, or requests of a compromised cloisterd, must neither fill the log nor
+ * displace lines about others.
  */
 
 #include "common/text.h"

@@ -80,12 +80,11 @@ int mount_make_directory(int dirfd, const char *name, mode_t mode, int *ret_fd);
 
 /** Makes and opens an empty file @name in @dirfd, as a target for a bind mount. */
 int mount_make_file(int dirfd, const char *name, int *ret_fd);
-/** Makes the file system that @fd lies in one that nothing can change, by whatever mount. */
+/** Makes the file system of @fd read-only in all of its mounts. */
 int mount_freeze(int fd);
 
 /**
- * Has the detached mount @fd show each id of the file system as the one that the user namespace
- * @namespace maps it to. mount_setattr(2)
+ * Maps the ids of the detached mount @fd by the user namespace @namespace. mount_setattr(2)
  */
 int mount_map_ids(int fd, int namespace);
 

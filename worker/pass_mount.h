@@ -3,9 +3,9 @@
 
 /*
  * A mount on its way between the spawner and a worker, over a socket that nothing else uses. A
- * worker may have been taken over and send anything. What a message has beyond the receiver's room
- * is closed within recvmsg(2), and close(2) of a received descriptor may wait for a file system of
- * the sender's, so the spawner itself receives only from its own children. unix(7)
+ * worker may have been taken over and send anything. recvmsg(2) closes descriptors for which the
+ * receiver has no room, and close(2) of a received descriptor may wait for the sender's file
+ * system. So the spawner receives only from its own children. unix(7)
  */
 
 /** Sends the mount @fd (borrowed), without waiting. Returns 0 or -errno. */

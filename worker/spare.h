@@ -27,7 +27,7 @@ enum spare_kind {
 
 /* The word for the kind of a managed workspace that is a whole root. */
 #define KIND_MANAGED_ROOT "managed-root"
-/* The same where commands are root in a user namespace of their own, FD_WORKER_INSIDE. */
+/* The same if commands are root in a nested user namespace, FD_WORKER_INSIDE. */
 #define KIND_ROOT_INSIDE "managed-root-inside"
 
 /** Returns the word for the kind of the workspace of @request on the command line. */

@@ -35,7 +35,10 @@ struct cgroup {
  */
 void cgroup_take(struct cgroup *ret);
 
-/** Ends what generations have left that have ended. Call it as the only one that uses the state. */
+/**
+ * Ends what generations have left that have ended. Only the process that uses the state may call
+ * it.
+ */
 void cgroup_clear_generations(const struct cgroup *cgroup);
 
 /**
@@ -64,8 +67,8 @@ uint64_t cgroup_tasks_max(void);
 uint64_t cgroup_memory_numbers(const struct cgroup *cgroup);
 
 /**
- * Opens the group that holds all of cloister: the delegated one, or the one that this process is
- * in. Call it before lock-down. Returns a descriptor, or -errno.
+ * Opens the group that holds all of cloister: the delegated group, or the group of this process.
+ * Call it before lock-down. Returns a descriptor, or -errno.
  */
 int cgroup_open_whole(const struct cgroup *cgroup);
 

@@ -12,7 +12,7 @@
 bool filter_probe_holds(void);
 
 /**
- * The same for a kernel of @release, as by uname(2), with @cpus processors; @mended: what frees the
- * kernel's address space has a queue of its own.
+ * The same for a kernel of @release, as by uname(2), with @cpus processors; @mended: the kernel
+ * frees its address space in a separate work queue.
  */
 bool filter_probe_judge(const char *release, long cpus, bool mended);

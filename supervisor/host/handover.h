@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What two generations of cloisterd say to each other while one takes the other's place: messages
- * over a Unix socket in the state directory, where no other user can be. The elder one serves until
- * the younger one is ready, and then only what it has begun. daemon/elder.c and daemon/younger.c
- * say what each message leads to.
+ * The messages of two generations of cloisterd during a take-over, by a Unix socket in the state
+ * directory, which no other user can reach. The elder one serves until the younger one is ready,
+ * and then only what it has begun. daemon/elder.c and daemon/younger.c say what each message leads
+ * to.
  */
 
 #include "common/text.h"

@@ -4,7 +4,7 @@
 /*
  * How much room the host has left: on the file system of the state directory, and of memory. A
  * thread looks every HEADROOM_LOOK_MS, because the file system may hang; whoever asks gets what was
- * last seen, and how long ago that was. What is asked is the kernel; nothing in a workspace is.
+ * last seen, and how long ago that was. It asks the kernel, and nothing in a workspace.
  */
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks of the shared libraries that cloisterd is loaded with: another version or build of one may
- * behave differently from the one that cloisterd was built and tested with.
+ * Checks of the shared libraries that cloisterd is loaded with: another version or build may behave
+ * differently than at the build and in the tests.
  */
 
 /**

@@ -3,8 +3,8 @@
 
 /*
  * Whether the file system of the state directory carries an overlay that an unprivileged user
- * mounts, as workspaces with checkpoints need it: a child mounts one in namespaces of its own, and
- * changes files in it. NFS, Lustre, FUSE and overlays do not. overlayfs:
+ * mounts, as workspaces with checkpoints need it: a child mounts one in new namespaces, and changes
+ * files in it. NFS, Lustre, FUSE and overlays do not. overlayfs:
  * Documentation/filesystems/overlayfs.rst
  */
 

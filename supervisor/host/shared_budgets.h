@@ -3,9 +3,9 @@
 
 /*
  * Resources that the kernel counts for the user that cloisterd runs as, and so for all workspaces
- * together. Each workspace has a bound of its own (worker/commands/worker_setup.c). Whether the
- * total suffices for all workspaces that tenants may have in use depends on the host: on resource
- * limits and sysctl settings. namespaces(7), getrlimit(2).
+ * together. Each workspace also has a bound (worker/commands/worker_setup.c). Whether the total
+ * suffices for all workspaces that tenants may have in use depends on the host: on resource limits
+ * and sysctl settings. namespaces(7), getrlimit(2).
  */
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 /*
- * What cloisterd does once before lock-down: it takes its user, its resource limits and its own
+ * The steps of cloisterd before lock-down: it takes its user, its resource limits and its
  * directories.
  */
 
@@ -53,7 +53,7 @@ int startup_check_file_limit(const char **ret_message);
  * nice value, unless the administrator chose one, and that of its session, where the kernel gives
  * each session a CPU share (sched_autogroup_enabled, sched(7)). It changes only a session that it
  * leads, and none if the administrator chose a lower priority. The spawner and files processes stay
- * in that session; commands and searches have sessions of their own.
+ * in that session; commands and searches have other sessions.
  */
 void startup_come_first(void);
 

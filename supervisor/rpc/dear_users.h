@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Users whose connections made the system calls of cloisterd's loop dear (common/wake_cost.h). For
- * a while cloisterd accepts no other connection of theirs, and ends those that they have at the
- * first dear call: making a connection dear takes its client seconds of CPU time, but a client can
+ * Users whose connections made the system calls of cloisterd's loop expensive (common/wake_cost.h).
+ * For a while cloisterd accepts no other connection of theirs, and ends their open ones at the
+ * first expensive call. A client needs seconds of CPU time to make a connection expensive, but can
  * prepare many.
  */
 

@@ -68,8 +68,8 @@ void session_shut_down(struct session *session);
 
 /**
  * Tells the client, once and when nothing of its runs here, that another generation of cloisterd
- * takes over, which it reaches by a new connection (service.retiring). One that speaks MCP is not
- * told: MCP has no such message.
+ * takes over, which it reaches by a new connection (service.retiring). A connection that speaks MCP
+ * is not told, because MCP has no such message.
  */
 void session_tell_retiring(struct session *session);
 

@@ -13,7 +13,7 @@
 
 struct session;
 
-/* What is to be done with the bytes behind a line. */
+/* The fate of the bytes behind a line. */
 struct session_payload {
 	size_t left;   /* 0: lines follow */
 	bool dropped;  /* its line has been refused */
@@ -31,8 +31,8 @@ size_t session_payload_left(const struct session *session);
 bool session_may_keep_payload(const struct session *session);
 
 /**
- * Takes @part of the payload: all of it, or a part of one that must not be kept, and then refuses
- * its line and drops it.
+ * Takes @part of the payload, or all of it. If the payload must not be kept, it refuses its line
+ * and drops the payload.
  */
 void session_payload(struct session *session, struct text part);
 

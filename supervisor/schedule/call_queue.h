@@ -5,9 +5,9 @@
  * Decides which call runs next. A limited number of calls run at once, and tenants share the
  * running time by their weights, so a tenant's long commands count more than short ones. This is
  * start-time fair queueing (Goyal, Vin, Cheng, 1996) over the time that each tenant has used; a
- * running call counts for the time that it has run and CALL_QUEUE_QUANTUM_US more. Pure: it has no
- * clock, no loop and no memory of its own. All times are microseconds of the caller's monotonic
- * clock.
+ * running call counts for the time that it has run and CALL_QUEUE_QUANTUM_US more. It has no clock,
+ * no loop and no memory, and is tested without them. All times are microseconds of the caller's
+ * monotonic clock.
  *
  *   call_queue (host: limit) ── queue_flow (tenant: weight, limit)
  *                            ── workspace_queue (open, limit) ── queue_entry (call)
@@ -22,8 +22,8 @@
  * The soft limit is lower than the limit, and holds only while the caller reports no room. Once it
  * is reached, a flow may begin an entry in its turn if it runs none, or less than its share: the
  * soft limit divided by weight among the flows that have entries. A flow beyond its share must have
- * begun no entry for a while. That time grows only with the number of its own entries beyond the
- * share, so a flow's running entries hold up no other flow.
+ * begun no entry for a while. That time grows only with the number of the flow's entries beyond its
+ * share, so its running entries delay no other flow.
  *
  * For two flows that could run a call at any time since the queue was idle, used_a / weight_a and
  * used_b / weight_b differ by at most n * max(L, quantum) * (1 / weight_a + 1 / weight_b), where n

@@ -4,9 +4,8 @@
 /*
  * The scheduler of calls that need scarce resources of the host: running commands, and jobs of
  * files processes (searches, deep listings, reads deep in large files). Each scheduling class has a
- * queue of its own (call_queue.h). Small file calls are in no class and so never wait behind the
- * others. The queues choose the next call; this file provides their clock and runs them from the
- * event loop.
+ * queue (call_queue.h). Small file calls are in no class and so never wait behind the others. The
+ * queues choose the next call; this file provides their clock and runs them from the event loop.
  */
 
 #include "supervisor/schedule/call_queue.h"

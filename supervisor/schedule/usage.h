@@ -11,7 +11,7 @@
 
 struct config;
 
-/* What processes use now. What is not known is -1. */
+/* The present use of resources by processes; -1: unknown. */
 struct usage_now {
 	int64_t cpu_milli;    /* thousandths of a CPU, between the last two looks */
 	int64_t memory_bytes; /* page cache included */
@@ -20,10 +20,10 @@ struct usage_now {
 
 extern const struct usage_now usage_unknown;
 
-/** Adds @more to @sum. What is unknown adds nothing. */
+/** Adds @more to @sum. Unknown values add nothing. */
 void usage_now_add(struct usage_now *sum, const struct usage_now *more);
 
-/* What those who watch events were told of the tenant's refusals: LIMIT_REFUSALS_TOLD. */
+/* Counts the events about the tenant's refusals, for LIMIT_REFUSALS_TOLD. */
 struct refusals_told {
 	int64_t second; /* of clock_now() */
 	unsigned told;  /* in this second */

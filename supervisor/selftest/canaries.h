@@ -42,13 +42,13 @@ int canaries_make(struct canary canaries[CANARY_PLACES]);
 void canaries_free(struct canary canaries[CANARY_PLACES]);
 
 /**
- * Opens the workspace of @place unless it is open; one that is no fork is made if it does not
- * exist. Returns TOOL_OK, or a code with @ret_refusal filled in.
+ * Opens the workspace of @place unless it is open, and creates it if it does not exist and is not a
+ * fork. Returns TOOL_OK, or a code with @ret_refusal filled in.
  */
 enum tool_error canary_open(struct canary canaries[CANARY_PLACES], enum canary_place place,
 	struct workspaces *workspaces, struct refusal *ret_refusal);
 
-/** Nothing holds the forks any more. */
+/** The forks are not used any more. */
 void canaries_leave_forks(struct canary canaries[CANARY_PLACES]);
 
 /** Ends a run: no workspace is held, and the next run begins from the start. */

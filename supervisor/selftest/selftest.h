@@ -33,7 +33,7 @@ enum selftest_state {
 	SELFTEST_NEVER, /* no run has shown anything yet */
 	SELFTEST_PASSED,
 	SELFTEST_FAILED,
-	SELFTEST_NOT_DONE, /* of a run alone: for want of something it has shown nothing */
+	SELFTEST_NOT_DONE, /* only of a run: it lacked something and has shown nothing */
 };
 
 struct selftest_summary {
@@ -73,9 +73,9 @@ void selftest_start(struct selftest *selftest);
 const char *selftest_obstacle(const struct selftest *selftest);
 
 /**
- * Starts a run, unless one runs already. Its calls can fail like any others for want of something:
- * room on the disk, a place in a queue, or an audit log that can be written. Such a run is not
- * done, and it is repeated soon if the self-test runs by itself.
+ * Starts a run, unless one runs already. Its calls can fail like all others if something is
+ * missing: room on the disk, a place in a queue, or a writable audit log. Such a run is not done,
+ * and it is repeated soon if the self-test runs by itself.
  */
 void selftest_run(struct selftest *selftest);
 

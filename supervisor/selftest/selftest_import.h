@@ -3,7 +3,7 @@
 
 /*
  * The self-test's imports: a template of an archive that the canary workspace has written, as an
- * administrator would import one that somebody else made. The template is removed at once.
+ * administrator would import the archive of a stranger. The template is removed at once.
  */
 
 #include "common/errors.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What came of each probe of a run, in the suite's order. */
+/* The result of each probe of a run, in the suite's order. */
 
 #include "common/errors.h"
 #include "common/text.h"
@@ -18,7 +18,7 @@ enum selftest_outcome {
 	SELFTEST_OK,
 	SELFTEST_WRONG,
 	SELFTEST_SKIPPED,
-	SELFTEST_HINDERED, /* for want of something, which shows nothing */
+	SELFTEST_HINDERED, /* something was missing, so it shows nothing */
 };
 
 struct selftest_results {
@@ -32,7 +32,7 @@ struct selftest_counts {
 	size_t passed, failed, skipped;
 };
 
-/** Whether a call that is no probe has failed for want of something that the host has not now. */
+/** Whether a call of the set-up has failed because the host lacks something at present. */
 bool selftest_hinders(enum tool_error error);
 
 /** Whether @answer of a probe that was hindered may be the probe's own doing. */
@@ -59,8 +59,8 @@ void selftest_note_call(struct selftest_results *results, size_t at, size_t next
 	const struct observation *observation);
 
 /**
- * Counts the results, and logs the first failures. What was not tried has failed by @obstacle, or
- * is skipped if the run @is_hindered.
+ * Counts the results, and logs the first failures. Probes that were not tried have failed by
+ * @obstacle, or are skipped if the run @is_hindered.
  */
 struct selftest_counts selftest_count(
 	struct selftest_results *results, const char *obstacle, bool is_hindered);

@@ -15,8 +15,8 @@ enum probe_kind {
 	PROBE_COUNT,
 	PROBE_SHELL,   /* run_command of @how: the first line of its output */
 	PROBE_PROGRAM, /* the probe program's probe of this name, in a batch with its neighbours */
-	PROBE_ALONE,   /* like PROBE_PROGRAM, in a command of its own */
-	PROBE_LAYERS,  /* like PROBE_PROGRAM, above a layer of its own, which is dropped afterwards
+	PROBE_ALONE,   /* like PROBE_PROGRAM, in a separate command */
+	PROBE_LAYERS,  /* like PROBE_PROGRAM, above another layer, which is dropped afterwards
 			*/
 	PROBE_FOREIGN, /* shows the canary above a layer of another id, as its files: a code, or OK
 			*/

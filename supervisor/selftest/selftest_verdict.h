@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a run of the self-test has shown, for selftest.c; readers of it use selftest.h. */
+/* The verdict of a run of the self-test, for selftest.c; readers use selftest.h. */
 
 #include "common/errors.h"
 

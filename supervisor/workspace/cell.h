@@ -97,7 +97,7 @@ struct cell_owner {
 	 */
 	void (*network)(void *context, const int *sockets);
 	/*
-	 * One of its failures (cell_trouble.h), as a clause; borrowed. Not called for what its
+	 * A failure of the cell (cell_trouble.h) as a clause; borrowed. Not called for what its
 	 * tenant has to change.
 	 */
 	void (*troubled)(void *context, const char *what);

@@ -23,6 +23,6 @@ void cell_ending_begin(struct cell_ending *ending, bool at_once);
 
 /**
  * The cell is gone, is not waited for any longer, or is freed: the next one has its turn. May be
- * called of one that has not begun.
+ * called before the beginning.
  */
 void cell_ending_done(struct cell_ending *ending);

@@ -81,8 +81,7 @@ struct cell {
 	uint64_t asked; /* number of the pending request to the spawner; 0: none */
 	uint64_t group; /* number of the request that made it, which names its cgroup */
 	/*
-	 * The number of an earlier one that ended because nobody used it, and whose private tmpfs
-	 * the next one gets; 0: none.
+	 * The number of an earlier, idle cell whose private tmpfs the next one gets; 0: none.
 	 */
 	uint64_t kept;
 	uint64_t disk_limit; /* of its id, as its files process told when it was made; 0: none */

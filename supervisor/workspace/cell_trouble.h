@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a cell's owner is told of its failures, for the log and for administrators: once for each
- * cell or files process that is lost, cannot be made, or is not gone after it was killed. Of the
- * last the spawner says where it waits.
+ * Reports failures of a cell to its owner, for the log and for administrators: once for each cell
+ * or files process that is lost, cannot be created, or does not end after it was killed. For the
+ * last, the spawner says where the process waits.
  */
 
 #include <stdint.h>
@@ -23,7 +23,9 @@ void cell_trouble_tell(struct cell *cell, const char *what, const char *why);
  */
 void cell_trouble_tell_where(struct cell *cell, const char *what, const char *why);
 
-/** They are gone: what has not been told yet is told without where they waited. */
+/**
+ * The processes are gone: a failure that has not been reported yet is reported without the place.
+ */
 void cell_trouble_end(struct cell *cell);
 
 /** The cell is freed. Tells nobody. */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the processes of a cell use now, as the kernel counts it for their cgroup. Without a
- * delegated cgroup nothing is known: cloisterd cannot look at other processes.
+ * The present use of resources by the processes of a cell, as the kernel counts it for their
+ * cgroup. Without a delegated cgroup nothing is known: cloisterd cannot look at other processes.
  */
 
 #include "supervisor/schedule/usage.h"

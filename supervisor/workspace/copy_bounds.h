@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What bounds the copies of trees that the spawner makes for a tenant. */
+/* Bounds of the trees that the spawner copies for a tenant. */
 
 #include "common/text.h"
 #include "supervisor/base/refusal.h"

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What a workspace's files take on disk, with what only its checkpoints have and without its
- * template. The files process measures it in a job, when the workspace
- * is opened and some time after calls that may have written. Measuring takes at most a twentieth of
- * the time, at idle priority. Where the kernel has a quota for the workspace, it is asked
- * instead of the walk's sum being taken. Where nothing but this bounds the workspace
- * (workspace_disk.h), it measures at once after such calls, and every LIMIT_MEASURE_RUNNING_MS
- * while commands run. These could keep the processors busy, and so a measurement from its end: one
- * that takes LIMIT_MEASURE_LATE_MS meanwhile is made anew at their priority, and the next one comes
- * after LIMIT_MEASURE_REST_MS at the latest, unless measuring itself takes the processor's time.
+ * Measures what a workspace's files take on disk, with its checkpoints and without its template.
+ * The files process measures it in a job, when the workspace is opened and some time after calls
+ * that may have written. Measuring takes at most a twentieth of the time, at idle priority. Where
+ * the kernel has a quota for the workspace, it is asked instead of the walk's sum being taken.
+ * Where nothing but this bounds the workspace (workspace_disk.h), it measures at once after such
+ * calls, and every LIMIT_MEASURE_RUNNING_MS while commands run. These could keep the processors
+ * busy, and so a measurement from its end: one that takes LIMIT_MEASURE_LATE_MS meanwhile is made
+ * anew at their priority, and the next one comes after LIMIT_MEASURE_REST_MS at the latest, unless
+ * measuring itself takes the processor's time.
  *
  * A command can follow a measurement and keep what it has written out of its way. Where commands
  * can be stopped, one is made while they are, once they have run for LIMIT_MEASURE_EXACT_MS since
@@ -24,12 +24,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a workspace takes: bytes, and names of files and directories. As a bound, 0 is none. */
+/*
+ * The use of disk by a workspace: bytes, and names of files and directories. As a bound, 0 is none.
+ */
 struct disk_size {
 	uint64_t bytes, files;
 };
 
-/* What a workspace takes beyond a bound, as an exact measurement found it, or two in a row. */
+/* Use of disk beyond a bound, found by an exact measurement or by two in a row. */
 enum disk_growth {
 	DISK_GROWTH_NONE,
 	DISK_GROWTH_WRITTEN,
@@ -47,7 +49,7 @@ struct disk_use {
 	bool known;
 	bool partial;   /* some directories could not be read: there is more */
 	uint64_t bytes; /* on disk; each of a file's names has its part */
-	uint64_t files; /* names of what is no directory */
+	uint64_t files; /* names of other things than directories */
 	uint64_t directories;
 	/* the workspace itself keeps a part from being measured */
 	bool hidden;
@@ -58,10 +60,10 @@ struct disk_use {
 	bool (*ask)(void *context, enum disk_ask what);
 	void *context;
 	bool stale, asked, running;
-	bool late;   /* it got no time of the processor, and is made anew as commands run */
-	bool frozen; /* what is asked for is measured while commands are stopped */
-	bool ran;    /* one ran since it was asked for */
-	bool unsure; /* one has run since the last exact measurement, or could */
+	bool late;            /* it got no CPU time, and is repeated at the priority of commands */
+	bool frozen;          /* what is asked for is measured while commands are stopped */
+	bool ran;             /* one ran since it was asked for */
+	bool unsure;          /* one has run since the last exact measurement, or could */
 	int64_t unsure_since; /* as clock_now(), if unsure */
 	int64_t pause_earliest;
 	bool exact; /* the last answer was measured while they were stopped */
@@ -115,11 +117,10 @@ struct disk_size disk_use_size(const struct disk_use *use);
 
 /**
  * After an answer: returns whether the workspace takes more than @hard and more than before, in
- * bytes or in files.
- * Names that are removed or renamed during a walk can make it count more than there is, so what has
- * grown is measured once more at once, whatever part of the time that takes, before it is told.
- * What was measured while commands were stopped needs no other.
- * @ret_ms: how long a command has run at least that may have written it.
+ * bytes or in files. Names that are removed or renamed during a walk can make it count more than
+ * there is, so what has grown is measured once more at once, whatever part of the time that takes,
+ * before it is told. A measurement while commands were stopped needs no second one. @ret_ms: how
+ * long a command has run at least that may have written it.
  */
 enum disk_growth disk_use_growth(
 	struct disk_use *use, const struct disk_size *hard, uint64_t *ret_ms);

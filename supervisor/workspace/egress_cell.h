@@ -28,7 +28,7 @@ struct egress_cell_words {
 struct egress_cell *egress_cell_new(
 	struct egress_link *link, const struct egress_cell_words *words, const int *sockets);
 
-/** The cell ends, and all its connections; those who wait for their end are told. NULL is allowed.
+/** The cell and all its connections end; waiters for their end are called. NULL is allowed.
  */
 void egress_cell_end(struct egress_cell *cell);
 /** The same without callbacks, for the shutdown. */
@@ -51,7 +51,7 @@ void egress_use_cgroup(struct network_use *use, uint64_t cgroup);
  */
 bool egress_use_end(struct network_use *use);
 
-/** Nothing more is of interest: ended is not called any more. */
+/** The caller needs no result: ended is not called any more. */
 void egress_use_forget(struct network_use *use);
 
 /* For egress_link.c: */

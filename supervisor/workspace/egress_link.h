@@ -28,8 +28,8 @@ struct egress_start {
 };
 
 /*
- * What is told of every cell, at once, with or without its call (0: unknown). EGRESS_PROXY_LOST,
- * which is told of each running call, has no host.
+ * Called for reports about every cell, at once, with or without its call (0: unknown).
+ * EGRESS_PROXY_LOST, which is told of each running call, has no host.
  */
 struct egress_observer {
 	void (*denied)(
@@ -59,8 +59,9 @@ void egress_link_reload(struct egress_link *link);
 void egress_link_pause(struct egress_link *link, bool pause);
 
 /**
- * The listener is another generation's. What is connected serves on, and has the service manager's
- * process start another for that generation (egress/keeper.h). NULL is allowed.
+ * The listener is another generation's. The connected cloister-egress serves on, and lets the
+ * service manager's process start another one for that generation (egress/keeper.h). NULL is
+ * allowed.
  */
 void egress_link_retire(struct egress_link *link);
 

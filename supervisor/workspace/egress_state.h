@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the two halves of cloisterd's side of cloister-egress share: only egress_link.c, which has
- * the connection, and egress_cell.c, which has the cells and their calls, include it.
+ * Private state of egress_link.c, which has the connection to cloister-egress, and egress_cell.c,
+ * which has the cells and their calls. No other file includes it.
  */
 
 #include "common/channel.h"

@@ -4,10 +4,10 @@
 /*
  * Forks: managed workspaces that begin with a template's files. In user mode they all have one id,
  * and a fork is an empty workspace whose layers lie above the template: it takes the same short
- * time however large that is. In system mode each fork has an id of its own, to which the
- * template's files must belong. Where the configuration has template_memory, the spawner shows each
- * fork a template in memory as its own; otherwise, and for want of room there, it has the files
- * copied. In all three ways a fork gets its name when it is complete.
+ * time however large that is. In system mode each fork has another id, and the template's files
+ * must belong to it. Where the configuration has template_memory, the spawner shows each fork a
+ * template in memory as its own; otherwise, or if memory is short, it copies the files. In all
+ * three ways a fork gets its name when it is complete.
  */
 
 #include "common/layer_stack.h"

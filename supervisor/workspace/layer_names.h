@@ -28,7 +28,7 @@ struct layer {
 	uint32_t number, below;
 };
 
-/* What such a name means. */
+/* The meaning of a name. */
 struct layer_name {
 	enum {
 		LAYER_NAME_OTHER,
@@ -45,7 +45,7 @@ struct layer_name {
 	const char *template; /* a part of the name, as the label is */
 };
 
-/** Reads a name. What is not written exactly as here is LAYER_NAME_OTHER. */
+/** Reads a name. Every other form is LAYER_NAME_OTHER. */
 struct layer_name layer_name_read(const char *name);
 
 /** Decodes a label into @ret. Returns it; it is borrowed from @ret. */

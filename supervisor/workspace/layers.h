@@ -5,9 +5,9 @@
  * The layers of a managed workspace (common/layer_stack.h) on disk, as the names of directories say
  * (layer_names.h).
  *
- * A layer that does not lead to the one that takes changes belongs to a change that was not
- * finished, or was dropped. Of two layers of one number the one on the lower layer counts: it is
- * the other one and those between. The number of a checkpoint is that of its layer plus 1.
+ * A layer that is not below the uppermost one is left from an unfinished change, or was dropped. Of
+ * two layers of one number the one on the lower layer counts: it is the other one and those
+ * between. The number of a checkpoint is that of its layer plus 1.
  */
 
 #include "common/layer_stack.h"

@@ -46,8 +46,8 @@ void listening_free(struct listening *listening);
 
 /**
  * Asks whether a socket listens at @port that a process of the cgroup with the inode @cgroup has
- * made; 0, or where the kernel does not tell cgroups: any process. What was asked for the same port
- * less than LIMIT_PORT_ASK_MS ago is not asked again.
+ * made; 0, or where the kernel does not tell cgroups: any process. An answer for the same port that
+ * is younger than LIMIT_PORT_ASK_MS is used again.
  */
 enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t cgroup);
 
@@ -60,9 +60,9 @@ bool listening_list(struct listening *listening, uint64_t cgroup, struct listeni
 
 /* The same of the cell that @workspace has now, without the port of cloister-egress. */
 
-/** Whether commands have cgroups of their own. */
+/** Whether each command has a cgroup. */
 bool workspace_has_cgroups(const struct workspace *workspace);
-/** Whether it is told at all which ports listen; also true while there is no cell. */
+/** Whether the kernel tells which ports listen; also true while there is no cell. */
 bool workspace_tells_ports(const struct workspace *workspace);
 enum listens workspace_listens(struct workspace *workspace, uint16_t port, uint64_t cgroup);
 bool workspace_ports(struct workspace *workspace, uint64_t cgroup, struct listening_ports *ret);

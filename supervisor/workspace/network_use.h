@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What one call did on the network, as cloister-egress tells it: for the call's observation. */
+/* The network use of one call, as cloister-egress reports it, for the call's observation. */
 
 #include "common/wire_egress.h"
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How long a process that owes an answer has been silent by its own fault. Time in which it would
- * run and the kernel gives it no CPU is not counted: a host that is too busy is no reason to kill
- * it. proc_pid_stat(5)
+ * How long a process that owes an answer has been silent by its own fault. Time in which it is
+ * runnable and gets no CPU is not counted, because a busy host is no reason to kill it.
+ * proc_pid_stat(5)
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What cloisterd asks the spawner for. */
+/* Requests of cloisterd to the spawner. */
 
 #include "supervisor/workspace/spawner_link.h"
 

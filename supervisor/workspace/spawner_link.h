@@ -61,7 +61,8 @@ void spawner_link_fold(struct spawner_link *link, const char *tenant, const char
 /** The size of the template @name, in the directory @tenant of the templates, is asked for. */
 void spawner_link_measure(struct spawner_link *link, const char *tenant, const char *name);
 
-/** From here on, gives what the spawner tells of its own work to @worked; the texts are borrowed.
+/** Passes the spawner's reports about work in the background to @worked from now on; the texts are
+ * borrowed.
  */
 void spawner_link_hear(struct spawner_link *link,
 	void (*worked)(void *context, const struct spawner_worked *message), void *context);
@@ -80,8 +81,8 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context);
 
 /**
- * Drops the request @cell: one that waits for its turn is not sent, and when the answer to another
- * comes, its processes are killed.
+ * Drops the request @cell. If it waits for its turn it is not sent; otherwise its processes are
+ * killed when the answer comes.
  */
 void spawner_link_forget(struct spawner_link *link, uint64_t cell);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a template takes on disk, which does not change. It is recorded in names, as everything
- * about templates is: the directory ".size-NAME" beside the template has an empty one that is
- * called like the number of bytes. @directory is that of the tenant's templates.
+ * A template's size on disk, which does not change. Names record it: the directory ".size-NAME"
+ * beside the template contains an empty directory that is named after the number of bytes.
+ * @directory is that of the tenant's templates.
  */
 
 #include <stdint.h>

@@ -6,6 +6,6 @@
 #include "common/unpack_report.h"
 #include "supervisor/base/refusal.h"
 
-/** Fills in @ret. The report's name is hostile; what is no printable character of it becomes '?'.
+/** Fills in @ret. The report's name is hostile; its unprintable characters become '?'.
  */
 void unpack_refusal(const struct unpack_report *report, struct refusal *ret);

@@ -58,9 +58,8 @@ const char *workspace_host_path(const struct workspace *workspace);
 /** Whether it is a whole root, and seen as "/". */
 bool workspace_is_root(const struct workspace *workspace);
 /**
- * Whether its commands are root in a user namespace of their own: it is a fork that is a whole
- * root, of a tenant with root_inside. A reload that changes the key takes effect with its next
- * cell.
+ * Whether its commands are root in a nested user namespace: it is a fork that is a whole root, of a
+ * tenant with root_inside. A reload that changes the key takes effect with its next cell.
  */
 bool workspace_root_inside(const struct workspace *workspace);
 /** Returns the number of its users and entries. */

@@ -3,7 +3,10 @@
 
 #include "supervisor/workspace/workspace.h"
 
-/* What decides whether a tenant may have a workspace open, kept by those that outlive its use. */
+/*
+ * The facts that decide whether a tenant may have a workspace open, for objects that outlive its
+ * use.
+ */
 struct workspace_access {
 	enum workspace_kind kind;
 	struct directory_id *parents; /* of its root, as in struct workspace_root */

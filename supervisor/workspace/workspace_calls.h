@@ -79,7 +79,7 @@ void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
  */
 void workspace_become_session(struct workspace *workspace, struct workspace_entry *entry);
 
-/** The entry's call is over. Must not be called for one that was lost. */
+/** The entry's call is over. Must not be called for a lost call. */
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry);
 
 /**

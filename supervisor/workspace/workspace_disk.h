@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What bounds the disk that a workspace takes. The kernel does, where the workspace's id has a
- * quota (cloister-quota). Otherwise cloisterd measures it, if its tenant has a disk class: over the
+ * The limit of a workspace on disk. The kernel does, where the workspace's id has a quota
+ * (cloister-quota). Otherwise cloisterd measures it, if its tenant has a disk class: over the
  * class's size (the soft limit) calls that write are refused and commands begin without the right
  * to write to files; commands that grow it further by an eighth (the hard limit) are ended. A
  * workspace that closes a directory to its own user, or makes one deeper than a walk goes, could be

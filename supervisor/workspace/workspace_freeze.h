@@ -37,7 +37,7 @@ void workspace_freeze_advance(struct workspace *workspace);
 /** The cell was lost, and what the copy reads with it. */
 void workspace_freeze_lost(struct workspace *workspace, enum tool_error error, const char *why);
 
-/** Frees one whose end nobody is told. */
+/** Frees it without calling its end. */
 void workspace_freeze_free(struct workspace *workspace);
 
 /** Answers BUSY if the freeze, which there is, is not copied yet: workspaces_settle(). */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How long the cell of an open workspace without calls is kept: until workspace_idle_time is over,
- * or until more than cells_kept such cells are open and it is the one whose last call was longest
- * ago. workspace_room.h has others end. For workspace.c, workspaces.c and workspace_room.c.
+ * Keeps the cell of an open workspace without calls until workspace_idle_time is over, or until
+ * more than cells_kept such cells are open and its last call was longest ago. workspace_room.h has
+ * others end. For workspace.c, workspaces.c and workspace_room.c.
  */
 
 struct workspace;
@@ -16,7 +16,7 @@ void workspace_idle_begin(struct workspace *workspace);
 void workspace_idle_end(struct workspace *workspace);
 /** Its cell or its calls have changed. */
 void workspace_idle_follow(struct workspace *workspace);
-/** The configuration has changed: the time of @workspace begins anew. */
+/** The configuration has changed: the time of @workspace begins again. */
 void workspace_idle_reload(struct workspace *workspace);
 /** Ends its cell, which is idle, unless a call comes before the loop does so. */
 void workspace_idle_leave(struct workspace *workspace);

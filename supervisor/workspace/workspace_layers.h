@@ -75,7 +75,7 @@ enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swa
 
 /* For workspace_preview.c. */
 
-/* What an exchange of the cell is for. */
+/* The purpose of an exchange of the cell. */
 enum swap_way {
 	SWAP_CHANGE,   /* other layers: a checkpoint */
 	SWAP_ROLLBACK, /* likewise; what it drops may be what leaves no room for a new cell */
@@ -104,7 +104,7 @@ int workspace_layers_keep(struct workspace *workspace);
 /** Whether its cell is being exchanged, and no call begins. */
 bool workspace_swap_holds(const struct workspace *workspace);
 
-/** What the cell is needed for during the exchange. */
+/** The purpose of the cell during the exchange. */
 enum cell_need workspace_swap_need(const struct workspace *workspace);
 
 /** Something of the workspace or its cell has changed: the exchange goes on. */

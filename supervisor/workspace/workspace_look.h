@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a workspace is doing and using, for readers outside. */
+/* Reads what a workspace does and uses, for other files. */
 
 #include "supervisor/workspace/cell.h"
 #include "supervisor/workspace/workspace.h"

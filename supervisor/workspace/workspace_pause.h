@@ -3,7 +3,7 @@
 
 /*
  * A workspace is measured while its commands are stopped, so that none can follow the measurement
- * and move its files behind it. The worker stops them, where they have cgroups of their own
+ * and move its files behind it. The worker stops them, if each has a cgroup
  * (worker/commands/command_pause.h). Calls that write wait meanwhile: a client could move files as
  * well. Runs in cloisterd; a worker that was taken over can say that its commands are stopped.
  */

@@ -3,9 +3,9 @@
 
 /*
  * A preview of a managed workspace, in cloisterd: a call whose changes count only when its client
- * says so. They are in a layer of their own, which is kept, or dropped. Until then the workspace
- * has no other calls: those that came earlier end before it, and those that come meanwhile wait.
- * On disk a preview is undone, unless it was kept: so it is if cloisterd dies.
+ * says so. They are in a separate layer, which is kept or dropped. Until then the workspace has no
+ * other calls: those that came earlier end before it, and those that come meanwhile wait. On disk a
+ * preview is undone, unless it was kept: so it is if cloisterd dies.
  */
 /* clang-format off */
 /*
@@ -39,7 +39,7 @@ bool workspace_has_preview(const struct workspace *workspace);
 /** Whether changes can be decided on: it is OPEN. */
 bool workspace_preview_is_open(const struct workspace *workspace);
 
-/** Ends one that is OPEN, and keeps its changes. Returns 0 or -errno, and it is OPEN still. */
+/** Ends an OPEN preview, and keeps its changes. Returns 0 or -errno, and it is OPEN still. */
 int workspace_preview_keep(struct workspace *workspace);
 
 /**
@@ -73,5 +73,5 @@ bool workspace_preview_waits(const struct workspace *workspace);
 /** Something has changed: those that wait for it may go on. */
 void workspace_preview_advance(struct workspace *workspace);
 
-/** Frees one whose end nobody is told. */
+/** Frees it without calling its end. */
 void workspace_preview_free(struct workspace *workspace);

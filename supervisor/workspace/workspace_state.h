@@ -35,8 +35,7 @@ struct workspace {
 	struct workspace_freeze *freeze;       /* a template is made of it; NULL: none is */
 	struct workspace_preview *preview;     /* NULL: no changes are to be decided on */
 	TAILQ_HEAD(, workspace_entry) entries; /* in the order in which they came */
-	/* Those that have begun, by call: its processes' frames must not cost more, the more wait.
-	 */
+	/* Begun calls by number, so that a frame costs the same however many calls wait. */
 	LIST_HEAD(, workspace_entry) begun[WORKSPACE_BEGUN_LISTS];
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;

@@ -6,8 +6,8 @@
  * command_processes, each workspace its workspace_processes, and all workspaces of one tenant
  * together could take every task of the host. So where several tenants may have more than there
  * are, a workspace holds what its running commands can start of a budget (common/budget.h), and
- * commands that find no room wait. What the service and idle cells take is kept apart. A tenant
- * that holds nothing may always begin a command. For workspace.c, workspaces.c and
+ * commands that find no room wait. The tasks of the service and of idle cells are reserved. A
+ * tenant that holds nothing may always begin a command. For workspace.c, workspaces.c and
  * workspace_calls.c.
  */
 
@@ -39,7 +39,7 @@ void workspaces_tasks_reload(struct workspaces *workspaces, const struct config 
 bool workspace_tasks_may(const struct workspace *workspace);
 
 /**
- * The same, for one that has calls which may wait for it: workspace_calls_begin() is called when
+ * The same, for a workspace with calls that may wait for it: workspace_calls_begin() is called when
  * there is room. Returns whether they have to wait.
  */
 bool workspace_tasks_starve(struct workspace *workspace);

@@ -46,8 +46,8 @@ uint64_t command_cgroup_inode(const struct command_cgroup *cgroup);
 
 /**
  * Begins to freeze all commands, or thaws them. The kernel stops a process when that leaves the
- * kernel: command_cgroups_are_frozen() says whether all are stopped. One that is killed ends all
- * the same. Returns 0, or -errno if one cannot be frozen.
+ * kernel: command_cgroups_are_frozen() says whether all are stopped. A killed command ends all the
+ * same. Returns 0, or -errno if one cannot be frozen.
  */
 int command_cgroups_freeze(struct command_cgroups *all, bool freeze);
 bool command_cgroups_are_frozen(const struct command_cgroups *all);

@@ -7,7 +7,7 @@
 enum command_filter {
 	COMMAND_FILTER_PLAIN = 0,
 	COMMAND_FILTER_INSIDE = 1,  /* commands can be made to enter their user namespace */
-	COMMAND_FILTER_NESTING = 2, /* they may install filters of their own: command_filters */
+	COMMAND_FILTER_NESTING = 2, /* they may install filters: command_filters */
 	COMMAND_FILTERS = 4,
 };
 

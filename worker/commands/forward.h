@@ -23,7 +23,7 @@ struct forwards {
 };
 
 /**
- * Acts on COMMAND_FORWARD, whose socket is taken. One that cannot be begun has ended at once.
+ * Acts on COMMAND_FORWARD, whose socket is taken. A forward that cannot begin has ended at once.
  * Returns 0, -EBADMSG if cloisterd broke the protocol, or another -errno if the end could not be
  * reported.
  */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What the processes below an init did when they were looked at. */
+/* The state of the processes below an init at one look. */
 struct input_wait {
 	bool waits;
 	uint64_t ticks;   /* CPU time of all of them */

@@ -14,7 +14,8 @@ struct network_tries {
 	int v4, v6; /* /proc/net/snmp and snmp6; -1: not there */
 };
 
-/** Opens the counters of the caller's network namespace. One that cannot be opened counts nothing.
+/** Opens the counters of the caller's network namespace. A file that cannot be opened counts
+ * nothing.
  */
 struct network_tries network_tries_open(void);
 

@@ -60,9 +60,9 @@ struct cell {
 };
 
 /**
- * Starts the worker in namespaces of its own, and in the cell's cgroup if there is one, and the
- * files process beside it. Returns 0 when both have executed their programs, with their pids and
- * pidfds in @cell, and its sockets; or -errno.
+ * Starts the worker in new namespaces, and in the cell's cgroup if there is one, and the files
+ * process beside it. Returns 0 when both have executed their programs, with their pids and pidfds
+ * in @cell, and its sockets; or -errno.
  */
 int cell_start_both(struct cell *cell);
 /**

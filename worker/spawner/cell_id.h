@@ -5,10 +5,10 @@
  * Decides which id a workspace runs as. Runs in the spawner. In user mode it is the caller's id. In
  * system mode it is the owner of the workspace's directory, as the kernel reports it, not as
  * cloisterd says. It must be an id of the range that is mapped from 1 here: never the supervisor's,
- * which is 0 here, and never one that another workspace has. A managed workspace's new and empty
- * directory still belongs to the supervisor; the spawner gives it a free id of the upper half of
- * the range, or of its tenant's disk class there, and the directory is the only record of that. The
- * lower half is for directories that an administrator assigns an id.
+ * which is 0 here, and never another workspace's. A managed workspace's new and empty directory
+ * still belongs to the supervisor; the spawner gives it a free id of the upper half of the range,
+ * or of its tenant's disk class there, and the directory is the only record of that. The lower half
+ * is for directories that an administrator assigns an id.
  */
 
 #include "common/config/disk_classes.h"
@@ -74,7 +74,7 @@ void cell_ids_holds(struct live_cell *live, const pid_t pids[2]);
 struct live_cell *cell_ids_find(
 	const struct cell_ids *ids, pid_t worker, const struct stat *root_stat);
 
-/** Whether the files process of @live is alive. One that has ended and is not reaped is not. */
+/** Whether the files process of @live is alive. Zombies do not count. */
 bool cell_ids_has_files(const struct live_cell *live);
 
 /** The process @by takes the place of @pid in its cell. */

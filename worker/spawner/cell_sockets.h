@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* Those of one cell; -1: it does not have it. Index: enum cell_socket. */
+/* The sockets of one cell; -1: it does not have this one. Index: enum cell_socket. */
 struct cell_sockets {
 	int fds[CELL_SOCKETS];
 };

@@ -41,10 +41,10 @@ void cell_starts_init(struct cell_starts *starts);
 
 /**
  * Makes a start without a helper, to be completed with cell_starts_add() or freed with
- * cell_start_drop(). It is one in an existing cell of @tenant; NULL: in a new cell, where nothing
- * can hold it up, so that it is short and needs no place among the others. Returns 0; -ENOMEM; or
- * -SPAWNER_NOT_NOW, with the reason in @ret_reason (static storage), if the tenant or all tenants
- * together have too many.
+ * cell_start_drop(). It starts a process in an existing cell of @tenant; NULL: in a new cell, where
+ * nothing can hold it up, so that it is short and needs no place among the others. Returns 0;
+ * -ENOMEM; or -SPAWNER_NOT_NOW, with the reason in @ret_reason (static storage), if the tenant or
+ * all tenants together have too many.
  */
 int cell_start_new(const struct cell_starts *starts, const char *tenant, struct cell_start **ret,
 	const char **ret_reason);

@@ -20,14 +20,14 @@ struct forked {
 	size_t n_kept;
 	uid_t uid; /* that it becomes */
 	gid_t gid;
-	bool reads_all; /* with CAP_DAC_READ_SEARCH, the only one that it then keeps */
+	bool reads_all; /* with CAP_DAC_READ_SEARCH, the only capability that it keeps */
 };
 
 struct forked_kind {
 	const char *name; /* prctl(2) PR_SET_NAME */
 	const struct setup_step *steps;
 	size_t n_steps;
-	/* What it is for, after the steps. Returns 0 or -errno, which forked_result() gives. */
+	/* Its work after the steps. Returns 0 or -errno, which forked_result() gives. */
 	int (*work)(void *child);
 };
 
@@ -46,7 +46,7 @@ int forked_die_with_spawner(void *forked);
  */
 int forked_close_others(void *forked);
 
-/** Enters a mount namespace of its own. Ignores its argument. */
+/** Enters a new mount namespace. Ignores its argument. */
 int forked_leave_mounts(void *forked);
 
 /** Keeps no capability. Ignores its argument. */
@@ -61,5 +61,5 @@ int forked_become_owner(void *forked);
 /** Ends this process and tells the spawner @r, which is 0 or -errno. */
 _Noreturn void forked_exit(int r);
 
-/** What the exit @status says: 0, the -errno of forked_exit(), or -EIO if it was killed. */
+/** Decodes the exit @status: 0, the -errno of forked_exit(), or -EIO if it was killed. */
 int forked_result(int status);

@@ -3,8 +3,8 @@
 
 /*
  * The sweeper: a child of the spawner that measures a kept home, or clears a home or a layer. Both
- * may take long. One sweeper works for all tenants, in turns: one that clears ends after
- * LIMIT_SWEEP_CPU_S of the processor or LIMIT_SWEEP_TURN_S, and another goes on later.
+ * may take long. Tenants take turns. A sweeper that clears ends after LIMIT_SWEEP_CPU_S of CPU time
+ * or LIMIT_SWEEP_TURN_S, and another one goes on later.
  */
 
 #include "common/limits.h"
@@ -28,8 +28,8 @@ struct sweep_queue {
 int sweep_add(struct sweep_queue *queue, struct sweep *sweep, const char *tenant);
 
 /**
- * Whether there is to be another sweeper, after one that ended with @status: it had more to do, or
- * something killed it, which is borne a few times.
+ * Whether to start another sweeper after one ended with @status: it had more to do, or it was
+ * killed, which is allowed a few times.
  */
 bool sweep_goes_on(struct sweep_queue *queue, struct sweep *sweep, int status);
 

@@ -35,8 +35,8 @@ struct job_kind {
 	size_t of_tenant;    /* of one tenant, late ones among them */
 	size_t kept;         /* of at_once, for tenants that have none */
 	uint64_t late_ms;    /* from when on it does not count for other tenants */
-	uint64_t end_ms;     /* when it is killed; 0: limits of its own end it */
-	bool is_tried_again; /* one that cannot begin now is tried when any child has ended */
+	uint64_t end_ms;     /* when it is killed; 0: its resource limits end it */
+	bool is_tried_again; /* a job that cannot begin now is tried when any child has ended */
 	/* Starts the child of a job whose turn it is. Returns its pid; JOB_WAITS if it cannot begin
 	 * now, though others may; or 0 or -errno: it has ended so. */
 	pid_t (*start)(struct job *job);
@@ -46,7 +46,7 @@ struct job_kind {
 	 * never. */
 	int look_ms;
 	int (*look)(const struct job *job);
-	/* What the exit status says: 0 or -errno. NULL: forked_result(). */
+	/* Decodes the exit status: 0 or -errno. NULL: forked_result(). */
 	int (*result)(int status);
 	/* The job has ended with @result, 0 or -errno, and belongs to nobody: frees it. */
 	void (*ended)(struct job *job, int result);

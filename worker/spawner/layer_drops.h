@@ -4,7 +4,7 @@
 /*
  * Layers that no workspace has any more, in the spawner. cloisterd has moved each out of its stack,
  * under a name that begins with ".dropped-"; a sweeper (home_sweep.h) clears it as the id that it
- * belongs to. What is left when the spawner ends is found at its next start.
+ * belongs to. The next spawner finds what is left.
  */
 
 #include "common/directory_parents.h"
@@ -27,7 +27,7 @@ void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *spared);
 
 /**
- * What was dropped as @path, in the directory @tenant of the managed workspaces, is to be cleared:
+ * Clears the dropped @path in the directory @tenant of the managed workspaces:
  * ".layers-NAME/.dropped-X", a layer; ".dropped-X", all layers of a workspace; or ".removed-X" or
  * ".unfinished-X", a tree.
  */

@@ -3,11 +3,11 @@
 
 /*
  * The keeper: a child of the spawner that mounts the layers of one workspace as an overlay, and
- * keeps the mount as long as the cell lives, so that a new files process gets the same one. It is
- * in a user namespace of its own, in which only the workspace's id is mapped, and the overlay acts
- * on the layers with the keeper's rights: those of that id, in those directories. It never looks
- * into the overlay. No process of the cell can change the mount, because its file system belongs to
- * the keeper's user namespace. overlayfs: Documentation/filesystems/overlayfs.rst
+ * keeps the mount as long as the cell lives, so that a new files process gets the same one. It has
+ * a user namespace in which only the workspace's id is mapped, and the overlay acts on the layers
+ * with the keeper's rights. It never looks into the overlay. No process of the cell can change the
+ * mount, because its file system belongs to the keeper's user namespace. overlayfs:
+ * Documentation/filesystems/overlayfs.rst
  */
 
 #include "common/layer_stack.h"

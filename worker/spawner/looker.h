@@ -85,6 +85,6 @@ void lookers_reaped(struct lookers *lookers, pid_t pid);
 
 /**
  * Call it before the spawner ends: kills all lookers and reaps them, so that init does not have to.
- * One that a file system holds is left after LOOKERS_END_MS, for all of them together.
+ * Lookers that a file system holds are left behind after LOOKERS_END_MS, for all of them together.
  */
 void lookers_end(struct lookers *lookers);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A child of the spawner in a user and a mount namespace of its own, which mounts something and
- * gives clones of the mount: a mount that is attached can be cloned in its own mount namespace
- * only, and one that is not, only from Linux 6.15 on. It executes no program and trusts the
- * spawner. layer_keeper.h and template_holder.h are the two kinds. user_namespaces(7)
+ * A child of the spawner in new user and mount namespaces, which mounts something and gives clones
+ * of the mount. An attached mount can only be cloned in its mount namespace, a detached one only
+ * from Linux 6.15 on. It executes no program and trusts the spawner. layer_keeper.h and
+ * template_holder.h are the two kinds. user_namespaces(7)
  */
 
 #include "worker/setup.h"

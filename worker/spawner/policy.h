@@ -34,7 +34,7 @@ struct policy_place {
 };
 
 /**
- * Checks whether a tenant (the one that @request names, if any) may have the directory @place as a
+ * Checks whether a tenant (of @request, if it names one) may have the directory @place as a
  * workspace with the limits of @request. In system mode the file system that reports the
  * directory's owner must be trusted too: it is the one of the tenant's root, and local unless the
  * tenant has network_roots. @managed describes a managed workspace, or is NULL. Returns 0, also

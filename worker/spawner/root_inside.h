@@ -8,7 +8,7 @@
  */
 
 /**
- * Makes such a namespace below the caller's. The caller has become @id, the only user of its own
+ * Makes such a namespace below the caller's. The caller has become @id, the only user of its
  * namespace, and has one thread. Returns 0 and the namespace's descriptor, or -errno.
  */
 int root_inside_make(unsigned id, int *ret_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the spawner does for cloisterd: its requests, which are answered, and its orders. */
+/* The requests of cloisterd, which the spawner answers, and its orders. */
 
 #include "common/channel.h"
 #include "worker/spawner/cell_make.h"

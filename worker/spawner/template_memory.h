@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * Templates in memory, in the spawner, in system mode: there the forks of a template have ids of
- * their own, and each needs the template's files as its own id's, which a kernel without privilege
- * gives of a tmpfs only (template_holder.h). The template on disk is what counts. It is loaded by a
- * copier when cloisterd asks for it, before a fork is made or opened, and stays as long as there is
- * room or a cell lies above it.
+ * Templates in memory, in the spawner, in system mode: each fork has another id and needs the
+ * template's files as that id's. Without privileges the kernel maps ids only of a tmpfs
+ * (template_holder.h). The template on disk is what counts. It is loaded by a copier when cloisterd
+ * asks for it, before a fork is made or opened, and stays as long as there is room or a cell lies
+ * above it.
  *
- * What all of them take, and those of one tenant, is bounded by template_memory. One tenant's take
- * as much as they leave free at most (common/budget.h): its forks are open for as long as it likes,
- * and those of others need their templates meanwhile. A load reserves what is left and keeps what
- * it has taken. For want of room, those that no cell uses go, the one
- * first that was used longest ago.
+ * template_memory bounds the memory of all of them, and of one tenant's. One tenant's take as much
+ * as they leave free at most (common/budget.h): its forks are open for as long as it likes, and
+ * those of others need their templates meanwhile. A load reserves what is left and keeps what it
+ * has taken. For want of room, those that no cell uses go, the one first that was used longest ago.
  */
 
 #include "worker/spawner/cell_id.h"

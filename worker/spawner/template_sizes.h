@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What templates take on disk, in the spawner: a child, the measurer, adds up one of a tenant after
- * the other, with idle priority. What could not be measured is not told.
+ * Sizes of templates on disk, in the spawner. A child, the measurer, adds up one template of a
+ * tenant after the other, with idle priority. Templates that could not be measured are not
+ * reported.
  */
 
 #include "worker/spawner/job.h"

@@ -3,8 +3,8 @@
 
 /*
  * Copies a tree, in a child of the spawner. The source is hostile, and may change meanwhile: every
- * name is looked up in a directory that is held open, without following links. What is copied
- * belongs to the caller's id: regular files (shared with the source where the file system can,
+ * name is looked up in a directory that is held open, without following links. The copies belong to
+ * the caller's id: regular files (shared with the source where the file system can,
  * ioctl_ficlone(2), and with their holes), directories, symbolic links, hard links of one file,
  * FIFOs, modes without set-user-ID and set-group-ID of files, times, and extended attributes of the
  * user's but those of an overlay. Sockets and devices are left out.
@@ -27,9 +27,9 @@ struct tree_copy {
 /**
  * Copies everything in the tree, and the attributes of its root. Returns 0; -EFBIG or -EOVERFLOW if
  * it has more bytes or files than allowed; -ENAMETOOLONG if it is deeper than LIMIT_CLEAR_DEPTH; or
- * another -errno. What was copied until then stays.
+ * another -errno. Files that were copied until then stay.
  */
 int tree_copy(const struct tree_copy *copy);
 
-/** What a tmpfs with @status takes of memory: its pages, and each file something more. */
+/** The memory of a tmpfs with @status: its pages, and something for each file. */
 uint64_t tree_copy_taken(const struct statfs *status);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The start of cloister-unpack, which makes a template of an archive: in namespaces of its own, of
- * users, mounts, processes, IPC, names and the network, and with one id, cloister's own.
+ * Starts cloister-unpack, which makes a template of an archive, in new user, mount, pid, IPC, UTS
+ * and network namespaces, and with only cloister's id.
  */
 
 #include "worker/spawner/cell_id.h"
@@ -24,5 +24,5 @@ struct unpacker {
 /** Starts it. Returns its pid, to be reaped by the caller, or -errno. */
 pid_t unpacker_start(struct unpacker *unpacker);
 
-/** What the exit @status says: 0; -EBADMSG if it has told why it failed; or another -errno. */
+/** Decodes the exit @status: 0; -EBADMSG if it has reported why it failed; or another -errno. */
 int unpacker_result(int status);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The paths that one archive has brought, by 64 bits of a keyed hash of each. Who makes the archive
- * does not know the key, and two paths with one hash would only have an archive refused.
+ * The paths that one archive has brought, by 64 bits of a keyed hash of each. The author of the
+ * archive does not know the key, and two paths with one hash only refuse the archive.
  */
 
 #include <stdbool.h>

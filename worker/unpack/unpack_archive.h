@@ -8,7 +8,7 @@
 #include <nettle/sha2.h>
 
 enum unpack_pass {
-	UNPACK_ALL,       /* an archive of its own */
+	UNPACK_ALL,       /* a separate archive */
 	UNPACK_WHITEOUTS, /* of a layer: only what it hides of those below */
 	UNPACK_ENTRIES,   /* of a layer: all else */
 };

@@ -13,7 +13,7 @@ struct unpack_room {
 };
 
 /**
- * Takes the process from a fresh program, in namespaces of its own, to one that can read the source
- * and make files in the target. Returns 0, or -errno with the failed step.
+ * Confines the process, which was started in new namespaces: it can then read the source and make
+ * files in the target. Returns 0, or -errno with the failed step.
  */
 int unpack_setup(struct unpack_room *ret, const char **ret_step);

@@ -36,7 +36,7 @@ struct unpack_tree {
 	char name[LIMIT_UNPACK_NAME_BYTES];
 };
 
-/* What an archive says of an entry. */
+/* An archive's description of an entry. */
 struct unpack_entry {
 	const char *path; /* its bytes, unchecked */
 	mode_t mode;
@@ -78,8 +78,8 @@ int unpack_file_close(struct unpack_tree *tree, struct unpack_file *file,
 	const struct unpack_entry *entry, uint64_t size);
 
 /**
- * Removes what the layers below have at @path, or with @content what they have in it. What is not
- * there, or is below no directory of theirs, is hidden already.
+ * Removes what the layers below have at @path, or with @content what they have in it. A path that
+ * does not exist, or is below no directory of theirs, is hidden already.
  */
 int unpack_tree_hide(struct unpack_tree *tree, const char *path, bool content);
 
