@@ -15,6 +15,7 @@ complete -c cloisterd -l user -x -a '(__fish_complete_users)' -d 'The user to be
 complete -c cloisterd -l connection-fd -x -a 3 -d 'Serve one connected socket'
 complete -c cloisterd -l only-root -x -d 'The one directory to open, DEV:INO:UID'
 complete -c cloisterd -l allow-net -x -d 'A host that commands may connect to'
+complete -c cloisterd -l allow-private-net -x -d 'A private network in which such hosts may be'
 complete -c cloisterd -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloisterd -l help -d 'Print a summary'
 complete -c cloisterd -l version -d 'Print the version'
