@@ -14,6 +14,7 @@
 #include "supervisor/agent/method_background_attach.h"
 #include "supervisor/agent/method_background_read.h"
 #include "supervisor/agent/method_background_tell.h"
+#include "supervisor/agent/method_bind.h"
 #include "supervisor/agent/method_checkpoint.h"
 #include "supervisor/agent/method_diff.h"
 #include "supervisor/agent/method_forward.h"
@@ -33,15 +34,18 @@
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
 {
-	return peer_auth_first(config, peer) != NULL;
+	return peer_auth_first(config, peer) || peer_auth_is_gate(config, peer);
 }
 
 static enum tool_error refuses(
 	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
+	bool is_gate = peer_auth_is_gate(service->config, peer);
+
+	/* The gate's user has the connections of many tenants; connection.bind counts them. */
 	return admission_refuses_connection(&service->admission, service->config,
-		service->connections, peer_auth_first(service->config, peer),
-		agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
+		service->connections, is_gate ? NULL : peer_auth_first(service->config, peer),
+		is_gate ? 0 : agent_conns_of_user(&agent_endpoint, peer->uid), ret_refusal);
 }
 
 /*
@@ -66,6 +70,7 @@ static const struct error_form error_form_mcp = {jsonrpc_no_id, JSONRPC_INTERNAL
 /* clang-format on */
 
 static const struct endpoint_method methods[] = {
+	{"connection.bind", method_connection_bind, .params = {"tenant", "workspace", "key"}},
 	{"tool.call", method_tool_call, .own_params = true},
 	{"tool.cancel", method_tool_cancel, .params = {"id"}},
 	{"tool.input", method_tool_input, .params = {"id", "data", "encoding", "bytes", "eof"},
@@ -99,10 +104,12 @@ static const struct endpoint_method methods[] = {
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"transaction.commit", method_transaction_commit, .params = {"workspace"}},
 	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},
-	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"}},
+	{"workspace.freeze", method_workspace_freeze, .params = {"workspace", "template"},
+		.of_tenant = true},
 	{"workspace.fork", method_workspace_fork,
 		.params = {"from", "count", "prefix", "kind", "tenant", "labels", "lease",
-			"shown_at", "env"}},
+			"shown_at", "env"},
+		.of_tenant = true},
 	MCP_METHODS,
 };
 

@@ -17,6 +17,8 @@ struct workspace *agent_hold_workspace(struct session *session, struct text name
 
 	if (workspace)
 		return workspace_hold(workspace);
+	if (!session_may_name(session, name))
+		return NULL;
 	tenant = session_tenant(session, (struct text){NULL, 0});
 	if (name.data && tenant &&
 		workspaces_get_managed(session->service->workspaces, tenant, name, false,

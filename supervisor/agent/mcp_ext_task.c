@@ -52,6 +52,7 @@ struct mcp_ext_task {
 	char id[ID_SIZE];
 	struct call *call;                 /* NULL: it is over */
 	const struct workspace *workspace; /* that its call holds */
+	char *place;                       /* name of its workspace */
 	struct workspace_access access;
 	struct session_reply reply; /* the form of the result */
 	enum task_status status;
@@ -113,6 +114,7 @@ void mcp_ext_offer_begin(struct mcp_ext_offer *offer, struct session_call *call)
 static void unmake(struct mcp_ext_task *task)
 {
 	workspace_access_done(&task->access);
+	free(task->place);
 	free(task);
 }
 
@@ -247,8 +249,12 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 		if (!forget_fetched(tenant))
 			return NULL;
 	task = calloc(1, sizeof(*task));
-	if (!task || make_id(task->id) < 0 ||
+	if (task)
+		task->place = strdup(workspace_name(info.workspace));
+	if (!task || !task->place || make_id(task->id) < 0 ||
 		workspace_access_copy(info.workspace, &task->access) < 0) {
+		if (task)
+			free(task->place);
 		free(task);
 		return NULL;
 	}
@@ -280,6 +286,8 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 
 static bool may_use(const struct session *session, const struct mcp_ext_task *task)
 {
+	if (!session_may_name(session, text_from(task->place)))
+		return false;
 	for (size_t i = 0; i < session->n_tenants; i++)
 		if (strcmp(session->tenants[i]->name, task->result.tenant->name) == 0 &&
 			workspace_access_allows(&task->access, session->tenants[i]))

@@ -85,7 +85,11 @@ const char *base64_param(struct json_object *params, bool *ret)
 
 bool may_use_background(const struct session *session, const struct background *background)
 {
-	for (size_t i = 0; i < session->n_tenants; i++)
+	struct background_info info;
+
+	background_get_info(background, &info);
+	for (size_t i = 0;
+		session_may_name(session, text_from(info.workspace)) && i < session->n_tenants; i++)
 		if (background_is_allowed(background, session->tenants[i]))
 			return true;
 	return false;

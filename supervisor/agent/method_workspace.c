@@ -298,7 +298,7 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 		return refusal_set(
 			ret_refusal, TOOL_INVALID_ARGUMENTS, "moving must be true or false");
 	ret->tenant = session_tenant(session, tenant_name);
-	if (!ret->tenant)
+	if (!ret->tenant || !session_may_name(session, ret->name))
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	if (!ret->name.data == !ret->root.data)
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
@@ -549,7 +549,7 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	error = agent_retires(session, NULL, &refusal);
 	if (error == TOOL_OK && audit_forbids(session->service->audit))
 		error = refusal_set(&refusal, TOOL_BUSY, NULL);
-	else if (error == TOOL_OK && !tenant)
+	else if (error == TOOL_OK && (!tenant || !session_may_name(session, name)))
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 	else if (error == TOOL_OK)
 		error = workspaces_get_managed(

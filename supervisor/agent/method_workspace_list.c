@@ -36,6 +36,7 @@ struct listing {
 	bool runs;
 	struct tenant *payer; /* held: whose turn it takes */
 	struct workspaces *workspaces;
+	const char *only;        /* the session's one workspace; NULL: all are listed */
 	struct tenant **tenants; /* held */
 	size_t n_tenants, at;    /* the one that is listed now */
 	bool begun;              /* it is: */
@@ -169,6 +170,12 @@ static bool is_used_up(const struct piece *piece)
 	return piece->list == 0 || piece->pass == 0;
 }
 
+/* @name: of a managed workspace; NULL: it is another kind. */
+static bool may_list(const struct listing *listing, const char *name)
+{
+	return !listing->only || (name && strcmp(name, listing->only) == 0);
+}
+
 static void list_used(struct listing *listing, struct piece *piece)
 {
 	const struct tenant *tenant = listing->tenants[listing->at];
@@ -181,6 +188,8 @@ static void list_used(struct listing *listing, struct piece *piece)
 					   : NULL;
 
 		piece->list--;
+		if (!may_list(listing, name))
+			continue;
 		put_used(listing, workspace, name);
 		if (name)
 			note_used(listing, name);
@@ -196,7 +205,7 @@ static void list_managed(struct listing *listing, struct piece *piece)
 		qsort(listing->used, listing->n_used, sizeof(*listing->used), compare);
 	listing->sorted = true;
 	while (piece->list > 0 && (name = managed_list_next(listing->managed, &piece->pass)))
-		if (!is_noted(listing, name)) {
+		if (!is_noted(listing, name) && may_list(listing, name)) {
 			piece->list--;
 			put_managed(listing, name);
 		}
@@ -381,6 +390,7 @@ static struct listing *listing_new(struct session *session, struct tenant *payer
 		.end = {.act = on_end, .context = listing},
 		.payer = tenant_hold(payer),
 		.workspaces = session->service->workspaces,
+		.only = session->bound.workspace,
 		.tenants = calloc(session->n_tenants, sizeof(struct tenant *)),
 		.text = evbuffer_new(),
 	};

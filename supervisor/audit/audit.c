@@ -239,6 +239,8 @@ static void put_ids(struct json_text *json, uid_t uid, gid_t gid, pid_t pid)
 static void put_who(struct json_text *json, const struct peer_credentials *peer)
 {
 	put_ids(json, peer->uid, peer->gid, peer->pid);
+	if (peer->key[0])
+		json_text_put(json, "gate_key", peer->key);
 }
 
 static void put_workspace(struct json_text *json, const struct workspace *workspace, size_t max)
@@ -541,6 +543,21 @@ void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	put_who(&json, peer);
 	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put_number(&json, "port", port);
+	end(audit, &json);
+}
+
+void audit_bound(struct audit *audit, const struct peer_credentials *peer,
+	const struct tenant *tenant, struct text workspace)
+{
+	struct json_text json;
+
+	if (!audit)
+		return;
+	begin(audit, &json, "connection.bound");
+	put_who(&json, peer);
+	json_text_put(&json, "tenant", tenant->name);
+	if (workspace.data)
+		put_cut(&json, "workspace", workspace, LIMIT_AUDIT_TEXT_BYTES);
 	end(audit, &json);
 }
 

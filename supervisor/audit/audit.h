@@ -104,6 +104,10 @@ void audit_call_replayed(struct audit *audit, const struct peer_credentials *pee
 void audit_unauthorized_client(
 	struct audit *audit, const struct peer_credentials *peer, const char *socket_name);
 
+/** Records that cloister-gate acts for @tenant, and with a key (@peer has it), from now on. */
+void audit_bound(struct audit *audit, const struct peer_credentials *peer,
+	const struct tenant *tenant, struct text workspace);
+
 /**
  * Records that @event happened to @workspace: "workspace.opened", "workspace.closed" or
  * "workspace.removed".

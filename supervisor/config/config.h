@@ -24,10 +24,11 @@ struct config_host {
 	uint64_t audit;           /* enum audit_mode */
 	char *audit_file;         /* NULL: audit/audit.log in the state directory */
 	uint64_t audit_size_bytes;
-	uint64_t audit_files; /* full files that are kept; 0: no file is ever full */
-	char *user;           /* the user to become when started as root */
-	char *egress_socket;  /* where cloister-egress connects; NULL: cloisterd starts it */
-	char *egress_user;    /* the user of one that connects; NULL: DEFAULT_EGRESS_USER */
+	uint64_t audit_files;      /* full files that are kept; 0: no file is ever full */
+	char *user;                /* the user to become when started as root */
+	char *egress_socket;       /* where cloister-egress connects; NULL: cloisterd starts it */
+	char *egress_user;         /* the user of one that connects; NULL: DEFAULT_EGRESS_USER */
+	struct id_list gate_users; /* of cloister-gate */
 	struct string_list egress_resolver; /* cloister-egress reads these two */
 	char *egress_ca;
 	uint64_t mode; /* enum config_mode */

@@ -114,6 +114,16 @@ const struct tenant *peer_auth_first(
 	return NULL;
 }
 
+bool peer_auth_is_gate(const struct config *config, const struct peer_credentials *peer)
+{
+	const struct id_list *users = &config->host.gate_users;
+
+	for (size_t i = 0; i < users->count; i++)
+		if (users->ids[i] == peer->uid)
+			return true;
+	return false;
+}
+
 static bool is_in_group(const struct peer_credentials *peer, const struct id_list *groups)
 {
 	for (size_t i = 0; i < groups->count; i++) {

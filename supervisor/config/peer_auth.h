@@ -6,6 +6,8 @@
  * client may act. No other file does either.
  */
 
+#include "common/limits.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -27,6 +29,8 @@ struct peer_credentials {
 	pid_t pid;     /* in our pid namespace, or 0; the pid may have been reused since */
 	gid_t *groups; /* supplementary groups */
 	size_t n_groups;
+	char key[LIMIT_KEY_ID_BYTES +
+		 1]; /* as the gate says: of whose key the client is; "": none */
 };
 
 /**
@@ -49,6 +53,12 @@ int peer_auth_read(int fd, struct peer_credentials *ret);
  */
 const struct tenant *peer_auth_first(
 	const struct config *config, const struct peer_credentials *peer);
+
+/**
+ * Whether @peer is cloister-gate: it acts for tenants with gate = yes, for one on each connection,
+ * which connection.bind names.
+ */
+bool peer_auth_is_gate(const struct config *config, const struct peer_credentials *peer);
 
 /**
  * Returns the role of @peer on the control socket, by the groups in @config. Without a

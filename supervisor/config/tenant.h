@@ -77,6 +77,7 @@ struct tenant {
 	char *disk_class;       /* as written; NULL: the first one */
 	struct disk_class disk; /* what that allows; bytes 0: there are no classes */
 	bool managed;           /* may have managed workspaces */
+	bool gate;              /* clients of gate_user may act for it */
 	/* commands of its whole-root forks are root in a nested user namespace */
 	bool root_inside;
 	/* used by the spawner: trust the owners that network and FUSE file systems report */

@@ -35,6 +35,7 @@ struct endpoint_method {
 	enum control_role role;          /* the least role that may call it */
 	bool own_user;                   /* the user that cloisterd runs as may call it too */
 	bool own_params;                 /* the method itself checks for unknown parameters */
+	bool of_tenant;                  /* refused if the client is bound to one workspace */
 	bool has_payload;                /* its lines may have a payload, session.h */
 	const struct error_form *errors; /* NULL: the endpoint's */
 };

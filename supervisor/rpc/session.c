@@ -71,6 +71,15 @@ void session_take_config(struct session *session)
 	config_release(old);
 }
 
+static bool may_act_for(const struct session *session, const struct tenant *tenant)
+{
+	const char *bound = session->bound.tenant;
+
+	if (bound && strcmp(bound, tenant->name) != 0)
+		return false;
+	return session->is_gate ? bound && tenant->gate : tenant_admits(tenant, &session->peer);
+}
+
 /*
  * Finds the tenants that the client may act for under the present configuration. Returns 0 or
  * -ENOMEM.
@@ -83,22 +92,45 @@ static int find_tenants(struct session *session)
 
 	if (!tenants)
 		return -ENOMEM;
+	session->is_gate = peer_auth_is_gate(config, &session->peer);
 	for (size_t i = 0; i < config->n_tenants; i++)
-		if (tenant_admits(config->tenants[i], &session->peer))
+		if (may_act_for(session, config->tenants[i]))
 			tenants[n++] = config->tenants[i];
 	free(session->tenants);
 	session->tenants = tenants;
 	session->n_tenants = n;
 	session_take_config(session);
-	session->admitted = n > 0;
+	session->admitted = n > 0 || (session->is_gate && !session->bound.tenant);
 	count_for(session, n > 0 ? tenants[0] : NULL);
 	return 0;
+}
+
+int session_bind(struct session *session, struct text tenant, struct text workspace)
+{
+	int r;
+
+	if (session->bound.tenant)
+		return -EPERM;
+	session->bound.tenant = strndup(tenant.data, tenant.len);
+	session->bound.workspace = workspace.data ? strndup(workspace.data, workspace.len) : NULL;
+	if (!session->bound.tenant || !session->bound.workspace != !workspace.data)
+		return -ENOMEM;
+	r = session_authorize(session);
+	return r == 0 && session->n_tenants == 0 ? -EPERM : r;
+}
+
+bool session_may_name(const struct session *session, struct text name)
+{
+	return !session->bound.workspace || text_equal(name, text_from(session->bound.workspace));
 }
 
 bool session_may_use(const struct session *session, const struct workspace *workspace)
 {
 	const struct tenant *tenant = workspace_tenant(workspace);
 
+	if (!session_may_name(session, text_from(workspace_name(workspace))) ||
+		(session->bound.workspace && workspace_kind(workspace) != WORKSPACE_MANAGED))
+		return false;
 	for (size_t i = 0; i < session->n_tenants; i++)
 		if (strcmp(session->tenants[i]->name, tenant->name) == 0)
 			return workspace_is_allowed(workspace);
@@ -232,6 +264,8 @@ void session_free(struct session *session)
 	count_for(session, NULL);
 	session_payload_done(&session->payload);
 	free(session->tenants);
+	free(session->bound.tenant);
+	free(session->bound.workspace);
 	config_release(session->config);
 	peer_credentials_done(&session->peer);
 	free(session);
@@ -456,6 +490,12 @@ static bool act(struct session *session, struct jsonrpc_request *request,
 			method->role < CONTROL_ROLE_ADMIN
 				? "Only members of the admin and observer groups may do this"
 				: "Only a member of the admin group may do this",
+			tool_error_name(TOOL_FORBIDDEN));
+		return false;
+	}
+	if (method->of_tenant && session->bound.workspace) {
+		refuse(session, request, JSONRPC_SERVER_ERROR,
+			"This connection is bound to one workspace",
 			tool_error_name(TOOL_FORBIDDEN));
 		return false;
 	}

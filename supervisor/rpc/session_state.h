@@ -122,6 +122,11 @@ struct session {
 	struct service *service;
 	const struct endpoint *endpoint;
 	bool admitted;
+	bool is_gate; /* it acts for nobody until it is bound */
+	struct {
+		char *tenant;    /* the only one that it may act for; NULL: it is not bound */
+		char *workspace; /* the only one that it may use; NULL: any of the tenant's */
+	} bound;
 	bool moving; /* its client moves workspaces, which are not moved for it (service_moved()) */
 	enum control_role role;          /* at the control socket */
 	struct control_watcher *watcher; /* NULL: it has not asked for events */
@@ -175,6 +180,16 @@ void session_answer_moved(
 
 /** Finds out what the client may do at the agent socket now, as struct endpoint's authorize. */
 int session_authorize(struct session *session);
+
+/**
+ * Binds the connection to @tenant, of those that it may act for, and to @workspace (data NULL: to
+ * none), for good. Returns 0, -EPERM if it may not act for the tenant or is bound already, or
+ * -ENOMEM.
+ */
+int session_bind(struct session *session, struct text tenant, struct text workspace);
+
+/** Whether the client, which may be bound to one workspace, may use the one called @name. */
+bool session_may_name(const struct session *session, struct text name);
 
 /**
  * Returns the tenant called @name that the client may act for; with data NULL that of its default

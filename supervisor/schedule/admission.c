@@ -78,14 +78,15 @@ enum tool_error admission_refuses_connection(struct admission *admission,
 	const struct config *config, size_t connections, const struct tenant *tenant,
 	size_t of_user, struct refusal *ret_refusal)
 {
-	const struct tenant_usage *usage = tenant->usage;
+	static const struct tenant_usage nobodys;
+	const struct tenant_usage *usage = tenant ? tenant->usage : &nobodys;
 	const struct config_host *host = &config->host;
 	bool shared = config->n_tenants > 1;
 	enum admission_reason reason = ADMISSION_REASONS;
 
 	if (share_left(shared, host->connections, connections, usage->connections) == 0)
 		reason = ADMISSION_CONNECTIONS;
-	else if (usage->connections >= tenant->limits.connections)
+	else if (tenant && usage->connections >= tenant->limits.connections)
 		reason = ADMISSION_TENANT_CONNECTIONS;
 	else if (of_user >= host->connections_per_user)
 		reason = ADMISSION_USER_CONNECTIONS;
