@@ -9,11 +9,13 @@
 #include "client/ctl_audit.h"
 #include "client/ctl_denials.h"
 #include "client/ctl_health.h"
+#include "client/ctl_key.h"
 #include "client/ctl_print.h"
 #include "client/ctl_top.h"
 #include "client/reply.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/config_defaults.h"
 #include "common/socket_peer.h"
 
 #include <errno.h>
@@ -36,6 +38,7 @@ enum operand {
 	OPERAND_FILES,
 	OPERAND_COMMAND,
 	OPERAND_TEMPLATE,
+	OPERAND_KEY,
 };
 
 static const struct option_row target_options[] = {
@@ -77,6 +80,15 @@ static const struct option_row health_options[] = {
 
 static const struct option_row drain_options[] = {
 	{"moved-to", "NODE", 'M', "tell clients to go on at this host (MOVED)"},
+	{0},
+};
+
+static const struct option_row key_options[] = {
+	{"tenant", "NAME", 't', "the tenant that the key acts for; of list: only its keys"},
+	{"workspace", "NAME", 'w', "new: the only managed workspace that the key may use"},
+	{"expires", "TIME", 'e', "new: the key's end, such as 30d or 12h from now; default: none"},
+	{"name", "NAME", 'n', "new: what list shows of the key, and revoke takes"},
+	{"keys", "FILE", 'k', "the file; default: " DEFAULT_GATE_KEYS},
 	{0},
 };
 
@@ -127,6 +139,9 @@ static const struct subcommand {
 	{{"template", "remove TEMPLATE | import TEMPLATE PATH",
 		"Delete a template that no fork uses, or make one of a directory, tar or OCI layout.",
 		"cloisterctl template remove ready", template_options}, print_template, OPERAND_TEMPLATE},
+	{{"key", "new | list | revoke KEY",
+		"Make, list and revoke keys of cloister-gate. A new key is printed once.",
+		"cloisterctl key new --tenant alice --expires 30d", key_options}, NULL, OPERAND_KEY},
 	{{"events", NULL, "Print a line of JSON for each beginning and end of a call, and each refusal.",
 		"cloisterctl events", NULL}, NULL, OPERAND_NONE},
 	{{"top", NULL, "Show live the calls, and what workspaces and tenants use; sort, filter, end.",
@@ -150,6 +165,7 @@ static const struct option_row global_options[] = {
 struct wish {
 	const struct subcommand *subcommand;
 	const char *socket_path, *tenant, *target, *contains, *format, *moved_to;
+	struct key_wish key;
 	char *source; /* of template import, canonical; NULL: another command */
 	bool json, help, verbose, follow, agent_check, ignore_full;
 };
@@ -429,6 +445,14 @@ static int take_option(int letter, void *context)
 		wish->socket_path = optarg;
 	else if (letter == 't')
 		wish->tenant = optarg;
+	else if (letter == 'w')
+		wish->key.workspace = optarg;
+	else if (letter == 'e')
+		wish->key.expires = optarg;
+	else if (letter == 'n')
+		wish->key.name = optarg;
+	else if (letter == 'k')
+		wish->key.file = optarg;
 	else if (letter == 'c')
 		wish->contains = optarg;
 	else if (letter == 'M')
@@ -471,6 +495,53 @@ static int verify(int argc, char **argv, const struct wish *wish)
 	return audit_verify(argc - 2, argv + 2, wish->contains, wish->json);
 }
 
+/* Whether @wish has an option that its command does not take. Complains of it. */
+static bool has_strange_option(const struct wish *wish)
+{
+	const struct option_row *own = wish->subcommand->help.options;
+	const struct {
+		bool given;
+		const struct option_row *table;
+		const char *complaint;
+	} rows[] = {
+		{wish->contains, audit_options, "only audit verify takes --contains"},
+		{wish->tenant && own != denials_options && own != template_options &&
+				own != templates_options && own != key_options,
+			target_options,
+			"only show, kill, denials, templates, template and key take --tenant"},
+		{wish->key.workspace || wish->key.expires || wish->key.name || wish->key.file,
+			key_options, "only key takes --workspace, --expires, --name and --keys"},
+		{wish->follow, denials_options, "only denials takes --follow"},
+		{wish->verbose, selftest_options, "only selftest takes --verbose"},
+		{wish->format, metrics_options, "only metrics takes --format"},
+		{wish->moved_to, drain_options, "only drain takes --moved-to"},
+		{wish->agent_check, health_options, "only health takes --agent-check"},
+		{wish->ignore_full, health_options, "only health takes --ignore-full"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!rows[i].given || rows[i].table == own)
+			continue;
+		complain_code("USAGE", "%s", rows[i].complaint);
+		return true;
+	}
+	return false;
+}
+
+/* The keys are in a file, which needs no service. */
+static int act_on_keys(int argc, char **argv, struct wish *wish)
+{
+	int status = STATUS_USAGE;
+
+	wish->key.tenant = wish->tenant;
+	wish->key.json = wish->json;
+	if (wish->socket_path || has_strange_option(wish))
+		help_refer(&program, &wish->subcommand->help);
+	else if (argc < 2 || (status = key_run(argc - 1, argv + 1, &wish->key)) == STATUS_USAGE)
+		operands_complain(&program, &wish->subcommand->help);
+	return status;
+}
+
 static int help(int argc, char **argv)
 {
 	if (argc > 1) {
@@ -492,37 +563,6 @@ static int read_subcommand(int argc, char **argv, struct wish *wish)
 		complain_code("USAGE", "a command is missing");
 	help_refer(&program, NULL);
 	return -EINVAL;
-}
-
-/* Whether @wish has an option that its command does not take. Complains of it. */
-static bool has_strange_option(const struct wish *wish)
-{
-	const struct option_row *own = wish->subcommand->help.options;
-	const struct {
-		bool given;
-		const struct option_row *table;
-		const char *complaint;
-	} rows[] = {
-		{wish->contains, audit_options, "only audit verify takes --contains"},
-		{wish->tenant && own != denials_options && own != template_options &&
-				own != templates_options,
-			target_options,
-			"only show, kill, denials, templates and template take --tenant"},
-		{wish->follow, denials_options, "only denials takes --follow"},
-		{wish->verbose, selftest_options, "only selftest takes --verbose"},
-		{wish->format, metrics_options, "only metrics takes --format"},
-		{wish->moved_to, drain_options, "only drain takes --moved-to"},
-		{wish->agent_check, health_options, "only health takes --agent-check"},
-		{wish->ignore_full, health_options, "only health takes --ignore-full"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (!rows[i].given || rows[i].table == own)
-			continue;
-		complain_code("USAGE", "%s", rows[i].complaint);
-		return true;
-	}
-	return false;
 }
 
 /* Reads "template remove TEMPLATE" or "template import TEMPLATE PATH". Returns whether it is one.
@@ -586,6 +626,8 @@ static int run(int argc, char **argv, struct wish *wish)
 		return help(argc - 1, argv + 1);
 	if (wish->subcommand->operand == OPERAND_FILES)
 		return verify(argc, argv, wish);
+	if (wish->subcommand->operand == OPERAND_KEY)
+		return act_on_keys(argc, argv, wish);
 	return ask_service(argc, argv, wish);
 }
 
@@ -594,7 +636,7 @@ int main(int argc, char **argv)
 	static const struct option_set options = {.program = &program,
 		.more = {target_options, denials_options, audit_options, selftest_options,
 			health_options, metrics_options, drain_options, template_options,
-			templates_options},
+			templates_options, key_options},
 		.short_options = "vf"};
 	struct wish wish = {0};
 	int status, r;

@@ -48,7 +48,7 @@ struct option_set {
 	const struct program *program;
 	const struct command_help *command; /* NULL: the command has not been read yet */
 	/* further tables besides the program's, ended by NULL */
-	const struct option_row *more[10];
+	const struct option_row *more[12];
 	const char *short_options; /* letters of those that have no argument; NULL: "h" alone */
 	bool stops_at_operand;
 };

@@ -21,9 +21,17 @@
 #define DEFAULT_TEMPLATE_MEMORY_BYTES  (1 * GIB)
 #define DEFAULT_WORKSPACES_EXISTING    1000
 /* No service is known by it, and it is below the ports that the kernel gives to clients. */
-#define DEFAULT_EGRESS_PORT         18129
-#define DEFAULT_EGRESS_CONNECTIONS  512
-#define DEFAULT_EGRESS_CONNECT_RATE 200 /* in a second */
-#define DEFAULT_EGRESS_USER         "cloister-egress"
-#define DEFAULT_COMMAND_MS          30000 /* default of run_command's timeout_ms */
-#define DEFAULT_OUTPUT_WAIT_MS      10000 /* default of read_output's wait_ms */
+#define DEFAULT_EGRESS_PORT                  18129
+#define DEFAULT_EGRESS_CONNECTIONS           512
+#define DEFAULT_EGRESS_CONNECT_RATE          200 /* in a second */
+#define DEFAULT_EGRESS_USER                  "cloister-egress"
+#define DEFAULT_GATE_LISTEN                  "127.0.0.1:7080"
+#define DEFAULT_GATE_AGENT_SOCKET            "/run/cloister/agent.sock"
+#define DEFAULT_GATE_KEYS                    "/etc/cloister/keys"
+#define DEFAULT_GATE_CONNECTIONS             8192
+#define DEFAULT_GATE_CONNECTIONS_PER_ADDRESS 1024
+#define DEFAULT_GATE_FAILED_KEYS             30 /* of one address in a minute */
+#define DEFAULT_GATE_HEAD_MS                 60000
+#define DEFAULT_GATE_IDLE_MS                 300000
+#define DEFAULT_COMMAND_MS                   30000 /* default of run_command's timeout_ms */
+#define DEFAULT_OUTPUT_WAIT_MS               10000 /* default of read_output's wait_ms */

@@ -51,7 +51,7 @@ _cloisterctl()
 			value=
 		else
 			case $word in
-			--socket | --tenant | --contains | --format) value=$word ;;
+			--socket | --tenant | --contains | --format | --workspace | --expires | --name | --keys) value=$word ;;
 			-*) ;;
 			*)
 				if [[ $command ]]; then
@@ -65,19 +65,19 @@ _cloisterctl()
 	done
 	[[ $cur == "=" ]] && cur=
 	case $value in
-	--socket) _cloisterctl_offer < <(_cloisterctl_files) ;;
+	--socket | --keys) _cloisterctl_offer < <(_cloisterctl_files) ;;
 	--tenant) _cloisterctl_offer < <(_cloisterctl_ask tenants tenant) ;;
 	--format) _cloisterctl_offer < <(printf '%s\n' openmetrics prometheus) ;;
 	esac
 	[[ $value ]] && return
 	if [[ $cur == -* ]]; then
-		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --agent-check --ignore-full --moved-to= --help --version)
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --agent-check --ignore-full --moved-to= --workspace= --expires= --name= --keys= --help --version)
 		return
 	fi
 	case $command in
 	"" | help)
 		((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' status health doctor tenants workspaces commands \
-			sessions show kill drain resume selftest reload metrics denials templates template events top audit help)
+			sessions show kill drain resume selftest reload metrics denials templates template key events top audit help)
 		;;
 	show | kill)
 		((operands == 0)) && _cloisterctl_offer < <(
@@ -94,6 +94,7 @@ _cloisterctl()
 			_cloisterctl_offer < <(_cloisterctl_files)
 		fi
 		;;
+	key) ((operands == 0)) && _cloisterctl_offer < <(printf '%s\n' new list revoke) ;;
 	audit)
 		if ((operands == 0)); then
 			_cloisterctl_offer < <(echo verify)

@@ -7,7 +7,7 @@ function __cloisterctl_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --socket --tenant --contains --format
+        else if contains -- $word --socket --tenant --contains --format --workspace --expires --name --keys
             set skip 1
         else if not string match -q -- '-*' $word
             printf '%s\n' $word
@@ -51,6 +51,10 @@ complete -c cloisterctl -s f -l follow -d 'denials: print new ones as they come'
 complete -c cloisterctl -l agent-check -d 'health: print a line for agent-check of HAProxy'
 complete -c cloisterctl -l moved-to -x -d 'drain: the host that clients are to go to'
 complete -c cloisterctl -l ignore-full -d 'health: used up slots are no fault'
+complete -c cloisterctl -l workspace -x -d 'key new: the only workspace that the key may use'
+complete -c cloisterctl -l expires -x -d 'key new: when the key ends'
+complete -c cloisterctl -l name -x -d 'key new: a name of the key'
+complete -c cloisterctl -l keys -r -F -d 'key: the file of keys'
 complete -c cloisterctl -l help -d 'Print a summary, or what the command takes'
 complete -c cloisterctl -l version -d 'Print the version'
 
@@ -71,6 +75,7 @@ complete -c cloisterctl -n __cloisterctl_wants_command -a metrics -d 'Print the 
 complete -c cloisterctl -n __cloisterctl_wants_command -a denials -d 'Show the connections that commands were refused last'
 complete -c cloisterctl -n __cloisterctl_wants_command -a templates -d 'Show the templates of managed workspaces'
 complete -c cloisterctl -n __cloisterctl_wants_command -a template -d 'Delete a template'
+complete -c cloisterctl -n __cloisterctl_wants_command -a key -d 'Make, list and revoke keys of cloister-gate'
 complete -c cloisterctl -n __cloisterctl_wants_command -a events -d 'Print events as they happen'
 complete -c cloisterctl -n __cloisterctl_wants_command -a top -d 'Show the calls in flight live'
 complete -c cloisterctl -n __cloisterctl_wants_command -a audit -d 'Verify an audit log'
@@ -82,5 +87,6 @@ complete -c cloisterctl -n '__cloisterctl_after show; or __cloisterctl_after kil
 complete -c cloisterctl -n '__cloisterctl_after template' -a 'remove import'
 complete -c cloisterctl -n 'string match -q "template import *" -- "$(__cloisterctl_words | string join " ")"' -F
 complete -c cloisterctl -n '__cloisterctl_after template remove' -a '(__cloisterctl_ask templates template)' -d Template
+complete -c cloisterctl -n '__cloisterctl_after key' -a 'new list revoke'
 complete -c cloisterctl -n '__cloisterctl_after audit' -a verify
 complete -c cloisterctl -n 'string match -q "audit verify*" -- "$(__cloisterctl_words | string join " ")"' -F

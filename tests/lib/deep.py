@@ -17,7 +17,7 @@ from running import CPUS, ROOT, build, ctest, pytest, say
 RESULTS = ROOT / "build" / "deep" / "results"
 BOUND = 20 * 60  # seconds of a suite, beside its builds
 # What cloister's programs are made of, and what each suite of whole processes needs.
-PRODUCT = ("client", "cmake", "common", "egress", "json", "libcloister", "probe", "quota", "supervisor", "worker", "CMakeLists.txt",
+PRODUCT = ("client", "cmake", "common", "egress", "gate", "json", "libcloister", "probe", "quota", "supervisor", "worker", "CMakeLists.txt",
            "CMakePresets.json")
 HARNESS = ("tests/lib", "tests/conftest.py", "tests/CMakeLists.txt")
 DEEP = ("-m", "deep")
@@ -80,7 +80,7 @@ def cppcheck():
                       "cppcheck --quiet --enable=warning,portability --error-exitcode=1 --inline-suppr --std=c11 --suppress=memleak "
                       f"--suppress=resourceLeak --suppress=legacyUninitvar --include=$queue -j {CPUS} -D_GNU_SOURCE "
                       "-DCLOISTER_FILTER_KILL=0 -DCLOISTER_VERSION='\"\"' -DCLOISTER_LIBEXECDIR='\"\"' -DCLOISTER_EGRESS_SETS='\"\"' "
-                      "-DCLOISTER_SBINDIR='\"\"' -I . client common egress examples json libcloister probe supervisor worker && "
+                      "-DCLOISTER_SBINDIR='\"\"' -I . client common egress gate examples json libcloister probe supervisor worker && "
                       "echo 'cppcheck is content'")]
 
 
@@ -108,7 +108,7 @@ def coverage():
                       "--output build/coverage/lines.txt --print-summary")]
 
 
-KILL = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-unpack", "cloister-egress", "cloister",
+KILL = ("cloisterd", "cloister-spawner", "cloister-worker", "cloister-files", "cloister-unpack", "cloister-egress", "cloister-gate", "cloister",
         "cloisterctl", "without", "kill_at_syscall", "stand_in")
 RELEASE, ASAN, BOTH = {"release": ()}, {"asan": ()}, {"release": (), "asan": ()}
 WHOLE = PRODUCT + HARNESS
@@ -121,7 +121,7 @@ SUITES = {
                    PRODUCT + ("tests/unit",), BOTH),
     "coverage": Suite(coverage, WHOLE + ("tests/unit",), ("supervisor", "tests/unit"), {"coverage": ("supervisor-tests",)}),
     "threads": Suite(lambda: [ctest("", "tsan")], WHOLE + ("tests/unit",), ("supervisor", "common"), {"tsan": ("thread-tests",)}),
-    "fuzz": Suite(fuzz, PRODUCT + ("tests/fuzz",), ("json", "common", "worker", "egress", "client", "tests/fuzz"), {"fuzz": ("fuzzers",)}),
+    "fuzz": Suite(fuzz, PRODUCT + ("tests/fuzz",), ("json", "common", "worker", "egress", "gate", "client", "tests/fuzz"), {"fuzz": ("fuzzers",)}),
     "integration": Suite(one(*INTEGRATION, *DEEP), WHOLE + INTEGRATION, PRODUCT + INTEGRATION, RELEASE),
     "security": Suite(one(*SECURITY, *DEEP), WHOLE + SECURITY, PRODUCT + SECURITY, RELEASE),
     "once": Suite(one("tests/once", *DEEP), WHOLE + ("tests/once", "doc", "man", "packaging"), ("clients", "packaging", "man", "doc"), RELEASE),

@@ -82,7 +82,7 @@ def test_a_broken_link_is_seen(tmp_path):
 
 DEVELOPERS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "doc" / "design").glob("*.md")),
               *sorted((ROOT / "doc" / "decisions").glob("*.md"))]
-PARTS = ("common", "supervisor", "worker", "egress", "client", "libcloister", "json", "probe")
+PARTS = ("common", "supervisor", "worker", "egress", "gate", "client", "libcloister", "json", "probe")
 UNITS = {"": 1, "ms": 1, "ns": 1, "s": 1000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 

@@ -21,7 +21,7 @@ MACROS = ROOT / "tests" / "lib" / "fedora.macros"
 DEBIAN = ROOT / "packaging" / "debian"
 VERSION = re.search(r"project\(cloister VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 # The RPM packages, by Debian's names.
-RPM_NAMES = {"cloister": "cloister", "cloister-client": "cloister-client", "libcloister0": "libcloister",
+RPM_NAMES = {"cloister": "cloister", "cloister-client": "cloister-client", "cloister-gate": "cloister-gate", "libcloister0": "libcloister",
              "libcloister-dev": "libcloister-devel"}
 # Stands in for the build in a directory that cmake has configured: it copies the programs of this build.
 STAND_IN = f"""#!/bin/sh

@@ -10,8 +10,8 @@ import pytest
 
 from scratch_root import ROOT, run
 
-OURS = ("cloister", "cloister-client", "libcloister0", "libcloister-dev")
-PROGRAMS = {"cloister": 8, "cloister-client": 1, "libcloister0": 1}
+OURS = ("cloister", "cloister-client", "cloister-gate", "libcloister0", "libcloister-dev")
+PROGRAMS = {"cloister": 8, "cloister-client": 1, "cloister-gate": 1, "libcloister0": 1}
 FILES = pathlib.Path(__file__).with_name("files.txt")
 CONTROL = ROOT / "packaging" / "debian" / "control"
 LINTIAN_FIELDS = pathlib.Path("/usr/share/lintian/data/fields/binary-fields")

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloister-gate: all faces, in the order in which they are asked. */
+#include "gate/face.h"
+
+#include "common/cleanup.h"
+
+extern const struct gate_face face_gate, face_native;
+
+const struct gate_face *const gate_faces[] = {&face_gate, &face_native};
+const size_t gate_faces_count = ARRAY_SIZE(gate_faces);

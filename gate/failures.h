@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How many keys that were none an address has tried in the last minute. A valid key is never
+ * refused for what others tried: the bound is for what guessing costs, and what it logs.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate_failures;
+
+/* An address: an IPv4 address mapped into IPv6, or the first 64 bits of one of IPv6. */
+struct gate_peer {
+	uint8_t bytes[16];
+};
+
+/** NULL if memory is out. */
+struct gate_failures *gate_failures_new(void);
+void gate_failures_free(struct gate_failures *failures);
+
+/** Counts a failure at @now_ms. Returns how many the address has had in this minute. */
+uint64_t gate_failures_count(
+	struct gate_failures *failures, const struct gate_peer *peer, int64_t now_ms);

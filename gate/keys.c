@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-gate. The file is root's; the text of a key is a stranger's. It is compared in
+ * constant time, and never kept, logged or sent. inotify(7) watches the directory, since
+ * cloisterctl replaces the file.
+ */
+#include "gate/keys.h"
+
+#include "common/cleanup.h"
+#include "common/keys/gate_key.h"
+#include "gate/gate.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define EVENTS (IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB)
+
+struct gate_keys {
+	struct gate *gate;
+	void (*changed)(struct gate *gate);
+	int directory;
+	char *name;
+	struct gate_key_list list; /* sorted by id */
+	struct event *notified, *expired;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct gate_key *)a)->id, ((const struct gate_key *)b)->id);
+}
+
+static bool is_expired(const struct gate_key *key)
+{
+	return key->expires > 0 && key->expires <= (int64_t)time(NULL);
+}
+
+/* Wakes when the next key expires. */
+static void await_expiry(struct gate_keys *keys)
+{
+	struct timeval wait = {0};
+	int64_t next = 0, now = (int64_t)time(NULL);
+
+	for (size_t i = 0; i < keys->list.count; i++) {
+		int64_t expires = keys->list.items[i].expires;
+
+		if (expires > now && (next == 0 || expires < next))
+			next = expires;
+	}
+	evtimer_del(keys->expired);
+	if (next == 0)
+		return;
+	wait.tv_sec = next - now;
+	evtimer_add(keys->expired, &wait);
+}
+
+static void on_expired(evutil_socket_t fd, short what, void *context)
+{
+	struct gate_keys *keys = context;
+
+	(void)fd;
+	(void)what;
+	await_expiry(keys);
+	keys->changed(keys->gate);
+}
+
+/* Reads the whole file. Returns its length or -errno. */
+static ssize_t read_file(struct gate_keys *keys, char **ret)
+{
+	_cleanup_close_ int fd = openat(keys->directory, keys->name, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *content = NULL;
+	size_t len = 0;
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) < 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size > LIMIT_GATE_KEYS_BYTES)
+		return -EFBIG;
+	content = malloc((size_t)status.st_size + 1);
+	if (!content)
+		return -ENOMEM;
+	while (len < (size_t)status.st_size) {
+		ssize_t n = read(fd, content + len, (size_t)status.st_size - len);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			break;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	*ret = TAKE_PTR(content);
+	return (ssize_t)len;
+}
+
+static void read_keys(struct gate_keys *keys)
+{
+	_cleanup_free_ char *content = NULL;
+	struct gate_key_list list = {0};
+	unsigned line = 0;
+	ssize_t len = read_file(keys, &content);
+	int r = len < 0 ? (int)len
+			: gate_keys_parse((struct text){content, (size_t)len}, &list, &line);
+
+	if (r < 0)
+		gate_say("%s: %s (line %u); no key is valid", keys->name, strerror(-r), line);
+	gate_key_list_done(&keys->list);
+	keys->list = list;
+	if (list.count > 0)
+		qsort(list.items, list.count, sizeof(*list.items), by_id);
+	await_expiry(keys);
+}
+
+/* Whether one of the events in @buffer is about the file, or some were lost. */
+static bool names_file(const struct gate_keys *keys, const char *buffer, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		const struct inotify_event *event = (const void *)(buffer + at);
+
+		if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) ||
+			(event->len > 0 && strcmp(event->name, keys->name) == 0))
+			return true;
+		at += sizeof(*event) + event->len;
+	}
+	return false;
+}
+
+static void on_notified(evutil_socket_t fd, short what, void *context)
+{
+	_Alignas(struct inotify_event) char buffer[4096];
+	struct gate_keys *keys = context;
+	bool is_changed = false;
+	ssize_t n;
+
+	(void)what;
+	while ((n = read(fd, buffer, sizeof(buffer))) > 0)
+		is_changed |= names_file(keys, buffer, (size_t)n);
+	if (!is_changed)
+		return;
+	read_keys(keys);
+	keys->changed(keys->gate);
+}
+
+static int watch(struct gate_keys *keys, const char *directory)
+{
+	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	if (fd < 0 || inotify_add_watch(fd, directory, EVENTS | IN_ONLYDIR) < 0)
+		return -errno;
+	keys->notified = event_new(keys->gate->base, fd, EV_READ | EV_PERSIST, on_notified, keys);
+	keys->expired = evtimer_new(keys->gate->base, on_expired, keys);
+	if (!keys->notified || !keys->expired || event_add(keys->notified, NULL) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int gate_keys_open(struct gate *gate, const char *path, void (*changed)(struct gate *gate),
+	struct gate_keys **ret)
+{
+	_cleanup_free_ char *copy = strdup(path), *other = strdup(path);
+	struct gate_keys *keys = calloc(1, sizeof(*keys));
+	const char *directory;
+	int r;
+
+	if (!copy || !other || !keys)
+		return -ENOMEM;
+	directory = dirname(copy);
+	keys->gate = gate;
+	keys->changed = changed;
+	keys->name = strdup(basename(other));
+	keys->directory = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!keys->name || keys->directory < 0)
+		return keys->name ? -errno : -ENOMEM;
+	r = watch(keys, directory);
+	if (r < 0)
+		return r;
+	read_keys(keys);
+	*ret = keys;
+	return 0;
+}
+
+static const struct gate_key *find(const struct gate_keys *keys, const char *id)
+{
+	struct gate_key wanted = {0};
+
+	if (strlen(id) != GATE_KEY_ID_DIGITS || keys->list.count == 0)
+		return NULL;
+	memcpy(wanted.id, id, GATE_KEY_ID_DIGITS);
+	return bsearch(&wanted, keys->list.items, keys->list.count, sizeof(wanted), by_id);
+}
+
+const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text text)
+{
+	static const struct gate_key nobodys = {.id = ""};
+	char id[GATE_KEY_ID_DIGITS + 1];
+	const struct gate_key *key;
+	bool is_it;
+
+	if (!gate_key_is_text(text))
+		return NULL;
+	gate_key_id(text, id);
+	key = find(keys, id);
+	/* One hash more, also when no key has this id. */
+	is_it = gate_key_matches(key ? key : &nobodys, text);
+	return key && is_it && !is_expired(key) ? key : NULL;
+}
+
+bool gate_keys_is_valid(const struct gate_keys *keys, const char *id)
+{
+	const struct gate_key *key = find(keys, id);
+
+	return key && !is_expired(key);
+}

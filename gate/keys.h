@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The keys that are valid now, as the file of keys has them; it is read again when it changes. */
+
+#include "common/text.h"
+
+struct gate;
+struct gate_key;
+struct gate_keys;
+
+/**
+ * Reads the file at @path, and calls @changed whenever keys may have become invalid. A file that is
+ * missing or malformed has no keys. Returns 0 or -errno.
+ */
+int gate_keys_open(struct gate *gate, const char *path, void (*changed)(struct gate *gate),
+	struct gate_keys **ret);
+
+/** Returns the valid key whose text is @text, borrowed until the file changes; NULL if none is. */
+const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text text);
+
+/** Whether the key with this id is valid still. */
+bool gate_keys_is_valid(const struct gate_keys *keys, const char *id);

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloister-gate: keys, the native face, and what a key's connection may do."""
+
+import os
+import re
+
+import pytest
+
+import audit_log
+import procfs
+from cloister_client import Client, acting_as
+from http_gate import HttpGate, call, config
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
+
+
+@pytest.fixture(scope="module")
+def module_daemon(area, tenants):
+    from daemon import Daemon
+    with acting_as(0):
+        area.path.chmod(0o755)
+    running = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
+    with acting_as(0):
+        running.path.chmod(0o755)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def gate(area, module_daemon, tenants):
+    running = HttpGate(area, module_daemon, tenants[1])
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def blue(gate):
+    return gate.key("blue", "--name", "blue")["key"]
+
+
+def test_own_paths(gate):
+    assert gate.request("GET", "/health").json() == {"status": "ok"}
+    assert "cloister_gate_requests_total" in gate.request("GET", "/metrics").body.decode()
+    for path in "/", "/healthz", "/health/", "/HEALTH", "/%68ealth", "//health", "/agent/..", "/../health":
+        assert gate.request("GET", path).status == 404, path
+    assert gate.request("POST", "/health").status == 405
+
+
+def test_the_native_protocol_runs_through_the_gate(gate, blue):
+    with gate.agent(blue) as connection:
+        assert call(connection, "workspace.open", {"workspace": "native"})["tenant"] == "blue"
+        content = "x" * 3_000_000
+        written = call(connection, "tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": content}})
+        assert written["success"]
+        command = {"tool": "run_command", "arguments": {"command": "wc -c < f; head -c 900000 f"}}
+        assert call(connection, "tool.call", command)["output"]["stdout_bytes"] == len("3000000\n") + 900_000
+
+
+def test_a_connection_without_upgrade_is_told(gate, blue):
+    answer = gate.request("GET", "/agent", blue)
+    assert answer.status == 426 and answer.headers["upgrade"] == "cloister"
+
+
+def test_requests_that_came_with_the_upgrade_are_not_lost(gate, blue):
+    with gate.connect() as connection:
+        connection.send(gate.head("GET", "/agent", blue, "Connection: Upgrade", "Upgrade: cloister") +
+                        '{"jsonrpc":"2.0","id":"first","method":"workspace.list","params":{}}\n')
+        assert connection.answer().status == 101
+        assert b'"first"' in connection.line()
+
+
+def test_keys_that_are_none(gate, blue):
+    for key in None, "", "e2b_", "e2b_" + "0" * 40, blue[:-1], blue + "0", blue.upper(), blue[:-1] + "g":
+        answer = gate.request("GET", "/agent", key)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert blue not in answer.body.decode()
+    assert gate.request("GET", "/agent", headers=[f"X-API-Key: {blue}"]).status == 426
+    assert gate.request("GET", "/agent", headers=[f"Authorization: bearer {blue}"]).status == 426
+
+
+def test_a_key_is_nowhere_but_with_its_owner(gate, blue):
+    with gate.agent(blue) as connection:
+        call(connection, "workspace.open", {"workspace": "quiet"})
+    secret = blue.removeprefix("e2b_")
+    assert secret not in gate.keys.read_text() and blue not in gate.log()
+    assert secret not in gate.request("GET", "/metrics").body.decode()
+    assert secret not in gate.ctl("key", "list") and "blue" in gate.ctl("key", "list")
+    for log in gate.daemon.state.rglob("*log*"):
+        assert not log.is_file() or secret.encode() not in log.read_bytes(), log
+
+
+def test_revoking_ends_what_is_open(gate):
+    made = gate.key("blue", "--name", "short")
+    with gate.agent(made["key"]) as connection:
+        call(connection, "workspace.open", {"workspace": "revoked"})
+        gate.ctl("key", "revoke", "short")
+        assert connection.is_closed()
+    assert gate.agent(made["key"]).status == 401
+
+
+def test_an_expired_key_is_none(gate):
+    made = gate.key("blue", "--expires", "1s")
+    with gate.connect() as connection:
+        connection.send(gate.head("GET", "/agent", made["key"], "Connection: Upgrade", "Upgrade: cloister"))
+        answer = connection.answer()
+        assert answer.status == 401 or connection.is_closed()
+    assert gate.agent(made["key"]).status == 401
+
+
+def test_a_tenant_is_only_its_keys(gate, blue):
+    green = gate.key("green")["key"]
+    with gate.agent(green) as connection:
+        assert call(connection, "workspace.open", {"workspace": "mine"})["tenant"] == "green"
+        assert call(connection, "workspace.open", {"workspace": "mine", "tenant": "blue"})["data"]["code"] == "FORBIDDEN"
+        assert {row["tenant"] for row in call(connection, "workspace.list")["workspaces"]} == {"green"}
+        # Bound once: a second binding ends the connection.
+        assert call(connection, "connection.bind", {"tenant": "blue"})["data"]["code"] == "INVALID_ARGUMENTS"
+        assert connection.is_closed()
+
+
+def test_a_tenant_that_does_not_use_the_gate(gate):
+    for tenant in "closed", "none-such":
+        answer = gate.agent(gate.key(tenant)["key"])
+        assert answer.status == 403, tenant
+
+
+def test_a_tenants_connections_are_bounded(gate):
+    green = gate.key("green")["key"]
+    with gate.agent(green), gate.agent(green):
+        answer = gate.agent(green)
+        assert answer.status == 503 and answer.headers["retry-after"] == "1"
+
+
+def test_a_key_of_one_workspace(gate, blue):
+    with gate.agent(blue) as connection:
+        call(connection, "workspace.open", {"workspace": "other"})
+        session = call(connection, "session.start", {"command": "sleep 60"})["session"]
+        narrow = gate.key("blue", "--workspace", "only")["key"]
+        with gate.agent(narrow) as bound:
+            refused = [
+                ("workspace.open", {"workspace": "other"}, "FORBIDDEN"),
+                ("workspace.open", {"root": "/tmp"}, "FORBIDDEN"),
+                ("workspace.remove", {"workspace": "other"}, "FORBIDDEN"),
+                ("workspace.checkpoint", {"workspace": "other"}, "WORKSPACE_NOT_FOUND"),
+                ("workspace.forward", {"workspace": "other", "port": 8080}, "WORKSPACE_NOT_FOUND"),
+                ("workspace.fork", {"from": "t"}, "FORBIDDEN"),
+                ("workspace.freeze", {"template": "t"}, "FORBIDDEN"),
+                ("session.read", {"session": session}, "SESSION_NOT_FOUND"),
+                ("session.end", {"session": session}, "SESSION_NOT_FOUND"),
+                ("tool.call", {"workspace": "other", "tool": "read_file", "arguments": {"path": "f"}}, "WORKSPACE_NOT_FOUND"),
+            ]
+            for method, params, code in refused:
+                result = call(bound, method, params)
+                found = result.get("data", result.get("error")) or {}
+                assert found.get("code") == code, (method, result)
+            assert call(bound, "workspace.open", {"workspace": "only"})["workspace"] == "only"
+            assert [row["workspace"] for row in call(bound, "workspace.list")["workspaces"]] == ["only"]
+            assert call(bound, "session.list")["sessions"] == []
+        call(connection, "session.end", {"session": session})
+
+
+def test_the_gate_acts_for_nobody_before_it_is_bound(module_daemon, tenants):
+    with Client(module_daemon.socket, tenants[1].uid, tenants[1].gid) as client:
+        for method, params in ("workspace.open", {"workspace": "w"}), ("workspace.open", {"workspace": "w", "tenant": "blue"}):
+            assert client.call_error(method, params) == "FORBIDDEN"
+        assert client.call_error("workspace.list") == "FORBIDDEN"
+    with Client(module_daemon.socket, tenants[1].uid, tenants[1].gid) as client:
+        assert client.call_error("connection.bind", {"tenant": "closed"}) == "FORBIDDEN"
+
+
+def test_another_user_may_narrow_itself_only(module_daemon, tenants):
+    with Client(module_daemon.socket, tenants[0].uid, tenants[0].gid) as client:
+        assert client.call("connection.bind", {"tenant": "closed"}) == {"tenant": "closed"}
+        assert client.call_error("workspace.open", {"workspace": "w", "tenant": "blue"}) == "FORBIDDEN"
+        assert client.call("workspace.open", {"workspace": "w"})["tenant"] == "closed"
+    with Client(module_daemon.socket, tenants[0].uid, tenants[0].gid) as client:
+        assert client.call_error("connection.bind", {"tenant": "green"}) == "FORBIDDEN"
+
+
+def test_the_audit_log_names_the_key(gate):
+    made = gate.key("blue", "--name", "audited")
+    with gate.agent(made["key"]) as connection:
+        call(connection, "workspace.open", {"workspace": "audited"})
+    expected = {("connection.bound", made["id"]), ("workspace.opened", made["id"])}
+
+    def is_told():
+        lines = audit_log.read_so_far(gate.daemon.state / "audit" / "audit.log")
+        return expected <= {(line["event"], line.get("gate_key")) for line in lines}
+    assert procfs.eventually(is_told)
+
+
+def test_failed_keys_are_counted_by_address(area, module_daemon, tenants):
+    gate = HttpGate(area, module_daemon, tenants[1], "failed_keys = 3")
+    try:
+        key = gate.key("blue")["key"]
+        statuses = [gate.request("GET", "/agent", "e2b_" + "0" * 40).status for _ in range(5)]
+        assert statuses == [401, 401, 401, 429, 429]
+        assert len(re.findall("key refused", gate.log())) == 2  # the first, and the last that is looked at
+        with gate.agent(key) as connection:  # others' failures refuse no valid key
+            assert call(connection, "workspace.list")
+    finally:
+        gate.stop()
