@@ -222,6 +222,7 @@
 /* searches, deep listings and long reads at once in a workspace */
 #define LIMIT_FILE_JOBS    8
 #define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */
+#define LIMIT_FILE_STREAMS 16 /* files that a workspace's methods read and write as streams */
 #define LIMIT_FILE_EDITS   8  /* those of them that are edits, which are held in memory */
 #define LIMIT_FILE_PATCHES 2  /* those of them that are patches */
 /* frames in a row from a cell's processes that belong to no running call */
@@ -273,6 +274,8 @@
 #define LIMIT_SHOWN_LINE_BYTES 2000      /* of one line of a file */
 #define LIMIT_IMAGE_BYTES      (1 * MIB) /* an image that is shown as one */
 #define LIMIT_STDIN_BYTES      (16 * MIB)
+/* file.read: bytes that the files process has been asked for, and a connection has not been sent */
+#define LIMIT_FILE_STREAM_WINDOW (256 * KIB)
 /* workspace.diff */
 #define LIMIT_DIFF_CHANGES     10000      /* that are listed; further ones are counted */
 #define LIMIT_DIFF_FILE_BYTES  (1 * MIB)  /* of a file that has its place in a patch */

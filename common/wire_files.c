@@ -40,10 +40,12 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 	wire_put_text(writer, message->path);
 	wire_put_text(writer, message->expect);
 	wire_put_u64(writer, message->size);
+	wire_put_u32(writer, message->mode);
 	wire_put_u8(writer, message->create_dirs);
 	wire_put_u8(writer, message->durable);
 	wire_put_u8(writer, message->held);
 	wire_put_u8(writer, message->look);
+	wire_put_u8(writer, message->streamed);
 }
 
 int files_write_get(struct text payload, struct files_write *ret)
@@ -54,11 +56,15 @@ int files_write_get(struct text payload, struct files_write *ret)
 	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
 	message.expect = wire_get_text(&reader, FILES_VERSION_BYTES);
 	message.size = wire_get_u64(&reader);
+	message.mode = wire_get_u32(&reader);
 	message.create_dirs = wire_get_bool(&reader);
 	message.durable = wire_get_bool(&reader);
 	message.held = wire_get_bool(&reader);
 	message.look = wire_get_bool(&reader);
-	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES)
+	message.streamed = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES ||
+		message.mode > 0777 ||
+		(message.streamed && (message.size > 0 || message.held || message.look)))
 		return -EBADMSG;
 	*ret = message;
 	return 0;
@@ -186,6 +192,142 @@ int files_diff_get(struct text payload, struct files_diff *ret)
 	return 0;
 }
 
+void files_ask_put(struct wire_writer *writer, const struct files_ask *message)
+{
+	wire_put_text(writer, message->path);
+	wire_put_text(writer, message->to);
+	wire_put_u64(writer, message->offset);
+	wire_put_u64(writer, message->length);
+	wire_put_u32(writer, message->depth);
+	wire_put_u32(writer, message->max_entries);
+	wire_put_u32(writer, message->mode);
+	wire_put_u8(writer, message->follow);
+	wire_put_u8(writer, message->parents);
+	wire_put_u8(writer, message->replace);
+	wire_put_u8(writer, message->recursive);
+	wire_put_u8(writer, message->attributes);
+}
+
+int files_ask_get(struct text payload, struct files_ask *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_ask message;
+
+	message.path = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.to = wire_get_text(&reader, LIMIT_PATH_BYTES);
+	message.offset = wire_get_u64(&reader);
+	message.length = wire_get_u64(&reader);
+	message.depth = wire_get_u32(&reader);
+	message.max_entries = wire_get_u32(&reader);
+	message.mode = wire_get_u32(&reader);
+	message.follow = wire_get_bool(&reader);
+	message.parents = wire_get_bool(&reader);
+	message.replace = wire_get_bool(&reader);
+	message.recursive = wire_get_bool(&reader);
+	message.attributes = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0 || message.mode > 0777 || message.offset > INT64_MAX)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_amount_put(struct wire_writer *writer, const struct files_amount *message)
+{
+	wire_put_u64(writer, message->bytes);
+}
+
+int files_amount_get(struct text payload, struct files_amount *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_amount message = {.bytes = wire_get_u64(&reader)};
+
+	if (wire_reader_end(&reader) < 0 || message.bytes == 0 ||
+		message.bytes > LIMIT_FILE_STREAM_WINDOW)
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+static void put_entry(struct wire_writer *writer, const struct files_entry *message)
+{
+	wire_put_text(writer, message->path);
+	wire_put_u8(writer, message->type);
+	wire_put_u64(writer, message->size);
+	wire_put_u64(writer, message->mtime_ns);
+	wire_put_text(writer, message->target);
+}
+
+static struct files_entry get_entry(struct wire_reader *reader)
+{
+	struct files_entry message;
+
+	message.path = wire_get_text(reader, WIRE_PAYLOAD_MAX);
+	message.type = wire_get_u8(reader);
+	message.size = wire_get_u64(reader);
+	message.mtime_ns = wire_get_u64(reader);
+	message.target = wire_get_text(reader, LIMIT_PATH_BYTES);
+	if (message.type < FILES_TYPE_FILE || message.type > FILES_TYPE_UNKNOWN)
+		reader->failed = true;
+	return message;
+}
+
+bool files_attribute_next(struct text *left, struct text *ret_name, struct text *ret_value)
+{
+	struct wire_reader reader = wire_reader(left->data, left->len);
+
+	if (left->len == 0)
+		return false;
+	*ret_name = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
+	*ret_value = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
+	*left = wire_get_rest(&reader);
+	return !reader.failed;
+}
+
+/* Whether @attributes are whole pairs with names. */
+static bool are_attributes(struct text attributes)
+{
+	struct text name, value;
+
+	while (attributes.len > 0)
+		if (!files_attribute_next(&attributes, &name, &value) || name.len == 0)
+			return false;
+	return true;
+}
+
+void files_node_put(struct wire_writer *writer, const struct files_node *message)
+{
+	put_entry(writer, &message->entry);
+	wire_put_u32(writer, message->mode);
+	wire_put_u32(writer, message->uid);
+	wire_put_u32(writer, message->gid);
+	wire_put_u64(writer, message->links);
+	wire_put_text(writer, message->owner);
+	wire_put_text(writer, message->group);
+	wire_put_text(writer, message->attributes);
+	wire_put_u8(writer, message->attributes_cut);
+}
+
+int files_node_get(struct text payload, struct files_node *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_node message;
+
+	message.entry = get_entry(&reader);
+	message.mode = wire_get_u32(&reader);
+	message.uid = wire_get_u32(&reader);
+	message.gid = wire_get_u32(&reader);
+	message.links = wire_get_u64(&reader);
+	message.owner = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.group = wire_get_text(&reader, LIMIT_NAME_BYTES);
+	message.attributes = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
+	message.attributes_cut = wire_get_bool(&reader);
+	if (wire_reader_end(&reader) < 0 || message.mode > 07777 ||
+		!are_attributes(message.attributes))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
 static void put_state(struct wire_writer *writer, const struct files_state_of *state)
 {
 	wire_put_u8(writer, state->type);
@@ -253,25 +395,15 @@ int files_totals_get(struct text payload, struct files_totals *ret)
 
 void files_entry_put(struct wire_writer *writer, const struct files_entry *message)
 {
-	wire_put_text(writer, message->path);
-	wire_put_u8(writer, message->type);
-	wire_put_u64(writer, message->size);
-	wire_put_u64(writer, message->mtime_ns);
-	wire_put_text(writer, message->target);
+	put_entry(writer, message);
 }
 
 int files_entry_get(struct text payload, struct files_entry *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_entry message;
+	struct files_entry message = get_entry(&reader);
 
-	message.path = wire_get_text(&reader, WIRE_PAYLOAD_MAX);
-	message.type = wire_get_u8(&reader);
-	message.size = wire_get_u64(&reader);
-	message.mtime_ns = wire_get_u64(&reader);
-	message.target = wire_get_text(&reader, LIMIT_PATH_BYTES);
-	if (wire_reader_end(&reader) < 0 || message.type < FILES_TYPE_FILE ||
-		message.type > FILES_TYPE_UNKNOWN)
+	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
 	return 0;

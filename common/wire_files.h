@@ -32,6 +32,19 @@ enum files_message {
 	FILES_GO,    /* no payload: make the change that FILES_HELD told of */
 	FILES_PATCH, /* struct files_patch; its parts follow in FILES_BODY frames */
 	FILES_DIFF,  /* struct files_diff */
+	/* struct files_ask, of the methods file.stat and so on; FILES_NODE come before the end */
+	FILES_STAT,
+	FILES_TREE,
+	FILES_MAKE_DIRECTORY,
+	FILES_RENAME,
+	FILES_REMOVE,
+	/*
+	 * struct files_ask: read a file as a stream. A FILES_NODE tells what was opened, then each
+	 * FILES_MORE is answered with so many bytes in FILES_DATA frames; the end of the file or of
+	 * what was asked for is the call's.
+	 */
+	FILES_FETCH,
+	FILES_MORE, /* struct files_amount */
 	/* up */
 	FILES_READY = 32, /* struct files_ready: set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -53,6 +66,8 @@ enum files_message {
 	/* struct files_change; with a patch, FILES_DATA with the part of this change follow */
 	FILES_CHANGE,
 	FILES_TOTALS, /* struct files_totals, before the end of a diff */
+	FILES_NODE,   /* struct files_node */
+	FILES_TAKEN,  /* struct files_amount: bytes of a streamed body that were written */
 	FILES_END,    /* struct files_end */
 };
 
@@ -73,9 +88,12 @@ struct files_write {
 	/* version that the file must have, "absent": it must not exist; empty: any */
 	struct text expect;
 	uint64_t size; /* size of the content, which follows in FILES_BODY frames */
+	uint32_t mode; /* permission bits of the file; 0: those it had, or the usual ones */
 	bool create_dirs;
 	bool durable; /* fsync(2) before the answer */
 	bool held;    /* waits for FILES_GO before the file gets its name */
+	/* size is not known: FILES_GO ends the content, and each FILES_BODY has its FILES_TAKEN */
+	bool streamed;
 	/* with held: an earlier call may have made the change. If durable, what is there is written
 	 * to disk before it is told */
 	bool look;
@@ -181,6 +199,29 @@ struct files_diff {
 	uint32_t max_changes;
 };
 
+/* What a method of files asks for. What its request does not use is 0 or empty. */
+struct files_ask {
+	struct text path;
+	struct text to;       /* rename: the new path */
+	uint64_t offset;      /* fetch: the first byte */
+	uint64_t length;      /* fetch: how many bytes at most; UINT64_MAX: all */
+	uint32_t depth;       /* tree: levels of entries; 0: any */
+	uint32_t max_entries; /* tree */
+	uint32_t mode;        /* make: permission bits; 0: the usual ones */
+	bool follow;          /* stat: of a link, what it leads to */
+	bool parents;         /* make, rename: make missing directories */
+	bool replace;         /* rename: a file that is there */
+	bool recursive;       /* remove: a directory with what is in it */
+	bool attributes;      /* stat, tree: extended attributes too */
+};
+
+/* How many bytes. */
+struct files_amount {
+	uint64_t bytes;
+};
+
+#define FILES_AMOUNT_SIZE 8 /* size of the payload in bytes */
+
 enum files_type {
 	FILES_TYPE_FILE = 1,
 	FILES_TYPE_DIRECTORY,
@@ -199,6 +240,20 @@ struct files_entry {
 	uint64_t mtime_ns;  /* since the epoch; 0 for an earlier time */
 	struct text target; /* target of a symbolic link, otherwise empty */
 };
+
+/* An entry with all that stat(2) and its extended attributes tell, as the workspace sees it. */
+struct files_node {
+	struct files_entry entry;
+	uint32_t mode; /* permission bits */
+	uint32_t uid, gid;
+	uint64_t links;
+	struct text owner, group; /* names; empty: there is none */
+	/* pairs of name, without "user.", and value, each with its length of four bytes */
+	struct text attributes;
+	bool attributes_cut; /* it has more, or larger ones */
+};
+
+#define FILES_ATTRIBUTE_BYTES (16U * 1024) /* of all attributes of an entry */
 
 /* A file, directory or other entry before or after a change. */
 struct files_state_of {
@@ -311,6 +366,14 @@ void files_search_put(struct wire_writer *writer, const struct files_search *mes
 int files_search_get(struct text payload, struct files_search *ret);
 void files_diff_put(struct wire_writer *writer, const struct files_diff *message);
 int files_diff_get(struct text payload, struct files_diff *ret);
+void files_ask_put(struct wire_writer *writer, const struct files_ask *message);
+int files_ask_get(struct text payload, struct files_ask *ret);
+void files_amount_put(struct wire_writer *writer, const struct files_amount *message);
+int files_amount_get(struct text payload, struct files_amount *ret);
+void files_node_put(struct wire_writer *writer, const struct files_node *message);
+int files_node_get(struct text payload, struct files_node *ret);
+/** Takes the next attribute of @left, which files_node_get() has checked. False: none is left. */
+bool files_attribute_next(struct text *left, struct text *ret_name, struct text *ret_value);
 void files_change_put(struct wire_writer *writer, const struct files_change *message);
 int files_change_get(struct text payload, struct files_change *ret);
 void files_totals_put(struct wire_writer *writer, const struct files_totals *message);

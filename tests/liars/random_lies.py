@@ -58,12 +58,17 @@ MAKERS = {
     FILES_STEP: lambda: files_step(r.randrange(3), r.randrange(3)),
     FILES_CHANGE: lambda: text(words()) + state() + state(),
     FILES_TOTALS: lambda: struct.pack("=QQQQQ", *[number() for _ in range(5)]),
+    FILES_NODE: lambda: files_node(words(), r.randrange(1, 9), number(), words(), r.randrange(0o10000), words(200),
+                                   r.choice((b"", noise(90), text(words(40) or b"a") + text(words(40)))), r.randrange(2)),
+    FILES_TAKEN: lambda: files_amount(r.choice((1, 100, 65520, 300000, number()))),
     FILES_END: end,
 }
 FITTING = {
     FILES_READ: (FILES_DATA, FILES_DATA, FILES_IMAGE), FILES_LIST: (FILES_ENTRY,), FILES_SEARCH: (FILES_MATCH,), FILES_WRITE: (),
     FILES_EDIT: (FILES_DATA, FILES_TROUBLE), FILES_PATCH: (FILES_PATCHED, FILES_STEP, FILES_TROUBLE),
     FILES_DIFF: (FILES_CHANGE, FILES_DATA, FILES_TOTALS),
+    FILES_STAT: (FILES_NODE,), FILES_TREE: (FILES_NODE,), FILES_MAKE_DIRECTORY: (FILES_NODE,), FILES_RENAME: (FILES_NODE,),
+    FILES_REMOVE: (), FILES_FETCH: (FILES_NODE, FILES_DATA), FILES_MORE: (FILES_DATA,), FILES_BODY: (FILES_TAKEN,),
 }
 
 

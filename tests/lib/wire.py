@@ -15,9 +15,10 @@ COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL, COMMAND_GO, COMMAND_
     COMMAND_RESIZE, COMMAND_FORWARD, COMMAND_PAUSE = range(1, 10)
 COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS, COMMAND_HELD, COMMAND_FORWARD_ENDED, COMMAND_PAUSED = range(32, 39)
 FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT, \
-    FILES_GO, FILES_PATCH, FILES_DIFF = range(1, 13)
+    FILES_GO, FILES_PATCH, FILES_DIFF, FILES_STAT, FILES_TREE, FILES_MAKE_DIRECTORY, FILES_RENAME, FILES_REMOVE, FILES_FETCH, \
+    FILES_MORE = range(1, 20)
 FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_HELD, \
-    FILES_PATCHED, FILES_STEP, FILES_CHANGE, FILES_TOTALS, FILES_END = range(32, 45)
+    FILES_PATCHED, FILES_STEP, FILES_CHANGE, FILES_TOTALS, FILES_NODE, FILES_TAKEN, FILES_END = range(32, 47)
 FILES_ADD, FILES_UPDATE, FILES_DELETE, FILES_MOVE = range(1, 5)
 FILES_UNCHANGED, FILES_BEGUN, FILES_CHANGED = range(3)
 READY, FAILED = 32, 33
@@ -83,8 +84,22 @@ def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
     return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
-def files_write(path, size, create_dirs=0, durable=0, expect="", held=0, look=0):
-    return text(path) + text(expect) + struct.pack("=QBBBB", size, create_dirs, durable, held, look)
+def files_write(path, size, create_dirs=0, durable=0, expect="", held=0, look=0, mode=0, streamed=0):
+    return text(path) + text(expect) + struct.pack("=QIBBBBB", size, mode, create_dirs, durable, held, look, streamed)
+
+
+def files_ask(path, to="", offset=0, length=0, depth=0, entries=100, mode=0, flags=(0, 0, 0, 0, 0)):
+    """flags: follow, parents, replace, recursive, attributes."""
+    return text(path) + text(to) + struct.pack("=QQIIIBBBBB", offset, length, depth, entries, mode, *flags)
+
+
+def files_amount(amount):
+    return struct.pack("=Q", amount)
+
+
+def files_node(path, kind=1, number=0, target="", mode=0o644, owner="", attributes=b"", cut=0):
+    return (files_entry(path, kind, number, target) + struct.pack("=IIIQ", mode, number % 2**32, number % 2**32, number) +
+            text(owner) + text(owner) + text(attributes) + struct.pack("=B", cut))
 
 
 def files_edit(path, size, durable=0, expect="", held=0, look=0):

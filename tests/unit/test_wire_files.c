@@ -338,3 +338,102 @@ TEST(test_end)
 	files_end_put(&writer, &sent);
 	assert_int_equal(files_end_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
 }
+
+TEST(test_ask)
+{
+	struct files_ask sent = {.path = TEXT_LITERAL("a"),
+				 .to = TEXT_LITERAL("b"),
+				 .offset = INT64_MAX,
+				 .length = UINT64_MAX,
+				 .depth = 3,
+				 .max_entries = 4,
+				 .mode = 0777,
+				 .parents = true,
+				 .attributes = true},
+			 got;
+	struct wire_writer writer;
+
+	ROUND_TRIP(ask, &sent, &got);
+	assert_text(got.path, "a");
+	assert_text(got.to, "b");
+	assert_true(got.offset == INT64_MAX && got.length == UINT64_MAX);
+	assert_true(got.depth == 3 && got.max_entries == 4 && got.mode == 0777);
+	assert_true(!got.follow && got.parents && !got.replace && !got.recursive && got.attributes);
+	for (int i = 0; i < 2; i++) {
+		sent.mode = i == 0 ? 01000 : 0;
+		sent.offset = i == 0 ? 0 : (uint64_t)INT64_MAX + 1;
+		writer = wire_writer(buffer, sizeof(buffer));
+		files_ask_put(&writer, &sent);
+		assert_int_equal(
+			files_ask_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
+}
+
+TEST(test_amount)
+{
+	struct files_amount sent = {LIMIT_FILE_STREAM_WINDOW}, got;
+	struct wire_writer writer;
+
+	ROUND_TRIP(amount, &sent, &got);
+	assert_int_equal(got.bytes, LIMIT_FILE_STREAM_WINDOW);
+	for (int i = 0; i < 2; i++) {
+		sent.bytes = i == 0 ? 0 : LIMIT_FILE_STREAM_WINDOW + 1;
+		writer = wire_writer(buffer, sizeof(buffer));
+		files_amount_put(&writer, &sent);
+		assert_int_equal(files_amount_get((struct text){(char *)buffer, writer.len}, &got),
+			-EBADMSG);
+	}
+}
+
+/* Puts a node with @attributes, and returns what its decoder says. */
+static int node_with(const void *attributes, size_t len, uint32_t mode)
+{
+	const struct files_node sent = {
+		.entry = {.type = FILES_TYPE_FILE}, .mode = mode, .attributes = {attributes, len}};
+	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+	struct files_node got;
+
+	files_node_put(&writer, &sent);
+	return files_node_get((struct text){(char *)buffer, writer.len}, &got);
+}
+
+TEST(test_node)
+{
+	static uint8_t pairs[64];
+	struct wire_writer attributes = wire_writer(pairs, sizeof(pairs));
+	struct files_node sent, got;
+	struct text left, name, value;
+
+	wire_put_text(&attributes, TEXT_LITERAL("one"));
+	wire_put_text(&attributes, TEXT_LITERAL(""));
+	wire_put_text(&attributes, TEXT_LITERAL("two"));
+	wire_put_text(&attributes, TEXT_LITERAL("value"));
+	sent = (struct files_node){.entry = {.path = TEXT_LITERAL("p"),
+					   .type = FILES_TYPE_SYMLINK,
+					   .size = 1,
+					   .mtime_ns = 2,
+					   .target = TEXT_LITERAL("t")},
+		.mode = 07777,
+		.uid = UINT32_MAX,
+		.gid = 3,
+		.links = 4,
+		.owner = TEXT_LITERAL("o"),
+		.group = TEXT_LITERAL(""),
+		.attributes = {(const char *)pairs, attributes.len},
+		.attributes_cut = true};
+	ROUND_TRIP(node, &sent, &got);
+	assert_text(got.entry.target, "t");
+	assert_text(got.owner, "o");
+	assert_true(got.uid == UINT32_MAX && got.gid == 3 && got.links == 4 && got.attributes_cut);
+	left = got.attributes;
+	assert_true(files_attribute_next(&left, &name, &value));
+	assert_text(name, "one");
+	assert_true(files_attribute_next(&left, &name, &value));
+	assert_text(value, "value");
+	assert_false(files_attribute_next(&left, &name, &value));
+	assert_int_equal(node_with(pairs, attributes.len, 0), 0);
+	assert_int_equal(node_with(pairs, attributes.len - 1, 0), -EBADMSG);
+	assert_int_equal(node_with(pairs, attributes.len, 010000), -EBADMSG);
+	assert_int_equal(node_with("\0\0\0\0\0\0\0\0", 8, 0), -EBADMSG); /* no name */
+	assert_int_equal(node_with("\xff\xff\xff\xff", 4, 0), -EBADMSG);
+}

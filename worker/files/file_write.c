@@ -263,7 +263,9 @@ static struct file_write *write_new(
 	staged->old_fd = -1;
 	staged->source = FILE_SOURCE_NONE;
 	staged->version = file_version_new();
-	staged->size = request->size;
+	staged->size = request->streamed ? UINT64_MAX : request->size;
+	staged->streamed = request->streamed;
+	staged->mode = request->mode;
 	staged->call = call;
 	staged->durable = request->durable;
 	staged->look = request->look;
@@ -300,6 +302,11 @@ int file_write_begin(const struct root *root, const struct files_write *request,
 	else
 		staged->fd = fd;
 	return 0;
+}
+
+bool file_write_has_failed(const struct file_write *staged)
+{
+	return staged->error != TOOL_OK;
 }
 
 void file_write_append(struct file_write *staged, const void *data, size_t len)
@@ -465,6 +472,8 @@ int file_write_ready(struct file_write *staged, const struct stat *old)
 
 	if (exists(old))
 		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
+	if (r == 0 && staged->mode > 0 && fchmod(staged->fd, staged->mode) < 0)
+		r = -errno;
 	if (r == 0 && staged->durable && fsync(staged->fd) < 0)
 		r = -errno;
 	return r;
@@ -567,7 +576,7 @@ static void put_in_place(struct file_write *staged)
 
 enum tool_error file_write_publish(struct file_write *staged)
 {
-	if (staged->received != staged->size)
+	if (!staged->streamed && staged->received != staged->size)
 		file_write_fail(staged, TOOL_EXECUTION_ERROR,
 			"cloisterd did not send as many bytes of content as it announced");
 	if (staged->error == TOOL_OK)

@@ -39,6 +39,9 @@ struct file_write;
 int file_write_begin(const struct root *root, const struct files_write *request, uint64_t call,
 	struct file_write **ret_write);
 
+/** Whether the write has failed already, so that file_write_commit() can say why. */
+bool file_write_has_failed(const struct file_write *staged);
+
 /** Appends the next @len bytes of the content. */
 void file_write_append(struct file_write *staged, const void *data, size_t len);
 

@@ -12,10 +12,15 @@
 #define REFUSED                                                                    \
 	((RULESET_WRITE | RULESET_DEVICES | RULESET_EXECUTE | RULESET_IOCTL_DEV) & \
 		~(uint64_t)RULESET_TRUNCATE)
+/*
+ * Links, FIFOs and sockets are renamed (file.move), which takes the right to make them; the system
+ * call filter has no call that makes one.
+ */
 #define ALLOWED                                                                \
 	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |       \
 		LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
-		LANDLOCK_ACCESS_FS_MAKE_REG | RULESET_REFER)
+		LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM |    \
+		LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SOCK | RULESET_REFER)
 
 int files_ruleset_enforce(int root)
 {

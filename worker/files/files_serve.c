@@ -11,8 +11,10 @@
 #include "worker/files/file_clear.h"
 #include "worker/files/file_diff.h"
 #include "worker/files/file_edit.h"
+#include "worker/files/file_fetch.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"
+#include "worker/files/file_ops.h"
 #include "worker/files/file_patch.h"
 #include "worker/files/file_read.h"
 #include "worker/files/file_search.h"
@@ -42,8 +44,9 @@ struct open_body {
 	struct file_write *write;
 	struct file_edit *edit;
 	struct file_patch *patch;
-	bool held;  /* it is to wait for FILES_GO */
-	bool waits; /* it does, and FILES_HELD is sent */
+	bool streamed; /* FILES_GO ends its content */
+	bool held;     /* it is to wait for FILES_GO */
+	bool waits;    /* it does, and FILES_HELD is sent */
 };
 
 struct server {
@@ -51,7 +54,8 @@ struct server {
 	struct reply *reply; /* for calls that are answered at once */
 	const struct root *root;
 	struct job_table *jobs;
-	struct open_body bodies[LIMIT_FILE_WRITES];
+	struct open_body bodies[LIMIT_FILE_WRITES + LIMIT_FILE_STREAMS];
+	struct file_fetch fetches[LIMIT_FILE_STREAMS];
 	int64_t debt_ns;    /* CPU time by which calls exceeded the share of small ones */
 	int64_t counted_ns; /* the time when debt_ns was counted last */
 };
@@ -216,13 +220,28 @@ static int handle_read(struct server *server, const struct channel_frame *frame)
  * All names of a directory are read and sorted before the first is answered, however few are
  * wanted.
  */
-static bool is_long_list(const struct root *root, const struct files_list *request)
+static bool is_long_list(const struct root *root, struct text path)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat stat_buf;
 
-	return root_open(root, request->path, O_PATH, &fd, NULL) == TOOL_OK &&
-	       fstat(fd, &stat_buf) == 0 && stat_buf.st_size > (off_t)LONG_LIST_BYTES;
+	return root_open(root, path, O_PATH, &fd, NULL) == TOOL_OK && fstat(fd, &stat_buf) == 0 &&
+	       stat_buf.st_size > (off_t)LONG_LIST_BYTES;
+}
+
+static int answer_listing(struct server *server, uint64_t call, struct text path,
+	job_function function, const void *request)
+{
+	int r;
+
+	if (!alone && is_long_list(server->root, path))
+		leave_session();
+	if (alone)
+		return answer(server, call, function, request);
+	watch_call(true);
+	r = answer(server, call, function, request);
+	watch_call(false);
+	return r;
 }
 
 static int handle_list(struct server *server, const struct channel_frame *frame)
@@ -234,14 +253,7 @@ static int handle_list(struct server *server, const struct channel_frame *frame)
 		return r;
 	if (request.recursive)
 		return answer_in_job(server, frame->call, act_list, &request);
-	if (!alone && is_long_list(server->root, &request))
-		leave_session();
-	if (alone)
-		return answer(server, frame->call, act_list, &request);
-	watch_call(true);
-	r = answer(server, frame->call, act_list, &request);
-	watch_call(false);
-	return r;
+	return answer_listing(server, frame->call, request.path, act_list, &request);
 }
 
 static int handle_search(struct server *server, const struct channel_frame *frame)
@@ -258,6 +270,118 @@ static int handle_diff(struct server *server, const struct channel_frame *frame)
 	int r = files_diff_get(frame->payload, &request);
 
 	return r < 0 ? r : answer_in_job(server, frame->call, act_diff, &request);
+}
+
+static void act_tree(const struct root *root, const void *request, struct reply *reply)
+{
+	file_tree(root, request, reply);
+}
+
+static void act_remove(const struct root *root, const void *request, struct reply *reply)
+{
+	file_remove(root, request, reply);
+}
+
+static int handle_stat(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	reply_next(server->reply, frame->call);
+	file_stat(server->root, &request, server->reply);
+	return 0;
+}
+
+static int handle_tree(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	if (request.depth != 1)
+		return answer_in_job(server, frame->call, act_tree, &request);
+	return answer_listing(server, frame->call, request.path, act_tree, &request);
+}
+
+static int handle_make_directory(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	reply_next(server->reply, frame->call);
+	if (server->root->has_quota)
+		reply_tell_disk(server->reply, server->root->fd);
+	file_make_directory(server->root, &request, server->reply);
+	return 0;
+}
+
+static int handle_rename(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	reply_next(server->reply, frame->call);
+	file_rename(server->root, &request, server->reply);
+	return 0;
+}
+
+/* A directory may hold a million names, so it is removed by a job. */
+static int handle_remove(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	return request.recursive ? answer_in_job(server, frame->call, act_remove, &request)
+				 : answer(server, frame->call, act_remove, &request);
+}
+
+static struct file_fetch *find_fetch(struct server *server, uint64_t call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(server->fetches); i++)
+		if (server->fetches[i].fd >= 0 && server->fetches[i].call == call)
+			return &server->fetches[i];
+	return NULL;
+}
+
+static int handle_fetch(struct server *server, const struct channel_frame *frame)
+{
+	struct file_fetch *unused = NULL;
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0 || find_fetch(server, frame->call))
+		return -EBADMSG;
+	for (size_t i = 0; !unused && i < ARRAY_SIZE(server->fetches); i++)
+		if (server->fetches[i].fd < 0)
+			unused = &server->fetches[i];
+	if (!unused)
+		return answer_error(server, frame->call, TOOL_BUSY);
+	reply_next(server->reply, frame->call);
+	file_fetch_begin(server->root, &request, frame->call, unused, server->reply);
+	return 0;
+}
+
+static int handle_more(struct server *server, const struct channel_frame *frame)
+{
+	struct file_fetch *fetch = find_fetch(server, frame->call);
+	struct files_amount amount;
+	int r = files_amount_get(frame->payload, &amount);
+
+	if (r < 0 || !fetch)
+		return r; /* its end was on its way */
+	reply_next(server->reply, frame->call);
+	if (file_fetch_more(fetch, amount.bytes, server->reply))
+		file_fetch_end(fetch);
+	return 0;
 }
 
 static int handle_clear(struct server *server, const struct channel_frame *frame)
@@ -342,7 +466,10 @@ static int handle_go(struct server *server, const struct channel_frame *frame)
 {
 	struct open_body *body = find_body(server, frame->call);
 
-	if (frame->payload.len > 0 || !body || !body->waits)
+	/* A stream that has failed has been answered while this frame was on its way. */
+	if (frame->payload.len == 0 && !body)
+		return 0;
+	if (frame->payload.len > 0 || !(body->waits || body->streamed))
 		return -EBADMSG;
 	return commit(server, body);
 }
@@ -361,8 +488,11 @@ static int handle_write(struct server *server, const struct channel_frame *frame
 	if (r < 0)
 		return answer_error(server, frame->call, TOOL_EXECUTION_ERROR);
 	body->call = frame->call;
-	body->left = request.size;
+	body->left = request.streamed ? UINT64_MAX : request.size;
 	body->held = request.held;
+	body->streamed = request.streamed;
+	if (body->streamed)
+		return file_write_has_failed(body->write) ? commit(server, body) : 0;
 	return request.size == 0 ? complete(server, body) : 0;
 }
 
@@ -420,14 +550,26 @@ static int handle_patch(struct server *server, const struct channel_frame *frame
 	return 0;
 }
 
+/* Takes a part of a stream, of which each is acknowledged; or says at once why it has failed. */
+static int take_streamed(struct server *server, struct open_body *body, struct text part)
+{
+	file_write_append(body->write, part.data, part.len);
+	if (file_write_has_failed(body->write))
+		return commit(server, body);
+	reply_next(server->reply, body->call);
+	return reply_taken(server->reply, &(struct files_amount){.bytes = part.len});
+}
+
 static int handle_body(struct server *server, const struct channel_frame *frame)
 {
 	struct open_body *body = find_body(server, frame->call);
 
 	if (!body)
 		return 0; /* the call was refused or cancelled while this frame was on its way */
-	if (frame->payload.len > body->left)
+	if (frame->payload.len > body->left || (body->streamed && frame->payload.len == 0))
 		return -EBADMSG;
+	if (body->streamed)
+		return take_streamed(server, body, frame->payload);
 	if (body->edit)
 		file_edit_append(body->edit, frame->payload.data, frame->payload.len);
 	else if (body->patch)
@@ -441,9 +583,14 @@ static int handle_body(struct server *server, const struct channel_frame *frame)
 static int handle_cancel(struct server *server, const struct channel_frame *frame)
 {
 	struct open_body *body = find_body(server, frame->call);
+	struct file_fetch *fetch = find_fetch(server, frame->call);
 
 	if (frame->payload.len > 0)
 		return -EBADMSG;
+	if (fetch) {
+		file_fetch_end(fetch);
+		return answer_error(server, frame->call, TOOL_CANCELLED);
+	}
 	if (!body) {
 		job_table_cancel(server->jobs, frame->call);
 		return 0;
@@ -467,6 +614,13 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_GO] = handle_go,
 		[FILES_PATCH] = handle_patch,
 		[FILES_DIFF] = handle_diff,
+		[FILES_STAT] = handle_stat,
+		[FILES_TREE] = handle_tree,
+		[FILES_MAKE_DIRECTORY] = handle_make_directory,
+		[FILES_RENAME] = handle_rename,
+		[FILES_REMOVE] = handle_remove,
+		[FILES_FETCH] = handle_fetch,
+		[FILES_MORE] = handle_more,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])
@@ -521,6 +675,9 @@ int files_serve(struct channel *channel, const struct root *root)
 	};
 	const struct sigaction action = {.sa_handler = look_at_call, .sa_flags = SA_RESTART};
 	int r = server.jobs && server.reply ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(server.fetches); i++)
+		server.fetches[i].fd = -1;
 
 	if (r == 0 && sigaction(SIGALRM, &action, NULL) < 0)
 		r = -errno;

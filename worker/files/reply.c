@@ -115,6 +115,8 @@ static int flush(struct reply *reply)
 
 void reply_next(struct reply *reply, uint64_t call)
 {
+	/* A call that goes on may have left a frame open, whose header is the call's. */
+	close_data(reply);
 	reply->call = call;
 	reply->disk_fd = -1;
 	reply->holds = true;
@@ -202,6 +204,8 @@ struct message {
 		const struct files_held *held;
 		const struct files_patched *patched;
 		const struct files_step *step;
+		const struct files_node *node;
+		const struct files_amount *taken;
 		const struct files_end *end;
 	};
 };
@@ -231,6 +235,10 @@ static bool append(struct reply *reply, const struct message *message)
 		files_patched_put(&writer, message->patched);
 	else if (message->type == FILES_STEP)
 		files_step_put(&writer, message->step);
+	else if (message->type == FILES_NODE)
+		files_node_put(&writer, message->node);
+	else if (message->type == FILES_TAKEN)
+		files_amount_put(&writer, message->taken);
 	else
 		files_end_put(&writer, message->end);
 	if (!wire_writer_ok(&writer))
@@ -296,6 +304,16 @@ int reply_patched(struct reply *reply, const struct files_patched *patched)
 int reply_step(struct reply *reply, const struct files_step *step)
 {
 	return send_message(reply, &(struct message){.type = FILES_STEP, .step = step});
+}
+
+int reply_node(struct reply *reply, const struct files_node *node)
+{
+	return send_item(reply, &(struct message){.type = FILES_NODE, .node = node});
+}
+
+int reply_taken(struct reply *reply, const struct files_amount *taken)
+{
+	return send_message(reply, &(struct message){.type = FILES_TAKEN, .taken = taken});
 }
 
 int reply_end(struct reply *reply, const struct files_end *end)
