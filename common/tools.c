@@ -460,6 +460,69 @@ const struct tool tools[TOOL_COUNT] = {
 
 const struct tool tool_diff = {.id = TOOL_DIFF, .name = "workspace.diff"};
 
+/* The methods of files: their parameters are the program's, so nothing describes them to a model.
+ */
+/* clang-format off */
+#define FILE_PARAMS \
+		{.name = "path", .type = PARAM_STRING, .required = true, PATH_BOUNDS, FIELD(path)}, \
+		{.name = "path_base64", .type = PARAM_STRING, .min = 1, \
+			.max = (LIMIT_PATH_BYTES + INT64_C(2)) / 3 * 4, .too_long = TOOL_NAME_TOO_LONG, \
+			FIELD(path_base64)}, \
+		{.name = "timeout_ms", .type = PARAM_INTEGER, .min = 1, .max = LIMIT_COMMAND_MAX_MS, \
+			FIELD(timeout_ms)}
+#define FILE_FLAG(field, value) \
+		{.name = #field, .type = PARAM_BOOLEAN, .has_default = true, .number = (value), FIELD(field)}
+#define FILE_NUMBER(field, value, least, most) \
+		{.name = #field, .type = PARAM_INTEGER, .has_default = true, .number = (value), \
+			.min = (least), .max = (most), FIELD(field)}
+#define FILE_WORD(field, least, most) \
+		{.name = #field, .type = PARAM_STRING, .min = (least), .max = (most), \
+			.too_long = TOOL_INVALID_ARGUMENTS, FIELD(field)}
+
+const struct tool file_methods[TOOL_KINDS - TOOL_FILE_STAT] = {
+	[TOOL_FILE_STAT - TOOL_FILE_STAT] = {.id = TOOL_FILE_STAT, .name = "file.stat", .params = {
+		FILE_PARAMS,
+		FILE_FLAG(follow, true),
+		FILE_FLAG(attributes, true),
+	}},
+	[TOOL_FILE_LIST - TOOL_FILE_STAT] = {.id = TOOL_FILE_LIST, .name = "file.list", .params = {
+		FILE_PARAMS,
+		FILE_NUMBER(depth, 1, 0, LIMIT_PATH_BYTES),
+		FILE_NUMBER(limit, LIMIT_LIST_ENTRIES, 1, LIMIT_LIST_ENTRIES),
+		FILE_FLAG(attributes, false),
+	}},
+	[TOOL_FILE_MAKE_DIRECTORY - TOOL_FILE_STAT] = {.id = TOOL_FILE_MAKE_DIRECTORY, .name = "file.make_directory", .params = {
+		FILE_PARAMS,
+		FILE_WORD(mode, 3, 4),
+		FILE_FLAG(parents, true),
+	}},
+	[TOOL_FILE_MOVE - TOOL_FILE_STAT] = {.id = TOOL_FILE_MOVE, .name = "file.move", .params = {
+		FILE_PARAMS,
+		{.name = "to", .type = PARAM_STRING, .required = true, PATH_BOUNDS, FIELD(to)},
+		FILE_FLAG(replace, false),
+		FILE_FLAG(parents, true),
+	}},
+	[TOOL_FILE_REMOVE - TOOL_FILE_STAT] = {.id = TOOL_FILE_REMOVE, .name = "file.remove", .params = {
+		FILE_PARAMS,
+		FILE_FLAG(recursive, false),
+	}},
+	[TOOL_FILE_READ - TOOL_FILE_STAT] = {.id = TOOL_FILE_READ, .name = "file.read", .params = {
+		FILE_PARAMS,
+		FILE_NUMBER(offset, 0, 0, INT64_MAX),
+		FILE_NUMBER(length, -1, -1, INT64_MAX),
+		FILE_FLAG(attributes, true),
+		FILE_WORD(encoding, 1, LIMIT_NAME_BYTES),
+	}},
+	[TOOL_FILE_WRITE - TOOL_FILE_STAT] = {.id = TOOL_FILE_WRITE, .name = "file.write", .params = {
+		FILE_PARAMS,
+		FILE_WORD(mode, 3, 4),
+		FILE_FLAG(create_dirs, true),
+		FILE_WORD(expect, 1, FILES_VERSION_BYTES),
+		FILE_WORD(durability, 1, LIMIT_NAME_BYTES),
+	}},
+};
+/* clang-format on */
+
 const struct tool *tool_by_name(struct text name)
 {
 	for (size_t i = 0; i < TOOL_COUNT; i++)

@@ -33,6 +33,14 @@ enum tool_id {
 	/* workspace.diff: no tool, and in no list of them, but a call of a file process like theirs
 	 */
 	TOOL_DIFF = TOOL_COUNT,
+	/* the methods of files, likewise */
+	TOOL_FILE_STAT,
+	TOOL_FILE_LIST,
+	TOOL_FILE_MAKE_DIRECTORY,
+	TOOL_FILE_MOVE,
+	TOOL_FILE_REMOVE,
+	TOOL_FILE_READ,
+	TOOL_FILE_WRITE,
 	TOOL_KINDS,
 };
 
@@ -76,6 +84,20 @@ struct tool_args {
 	int64_t timeout_ms;
 	int64_t max_results;
 	int64_t since; /* of workspace.diff: the checkpoint */
+	/* of the methods of files */
+	struct text path_base64;
+	struct text to;
+	struct text mode; /* permission bits, as octal digits */
+	struct text durability;
+	struct text encoding;
+	int64_t offset;
+	int64_t length; /* -1: not given */
+	int64_t depth;
+	int64_t limit;
+	bool follow;
+	bool parents;
+	bool replace;
+	bool attributes;
 	bool as_patch; /* likewise */
 	bool create_dirs;
 	bool recursive;
@@ -101,7 +123,7 @@ struct tool_param {
 	bool nul_allowed; /* strings: may hold a NUL byte */
 };
 
-#define TOOL_PARAMS_MAX 4
+#define TOOL_PARAMS_MAX 8
 
 struct tool {
 	enum tool_id id;
@@ -119,17 +141,30 @@ extern const struct tool tools[TOOL_COUNT];
 /** The name of a TOOL_DIFF in place of a tool's. */
 extern const struct tool tool_diff;
 
+/** What stands for the tools of the methods of files, from TOOL_FILE_STAT on. */
+extern const struct tool file_methods[TOOL_KINDS - TOOL_FILE_STAT];
+
 /** Returns the name of a tool, or of the method, for metrics. */
 static inline const char *tool_kind_name(size_t kind)
 {
+	if (kind >= TOOL_FILE_STAT)
+		return file_methods[kind - TOOL_FILE_STAT].name;
 	return kind == TOOL_DIFF ? tool_diff.name : tools[kind].name;
+}
+
+/** Whether @tool is a method that moves a file's bytes as a stream. */
+static inline bool tool_streams(const struct tool *tool)
+{
+	return tool->id == TOOL_FILE_READ || tool->id == TOOL_FILE_WRITE;
 }
 
 /** Whether calls of @tool may change files of their workspace. */
 static inline bool tool_changes_files(const struct tool *tool)
 {
 	return tool->id == TOOL_WRITE_FILE || tool->id == TOOL_RUN_COMMAND ||
-	       tool->id == TOOL_EDIT_FILE || tool->id == TOOL_APPLY_PATCH;
+	       tool->id == TOOL_EDIT_FILE || tool->id == TOOL_APPLY_PATCH ||
+	       tool->id == TOOL_FILE_MAKE_DIRECTORY || tool->id == TOOL_FILE_MOVE ||
+	       tool->id == TOOL_FILE_REMOVE || tool->id == TOOL_FILE_WRITE;
 }
 
 /** Returns the tool called @name, or NULL. Names are case-sensitive. */

@@ -17,6 +17,7 @@
 #include "supervisor/agent/method_bind.h"
 #include "supervisor/agent/method_checkpoint.h"
 #include "supervisor/agent/method_diff.h"
+#include "supervisor/agent/method_file.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
 #include "supervisor/agent/method_template.h"
@@ -101,6 +102,25 @@ static const struct endpoint_method methods[] = {
 	{"workspace.checkpoint", method_workspace_checkpoint, .params = {"workspace", "label"}},
 	{"workspace.checkpoints", method_workspace_checkpoints, .params = {"workspace"}},
 	{"workspace.diff", method_workspace_diff, .params = {"workspace", "since", "patch"}},
+	{"file.stat", method_file_stat,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "follow",
+			"attributes"}},
+	{"file.list", method_file_list,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "depth", "limit",
+			"attributes"}},
+	{"file.make_directory", method_file_make_directory,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "mode", "parents"}},
+	{"file.move", method_file_move,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "to", "replace",
+			"parents"}},
+	{"file.remove", method_file_remove,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "recursive"}},
+	{"file.read", method_file_read,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "offset", "length",
+			"attributes", "encoding"}},
+	{"file.write", method_file_write,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "mode", "create_dirs",
+			"expect", "durability"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"transaction.commit", method_transaction_commit, .params = {"workspace"}},
 	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},

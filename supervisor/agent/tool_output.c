@@ -4,6 +4,7 @@
 
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/call_stream.h"
 
 #include <assert.h>
 
@@ -21,7 +22,9 @@ static void put_data(const struct session_call *call, struct json_text *json, st
 	}
 }
 
-static void notify(struct session_call *call, enum command_stream stream, struct text data)
+/* @size: of the file of file.read. */
+static void notify_of(
+	struct session_call *call, const char *stream, struct text data, const uint64_t *size)
 {
 	struct json_text json = json_text(call->session->connection.output);
 
@@ -30,14 +33,31 @@ static void notify(struct session_call *call, enum command_stream stream, struct
 	json_text_key(&json, "id");
 	json_text_raw(&json, text_from(call->id_text));
 	json_text_key(&json, "stream");
-	json_text_string(&json,
-		stream == COMMAND_STREAM_STDOUT ? TEXT_LITERAL("stdout") : TEXT_LITERAL("stderr"));
+	json_text_string(&json, text_from(stream));
 	put_data(call, &json, data);
 	json_text_key(&json, "seq");
 	json_text_uint64(&json, call->seq++);
+	if (size) {
+		json_text_key(&json, "size");
+		json_text_uint64(&json, *size);
+	}
 	json_text_object_end(&json);
 	session_answer_end_with(
 		call->session, &json, call->stream_bytes ? data : (struct text){NULL, 0});
+}
+
+static void notify(struct session_call *call, enum command_stream stream, struct text data)
+{
+	notify_of(call, stream == COMMAND_STREAM_STDOUT ? "stdout" : "stderr", data, NULL);
+}
+
+void tool_output_content(struct session_call *call, enum command_stream stream, struct text data)
+{
+	const uint64_t size = call_stream_size(call->call);
+
+	(void)stream;
+	if (call->id_text)
+		notify_of(call, "content", data, &size);
 }
 
 void tool_output_send(struct session_call *call, enum command_stream stream, struct text data)

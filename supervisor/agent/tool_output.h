@@ -12,5 +12,8 @@
  */
 void tool_output_send(struct session_call *call, enum command_stream stream, struct text data);
 
+/** Sends a part of the file of file.read, whose bytes follow the notification. */
+void tool_output_content(struct session_call *call, enum command_stream stream, struct text data);
+
 /** Sends the kept bytes when the command has ended. */
 void tool_output_flush(struct session_call *call);

@@ -125,11 +125,16 @@ void json_text_array_end(struct json_text *json)
 	close_bracket(json, TEXT_LITERAL("]"));
 }
 
-void json_text_key(struct json_text *json, const char *name)
+void json_text_key_of(struct json_text *json, struct text name)
 {
-	json_text_string(json, text_from(name));
+	json_text_string(json, name);
 	put(json, TEXT_LITERAL(":"));
 	json->comma = false;
+}
+
+void json_text_key(struct json_text *json, const char *name)
+{
+	json_text_key_of(json, text_from(name));
 }
 
 void json_text_raw_key(struct json_text *json, struct text text)

@@ -53,6 +53,8 @@ void json_text_array_end(struct json_text *json);
 
 /** Writes the name of the next value, a C string. */
 void json_text_key(struct json_text *json, const char *name);
+/** The same for any bytes, as json_text_string(). */
+void json_text_key_of(struct json_text *json, struct text name);
 /**
  * Writes @text, a name in quotes that needs no escapes with the colon behind it, as it is. Writers
  * of lists call it for each entry.

@@ -14,6 +14,7 @@
 #include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_request.h"
+#include "supervisor/call/call_stream.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/key_change.h"
 #include "supervisor/call/key_journal.h"
@@ -616,6 +617,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		.call = next_call(),
 		.class = call_class(request),
 		.inside = request->inside,
+		.changes = call_has_effects(call),
 		.owner = &entry_owner,
 		.context = call,
 	};
@@ -652,6 +654,8 @@ void call_disown(struct call *call)
 
 int call_add_input(struct call *call, struct text text, bool eof, char **label)
 {
+	if (call->stream)
+		return call_stream_add(call, text, eof, label);
 	if (!call->input || !call->request.options.stdin_stream)
 		return -EINVAL;
 	return command_input_add(call->input, text, eof, label);
@@ -659,6 +663,8 @@ int call_add_input(struct call *call, struct text text, bool eof, char **label)
 
 size_t call_pending_input(const struct call *call)
 {
+	if (call->stream)
+		return call_stream_pending(call);
 	return call->input ? command_input_pending(call->input) : 0;
 }
 
@@ -674,6 +680,8 @@ void call_resume_output(struct call *call)
 	call->paused = false;
 	if (call->io)
 		command_io_resume(call->io);
+	if (call->stream)
+		call_stream_go_on(call);
 }
 
 void call_foreach(void (*each)(void *context, struct call *call), void *context)

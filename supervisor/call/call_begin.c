@@ -13,6 +13,7 @@
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/call_state.h"
+#include "supervisor/call/call_stream.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
@@ -132,6 +133,62 @@ static uint8_t put_diff(struct wire_writer *writer, const struct call_request *r
 	return FILES_DIFF;
 }
 
+/* The permission bits that octal digits name, which were checked; none: 0. */
+static uint32_t mode_of(struct text digits)
+{
+	uint32_t mode = 0;
+
+	for (size_t i = 0; i < digits.len; i++)
+		mode = mode * 8 + (uint32_t)(digits.data[i] - '0');
+	return mode;
+}
+
+/* Each method uses its own members; file_methods has what others get by default. */
+static uint8_t put_ask(struct wire_writer *writer, const struct call_request *request)
+{
+	static const uint8_t types[TOOL_KINDS] = {
+		[TOOL_FILE_STAT] = FILES_STAT,
+		[TOOL_FILE_LIST] = FILES_TREE,
+		[TOOL_FILE_MAKE_DIRECTORY] = FILES_MAKE_DIRECTORY,
+		[TOOL_FILE_MOVE] = FILES_RENAME,
+		[TOOL_FILE_REMOVE] = FILES_REMOVE,
+		[TOOL_FILE_READ] = FILES_FETCH,
+	};
+	const struct tool_args *args = &request->args;
+	struct files_ask message = {
+		.path = text_from(request->path),
+		.to = text_from(request->to),
+		.offset = (uint64_t)args->offset,
+		.length = args->length < 0 ? UINT64_MAX : (uint64_t)args->length,
+		.depth = (uint32_t)args->depth,
+		.max_entries = (uint32_t)args->limit,
+		.mode = mode_of(args->mode),
+		.follow = args->follow,
+		.parents = args->parents,
+		.replace = args->replace,
+		.recursive = args->recursive,
+		.attributes = args->attributes,
+	};
+
+	files_ask_put(writer, &message);
+	return types[request->tool->id];
+}
+
+static uint8_t put_stream(struct wire_writer *writer, const struct call_request *request)
+{
+	struct files_write message = {
+		.path = text_from(request->path),
+		.expect = request->args.expect,
+		.mode = mode_of(request->args.mode),
+		.create_dirs = request->args.create_dirs,
+		.durable = !request->options.fast_write,
+		.streamed = true,
+	};
+
+	files_write_put(writer, &message);
+	return FILES_WRITE;
+}
+
 /* Takes the next frame's part of @body. */
 static struct text take_part(struct text *body)
 {
@@ -156,6 +213,13 @@ static int send_files(
 		[TOOL_EDIT_FILE] = put_edit,
 		[TOOL_APPLY_PATCH] = put_patch,
 		[TOOL_DIFF] = put_diff,
+		[TOOL_FILE_STAT] = put_ask,
+		[TOOL_FILE_LIST] = put_ask,
+		[TOOL_FILE_MAKE_DIRECTORY] = put_ask,
+		[TOOL_FILE_MOVE] = put_ask,
+		[TOOL_FILE_REMOVE] = put_ask,
+		[TOOL_FILE_READ] = put_ask,
+		[TOOL_FILE_WRITE] = put_stream,
 	};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint8_t type = put[request->tool->id](&writer, request);
@@ -385,6 +449,8 @@ int call_begin_files(struct call *call)
 		r = send_files(call->workspace, call->entry.call, request);
 	if (r < 0)
 		return r;
+	if (call->stream)
+		call_stream_begin(call);
 	call->sent = request->large < request->memory ? request->large : request->memory;
 	if (call->sent > 0)
 		service_account_sent(call->service, request->tenant->usage, (int64_t)call->sent);

@@ -64,12 +64,38 @@ static const char why_hidden[] =
 	"what it takes on disk is not known; chmod -R u+rwX what is closed, or remove it; if a "
 	"checkpoint alone has it, roll back to an earlier one";
 
+/* Whether the call can only make the workspace smaller, or leave it as it is. */
+static bool only_frees(const struct call_request *request)
+{
+	switch (request->tool->id) {
+	case TOOL_APPLY_PATCH:
+		return only_deletes(request->args.content);
+	case TOOL_FILE_MOVE:
+	case TOOL_FILE_REMOVE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool call_disk_takes(struct call *call, uint64_t bytes)
+{
+	const struct disk_state disk = workspace_disk(call->workspace);
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	if (workspace_kind(call->workspace) == WORKSPACE_MANAGED &&
+		is_host_full(call->service, &refusal))
+		return false;
+	return disk.keeper != DISK_KEEPER_MEASURED || disk.limit == 0 || !disk.known ||
+	       (disk.bytes <= disk.limit && bytes <= disk.limit - disk.bytes);
+}
+
 bool call_disk_refuses(struct call *call)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 
-	if (call->request.tool->id == TOOL_APPLY_PATCH && only_deletes(call->request.args.content))
+	if (only_frees(&call->request))
 		return false;
 	if (disk_state_is_over(&disk) && disk.hidden)
 		refusal_set(&refusal, TOOL_QUOTA_EXCEEDED, why_hidden);

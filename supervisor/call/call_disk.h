@@ -4,6 +4,7 @@
 /* Whether a call may write to the disk, and what it is told of it. */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct call;
 struct disk_state;
@@ -12,10 +13,16 @@ struct observation;
 
 /**
  * Whether @call, which is to begin, must not write: its workspace takes more than its disk class
- * allows, or the host's disk is nearly full. It is answered then. A patch that only removes files
- * is never refused.
+ * allows, or the host's disk is nearly full. It is answered then. A call that only removes or
+ * renames files is never refused.
  */
 bool call_disk_refuses(struct call *call);
+
+/**
+ * Whether a stream of @call may write @bytes more: its workspace has room for them, with what all
+ * streams have written that is not measured yet, and so has the host's disk.
+ */
+bool call_disk_takes(struct call *call, uint64_t bytes);
 
 /** Tells a command that it begins without the right to write to files: @disk is over its limit. */
 void call_disk_note(struct call *call, const struct disk_state *disk);

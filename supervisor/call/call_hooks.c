@@ -7,6 +7,7 @@
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_keyed.h"
+#include "supervisor/call/call_stream.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/workspace/egress_cell.h"
@@ -55,6 +56,10 @@ const struct call_hook call_hooks[CALL_USES] = {
 		.frame = call_held_told,
 		.end = call_end_keyed,
 		.free = call_free_keyed},
+	[CALL_USES_STREAM] = {.admit = call_stream_new,
+		.frame = call_stream_frame,
+		.end = call_stream_end,
+		.free = call_stream_free},
 	[CALL_USES_RESULT] = {.free = free_result},
 	[CALL_USES_OUTPUT] = {.free = free_output},
 	[CALL_USES_INPUT] = {.admit = call_make_input, .end = end_input, .free = free_input},
@@ -75,7 +80,9 @@ unsigned call_uses_of(const struct call_request *request)
 		uses |= 1U << CALL_USES_OUTPUT | 1U << CALL_USES_INPUT;
 	else
 		uses |= 1U << CALL_USES_OUTPUT;
-	if (call_class(request) == CALL_CLASS_WRITE)
+	if (tool_streams(request->tool))
+		uses |= 1U << CALL_USES_STREAM;
+	if (request->tool->id != TOOL_RUN_COMMAND && tool_changes_files(request->tool))
 		uses |= 1U << CALL_USES_DISK;
 	return uses;
 }

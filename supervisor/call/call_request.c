@@ -434,6 +434,7 @@ void call_request_done(struct call_request *request)
 	json_object_put(request->arguments);
 	free(request->decoded);
 	free(request->path);
+	free(request->to);
 	notes_done(&request->notes);
 	tenant_release(request->tenant);
 	*request = (struct call_request){0};
@@ -471,7 +472,16 @@ enum call_class call_class(const struct call_request *request)
 	case TOOL_WRITE_FILE:
 	case TOOL_EDIT_FILE:
 	case TOOL_APPLY_PATCH:
+	case TOOL_FILE_MAKE_DIRECTORY:
+	case TOOL_FILE_MOVE:
 		return CALL_CLASS_WRITE;
+	case TOOL_FILE_READ:
+	case TOOL_FILE_WRITE:
+		return CALL_CLASS_STREAM;
+	case TOOL_FILE_REMOVE:
+		return request->args.recursive ? CALL_CLASS_JOB : CALL_CLASS_WRITE;
+	case TOOL_FILE_LIST:
+		return request->args.depth != 1 ? CALL_CLASS_JOB : CALL_CLASS_SHORT;
 	case TOOL_SEARCH_FILES:
 	case TOOL_DIFF:
 		return CALL_CLASS_JOB;

@@ -45,6 +45,7 @@ struct call_request {
 	struct shown shown;          /* how much of the result the reader is shown */
 	struct notes notes;          /* about the arguments, for the model */
 	char *path;    /* relative to the root, checked as a string; NULL for commands */
+	char *to;      /* file.move: the new path, likewise; otherwise NULL */
 	char *decoded; /* decoded base64 */
 	struct json_object *params, *arguments; /* references */
 	struct call_key key;                    /* if options.key was given */

@@ -143,6 +143,23 @@ static int add_entry(struct call_result *result, const struct channel_frame *fra
 	return 0;
 }
 
+static int add_node(struct call_result *result, const struct channel_frame *frame)
+{
+	struct files_node node;
+
+	if (frame->type != FILES_NODE || files_node_get(frame->payload, &node) < 0)
+		return -EBADMSG;
+	if (has_room(result, LIMIT_LIST_ENTRIES))
+		observation_write_node(&result->json, &node);
+	return 0;
+}
+
+/* Of the one entry that a method acts on. */
+static int add_one_node(struct call_result *result, const struct channel_frame *frame)
+{
+	return result->total > 0 ? -EBADMSG : add_node(result, frame);
+}
+
 static int add_match(struct call_result *result, const struct channel_frame *frame)
 {
 	struct files_match match;
@@ -290,6 +307,13 @@ static const struct {
 	[TOOL_EDIT_FILE] = {begin_content, add_edit, finish_edit},
 	[TOOL_APPLY_PATCH] = {begin_patch, add_patch, finish_patch},
 	[TOOL_DIFF] = {begin_array, add_change, finish_changes},
+	[TOOL_FILE_STAT] = {begin_none, add_one_node, finish_none},
+	[TOOL_FILE_LIST] = {begin_array, add_node, finish_array},
+	[TOOL_FILE_MAKE_DIRECTORY] = {begin_none, add_one_node, finish_none},
+	[TOOL_FILE_MOVE] = {begin_none, add_one_node, finish_none},
+	[TOOL_FILE_REMOVE] = {begin_none, add_none, finish_none},
+	[TOOL_FILE_READ] = {begin_none, add_one_node, finish_none},
+	[TOOL_FILE_WRITE] = {begin_none, add_none, finish_none},
 };
 
 int call_result_begin(struct call_result *result, const struct call_request *request)

@@ -23,6 +23,7 @@ struct command_ended;
 struct key;
 struct key_change;
 struct command_input;
+struct call_stream;
 
 enum call_event {
 	CALL_BEGIN, /* it has been scheduled */
@@ -62,6 +63,7 @@ int call_impossible(struct call *call, const struct call_event_data *data);
 enum call_use {
 	CALL_USES_DISK,     /* it writes files */
 	CALL_USES_KEY,      /* options.key */
+	CALL_USES_STREAM,   /* file.read or file.write */
 	CALL_USES_RESULT,   /* of a file call */
 	CALL_USES_OUTPUT,   /* of a command */
 	CALL_USES_INPUT,    /* of a command */
@@ -94,6 +96,7 @@ struct call {
 	struct call_result result;   /* of a file call */
 	struct command_io *io;       /* of a command */
 	struct command_input *input; /* of a command; NULL: it has none */
+	struct call_stream *stream;  /* of file.read and file.write; otherwise NULL */
 	struct network_use network;  /* of a command */
 	/* In SUMMING: how the command ended, unless its process is lost; and what is awaited. */
 	struct command_ended ended;

@@ -100,6 +100,13 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 
 	switch (cause) {
 	case ENDED_BY_TIMEOUT:
+		if (begun && tool_streams(request->tool)) {
+			snprintf(buffer, size,
+				"The stream was ended after %lld ms: no byte has moved for as long "
+				"as its tenant allows, or its timeout_ms are over",
+				after);
+			return buffer;
+		}
 		if (!begun) {
 			snprintf(buffer, size,
 				"The call waited %lld ms for its turn, until its deadline, and was "
@@ -153,6 +160,10 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 				    "wrote until then"
 				  : "An administrator ended the call";
 	case ENDED_BY_DISK:
+		if (!is_command)
+			return "The workspace has no room for the rest of the file, and nothing "
+			       "was "
+			       "written; remove files that are not needed, or ask the user";
 		return "The workspace takes as much on disk as it may, and the command was ended "
 		       "or failed for that; remove files that are not needed, or ask the user; "
 		       "output has what it wrote until then";

@@ -120,6 +120,71 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 	json_text_object_end(json);
 }
 
+/* Writes the attributes as an object of texts, or of base64 where one is no text. */
+static void put_attributes(struct json_text *json, struct text attributes)
+{
+	struct text left = attributes, name, value;
+
+	json_text_key(json, "attributes");
+	json_text_object_begin(json);
+	while (files_attribute_next(&left, &name, &value)) {
+		if (!utf8_is_valid(name) || !utf8_is_valid(value))
+			continue;
+		json_text_key_of(json, name);
+		json_text_string(json, value);
+	}
+	json_text_object_end(json);
+	left = attributes;
+	json_text_key(json, "attributes_base64");
+	json_text_object_begin(json);
+	while (files_attribute_next(&left, &name, &value)) {
+		if (!utf8_is_valid(name) || utf8_is_valid(value))
+			continue;
+		json_text_key_of(json, name);
+		json_text_base64_begin(json);
+		json_text_base64_part(json, value);
+		json_text_base64_end(json);
+	}
+	json_text_object_end(json);
+}
+
+static void put_name(struct json_text *json, const char *key, struct text name)
+{
+	json_text_key(json, key);
+	if (name.len > 0)
+		json_text_string(json, name);
+	else
+		json_text_null(json);
+}
+
+void observation_write_node(struct json_text *json, const struct files_node *node)
+{
+	const struct files_entry *entry = &node->entry;
+	char mode[sizeof("37777777777")];
+
+	snprintf(mode, sizeof(mode), "%04o", node->mode);
+	json_text_object_begin(json);
+	observation_write_path(json, entry->path);
+	put_string(json, "type", text_from(type_name(entry->type)));
+	put_number(json, "size", entry->size);
+	json_text_key(json, "mtime");
+	put_time(json, entry->mtime_ns);
+	put_number(json, "mtime_ns", entry->mtime_ns);
+	put_string(json, "mode", text_from(mode));
+	put_number(json, "uid", node->uid);
+	put_number(json, "gid", node->gid);
+	put_name(json, "owner", node->owner);
+	put_name(json, "group", node->group);
+	put_number(json, "links", node->links);
+	if (entry->type == FILES_TYPE_SYMLINK)
+		put_string(json, "target", entry->target);
+	if (node->attributes.len > 0)
+		put_attributes(json, node->attributes);
+	if (node->attributes_cut)
+		put_bool(json, "attributes_cut", true);
+	json_text_object_end(json);
+}
+
 static void put_state(struct json_text *json, const char *key, const struct files_state_of *state)
 {
 	char mode[sizeof("37777777777")];

@@ -104,6 +104,8 @@ int observation_write_trouble(struct evbuffer *out, const struct files_trouble *
  */
 void observation_write_path(struct json_text *json, struct text path);
 
+void observation_write_node(struct json_text *json, const struct files_node *node);
+
 /* Write one entry or match as JSON for observation.items. */
 void observation_write_entry(struct json_text *json, const struct files_entry *entry);
 /* The object of a change is left open: its patch follows. */

@@ -26,6 +26,7 @@ static const struct {
 } classes[CALL_CLASSES] = {
 	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_STREAM] = {LIMIT_FILE_STREAMS, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
 	/* The tenant's limit applies too. */
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
@@ -234,7 +235,8 @@ void workspace_become_session(struct workspace *workspace, struct workspace_entr
 void workspace_leave(struct workspace *workspace, struct workspace_entry *entry)
 {
 	remove_entry(workspace, entry);
-	if (entry->class == CALL_CLASS_WRITE || classes[entry->class].process == CELL_WORKER)
+	if (entry->class == CALL_CLASS_WRITE || entry->changes ||
+		classes[entry->class].process == CELL_WORKER)
 		disk_use_changed(&workspace->disk);
 	workspace->last_used = clock_now();
 	cell_settle(workspace->cell);

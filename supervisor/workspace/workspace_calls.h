@@ -26,6 +26,8 @@ enum call_class {
 	CALL_CLASS_SHORT, /* answered at once: reads and flat listings */
 	/* LIMIT_FILE_WRITES; also removals, which have no deadline; not scheduled */
 	CALL_CLASS_WRITE,
+	CALL_CLASS_STREAM,  /* LIMIT_FILE_STREAMS; not scheduled, since it goes at its client's pace
+			     */
 	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
 	CALL_CLASS_COMMAND, /* what the tenant allows */
 	/* LIMIT_SESSIONS_PER_WORKSPACE; not scheduled, since it may run for hours */
@@ -43,9 +45,10 @@ struct workspace_entry {
 	struct sched_entry sched;               /* the workspace's concern */
 	uint64_t call;                          /* its number on the wire, unique in this process */
 	enum call_class class;
-	bool inside; /* it is of the workspace's preview (workspace_preview.h) */
-	bool looks;  /* it waits for the cell and does nothing there: no preview holds it up */
-	bool parked; /* the workspace's concern: it waits for the beginning or end of a preview */
+	bool inside;  /* it is of the workspace's preview (workspace_preview.h) */
+	bool changes; /* it changes files, though it is not of CALL_CLASS_WRITE */
+	bool looks;   /* it waits for the cell and does nothing there: no preview holds it up */
+	bool parked;  /* the workspace's concern: it waits for the beginning or end of a preview */
 	bool begun;
 	const struct workspace_entry_owner *owner;
 	void *context;

@@ -32,7 +32,7 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 	const struct disk_class *class = &workspace->tenant->disk;
 	uint64_t quota = cell_disk_limit(workspace->cell);
 	struct disk_state state = {.known = use->known,
-		.bytes = use->bytes,
+		.bytes = use->bytes + workspace->streaming + workspace->streamed,
 		.limit = quota > 0 ? quota : class->bytes,
 		.layers = workspace->layers.count > 0};
 
@@ -58,6 +58,17 @@ void workspace_disk_told(struct workspace *workspace, const struct files_end *en
 		return;
 	disk_use_told(&workspace->disk, end->disk_bytes);
 	workspace_disk_count(workspace);
+}
+
+void workspace_disk_stream(struct workspace *workspace, int64_t bytes)
+{
+	workspace->streaming += (uint64_t)bytes;
+}
+
+void workspace_disk_stream_ended(struct workspace *workspace, uint64_t bytes, bool kept)
+{
+	workspace->streaming -= bytes;
+	workspace->streamed += kept ? bytes : 0;
 }
 
 void workspace_disk_uncount(struct workspace *workspace)
@@ -140,6 +151,7 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 	if (files_end_get(payload, &end) < 0 ||
 		disk_use_answer(use, &end, workspace_pause_end(workspace)) < 0)
 		return -EBADMSG;
+	workspace->streamed = 0;
 	workspace_disk_count(workspace);
 	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
 		return 0;

@@ -62,6 +62,14 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload);
 /** The end of a write tells what the kernel's quota counts now. */
 void workspace_disk_told(struct workspace *workspace, const struct files_end *end);
 
+/**
+ * A stream writes @bytes to a file that has no name yet, which no measurement finds. They count
+ * until the stream has ended (@bytes: its sum) without making the file or, if it has made it
+ * (@kept), until the next measurement.
+ */
+void workspace_disk_stream(struct workspace *workspace, int64_t bytes);
+void workspace_disk_stream_ended(struct workspace *workspace, uint64_t bytes, bool kept);
+
 /** Corrects the tenant's use by what is known now; or takes this workspace out of it. */
 void workspace_disk_count(struct workspace *workspace);
 void workspace_disk_uncount(struct workspace *workspace);

@@ -53,6 +53,8 @@ struct workspace {
 	struct disk_use disk;
 	struct workspace_pause pause; /* of its commands, for disk */
 	size_t disk_counted;          /* of disk's bytes, in its tenant's use */
+	/* bytes of streams that write, and of those that ended since the last measurement */
+	uint64_t streaming, streamed;
 	uint64_t ended_cpu_us;        /* CPU time of its commands that have ended */
 	unsigned unknown_call_frames; /* in a row, since a frame of a call that has begun */
 	struct properties properties; /* of a managed one */

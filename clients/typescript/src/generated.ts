@@ -13,9 +13,9 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.read", "file.stat", "session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.make_directory", "file.move", "file.read", "file.remove", "file.stat", "file.write", "session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -801,6 +801,85 @@ export interface Updated {
 	lease: Lease | null;
 }
 
+/** An entry of the workspace, as its commands see it. */
+export interface FileEntry {
+	path: string;
+	/** The path's bytes, where path cannot show them. */
+	path_base64?: string | undefined;
+	type: EntryType;
+	size: number;
+	/** RFC 3339, UTC. */
+	mtime: string;
+	/** The same, in nanoseconds since 1970. */
+	mtime_ns: number;
+	/** The permission bits as octal digits. */
+	mode: string;
+	uid: number;
+	gid: number;
+	/** The name of uid, if it has one. */
+	owner: string | null;
+	group: string | null;
+	/** The number of hard links. */
+	links: number;
+	/** Of a symbolic link. */
+	target?: string | undefined;
+	/** Extended attributes user.*, without that prefix, whose values are text. */
+	attributes?: Record<string, string> | undefined;
+	/** The others. */
+	attributes_base64?: Record<string, string> | undefined;
+	/** True: it has more of them. */
+	attributes_cut?: boolean | undefined;
+}
+
+/** The result of file.stat and file.move. */
+export interface FileDescribed {
+	entry: FileEntry;
+}
+
+/** The result of file.list. */
+export interface FileList {
+	path: string;
+	path_base64?: string | undefined;
+	entries: Array<FileEntry>;
+	count: number;
+	/** Whether there are more entries. */
+	truncated: boolean;
+}
+
+/** The result of file.make_directory. */
+export interface DirectoryMade {
+	/** Whether it did not exist before. */
+	created: boolean;
+	entry: FileEntry;
+}
+
+/** The result of file.remove. */
+export interface FileRemoved {
+	path: string;
+	path_base64?: string | undefined;
+	/** The number of entries that were removed. */
+	removed: number;
+}
+
+/** The result of file.read. */
+export interface FileRead {
+	/** How many were read. */
+	bytes: number;
+	/** As it was when the file was opened. */
+	entry: FileEntry;
+}
+
+/** The result of file.write. */
+export interface FileWritten {
+	path: string;
+	path_base64?: string | undefined;
+	bytes: number;
+	/** Whether the file did not exist before. */
+	created: boolean;
+	/** A digest of the file's content. */
+	version: string;
+}
+
 /** A checkpoint that was made or gone back to. */
 export interface Checkpointed {
 	workspace: string;
@@ -1213,6 +1292,62 @@ export abstract class Methods {
 	 */
 	async workspaceDiff(params: { since?: number | undefined; patch?: boolean | undefined; workspace?: string | undefined } = {}): Promise<WorkspaceDiff> {
 		return (await this.native("workspace.diff", params)) as WorkspaceDiff;
+	}
+
+	/**
+	 * Describes an entry of the workspace.
+	 * @param params.path_base64 The base64 of the path's bytes, in place of path.
+	 * @param params.timeout_ms A deadline in milliseconds.
+	 * @param params.follow Of a symbolic link, describe what it leads to; default true.
+	 * @param params.attributes With extended attributes; default true.
+	 */
+	async fileStat(params: { path: string; path_base64?: string | undefined; timeout_ms?: number | undefined; follow?: boolean | undefined; attributes?: boolean | undefined; workspace?: string | undefined }): Promise<FileDescribed> {
+		return (await this.native("file.stat", params)) as FileDescribed;
+	}
+
+	/**
+	 * Lists a directory, sorted by name.
+	 * @param params.path_base64 The base64 of the path's bytes, in place of path.
+	 * @param params.timeout_ms A deadline in milliseconds.
+	 * @param params.depth How many levels; 0 is all; default 1.
+	 * @param params.limit At most so many entries, from 1 to 10000.
+	 * @param params.attributes With extended attributes; default false.
+	 */
+	async fileList(params: { path: string; path_base64?: string | undefined; timeout_ms?: number | undefined; depth?: number | undefined; limit?: number | undefined; attributes?: boolean | undefined; workspace?: string | undefined }): Promise<FileList> {
+		return (await this.native("file.list", params)) as FileList;
+	}
+
+	/**
+	 * Makes a directory; one that exists stays as it is.
+	 * @param params.path_base64 The base64 of the path's bytes, in place of path.
+	 * @param params.timeout_ms A deadline in milliseconds.
+	 * @param params.mode Its permission bits as octal digits.
+	 * @param params.parents Make missing directories above it; default true.
+	 */
+	async fileMakeDirectory(params: { path: string; path_base64?: string | undefined; timeout_ms?: number | undefined; mode?: string | undefined; parents?: boolean | undefined; workspace?: string | undefined }): Promise<DirectoryMade> {
+		return (await this.native("file.make_directory", params)) as DirectoryMade;
+	}
+
+	/**
+	 * Gives an entry another path.
+	 * @param params.to Its new path.
+	 * @param params.path_base64 The base64 of the path's bytes, in place of path.
+	 * @param params.timeout_ms A deadline in milliseconds.
+	 * @param params.replace Replace a file that is there; default false.
+	 * @param params.parents Make missing directories above the new path; default true.
+	 */
+	async fileMove(params: { path: string; to: string; path_base64?: string | undefined; timeout_ms?: number | undefined; replace?: boolean | undefined; parents?: boolean | undefined; workspace?: string | undefined }): Promise<FileDescribed> {
+		return (await this.native("file.move", params)) as FileDescribed;
+	}
+
+	/**
+	 * Removes an entry.
+	 * @param params.path_base64 The base64 of the path's bytes, in place of path.
+	 * @param params.timeout_ms A deadline in milliseconds.
+	 * @param params.recursive A directory with everything in it; default false.
+	 */
+	async fileRemove(params: { path: string; path_base64?: string | undefined; timeout_ms?: number | undefined; recursive?: boolean | undefined; workspace?: string | undefined }): Promise<FileRemoved> {
+		return (await this.native("file.remove", params)) as FileRemoved;
 	}
 
 	/**

@@ -123,6 +123,9 @@ void workspace_send_files(
 		[FILES_PATCH] = "patch",
 		[FILES_BODY] = "body",
 		[FILES_CANCEL] = "cancel",
+		[FILES_GO] = "go",
+		[FILES_FETCH] = "fetch",
+		[FILES_MORE] = "more",
 	};
 
 	assert_true(type < ARRAY_SIZE(words) && words[type]);
@@ -193,6 +196,17 @@ const char *disk_keeper_name(enum disk_keeper keeper)
 struct disk_state workspace_disk(const struct workspace *workspace)
 {
 	return workspace->disk;
+}
+
+void workspace_disk_stream(struct workspace *workspace, int64_t bytes)
+{
+	workspace->streaming += (uint64_t)bytes;
+}
+
+void workspace_disk_stream_ended(struct workspace *workspace, uint64_t bytes, bool kept)
+{
+	(void)kept;
+	workspace->streaming -= bytes;
 }
 
 bool disk_state_is_over(const struct disk_state *state)

@@ -15,6 +15,7 @@ struct workspace {
 	struct workspace_entry *entry; /* the entry of the call; NULL: none has entered */
 	bool has_network;              /* calls that begin have one: fakes/egress_cell.h */
 	struct disk_state disk;        /* what workspace_disk() returns */
+	uint64_t streaming;            /* what workspace_disk_stream() has added */
 	bool heard;                    /* what workspace_has_heard() returns */
 	char log[256];                 /* "enter run body terminate kill cancel ..." */
 	int fds[FAKE_WORKSPACE_FDS];   /* of a command, which the test closes */

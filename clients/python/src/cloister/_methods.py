@@ -3,12 +3,12 @@
 
 from typing import Any, Dict, List, Optional
 
-from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, Discarded, EditFileOutput,
-                     Encoding, Forked, Format, Frozen, Kind, ListCommandsOutput, ListDirectoryOutput, Observation,
-                     ReadFileOutput, ReadOutputOutput, RunCommandOutput, SearchFilesOutput, SendInputOutput,
-                     SessionInput, SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled,
-                     SessionTo, StartedSession, StopCommandOutput, ToolList, Updated, Workspace, WorkspaceDiff,
-                     WorkspaceList, WriteFileOutput)
+from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, DirectoryMade, Discarded,
+                     EditFileOutput, Encoding, FileDescribed, FileList, FileRemoved, Forked, Format, Frozen, Kind,
+                     ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput,
+                     RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput,
+                     SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput,
+                     ToolList, Updated, Workspace, WorkspaceDiff, WorkspaceList, WriteFileOutput)
 
 
 class Methods:
@@ -213,6 +213,79 @@ class Methods:
         patch: Also as a patch for git apply.
         """
         result: WorkspaceDiff = self._native("workspace.diff", {"since": since, "patch": patch, "workspace": workspace})
+        return result
+
+    def file_stat(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                  follow: Optional[bool] = None, attributes: Optional[bool] = None,
+                  workspace: Optional[str] = None) -> FileDescribed:
+        """Describes an entry of the workspace.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        follow: Of a symbolic link, describe what it leads to; default true.
+        attributes: With extended attributes; default true.
+        """
+        result: FileDescribed = self._native("file.stat", {"path": path, "path_base64": path_base64,
+                                             "timeout_ms": timeout_ms, "follow": follow, "attributes": attributes,
+                                             "workspace": workspace})
+        return result
+
+    def file_list(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                  depth: Optional[int] = None, limit: Optional[int] = None, attributes: Optional[bool] = None,
+                  workspace: Optional[str] = None) -> FileList:
+        """Lists a directory, sorted by name.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        depth: How many levels; 0 is all; default 1.
+        limit: At most so many entries, from 1 to 10000.
+        attributes: With extended attributes; default false.
+        """
+        result: FileList = self._native("file.list", {"path": path, "path_base64": path_base64, "timeout_ms": timeout_ms,
+                                        "depth": depth, "limit": limit, "attributes": attributes, "workspace": workspace})
+        return result
+
+    def file_make_directory(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                            mode: Optional[str] = None, parents: Optional[bool] = None,
+                            workspace: Optional[str] = None) -> DirectoryMade:
+        """Makes a directory; one that exists stays as it is.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        mode: Its permission bits as octal digits.
+        parents: Make missing directories above it; default true.
+        """
+        result: DirectoryMade = self._native("file.make_directory", {"path": path, "path_base64": path_base64,
+                                             "timeout_ms": timeout_ms, "mode": mode, "parents": parents,
+                                             "workspace": workspace})
+        return result
+
+    def file_move(self, path: str, to: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                  replace: Optional[bool] = None, parents: Optional[bool] = None,
+                  workspace: Optional[str] = None) -> FileDescribed:
+        """Gives an entry another path.
+
+        to: Its new path.
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        replace: Replace a file that is there; default false.
+        parents: Make missing directories above the new path; default true.
+        """
+        result: FileDescribed = self._native("file.move", {"path": path, "to": to, "path_base64": path_base64,
+                                             "timeout_ms": timeout_ms, "replace": replace, "parents": parents,
+                                             "workspace": workspace})
+        return result
+
+    def file_remove(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                    recursive: Optional[bool] = None, workspace: Optional[str] = None) -> FileRemoved:
+        """Removes an entry.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        recursive: A directory with everything in it; default false.
+        """
+        result: FileRemoved = self._native("file.remove", {"path": path, "path_base64": path_base64,
+                                           "timeout_ms": timeout_ms, "recursive": recursive, "workspace": workspace})
         return result
 
     def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:
@@ -545,6 +618,80 @@ class AsyncMethods:
         """
         result: WorkspaceDiff = await self._native("workspace.diff", {"since": since, "patch": patch,
                                                    "workspace": workspace})
+        return result
+
+    async def file_stat(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                        follow: Optional[bool] = None, attributes: Optional[bool] = None,
+                        workspace: Optional[str] = None) -> FileDescribed:
+        """Describes an entry of the workspace.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        follow: Of a symbolic link, describe what it leads to; default true.
+        attributes: With extended attributes; default true.
+        """
+        result: FileDescribed = await self._native("file.stat", {"path": path, "path_base64": path_base64,
+                                                   "timeout_ms": timeout_ms, "follow": follow, "attributes": attributes,
+                                                   "workspace": workspace})
+        return result
+
+    async def file_list(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                        depth: Optional[int] = None, limit: Optional[int] = None, attributes: Optional[bool] = None,
+                        workspace: Optional[str] = None) -> FileList:
+        """Lists a directory, sorted by name.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        depth: How many levels; 0 is all; default 1.
+        limit: At most so many entries, from 1 to 10000.
+        attributes: With extended attributes; default false.
+        """
+        result: FileList = await self._native("file.list", {"path": path, "path_base64": path_base64,
+                                              "timeout_ms": timeout_ms, "depth": depth, "limit": limit,
+                                              "attributes": attributes, "workspace": workspace})
+        return result
+
+    async def file_make_directory(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                                  mode: Optional[str] = None, parents: Optional[bool] = None,
+                                  workspace: Optional[str] = None) -> DirectoryMade:
+        """Makes a directory; one that exists stays as it is.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        mode: Its permission bits as octal digits.
+        parents: Make missing directories above it; default true.
+        """
+        result: DirectoryMade = await self._native("file.make_directory", {"path": path, "path_base64": path_base64,
+                                                   "timeout_ms": timeout_ms, "mode": mode, "parents": parents,
+                                                   "workspace": workspace})
+        return result
+
+    async def file_move(self, path: str, to: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                        replace: Optional[bool] = None, parents: Optional[bool] = None,
+                        workspace: Optional[str] = None) -> FileDescribed:
+        """Gives an entry another path.
+
+        to: Its new path.
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        replace: Replace a file that is there; default false.
+        parents: Make missing directories above the new path; default true.
+        """
+        result: FileDescribed = await self._native("file.move", {"path": path, "to": to, "path_base64": path_base64,
+                                                   "timeout_ms": timeout_ms, "replace": replace, "parents": parents,
+                                                   "workspace": workspace})
+        return result
+
+    async def file_remove(self, path: str, path_base64: Optional[str] = None, timeout_ms: Optional[int] = None,
+                          recursive: Optional[bool] = None, workspace: Optional[str] = None) -> FileRemoved:
+        """Removes an entry.
+
+        path_base64: The base64 of the path's bytes, in place of path.
+        timeout_ms: A deadline in milliseconds.
+        recursive: A directory with everything in it; default false.
+        """
+        result: FileRemoved = await self._native("file.remove", {"path": path, "path_base64": path_base64,
+                                                 "timeout_ms": timeout_ms, "recursive": recursive, "workspace": workspace})
         return result
 
     async def workspace_rollback(self, to: int, workspace: Optional[str] = None) -> Checkpointed:

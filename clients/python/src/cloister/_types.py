@@ -11,9 +11,9 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
+READ_METHODS = frozenset(['file.list', 'file.read', 'file.stat', 'session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
+LONG_METHODS = frozenset(['file.list', 'file.make_directory', 'file.move', 'file.read', 'file.remove', 'file.stat', 'file.write', 'session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -846,6 +846,104 @@ class Updated(TypedDict):
     lease: Optional[Lease]
 
 
+class _FileEntry(TypedDict):
+    path: str
+    type: EntryType
+    size: int
+    #: RFC 3339, UTC.
+    mtime: str
+    #: The same, in nanoseconds since 1970.
+    mtime_ns: int
+    #: The permission bits as octal digits.
+    mode: str
+    uid: int
+    gid: int
+    #: The name of uid, if it has one.
+    owner: Optional[str]
+    group: Optional[str]
+    #: The number of hard links.
+    links: int
+
+
+class FileEntry(_FileEntry, total=False):
+    """An entry of the workspace, as its commands see it."""
+
+    #: The path's bytes, where path cannot show them.
+    path_base64: str
+    #: Of a symbolic link.
+    target: str
+    #: Extended attributes user.*, without that prefix, whose values are text.
+    attributes: Dict[str, str]
+    #: The others.
+    attributes_base64: Dict[str, str]
+    #: True: it has more of them.
+    attributes_cut: bool
+
+
+class FileDescribed(TypedDict):
+    """The result of file.stat and file.move."""
+
+    entry: FileEntry
+
+
+class _FileList(TypedDict):
+    path: str
+    entries: List[FileEntry]
+    count: int
+    #: Whether there are more entries.
+    truncated: bool
+
+
+class FileList(_FileList, total=False):
+    """The result of file.list."""
+
+    path_base64: str
+
+
+class DirectoryMade(TypedDict):
+    """The result of file.make_directory."""
+
+    #: Whether it did not exist before.
+    created: bool
+    entry: FileEntry
+
+
+class _FileRemoved(TypedDict):
+    path: str
+    #: The number of entries that were removed.
+    removed: int
+
+
+class FileRemoved(_FileRemoved, total=False):
+    """The result of file.remove."""
+
+    path_base64: str
+
+
+class FileRead(TypedDict):
+    """The result of file.read."""
+
+    #: How many were read.
+    bytes: int
+    #: As it was when the file was opened.
+    entry: FileEntry
+
+
+class _FileWritten(TypedDict):
+    path: str
+    bytes: int
+    #: Whether the file did not exist before.
+    created: bool
+    #: A digest of the file's content.
+    version: str
+
+
+class FileWritten(_FileWritten, total=False):
+    """The result of file.write."""
+
+    path_base64: str
+
+
 class Checkpointed(TypedDict):
     """A checkpoint that was made or gone back to."""
 
@@ -1107,18 +1205,19 @@ class CallOptions(TypedDict, total=False):
 
 __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "CallOptions", "CancelResult",
            "Cancelled", "ChangeKind", "ChangedState", "Checkpoint", "CheckpointList", "Checkpointed",
-           "CommandBlocked", "Discarded", "DiskUse", "Durability", "EditFileOutput", "EditsOverlap", "Encoding",
-           "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject", "ExecutionError", "FileTooLarge",
-           "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult", "InvalidArguments",
-           "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease", "LeaseEnd", "LeaseEnded",
-           "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match", "MemoryLimit",
-           "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace", "NotADirectory",
-           "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit", "PatchOperation",
-           "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied", "PreviewDiff",
-           "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply", "RunCommandOutput",
-           "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput", "SessionList", "SessionNotFound",
-           "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled", "SessionState", "SessionTo",
-           "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace",
-           "TerminalSize", "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool",
-           "Updated", "Usage", "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList",
-           "WorkspaceNotFound", "WriteFileOutput"]
+           "CommandBlocked", "DirectoryMade", "Discarded", "DiskUse", "Durability", "EditFileOutput",
+           "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject",
+           "ExecutionError", "FileDescribed", "FileEntry", "FileList", "FileRead", "FileRemoved", "FileTooLarge",
+           "FileWritten", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult",
+           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease", "LeaseEnd",
+           "LeaseEnded", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match",
+           "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace",
+           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit",
+           "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied",
+           "PreviewDiff", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply",
+           "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
+           "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
+           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
+           "Stream", "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList",
+           "ToolMessage", "TransactionKind", "UnknownTool", "Updated", "Usage", "WorkerLost", "Workspace",
+           "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd: the methods of files. Each is a call like that of a file tool: it is admitted,
+ * has the deadline of the tenant's file calls, can be cancelled, and is in metrics and in the audit
+ * log. The client is authenticated and hostile, and so is the files process that acts.
+ */
+#include "supervisor/agent/method_file.h"
+
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/path_rules.h"
+#include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_tool.h"
+#include "supervisor/agent/tool_output.h"
+#include "supervisor/agent/tool_transaction.h"
+#include "supervisor/agent/workspace_pending.h"
+#include "supervisor/base/json_text.h"
+#include "supervisor/call/call_request.h"
+#include "supervisor/call/observation.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/rpc/session_state.h"
+#include "supervisor/workspace/workspace_preview.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+#include <stdlib.h>
+
+static void put_number(struct json_text *json, const char *key, uint64_t value)
+{
+	json_text_key(json, key);
+	json_text_uint64(json, value);
+}
+
+/* The entry that the files process has told of. A hostile one may have told of none. */
+static void put_entry(struct json_text *json, const struct observation *observation)
+{
+	json_text_key(json, "entry");
+	if (evbuffer_get_length(observation->items) > 0)
+		json_text_take(json, observation->items);
+	else
+		json_text_null(json);
+}
+
+static void write_entry(struct json_text *json, const struct observation *observation)
+{
+	put_entry(json, observation);
+}
+
+static void write_list(struct json_text *json, const struct observation *observation)
+{
+	observation_write_path(json, observation->files->path);
+	json_text_key(json, "entries");
+	json_text_take(json, observation->items);
+	put_number(json, "count", observation->files->count);
+	json_text_put_bool(json, "truncated", observation->files->truncated);
+}
+
+static void write_made(struct json_text *json, const struct observation *observation)
+{
+	json_text_put_bool(json, "created", observation->files->created);
+	put_entry(json, observation);
+}
+
+static void write_removed(struct json_text *json, const struct observation *observation)
+{
+	observation_write_path(json, observation->files->path);
+	put_number(json, "removed", observation->files->count);
+}
+
+static void write_read(struct json_text *json, const struct observation *observation)
+{
+	put_number(json, "bytes", observation->files->size);
+	put_entry(json, observation);
+}
+
+static void write_written(struct json_text *json, const struct observation *observation)
+{
+	const struct files_end *end = observation->files;
+
+	observation_write_path(json, end->path);
+	put_number(json, "bytes", end->size);
+	json_text_put_bool(json, "created", end->created);
+	json_text_key(json, "version");
+	json_text_string(json, end->version);
+}
+
+static void (*const writers[TOOL_KINDS])(struct json_text *, const struct observation *) = {
+	[TOOL_FILE_STAT] = write_entry,
+	[TOOL_FILE_LIST] = write_list,
+	[TOOL_FILE_MAKE_DIRECTORY] = write_made,
+	[TOOL_FILE_MOVE] = write_entry,
+	[TOOL_FILE_REMOVE] = write_removed,
+	[TOOL_FILE_READ] = write_read,
+	[TOOL_FILE_WRITE] = write_written,
+};
+
+static const struct tool *method_of(const struct observation *observation)
+{
+	size_t i = 0;
+
+	while (!text_equal(text_from(file_methods[i].name), observation->tool))
+		i++;
+	return &file_methods[i];
+}
+
+/* A method that failed is an error of the request, as it is no tool. */
+static void answer(struct session *session, const char *id_text, const struct session_reply *reply,
+	const struct observation *observation)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct text message = observation_message(observation);
+	struct json_text json;
+
+	(void)reply;
+	if (!id_text)
+		return;
+	if (observation->error == TOOL_OK && observation->files) {
+		session_answer_begin(session, &json, id_text);
+		json_text_object_begin(&json);
+		writers[method_of(observation)->id](&json, observation);
+		json_text_object_end(&json);
+		session_answer_end(session, &json);
+		return;
+	}
+	(void)refusal_format(&refusal,
+		observation->error == TOOL_OK ? TOOL_EXECUTION_ERROR : observation->error, "%.*s",
+		(int)message.len, message.data);
+	refusal.node = observation->node;
+	refusal.retry_after_ms = observation->retry_after_ms;
+	answer_refusal(session, id_text, &refusal);
+}
+
+static void no_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	(void)reply;
+	(void)params;
+	answer_refusal(session, request->id_text,
+		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
+			.sentence = named ? NULL
+					  : "No workspace is open on this connection; open one "
+					    "with workspace.open"});
+}
+
+static const struct reply_form file_form = {
+	.take = answer,
+	.output = tool_output_content,
+	.no_workspace = no_workspace,
+	.program_moves = true,
+};
+
+/* Returns the arguments among @params, or NULL. */
+static struct json_object *arguments_of(struct json_object *params)
+{
+	struct json_object *arguments = json_object_new_object();
+	bool has_path = json_object_object_get_ex(params, "path", NULL);
+
+	if (!arguments)
+		return NULL;
+	if (json_object_is_type(params, json_type_object)) {
+		json_object_object_foreach (params, name, value)
+			if (strcmp(name, "workspace") != 0)
+				json_object_object_add(arguments, name, json_object_get(value));
+	}
+	if (!has_path && json_object_object_get_ex(arguments, "path_base64", NULL))
+		json_object_object_add(arguments, "path", json_object_new_string("."));
+	return arguments;
+}
+
+/* Stores @path, whose bytes are taken as they are, relative to the root. */
+static enum tool_error check_path(
+	const struct workspace *workspace, struct text path, char **ret, struct refusal *refusal)
+{
+	enum tool_error error = path_rules_check(workspace_visible(workspace), path, true, ret);
+
+	return error == TOOL_OK ? error
+				: refusal_set(refusal, error, path_rules_sentence(error, path));
+}
+
+static enum tool_error check_paths(
+	const struct workspace *workspace, struct call_request *request, struct refusal *refusal)
+{
+	struct text encoded = request->args.path_base64, path = request->args.path;
+	_cleanup_free_ char *decoded = NULL;
+	enum tool_error error;
+
+	if (encoded.data) {
+		decoded = malloc(base64_decoded_size(encoded.len) + 1);
+		if (!decoded)
+			return refusal_set(refusal, TOOL_BUSY, "Out of memory");
+		if (base64_decode(encoded, decoded, &path.len) < 0)
+			return refusal_set(
+				refusal, TOOL_INVALID_ARGUMENTS, "path_base64 is not valid base64");
+		path.data = decoded;
+	}
+	error = check_path(workspace, path, &request->path, refusal);
+	if (error == TOOL_OK && request->args.to.data)
+		error = check_path(workspace, request->args.to, &request->to, refusal);
+	return error;
+}
+
+static enum tool_error check_words(struct call_request *request, struct refusal *refusal)
+{
+	const struct text mode = request->args.mode, durability = request->args.durability,
+			  encoding = request->args.encoding;
+
+	for (size_t i = 0; i < mode.len; i++)
+		if (mode.data[i] < '0' || mode.data[i] > '7' ||
+			(i == 0 && mode.len == 4 && mode.data[i] != '0'))
+			return refusal_set(refusal, TOOL_INVALID_ARGUMENTS,
+				"mode must be permission bits as octal digits, such as \"0644\"");
+	request->options.fast_write = durability.data ? text_equal(durability, TEXT_LITERAL("fast"))
+						      : request->tenant->durability == TENANT_FAST;
+	if (durability.data && !request->options.fast_write &&
+		!text_equal(durability, TEXT_LITERAL("durable")))
+		return refusal_set(refusal, TOOL_INVALID_ARGUMENTS,
+			"durability must be \"durable\" or \"fast\"");
+	request->options.base64 = text_equal(encoding, TEXT_LITERAL("base64"));
+	if (encoding.data && !request->options.base64 &&
+		!text_equal(encoding, TEXT_LITERAL("bytes")))
+		return refusal_set(refusal, TOOL_INVALID_ARGUMENTS,
+			"encoding must be \"bytes\" or \"base64\"");
+	return TOOL_OK;
+}
+
+/* Makes the call of @request. Returns TOOL_OK, or why it cannot be; the call is freed then. */
+static enum tool_error read_request(const struct workspace *workspace, const struct tool *method,
+	const struct jsonrpc_request *request, struct call_request *ret, struct refusal *refusal)
+{
+	_cleanup_free_ char *message = NULL;
+	enum tool_error error;
+
+	*ret = (struct call_request){.tool = method,
+		.params = json_object_get(request->params),
+		.arguments = arguments_of(request->params),
+		.tenant = tenant_hold(workspace_tenant(workspace))};
+	options_defaults(&ret->options);
+	if (!ret->arguments)
+		error = refusal_set(refusal, TOOL_BUSY, "Out of memory");
+	else if (args_decode(method, ret->arguments, NULL, &ret->args, &message) != TOOL_OK)
+		error = refusal_format(
+			refusal, TOOL_INVALID_ARGUMENTS, "%s", message ? message : "Out of memory");
+	else
+		error = check_paths(workspace, ret, refusal);
+	if (error == TOOL_OK)
+		error = check_words(ret, refusal);
+	ret->options.timeout_ms = ret->args.timeout_ms;
+	ret->options.stream = method->id == TOOL_FILE_READ;
+	ret->options.stream_bytes = ret->options.stream && !ret->options.base64;
+	if (error != TOOL_OK)
+		call_request_done(ret);
+	return error;
+}
+
+/* What a preview has changed can be looked at before it is decided on. */
+static bool is_inside(
+	const struct session *session, struct workspace *workspace, const struct tool *method)
+{
+	return !tool_changes_files(method) && tool_transaction_of(session, workspace) &&
+	       workspace_preview_is_open(workspace);
+}
+
+static void begin(struct session *session, struct jsonrpc_request *request, enum tool_id id)
+{
+	const struct tool *method = &file_methods[id - TOOL_FILE_STAT];
+	struct session_reply reply = {.form = &file_form};
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct workspace *workspace;
+	struct call_request call;
+	struct text name;
+
+	if (tool_call_is_twice(session, request))
+		return;
+	if (!session_string_param(request->params, "workspace", &name)) {
+		answer_refusal(session, request->id_text,
+			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
+				.sentence = "workspace must be a string"});
+		return;
+	}
+	workspace = agent_hold_workspace(session, name);
+	if (!workspace) {
+		no_workspace(session, request, &reply, request->params, name.data != NULL);
+		return;
+	}
+	if (read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
+		tool_call_refuse(session, request, workspace, &reply,
+			&(struct call_refusal){.why = refusal, .tool = strdup(method->name)});
+		refusal = (struct refusal){0};
+	} else {
+		call.inside = is_inside(session, workspace, method);
+		tool_call_admit(session, request, workspace, &call, &reply);
+	}
+	workspace_release(workspace);
+	session_reply_done(&reply);
+}
+
+void method_file_stat(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_STAT);
+}
+
+void method_file_list(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_LIST);
+}
+
+void method_file_make_directory(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_MAKE_DIRECTORY);
+}
+
+void method_file_move(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_MOVE);
+}
+
+void method_file_remove(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_REMOVE);
+}
+
+void method_file_read(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_READ);
+}
+
+void method_file_write(struct session *session, struct jsonrpc_request *request)
+{
+	begin(session, request, TOOL_FILE_WRITE);
+}
