@@ -194,7 +194,7 @@ int spawner_worked_get(struct text payload, struct spawner_worked *ret)
 	message.bytes = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 ||
 		(message.what != SPAWNER_FOLD && message.what != SPAWNER_MEASURE &&
-			message.what != SPAWNER_LOAD) ||
+			message.what != SPAWNER_LOAD && message.what != SPAWNER_DROPPED) ||
 		text_has_nul(message.tenant) || text_has_nul(message.path))
 		return -EBADMSG;
 	*ret = message;

@@ -273,7 +273,8 @@ struct spawner_copy {
 
 /* A report of the spawner about work in the background. */
 struct spawner_worked {
-	/* SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
+	/* SPAWNER_DROPPED: a removed workspace's own directory was cleared, or could not be;
+	 * SPAWNER_FOLD: two layers were made one, or could not be; SPAWNER_MEASURE: a template was
 	 * measured; SPAWNER_LOAD: it was loaded, or could not be, or with an empty path one was
 	 * given up */
 	uint8_t what;

@@ -351,8 +351,8 @@ static void start(struct daemon *daemon)
 	if (r < 0)
 		die("cannot watch cloister-egress", r);
 	/* A former generation has yet to say which workspaces it still uses: younger_serve(). */
-	daemon->removal = removal_new(daemon->service.base, daemon->service.workspaces,
-		daemon->younger ? NULL : daemon->service.config);
+	daemon->removal = removal_new(
+		daemon->service.workspaces, daemon->younger ? NULL : daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
 	if (!daemon->younger)

@@ -19,7 +19,6 @@
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_properties.h"
-#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
@@ -38,7 +37,6 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 {
 	struct session_pending *pending = context;
 
-	workspace_set_removing(pending->workspace, false);
 	if (pending->session)
 		answer_refusal(pending->session, pending->id_text,
 			&(struct refusal){.error = error, .sentence = message});
@@ -478,29 +476,27 @@ void method_workspace_close(struct session *session, struct jsonrpc_request *req
 	answer_empty(session, request->id_text);
 }
 
-static void on_removed(void *context, enum tool_error error, const char *why)
-{
-	struct session_pending *pending = context;
-
-	if (error != TOOL_OK) {
-		on_lost(pending, error, why);
-		return;
-	}
-	workspace_set_removing(pending->workspace, false);
-	background_forget(workspace_tenant(pending->workspace), workspace_name(pending->workspace));
-	audit_workspace(pending->audit, "workspace.removed",
-		pending->session ? &pending->session->peer : NULL, pending->workspace);
-	if (pending->session)
-		answer_empty(pending->session, pending->id_text);
-	pending_free(pending);
-}
-
 /* No session runs in it any more. */
 static void on_emptied(void *context)
 {
 	struct session_pending *pending = context;
+	struct workspace *workspace = pending->workspace;
+	struct tenant *tenant = workspace_tenant(workspace);
+	enum tool_error error =
+		workspaces_remove(pending->service->workspaces, tenant, workspace_name(workspace));
 
-	workspace_remove(&pending->removing, pending->workspace, false, on_removed, pending);
+	workspace_set_removing(workspace, false);
+	if (error == TOOL_OK) {
+		background_forget(tenant, workspace_name(workspace));
+		audit_workspace(pending->audit, "workspace.removed",
+			pending->session ? &pending->session->peer : NULL, workspace);
+	}
+	if (pending->session && error != TOOL_OK)
+		answer_refusal(
+			pending->session, pending->id_text, &(struct refusal){.error = error});
+	else if (pending->session)
+		answer_empty(pending->session, pending->id_text);
+	pending_free(pending);
 }
 
 /* Ends the sessions that run in @workspace, whose hold it takes, and then removes it. */

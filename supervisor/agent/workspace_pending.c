@@ -85,6 +85,7 @@ void pending_begin(
 	pending->session = session;
 	pending->leave = pending_leave;
 	pending->id_text = TAKE_PTR(request->id_text);
+	pending->service = session->service;
 	pending->audit = session->service->audit;
 	LIST_LINK_HEAD(&session->pending, pending, link);
 	session->n_pending++;

@@ -11,7 +11,6 @@
 #include "supervisor/rpc/session_payload.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
-#include "supervisor/workspace/workspace_remove.h"
 
 struct audit;
 struct config;
@@ -44,15 +43,15 @@ struct session_pending {
 	void (*cancel)(struct session_pending *pending, bool silent);
 	/* The client reads again; must not end any. May be NULL. */
 	void (*resume)(struct session_pending *pending);
+	struct service *service;
 	struct audit *audit;
 	char *id_text;
-	struct workspace_entry entry;       /* of an opening */
-	struct workspace_removing removing; /* of a removal */
-	struct workspace *workspace;        /* held; NULL while its directory is looked up */
-	struct root_look *look;             /* the look-up */
-	enum workspace_kind kind;           /* the requested kind */
-	char *tenant, *path;                /* the tenant, and the path as requested */
-	char *allow; /* rules that its network is narrowed to; NULL: it is not */
+	struct workspace_entry entry; /* of an opening */
+	struct workspace *workspace;  /* held; NULL while its directory is looked up */
+	struct root_look *look;       /* the look-up */
+	enum workspace_kind kind;     /* the requested kind */
+	char *tenant, *path;          /* the tenant, and the path as requested */
+	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
 };
 
 /* The bytes of a character that is not complete yet. */

@@ -52,6 +52,7 @@ struct tenant_usage {
 	uint64_t audit_bytes;   /* of the audit log's queue, for the ends of its calls */
 	size_t disk_bytes;      /* of its workspaces in use, as counted or measured last */
 	size_t existing;        /* number of managed workspaces: managed_quota.h */
+	size_t removed;         /* the same, removed and not cleared yet */
 	size_t forks_awaited;   /* to be made by requests under way, and become existing ones */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
 	size_t leases;          /* of its managed workspaces */

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd, which reads nothing of the template or the forks. What the forks' processes
- * say of their removal is not believed: rmdir(2) decides.
+ * Runs in cloisterd, which reads nothing of the template or the forks.
  */
 #include "supervisor/selftest/selftest_forks.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_freeze.h"
-#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <stdio.h>
@@ -28,9 +27,7 @@ struct selftest_forks {
 	bool has_siblings, has_root;
 	bool are_there; /* perhaps */
 	char way[WAY_BYTES];
-	struct forking *forking;   /* under way; NULL: none are */
-	struct workspace *removed; /* held: the one that is being removed */
-	struct workspace_removing removing;
+	struct forking *forking; /* under way; NULL: none are */
 	selftest_forks_ended ended;
 	void *context;
 };
@@ -102,22 +99,7 @@ static void freeze(struct selftest_forks *forks)
 		end(forks, error, refusal_text(&refusal));
 }
 
-/* Removal, one after the other. */
-
-static void remove_next(struct selftest_forks *forks);
-
-static void on_removed(void *context, enum tool_error error, const char *why)
-{
-	struct selftest_forks *forks = context;
-	struct workspace *workspace = TAKE_PTR(forks->removed);
-
-	workspace_set_removing(workspace, false);
-	workspace_release(workspace);
-	if (error == TOOL_OK)
-		remove_next(forks);
-	else
-		end(forks, error, why);
-}
+/* Removal. */
 
 static void take_fork(void *context, const char *name)
 {
@@ -147,45 +129,22 @@ static void end_removal(struct selftest_forks *forks)
 	freeze(forks);
 }
 
-/* Finds one to remove, a marked one first, and holds it. TOOL_WORKSPACE_NOT_FOUND: there is none.
- */
-static enum tool_error take_next(
-	struct selftest_forks *forks, bool *ret_marked, struct refusal *ret_refusal)
+static void remove_all(struct selftest_forks *forks)
 {
-	char name[LIMIT_TEMPLATE_NAME_BYTES + 1] = "", marked[sizeof(name)] = "";
-	enum tool_error error = TOOL_WORKSPACE_NOT_FOUND;
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	enum tool_error error;
 
-	/* A mark without a workspace goes by this. */
 	do {
-		marked[0] = '\0';
-		(void)workspaces_each_marked(forks->all, forks->tenant, take_fork, marked);
-		if (marked[0])
-			error = workspaces_get_marked(
-				forks->all, forks->tenant, marked, &forks->removed);
-	} while (marked[0] && error == TOOL_WORKSPACE_NOT_FOUND);
-	*ret_marked = error == TOOL_OK;
-	if (error != TOOL_WORKSPACE_NOT_FOUND)
-		return error;
-	(void)workspaces_each_managed(forks->all, forks->tenant, take_fork, name);
-	return name[0] ? workspaces_get_managed(forks->all, forks->tenant, text_from(name), false,
-				 &forks->removed, ret_refusal)
-		       : error;
-}
-
-static void remove_next(struct selftest_forks *forks)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	bool is_marked;
-	enum tool_error error = take_next(forks, &is_marked, &refusal);
-
-	if (error == TOOL_OK) {
-		workspace_set_removing(forks->removed, true);
-		workspace_remove(&forks->removing, forks->removed, is_marked, on_removed, forks);
-	} else if (error == TOOL_WORKSPACE_NOT_FOUND) {
+		name[0] = '\0';
+		(void)workspaces_each_managed(forks->all, forks->tenant, take_fork, name);
+		error = name[0] ? workspaces_remove(forks->all, forks->tenant, name) : TOOL_OK;
+	} while (name[0] && error == TOOL_OK);
+	/* What is being cleared need not be waited for. */
+	forks->tenant->usage->removed = 0;
+	if (error == TOOL_OK)
 		end_removal(forks);
-	} else {
-		end(forks, error, refusal_text(&refusal));
-	}
+	else
+		end(forks, error, NULL);
 }
 
 static void begin(struct selftest_forks *forks, struct workspace *canary,
@@ -194,7 +153,7 @@ static void begin(struct selftest_forks *forks, struct workspace *canary,
 	forks->canary = canary;
 	forks->ended = ended;
 	forks->context = context;
-	remove_next(forks);
+	remove_all(forks);
 }
 
 void selftest_forks_make(struct selftest_forks *forks, struct workspace *canary, bool as_root,
@@ -235,6 +194,5 @@ void selftest_forks_free(struct selftest_forks *forks)
 	if (!forks)
 		return;
 	forking_free(forks->forking);
-	workspace_remove_stop(&forks->removing);
 	free(forks);
 }

@@ -173,9 +173,6 @@ static int choose_names(struct forking *forking)
 
 	if (r == 0)
 		r = managed_each(forking->all->managed_fd, forking->tenant, note_number, forking);
-	if (r == 0)
-		r = managed_each_marked(
-			forking->all->managed_fd, forking->tenant, note_number, forking);
 	pass_others(forking);
 	return r == 0 && forking->first + forking->count > 1000000000 ? -EOVERFLOW : r;
 }

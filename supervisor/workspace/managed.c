@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #define NAME_BYTES_MAX LIMIT_TEMPLATE_NAME_BYTES
-#define MARK           ".removing-" /* no name of a workspace begins with '.' */
+#define MARK           ".removing-" /* beside one whose removal an older version had begun */
 #define ROOT_MARK      ".rootfs-"   /* nor with that of one that is a whole root */
 #define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
 
@@ -174,15 +174,15 @@ int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 	return 0;
 }
 
-/* Either of workspaces, or of those that are marked. */
-static const char *next_name(DIR *directory, bool marked, size_t *left)
+/* Of those that begin with @prefix the rest, which is as a workspace's name is. */
+static const char *next_name(DIR *directory, const char *prefix, size_t *left)
 {
-	const size_t skip = marked ? strlen(MARK) : 0;
+	const size_t skip = strlen(prefix);
 	const struct dirent *entry;
 
 	while (*left > 0 && (entry = readdir(directory))) {
 		--*left;
-		if (strncmp(entry->d_name, MARK, skip) == 0 &&
+		if (strncmp(entry->d_name, prefix, skip) == 0 &&
 			is_managed_name(text_from(entry->d_name + skip)))
 			return entry->d_name + skip;
 	}
@@ -191,10 +191,10 @@ static const char *next_name(DIR *directory, bool marked, size_t *left)
 
 const char *managed_list_next(DIR *directory, size_t *left)
 {
-	return next_name(directory, false, left);
+	return next_name(directory, "", left);
 }
 
-static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
+static int each_name(int managed_fd, const struct tenant *tenant, const char *prefix,
 	void (*each)(void *context, const char *name), void *context)
 {
 	size_t left = SIZE_MAX;
@@ -204,7 +204,7 @@ static int each_name(int managed_fd, const struct tenant *tenant, bool marked,
 
 	if (r < 0 || !directory)
 		return r;
-	while ((name = next_name(directory, marked, &left)))
+	while ((name = next_name(directory, prefix, &left)))
 		each(context, name);
 	closedir(directory);
 	return 0;
@@ -273,13 +273,31 @@ int managed_directory(int managed_fd, const struct tenant *tenant)
 int managed_each(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context)
 {
-	return each_name(managed_fd, tenant, false, each, context);
+	return each_name(managed_fd, tenant, "", each, context);
 }
 
-int managed_each_marked(int managed_fd, const struct tenant *tenant,
+int managed_each_removed(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context)
 {
-	return each_name(managed_fd, tenant, true, each, context);
+	return each_name(managed_fd, tenant, TREE_REMOVED, each, context);
+}
+
+const char *managed_left_next(DIR *directory, size_t *left)
+{
+	static const char *const prefixes[] = {MARK, ROOT_MARK, LAYERS_PREFIX};
+	const struct dirent *entry;
+
+	while (*left > 0 && (entry = readdir(directory))) {
+		--*left;
+		for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+			const size_t skip = strlen(prefixes[i]);
+
+			if (strncmp(entry->d_name, prefixes[i], skip) == 0 &&
+				is_managed_name(text_from(entry->d_name + skip)))
+				return entry->d_name + skip;
+		}
+	}
+	return NULL;
 }
 
 int managed_created_in(DIR *directory, const char *name, time_t *ret)
@@ -327,43 +345,32 @@ int managed_put_away(int managed_fd, const struct tenant *tenant, const char *na
 		r = renameat2(directory, name, directory, ret_aside, RENAME_NOREPLACE) < 0 ? -errno
 											   : 0;
 	} while (r == -EEXIST);
-	/* What a death leaves of it goes when a workspace of that name is made. */
 	if (r == 0)
-		(void)set_root(directory, name, false);
+		managed_quota_put_away(tenant);
 	return r;
 }
 
-static const char *mark_of(const char *name, char buffer[MARK_BYTES])
-{
-	snprintf(buffer, MARK_BYTES, MARK "%s", name);
-	return buffer;
-}
-
-void managed_mark(int managed_fd, const struct tenant *tenant, const char *name)
+bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
 {
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
-	char buffer[MARK_BYTES];
+	char mark[MARK_BYTES];
 
-	/* If the disk is full, the mark may fail, but the removal must go on. */
-	if (directory >= 0)
-		(void)!mkdirat(directory, mark_of(name, buffer), 0700);
+	snprintf(mark, sizeof(mark), MARK "%s", name);
+	return directory >= 0 && unlinkat(directory, mark, AT_REMOVEDIR) == 0;
 }
 
-void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
+bool managed_exists(int managed_fd, const struct tenant *tenant, const char *name)
 {
 	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
-	char buffer[MARK_BYTES];
-
-	if (directory >= 0)
-		(void)!unlinkat(directory, mark_of(name, buffer), AT_REMOVEDIR);
-}
-
-bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name)
-{
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
-	char buffer[MARK_BYTES];
 	struct stat stat_buf;
 
-	return directory >= 0 &&
-	       fstatat(directory, mark_of(name, buffer), &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+	return directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	if (directory >= 0)
+		(void)set_root(directory, name, false);
 }

@@ -85,14 +85,23 @@ int managed_put_away(int managed_fd, const struct tenant *tenant, const char *na
 /** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);
 
-/*
- * Make and remove the mark of a workspace that is being removed: an empty directory beside it. If
- * cloisterd dies meanwhile, the next one finds the mark and finishes the removal (removal.h).
- */
-void managed_mark(int managed_fd, const struct tenant *tenant, const char *name);
-void managed_unmark(int managed_fd, const struct tenant *tenant, const char *name);
-bool managed_is_marked(int managed_fd, const struct tenant *tenant, const char *name);
-
-/** Gives the name of each of the tenant's marked workspaces to @each. Returns 0 or -errno. */
-int managed_each_marked(int managed_fd, const struct tenant *tenant,
+/** The same for those that are removed and not cleared yet; the names are those of nothing. */
+int managed_each_removed(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
+
+/**
+ * Like managed_list_next(), for each record beside a workspace's directory: its layers, that it is
+ * a whole root, or that an older version had begun to remove it. There may be none of that name,
+ * and some come more than once.
+ */
+const char *managed_left_next(DIR *directory, size_t *left);
+
+/** Whether there is a workspace @name. */
+bool managed_exists(int managed_fd, const struct tenant *tenant, const char *name);
+
+/** Takes the mark away by which an older version finished removals. Returns whether there was one.
+ */
+bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *name);
+
+/** Forgets that a workspace that is gone was a whole root. */
+void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name);

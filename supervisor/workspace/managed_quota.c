@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CLEARING_MS       200  /* after which some of what is removed may have been cleared */
 #define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted again */
 
 static const struct config *current;
@@ -30,12 +31,15 @@ static void count_one(void *context, const char *name)
 static int count(int managed_fd, const struct tenant *tenant)
 {
 	struct tenant_usage *usage = tenant->usage;
-	size_t existing = 0;
+	size_t existing = 0, removed = 0;
 	int r = managed_each(managed_fd, tenant, count_one, &existing);
 
+	if (r == 0)
+		r = managed_each_removed(managed_fd, tenant, count_one, &removed);
 	if (r < 0)
 		return r;
 	usage->existing = existing;
+	usage->removed = removed;
 	usage->templates = templates_count(managed_fd, tenant);
 	usage->existing_ms = monotonic_ms();
 	return 0;
@@ -87,7 +91,7 @@ static bool shares_ids(const struct tenant *a, const struct tenant *b)
 
 static size_t taken(const struct tenant_usage *usage)
 {
-	return usage->existing + usage->forks_awaited;
+	return usage->existing + usage->removed + usage->forks_awaited;
 }
 
 /* Whether the tenant would take more than its share of the ids that are left. */
@@ -117,6 +121,18 @@ static const char *excess(const struct tenant *tenant, size_t more)
 	return NULL;
 }
 
+/* Whether so many more would fit if those that are removed had been cleared. */
+static bool fits_without(const struct tenant *tenant, size_t more)
+{
+	const size_t removed = tenant->usage->removed;
+	const char *why;
+
+	tenant->usage->removed = 0;
+	why = excess(tenant, more);
+	tenant->usage->removed = removed;
+	return !why;
+}
+
 enum tool_error managed_quota_check(
 	int managed_fd, const struct tenant *tenant, struct refusal *ret_refusal)
 {
@@ -140,6 +156,14 @@ enum tool_error managed_quota_check_many(
 	}
 	if (!why)
 		return TOOL_OK;
+	if (fits_without(tenant, more)) {
+		refusal_format(ret_refusal, TOOL_BUSY,
+			"The files of %zu removed workspaces are still being cleared, and count "
+			"like workspaces until then: try again",
+			usage->removed);
+		ret_refusal->retry_after_ms = CLEARING_MS;
+		return TOOL_BUSY;
+	}
 	return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
 		"The tenant has %zu managed workspaces, %s; remove some with workspace.remove, or "
 		"ask the administrator of the service",
@@ -155,4 +179,16 @@ void managed_quota_drop(const struct tenant *tenant)
 {
 	if (tenant->usage->existing > 0)
 		tenant->usage->existing--;
+}
+
+void managed_quota_put_away(const struct tenant *tenant)
+{
+	managed_quota_drop(tenant);
+	tenant->usage->removed++;
+}
+
+void managed_quota_cleared(const struct tenant *tenant)
+{
+	if (tenant->usage->removed > 0)
+		tenant->usage->removed--;
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * How many managed workspaces of a tenant exist, open or not: the number of its directories in the
- * state directory. They are counted when the tenant is first served, and the number is updated from
- * then on. Each takes a name, inodes and, in system mode, an id of a range that all tenants share.
+ * How many managed workspaces of a tenant exist, open or not, or are removed and not cleared yet:
+ * the number of its directories in the state directory. They are counted when the tenant is first
+ * served, and the number is updated from then on. Each takes a name, inodes and, in system mode, an
+ * id of a range that all tenants share.
  */
 
 #include "common/errors.h"
@@ -37,6 +38,10 @@ enum tool_error managed_quota_check_many(
 
 /** Returns the tenant whose directory is called @directory; NULL: there is none now. */
 const struct tenant *managed_quota_tenant(struct text directory);
+
+/** One was removed, and counts until the spawner has cleared its files; it has. */
+void managed_quota_put_away(const struct tenant *tenant);
+void managed_quota_cleared(const struct tenant *tenant);
 
 /** Counts a new workspace; removes one from the count. */
 void managed_quota_add(const struct tenant *tenant);

@@ -1,130 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. Reads the marks in the state directory; workspace_remove.c removes. */
+/* Runs in cloisterd. Looks only at names in the state directory, which only cloisterd writes. */
 #include "supervisor/workspace/removal.h"
 
-#include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
-#include "supervisor/workspace/workspace_remove.h"
+#include "supervisor/workspace/forks.h"
+#include "supervisor/workspace/managed.h"
+#include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspaces.h"
 
-#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-struct left_over {
-	STAILQ_ENTRY(left_over) entry;
+#define NAMES_A_SLICE 64
+
+/* A tenant whose directory is read. */
+struct look {
+	STAILQ_ENTRY(look) entry;
 	struct tenant *tenant; /* held */
-	char name[];
+	DIR *directory;        /* NULL: not begun */
 };
 
 struct removal {
 	struct workspaces *workspaces;
-	struct event *next;
-	struct tenant *tenant; /* the tenant whose marked workspaces are being listed */
-	STAILQ_HEAD(, left_over) left_overs;
-	struct workspace *workspace; /* held; NULL: none is being removed */
-	struct workspace_removing removing;
+	struct timer next;
+	STAILQ_HEAD(, look) looks;
 };
 
-/*
- * Workspaces are removed one after the other; the end of each removal returns here through the
- * loop.
- */
-static void go_on(struct removal *removal)
+static void finish(struct removal *removal, const struct look *look, const char *found)
 {
-	event_active(removal->next, EV_TIMEOUT, 0);
-}
+	const int managed_fd = removal->workspaces->managed_fd;
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	enum tool_error error;
 
-static void on_removed(void *context, enum tool_error error, const char *why)
-{
-	struct removal *removal = context;
-	struct workspace *workspace = TAKE_PTR(removal->workspace);
-	const struct log_field *about =
-		LOG_FIELDS({"CLOISTER_TENANT", text_from(workspace_tenant(workspace)->name)},
-			{"CLOISTER_WORKSPACE", text_from(workspace_name(workspace))});
-
-	(void)why;
-	if (error == TOOL_OK) {
-		log_about(LOG_INFO, about, "the removal of the workspace %s is finished",
-			workspace_name(workspace));
-		workspace_set_removing(workspace, false);
-	} else {
-		log_about(LOG_ERR, about,
-			"the workspace %s is only partly removed, and the rest cannot be removed: "
-			"%s",
-			workspace_name(workspace), tool_error_sentence(error));
+	snprintf(name, sizeof(name), "%s", found);
+	if (managed_exists(managed_fd, look->tenant, name)) {
+		if (!managed_unmark(managed_fd, look->tenant, name))
+			return;
+		error = workspaces_remove(removal->workspaces, look->tenant, name);
+		log_about(error == TOOL_OK ? LOG_INFO : LOG_ERR,
+			LOG_FIELDS({"CLOISTER_TENANT", text_from(look->tenant->name)},
+				{"CLOISTER_WORKSPACE", text_from(name)}),
+			"the removal of the workspace %s %s", name,
+			error == TOOL_OK ? "is finished" : "cannot be finished");
+	} else if (!forks_make(removal->workspaces, look->tenant, name)) {
+		(void)managed_unmark(managed_fd, look->tenant, name);
+		workspaces_forget_removed(removal->workspaces, look->tenant, name);
 	}
-	workspace_release(workspace);
-	go_on(removal);
 }
 
-static void begin_removal(struct removal *removal, const struct left_over *left_over)
+static void end_look(struct removal *removal)
 {
-	enum tool_error error = workspaces_get_marked(
-		removal->workspaces, left_over->tenant, left_over->name, &removal->workspace);
+	struct look *look = STAILQ_FIRST(&removal->looks);
 
-	if (error != TOOL_OK) {
-		removal->workspace = NULL;
-		/* BUSY: the former generation finishes it, and removal_look_again() comes. */
-		if (error != TOOL_WORKSPACE_NOT_FOUND && error != TOOL_BUSY)
-			log_about(LOG_ERR,
-				LOG_FIELDS({"CLOISTER_TENANT", text_from(left_over->tenant->name)},
-					{"CLOISTER_WORKSPACE", text_from(left_over->name)}),
-				"the removal of the workspace %s cannot be finished: %s",
-				left_over->name, tool_error_sentence(error));
-		go_on(removal);
-		return;
+	STAILQ_REMOVE_HEAD(&removal->looks, entry);
+	if (look->directory)
+		closedir(look->directory);
+	tenant_release(look->tenant);
+	free(look);
+}
+
+static void on_next(void *context)
+{
+	struct removal *removal = context;
+	size_t left = NAMES_A_SLICE;
+	const char *name;
+	struct look *look;
+
+	while (left > 0 && (look = STAILQ_FIRST(&removal->looks))) {
+		if (!look->directory)
+			(void)managed_list(
+				removal->workspaces->managed_fd, look->tenant, &look->directory);
+		name = look->directory ? managed_left_next(look->directory, &left) : NULL;
+		if (name)
+			finish(removal, look, name);
+		else if (left > 0)
+			end_look(removal);
 	}
-	workspace_set_removing(removal->workspace, true);
-	workspace_remove(&removal->removing, removal->workspace, true, on_removed, removal);
+	if (!STAILQ_EMPTY(&removal->looks))
+		timer_set(&removal->next, 0);
 }
 
-static void left_over_free(struct left_over *left_over)
-{
-	tenant_release(left_over->tenant);
-	free(left_over);
-}
-
-static void on_next(evutil_socket_t fd, short what, void *context)
-{
-	struct removal *removal = context;
-	struct left_over *left_over = STAILQ_FIRST(&removal->left_overs);
-
-	(void)fd;
-	(void)what;
-	if (!left_over || removal->workspace)
-		return;
-	STAILQ_REMOVE_HEAD(&removal->left_overs, entry);
-	begin_removal(removal, left_over);
-	left_over_free(left_over);
-}
-
-static void add(void *context, const char *name)
-{
-	struct removal *removal = context;
-	size_t size = strlen(name) + 1;
-	struct left_over *left_over = malloc(sizeof(*left_over) + size);
-
-	if (!left_over)
-		return; /* it is found again at the next start */
-	left_over->tenant = tenant_hold(removal->tenant);
-	memcpy(left_over->name, name, size);
-	STAILQ_INSERT_TAIL(&removal->left_overs, left_over, entry);
-}
-
-struct removal *removal_new(
-	struct event_base *base, struct workspaces *workspaces, const struct config *config)
+struct removal *removal_new(struct workspaces *workspaces, const struct config *config)
 {
 	struct removal *removal = calloc(1, sizeof(*removal));
 
 	if (!removal)
 		return NULL;
 	removal->workspaces = workspaces;
-	STAILQ_INIT(&removal->left_overs);
-	removal->next = event_new(base, -1, 0, on_next, removal);
-	if (!removal->next) {
-		free(removal);
-		return NULL;
-	}
+	STAILQ_INIT(&removal->looks);
+	timer_init(&removal->next, on_next, removal);
 	if (config)
 		removal_look_again(removal, config);
 	return removal;
@@ -133,22 +98,24 @@ struct removal *removal_new(
 void removal_look_again(struct removal *removal, const struct config *config)
 {
 	for (size_t i = 0; i < config->n_tenants; i++) {
-		removal->tenant = config->tenants[i];
-		(void)workspaces_each_marked(removal->workspaces, config->tenants[i], add, removal);
+		struct look *look = calloc(1, sizeof(*look));
+
+		/* What is not looked at is found at the next start. */
+		if (!look)
+			return;
+		look->tenant = tenant_hold(config->tenants[i]);
+		STAILQ_INSERT_TAIL(&removal->looks, look, entry);
 	}
-	go_on(removal);
+	if (!STAILQ_EMPTY(&removal->looks))
+		timer_set(&removal->next, 0);
 }
 
 void removal_free(struct removal *removal)
 {
-	struct left_over *left_over;
-
 	if (!removal)
 		return;
-	while ((left_over = STAILQ_FIRST(&removal->left_overs))) {
-		STAILQ_REMOVE_HEAD(&removal->left_overs, entry);
-		left_over_free(left_over);
-	}
-	event_free(removal->next);
+	timer_cancel(&removal->next);
+	while (!STAILQ_EMPTY(&removal->looks))
+		end_look(removal);
 	free(removal);
 }

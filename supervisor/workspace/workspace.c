@@ -134,19 +134,13 @@ static void describe(void *context, struct spawner_open *ret, int *ret_root)
 {
 	const struct workspace *workspace = context;
 
-	/* What is only being removed shows its own directory alone, which is cleared. */
-	if (workspace->removing) {
-		*ret = (struct spawner_open){.limits = limits_of_tenant(workspace->tenant)};
-	} else {
-		workspace_describe_any(workspace->all, workspace->tenant, ret);
-		ret->layers = workspace->layers;
-		ret->as_root = workspace->as_root;
-		/* A template that is a whole root has a place of its own. */
-		if (!workspace->as_root)
-			memcpy(ret->shown_at, workspace->properties.shown_at,
-				sizeof(ret->shown_at));
-		ret->root_inside = workspace_root_inside(workspace);
-	}
+	workspace_describe_any(workspace->all, workspace->tenant, ret);
+	ret->layers = workspace->layers;
+	ret->as_root = workspace->as_root;
+	/* A template that is a whole root has a place of its own. */
+	if (!workspace->as_root)
+		memcpy(ret->shown_at, workspace->properties.shown_at, sizeof(ret->shown_at));
+	ret->root_inside = workspace_root_inside(workspace);
 	ret->kind = (uint8_t)workspace->kind;
 	*ret_root = workspace->root.fd;
 }
@@ -281,13 +275,13 @@ static void sweep(void *context)
 	disk_use_opened(&workspace->disk);
 }
 
-/* One that is only being removed gives room, and one that had a cell a moment ago gets it again. */
+/* One that had a cell a moment ago gets it again. */
 static const char *refuses(void *context)
 {
 	const struct workspace *workspace = context;
 	uint64_t more = workspaces_room_of_one(workspace->all, workspace->tenant) - 1;
 
-	if (workspace->removing || workspace->swap || workspace->freeze)
+	if (workspace->swap || workspace->freeze)
 		return NULL;
 	return workspaces_room_refuses(workspace->all, workspace->tenant, more);
 }
@@ -358,6 +352,11 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 	workspace_tasks_count(workspace);
 	workspace_disk_count(workspace);
 	cell_settle(workspace->cell);
+}
+
+void workspace_set_removing(struct workspace *workspace, bool removing)
+{
+	workspace->removing = removing;
 }
 
 void workspace_set_moved(struct workspace *workspace, uint64_t move)
@@ -525,7 +524,6 @@ void workspace_begin_use(struct workspace *workspace, struct network_use *use, u
 void workspace_send_files(
 	struct workspace *workspace, uint8_t type, uint64_t call, struct text payload)
 {
-	workspace->clearing |= type == FILES_CLEAR;
 	cell_send(workspace->cell, CELL_FILES, type, call, payload, NULL, 0);
 }
 

@@ -90,6 +90,9 @@ void workspace_send_files(
 void workspace_send_worker(struct workspace *workspace, uint8_t type, uint64_t call,
 	struct text payload, const int *fds, unsigned n_fds);
 
+/** Notes that it is to be removed as soon as its sessions have ended: it cannot be opened. */
+void workspace_set_removing(struct workspace *workspace, bool removing);
+
 /** Notes, and returns, with which move of the service's work to another host it has moved; 0: none.
  */
 void workspace_set_moved(struct workspace *workspace, uint64_t move);

@@ -102,18 +102,10 @@ static void fold(struct workspace *workspace)
 	struct layer_stack kept = swap->way == SWAP_ROLLBACK ? swap->next : workspace->layers;
 	uint32_t taken_out = 0;
 
-	if (swap->way == SWAP_BACK || swap->way == SWAP_SHOW ||
-		layers_fold(&place, &kept, &taken_out) < 0 || taken_out == 0)
+	if (swap->way == SWAP_BACK || layers_fold(&place, &kept, &taken_out) < 0 || taken_out == 0)
 		return;
 	layer_stack_take_out(&workspace->layers, taken_out);
 	layer_stack_take_out(&swap->next, taken_out);
-}
-
-int workspace_layers_remove(struct workspace *workspace)
-{
-	const struct layers_place place = place_of(workspace);
-
-	return layers_remove(&place);
 }
 
 size_t workspace_checkpoints(const struct workspace *workspace)
@@ -214,7 +206,7 @@ static void commit(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
 	struct workspace_swap *swap = workspace->swap;
-	bool is_new = swap->way != SWAP_SHOW && !swap->committed;
+	bool is_new = !swap->committed;
 	int r;
 
 	if (swap->way == SWAP_TRY) {
@@ -547,15 +539,4 @@ enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swa
 	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL)
 		     : workspace_swap_begin(
 			       workspace, &next, SWAP_TRY, swapped, context, ret_refusal);
-}
-
-enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
-	void *context, struct refusal *ret_refusal)
-{
-	if (workspace->swap || workspace->freeze || workspace->preview)
-		return refusal_set(ret_refusal, TOOL_BUSY, NULL);
-	if (workspace->all->settling)
-		return refusal_set(ret_refusal, TOOL_BUSY, WORKSPACE_SETTLES);
-	return workspace_swap_begin(
-		workspace, &workspace->layers, SWAP_SHOW, swapped, context, ret_refusal);
 }

@@ -30,9 +30,6 @@ typedef void (*workspace_swapped)(void *context, enum tool_error error, const ch
 /** Reads the layers of the managed workspace. Returns 0 or -errno. */
 int workspace_layers_read(struct workspace *workspace);
 
-/** Drops all layers of the workspace, whose own directory has been cleared. Returns 0 or -errno. */
-int workspace_layers_remove(struct workspace *workspace);
-
 /** How many checkpoints it has. */
 size_t workspace_checkpoints(const struct workspace *workspace);
 
@@ -59,13 +56,6 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	workspace_swapped swapped, void *context, struct refusal *ret_refusal);
 
 /**
- * Has the workspace, which is being removed, shown without its layers, so that its own directory
- * can be cleared. As above.
- */
-enum tool_error workspace_show_base(struct workspace *workspace, workspace_swapped swapped,
-	void *context, struct refusal *ret_refusal);
-
-/**
  * Tries to have the workspace shown above a layer that belongs to cloisterd's own id. @swapped is
  * told TOOL_OK if a cell has shown it, otherwise why not; the workspace is then as it was. As
  * workspace_checkpoint().
@@ -81,7 +71,6 @@ enum swap_way {
 	SWAP_ROLLBACK, /* likewise; what it drops may be what leaves no room for a new cell */
 	SWAP_PREVIEW,  /* likewise, and calls that came earlier begin and end before it */
 	SWAP_BACK,     /* layers that were in force before: no new cell is awaited */
-	SWAP_SHOW,     /* nothing that is recorded */
 	SWAP_TRY,      /* layers that must not be shown, and are not to stay if they are */
 };
 

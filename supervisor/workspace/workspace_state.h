@@ -60,11 +60,9 @@ struct workspace {
 	struct properties properties; /* of a managed one */
 	bool expired;                 /* its lease has ended, and what uses it ends */
 	bool removing;
-	bool clearing;  /* its files process deletes everything in it; it is not told anything else
-			 */
-	bool lingers;   /* workspace_lingers() */
-	uint64_t moved; /* workspace_moved() */
-	char *allow;    /* rules that its network is narrowed to; NULL: it is not */
+	bool lingers;                 /* workspace_lingers() */
+	uint64_t moved;               /* workspace_moved() */
+	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
 	struct egress_cell *network;  /* of its cell; NULL: it has none */
 	struct forward_list forwards; /* of its worker */
 	size_t n_forwards;

@@ -26,7 +26,6 @@
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_owner.h"
 #include "supervisor/workspace/workspace_properties.h"
-#include "supervisor/workspace/workspace_remove.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspace_tasks.h"
@@ -43,6 +42,11 @@ static void on_worked(void *context, const struct spawner_worked *message)
 		return;
 	if (message->what == SPAWNER_MEASURE) {
 		template_measured(context, tenant, message->path, message->bytes);
+		return;
+	}
+	if (message->what == SPAWNER_DROPPED) {
+		if (message->error == 0)
+			managed_quota_cleared(tenant);
 		return;
 	}
 	if (message->what == SPAWNER_LOAD) {
@@ -199,8 +203,6 @@ void workspaces_settle(struct workspaces *workspaces)
 			workspace_swap_give_up(workspace);
 		if (workspace->freeze)
 			workspace_freeze_give_up(workspace);
-		if (workspace->removing && !workspace->clearing)
-			workspace_remove_give_up(workspace);
 		next = LIST_NEXT(workspace, entry);
 		workspace_release(workspace);
 	}
@@ -213,7 +215,7 @@ bool workspaces_are_settled(const struct workspaces *workspaces)
 	if (!forks_are_copied(workspaces))
 		return false;
 	LIST_FOREACH (workspace, &workspaces->list, entry)
-		if ((workspace->removing && !workspace->clearing) || workspace->swap ||
+		if (workspace->removing || workspace->swap ||
 			(workspace->freeze && !workspace_is_copied(workspace)) ||
 			(workspace->kind == WORKSPACE_MANAGED &&
 				cell_status(workspace->cell) == CELL_STATUS_OPENING))
@@ -452,10 +454,9 @@ enum tool_error workspaces_get_managed_with(struct workspaces *workspaces, struc
 			workspaces->managed_fd, tenant, name, &wish, &root, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
-	if (!name_string || managed_is_marked(workspaces->managed_fd, tenant, name_string)) {
+	if (!name_string) {
 		workspace_root_done(&root);
-		return refusal_set(ret_refusal, TOOL_BUSY,
-			name_string ? "The workspace is being removed" : NULL);
+		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	}
 	error = get(
 		workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, &workspace, ret_refusal);
@@ -501,7 +502,7 @@ static void tell_dropped(void *context, const char *tenant, const char *name)
 	spawner_link_dropped(workspaces->spawner, false, tenant, name);
 }
 
-enum tool_error workspaces_remove(
+void workspaces_forget_removed(
 	struct workspaces *workspaces, const struct tenant *tenant, const char *name)
 {
 	const struct layers_place place = {.managed_fd = workspaces->managed_fd,
@@ -509,16 +510,23 @@ enum tool_error workspaces_remove(
 		.name = name,
 		.dropped = tell_dropped,
 		.context = workspaces};
+
+	(void)layers_remove(&place);
+	managed_forget_root(workspaces->managed_fd, tenant, name);
+	(void)properties_forget(workspaces->managed_fd, tenant, name);
+	leases_forget(workspaces->leases, tenant, name);
+	spawner_link_removed(workspaces->spawner, tenant->name, name);
+}
+
+enum tool_error workspaces_remove(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name)
+{
 	char aside[MANAGED_ASIDE_BYTES];
 	int r = managed_put_away(workspaces->managed_fd, tenant, name, aside);
 
 	if (r < 0)
 		return tool_error_from_errno(-r);
-	/* What a death leaves of the rest goes when a workspace of that name is made. */
-	(void)layers_remove(&place);
-	(void)properties_forget(workspaces->managed_fd, tenant, name);
-	leases_forget(workspaces->leases, tenant, name);
-	spawner_link_removed(workspaces->spawner, tenant->name, name);
+	workspaces_forget_removed(workspaces, tenant, name);
 	spawner_link_dropped(workspaces->spawner, false, tenant_directory(tenant), aside);
 	return TOOL_OK;
 }
@@ -540,32 +548,6 @@ enum tool_error workspaces_end_lease(
 struct leases *workspaces_leases(const struct workspaces *workspaces)
 {
 	return workspaces->leases;
-}
-
-enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
-	const char *name, struct workspace **ret)
-{
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct workspace_root root;
-	enum tool_error error;
-
-	/* A client may have finished the removal, and made a workspace of this name, since. */
-	if (!managed_is_marked(workspaces->managed_fd, tenant, name))
-		return TOOL_WORKSPACE_NOT_FOUND;
-	error = managed_open(
-		workspaces->managed_fd, tenant, text_from(name), NULL, &root, &refusal);
-	if (error == TOOL_OK)
-		return get(workspaces, tenant, &root, WORKSPACE_MANAGED, name, ret, &refusal);
-	/* The directory was removed and only its mark was left. */
-	if (error == TOOL_WORKSPACE_NOT_FOUND)
-		managed_unmark(workspaces->managed_fd, tenant, name);
-	return error;
-}
-
-int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context)
-{
-	return managed_each_marked(workspaces->managed_fd, tenant, each, context);
 }
 
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,

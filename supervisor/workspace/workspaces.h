@@ -133,10 +133,15 @@ enum tool_error workspaces_find_managed(struct workspaces *workspaces, const str
 	const char *name, struct workspace **ret);
 
 /**
- * Removes the managed workspace @name, in which nothing runs. It is gone when this returns TOOL_OK;
- * the spawner clears its files.
+ * Removes the managed workspace @name, in which nothing runs: gives its directory another name, by
+ * which the spawner clears it as the id that the files belong to. The workspace is gone when this
+ * returns TOOL_OK; it counts for its tenant until it is cleared (managed_quota.h).
  */
 enum tool_error workspaces_remove(
+	struct workspaces *workspaces, const struct tenant *tenant, const char *name);
+
+/** Forgets what is recorded of the workspace @name, which is gone, beside its directory. */
+void workspaces_forget_removed(
 	struct workspaces *workspaces, const struct tenant *tenant, const char *name);
 
 /** Takes the lease of the managed workspace @name, which is not in use, away. */
@@ -145,16 +150,6 @@ enum tool_error workspaces_end_lease(
 
 /** The leases of managed workspaces, borrowed. */
 struct leases *workspaces_leases(const struct workspaces *workspaces);
-
-/**
- * Calls @each with the name of every managed workspace of @tenant whose removal an earlier
- * cloisterd began. workspaces_get_marked() opens one of them to finish its removal; it returns like
- * workspaces_get_managed().
- */
-int workspaces_each_marked(struct workspaces *workspaces, const struct tenant *tenant,
-	void (*each)(void *context, const char *name), void *context);
-enum tool_error workspaces_get_marked(struct workspaces *workspaces, struct tenant *tenant,
-	const char *name, struct workspace **ret);
 
 /** Gives the names of the tenant's existing managed workspaces to @each. Returns 0 or -errno. */
 int workspaces_each_managed(struct workspaces *workspaces, const struct tenant *tenant,

@@ -30,12 +30,12 @@ LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "i
 UNLIMITED = {"cpu": 150}  # where cpu_max is set, all CPUs are beyond it
 
 
-def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", **limits):
+def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", shown_at=b"", **limits):
     """struct spawner_open. With a template there are the layers of a new fork."""
     numbers = (0, 1) if template else ()
     limits = {**LIMITS, **limits, "layers": len(numbers)}
     return (struct.pack("<BQIIIIQQQIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
-            + template + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
+            + template + struct.pack("<I", len(shown_at)) + shown_at + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
 
 
 class Spawner:

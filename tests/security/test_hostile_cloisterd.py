@@ -252,6 +252,9 @@ def test_descriptors_of_the_wrong_type(place, spawner):
     {"kind": OPEN, "payload": asked(as_root=1)}, {"kind": OPEN, "payload": asked(MANAGED, as_root=2)},
     {"kind": OPEN, "payload": asked(9)}, {"kind": OPEN, "payload": asked(MANAGED, root_inside=1)},
     {"kind": OPEN, "payload": asked(MANAGED, as_root=1, root_inside=2)},
+    {"kind": OPEN, "payload": asked(MANAGED, shown_at=b"/etc/x")}, {"kind": OPEN, "payload": asked(MANAGED, shown_at=b"/x/../y")},
+    {"kind": OPEN, "payload": asked(shown_at=b"/x")}, {"kind": OPEN, "payload": asked(MANAGED, as_root=1, shown_at=b"/x")},
+    {"kind": OPEN, "payload": asked(MANAGED, shown_at=b"/x\0")},
     {"kind": 77}, {"kind": MAPPED}, {"kind": READY}, {"kind": RELOAD, "payload": b"/etc/passwd"},
     {"kind": OPEN, "version": 2}, {"kind": OPEN, "n_fds": 5}, {"kind": RELOAD, "n_fds": 1}], ids=str)
 def test_garbage_ends_it_and_all_it_started(place, spawner, frame):

@@ -214,5 +214,5 @@ TEST(test_a_removal_takes_the_layers)
 
 	talk(state, exchanges, ARRAY_SIZE(exchanges));
 	assert_false(is_there(state, ".layers-w"));
-	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.dropped-", 13), 0);
+	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.removed-", 13), 0);
 }

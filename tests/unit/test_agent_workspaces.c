@@ -345,22 +345,47 @@ TEST(test_what_is_used_is_not_removed)
 	talk(state, ALICE, &(struct fake_exchange){REMOVE("{\"workspace\":\"w\"}"), EMPTY}, 1);
 }
 
-/* A workspace stays if its directory is not empty when its files process reports the removal. It
- * can be opened again. */
-TEST(test_a_removal_that_fails)
+/* Whatever is in it, it is gone when that is answered, and counts until the spawner has cleared it.
+ */
+TEST(test_what_is_removed_counts_until_it_is_cleared)
 {
 	static const struct fake_exchange exchanges[] = {
-		{REMOVE("{\"workspace\":\"w\"}"), REFUSED("EXECUTION_ERROR")},
+		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
+		{REMOVE("{\"workspace\":\"w\"}"), EMPTY},
 		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
 	};
-	static const struct fake_exchange open = {
-		OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")};
+	static const struct fake_exchange more = {
+		OPEN("{\"workspace\":\"v\"}"), RESULT("1", "{*}")};
+	static const struct fake_exchange others[] = {
+		{OPEN("{\"workspace\":\"v\"}"),
+			ERROR("1", "-32000", "\"message\":\"*being cleared*BUSY*")},
+		{OPEN("{\"workspace\":\"u\",\"tenant\":\"one\"}"), REFUSED("BUSY")},
+	};
 	struct fake_service *fake = *state;
+	const struct tenant_usage *usage = fake->service.config->tenants[0]->usage;
+	struct spawner_worked told = {.what = SPAWNER_DROPPED,
+		.tenant = TEXT_LITERAL("one"),
+		.path = TEXT_LITERAL(".removed-1"),
+		.error = EIO};
 
-	talk(state, ALICE, &open, 1);
+	talk(state, ALICE, exchanges, 1);
 	scratch_text(&fake->scratch, "state/one/w/left", "");
-	talk(state, ALICE, &exchanges[1], 1);
-	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
+	talk(state, ALICE, exchanges + 1, 2);
+	assert_int_equal(usage->existing, 1);
+	assert_int_equal(usage->removed, 1);
+	assert_int_equal(faccessat(fake->scratch.fd, "state/one/w/left", F_OK, 0), -1);
+	assert_memory_equal(fake_spawner_dropped(fake->spawner), "one/.removed-", 13);
+	talk(state, ALICE, others, ARRAY_SIZE(others));
+	/* What could not be cleared goes on counting. */
+	fake_spawner_work(fake->spawner, &told);
+	talk(state, ALICE, others, 1);
+	told.error = 0;
+	fake_spawner_work(fake->spawner, &told);
+	assert_int_equal(usage->removed, 0);
+	talk(state, ALICE, &more, 1);
+	talk(state, ALICE,
+		&(struct fake_exchange){OPEN("{\"workspace\":\"u\"}"), REFUSED("QUOTA_EXCEEDED")},
+		1);
 }
 
 /* A client hangs up before its workspace is open. cloisterd forgets the look-up of its directory.

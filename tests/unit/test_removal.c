@@ -1,18 +1,16 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process id_range */
 // SPDX-License-Identifier: Apache-2.0
-/* Managed workspaces: cloisterd goes on with removals that were interrupted. In system mode: which
+/* Managed workspaces: cloisterd finishes removals that were interrupted. In system mode: which
  * ids directories must have, and how many workspaces there may be. */
 #include "supervisor/workspace/removal.h"
 
-#include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed_quota.h"
 #include "supervisor/workspace/workspace_owner.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"
-#include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
@@ -55,101 +53,61 @@ static bool is_there(const char *path)
 	return faccessat(fake->scratch.fd, below, F_OK, 0) == 0;
 }
 
+/* What deaths have left: of an older version, which marked what it removed; and of this one. */
 TEST(test_removals_are_finished)
 {
 	struct removal *removal;
 
 	make("one/a");
 	make("one/.removing-a");
+	make("one/.layers-a");
 	make("one/b");
-	make("one/kept");
-	make("one/.removing-b");
+	make("one/.rootfs-b");
+	make("one/.layers-b");
 	make("one/.removing-gone"); /* only the mark is left */
+	make("one/.layers-c");      /* c has been given its other name */
+	make("one/.rootfs-c");
 	make("two/c");
 	make("two/.removing-c");
-	make("none/d");
-	make("none/.removing-d"); /* in a tenant without managed workspaces */
-	scratch_text(&fake->scratch, "state/one/b/file", "which is not removed");
-	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	scratch_text(&fake->scratch, "state/two/c/file", "");
+	removal = removal_new(fake->service.workspaces, fake->service.config);
 	assert_non_null(removal);
-	fake_service_run(fake);
-	fake_service_run(fake);
+	fake_service_pass(fake, 1);
 	assert_false(is_there("one/a"));
 	assert_false(is_there("one/.removing-a"));
+	assert_false(is_there("one/.layers-a"));
 	assert_false(is_there("one/.removing-gone"));
+	assert_false(is_there("one/.layers-c"));
+	assert_false(is_there("one/.rootfs-c"));
 	assert_false(is_there("two/c"));
 	assert_false(is_there("two/.removing-c"));
-	assert_true(is_there("one/kept"));
-	/* A directory that is not empty keeps its mark, and the next cloisterd tries again. */
 	assert_true(is_there("one/b"));
-	assert_true(is_there("one/.removing-b"));
-	assert_true(is_there("none/.removing-d"));
-	/* The spawner is told of the last removed workspace, and removes its home. */
+	assert_true(is_there("one/.rootfs-b"));
+	assert_true(is_there("one/.layers-b"));
+	/* The spawner is told, and removes homes and files. */
 	assert_string_equal(fake_spawner_removed(fake->spawner), "two/c");
-	assert_int_equal(fake->service.config->tenants[0]->usage->workspaces, 0);
-	removal_free(removal);
-}
-
-/* Until its removal is over, the workspace cannot be opened. */
-TEST(test_what_is_being_removed)
-{
-	static const struct fake_exchange busy = {REQUEST("1", "workspace.open",
-							  "{\"workspace\":\"a\"}"),
-						  ERROR("1", "-32000", NAMED("BUSY"))},
-					  made = {REQUEST("1", "workspace.open",
-							  "{\"workspace\":\"a\"}"),
-						  RESULT("1", "{*}")};
-	struct fake_client client = fake_client_connect(fake, &agent_endpoint, 1001, 1001);
-	struct removal *removal;
-
-	make("one/a");
-	make("one/.removing-a");
-	fake->spawner_waits = true;
-	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
-	fake_client_talk(&client, &busy, 1);
-	fake->spawner_waits = false;
-	fake_service_run(fake);
-	fake_client_talk(&client, &made, 1);
-	assert_false(is_there("one/.removing-a"));
-	fake_client_close(&client);
+	assert_memory_equal(fake_spawner_dropped(fake->spawner), "two/.removed-", 13);
+	assert_int_equal(fake->service.config->tenants[1]->usage->removed, 1);
+	/* It looks again when a former generation has ended. */
+	make("one/.layers-d");
+	removal_look_again(removal, fake->service.config);
+	fake_service_pass(fake, 1);
+	assert_false(is_there("one/.layers-d"));
+	removal_look_again(removal, fake->service.config);
 	removal_free(removal);
 	removal_free(NULL);
 }
 
-TEST(test_a_removal_that_cannot_be)
+/* What earlier cloisterds have removed and the spawner has yet to clear. */
+TEST(test_what_is_being_cleared_counts_at_the_start)
 {
-	struct removal *removal;
-
 	make("one/a");
-	make("one/.removing-a");
-	make("two/c");
-	make("two/.removing-c");
-	fake_spawner_refuse(fake->spawner, -EIO);
-	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
-	fake_service_run(fake);
-	assert_true(is_there("one/.removing-a"));
-	assert_true(is_there("two/.removing-c"));
-	removal_free(removal);
-}
-
-/* A client's removal ends, and a workspace of its name is made, before its turn comes. */
-TEST(test_what_is_not_marked_any_more)
-{
-	struct removal *removal;
-
-	make("one/a");
-	make("one/.removing-a");
-	removal = removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
-	assert_int_equal(unlinkat(fake->scratch.fd, "state/one/.removing-a", AT_REMOVEDIR), 0);
-	fake_service_run(fake);
-	assert_true(is_there("one/a"));
-	/* It looks again when a former generation has ended. */
-	make("one/.removing-a");
-	removal_look_again(removal, fake->service.config);
-	fake_service_run(fake);
-	assert_false(is_there("one/a"));
-	assert_false(is_there("one/.removing-a"));
-	removal_free(removal);
+	make("one/.removed-1.2.3");
+	make("one/.removed-1.2.4");
+	fake->service.config->tenants[0]->usage->existing_ms = 0;
+	managed_quota_follow(fake->managed_fd, fake->service.config);
+	assert_int_equal(fake->service.config->tenants[0]->usage->existing, 1);
+	assert_int_equal(fake->service.config->tenants[0]->usage->removed, 2);
 }
 
 /* Makes @n managed workspaces of @tenant and removes all others. */

@@ -99,6 +99,51 @@ static void check_layers(void)
 	}
 }
 
+/* Only a managed workspace that is no whole root is shown elsewhere, and not everywhere. */
+static void check_shown_at(void)
+{
+	static const struct {
+		uint8_t kind;
+		bool as_root;
+		const char *path, *seen; /* NULL: refused */
+	} rows[] = {
+		{WORKSPACE_MANAGED, false, "", "/workspace"},
+		{WORKSPACE_MANAGED, true, "", "/"},
+		{WORKSPACE_DIRECTORY, false, "", "/own"},
+		{WORKSPACE_ROOTFS, false, "", "/"},
+		{WORKSPACE_MANAGED, false, "/home/user", "/home/user"},
+		{WORKSPACE_MANAGED, false, "/a.b/c-d/_e", "/a.b/c-d/_e"},
+		{WORKSPACE_MANAGED, true, "/home/user", NULL},
+		{WORKSPACE_DIRECTORY, false, "/home/user", NULL},
+		{WORKSPACE_ROOTFS, false, "/home/user", NULL},
+		{WORKSPACE_MANAGED, false, "/", NULL},
+		{WORKSPACE_MANAGED, false, "home", NULL},
+		{WORKSPACE_MANAGED, false, "/home/", NULL},
+		{WORKSPACE_MANAGED, false, "/home//x", NULL},
+		{WORKSPACE_MANAGED, false, "/home/./x", NULL},
+		{WORKSPACE_MANAGED, false, "/x/../etc", NULL},
+		{WORKSPACE_MANAGED, false, "/etc", NULL},
+		{WORKSPACE_MANAGED, false, "/usr/local/x", NULL},
+		{WORKSPACE_MANAGED, false, "/home/agent/x", NULL},
+		{WORKSPACE_MANAGED, false, "/a b", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
+		struct spawner_open open = {
+			.kind = rows[i].kind, .limits = good, .as_root = rows[i].as_root};
+		struct spawner_open opened = {0};
+		int r;
+
+		strcpy(open.shown_at, rows[i].path);
+		spawner_open_put(&writer, &open);
+		r = spawner_open_get(written(&writer), &opened);
+		assert_int_equal(r, rows[i].seen ? 0 : -EBADMSG);
+		if (rows[i].seen)
+			assert_string_equal(spawner_open_visible(&opened, "/own"), rows[i].seen);
+	}
+}
+
 /* Only a managed workspace may be a whole root besides, and only that have root inside. */
 static void check_roots(void)
 {
@@ -173,7 +218,8 @@ static void check_worked(void)
 		{SPAWNER_MEASURE, TEXT_LITERAL("one"), true},
 		{SPAWNER_LOAD, TEXT_LITERAL("one"), true},
 		{SPAWNER_FOLD, TEXT_LITERAL("o\0e"), false},
-		{SPAWNER_DROPPED, TEXT_LITERAL("one"), false},
+		{SPAWNER_DROPPED, TEXT_LITERAL("one"), true},
+		{SPAWNER_FREEZE, TEXT_LITERAL("one"), false},
 		{0, TEXT_LITERAL("one"), false},
 	};
 
@@ -242,6 +288,7 @@ TEST(test_spawner)
 	check_proxy_ports();
 	check_layers();
 	check_copies();
+	check_shown_at();
 	check_roots();
 	writer = wire_writer(bytes, sizeof(bytes) - 1);
 	spawner_open_put(&writer, &open);

@@ -137,7 +137,6 @@ static void leave(struct fixture *f)
 	fake_client_close(&f->client);
 	fake_client_close(&f->other);
 	fake_client_close(&f->admin);
-	/* a removal goes on without its client, once the pause after the crashes is over */
 	f->fake->spawner_waits = false;
 	fake_service_pass(f->fake, PAUSE_MS);
 	fake_service_free(f->fake);
@@ -222,7 +221,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " opening waiting",
 		[HANG_UP] = " gone",
 		[IDLE] = " closed",
-		[REMOVE] = " opening waiting",
+		[REMOVE] = "OK gone",
 	},
 	[STATE_RESTING] = {
 		[OPEN_AGAIN] = " resting waiting",
@@ -233,7 +232,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " resting waiting",
 		[HANG_UP] = " gone",
 		[IDLE] = " resting",
-		[REMOVE] = " resting waiting",
+		[REMOVE] = "OK gone",
 	},
 	[STATE_OPENING] = {
 		[OPEN_AGAIN] = " opening waiting",
@@ -244,7 +243,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " opening waiting",
 		[HANG_UP] = " gone",
 		[IDLE] = " opening",
-		[REMOVE] = " opening waiting",
+		[REMOVE] = "OK gone",
 	},
 	[STATE_OPEN] = {
 		[OPEN_AGAIN] = "OK open",
@@ -266,7 +265,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " files ending waiting",
 		[HANG_UP] = " ending unused",
 		[IDLE] = " files ending",
-		[REMOVE] = " files ending waiting",
+		[REMOVE] = "OK ending unused",
 	},
 	[STATE_FILES_HELD] = {
 		[OPEN_AGAIN] = "BUSY files held",
@@ -277,7 +276,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = "BUSY ending unused",
 		[HANG_UP] = " ending unused",
 		[IDLE] = " files held",
-		[REMOVE] = "BUSY ending unused",
+		[REMOVE] = "OK ending unused",
 	},
 	[STATE_FILES_RESTING] = {
 		[OPEN_AGAIN] = " files resting waiting",
@@ -288,7 +287,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " files resting waiting",
 		[HANG_UP] = " gone",
 		[IDLE] = " files resting",
-		[REMOVE] = " files resting waiting",
+		[REMOVE] = "OK gone",
 	},
 	[STATE_FILES_OPENING] = {
 		[OPEN_AGAIN] = " files opening waiting",
@@ -299,7 +298,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " files opening waiting",
 		[HANG_UP] = " gone",
 		[IDLE] = " files opening",
-		[REMOVE] = " files opening waiting",
+		[REMOVE] = "OK gone",
 	},
 	[STATE_ENDING] = {
 		[OPEN_AGAIN] = " ending waiting",
@@ -310,7 +309,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = " ending waiting",
 		[HANG_UP] = " ending unused",
 		[IDLE] = " ending",
-		[REMOVE] = " ending waiting",
+		[REMOVE] = "OK ending unused",
 	},
 	[STATE_QUARANTINED] = {
 		[OPEN_AGAIN] = "BUSY quarantined",
@@ -321,7 +320,7 @@ static const char *const expected[STATES][WORKSPACE_EVENTS] = {
 		[CLOSE_CALLED] = "BUSY quarantined unused",
 		[HANG_UP] = " quarantined unused",
 		[IDLE] = " quarantined",
-		[REMOVE] = "BUSY quarantined unused",
+		[REMOVE] = "OK quarantined unused",
 	},
 };
 /* clang-format on */

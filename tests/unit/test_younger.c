@@ -157,8 +157,7 @@ static int set_up(void **state)
 	house.daemon.service = fake->service;
 	house.daemon.service.audit = house.audit;
 	house.daemon.spawner = fake->spawner;
-	house.daemon.removal =
-		removal_new(fake->service.base, fake->service.workspaces, fake->service.config);
+	house.daemon.removal = removal_new(fake->service.workspaces, fake->service.config);
 	assert_non_null(house.daemon.removal);
 	house.daemon.state_lock = house.daemon.options.agent_fd = -1;
 	house.daemon.options.control_fd = house.daemon.options.egress_fd = -1;
@@ -494,6 +493,7 @@ TEST(test_what_it_hears)
 TEST(test_the_end_of_the_elder_one)
 {
 	begin_to_serve();
+	fake_service_pass(house.fake, 0);
 	/* It has left a removal that was not finished. */
 	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
 	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
@@ -504,6 +504,7 @@ TEST(test_the_end_of_the_elder_one)
 	assert_true(service()->elder.pid > 0 && is_elsewhere("state"));
 	assert_int_equal(faccessat(house.state, "one/.removing-w", F_OK, 0), 0);
 	fake_service_pass(house.fake, 1);
+	fake_service_pass(house.fake, 0);
 	assert_int_equal(faccessat(house.state, "one/.removing-w", F_OK, 0), -1);
 	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
 	assert_int_equal(service()->elder.pid, 0);
@@ -518,6 +519,7 @@ TEST(test_the_end_of_the_elder_one)
 TEST(test_the_end_of_the_elder_one_while_a_third_one_starts)
 {
 	begin_to_serve();
+	fake_service_pass(house.fake, 0);
 	assert_int_equal(mkdirat(house.state, "one", 0700), 0);
 	assert_int_equal(mkdirat(house.state, "one/w", 0700), 0);
 	assert_int_equal(mkdirat(house.state, "one/.removing-w", 0700), 0);
@@ -530,6 +532,7 @@ TEST(test_the_end_of_the_elder_one_while_a_third_one_starts)
 	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), 0);
 	house.daemon.service.retiring = false;
 	fake_service_pass(house.fake, REMOVALS_MS);
+	fake_service_pass(house.fake, 0);
 	assert_int_equal(faccessat(house.state, "one/w", F_OK, 0), -1);
 }
 

@@ -18,7 +18,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#define KILLED_MAX 8 /* for instance where memory is short; then the next start tries again */
+#define UNMAPPED_GID 65534 /* user_namespaces(7) */
+#define KILLED_MAX   8     /* for instance where memory is short; then the next start tries again */
 
 struct sweeper {
 	struct forked forked; /* first */
@@ -63,7 +64,9 @@ static int find_owner(void *context)
 	if (fstat(sweeper->fd, &stat_buf) < 0)
 		return -errno;
 	sweeper->forked.uid = stat_buf.st_uid;
-	sweeper->forked.gid = stat_buf.st_gid;
+	/* In user mode: that of a state directory with S_ISGID, which the namespace does not map.
+	 */
+	sweeper->forked.gid = stat_buf.st_gid == UNMAPPED_GID ? getegid() : stat_buf.st_gid;
 	return 0;
 }
 

@@ -166,9 +166,12 @@ static bool again(struct job *job, int status)
 static void ended(struct job *job, int result)
 {
 	struct layer_drop *drop = (struct layer_drop *)job;
+	const struct layer_drops *drops = drops_of(job);
 
 	if (result < 0)
 		log_kept(drop);
+	if (drops->cleared && begins(drop->path, TREE_REMOVED))
+		drops->cleared(drops->context, drop->tenant, drop->path, result);
 	free(drop);
 }
 
@@ -179,6 +182,12 @@ void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 {
 	*drops = (struct layer_drops){.managed = managed};
 	job_queue_init(&drops->sweeps.jobs, jobs, &dropping, drops);
+}
+
+void layer_drops_tell(struct layer_drops *drops, layer_drops_cleared cleared, void *context)
+{
+	drops->cleared = cleared;
+	drops->context = context;
 }
 
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path)

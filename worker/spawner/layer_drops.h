@@ -12,13 +12,21 @@
 
 struct layer_drop;
 
+/* The own directory @path of a removed workspace has been cleared, or with -errno could not be. */
+typedef void (*layer_drops_cleared)(void *context, const char *tenant, const char *path, int error);
+
 struct layer_drops {
 	int managed;               /* directory of the managed workspaces, or -1 */
 	struct sweep_queue sweeps; /* struct layer_drop */
+	layer_drops_cleared cleared;
+	void *context;
 };
 
 /** Initialises @drops; @managed as in cell_ids_init(), borrowed. */
 void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed);
+
+/** From here on, @cleared is told. */
+void layer_drops_tell(struct layer_drops *drops, layer_drops_cleared cleared, void *context);
 
 /**
  * Finds what is left in each tenant's directory; without tenants, in the one. Unfinished trees

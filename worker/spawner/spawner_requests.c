@@ -421,6 +421,16 @@ static void on_measured(
 					       .bytes = bytes});
 }
 
+static void on_cleared(void *context, const char *tenant, const char *path, int error)
+{
+	struct spawner *spawner = context;
+
+	tell_worked(&spawner->channel, &(struct spawner_worked){.what = SPAWNER_DROPPED,
+					       .tenant = text_from(tenant),
+					       .path = text_from(path),
+					       .error = (uint32_t)-error});
+}
+
 static void on_in_memory(
 	void *context, const char *tenant, const char *name, int error, uint64_t us, uint64_t bytes)
 {
@@ -454,6 +464,7 @@ void spawner_tell_work(struct spawner *spawner)
 		on_in_memory, spawner);
 	copies_init(&spawner->copies, &spawner->jobs, on_copied, spawner);
 	layer_folds_tell(&spawner->folds, on_folded, spawner);
+	layer_drops_tell(&spawner->drops, on_cleared, spawner);
 	template_sizes_init(
 		&spawner->sizes, &spawner->jobs, spawner->ids.managed, on_measured, spawner);
 }
