@@ -77,6 +77,8 @@
 #define LIMIT_LEASE_CLOCK_MS    10000 /* between looks at whether the host's clock was set */
 /* in one slice of the loop for workspace.list: workspaces that it lists, and names and others' */
 #define LIMIT_LISTED_A_TURN 32
+#define LIMIT_LISTED        10000 /* in one answer; and its bytes, if it has more than one */
+#define LIMIT_LISTED_BYTES  (4 * MIB)
 #define LIMIT_PASSED_A_TURN 1024
 /* No further line of a connection, or frame of a process, is handled in a slice of this long. */
 #define LIMIT_SLICE_US 1000

@@ -10,6 +10,8 @@
 #include "common/links.h"
 #include "common/shown_at.h"
 #include "supervisor/agent/agent_moved.h"
+#include "supervisor/agent/listing_page.h"
+#include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
@@ -23,7 +25,9 @@
 #include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspaces.h"
 
+#include <errno.h>
 #include <event2/buffer.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -46,8 +50,12 @@ struct listing {
 	char **used;   /* names of managed workspaces that are listed as used; sorted after that */
 	size_t n_used; /* room for the next power of two */
 	bool sorted;
-	bool failed; /* memory is out */
-	struct evbuffer *text;
+	bool failed;              /* memory is out */
+	struct properties wanted; /* its labels are */
+	enum { STATE_ANY, STATE_OPEN, STATE_CLOSED } state;
+	struct listing_page page;
+	char *key;             /* of the row that is written; NULL: none is */
+	struct evbuffer *text; /* that row */
 	struct json_text json;
 };
 
@@ -88,10 +96,42 @@ static const char *tenant_name(const struct listing *listing)
 	return listing->tenants[listing->at]->name;
 }
 
+/* Managed ones come first, then directories, each by their names. */
+static bool begin_row(struct listing *listing, enum workspace_kind kind, const char *name)
+{
+	free(listing->key);
+	if (asprintf(&listing->key, "%s/%u/%s", tenant_name(listing), (unsigned)kind, name) < 0)
+		listing->key = NULL;
+	listing->failed |= !listing->key;
+	return listing->key && listing_page_wants(&listing->page, listing->key);
+}
+
+static void end_row(struct listing *listing)
+{
+	const size_t len =
+		json_text_flush(&listing->json) < 0 ? 0 : evbuffer_get_length(listing->text);
+	const void *text = len > 0 ? evbuffer_pullup(listing->text, -1) : NULL;
+
+	listing->failed |= !text || listing_page_add(&listing->page, listing->key, text, len) < 0;
+	evbuffer_drain(listing->text, len);
+	listing->json = json_text(listing->text);
+}
+
+static bool is_wanted(const struct listing *listing, bool open, const struct properties *properties)
+{
+	return (listing->state == STATE_ANY || (listing->state == STATE_OPEN) == open) &&
+	       (properties ? properties_have_labels(properties, listing->wanted.labels)
+			   : !listing->wanted.labels);
+}
+
 static void put_used(struct listing *listing, struct workspace *workspace, const char *name)
 {
 	struct workspace_info info;
 
+	if (!is_wanted(listing, workspace_is_open(workspace),
+		    name ? workspace_properties(workspace) : NULL) ||
+		!begin_row(listing, workspace_kind(workspace), workspace_name(workspace)))
+		return;
 	json_text_object_begin(&listing->json);
 	method_workspace_put(&listing->json, workspace);
 	json_text_put(&listing->json, "tenant", tenant_name(listing));
@@ -104,6 +144,7 @@ static void put_used(struct listing *listing, struct workspace *workspace, const
 	if (name)
 		properties_put_listed(&listing->json, workspace_properties(workspace));
 	json_text_object_end(&listing->json);
+	end_row(listing);
 }
 
 static void put_managed(struct listing *listing, const char *name)
@@ -111,8 +152,12 @@ static void put_managed(struct listing *listing, const char *name)
 	_cleanup_(properties_done) struct properties properties = {0};
 	const char *root = SHOWN_AT_DEFAULT;
 
+	if (listing->state == STATE_OPEN || !begin_row(listing, WORKSPACE_MANAGED, name))
+		return;
 	/* Of one whose record is damaged, nothing is listed. */
 	(void)properties_load_in(listing->properties, name, &properties);
+	if (!is_wanted(listing, false, &properties))
+		return;
 	if (managed_is_root_in(listing->managed, name))
 		root = "/";
 	else if (properties.shown_at[0])
@@ -128,6 +173,7 @@ static void put_managed(struct listing *listing, const char *name)
 	put_size(&listing->json, -1, -1);
 	properties_put_listed(&listing->json, &properties);
 	json_text_object_end(&listing->json);
+	end_row(listing);
 }
 
 /* Its entry in the directory is not listed, also if it is used no more by then. */
@@ -263,7 +309,6 @@ static bool list_piece(struct listing *listing)
 			break;
 		}
 	}
-	listing->failed |= json_text_flush(&listing->json) < 0;
 	return listing->at < listing->n_tenants && !listing->failed;
 }
 
@@ -296,6 +341,9 @@ static void listing_free(struct listing *listing)
 	for (size_t i = 0; i < listing->n_tenants; i++)
 		tenant_release(listing->tenants[i]);
 	free(listing->tenants);
+	properties_done(&listing->wanted);
+	listing_page_done(&listing->page);
+	free(listing->key);
 	if (listing->text)
 		evbuffer_free(listing->text);
 	if (listing->waits.tqe_prev)
@@ -339,9 +387,10 @@ static void answer(struct session *session, const char *id_text, struct listing 
 		session_answer_busy(session, id_text, "Out of memory");
 		return;
 	}
-	json_text_array_end(&listing->json);
+	json_text_object_begin(&listing->json);
+	listing->failed = listing_page_write(&listing->page, &listing->json) < 0;
 	json_text_object_end(&listing->json);
-	if (json_text_flush(&listing->json) < 0) {
+	if (listing->failed || json_text_flush(&listing->json) < 0) {
 		session_answer_busy(session, id_text, "Out of memory");
 		return;
 	}
@@ -402,10 +451,40 @@ static struct listing *listing_new(struct session *session, struct tenant *payer
 		listing->tenants[listing->n_tenants] =
 			tenant_hold(session->tenants[listing->n_tenants]);
 	listing->json = json_text(listing->text);
-	json_text_object_begin(&listing->json);
-	json_text_key(&listing->json, "workspaces");
-	json_text_array_begin(&listing->json);
 	return listing;
+}
+
+/* Reads which workspaces are wanted. */
+static enum tool_error read_wish(
+	struct json_object *params, struct listing *listing, struct refusal *ret_refusal)
+{
+	enum tool_error error =
+		properties_read(params, PROPERTY_LABELS, 0, &listing->wanted, ret_refusal);
+	struct text state, cursor;
+	int64_t limit = LIMIT_LISTED;
+	int r;
+
+	if (error != TOOL_OK)
+		return error;
+	if (!session_string_param(params, "state", &state) ||
+		!session_string_param(params, "cursor", &cursor) ||
+		!number_param(params, "limit", 1, LIMIT_LISTED, &limit))
+		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"state and cursor must be strings, and limit a number from 1 to %d",
+			LIMIT_LISTED);
+	if (text_equal(state, TEXT_LITERAL("open")))
+		listing->state = STATE_OPEN;
+	else if (text_equal(state, TEXT_LITERAL("closed")))
+		listing->state = STATE_CLOSED;
+	else if (state.data)
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"state must be \"open\" or \"closed\"");
+	listing->page.limit = (size_t)limit;
+	r = listing_page_begin(&listing->page, cursor);
+	if (r == -EINVAL)
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"cursor must be the next_cursor of an earlier answer");
+	return r < 0 ? refusal_set(ret_refusal, TOOL_BUSY, "Out of memory") : TOOL_OK;
 }
 
 void method_workspace_list(struct session *session, struct jsonrpc_request *request)
@@ -426,6 +505,11 @@ void method_workspace_list(struct session *session, struct jsonrpc_request *requ
 	listing = listing_new(session, payer);
 	if (!listing) {
 		session_answer_busy(session, request->id_text, "Out of memory");
+		return;
+	}
+	if (read_wish(request->params, listing, &refusal) != TOOL_OK) {
+		answer_refusal(session, request->id_text, &refusal);
+		listing_free(listing);
 		return;
 	}
 	if (!payer->usage->lists && !list_piece(listing)) {

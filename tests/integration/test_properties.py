@@ -128,6 +128,43 @@ def test_only_managed_workspaces_keep_any(client, daemon):
     refused(client, "workspace.update", {"labels": {}}, "FORBIDDEN")
 
 
+def test_a_list_in_pages(client, daemon):
+    names = [f"listed{i:02}" for i in range(12)]
+    for i, name in enumerate(names):
+        client.call("workspace.open", {"workspace": name, "labels": {"parity": str(i % 2), "number": str(i)}})
+        if i > 2:
+            client.call("workspace.close", {"workspace": name})
+    client.call("workspace.open", {"root": str(daemon.new_directory())})
+
+    def pages(limit, **filters):
+        cursor = {}
+        while cursor is not None:
+            answer = client.call("workspace.list", {"limit": limit, **filters, **cursor})
+            yield [row["workspace"] for row in answer["workspaces"]]
+            cursor = {"cursor": answer["next_cursor"]} if "next_cursor" in answer else None
+
+    every = [row["workspace"] for row in client.call("workspace.list")["workspaces"]]
+    assert [name for name in every if name.startswith("listed")] == names and every[-1].startswith("/")
+    for limit in (1, 5, len(every), 10000):
+        got = list(pages(limit))
+        assert sum(got, []) == every and all(len(page) == limit for page in got[:-1])
+    assert sum(pages(2, labels={"parity": "1"}), []) == names[1::2]
+    assert sum(pages(9, labels={"parity": "1", "number": "3"}), []) == names[3:4]
+    assert list(pages(9, labels={"parity": "1", "number": "4"})) == [[]]
+    assert procfs.eventually(lambda: set(names[3:]) <= set(sum(pages(7, state="closed"), [])))
+    assert set(names[:3]) <= set(sum(pages(7, state="open"), []))
+    # What goes away or comes between two pages moves no other row.
+    first, cursor = (answer := client.call("workspace.list", {"limit": 5}))["workspaces"], answer["next_cursor"]
+    client.call("workspace.remove", {"workspace": first[0]["workspace"]})
+    after = client.call("workspace.list", {"limit": 1, "cursor": cursor})["workspaces"][0]["workspace"]
+    assert after == every[5]
+    for wrong in ({"limit": 0}, {"limit": 10001}, {"limit": "1"}, {"state": "paused"}, {"cursor": "x"}, {"cursor": ""},
+                  {"cursor": 1}, {"labels": {"a": 1}}):
+        refused(client, "workspace.list", wrong, -32602)
+    for name in set(names) - {first[0]["workspace"]}:
+        client.call("workspace.remove", {"workspace": name})
+
+
 def test_a_lease_ends_what_runs_and_removes(client, name, daemon):
     client.call("workspace.open", {"workspace": name})
     session = client.call("session.start", {"command": "sleep 1000"})["session"]

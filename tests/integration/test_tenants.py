@@ -159,7 +159,7 @@ def test_who_fits_several_tenants_names_one(start_daemon, tenants):
     assert client.call("workspace.open", {"workspace": "w", "tenant": "k"})["tenant"] == "k"
     assert client.run("cat who; echo $WHO")["stdout"] == "k\n"
     listed = client.call("workspace.list")["workspaces"]
-    assert [(entry["tenant"], entry["workspace"]) for entry in listed] == [("z", "w"), ("k", "w")]
+    assert [(entry["tenant"], entry["workspace"]) for entry in listed] == [("k", "w"), ("z", "w")]
     client.call("workspace.close", {"workspace": "w", "tenant": "z"})
     assert refused(client, "workspace.close", {"workspace": "w", "tenant": "m"}).name == "WORKSPACE_NOT_FOUND"
     assert client.run("echo $WHO")["stdout"] == "k\n"

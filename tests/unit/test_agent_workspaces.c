@@ -216,11 +216,11 @@ TEST(test_list)
 			       "\"/"
 			       "workspace\",\"tenant\":\"one\",\"open\":false,\"created\":*}]}")},
 		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
-		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"@/root/a\",\"kind\":"
+		{LIST, RESULT("1", "{\"workspaces\":[{\"workspace\":\"w\",*\"open\":false,*},"
+				   "{\"workspace\":\"@/root/a\",\"kind\":"
 				   "\"directory\",\"root\":\"@/root/"
 				   "a\",\"tenant\":\"one\",\"open\":true,\"created\":null,"
-				   "\"bytes\":8192,\"files\":2},"
-				   "{\"workspace\":\"w\",*\"open\":false,*}]}")},
+				   "\"bytes\":8192,\"files\":2}]}")},
 		{NOTIFICATION("workspace.list", "{}"), NULL},
 	};
 

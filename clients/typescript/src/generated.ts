@@ -128,6 +128,10 @@ export type SessionTo =
 	| "all"
 	| "foreground";
 
+export type WorkspaceState =
+	| "open"
+	| "closed";
+
 export type LeaseEnd =
 	| "close"
 	| "remove";
@@ -951,6 +955,8 @@ export interface WorkspaceDiff {
 /** The result of workspace.list. */
 export interface WorkspaceList {
 	workspaces: Array<ListedWorkspace>;
+	/** If there are more. */
+	next_cursor?: string | undefined;
 }
 
 /** The definitions of the tools. */
@@ -1262,9 +1268,15 @@ export abstract class Methods {
 		await this.native("workspace.close", params);
 	}
 
-	/** Lists the workspaces of the client's tenants. */
-	async workspaceList(): Promise<WorkspaceList> {
-		return (await this.native("workspace.list", {})) as WorkspaceList;
+	/**
+	 * Lists the workspaces of the client's tenants, those that match and come after the cursor.
+	 * @param params.labels Only managed workspaces that have all of them.
+	 * @param params.state Only those whose processes run, or do not.
+	 * @param params.cursor The next_cursor of an earlier answer.
+	 * @param params.limit At most so many, from 1 to 10000.
+	 */
+	async workspaceList(params: { labels?: Record<string, string> | undefined; state?: WorkspaceState | undefined; cursor?: string | undefined; limit?: number | undefined } = {}): Promise<WorkspaceList> {
+		return (await this.native("workspace.list", params)) as WorkspaceList;
 	}
 
 	/** Deletes a managed workspace with everything in it. */

@@ -8,7 +8,7 @@ from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed
                      ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput,
                      RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput,
                      SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput,
-                     ToolList, Updated, Workspace, WorkspaceDiff, WorkspaceList, WriteFileOutput)
+                     ToolList, Updated, Workspace, WorkspaceDiff, WorkspaceList, WorkspaceState, WriteFileOutput)
 
 
 class Methods:
@@ -183,9 +183,17 @@ class Methods:
         """Closes a workspace on this connection; calls in flight continue. Without a name: the default."""
         self._native("workspace.close", {"workspace": workspace, "tenant": tenant})
 
-    def workspace_list(self) -> WorkspaceList:
-        """Lists the workspaces of the client's tenants."""
-        result: WorkspaceList = self._native("workspace.list", {})
+    def workspace_list(self, labels: Optional[Dict[str, str]] = None, state: Optional[WorkspaceState] = None,
+                       cursor: Optional[str] = None, limit: Optional[int] = None) -> WorkspaceList:
+        """Lists the workspaces of the client's tenants, those that match and come after the cursor.
+
+        labels: Only managed workspaces that have all of them.
+        state: Only those whose processes run, or do not.
+        cursor: The next_cursor of an earlier answer.
+        limit: At most so many, from 1 to 10000.
+        """
+        result: WorkspaceList = self._native("workspace.list", {"labels": labels, "state": state, "cursor": cursor,
+                                             "limit": limit})
         return result
 
     def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:
@@ -587,9 +595,17 @@ class AsyncMethods:
         """Closes a workspace on this connection; calls in flight continue. Without a name: the default."""
         await self._native("workspace.close", {"workspace": workspace, "tenant": tenant})
 
-    async def workspace_list(self) -> WorkspaceList:
-        """Lists the workspaces of the client's tenants."""
-        result: WorkspaceList = await self._native("workspace.list", {})
+    async def workspace_list(self, labels: Optional[Dict[str, str]] = None, state: Optional[WorkspaceState] = None,
+                             cursor: Optional[str] = None, limit: Optional[int] = None) -> WorkspaceList:
+        """Lists the workspaces of the client's tenants, those that match and come after the cursor.
+
+        labels: Only managed workspaces that have all of them.
+        state: Only those whose processes run, or do not.
+        cursor: The next_cursor of an earlier answer.
+        limit: At most so many, from 1 to 10000.
+        """
+        result: WorkspaceList = await self._native("workspace.list", {"labels": labels, "state": state, "cursor": cursor,
+                                                   "limit": limit})
         return result
 
     async def workspace_remove(self, workspace: str, tenant: Optional[str] = None) -> None:

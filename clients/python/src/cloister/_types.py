@@ -34,6 +34,7 @@ Stream = Literal["stdout", "stderr"]
 SessionState = Literal["starting", "running", "ending", "ended"]
 SessionSignal = Literal["INT", "TERM", "HUP", "QUIT", "KILL", "USR1", "USR2"]
 SessionTo = Literal["all", "foreground"]
+WorkspaceState = Literal["open", "closed"]
 LeaseEnd = Literal["close", "remove"]
 Kind = Literal["managed", "directory", "rootfs"]
 Home = Literal["kept", "temporary"]
@@ -1025,10 +1026,15 @@ class WorkspaceDiff(_WorkspaceDiff, total=False):
     unpatched: int
 
 
-class WorkspaceList(TypedDict):
+class _WorkspaceList(TypedDict):
+    workspaces: List[ListedWorkspace]
+
+
+class WorkspaceList(_WorkspaceList, total=False):
     """The result of workspace.list."""
 
-    workspaces: List[ListedWorkspace]
+    #: If there are more.
+    next_cursor: str
 
 
 class ToolList(TypedDict):
@@ -1220,4 +1226,5 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
            "Stream", "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList",
            "ToolMessage", "TransactionKind", "UnknownTool", "Updated", "Usage", "WorkerLost", "Workspace",
-           "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound", "WriteFileOutput"]
+           "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound", "WorkspaceState",
+           "WriteFileOutput"]
