@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CURSOR_BYTES (2 * LIMIT_PATH_BYTES)
+#define CURSOR_BYTES (2UL * LIMIT_PATH_BYTES)
 
 int listing_page_begin(struct listing_page *page, struct text cursor)
 {
@@ -98,7 +98,7 @@ static int compare(const void *a, const void *b)
 static int write_cursor(struct json_text *json, struct text key)
 {
 	const size_t len = base64_encoded_size(key.len);
-	char *cursor = malloc(len);
+	char *cursor = malloc(len + 1);
 
 	if (!cursor)
 		return -ENOMEM;

@@ -85,11 +85,11 @@ static void answer(struct session *session, const char *id_text, const struct wo
 	session_answer_end(session, &json);
 }
 
-/* Those that a lease's end is about are held by it alone, and are not changed any more. */
+/* A generation that was taken over changes what still runs in it: the other one reads it. */
 static enum tool_error update(struct session *session, struct workspace *workspace,
 	const struct properties *given, struct refusal *ret_refusal)
 {
-	enum tool_error error = agent_retires(session, NULL, ret_refusal);
+	enum tool_error error = agent_retires(session, workspace, ret_refusal);
 
 	if (error == TOOL_OK && workspace_kind(workspace) != WORKSPACE_MANAGED)
 		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);

@@ -93,12 +93,32 @@ static void wait(struct kept_lease *kept)
 	timer_set(&kept->timer, left > 0 ? left : 0);
 }
 
+/* Another generation may have changed the lease. Returns whether it ends later, or not at all. */
+static bool is_changed(struct kept_lease *kept)
+{
+	const struct lease was = kept->lease;
+	struct properties properties;
+
+	if (properties_load(kept->leases->workspaces->managed_fd, kept->tenant, kept->name,
+		    &properties) < 0)
+		return false;
+	kept->lease = properties.lease;
+	properties_done(&properties);
+	if (kept->lease.ends_ms == was.ends_ms)
+		return false;
+	if (kept->lease.ends_ms == 0)
+		drop(kept);
+	else
+		wait(kept);
+	return true;
+}
+
 static void on_end(void *context)
 {
 	struct kept_lease *kept = context;
 	struct leases *leases = kept->leases;
 	_cleanup_free_ char *tenant = strdup(kept->tenant->name), *name = strdup(kept->name);
-	const struct lease lease = kept->lease;
+	struct lease lease = kept->lease;
 	int64_t again_ms = LIMIT_LEASE_RETRY_MS;
 
 	(void)unix_look();
@@ -106,6 +126,9 @@ static void on_end(void *context)
 		wait(kept);
 		return;
 	}
+	if (is_changed(kept))
+		return;
+	lease = kept->lease; /* at its end something else may be wanted now */
 	if (leases->ended && tenant && name)
 		again_ms = leases->ended(leases->context, tenant, name, &lease);
 	/* The one who was told may have forgotten it, or set another. */

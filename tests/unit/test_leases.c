@@ -280,6 +280,25 @@ TEST(test_a_lease_that_another_generation_changes)
 	fake_client_close(&client);
 }
 
+/* The elder generation has made a lease longer, or taken it away, after the younger one read it. */
+TEST(test_a_lease_is_read_again_before_it_ends)
+{
+	static const char *const records[] = {
+		"{\"lease\":{\"expires_at\":\"2035-01-01T00:00:00Z\"}}",
+		"{\"labels\":{\"a\":\"b\"}}"};
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
+		talk(&client, OPEN(LEASE("1000")), DONE("1"));
+		assert_int_equal(unlinkat(fake->scratch.fd, "properties/one/w", 0), 0);
+		scratch_text(&fake->scratch, "properties/one/w", records[i]);
+		fake_service_pass(fake, 2000);
+		assert_true(is_there("state/one/w"));
+		assert_int_equal(usage(0)->leases, 1 - i);
+	}
+	fake_client_close(&client);
+}
+
 /* All leases of one tenant end at one moment, and another tenant's call is answered as ever. */
 TEST(test_many_at_once)
 {
