@@ -34,11 +34,24 @@ struct gate_server {
 	struct gate_conn *accepted; /* while MHD_add_connection() takes it */
 };
 
+/*
+ * The client has said all, and left or will say no more. libmicrohttpd, whose watch is
+ * edge-triggered, overlooks an end that came with the last bytes; it looks again at a connection
+ * that is resumed.
+ */
 static void on_gone(evutil_socket_t fd, short what, void *context)
 {
+	struct gate_request *request = context;
+
 	(void)fd;
 	(void)what;
-	request_lose(context);
+	if (request->suspended && request->body_over) {
+		request_lose(request);
+	} else if (!request->suspended) {
+		MHD_suspend_connection(request->mhd);
+		MHD_resume_connection(request->mhd);
+		event_active(request->conn->run, EV_READ, 0);
+	}
 }
 
 /* Waits until request_wake(): the last that a callback of libmicrohttpd does. */
@@ -54,7 +67,8 @@ void request_wake(struct gate_request *request)
 	if (!request->suspended)
 		return;
 	request->suspended = false;
-	event_del(&request->gone);
+	if (request->body_over)
+		event_del(&request->gone);
 	MHD_resume_connection(request->mhd);
 	event_active(request->conn->run, EV_READ, 0);
 }
@@ -374,6 +388,9 @@ static enum MHD_Result begin(struct gate *gate, struct MHD_Connection *mhd, cons
 		!gate_config_has_origin(gate->config, origin, gate_request_header(request, "Host")))
 		return refuse(request, 403, "this origin may not use the gate");
 	read_forwarded(request);
+	if (gate_request_header(request, "Content-Length") ||
+		gate_request_header(request, "Transfer-Encoding"))
+		event_add(&request->gone, NULL);
 	dispatch(request);
 	if (request->answer != GATE_ANSWER_NONE && is_unwanted(request))
 		return queue(request, true);
@@ -423,6 +440,7 @@ static void end_body(struct gate_request *request)
 	if (request->body_over)
 		return;
 	request->body_over = true;
+	event_del(&request->gone);
 	if (request->answer != GATE_ANSWER_NONE)
 		return;
 	if (request->body == GATE_BODY_READ)
@@ -464,8 +482,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 	*request_context = NULL;
 	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		request->lost = true;
-	if (request->suspended)
-		event_del(&request->gone);
+	event_del(&request->gone);
 	if (request->on_end)
 		request->on_end(request);
 	request->gate->requests--;

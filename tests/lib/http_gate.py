@@ -93,14 +93,16 @@ class Connection:
 
 
 class HttpGate:
-    def __init__(self, area, daemon, user, *lines):
+    def __init__(self, area, daemon, user, *lines, program=None):
+        """@program: another one than cloister-gate, of tests/lib. @daemon: its agent socket; None: nobody listens there."""
         self.area, self.user, self.daemon = area, user, daemon
         with acting_as(0):
             self.path = area.new_directory("http-gate")
             self.path.chmod(0o755)
             user.own(self.path)
-            if not (area.bin / "cloister-gate").exists():
-                shutil.copy(where_is("cloister-gate"), area.bin)
+            self.program = area.tool(program) if program else area.bin / "cloister-gate"
+            if not self.program.exists():
+                shutil.copy(where_is("cloister-gate"), self.program)
         with acting_as(user.uid, user.gid):
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
@@ -108,14 +110,14 @@ class HttpGate:
             self.keys = self.path / "keys"
             self.unix = str(self.path / "sock")
             (self.path / "gate.conf").write_text("\n".join([
-                "[gate]", f"listen = 127.0.0.1:{self.port} {self.unix}", f"agent_socket = {daemon.socket}",
+                "[gate]", f"listen = 127.0.0.1:{self.port} {self.unix}", f"agent_socket = {daemon.socket if daemon else '/none'}",
                 f"keys = {self.keys}", *lines, ""]))
         self.start()
 
     def start(self):
         with open(self.path / "log", "ab") as log, acting_as(0):
             self.process = subprocess.Popen(
-                [*self.user.become(), self.area.bin / "cloister-gate", "--config", str(self.path / "gate.conf")],
+                [*self.user.become(), self.program, "--config", str(self.path / "gate.conf")],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment("/"))
         assert procfs.eventually(lambda: "listening" in self.log() or self.process.poll() is not None, 60)
         assert self.process.poll() is None, self.log()
