@@ -9,6 +9,15 @@
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
+enum tool_error agent_get_managed(const struct session *session, struct tenant *tenant,
+	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal)
+{
+	if (!session_may_name(session, name))
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
+	return workspaces_get_managed(
+		session->service->workspaces, tenant, name, create, ret, ret_refusal);
+}
+
 struct workspace *agent_hold_workspace(struct session *session, struct text name)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -17,12 +26,9 @@ struct workspace *agent_hold_workspace(struct session *session, struct text name
 
 	if (workspace)
 		return workspace_hold(workspace);
-	if (!session_may_name(session, name))
-		return NULL;
 	tenant = session_tenant(session, (struct text){NULL, 0});
 	if (name.data && tenant &&
-		workspaces_get_managed(session->service->workspaces, tenant, name, false,
-			&workspace, &refusal) == TOOL_OK)
+		agent_get_managed(session, tenant, name, false, &workspace, &refusal) == TOOL_OK)
 		return workspace;
 	return NULL;
 }

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/errors.h"
 #include "common/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct jsonrpc_request;
+struct refusal;
 struct session;
+struct tenant;
 struct workspace;
+
+/**
+ * As workspaces_get_managed(), for a client that may be bound to one workspace: of others it is
+ * told FORBIDDEN. Methods find managed workspaces by this function alone.
+ */
+enum tool_error agent_get_managed(const struct session *session, struct tenant *tenant,
+	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
 
 /**
  * Returns, held, the workspace that the client has opened as @name (data NULL: its default one), or

@@ -7,6 +7,7 @@
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
+#include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/isolation.h"
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
@@ -545,11 +546,10 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	error = agent_retires(session, NULL, &refusal);
 	if (error == TOOL_OK && audit_forbids(session->service->audit))
 		error = refusal_set(&refusal, TOOL_BUSY, NULL);
-	else if (error == TOOL_OK && (!tenant || !session_may_name(session, name)))
+	else if (error == TOOL_OK && !tenant)
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 	else if (error == TOOL_OK)
-		error = workspaces_get_managed(
-			session->service->workspaces, tenant, name, false, &workspace, &refusal);
+		error = agent_get_managed(session, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {
 		refuse(session, request, "workspace.remove", &refusal);
 		return;

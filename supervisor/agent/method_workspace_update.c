@@ -67,8 +67,7 @@ static enum tool_error find(struct session *session, struct json_object *params,
 	tenant = session_tenant(session, tenant_name);
 	if (!tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
-	return workspaces_get_managed(
-		session->service->workspaces, tenant, name, false, ret, ret_refusal);
+	return agent_get_managed(session, tenant, name, false, ret, ret_refusal);
 }
 
 static void answer(struct session *session, const char *id_text, const struct workspace *workspace)

@@ -141,6 +141,7 @@ def test_a_key_of_one_workspace(gate, blue):
                 ("workspace.open", {"workspace": "other"}, "FORBIDDEN"),
                 ("workspace.open", {"root": "/tmp"}, "FORBIDDEN"),
                 ("workspace.remove", {"workspace": "other"}, "FORBIDDEN"),
+                ("workspace.update", {"workspace": "other", "labels": {"a": "b"}}, "FORBIDDEN"),
                 ("workspace.checkpoint", {"workspace": "other"}, "WORKSPACE_NOT_FOUND"),
                 ("workspace.forward", {"workspace": "other", "port": 8080}, "WORKSPACE_NOT_FOUND"),
                 ("workspace.fork", {"from": "t"}, "FORBIDDEN"),

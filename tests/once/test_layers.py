@@ -258,3 +258,12 @@ def test_nothing_else_is_linked_with_the_supervisor():
     assert len(lists) >= 6
     links = re.compile(r"^[^#\n]*\b(?:cloister-supervisor|supervisor-[a-z]+|supervisor/)", re.M)
     assert [str(path.relative_to(ROOT)) for path in lists if links.search(path.read_text())] == []
+
+
+def test_methods_find_managed_workspaces_where_bindings_are_checked():
+    """A client may be bound to one workspace (doc/decisions/0194). workspace.open, which makes one, checks it itself."""
+    callers = {path.name for path in (ROOT / "supervisor" / "agent").glob("*.c")
+               if re.search(r"\bworkspaces_get_managed\w*\(", path.read_text())}
+    assert callers == {"agent_workspace.c", "method_workspace.c"}
+    openers = re.findall(r"\bworkspaces_get_managed\w*\(", (ROOT / "supervisor/agent/method_workspace.c").read_text())
+    assert len(openers) == 1
