@@ -79,6 +79,7 @@ extern const struct command command_run;
 extern const struct command command_shell;
 extern const struct command command_mcp;
 extern const struct command command_forward;
+extern const struct command command_gate;
 extern const struct command command_session;
 extern const struct command command_harness;
 extern const struct command command_put;

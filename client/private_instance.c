@@ -197,32 +197,31 @@ static int leave_root(struct private_instance *instance, const char *workspace)
 	return 0;
 }
 
-/* Writes the path of the first cloisterd that we may execute to @path. */
-static int find_cloisterd(char path[static PATH_MAX])
+int program_find(const char *name, char path[static PATH_MAX])
 {
-	static const char *const beside[] = {"cloisterd", "../sbin/cloisterd"};
-	static const char *const installed[] = {
-		CLOISTER_SBINDIR "/cloisterd", "/usr/sbin/cloisterd"};
+	static const char *const places[] = {"", "../sbin/"};
+	static const char *const installed[] = {CLOISTER_SBINDIR, "/usr/sbin"};
 	char self[PATH_MAX];
 	char *slash;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	self[len > 0 ? len : 0] = '\0';
 	slash = strrchr(self, '/');
-	for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
-		int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - self), self, beside[i]);
+	for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+		int n = snprintf(
+			path, PATH_MAX, "%.*s/%s%s", (int)(slash - self), self, places[i], name);
 
 		if (n < PATH_MAX && access(path, X_OK) == 0)
 			return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(installed); i++) {
-		snprintf(path, PATH_MAX, "%s", installed[i]);
+		snprintf(path, PATH_MAX, "%s/%s", installed[i], name);
 		if (access(path, X_OK) == 0)
 			return 0;
 	}
-	complain("uid %u cannot execute cloisterd, neither in this program's directory nor in %s "
+	complain("uid %u cannot execute %s, neither in this program's directory nor in %s "
 		 "(may that user search the directories above it?)",
-		(unsigned)geteuid(), CLOISTER_SBINDIR);
+		(unsigned)geteuid(), name, CLOISTER_SBINDIR);
 	return -ENOENT;
 }
 
@@ -287,7 +286,7 @@ static int start(struct private_instance *instance, int *ret_fd)
 	_cleanup_close_ int ours = -1, theirs = -1, errors = -1;
 	char path[PATH_MAX];
 	int pair[2];
-	int r = find_cloisterd(path);
+	int r = program_find("cloisterd", path);
 
 	if (r < 0)
 		return r;

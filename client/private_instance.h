@@ -6,7 +6,15 @@
  * socketpair, and exits when that closes, so it ends when we die.
  */
 
+#include <limits.h>
+
 struct private_instance;
+
+/**
+ * Writes the path of the first program @name that we may execute to @path: beside this program, or
+ * installed. Returns 0, or -ENOENT after a complaint.
+ */
+int program_find(const char *name, char path[static PATH_MAX]);
 
 /**
  * Starts a cloisterd. If this process is root of the host, it first opens @workspace (NULL: none)

@@ -26,7 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define DEFAULT_CONFIG "/etc/cloister/gate.conf"
+#define DEFAULT_CONFIG "/etc/cloister-gate/gate.conf"
 #define PEM_BYTES      (256 * KIB)
 
 void gate_say(const char *format, ...)
@@ -155,8 +155,6 @@ static void serve(struct gate *gate, struct gate_listeners *listeners)
 
 	if (r < 0)
 		die("listen", r);
-	for (size_t i = 0; i < gate->config->listen.count; i++)
-		gate_say("listening at %s", gate->config->listen.items[i].text);
 	event_base_dispatch(gate->base);
 }
 

@@ -41,11 +41,13 @@ static void add_address(
 	list->items[list->count++] = *address;
 }
 
-static bool is_loopback(const struct sockaddr_storage *storage)
+bool gate_address_is_loopback(const struct sockaddr_storage *storage)
 {
 	const struct sockaddr_in *ipv4 = (const void *)storage;
 	const struct sockaddr_in6 *ipv6 = (const void *)storage;
 
+	if (storage->ss_family == AF_UNIX)
+		return true;
 	return storage->ss_family == AF_INET ? ntohl(ipv4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
 					     : IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr);
 }
@@ -71,7 +73,7 @@ static bool read_internet(struct text word, bool port_needed, struct gate_addres
 	if (host_port_parse(word, port_needed ? 0 : 1, &host, &port) < 0)
 		return false;
 	ret->storage = host_address(&host, port, &ret->len);
-	ret->is_loopback = ret->len > 0 && is_loopback(&ret->storage);
+	ret->is_loopback = ret->len > 0 && gate_address_is_loopback(&ret->storage);
 	return ret->len > 0;
 }
 

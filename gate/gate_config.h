@@ -42,6 +42,8 @@ struct gate_config {
 int gate_config_read(const char *path, struct gate_config *ret);
 void gate_config_done(struct gate_config *config);
 
+bool gate_address_is_loopback(const struct sockaddr_storage *storage);
+
 /** Whether a request for @host is for the gate. */
 bool gate_config_has_host(const struct gate_config *config, const char *host);
 /** Whether a browser's page of @origin may use the gate that it reached as @host_header. */

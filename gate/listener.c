@@ -12,10 +12,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
-#define BUCKETS 1024
+#define BUCKETS          1024
+#define PASSED_FDS_START 3
 
 struct door {
 	struct gate_listeners *listeners;
@@ -28,6 +31,7 @@ struct gate_listeners {
 	struct gate *gate;
 	bool (*take)(struct gate *gate, struct gate_conn *conn, bool tls);
 	struct door doors[LIMIT_GATE_LISTENERS];
+	struct gate_address passed[LIMIT_GATE_LISTENERS];
 	size_t n_doors;
 	bool is_paused;
 	LIST_HEAD(, gate_conn) buckets[BUCKETS];
@@ -58,14 +62,64 @@ static int bind_to(const struct gate_address *address)
 	return TAKE_FD(fd);
 }
 
+/* How many sockets a service manager has passed, from 3 on: sd_listen_fds(3). */
+static size_t count_passed(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	long n = pid && count && strtol(pid, NULL, 10) == (long)getpid() ? strtol(count, NULL, 10)
+									 : 0;
+
+	return n > 0 && n <= LIMIT_GATE_LISTENERS ? (size_t)n : 0;
+}
+
+/* Takes a socket that was passed. Returns it, or -errno if it is no listening one. */
+static int take_passed(int fd, struct gate_address *ret)
+{
+	socklen_t len = sizeof(ret->storage), size = sizeof(int);
+	int listens = 0;
+
+	*ret = (struct gate_address){.len = sizeof(ret->storage)};
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
+		return -ENOTSOCK;
+	if (getsockname(fd, (struct sockaddr *)&ret->storage, &len) < 0 ||
+		fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	ret->is_unix = ret->storage.ss_family == AF_UNIX;
+	ret->is_loopback = gate_address_is_loopback(&ret->storage);
+	snprintf(ret->text, sizeof(ret->text), "the socket %d that was passed", fd);
+	return fd;
+}
+
+/* Listens at the sockets that were passed. */
+static int open_passed(struct gate_listeners *listeners, size_t n, const char **ret_at)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gate_address *address = &listeners->passed[i];
+		int fd = take_passed(PASSED_FDS_START + (int)i, address);
+
+		*ret_at = "a socket that was passed";
+		if (fd >= 0 && listeners->gate->config->tls == GATE_TLS_NO && !address->is_loopback)
+			fd = -EPERM; /* other hosts could read keys */
+		if (fd < 0)
+			return fd;
+		listeners->doors[i] = (struct door){listeners, address, fd, NULL};
+		listeners->n_doors++;
+	}
+	return 0;
+}
+
 int gate_listeners_open(struct gate *gate, struct gate_listeners **ret, const char **ret_at)
 {
 	const struct gate_addresses *all = &gate->config->listen;
 	struct gate_listeners *listeners = calloc(1, sizeof(*listeners));
+	size_t n_passed = count_passed();
 
 	if (!listeners)
 		return -ENOMEM;
 	listeners->gate = gate;
+	the_listeners = *ret = listeners;
+	if (n_passed > 0)
+		return open_passed(listeners, n_passed, ret_at);
 	for (size_t i = 0; i < all->count; i++) {
 		struct door *door = &listeners->doors[i];
 
@@ -75,8 +129,6 @@ int gate_listeners_open(struct gate *gate, struct gate_listeners **ret, const ch
 			return door->fd;
 		listeners->n_doors++;
 	}
-	the_listeners = listeners;
-	*ret = listeners;
 	return 0;
 }
 
@@ -276,6 +328,7 @@ int gate_listeners_begin(struct gate_listeners *listeners,
 			listeners->gate->base, door->fd, EV_READ | EV_PERSIST, on_accept, door);
 		if (!door->accept || event_add(door->accept, NULL) < 0)
 			return -ENOMEM;
+		gate_say("listening at %s", door->address->text);
 	}
 	return 0;
 }

@@ -194,7 +194,7 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp harness help
+		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp gate harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then

@@ -119,7 +119,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp harness help'
+    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp gate harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'
 complete -c cloister -n '__cloister_command session' -l name -x -d 'start: a name'

@@ -82,13 +82,14 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     client.call("workspace.open", {"workspace": "build"})
     client.call("workspace.freeze", {"template": "ready"})
     for command in manual.program_commands(area, "cloisterctl"):
-        if command in ("reload", "top", "events", "audit"):  # checked below
+        if command in ("reload", "top", "events", "audit", "key"):  # checked below
             continue
         done = run_example(daemon, desk, "cloisterctl", command)
         assert (done.returncode, done.stderr) == (0, b"") and done.stdout, done
     # Without a configuration file there is nothing to reload. Without a terminal there is no screen.
     for command, said in {"reload": b"configuration", "top": b"terminal"}.items():
         assert said in run_example(daemon, desk, "cloisterctl", command).stderr
+    assert example(area, "cloisterctl", "key").startswith("cloisterctl key new --tenant ")  # test_http_gate.py makes keys
     assert example(area, "cloisterctl", "events") == "cloisterctl events"  # test_control.py reads the events
     with acting_as(area.account.uid, area.account.gid):
         for name in ("audit.log.1", "audit.log"):
@@ -128,7 +129,8 @@ def test_cloisterctls_examples_work(start_daemon, area, desk):
     ("cloisterctl tpo", 2, "there is no command 'tpo'; did you mean 'top'?", "cloisterctl help"),
     ("cloisterctl kill", 2, "kill takes these operands: WORKSPACE|CALL|SESSION", "cloisterctl help kill"),
     ("cloisterctl status now", 2, "status takes no operands", "cloisterctl help status"),
-    ("cloisterctl --tenant=x status", 2, "only show, kill, denials, templates and template take --tenant", "cloisterctl help status"),
+    ("cloisterctl --tenant=x status", 2, "only show, kill, denials, templates, template and key take --tenant",
+     "cloisterctl help status"),
     ("cloisterctl --contains=x status", 2, "only audit verify takes --contains", "cloisterctl help status"),
     ("cloisterctl -v status", 2, "only selftest takes --verbose", "cloisterctl help status"),
     ("cloisterctl -f status", 2, "only denials takes --follow", "cloisterctl help status"),

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """cloister-gate: keys, the native face, and what a key's connection may do."""
 
+import json
 import os
 import re
+import shutil
+import signal
+import subprocess
+import urllib.parse
 
 import pytest
 
 import audit_log
 import procfs
 from cloister_client import Client, acting_as
-from http_gate import HttpGate, call, config
+from daemon import environment, where_is
+from http_gate import Connection, HttpGate, call, config
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 
@@ -201,3 +207,27 @@ def test_failed_keys_are_counted_by_address(area, module_daemon, tenants):
             assert call(connection, "workspace.list")
     finally:
         gate.stop()
+
+
+def test_a_person_starts_a_gate_alone(area, tenants):
+    """cloister gate has everything from a directory of its own, which is gone afterwards."""
+    with acting_as(0):
+        if not (area.bin / "cloister-gate").exists():
+            shutil.copy(where_is("cloister-gate"), area.bin)
+    runtime = area.new_directory("runtime")
+    env = environment(area.new_directory("home")) | {"XDG_RUNTIME_DIR": str(runtime)}
+    process = area.start(["cloister", "--json", "gate"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         env=env)
+    made = json.loads(process.stdout.readline())
+    address = urllib.parse.urlsplit(made["url"])
+    with Connection((address.hostname, address.port)) as connection:
+        connection.send(f"GET /agent HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: Upgrade\r\nUpgrade: cloister\r\n"
+                        f"X-API-Key: {made['key']}\r\n\r\n")
+        assert connection.answer().status == 101
+        assert call(connection, "workspace.open", {"workspace": "w"})["kind"] == "managed"
+        with acting_as(0):
+            process.send_signal(signal.SIGINT)
+        assert connection.is_closed()
+    assert process.wait(60) == 0 and list(runtime.iterdir()) == []
+    assert made["key"].encode() not in process.stderr.read()
+    process.stdout.close(), process.stderr.close()
