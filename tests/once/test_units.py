@@ -16,6 +16,7 @@ UNITS = BUILD / "packaging" / "systemd"
 SOURCE = ROOT / "packaging" / "systemd"
 SOCKETS = ("cloister.socket", "cloister-control.socket")
 EGRESS = ("cloister-egress.service", "cloister-egress.socket")
+HTTP = "cloister-gate.service"
 QUOTA = "cloister-quota.service"
 GATE = "cloister-gate@.service"
 HEALTH = ("cloister-health.socket", "cloister-health@.service")
@@ -51,12 +52,12 @@ def unit_files(request, tmp_path):
         re.sub(r"(?m)^(Exec\w+=)\S*/(cloisterd|cloisterctl)\b", rf"\1{BUILD}/bin/\2", text))
     names = ["cloister.service", *SOCKETS]
     if request.param == "system":
-        others = [*TIMED, *EGRESS, *HEALTH, QUOTA, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
+        others = [*TIMED, *EGRESS, *HEALTH, QUOTA, HTTP, *([GATE] if shutil.which("stunnel") or os.environ.get("CI") == "true" else [])]
         names += others
         for name in others:
             shutil.copy((UNITS if name.endswith(".service") else SOURCE) / name, tmp_path)
-        for unit in (tmp_path / EGRESS[0], tmp_path / QUOTA):
-            unit.write_text(re.sub(r"(?m)^(ExecStart=)\S*/(cloister-egress|cloister-quota)\b", rf"\1{BUILD}/bin/\2", unit.read_text()))
+        for unit in (tmp_path / EGRESS[0], tmp_path / QUOTA, tmp_path / HTTP):
+            unit.write_text(re.sub(r"(?m)^(ExecStart=)\S*/(cloister-egress|cloister-quota|cloister-gate)\b", rf"\1{BUILD}/bin/\2", unit.read_text()))
     return request.param, [str(tmp_path / name) for name in names]
 
 
@@ -69,7 +70,7 @@ def test_systemd_finds_nothing_wrong(unit_files):
 
 
 @needs_systemd
-@pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service", "cloister-gate@.service",
+@pytest.mark.parametrize("name", ["cloister.service", "cloister-egress.service", "cloister-gate.service", "cloister-gate@.service",
                                   "cloister-health@.service", "cloister-quota.service"])
 def test_it_is_no_more_exposed_than_is_said(name, tmp_path):
     shutil.copy(UNITS / name, tmp_path)
