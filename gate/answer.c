@@ -8,7 +8,6 @@
 #include "gate/request_state.h"
 
 #include <event2/buffer.h>
-#include <event2/event.h>
 #include <json-c/json_object.h>
 #include <stdio.h>
 
@@ -129,11 +128,7 @@ int gate_socket_fd(const struct gate_socket *socket)
 	return socket->fd;
 }
 
-void gate_socket_close(struct gate_socket *socket)
+bool gate_socket_is_tls(const struct gate_socket *socket)
 {
-	if (socket->is_closed)
-		return;
-	socket->is_closed = true;
-	MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
-	event_active(socket->request->conn->run, EV_READ, 0);
+	return socket->fd != socket->request->conn->fd;
 }

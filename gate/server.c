@@ -18,13 +18,23 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
 
+/*
+ * libmicrohttpd copies between TLS and an upgraded connection a piece in each turn, and version 0.9
+ * does not tell that more is to be copied, or that a closed one is over. So while there is such a
+ * connection it has several turns each time, and some without an event.
+ */
+#define PUMP_TURNS 16
+#define PUMP_MS    10
+
 struct daemon {
 	struct MHD_Daemon *mhd;
 	struct event *readable, *timer;
+	unsigned n_upgraded; /* upgraded connections with TLS */
 };
 
 struct gate_server {
@@ -81,11 +91,24 @@ void request_lose(struct gate_request *request)
 	request->gate->counts[GATE_REQUESTS_LOST]++;
 	if (request->socket.handle && !request->socket.is_closed) {
 		request->upgrade_lost(&request->socket, request->upgrade_context);
+		/* The pump between TLS and the socket would wait for the client. */
+		shutdown(request->conn->fd, SHUT_RDWR);
 		return;
 	}
 	/* Also one that is in the midst of sending, to a client that does not read. */
 	shutdown(request->conn->fd, SHUT_RDWR);
 	request_wake(request);
+}
+
+void gate_socket_close(struct gate_socket *socket)
+{
+	struct gate_request *request = socket->request;
+
+	if (socket->is_closed)
+		return;
+	socket->is_closed = true;
+	MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
+	event_active(request->conn->run, EV_READ, 0);
 }
 
 void gate_server_check_keys(struct gate *gate)
@@ -131,11 +154,16 @@ static void on_upgraded(void *context, struct MHD_Connection *connection, void *
 	struct MHD_UpgradeResponseHandle *handle)
 {
 	struct gate_request *request = context;
+	int one = 1;
 
 	(void)connection;
 	(void)request_context;
 	evutil_make_socket_nonblocking(fd);
+	/* libmicrohttpd has taken that back. */
+	(void)setsockopt(request->conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	request->socket = (struct gate_socket){.request = request, .handle = handle, .fd = fd};
+	if (gate_socket_is_tls(&request->socket))
+		request->gate->server->tls.n_upgraded++;
 	request->take(&request->socket, (struct text){first, first_len}, request->upgrade_context);
 	/* The key was revoked meanwhile. */
 	if (request->lost && !request->socket.is_closed)
@@ -483,6 +511,8 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		request->lost = true;
 	event_del(&request->gone);
+	if (request->socket.handle && gate_socket_is_tls(&request->socket))
+		request->gate->server->tls.n_upgraded--;
 	if (request->on_end)
 		request->on_end(request);
 	request->gate->requests--;
@@ -522,7 +552,13 @@ static void run(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	MHD_run(daemon->mhd);
-	if (MHD_get_timeout(daemon->mhd, &ms) != MHD_YES) {
+	for (unsigned i = 1; i < PUMP_TURNS && daemon->n_upgraded > 0; i++)
+		MHD_run(daemon->mhd);
+	if (MHD_get_timeout(daemon->mhd, &ms) != MHD_YES)
+		ms = UINT64_MAX;
+	if (daemon->n_upgraded > 0 && ms > PUMP_MS)
+		ms = PUMP_MS;
+	if (ms == UINT64_MAX) {
 		evtimer_del(daemon->timer);
 		return;
 	}

@@ -5,12 +5,14 @@ import os
 import pathlib
 import re
 import socket
+import ssl
+import subprocess
 
 import pytest
 
 import procfs
 from cloister_client import acting_as
-from http_gate import HttpGate
+from http_gate import HttpGate, handshake, tls_settings
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make users")
 MIB = 1 << 20
@@ -190,3 +192,48 @@ def test_a_head_has_its_time(area, tenants):
                 assert connection.is_closed()
     finally:
         assert slow.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def tls_gate(area, tenants):
+    """Speaks TLS at its port."""
+    running = HttpGate(area, None, tenants[1], *tls_settings(area, tenants[1]), program="gate_faces")
+    yield running
+    assert running.stop() == 0
+
+
+def test_tls_of_12_and_later(tls_gate):
+    for version in ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3:
+        with handshake(tls_gate, version, version) as connection:
+            connection.send(tls_gate.head("POST", "/test/count", None, f"Content-Length: {3 * MIB}"))
+            connection.send(b"x" * 3 * MIB)
+            assert connection.answer().body == b"%d\n" % (3 * MIB)
+    for version in ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1:
+        with pytest.raises((ssl.SSLError, OSError)):
+            handshake(tls_gate, version, version)
+
+
+def test_plain_http_gets_no_answer_where_tls_is_spoken(tls_gate):
+    with tls_gate.connect() as connection:
+        connection.send(tls_gate.head("GET", "/health"))
+        assert connection.answer() is None
+
+
+def test_tls_is_not_negotiated_again(tls_gate):
+    """A client cannot make the gate compute again and again. TLS 1.3 has no renegotiation."""
+    with acting_as(0):
+        client = subprocess.run(
+            ["openssl", "s_client", "-connect", f"127.0.0.1:{tls_gate.port}", "-tls1_2"], input=b"R\n", capture_output=True,
+            timeout=60, check=False)
+    assert b"RENEGOTIATING" in client.stdout + client.stderr
+    assert client.returncode != 0 or b"error" in client.stderr
+    assert tls_gate.process.poll() is None
+    with handshake(tls_gate, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3) as connection:
+        connection.send(tls_gate.head("GET", "/health"))
+        assert connection.answer().status == 200
+
+
+def test_keys_are_not_read_by_others_on_the_network(area, tenants):
+    """Without TLS only this host's clients are served."""
+    with pytest.raises(AssertionError, match="other hosts could read keys"):
+        HttpGate(area, None, tenants[1], "listen = 0.0.0.0:7999", program="gate_faces")

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import urllib.parse
 
@@ -15,7 +16,7 @@ import audit_log
 import procfs
 from cloister_client import Client, acting_as
 from daemon import environment, where_is
-from http_gate import Connection, HttpGate, call, config
+from http_gate import Connection, HttpGate, call, config, handshake, tls_settings
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 
@@ -57,7 +58,7 @@ def test_the_native_protocol_runs_through_the_gate(gate, blue):
         assert call(connection, "workspace.open", {"workspace": "native"})["tenant"] == "blue"
         content = "x" * 3_000_000
         written = call(connection, "tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": content}})
-        assert written["success"]
+        assert written["success"], written["error"]
         command = {"tool": "run_command", "arguments": {"command": "wc -c < f; head -c 900000 f"}}
         assert call(connection, "tool.call", command)["output"]["stdout_bytes"] == len("3000000\n") + 900_000
 
@@ -231,3 +232,22 @@ def test_a_person_starts_a_gate_alone(area, tenants):
     assert process.wait(60) == 0 and list(runtime.iterdir()) == []
     assert made["key"].encode() not in process.stderr.read()
     process.stdout.close(), process.stderr.close()
+
+
+def test_the_native_protocol_runs_through_tls(area, module_daemon, tenants):
+    gate = HttpGate(area, module_daemon, tenants[1], *tls_settings(area, tenants[1]))
+    try:
+        key = gate.key("blue", "--name", "tls")["key"]
+        with gate.agent(key, connection=handshake(gate, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)) as connection:
+            assert call(connection, "workspace.open", {"workspace": "tls"})["tenant"] == "blue"
+            command = {"tool": "run_command", "arguments": {"command": "seq 100000"}}
+            assert call(connection, "tool.call", command)["output"]["stdout_bytes"] == 588895
+            # cloisterd's end of the connection is the client's.
+            assert call(connection, "connection.bind", {"tenant": "blue"})["data"]["code"] == "INVALID_ARGUMENTS"
+            assert connection.is_closed()
+        with gate.agent(key, connection=handshake(gate, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)) as connection:
+            call(connection, "workspace.open", {"workspace": "tls"})
+            gate.ctl("key", "revoke", "tls")
+            assert connection.is_closed()
+    finally:
+        assert gate.stop() == 0

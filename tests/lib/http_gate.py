@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 import socket
+import ssl
 import subprocess
+import warnings
 
 import procfs
 from cloister_client import acting_as
@@ -79,7 +81,7 @@ class Connection:
         """Waits for the gate to close; what comes before that is a fault."""
         try:
             return not self.read and self.socket.recv(1) == b""
-        except ConnectionResetError:
+        except (ConnectionResetError, ssl.SSLError):
             return True
 
     def close(self):
@@ -148,9 +150,9 @@ class HttpGate:
             lines.append(f"Authorization: Bearer {key}")
         return "\r\n".join([*lines, "", ""])
 
-    def agent(self, key, *headers):
+    def agent(self, key, *headers, connection=None):
         """Returns a connection that has become one to the agent socket, or the answer that refuses it."""
-        connection = self.connect()
+        connection = connection or self.connect()
         connection.send(self.head("GET", "/agent", key, "Connection: Upgrade", "Upgrade: cloister", *headers))
         answer = connection.answer()
         return connection if answer.status == 101 else answer
@@ -169,3 +171,27 @@ def call(connection, method, params=None, number=[0]):
         message = json.loads(connection.line())
         if message.get("id") == number[0]:
             return message.get("result", message.get("error"))
+
+
+def tls_settings(area, user):
+    """Makes a certificate of the gate's user. Returns the settings with which it speaks TLS."""
+    with acting_as(0):
+        place = area.new_directory("tls")
+        place.chmod(0o755)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-keyout", place / "key.pem", "-out", place / "certificate.pem"],
+                       check=True, capture_output=True)
+        user.own(place / "key.pem")
+    return "tls = certificate", f"tls_certificate = {place}/certificate.pem", f"tls_key = {place}/key.pem"
+
+
+def handshake(gate, low, high):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of old versions
+        context.minimum_version, context.maximum_version = low, high
+    connection = gate.connect()
+    connection.socket = context.wrap_socket(connection.socket, server_hostname="localhost")
+    return connection
