@@ -37,6 +37,7 @@ void command_run_put(struct wire_writer *writer, const struct command_run *messa
 {
 	wire_put_u32(writer, message->command_len);
 	wire_put_u32(writer, message->env_len);
+	wire_put_u32(writer, message->cwd_len);
 	wire_put_u8(writer, message->has_stdin);
 	wire_put_u8(writer, message->has_gate);
 	wire_put_u64(writer, message->limits.memory_bytes);
@@ -61,6 +62,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 
 	message.command_len = wire_get_u32(&reader);
 	message.env_len = wire_get_u32(&reader);
+	message.cwd_len = wire_get_u32(&reader);
 	message.has_stdin = wire_get_bool(&reader);
 	message.has_gate = wire_get_bool(&reader);
 	message.limits.memory_bytes = wire_get_u64(&reader);
@@ -73,6 +75,7 @@ int command_run_get(struct text payload, struct command_run *ret)
 	message.tells_cgroup = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0 || message.command_len > LIMIT_COMMAND_BYTES ||
 		message.env_len > LIMIT_COMMAND_ENV_BYTES ||
+		message.cwd_len > LIMIT_PATH_BYTES + 1 ||
 		message.limits.memory_bytes < LIMIT_MEMORY_MIN_BYTES ||
 		message.limits.processes == 0 || message.input_wait_ms > LIMIT_INPUT_WAIT_MAX_MS ||
 		message.shell >= COMMAND_SHELLS || message.disk >= COMMAND_DISKS ||

@@ -98,8 +98,10 @@ struct command_terminal {
 struct command_run {
 	uint32_t command_len; /* bytes of the body that are the shell command */
 	uint32_t env_len;     /* bytes after them: NAME=VALUE strings, each with a NUL at its end */
-	bool has_stdin;       /* otherwise stdin is /dev/null */
-	bool has_gate;        /* the command waits for a byte before it is executed */
+	/* bytes after these: the directory that it begins in, with a NUL at its end; 0: the root */
+	uint32_t cwd_len;
+	bool has_stdin; /* otherwise stdin is /dev/null */
+	bool has_gate;  /* the command waits for a byte before it is executed */
 	struct command_limits limits;
 	uint32_t input_wait_ms; /* how long it may wait for input; 0: as long as it likes */
 	uint8_t shell;          /* enum command_shell */
@@ -134,11 +136,14 @@ struct command_cgroup_usage {
 	uint64_t refused_forks;
 };
 
+#define COMMAND_LAUNCH_CWD 0x10000U
+
 struct command_ended {
-	uint8_t end;           /* enum command_end */
-	uint32_t wait_status;  /* wait(2): an exit or a signal */
-	uint32_t launch_error; /* errno, positive */
-	uint64_t user_us;      /* CPU time of all its processes, getrusage(2) */
+	uint8_t end;          /* enum command_end */
+	uint32_t wait_status; /* wait(2): an exit or a signal */
+	/* errno, positive; chdir(2) has failed if COMMAND_LAUNCH_CWD is added */
+	uint32_t launch_error;
+	uint64_t user_us; /* CPU time of all its processes, getrusage(2) */
 	uint64_t system_us;
 	uint64_t max_rss_bytes; /* maximum resident set of the largest process */
 	struct command_cgroup_usage cgroup;

@@ -81,7 +81,7 @@ _cloister_option_value()
 	reply=*) _cloister_offer reply={observation,message} ;;
 	*=*) ;;
 	*) _cloister_offer timeout_ms= idle_timeout_ms= stream= stdin= stdin_stream= keep_output= env= \
-		line_numbers= encoding= gitignore= path_base64= durability= reply= \
+		line_numbers= encoding= gitignore= path_base64= cwd= durability= reply= \
 		max_output= blocked_list= key= key_wait_ms= forget_key= yield_ms= transaction= ;;
 	esac
 }

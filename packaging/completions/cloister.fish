@@ -96,7 +96,7 @@ end
 function __cloister_call_options
     printf '%s\n' timeout_ms= idle_timeout_ms= stream=true stream=false stdin= env= stdin_stream=true \
         stdin_stream=false keep_output=true keep_output=false line_numbers=true \
-        line_numbers=false encoding=utf-8 encoding=base64 gitignore=true gitignore=false path_base64= \
+        line_numbers=false encoding=utf-8 encoding=base64 gitignore=true gitignore=false path_base64= cwd= \
         durability=durable durability=fast reply=observation reply=message max_output= key= key_wait_ms= forget_key= yield_ms= transaction=preview \
         blocked_list=true blocked_list=false
 end

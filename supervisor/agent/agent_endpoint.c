@@ -78,7 +78,7 @@ static const struct endpoint_method methods[] = {
 		.has_payload = true},
 	{"tools.list", method_tools_list, .params = {"format", "limits", "workspace"}},
 	{"session.start", method_session_start,
-		.params = {"workspace", "command", "name", "env", "stdin", "lifetime_ms",
+		.params = {"workspace", "command", "name", "env", "cwd", "stdin", "lifetime_ms",
 			"output_bytes", "pty", "blocked_list", "key"}},
 	{"session.read", method_session_read,
 		.params = {"session", "after", "max_bytes", "wait_ms", "until", "encoding"}},

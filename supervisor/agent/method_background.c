@@ -150,6 +150,8 @@ static struct json_object *make_call(struct json_object *params)
 		json_object_object_add(arguments, "command", json_object_get(value));
 	if (json_object_object_get_ex(params, "env", &value))
 		json_object_object_add(options, "env", json_object_get(value));
+	if (json_object_object_get_ex(params, "cwd", &value))
+		json_object_object_add(options, "cwd", json_object_get(value));
 	if (json_object_object_get_ex(params, "blocked_list", &value))
 		json_object_object_add(options, "blocked_list", json_object_get(value));
 	if (json_object_object_get_ex(params, "key", &value))

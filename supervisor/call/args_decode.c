@@ -469,6 +469,12 @@ static const struct tool_param plain_options[] = {
 		.max = (LIMIT_PATH_BYTES + INT64_C(2)) / 3 * 4, /* the base64 of the longest path */
 		.too_long = TOOL_INVALID_ARGUMENTS,
 		FIELD(path_base64)},
+	{.name = "cwd",
+		.type = PARAM_STRING,
+		.min = 1,
+		.max = LIMIT_PATH_BYTES,
+		.too_long = TOOL_INVALID_ARGUMENTS,
+		FIELD(cwd)},
 	{.name = "stream", .type = PARAM_BOOLEAN, FIELD(stream)},
 	{.name = "stream_bytes", .type = PARAM_BOOLEAN, FIELD(stream_bytes)},
 	{.name = "stdin_stream", .type = PARAM_BOOLEAN, FIELD(stdin_stream)},

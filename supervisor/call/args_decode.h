@@ -51,6 +51,7 @@ struct call_options {
 	/* borrowed: an object of strings without NUL; NULL if it was not given */
 	struct json_object *env;
 	size_t env_count; /* members of env */
+	struct text cwd;  /* data is NULL if it was not given */
 	bool stream;
 	bool stream_bytes; /* the bytes of streamed output follow their notification */
 	bool stdin_stream; /* further input comes while the command runs: tool.input */

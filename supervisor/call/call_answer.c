@@ -308,6 +308,8 @@ static bool is_short_of_terminals(const struct call *call, int error)
 
 static enum tool_error launch_failure(const struct call *call, int error)
 {
+	if (error & COMMAND_LAUNCH_CWD)
+		return tool_error_from_errno(error & ~COMMAND_LAUNCH_CWD);
 	if (is_short_of_terminals(call, error))
 		return TOOL_BUSY;
 	return error == EAGAIN ? TOOL_PROCESS_LIMIT : TOOL_EXECUTION_ERROR;
@@ -316,6 +318,8 @@ static enum tool_error launch_failure(const struct call *call, int error)
 /* Why a command could not be started, for an @error of the system. */
 static const char *launch_sentence(const struct call *call, int error)
 {
+	if (error & COMMAND_LAUNCH_CWD)
+		return "The command was not run: the directory of the option cwd cannot be entered";
 	if (error == ENOENT && call->request.tenant->shell == COMMAND_SHELL_BASH)
 		return "There is no /bin/bash in this workspace; an administrator can set the "
 		       "tenant's shell to auto";

@@ -295,6 +295,7 @@ static int send_command(struct call *call, const int fds[COMMAND_FDS])
 	const struct network_use *use = &call->network;
 	_cleanup_(free_queue) struct byte_queue queue = {0};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+	const struct text cwd = request->options.cwd;
 	struct text command = request->args.command, body;
 	int sent[COMMAND_FDS];
 	unsigned n_fds = 0;
@@ -328,12 +329,18 @@ static int send_command(struct call *call, const int fds[COMMAND_FDS])
 	body = byte_queue_peek(&queue);
 	if (r == 0 && body.len - command.len > LIMIT_COMMAND_ENV_BYTES)
 		r = -EMSGSIZE;
+	message.env_len = (uint32_t)(body.len - command.len);
+	if (r == 0 && cwd.data)
+		r = byte_queue_append(&queue, cwd.data, cwd.len);
+	if (r == 0 && cwd.data)
+		r = byte_queue_append(&queue, "", 1);
+	body = byte_queue_peek(&queue);
 	if (r < 0) {
 		for (unsigned i = 0; i < n_fds; i++)
 			close(sent[i]);
 		return r;
 	}
-	message.env_len = (uint32_t)(body.len - command.len);
+	message.cwd_len = cwd.data ? (uint32_t)cwd.len + 1 : 0;
 	command_run_put(&writer, &message);
 	workspace_send_worker(call->workspace, COMMAND_RUN, call->entry.call,
 		(struct text){(char *)payload, writer.len}, sent, n_fds);

@@ -111,7 +111,7 @@ int call_digest_key_id(const struct call_request *request, const char *workspace
 
 int call_digest_key(struct call_request *request, const char *workspace, int64_t made_ms)
 {
-	static const char *const effective[] = {"env", "stdin", "encoding"};
+	static const char *const effective[] = {"env", "stdin", "encoding", "cwd"};
 	struct json_object *options = options_of(request);
 	struct call_key *key = &request->key;
 	struct audit_digest *digest;

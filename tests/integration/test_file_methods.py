@@ -300,3 +300,21 @@ def test_mistakes(client, workspace):
     call = client.request("file.read", {"path": "."})
     with pytest.raises(RpcError):
         client.result(call)
+
+
+def test_the_directory_of_a_command(client, workspace):
+    client.call("file.make_directory", {"path": "sub/deeper"})
+    write(client, "sub/file", b"")
+    assert client.run("pwd; ls", {"cwd": "sub"})["stdout"] == f"{workspace}/sub\ndeeper\nfile\n"
+    assert client.run("pwd", {"cwd": str(workspace / "sub" / "deeper")})["stdout"] == f"{workspace}/sub/deeper\n"
+    assert client.run("pwd", {"cwd": "/tmp"})["stdout"] == "/tmp\n"
+    for cwd, code in (("none", "NOT_FOUND"), ("sub/file", "NOT_A_DIRECTORY")):
+        error = client.fail("run_command", {"cwd": cwd}, command="touch ran")
+        assert error["code"] == code and "cwd" in error["message"]
+    assert not (workspace / "ran").exists()
+    session = client.call("session.start", {"command": "pwd", "cwd": "sub"})["session"]
+    read = client.call("session.read", {"session": session, "wait_ms": 10000, "until": [{"exit": True}]})
+    assert "".join(chunk["data"] for chunk in read["chunks"]) == f"{workspace}/sub\n"
+    for wrong in ("", 1, "a\0b", "x" * 5000):
+        with pytest.raises(RpcError):
+            client.run("pwd", {"cwd": wrong})

@@ -55,8 +55,8 @@ def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, pe
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,
-                has_gate=0, rows=0, cols=0, disk=0, tells_cgroup=0):
-    return struct.pack("=IIBBQIIBBIIBB", command_len, env_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
+                has_gate=0, rows=0, cols=0, disk=0, tells_cgroup=0, cwd_len=0):
+    return struct.pack("=IIIBBQIIBBIIBB", command_len, env_len, cwd_len, has_stdin, has_gate, memory, processes, input_wait, shell, no_network,
                        rows, cols, disk, tells_cgroup)
 
 

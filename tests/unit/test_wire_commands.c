@@ -31,6 +31,7 @@ TEST(test_command_run)
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct command_run in = {.command_len = 11,
 				   .env_len = 22,
+				   .cwd_len = 33,
 				   .has_stdin = true,
 				   .has_gate = true,
 				   .limits = {LIMIT_MEMORY_MIN_BYTES, 1},
@@ -45,6 +46,7 @@ TEST(test_command_run)
 	assert_int_equal(command_run_get(written(&writer), &out), 0);
 	assert_int_equal(out.command_len, 11);
 	assert_int_equal(out.env_len, 22);
+	assert_int_equal(out.cwd_len, 33);
 	assert_true(out.has_stdin && out.has_gate);
 	assert_int_equal(command_run_fds(&out), COMMAND_FDS);
 	assert_int_equal(command_run_fds(&(struct command_run){.has_gate = true}), 3);
@@ -69,6 +71,11 @@ TEST(test_command_run)
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);
 	writer = wire_writer(bytes, sizeof(bytes));
 	in.env_len = 0;
+	in.cwd_len = LIMIT_PATH_BYTES + 2;
+	command_run_put(&writer, &in);
+	assert_int_equal(get_run(written(&writer)), -EBADMSG);
+	writer = wire_writer(bytes, sizeof(bytes));
+	in.cwd_len = 0;
 	in.limits.memory_bytes--;
 	command_run_put(&writer, &in);
 	assert_int_equal(get_run(written(&writer)), -EBADMSG);

@@ -261,6 +261,11 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 		r = RAW3(SYS_ioctl, STDIN_FILENO, TIOCSCTTY, 0);
 	if (r >= 0)
 		r = RAW4(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
+	if (r >= 0 && init->start.cwd) {
+		r = RAW1(SYS_chdir, init->start.cwd);
+		if (r < 0)
+			r -= COMMAND_LAUNCH_CWD;
+	}
 	if (r >= 0)
 		r = exec_shell(&init->start);
 	fail(init->report, r);

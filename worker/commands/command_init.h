@@ -61,7 +61,8 @@ struct command_report {
  */
 struct command_start {
 	const char *command;
-	uint8_t shell; /* enum command_shell */
+	const char *cwd; /* NULL: the init's own */
+	uint8_t shell;   /* enum command_shell */
 	char *const *env;
 	/* become 1, 2 and 0, in the order of COMMAND_FD_*; then the gate, -1: there is none */
 	int fds[COMMAND_FDS];

@@ -44,7 +44,8 @@ struct command {
 	enum command_state state;
 	uint64_t call;
 	struct command_run run;
-	char *body; /* run.command_len + 1 + run.env_len bytes: the text, a NUL, the environment */
+	/* the text, a NUL, the environment, and the directory: run has their lengths */
+	char *body;
 	size_t body_len;
 	struct command_cgroup cgroup;
 	char **env;
@@ -251,10 +252,25 @@ static void send_early_signals(struct command *command)
 				command_init_signal(command->init, number, foreground);
 }
 
+/* Bytes of the body, as it comes. */
+static size_t body_len(const struct command_run *run)
+{
+	return (size_t)run->command_len + run->env_len + run->cwd_len;
+}
+
+/* Returns the directory that @command begins in; NULL: the workspace's root. */
+static const char *cwd_of(const struct command *command)
+{
+	const struct command_run *run = &command->run;
+
+	return run->cwd_len > 0 ? command->body + run->command_len + 1 + run->env_len : NULL;
+}
+
 static int start_command(struct command_table *table, struct command *command)
 {
 	struct command_start start = {
 		.command = command->body,
+		.cwd = cwd_of(command),
 		.shell = command->run.shell,
 		.env = command->env,
 		.cgroup_fd = command->cgroup.fd,
@@ -331,6 +347,9 @@ static int launch(struct command_table *table, struct command *command)
 
 	if (r < 0)
 		return r;
+	if (command->run.cwd_len > 0 && memchr(cwd_of(command), '\0', command->run.cwd_len) !=
+						cwd_of(command) + command->run.cwd_len - 1)
+		return -EBADMSG;
 	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
@@ -382,18 +401,18 @@ static int begin(struct command_table *table, struct channel_frame *frame)
 		.run = run,
 		.terminal = TERMINAL_NONE,
 		.cgroup = COMMAND_CGROUP_NONE,
-		.body = calloc(1, (size_t)run.command_len + 1 + run.env_len),
+		.body = calloc(1, body_len(&run) + 1),
 	};
 	take_fds(command, frame);
 	if (!command->body)
 		return finish_not_begun(table, command, ENOMEM);
-	return run.command_len + run.env_len == 0 ? launch(table, command) : 0;
+	return body_len(&run) == 0 ? launch(table, command) : 0;
 }
 
-/* The body is the text followed by the environment. In memory a NUL separates them. */
+/* The body is the text followed by the rest. In memory a NUL separates them. */
 static int receive_body(struct command_table *table, struct command *command, struct text part)
 {
-	size_t total = (size_t)command->run.command_len + command->run.env_len;
+	size_t total = body_len(&command->run);
 
 	if (command->state != COMMAND_RECEIVING || part.len > total - command->body_len)
 		return -EBADMSG;

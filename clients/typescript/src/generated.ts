@@ -1084,6 +1084,8 @@ export interface CallOptions {
 	keep_output?: boolean | undefined;
 	/** Further environment variables. */
 	env?: Record<string, string> | undefined;
+	/** The directory that the command begins in. */
+	cwd?: string | undefined;
 	/** False: read_file returns the content unchanged. */
 	line_numbers?: boolean | undefined;
 	/** base64: content, stdin, stdout, stderr and data are base64. */
@@ -1417,6 +1419,7 @@ export abstract class Methods {
 	 * Starts a command that belongs to its workspace and goes on without this connection.
 	 * @param params.name A name for people.
 	 * @param params.env Variables of its environment.
+	 * @param params.cwd The directory that it begins in.
 	 * @param params.stdin session.write sends it input.
 	 * @param params.pty rows and cols: it runs on a terminal of this size, on which session.write types.
 	 * @param params.lifetime_ms At most so long; the tenant's limit holds too.
@@ -1424,7 +1427,7 @@ export abstract class Methods {
 	 * @param params.output_bytes How much of its output is kept; default 1048576.
 	 * @param params.key The same start with it gets the same session.
 	 */
-	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; stdin?: boolean | undefined; pty?: Record<string, unknown> | undefined; lifetime_ms?: number | undefined; blocked_list?: boolean | undefined; output_bytes?: number | undefined; key?: string | undefined }): Promise<StartedSession> {
+	async sessionStart(params: { command: string; workspace?: string | undefined; name?: string | undefined; env?: Record<string, unknown> | undefined; cwd?: string | undefined; stdin?: boolean | undefined; pty?: Record<string, unknown> | undefined; lifetime_ms?: number | undefined; blocked_list?: boolean | undefined; output_bytes?: number | undefined; key?: string | undefined }): Promise<StartedSession> {
 		return (await this.native("session.start", params)) as StartedSession;
 	}
 

@@ -232,7 +232,7 @@ static void act_on_worker_frame(struct fake_process *process, struct channel_fra
 	}
 	assert_non_null(work);
 	collect(work, frame->payload);
-	if (work->len == work->run.command_len + work->run.env_len)
+	if (work->len == work->run.command_len + work->run.env_len + work->run.cwd_len)
 		begin_command(work);
 }
 

@@ -353,7 +353,7 @@ class Methods:
         return result
 
     def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
-                      env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
+                      env: Optional[Dict[str, Any]] = None, cwd: Optional[str] = None, stdin: Optional[bool] = None,
                       pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
                       blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None,
                       key: Optional[str] = None) -> StartedSession:
@@ -361,6 +361,7 @@ class Methods:
 
         name: A name for people.
         env: Variables of its environment.
+        cwd: The directory that it begins in.
         stdin: session.write sends it input.
         pty: rows and cols: it runs on a terminal of this size, on which session.write types.
         lifetime_ms: At most so long; the tenant's limit holds too.
@@ -369,8 +370,9 @@ class Methods:
         key: The same start with it gets the same session.
         """
         result: StartedSession = self._native("session.start", {"command": command, "workspace": workspace, "name": name,
-                                              "env": env, "stdin": stdin, "pty": pty, "lifetime_ms": lifetime_ms,
-                                              "blocked_list": blocked_list, "output_bytes": output_bytes, "key": key})
+                                              "env": env, "cwd": cwd, "stdin": stdin, "pty": pty,
+                                              "lifetime_ms": lifetime_ms, "blocked_list": blocked_list,
+                                              "output_bytes": output_bytes, "key": key})
         return result
 
     def session_read(self, session: str, after: Optional[int] = None, max_bytes: Optional[int] = None,
@@ -768,14 +770,15 @@ class AsyncMethods:
         return result
 
     async def session_start(self, command: str, workspace: Optional[str] = None, name: Optional[str] = None,
-                            env: Optional[Dict[str, Any]] = None, stdin: Optional[bool] = None,
-                            pty: Optional[Dict[str, Any]] = None, lifetime_ms: Optional[int] = None,
-                            blocked_list: Optional[bool] = None, output_bytes: Optional[int] = None,
-                            key: Optional[str] = None) -> StartedSession:
+                            env: Optional[Dict[str, Any]] = None, cwd: Optional[str] = None,
+                            stdin: Optional[bool] = None, pty: Optional[Dict[str, Any]] = None,
+                            lifetime_ms: Optional[int] = None, blocked_list: Optional[bool] = None,
+                            output_bytes: Optional[int] = None, key: Optional[str] = None) -> StartedSession:
         """Starts a command that belongs to its workspace and goes on without this connection.
 
         name: A name for people.
         env: Variables of its environment.
+        cwd: The directory that it begins in.
         stdin: session.write sends it input.
         pty: rows and cols: it runs on a terminal of this size, on which session.write types.
         lifetime_ms: At most so long; the tenant's limit holds too.
@@ -784,7 +787,7 @@ class AsyncMethods:
         key: The same start with it gets the same session.
         """
         result: StartedSession = await self._native("session.start", {"command": command, "workspace": workspace,
-                                                    "name": name, "env": env, "stdin": stdin, "pty": pty,
+                                                    "name": name, "env": env, "cwd": cwd, "stdin": stdin, "pty": pty,
                                                     "lifetime_ms": lifetime_ms, "blocked_list": blocked_list,
                                                     "output_bytes": output_bytes, "key": key})
         return result

@@ -1181,6 +1181,8 @@ class CallOptions(TypedDict, total=False):
     keep_output: bool
     #: Further environment variables.
     env: Dict[str, str]
+    #: The directory that the command begins in.
+    cwd: str
     #: False: read_file returns the content unchanged.
     line_numbers: bool
     #: base64: content, stdin, stdout, stderr and data are base64.
