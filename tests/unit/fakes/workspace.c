@@ -6,6 +6,7 @@
 #include "supervisor/workspace/egress_cell.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/workspace_pause.h"
+#include "supervisor/workspace/workspace_properties.h"
 #include "tests/lib/unit.h"
 
 static void note(struct workspace *workspace, const char *word)
@@ -180,6 +181,12 @@ void workspace_add_cpu(struct workspace *workspace, uint64_t us)
 {
 	(void)workspace;
 	(void)us;
+}
+
+struct json_object *workspace_env(const struct workspace *workspace)
+{
+	(void)workspace;
+	return NULL;
 }
 
 enum workspace_kind workspace_kind(const struct workspace *workspace)
