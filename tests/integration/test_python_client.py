@@ -4,6 +4,7 @@
 import asyncio
 import base64
 import contextlib
+import io
 import os
 import re
 import signal
@@ -693,3 +694,47 @@ def test_places():
     for wrong in (("t", "w", []), ("t\0", "w", ["a"]), ("t", "w", ["a\0"])):
         with pytest.raises(ValueError):
             cloister.place(*wrong)
+
+
+def test_upload_and_download(client):
+    data, moved = os.urandom(3 * MIB + 5), []
+    written = client.upload(io.BytesIO(data), "up/f", mode="0600", expect="absent", progress=moved.append)
+    assert written["bytes"] == len(data) and written["created"] and moved[-1] == len(data) and len(moved) > 3
+    target, moved = io.BytesIO(), []
+    read = client.download("up/f", target, progress=moved.append)
+    assert target.getvalue() == data and read["entry"]["mode"] == "0600" and moved[-1] == len(data) and len(moved) > 3
+    part = io.BytesIO()
+    assert client.download("up/f", part, offset=7, length=9)["bytes"] == 9 and part.getvalue() == data[7:16]
+    assert client.upload(io.BytesIO(b""), "empty")["bytes"] == 0
+    with pytest.raises(cloister.StaleFile):
+        client.upload(io.BytesIO(data), "up/f", expect="absent")
+    with pytest.raises(cloister.IsADirectory):
+        client.upload(io.BytesIO(data), "up")
+    with pytest.raises(cloister.NotFound):
+        client.download("none", io.BytesIO())
+
+
+class Failing:
+    """A file of which the second part cannot be read or written."""
+
+    def __init__(self):
+        self.parts = 0
+
+    def read(self, size):
+        self.parts += 1
+        if self.parts == 2:
+            raise OSError("the disk is broken")
+        return bytes(size)
+
+    def write(self, data):
+        self.read(len(data))
+
+
+def test_a_transfer_that_fails_on_this_side_is_cancelled(client, place):
+    with pytest.raises(OSError):
+        client.upload(Failing(), "f")
+    assert procfs.eventually(lambda: not os.listdir(place))
+    client.upload(io.BytesIO(bytes(MIB)), "f")
+    with pytest.raises(OSError):
+        client.download("f", Failing())
+    assert client.file_stat("f")["entry"]["size"] == MIB  # the connection goes on

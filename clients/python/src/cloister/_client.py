@@ -9,13 +9,13 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
+from typing import IO, Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from ._errors import NoAnswer
 from ._methods import Methods
-from ._session import OnOutput, Port, Session, call_params, input_params, message_options
+from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come
-from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 READ_BYTES = 256 << 10
@@ -271,6 +271,24 @@ class Client(Methods):
                    workspace: Optional[str] = None, timeout_ms: Optional[int] = None, stream: bool = True) -> Call:
         """Sends a tool call without waiting for its answer. With stream, the caller can iterate over its output."""
         return self.start("tool.call", call_params(tool, arguments, tool_call, options, workspace, timeout_ms, stream))
+
+    def download(self, path: str, target: IO[bytes], *, workspace: Optional[str] = None, offset: Optional[int] = None,
+                 length: Optional[int] = None, progress: Optional[Progress] = None) -> FileRead:
+        """Reads a file of the workspace, of any size, into target, which is open for writing bytes. progress is called with
+        the number of bytes so far. If the connection is lost, the exception is raised, and target has a part."""
+        params = without_none({"path": path, "workspace": workspace, "offset": offset, "length": length})
+        result: FileRead = run(self._session.download(params, target, progress))
+        return result
+
+    def upload(self, source: IO[bytes], path: str, *, workspace: Optional[str] = None, mode: Optional[str] = None,
+               expect: Optional[str] = None, durability: Optional[Durability] = None,
+               progress: Optional[Progress] = None) -> FileWritten:
+        """Writes what source, which is open for reading bytes, has left to a file of the workspace. The file appears when
+        all of it is written, or not at all."""
+        params = without_none({"path": path, "workspace": workspace, "mode": mode, "expect": expect,
+                               "durability": durability})
+        result: FileWritten = run(self._session.upload(params, source, progress))
+        return result
 
     def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return run(self._session.native(method, params))

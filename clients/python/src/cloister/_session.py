@@ -6,19 +6,22 @@ blocks instead of suspending, so each coroutine runs to its end at once."""
 from __future__ import annotations
 
 import collections
+import base64
 import contextlib
 import secrets
 import time
-from typing import (Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
+from typing import (IO, Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
                     cast)
 
 from ._errors import BadRequest, CloisterError, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
 from ._sockets import Place, places
-from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, Observation, ShuttingDown,
+from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, NotFound, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
 from ._wire import Output, Pending, Retired, Wire, service_error
 
 OnOutput = Callable[[Output], None]
+Progress = Callable[[int], None]  # is given how many bytes have been moved so far
+PART_BYTES = 512 << 10  # of a file, in one request
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
 REPEATS = 3  # of a call with a key, each after a lost connection
 KEY_WAIT_MS = 10_000  # how much longer than the client a call waits for it
@@ -357,6 +360,50 @@ class Session:
             raise BadRequest("The options reply and stream are for call and start_call")
         params = call_params(tool, without_none(arguments), None, options, workspace, None, False)
         return output_of(await self.call(params, None))
+
+    # Files
+
+    async def download(self, params: Mapping[str, Any], target: IO[bytes], progress: Optional[Progress]) -> Any:
+        """Reads a file of the workspace into target, a part at a time: one that is written slowly is sent slowly."""
+        pending = await self.start("file.read", {**params, "encoding": "base64"})
+        moved = 0
+        try:
+            while (piece := await self.piece(pending)) is not None:
+                target.write(piece.data)
+                moved += len(piece.data)
+                pending.deadline = time.monotonic() + self._seconds("file.read", params)
+                if progress:
+                    progress(moved)
+        except BaseException:
+            self.port.abandon(pending)
+            raise
+        return _object(pending.result)
+
+    async def upload(self, params: Mapping[str, Any], source: IO[bytes], progress: Optional[Progress]) -> Any:
+        """Writes what source has left to a file of the workspace; without the whole of it there is no file."""
+        pending = await self.start("file.write", params)
+        moved, closed = 0, False
+        try:
+            while not closed and not pending.error:
+                part = source.read(PART_BYTES)
+                pending.deadline = time.monotonic() + self._seconds("file.write", params)
+                closed = await self._send_part(pending, part)
+                moved += len(part)
+                if progress:
+                    progress(moved)
+        except BaseException:
+            self.port.abandon(pending)
+            raise
+        return _object(await self.finish(pending))
+
+    async def _send_part(self, pending: Pending, part: bytes) -> bool:
+        """Returns whether nothing more is to be sent: it was the last part, or the write has failed, and says why."""
+        data = base64.b64encode(part).decode("ascii")
+        try:
+            taken = await self.input(pending, {"data": data, "encoding": "base64", "eof": not part})
+        except NotFound:  # it was answered meanwhile
+            return True
+        return not part or taken.get("closed") is True
 
     async def native(self, method: str, params: Mapping[str, Any]) -> Any:
         return _object(await self.request(method, params))

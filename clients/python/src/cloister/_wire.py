@@ -23,7 +23,7 @@ STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.S)
 
 
 class Output:
-    """A piece of a command's output: data as bytes, text as str."""
+    """A piece of a command's output, or of a file that is read: data as bytes, text as str."""
 
     __slots__ = ("stream", "data", "_text")
 
@@ -49,8 +49,9 @@ class Pending:
         self.method = method
         self.params = params if method.startswith("workspace.") else {}  # a reconnection opens it again
         options = params.get("options") or {} if method == "tool.call" else {}
-        self.streams = options.get("stream") is True
-        self.base64 = options.get("encoding") == "base64"
+        self.streams = options.get("stream") is True or method == "file.read"
+        self.base64 = (params if method == "file.read" else options).get("encoding") == "base64"
+        self.is_call = method == "tool.call" or method.startswith("file.")
         self.done = False
         self.result: Any = None
         self.error: Optional[CloisterError] = None
@@ -155,7 +156,7 @@ class Wire:
     def abandon(self, pending: Pending) -> None:
         """Cancels the request if it is a call, and drops the rest of its output and its answer."""
         self.drop(pending)
-        if pending.done or self.ended or pending.method != "tool.call":
+        if pending.done or self.ended or not pending.is_call:
             return
         try:
             self._queue({"jsonrpc": "2.0", "method": "tool.cancel", "params": {"id": pending.id}})
@@ -287,6 +288,8 @@ class Wire:
 
     def _output(self, params: Dict[str, Any]) -> None:
         number, stream, data = params.get("id"), params.get("stream"), params.get("data")
+        if stream == "content":
+            stream = "stdout"
         if type(number) is not int or stream not in ("stdout", "stderr") or not isinstance(data, str):
             raise ProtocolError("The service sent output without an id, a stream or data")
         pending = self._pending.get(number)

@@ -8,13 +8,13 @@ import contextlib
 import socket
 import time
 from types import TracebackType
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, cast
+from typing import IO, Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, cast
 
 from ._errors import NoAnswer
 from ._methods import AsyncMethods
-from ._session import OnOutput, Port, Session, call_params, input_params, message_options
+from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come, has_ended
-from ._types import CallOptions, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 CHUNK_BYTES = 256 << 10  # given to the transport at once
@@ -285,6 +285,24 @@ class Client(AsyncMethods):
         """Sends a tool call without waiting for its answer. With stream, the caller can iterate over its output."""
         return await self.start("tool.call",
                                 call_params(tool, arguments, tool_call, options, workspace, timeout_ms, stream))
+
+    async def download(self, path: str, target: IO[bytes], *, workspace: Optional[str] = None, offset: Optional[int] = None,
+                       length: Optional[int] = None, progress: Optional[Progress] = None) -> FileRead:
+        """Reads a file of the workspace, of any size, into target, which is open for writing bytes. progress is called with
+        the number of bytes so far. If the connection is lost, the exception is raised, and target has a part."""
+        params = without_none({"path": path, "workspace": workspace, "offset": offset, "length": length})
+        result: FileRead = await self._session.download(params, target, progress)
+        return result
+
+    async def upload(self, source: IO[bytes], path: str, *, workspace: Optional[str] = None, mode: Optional[str] = None,
+                     expect: Optional[str] = None, durability: Optional[Durability] = None,
+                     progress: Optional[Progress] = None) -> FileWritten:
+        """Writes what source, which is open for reading bytes, has left to a file of the workspace. The file appears when
+        all of it is written, or not at all."""
+        params = without_none({"path": path, "workspace": workspace, "mode": mode, "expect": expect,
+                               "durability": durability})
+        result: FileWritten = await self._session.upload(params, source, progress)
+        return result
 
     async def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return await self._session.native(method, params)
