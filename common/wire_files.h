@@ -253,7 +253,7 @@ struct files_node {
 	bool attributes_cut; /* it has more, or larger ones */
 };
 
-#define FILES_ATTRIBUTE_BYTES (16U * 1024) /* of all attributes of an entry */
+#define FILES_ATTRIBUTE_BYTES 16384UL /* of all attributes of an entry */
 
 /* A file, directory or other entry before or after a change. */
 struct files_state_of {

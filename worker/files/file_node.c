@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define NS_PER_S      1000000000ULL
-#define ACCOUNT_BYTES (64 * 1024) /* of /etc/passwd or /etc/group that are read */
+#define ACCOUNT_BYTES 65536UL /* of /etc/passwd or /etc/group that are read */
 
 uint8_t file_node_type(mode_t mode)
 {

@@ -89,8 +89,9 @@ static enum tool_error find_place(
 		place.path = NULL;
 	if (!place.path)
 		return TOOL_EXECUTION_ERROR;
-	*ret_place = place;
-	place = PLACE_NONE;
+	memcpy(ret_place->name, place.name, sizeof(place.name));
+	ret_place->path = TAKE_PTR(place.path);
+	ret_place->parent = TAKE_FD(place.parent);
 	return TOOL_OK;
 }
 
