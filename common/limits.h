@@ -717,6 +717,8 @@
  * channel of a workspace's process, of the connections of a cell in cloister-egress */
 #define LIMIT_WAKES_DEAR_US 1000000
 #define LIMIT_WAKES_DEAR_MS 10000
+/* the least part of it that a workspace of the tenant is ended for */
+#define LIMIT_WAKES_DEAR_OWN_US 100000
 /* for which such a client's user is refused, at first and at most: rpc/dear_users.h */
 #define LIMIT_DEAR_USER_MS      10000
 #define LIMIT_DEAR_USER_MOST_MS 640000

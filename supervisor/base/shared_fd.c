@@ -45,8 +45,19 @@ struct buffer {
 
 TAILQ_HEAD(shared_list, shared_fd);
 
+/* Of one workspace. Its owner has a reference, and each descriptor. */
+struct shared_fd_sum {
+	unsigned references;
+	void (*dear)(void *context); /* NULL: its owner is gone */
+	void *context;
+	/* under the mutex */
+	struct wake_cost_sum cost;
+	bool is_dear;
+};
+
 struct shared_fd {
 	struct shared_fd_threads *threads;
+	struct shared_fd_sum *sum;
 	const struct shared_fd_calls *calls; /* NULL: it has no owner any more, and is closed */
 	void *context;
 	int fd;
@@ -57,7 +68,6 @@ struct shared_fd {
 	struct buffer *buffer; /* while it is read to, and until the owner takes it */
 	ssize_t result;
 	size_t pipe_size;
-	bool dear; /* the tenant's calls take too much, and it has made one that did */
 
 	/* Set by the loop while no thread has it. */
 	size_t len;
@@ -110,6 +120,21 @@ static void tell_loop(struct shared_fd *shared)
 	pthread_mutex_lock(&lock);
 }
 
+/*
+ * Another workspace of the tenant may have taken most of what it may cost, so only one that has
+ * cost some of it itself is at fault.
+ */
+static void charge(struct shared_fd *shared, int64_t ns)
+{
+	const bool dear = wake_cost_add(&shared->threads->cost, ns);
+	struct shared_fd_sum *sum = shared->sum;
+
+	if (!sum)
+		return;
+	(void)wake_cost_add(&sum->cost, ns);
+	sum->is_dear |= dear && sum->cost.ns > LIMIT_WAKES_DEAR_OWN_US * CLOCK_NS_PER_US;
+}
+
 static void close_now(struct shared_fd *shared)
 {
 	int64_t cost;
@@ -120,7 +145,7 @@ static void close_now(struct shared_fd *shared)
 	close(shared->fd);
 	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
-	(void)wake_cost_add(&shared->threads->cost, cost);
+	charge(shared, cost);
 	shared->state = STATE_CLOSED;
 	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
 }
@@ -185,7 +210,7 @@ static void act(struct shared_fd *shared)
 	result = make_call(shared, &size);
 	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
-	shared->dear |= wake_cost_add(&shared->threads->cost, cost);
+	charge(shared, cost);
 	shared->result = result;
 	shared->pipe_size = size;
 	if (result <= 0 || shared->closing)
@@ -335,6 +360,29 @@ static void is_back(struct shared_fd *shared)
 	free(TAKE_PTR(shared->written));
 }
 
+static void put_sum(struct shared_fd_sum *sum)
+{
+	if (sum && --sum->references == 0)
+		free(sum);
+}
+
+/* Tells its owner if it is at fault. */
+static void look_at_sum(struct shared_fd_sum *sum)
+{
+	bool dear;
+
+	if (!sum)
+		return;
+	pthread_mutex_lock(&lock);
+	dear = sum->is_dear;
+	sum->is_dear = false;
+	if (dear)
+		sum->cost = (struct wake_cost_sum){0};
+	pthread_mutex_unlock(&lock);
+	if (dear && sum->dear)
+		sum->dear(sum->context);
+}
+
 /* Frees what threads have closed. */
 static void reap(struct shared_fd_threads *threads)
 {
@@ -349,6 +397,8 @@ static void reap(struct shared_fd_threads *threads)
 		is_back(shared);
 		threads->n_closing--;
 		threads->n_fds--;
+		look_at_sum(shared->sum);
+		put_sum(shared->sum);
 		free(shared);
 	}
 }
@@ -432,7 +482,7 @@ static void tell_held(void)
 	while ((shared = first_held())) {
 		shared->told = true;
 		if (shared->calls)
-			shared->calls->fault(shared->context, SHARED_FD_HELD);
+			shared->calls->held(shared->context);
 	}
 }
 
@@ -478,17 +528,6 @@ static struct shared_fd *take_done(void)
 	return shared;
 }
 
-static bool take_dear(struct shared_fd *shared)
-{
-	bool dear;
-
-	pthread_mutex_lock(&lock);
-	dear = shared->dear;
-	shared->dear = false;
-	pthread_mutex_unlock(&lock);
-	return dear;
-}
-
 static void on_woken(void *context)
 {
 	struct shared_fd *shared = take_done();
@@ -497,10 +536,8 @@ static void on_woken(void *context)
 	if (!shared)
 		return;
 	is_back(shared);
-	if (take_dear(shared))
-		shared->calls->fault(shared->context, SHARED_FD_DEAR);
-	if (shared->calls)
-		shared->calls->done(shared->context);
+	look_at_sum(shared->sum);
+	shared->calls->done(shared->context);
 }
 
 int shared_fds_start(struct event_base *base)
@@ -568,21 +605,40 @@ void shared_fd_threads_free(struct shared_fd_threads *threads)
 		free_threads(threads);
 }
 
-static struct shared_fd *make(struct shared_fd_threads *threads, int fd)
+struct shared_fd_sum *shared_fd_sum_new(void (*dear)(void *context), void *context)
+{
+	struct shared_fd_sum *sum = calloc(1, sizeof(*sum));
+
+	if (sum)
+		*sum = (struct shared_fd_sum){.references = 1, .dear = dear, .context = context};
+	return sum;
+}
+
+void shared_fd_sum_free(struct shared_fd_sum *sum)
+{
+	if (!sum)
+		return;
+	sum->dear = NULL;
+	put_sum(sum);
+}
+
+static struct shared_fd *make(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
 {
 	struct shared_fd *shared = calloc(1, sizeof(*shared));
 
 	if (!shared)
 		return NULL;
-	*shared = (struct shared_fd){.threads = threads, .fd = fd};
+	*shared = (struct shared_fd){.threads = threads, .sum = sum, .fd = fd};
+	if (sum)
+		sum->references++;
 	if (!threads->link.le_prev)
 		LIST_LINK_HEAD(&tenants, threads, link);
 	threads->n_fds++;
 	return shared;
 }
 
-int shared_fd_new(struct shared_fd_threads *threads, int fd, const struct shared_fd_calls *calls,
-	void *context, struct shared_fd **ret)
+int shared_fd_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd,
+	const struct shared_fd_calls *calls, void *context, struct shared_fd **ret)
 {
 	struct shared_fd *shared = NULL;
 	int r = 0;
@@ -591,7 +647,7 @@ int shared_fd_new(struct shared_fd_threads *threads, int fd, const struct shared
 		reap(threads);
 	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
 		r = -EMFILE;
-	else if (!(shared = make(threads, fd)))
+	else if (!(shared = make(threads, sum, fd)))
 		r = -ENOMEM;
 	if (r < 0) { /* nobody shares it yet */
 		close(fd);
@@ -668,16 +724,19 @@ short shared_fd_poll(const struct shared_fd *shared, short events)
 
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted)
 {
-	int64_t cost;
-
 	wake_cost_begin();
 	watch_want(watch, wanted);
-	cost = wake_cost_stop();
-	if (cost == 0)
+	shared_fd_charge(shared, wake_cost_stop());
+}
+
+void shared_fd_charge(struct shared_fd *shared, int64_t ns)
+{
+	if (ns == 0)
 		return;
 	pthread_mutex_lock(&lock);
-	shared->dear |= wake_cost_add(&shared->threads->cost, cost);
+	charge(shared, ns);
 	pthread_mutex_unlock(&lock);
+	look_at_sum(shared->sum);
 }
 
 int shared_fd_number(const struct shared_fd *shared)
@@ -724,9 +783,9 @@ void shared_fd_close(struct shared_fd *shared, bool now)
 	set_tick(++threads->n_later < CLOSE_BATCH ? CLOSE_MS : 0);
 }
 
-void shared_fd_close_only(struct shared_fd_threads *threads, int fd)
+void shared_fd_close_only(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
 {
-	struct shared_fd *shared = make(threads, fd);
+	struct shared_fd *shared = make(threads, sum, fd);
 
 	/* Without memory it stays open, because the loop must not wait. */
 	shared_fd_close(shared, false);

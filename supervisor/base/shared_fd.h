@@ -22,6 +22,7 @@
 
 struct event_base;
 struct shared_fd;
+struct shared_fd_sum;
 struct shared_fd_threads;
 struct watch;
 
@@ -30,18 +31,15 @@ struct watch;
 /* The most that is read at once. */
 #define SHARED_FD_MOST (4UL * SHARED_FD_PIPE)
 
-/* Why the processes that share a descriptor are to be ended. */
-enum shared_fd_fault {
-	SHARED_FD_HELD, /* what was begun has not ended within LIMIT_SHARED_FD_HELD_MS */
-	SHARED_FD_DEAR, /* the tenant's calls take too much CPU time, this one too: wake_cost.h */
-};
-
 /* Called from the loop. */
 struct shared_fd_calls {
 	/* What was begun has ended. */
 	void (*done)(void *context);
-	/* Called once for each call on the descriptor at most. The owner may close it. */
-	void (*fault)(void *context, enum shared_fd_fault fault);
+	/*
+	 * What was begun has not ended within LIMIT_SHARED_FD_HELD_MS. Called once for each call on
+	 * the descriptor at most. The owner may close it.
+	 */
+	void (*held)(void *context);
 };
 
 /** Call it before anything is begun, and after lock-down. Returns 0 or -errno. */
@@ -61,11 +59,23 @@ struct shared_fd_threads *shared_fd_threads_new(void);
 void shared_fd_threads_free(struct shared_fd_threads *threads);
 
 /**
- * Takes @fd, which does not block, also on failure. Returns 0, -ENOMEM, or -EMFILE if too many of
- * the tenant's descriptors could not be closed yet.
+ * Returns the sum of what calls on the descriptors of one workspace's processes cost, or NULL.
+ * Calls
+ * @dear from the loop if the tenant's calls cost too much and these are at fault (wake_cost.h), and
+ * begins a new sum.
  */
-int shared_fd_new(struct shared_fd_threads *threads, int fd, const struct shared_fd_calls *calls,
-	void *context, struct shared_fd **ret);
+struct shared_fd_sum *shared_fd_sum_new(void (*dear)(void *context), void *context);
+
+/** @dear is not called any more. Descriptors may still be there. NULL is allowed. */
+void shared_fd_sum_free(struct shared_fd_sum *sum);
+
+/**
+ * Takes @fd, which does not block, also on failure. @sum is that of its workspace; NULL: it has
+ * none. Returns 0, -ENOMEM, or -EMFILE if too many of the tenant's descriptors could not be closed
+ * yet.
+ */
+int shared_fd_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd,
+	const struct shared_fd_calls *calls, void *context, struct shared_fd **ret);
 
 /** Whether a read or a write was begun and has not ended. No other may be begun then. */
 bool shared_fd_is_busy(const struct shared_fd *shared);
@@ -105,6 +115,9 @@ int shared_fd_number(const struct shared_fd *shared);
  */
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted);
 
+/** Another thread's call on @shared cost @ns of CPU time, as wake_cost_stop() says. */
+void shared_fd_charge(struct shared_fd *shared, int64_t ns);
+
 /**
  * Closes and frees it; its owner is not called any more. With @now somebody waits for its end:
  * otherwise it is closed a little later, with others. The loop must not watch it any more. NULL is
@@ -113,4 +126,4 @@ void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned want
 void shared_fd_close(struct shared_fd *shared, bool now);
 
 /** The same for a descriptor that is only to be closed, a little later. */
-void shared_fd_close_only(struct shared_fd_threads *threads, int fd);
+void shared_fd_close_only(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd);

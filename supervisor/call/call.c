@@ -327,46 +327,37 @@ static int have_drained(struct call *call, const struct call_event_data *data)
 	return 0;
 }
 
-static const struct {
-	size_t count; /* offset in struct tenant_usage */
-	const char *message;
-} faults[] = {
-	[SHARED_FD_HELD] = {offsetof(struct tenant_usage, pipes_held),
-		"A process held the kernel's lock of a pipe of the command's input or output for "
-		"too long, and cloisterd ended the workspace's processes"},
-	[SHARED_FD_DEAR] = {offsetof(struct tenant_usage, dear_peers),
-		"A pipe of the command's input or output had so many waiters, such as watches of "
-		"epoll(7), that system calls on it took cloisterd too much CPU time, and it ended "
-		"the workspace's processes"},
-};
-
 /*
- * The kernel lets a lock go, and removes waiters, when their process is killed. The workspace logs
- * the message as the reason for its processes' end.
+ * The kernel lets a lock go when its process is killed. The workspace logs the message as the
+ * reason for its processes' end.
  */
-static const char *end_sharers(struct call *call, enum shared_fd_fault fault)
+static const char *end_sharers(struct call *call)
 {
-	struct tenant_usage *usage = call->request.tenant->usage;
+	static const char message[] =
+		"A process held the kernel's lock of a pipe of the command's input or output for "
+		"too long, and cloisterd ended the workspace's processes";
 
-	if (call->pipe_held)
-		return faults[fault].message;
-	call->pipe_held = true;
-	++*(uint64_t *)(void *)((char *)usage + faults[fault].count);
-	workspace_abandon(call->workspace, &call->entry, faults[fault].message);
-	return faults[fault].message;
+	if (!call->pipe_held) {
+		call->pipe_held = true;
+		call->request.tenant->usage->pipes_held++;
+		workspace_abandon(call->workspace, &call->entry, message);
+	}
+	return message;
 }
 
 static int abandon_held(struct call *call, const struct call_event_data *data)
 {
+	(void)data;
 	call->state = CALL_KILLED;
-	(void)end_sharers(call, data->fault);
+	(void)end_sharers(call);
 	return 0;
 }
 
 /* The command has ended: a process that was given its pipe holds it. */
 static int answer_held(struct call *call, const struct call_event_data *data)
 {
-	call_answer_error(call, TOOL_WORKER_LOST, end_sharers(call, data->fault));
+	(void)data;
+	call_answer_error(call, TOOL_WORKER_LOST, end_sharers(call));
 	return 0;
 }
 
@@ -476,9 +467,9 @@ void call_drained(void *context)
 	happen(context, CALL_DRAINED, (struct call_event_data){0});
 }
 
-void call_pipe_fault(void *context, enum shared_fd_fault fault)
+void call_pipe_held(void *context)
 {
-	happen(context, CALL_HELD, (struct call_event_data){.fault = fault});
+	happen(context, CALL_HELD, (struct call_event_data){0});
 }
 
 static void on_timer(void *context)

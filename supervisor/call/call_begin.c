@@ -374,7 +374,7 @@ static void on_input_taken(void *context, const char *label, size_t taken, bool 
 
 int call_make_input(struct call *call)
 {
-	struct command_input_owner owner = {on_input_taken, on_moved, call_pipe_fault, call};
+	struct command_input_owner owner = {on_input_taken, on_moved, call_pipe_held, call};
 
 	/* One that has joined another call runs nothing. */
 	return call->leader ? 0
@@ -402,24 +402,24 @@ static void on_output_limit(void *context)
 static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {
-		on_output, on_output_limit, call_drained, call_pipe_fault, call};
+		on_output, on_output_limit, call_drained, call_pipe_held, call};
 	const struct call_options *options = &call->request.options;
 	const uint64_t shown = call->request.shown.bytes,
 		       kept = call->request.tenant->limits.output_kept_bytes;
 	struct command_io_limits limits = {shown > 0 && shown < kept ? shown : kept,
 		call->request.tenant->limits.output_total_bytes, call->room.account,
-		&call->request.tenant->usage->share, options->stream, shown > 0};
+		&call->request.tenant->usage->share, workspace_fd_sum(call->workspace),
+		options->stream, shown > 0};
 	int r;
 
 	/* The client gets all output at its own pace; only the deadline bounds it. */
 	if (!options->keep_output)
 		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
-			call->room.account, &call->request.tenant->usage->share, options->stream,
-			shown > 0};
+			call->room.account, limits.share, limits.sum, options->stream, shown > 0};
 	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;
-	r = command_input_begin(call->input, options->input,
+	r = command_input_begin(call->input, limits.sum, options->input,
 		!options->stdin_stream && !options->input_later, &ret_fds[COMMAND_FD_STDIN]);
 	if (r < 0) {
 		close_fd(&ret_fds[COMMAND_FD_STDOUT]);

@@ -47,7 +47,6 @@ struct call_event_data {
 	enum tool_error error;             /* for CALL_LOST */
 	const char *message;               /* for CALL_LOST; may be NULL */
 	int failure;                       /* for CALL_NOTED: 0 or -errno */
-	enum shared_fd_fault fault;        /* for CALL_HELD */
 };
 
 /* May free the call. Returns -EBADMSG if CALL_FRAME broke the protocol. */
@@ -105,7 +104,7 @@ struct call {
 		char *message;         /* NULL: out of memory */
 	} loss;
 	bool sums, drains;
-	bool pipe_held;            /* enum shared_fd_fault of a pipe: its cell was ended */
+	bool pipe_held;            /* for too long: its cell was ended */
 	struct unread_waiter room; /* for its answer; the account is NULL if it is not counted */
 	size_t counted;            /* bytes counted for the answer in any case */
 	size_t counted_result;     /* bytes counted for the result of a file call */
@@ -184,7 +183,7 @@ void call_leave(struct call *call);
 
 /** Sources of events, of a call (@context). */
 void call_drained(void *context);
-void call_pipe_fault(void *context, enum shared_fd_fault fault);
+void call_pipe_held(void *context);
 
 /** Frees a call that has been answered, or that never began. */
 void call_free(struct call *call);

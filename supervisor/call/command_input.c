@@ -133,12 +133,12 @@ static void on_written(void *context)
 		input->owner.moved(input->owner.context);
 }
 
-static void on_fault(void *context, enum shared_fd_fault fault)
+static void on_held(void *context)
 {
 	const struct command_input *input = context;
 
-	if (input->owner.fault)
-		input->owner.fault(input->owner.context, fault);
+	if (input->owner.held)
+		input->owner.held(input->owner.context);
 }
 
 /* Returns a part with a copy of @text, or NULL if memory is out. */
@@ -191,11 +191,11 @@ static void write_ahead(struct input_part *part, int *fd)
 		close_fd(fd);
 }
 
-int command_input_begin(
-	struct command_input *input, struct text first, bool only, int *ret_read_end)
+int command_input_begin(struct command_input *input, struct shared_fd_sum *sum, struct text first,
+	bool only, int *ret_read_end)
 {
 	static const struct watch_calls calls = {{NULL, on_writable}, LOOP_PRIORITY_BULK};
-	static const struct shared_fd_calls shared_calls = {on_written, on_fault};
+	static const struct shared_fd_calls shared_calls = {on_written, on_held};
 	_cleanup_close_ int read_end = -1;
 	struct input_part *part;
 	int ends[2], r = 0;
@@ -216,8 +216,8 @@ int command_input_begin(
 			end_part(input);
 	}
 	if (ends[1] >= 0)
-		r = shared_fd_new(
-			input->usage->share.threads, ends[1], &shared_calls, input, &input->pipe);
+		r = shared_fd_new(input->usage->share.threads, sum, ends[1], &shared_calls, input,
+			&input->pipe);
 	if (r == 0 && input->pipe)
 		r = watch_init(&input->watch, input->service->base, ends[1], &calls, input);
 	if (r < 0)

@@ -28,7 +28,7 @@ struct command_input_owner {
 	/* The command took some input. */
 	void (*moved)(void *context);
 	/* The processes that share the pipe are to be ended. */
-	void (*fault)(void *context, enum shared_fd_fault fault);
+	void (*held)(void *context);
 	void *context;
 };
 
@@ -46,10 +46,10 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 /**
  * Makes the command's pipe. Returns 0 with the read end, which the caller owns, or -errno. A copy
  * of @first (data NULL: nothing) goes before everything that was added; with @only it is all of the
- * input.
+ * input. @sum is that of the workspace.
  */
-int command_input_begin(
-	struct command_input *input, struct text first, bool only, int *ret_read_end);
+int command_input_begin(struct command_input *input, struct shared_fd_sum *sum, struct text first,
+	bool only, int *ret_read_end);
 
 /** Returns the bytes that were added and not taken, without those of @first. */
 size_t command_input_pending(const struct command_input *input);

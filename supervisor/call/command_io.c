@@ -259,11 +259,11 @@ static void on_done(void *context)
 		loop_turn_end(); /* who waits for this output is answered at once */
 }
 
-static void on_fault(void *context, enum shared_fd_fault fault)
+static void on_held(void *context)
 {
 	const struct command_output *output = context;
 
-	output->io->owner.fault(output->io->owner.context, fault);
+	output->io->owner.held(output->io->owner.context);
 }
 
 static void on_readable(void *context)
@@ -275,7 +275,7 @@ static int make_output(struct service *service, struct command_io *io, enum comm
 	int *ret_write_end)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct shared_fd_calls shared_calls = {on_done, on_fault};
+	static const struct shared_fd_calls shared_calls = {on_done, on_held};
 	struct command_output *output = &io->outputs[stream];
 	int fd, r = pipe_stock_take(service->pipes, &fd, ret_write_end);
 
@@ -283,7 +283,8 @@ static int make_output(struct service *service, struct command_io *io, enum comm
 		return r;
 	output->share = (struct loop_share_task){.act = act, .context = output};
 	timer_init(&output->again, on_readable, output);
-	r = shared_fd_new(io->limits.share->threads, fd, &shared_calls, output, &output->pipe);
+	r = shared_fd_new(io->limits.share->threads, io->limits.sum, fd, &shared_calls, output,
+		&output->pipe);
 	return r < 0 ? r : watch_init(&output->readable, service->base, fd, &calls, output);
 }
 

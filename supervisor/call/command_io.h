@@ -31,6 +31,7 @@ struct command_io_limits {
 	struct unread_account *unread;
 	struct loop_share_flow *share; /* the flow whose share of the loop handling it takes, and
 					  whose threads read it */
+	struct shared_fd_sum *sum;     /* of the workspace */
 	/* output is passed on to the client while the command runs */
 	bool streamed;
 	bool count_lines; /* of each stream, see stream_capture.h */
@@ -44,9 +45,8 @@ struct command_io_owner {
 	void (*limit)(void *context);
 	/* The work that command_io_drain() began has ended. The io may be freed in it. */
 	void (*drained)(void *context);
-	/* The processes that share a pipe are to be ended. The io may be freed in it.
-	 */
-	void (*fault)(void *context, enum shared_fd_fault fault);
+	/* The processes that share a pipe are to be ended. The io may be freed in it. */
+	void (*held)(void *context);
 	void *context;
 };
 

@@ -89,6 +89,8 @@ struct cell_owner {
 	void (*settled)(void *context);
 	/* Returns the flow whose share of the loop reading its processes takes. */
 	struct loop_share_flow *(*share)(void *context);
+	/* Returns the sum for descriptors that its processes share. */
+	struct shared_fd_sum *(*sum)(void *context);
 	/* Returns the sum that the memory of requests that they have not read is added to. */
 	uint64_t *(*unread)(void *context);
 	/*

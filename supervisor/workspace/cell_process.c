@@ -132,6 +132,13 @@ static struct loop_share_flow *share(void *context)
 	return cell->owner->share(cell->context);
 }
 
+static struct shared_fd_sum *sum(void *context)
+{
+	const struct cell *cell = ((struct process *)context)->cell;
+
+	return cell->owner->sum(cell->context);
+}
+
 static uint64_t *unread(void *context)
 {
 	const struct cell *cell = ((struct process *)context)->cell;
@@ -142,7 +149,7 @@ static uint64_t *unread(void *context)
 int cell_process_make(struct process *process, int child_fds[2])
 {
 	struct process_link_owner owner = {
-		on_frame, on_link_lost, on_link_gone, share, unread, process};
+		on_frame, on_link_lost, on_link_gone, share, sum, unread, process};
 
 	return process_link_new(process->cell->base, &owner, &process->link, child_fds);
 }
@@ -150,7 +157,7 @@ int cell_process_make(struct process *process, int child_fds[2])
 void cell_process_adopt(struct process *process, struct process_link *link)
 {
 	struct process_link_owner owner = {
-		on_frame, on_link_lost, on_link_gone, share, unread, process};
+		on_frame, on_link_lost, on_link_gone, share, sum, unread, process};
 
 	process_link_adopt(link, &owner);
 	process->link = link;

@@ -79,9 +79,10 @@ static void close_sent(void *context, int fd)
 {
 	const struct process_link *link = context;
 	struct shared_fd_threads *threads = link->owner.share(link->owner.context)->threads;
+	struct shared_fd_sum *sum = link->owner.sum(link->owner.context);
 
 	if (threads)
-		shared_fd_close_only(threads, fd);
+		shared_fd_close_only(threads, sum, fd);
 	else
 		close(fd);
 }

@@ -14,6 +14,7 @@
 struct event_base;
 struct loop_share_flow;
 struct process_link;
+struct shared_fd_sum;
 
 /* A link must not be freed from inside these callbacks. */
 struct process_link_owner {
@@ -31,6 +32,8 @@ struct process_link_owner {
 	void (*gone)(void *context);
 	/* Returns the flow whose share of the loop reading it takes. */
 	struct loop_share_flow *(*share)(void *context);
+	/* Returns the sum of its workspace, NULL: it has none. */
+	struct shared_fd_sum *(*sum)(void *context);
 	/* Returns the sum that the memory of requests that it has not read is added to. */
 	uint64_t *(*unread)(void *context);
 	void *context;

@@ -118,6 +118,13 @@ static void on_prepared(void *context, int error, struct text step, int fds[SPAW
 	timer_set(&spares->refill, PAUSE_MS);
 }
 
+/* It gets no descriptors. */
+static struct shared_fd_sum *sum(void *context)
+{
+	(void)context;
+	return NULL;
+}
+
 /* It has no requests but the first, which all have. */
 static uint64_t *unread(void *context)
 {
@@ -129,7 +136,8 @@ static uint64_t *unread(void *context)
 
 static int ask(struct spare_cells *spares, struct spare *spare)
 {
-	const struct process_link_owner owner = {on_frame, on_lost, on_gone, share, unread, spare};
+	const struct process_link_owner owner = {
+		on_frame, on_lost, on_gone, share, sum, unread, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
 	int r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);

@@ -15,6 +15,7 @@
 #include "common/wire_files.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/egress_cell.h"
@@ -64,6 +65,7 @@ void workspace_free(struct workspace *workspace)
 	workspace_freeze_free(workspace);
 	workspace_preview_free(workspace);
 	cell_free(workspace->cell);
+	shared_fd_sum_free(workspace->fd_sum);
 	egress_cell_free(workspace->network);
 	workspace_end_forwards(workspace);
 	workspace_end_listening(workspace);
@@ -214,6 +216,11 @@ static struct loop_share_flow *share(void *context)
 	return &workspace->tenant->usage->share;
 }
 
+static struct shared_fd_sum *sum(void *context)
+{
+	return ((struct workspace *)context)->fd_sum;
+}
+
 static uint64_t *unread(void *context)
 {
 	const struct workspace *workspace = context;
@@ -287,7 +294,19 @@ static const char *refuses(void *context)
 }
 
 static const struct cell_owner cell_owner = {need, refuses, describe, on_frame, on_lost, on_settled,
-	share, unread, network, on_troubled, sweep};
+	share, sum, unread, network, on_troubled, sweep};
+
+/* Waiters go with the processes that have them. */
+static void on_dear(void *context)
+{
+	struct workspace *workspace = context;
+
+	workspace->tenant->usage->dear_peers++;
+	cell_abandon(workspace->cell, CELL_WORKER,
+		"A descriptor that the workspace's processes share with cloisterd had so many "
+		"waiters, such as watches of epoll(7), that system calls on it took cloisterd too "
+		"much CPU time, and it ended the workspace's processes");
+}
 
 /* AT_STATX_DONT_SYNC asks no server, which may hang. */
 static int64_t birth_ms(int root)
@@ -323,7 +342,8 @@ struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *te
 		&cell_owner, workspace, &workspaces->counts);
 	LIST_INSERT_HEAD(&workspaces->list, workspace, entry);
 	workspaces->count++;
-	if (!workspace->name || !workspace->cell) {
+	workspace->fd_sum = shared_fd_sum_new(on_dear, workspace);
+	if (!workspace->name || !workspace->cell || !workspace->fd_sum) {
 		workspace_free(workspace);
 		return NULL;
 	}
@@ -357,6 +377,11 @@ void workspace_reload(struct workspace *workspace, struct tenant *tenant)
 void workspace_set_removing(struct workspace *workspace, bool removing)
 {
 	workspace->removing = removing;
+}
+
+struct shared_fd_sum *workspace_fd_sum(const struct workspace *workspace)
+{
+	return workspace->fd_sum;
 }
 
 void workspace_set_moved(struct workspace *workspace, uint64_t move)

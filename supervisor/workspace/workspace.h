@@ -41,6 +41,10 @@ const char *workspace_name(const struct workspace *workspace);
 enum workspace_kind workspace_kind(const struct workspace *workspace);
 /** Returns its tenant as configured now. */
 struct tenant *workspace_tenant(const struct workspace *workspace);
+
+/** Returns the sum for descriptors that its processes share (shared_fd.h), borrowed. */
+struct shared_fd_sum *workspace_fd_sum(const struct workspace *workspace);
+
 /** Whether its tenant may still have it open. */
 bool workspace_is_allowed(const struct workspace *workspace);
 

@@ -30,6 +30,7 @@ struct workspace {
 	size_t attended;          /* connections that have it open */
 	int64_t unattended_since; /* as clock_now(), if there are none */
 	struct cell *cell;
+	struct shared_fd_sum *fd_sum;          /* for what its processes share with cloisterd */
 	struct layer_stack layers;             /* that its cell shows; empty: its directory alone */
 	struct workspace_swap *swap;           /* its cell is being exchanged; NULL: it is not */
 	struct workspace_freeze *freeze;       /* a template is made of it; NULL: none is */

@@ -147,10 +147,16 @@ static void settle(struct fixture *f)
 	run(f);
 }
 
+static struct shared_fd_sum *no_sum(void *context)
+{
+	(void)context;
+	return NULL;
+}
+
 static void make_cell(struct fixture *f)
 {
 	static const struct cell_owner owner = {need, refuses, describe, on_frame, on_lost,
-		on_settled, share, unread, network, troubled, sweep};
+		on_settled, share, no_sum, unread, network, troubled, sweep};
 
 	f->counts = (struct cell_counts){0};
 	f->need = CELL_KEPT;

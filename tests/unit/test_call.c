@@ -108,7 +108,7 @@ static void cause(struct fixture *f, enum kind kind, enum call_event event)
 		call_drained(f->call);
 		break;
 	case CALL_HELD:
-		call_pipe_fault(f->call, SHARED_FD_HELD);
+		call_pipe_held(f->call);
 		break;
 	default:
 		assert_int_equal(event, CALL_SUMMED);

@@ -74,7 +74,8 @@ FIXTURE(set_up, tear_down)
 static void begin(struct fixture *f)
 {
 	assert_int_equal(
-		command_input_begin(f->input, (struct text){NULL, 0}, false, &f->read_end), 0);
+		command_input_begin(f->input, NULL, (struct text){NULL, 0}, false, &f->read_end),
+		0);
 	assert_int_equal(fcntl(f->read_end, F_SETFL, O_NONBLOCK), 0);
 }
 
@@ -158,8 +159,8 @@ TEST(test_what_comes_first_is_there)
 
 	for (size_t i = 0; i < sizeof(much); i++)
 		much[i] = (char)(i % 251);
-	assert_int_equal(command_input_begin(
-				 f->input, (struct text){much, sizeof(much)}, true, &f->read_end),
+	assert_int_equal(command_input_begin(f->input, NULL, (struct text){much, sizeof(much)},
+				 true, &f->read_end),
 		0);
 	assert_int_equal(fcntl(f->read_end, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(take(f, got, sizeof(got)), COMMAND_IO_CHUNK);
@@ -173,7 +174,8 @@ TEST(test_little_that_comes_first_is_all)
 	struct fixture *f = *state;
 	char got[8];
 
-	assert_int_equal(command_input_begin(f->input, TEXT_LITERAL("all"), true, &f->read_end), 0);
+	assert_int_equal(
+		command_input_begin(f->input, NULL, TEXT_LITERAL("all"), true, &f->read_end), 0);
 	assert_int_equal(take(f, got, sizeof(got)), 3);
 	assert_int_equal(take(f, got, sizeof(got)), 0);
 }

@@ -59,9 +59,8 @@ static void on_drained(void *context)
 	((struct fixture *)context)->drained = true;
 }
 
-static void on_fault(void *context, enum shared_fd_fault fault)
+static void on_held(void *context)
 {
-	(void)fault;
 	(void)context;
 	fail();
 }
@@ -69,7 +68,7 @@ static void on_fault(void *context, enum shared_fd_fault fault)
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct command_io_owner owner = {on_output, on_limit, on_drained, on_fault, &f};
+	struct command_io_owner owner = {on_output, on_limit, on_drained, on_held, &f};
 	struct command_io_limits limits = {
 		.kept = MIB, .total = UINT64_MAX, .share = &f.flow, .streamed = true};
 

@@ -58,6 +58,12 @@ static struct loop_share_flow *share(void *context)
 	return &tenant;
 }
 
+static struct shared_fd_sum *no_sum(void *context)
+{
+	(void)context;
+	return NULL;
+}
+
 static uint64_t unread_of_tenant;
 
 static uint64_t *count_unread(void *context)
@@ -70,7 +76,8 @@ static uint64_t *count_unread(void *context)
 static int set_up(void **state)
 {
 	static struct fixture f;
-	struct process_link_owner owner = {on_frame, on_lost, on_gone, share, count_unread, &f};
+	struct process_link_owner owner = {
+		on_frame, on_lost, on_gone, share, no_sum, count_unread, &f};
 	int fds[2];
 
 	/* Forked first, so that the process inherits none of the descriptors. */
@@ -258,7 +265,7 @@ static struct loop_share_flow *share_of_crowd(void *context)
 static void join(struct fixture *f, struct crowd *crowd, struct loop_share_flow *flow)
 {
 	struct process_link_owner owner = {
-		hear, hear_nothing, hear_nothing, share_of_crowd, count_unread, crowd};
+		hear, hear_nothing, hear_nothing, share_of_crowd, no_sum, count_unread, crowd};
 
 	*crowd = (struct crowd){.flow = flow};
 	assert_int_equal(process_link_new(f->base, &owner, &crowd->link, crowd->fds), 0);

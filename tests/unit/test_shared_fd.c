@@ -10,6 +10,7 @@
  */
 #include "supervisor/base/shared_fd.h"
 
+#include "common/wake_cost.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "tests/lib/unit.h"
@@ -36,9 +37,8 @@ static void on_done(void *context)
 	((struct end *)context)->done++;
 }
 
-static void on_fault(void *context, enum shared_fd_fault fault)
+static void on_held(void *context)
 {
-	assert_int_equal(fault, SHARED_FD_HELD);
 	((struct end *)context)->held++;
 }
 
@@ -67,15 +67,18 @@ static int tear_down(void **state)
 
 FIXTURE(set_up, tear_down)
 
+static struct shared_fd_sum *sum_of_ends; /* that are made next */
+
 static void make(struct fixture *f, struct end *end, bool reads, bool blocks)
 {
-	static const struct shared_fd_calls calls = {on_done, on_fault};
+	static const struct shared_fd_calls calls = {on_done, on_held};
 	int ends[2];
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	*end = (struct end){.other = ends[reads]};
 	assert_int_equal(fcntl(ends[!reads], F_SETFL, blocks ? 0 : O_NONBLOCK), 0);
-	assert_int_equal(shared_fd_new(f->threads, ends[!reads], &calls, end, &end->shared), 0);
+	assert_int_equal(
+		shared_fd_new(f->threads, sum_of_ends, ends[!reads], &calls, end, &end->shared), 0);
 }
 
 /*
@@ -222,4 +225,74 @@ TEST(test_closing_what_is_done)
 	until_closed(&second);
 	assert_int_equal(event_base_loop(f->base, EVLOOP_NONBLOCK), 0);
 	assert_int_equal(second.done, 1);
+}
+
+/* Each reading of a clock is so much later that every call between two is dear. */
+static _Atomic int64_t dear_ns, step_ns;
+
+static int64_t be_dear(void)
+{
+	return dear_ns += step_ns;
+}
+
+static void be_at_fault(void *context)
+{
+	++*(unsigned *)context;
+}
+
+static void read_dearly(struct fixture *f, struct end *end, int64_t ns)
+{
+	const unsigned before = end->done;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	dear_ns = now.tv_sec * CLOCK_NS_PER_S + now.tv_nsec;
+	assert_int_equal(write(end->other, "x", 1), 1);
+	step_ns = ns / 2;
+	wake_cost_replace_clocks(be_dear, be_dear);
+	shared_fd_read(end->shared, 1);
+	until_done(f, end, before + 1);
+	wake_cost_replace_clocks(NULL, NULL);
+	shared_fd_give_back(f->threads, shared_fd_take(end->shared));
+}
+
+/*
+ * One workspace of a tenant costs almost all that the tenant may cost. Another one, of which a call
+ * is dear then, is not at fault.
+ */
+TEST(test_the_workspace_at_fault)
+{
+	const int64_t dear = 2 * LIMIT_WAKE_COST_US * CLOCK_NS_PER_US;
+	const int64_t most = LIMIT_WAKES_DEAR_US * CLOCK_NS_PER_US;
+	struct fixture *f = *state;
+	unsigned first_told = 0, second_told = 0;
+	struct shared_fd_sum *first = shared_fd_sum_new(be_at_fault, &first_told);
+	struct shared_fd_sum *second = shared_fd_sum_new(be_at_fault, &second_told);
+	struct end hostile, other;
+
+	sum_of_ends = first;
+	make(f, &hostile, true, false);
+	sum_of_ends = second;
+	make(f, &other, true, false);
+	sum_of_ends = NULL;
+	shared_fd_charge(hostile.shared, most - 1);
+	assert_int_equal(first_told, 0);
+	read_dearly(f, &other, dear);
+	assert_int_equal(second_told, 0);
+	read_dearly(f, &hostile, dear);
+	assert_int_equal(first_told, 1);
+	assert_int_equal(second_told, 0);
+	/* Until the time is over the tenant has cost too much: a workspace that goes on is ended.
+	 */
+	shared_fd_charge(other.shared, LIMIT_WAKES_DEAR_OWN_US * CLOCK_NS_PER_US);
+	assert_int_equal(second_told, 1);
+	/* Its owner goes before its descriptors. */
+	shared_fd_sum_free(first);
+	shared_fd_charge(hostile.shared, most);
+	assert_int_equal(first_told, 1);
+	shared_fd_close(hostile.shared, true);
+	shared_fd_close(other.shared, true);
+	until_closed(&hostile);
+	until_closed(&other);
+	shared_fd_sum_free(second);
 }

@@ -65,6 +65,11 @@ const char *workspace_narrowed(const struct workspace *workspace)
 	return NULL;
 }
 
+struct shared_fd_sum *workspace_fd_sum(const struct workspace *workspace)
+{
+	return workspace->fd_sum;
+}
+
 int64_t workspace_stopped_ns(const struct workspace *workspace)
 {
 	(void)workspace;

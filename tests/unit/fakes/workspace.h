@@ -17,6 +17,7 @@ struct workspace {
 	struct disk_state disk;        /* what workspace_disk() returns */
 	uint64_t streaming;            /* what workspace_disk_stream() has added */
 	bool heard;                    /* what workspace_has_heard() returns */
+	struct shared_fd_sum *fd_sum;  /* what workspace_fd_sum() returns */
 	char log[256];                 /* "enter run body terminate kill cancel ..." */
 	int fds[FAKE_WORKSPACE_FDS];   /* of a command, which the test closes */
 	unsigned n_fds;
