@@ -62,11 +62,10 @@ enum {
 };
 
 /*
- * The first byte of a gate, which decides: the shell is executed, or nothing is. So does the
- * socket's end without a byte, also that of a cloisterd that died.
+ * The byte of a gate on which the shell is executed. At the socket's end without it, also that of a
+ * cloisterd that died, nothing is.
  */
 #define COMMAND_GATE_OPEN 'o'
-#define COMMAND_GATE_SHUT 's'
 
 /* The shell that runs a command's text. */
 enum command_shell {

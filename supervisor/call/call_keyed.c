@@ -21,6 +21,7 @@
 #include "supervisor/call/patch_result.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/unread.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
@@ -182,29 +183,37 @@ static void record(struct call *call)
 	if (r < 0)
 		call_recorded(call, r);
 	else
-		key_begin(call->key, -1, call_recorded);
+		key_begin(call->key, NULL, call_recorded);
 }
 
 /* The command is made ready while the journal's thread writes, and waits at a gate for it. */
 static void run_gated(struct call *call)
 {
-	int gate[2];
+	struct key_gate *gate;
+	int ends[2], r;
 
 	/* No pipe, of which a worker that was taken over could hold the lock. */
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) < 0) {
+	r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ? -errno : 0;
+	if (r == 0) {
+		shutdown(ends[1], SHUT_RD); /* nothing can be sent up, and no descriptors */
+		r = key_gate_new(call->request.tenant->usage->share.threads,
+			workspace_fd_sum(call->workspace), ends[1], &gate);
+		if (r < 0)
+			close(ends[0]);
+	}
+	if (r < 0) {
 		call_leave(call);
-		call_answer_error(call, TOOL_BUSY, strerror(errno));
+		call_answer_error(call, TOOL_BUSY, strerror(-r));
 		return;
 	}
-	shutdown(gate[1], SHUT_RD); /* nothing can be sent up, and no descriptors */
 	call->is_gated = true;
 	call->state = CALL_RUNNING;
-	key_begin(call->key, gate[1], call_recorded);
+	key_begin(call->key, gate, call_recorded);
 	if (call->record_error == 0) {
-		call_run(call, gate[0]);
+		call_run(call, ends[0]);
 		return;
 	}
-	close_fd(&gate[0]);
+	close(ends[0]);
 	call_leave(call);
 	call_answer_unrecorded(call);
 }

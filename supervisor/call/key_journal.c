@@ -8,20 +8,71 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/key_change.h"
 #include "supervisor/call/key_result.h"
 #include "supervisor/call/key_table.h"
 #include "supervisor/journal/journal.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TURN_BYTES      (1 * MIB) /* a smaller file is not left */
 #define CARRIED_AT_ONCE 64        /* records of calls without a known end */
 #define RECORD_BYTES    256       /* of a record beside its result */
 
-static void write_record(struct key *key, enum journal_type type, int gate, journal_done done)
+struct key_gate {
+	struct journal_gate journal;
+	struct shared_fd *shared; /* NULL: it has been shut */
+};
+
+static struct key_gate *gate_of(struct journal_gate *gate)
+{
+	return (struct key_gate *)(void *)((char *)gate - offsetof(struct key_gate, journal));
+}
+
+/* The command goes on: nobody waits for the close. */
+static void on_opened(struct journal_gate *journal_gate)
+{
+	struct key_gate *gate = gate_of(journal_gate);
+
+	shared_fd_charge(gate->shared, journal_gate->cost_ns);
+	shared_fd_close(gate->shared, false);
+	free(gate);
+}
+
+int key_gate_new(
+	struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd, struct key_gate **ret)
+{
+	struct key_gate *gate = calloc(1, sizeof(*gate));
+	int r;
+
+	if (!gate) {
+		close(fd);
+		return -ENOMEM;
+	}
+	gate->journal = (struct journal_gate){.fd = fd, .opened = on_opened};
+	r = shared_fd_new(threads, sum, fd, NULL, NULL, &gate->shared);
+	if (r < 0)
+		free(gate);
+	else
+		*ret = gate;
+	return r;
+}
+
+void key_gate_free(struct key_gate *gate)
+{
+	if (!gate)
+		return;
+	shared_fd_close(gate->shared, true);
+	free(gate);
+}
+
+static void write_record(
+	struct key *key, enum journal_type type, struct key_gate *gate, journal_done done)
 {
 	struct journal_record record = {.type = (uint8_t)type,
 		.number = key->time_ms,
@@ -46,7 +97,7 @@ static void write_record(struct key *key, enum journal_type type, int gate, jour
 	}
 	key->queued += bytes;
 	key->tenant->queued += bytes;
-	journal_append(key->keys->journal, &record, gate, done, key);
+	journal_append(key->keys->journal, &record, gate ? &gate->journal : NULL, done, key);
 }
 
 /* A record of @key is not on its way any more. */
@@ -109,7 +160,7 @@ static bool carry_open(struct keys *keys, unsigned file)
 	for (unsigned n = 0; key && n < CARRIED_AT_ONCE; n++, key = following) {
 		following = LIST_NEXT(key, open);
 		if (key->writes == 0)
-			write_record(key, JOURNAL_BEGIN, -1, on_carried);
+			write_record(key, JOURNAL_BEGIN, NULL, on_carried);
 	}
 	keys->carrying = false;
 	return !LIST_EMPTY(&keys->open[file]);
@@ -137,10 +188,12 @@ static void on_begun(void *context, int error, struct journal_place place)
 {
 	struct key *key = context;
 	struct keys *keys = key->keys;
+	struct key_gate *gate = TAKE_PTR(key->gate);
 
 	end_write(key);
 	/* Without a byte the command finds the end of the socket, and does not begin. */
-	close_fd(&key->gate);
+	if (gate && !gate->journal.opens)
+		key_gate_free(gate);
 	if (error == 0)
 		note_written(key, place);
 	if (key_happen(key, error < 0 ? KEY_FAILED : KEY_WRITTEN) == KEY_GONE) {
@@ -155,7 +208,8 @@ static void on_begun(void *context, int error, struct journal_place place)
 		keys_turn_if_worth(keys);
 }
 
-void key_begin(struct key *key, int gate, void (*recorded)(struct call *call, int error))
+void key_begin(
+	struct key *key, struct key_gate *gate, void (*recorded)(struct call *call, int error))
 {
 	key_happen(key, KEY_BEGIN);
 	key->gate = gate;
@@ -166,8 +220,12 @@ void key_begin(struct key *key, int gate, void (*recorded)(struct call *call, in
 
 void key_shut_gate(struct key *key)
 {
-	if (key->gate >= 0)
-		journal_shut_gate(key->keys->journal, key->gate);
+	struct key_gate *gate = key->gate;
+
+	/* If it could not be written, the gate has gone with it. */
+	if (!gate || !journal_shut_gate(key->keys->journal, &gate->journal) || !key->gate)
+		return;
+	shared_fd_close(TAKE_PTR(gate->shared), true);
 }
 
 bool keys_are_apart(const struct keys *keys)
@@ -217,7 +275,7 @@ void key_end(struct key *key, const struct key_result *result)
 	key->time_ms = (uint64_t)clock_unix_ms();
 	key_set_ageing(key, true);
 	if (hold(key, result) == 0) {
-		write_record(key, JOURNAL_END, -1, on_ended);
+		write_record(key, JOURNAL_END, NULL, on_ended);
 	} else {
 		key_happen(key, KEY_FAILED);
 		key->failed = true;
@@ -252,7 +310,7 @@ void key_leave(struct key *key)
 	if (before == KEY_RESOLVING)
 		key_set_ageing(key, true);
 	else if (before != KEY_WAITING)
-		write_record(key, JOURNAL_DROP, -1, on_dropped);
+		write_record(key, JOURNAL_DROP, NULL, on_dropped);
 	else
 		key_free_if_gone(key);
 }
@@ -261,7 +319,7 @@ void key_forget(struct key *key)
 {
 	key_happen(key, KEY_EXPIRE);
 	/* If it cannot be written, the key is remembered again after a restart. */
-	write_record(key, JOURNAL_DROP, -1, on_dropped);
+	write_record(key, JOURNAL_DROP, NULL, on_dropped);
 }
 
 /* Takes a record at the start. */
@@ -322,8 +380,7 @@ int keys_start(struct keys *keys, struct event_base *base)
 
 void keys_free(struct keys *keys)
 {
-	if (!keys)
-		return;
-	journal_free(keys->journal);
-	key_table_free(keys);
+	/* A thread that hangs in a write still uses gates. */
+	if (keys && journal_free(keys->journal))
+		key_table_free(keys);
 }

@@ -13,8 +13,11 @@
 struct call;
 struct event_base;
 struct key;
+struct key_gate;
 struct key_result;
 struct keys;
+struct shared_fd_sum;
+struct shared_fd_threads;
 
 /**
  * Opens the journal in @directory_fd and learns its keys. Call it before lock-down. Returns 0 or
@@ -36,10 +39,21 @@ int key_set_change(struct key *key, struct text before, struct text after);
 
 /**
  * Records that the call of @key begins. @recorded is called once with 0 or -errno, perhaps before
- * this returns, unless key_leave() is called first. Takes @gate, the write end of a pipe at which
- * the call's command waits (journal.h); -1: there is none.
+ * this returns, unless key_leave() is called first. Takes @gate, at which the call's command waits;
+ * NULL: there is none.
  */
-void key_begin(struct key *key, int gate, void (*recorded)(struct call *call, int error));
+void key_begin(
+	struct key *key, struct key_gate *gate, void (*recorded)(struct call *call, int error));
+
+/**
+ * Makes a gate (journal.h) of the socket @fd, which is taken also on failure, and whose other end
+ * processes of the workspace with the sum @sum have. Returns 0 or -errno.
+ */
+int key_gate_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd,
+	struct key_gate **ret);
+
+/** Closes and frees it. NULL is allowed. */
+void key_gate_free(struct key_gate *gate);
 
 /**
  * Shuts the gate of @key. If its call's beginning has been recorded, @recorded has been called when

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/links.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/call/key_journal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -110,7 +111,6 @@ struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id
 	if (keys->state.keys >= keys->n_buckets)
 		grow(keys);
 	key->keys = keys;
-	key->gate = -1;
 	key->tenant = tenant;
 	memcpy(key->id, id, JOURNAL_ID_BYTES);
 	memcpy(key->digest, digest, JOURNAL_ID_BYTES);
@@ -185,7 +185,7 @@ static void forget(struct key *key)
 
 static void free_key(struct key *key)
 {
-	close_fd(&key->gate);
+	key_gate_free(key->gate);
 	key_result_done(&key->held);
 	free(key->change);
 	free(key);

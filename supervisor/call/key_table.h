@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 
 struct call;
+struct key_gate;
 
 enum key_state {
 	KEY_WAITING,   /* its call has not begun, and nothing is in the journal */
@@ -65,7 +66,8 @@ struct key {
 	LIST_ENTRY(key) open; /* if is_open */
 	struct call *call;    /* NULL once it is over */
 	void (*recorded)(struct call *call, int error);
-	int gate;                  /* of its command, while its beginning is being recorded; -1 */
+	/* of its command, while its beginning is being recorded; NULL: none */
+	struct key_gate *gate;
 	struct key_result held;    /* until it is written */
 	uint64_t time_ms;          /* since the epoch: of its end, or else of its beginning */
 	struct key_change *change; /* of files, until its end is known; NULL: none is known */

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wake_cost.h"
 #include "common/wire_commands.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
@@ -37,7 +38,7 @@ struct job {
 	enum job_kind kind;
 	journal_done done; /* of a record */
 	void *context;
-	int gate;    /* -1: none */
+	struct journal_gate *gate;
 	bool begins; /* a kept one: it is a call's beginning */
 	int error;
 	struct journal_place place;
@@ -46,6 +47,7 @@ struct job {
 };
 
 TAILQ_HEAD(jobs, job);
+STAILQ_HEAD(gates, journal_gate);
 
 struct journal {
 	bool durable, started;
@@ -62,6 +64,7 @@ struct journal {
 	pthread_mutex_t mutex;
 	pthread_cond_t work;
 	struct jobs waiting, done;
+	struct gates opened;
 	struct jobs told; /* the loop's: done and not called yet */
 	bool held;        /* the loop's: journal_hold() */
 	struct jobs kept; /* the loop's: appended meanwhile */
@@ -141,28 +144,43 @@ static int do_jobs(struct journal *journal, struct jobs *jobs)
 	return first;
 }
 
-static void open_gate(int gate)
+static void open_gates(struct gates *gates)
 {
 	const char byte = COMMAND_GATE_OPEN;
+	struct journal_gate *gate;
 
-	/* The socket is empty, so this does not wait. Nobody may be there any more. */
-	if (gate >= 0)
-		(void)!write(gate, &byte, 1);
+	STAILQ_FOREACH(gate, gates, link)
+	{
+		wake_cost_begin();
+		/* The socket is empty, so this does not wait. Nobody may be there any more. */
+		(void)!write(gate->fd, &byte, 1);
+		gate->cost_ns = wake_cost_stop();
+	}
 }
 
 /*
- * Tells what has become of @jobs. Under the mutex, so that whoever finds that a job is not done
- * knows that its gate is not open.
+ * Tells what has become of @jobs. Whoever finds that a job is not done knows that its gate will not
+ * be opened, unless it is shut before. Releases the mutex while it opens gates.
  */
 static void tell(struct journal *journal, struct jobs *jobs)
 {
+	struct gates gates = STAILQ_HEAD_INITIALIZER(gates);
 	const uint64_t one = 1;
 	struct job *job;
 
-	TAILQ_FOREACH (job, jobs, link)
-		if (job->error == 0)
-			open_gate(job->gate);
+	TAILQ_FOREACH (job, jobs, link) {
+		if (job->error < 0 || !job->gate || job->gate->shut)
+			continue;
+		job->gate->opens = true;
+		STAILQ_INSERT_TAIL(&gates, job->gate, link);
+	}
 	TAILQ_CONCAT(&journal->done, jobs, link);
+	if (!STAILQ_EMPTY(&gates)) {
+		pthread_mutex_unlock(&journal->mutex);
+		open_gates(&gates);
+		pthread_mutex_lock(&journal->mutex);
+		STAILQ_CONCAT(&journal->opened, &gates);
+	}
 	(void)!write(journal->event_fd, &one, sizeof(one));
 }
 
@@ -193,12 +211,15 @@ static void *run(void *context)
 
 /* Functions for the loop. */
 
-static void free_jobs(struct jobs *jobs)
+/* A gate without a done call stays its owner's. */
+static void free_jobs(struct journal *journal, struct jobs *jobs)
 {
 	struct job *job;
 
 	while ((job = TAILQ_FIRST(jobs))) {
 		TAILQ_REMOVE(jobs, job, link);
+		if (job->gate && job->gate->opens)
+			STAILQ_REMOVE(&journal->opened, job->gate, journal_gate, link);
 		free(job);
 	}
 }
@@ -212,9 +233,14 @@ static void set_retry(struct journal *journal, bool fails)
 		timer_set(&journal->retry, LIMIT_JOURNAL_RETRY_MS);
 }
 
-/* Calls for what is done. A call may lead here again, and then goes on with what is left. */
+/*
+ * Calls for what is done. A call may lead here again, and then goes on with what is left. A gate's
+ * job is done before the gate is opened.
+ */
 static void call_done(struct journal *journal)
 {
+	struct gates gates = STAILQ_HEAD_INITIALIZER(gates);
+	struct journal_gate *gate;
 	struct job *job;
 	bool fails;
 
@@ -223,6 +249,7 @@ static void call_done(struct journal *journal)
 	TAILQ_FOREACH (job, &journal->done, link)
 		journal->queued -= job->len;
 	TAILQ_CONCAT(&journal->told, &journal->done, link);
+	STAILQ_CONCAT(&gates, &journal->opened);
 	pthread_mutex_unlock(&journal->mutex);
 	while ((job = TAILQ_FIRST(&journal->told))) {
 		TAILQ_REMOVE(&journal->told, job, link);
@@ -233,6 +260,10 @@ static void call_done(struct journal *journal)
 			journal->turning = false;
 		}
 		free(job);
+	}
+	while ((gate = STAILQ_FIRST(&gates))) {
+		STAILQ_REMOVE_HEAD(&gates, link);
+		gate->opened(gate);
 	}
 	set_retry(journal, fails);
 }
@@ -257,14 +288,15 @@ static void wake_thread(void *context)
 	pthread_cond_signal(&journal->work);
 }
 
-void journal_shut_gate(struct journal *journal, int gate)
+bool journal_shut_gate(struct journal *journal, struct journal_gate *gate)
 {
-	const char byte = COMMAND_GATE_SHUT;
+	bool shut;
 
 	pthread_mutex_lock(&journal->mutex);
-	(void)!write(gate, &byte, 1);
+	shut = gate->shut = !gate->opens;
 	pthread_mutex_unlock(&journal->mutex);
 	call_done(journal);
+	return shut;
 }
 
 /* Takes @job. Returns 0; -ENOBUFS if too much waits. */
@@ -287,8 +319,8 @@ static int queue(struct journal *journal, struct job *job)
 	return 0;
 }
 
-static struct job *new_job(
-	enum job_kind kind, struct text record, int gate, journal_done done, void *context)
+static struct job *new_job(enum job_kind kind, struct text record, struct journal_gate *gate,
+	journal_done done, void *context)
 {
 	struct job *job = malloc(sizeof(*job) + record.len);
 
@@ -314,7 +346,7 @@ static void on_retry(void *context)
 	if (journal->relay)
 		return;
 	if (!journal->held)
-		job = new_job(JOB_TRY, (struct text){nothing, sizeof(nothing)}, -1, NULL, NULL);
+		job = new_job(JOB_TRY, (struct text){nothing, sizeof(nothing)}, NULL, NULL, NULL);
 	if (!job || queue(journal, job) < 0)
 		timer_set(&journal->retry, LIMIT_JOURNAL_RETRY_MS);
 }
@@ -342,6 +374,7 @@ int journal_new(
 	TAILQ_INIT(&journal->done);
 	TAILQ_INIT(&journal->told);
 	TAILQ_INIT(&journal->kept);
+	STAILQ_INIT(&journal->opened);
 	pthread_mutex_init(&journal->mutex, NULL);
 	thread_condition_init(&journal->work);
 	note(journal, 0);
@@ -391,8 +424,8 @@ static int keep(struct journal *journal, struct job *job, bool begins)
 	return 0;
 }
 
-void journal_append(struct journal *journal, const struct journal_record *record, int gate,
-	journal_done done, void *context)
+void journal_append(struct journal *journal, const struct journal_record *record,
+	struct journal_gate *gate, journal_done done, void *context)
 {
 	struct text bytes = {encoded, journal_record_put(record, encoded, sizeof(encoded))};
 	struct journal_place place = {0};
@@ -409,10 +442,9 @@ void journal_append(struct journal *journal, const struct journal_record *record
 		if (r == 0)
 			return;
 	} else if (r == 0 && !journal_is_apart(journal)) {
+		assert(!gate); /* nobody waits for it: journal_is_apart() */
 		r = journal_file_append(&journal->file, bytes, &place);
 		note(journal, r);
-		if (r == 0)
-			open_gate(gate);
 	} else if (r == 0) {
 		job = new_job(JOB_APPEND, bytes, gate, done, context);
 		r = job ? queue(journal, job) : -ENOMEM;
@@ -489,7 +521,7 @@ void journal_turn(struct journal *journal)
 	}
 	if (journal->turning)
 		return;
-	job = new_job(JOB_TURN, (struct text){NULL, 0}, -1, NULL, NULL);
+	job = new_job(JOB_TURN, (struct text){NULL, 0}, NULL, NULL, NULL);
 	journal->turning = job && queue(journal, job) == 0;
 }
 
@@ -517,12 +549,13 @@ void journal_look(struct journal *journal, struct journal_state *ret)
 	pthread_mutex_unlock(&journal->mutex);
 }
 
-void journal_free(struct journal *journal)
+bool journal_free(struct journal *journal)
 {
+	struct journal_gate *gate;
 	bool ended;
 
 	if (!journal)
-		return;
+		return true;
 	pthread_mutex_lock(&journal->mutex);
 	TAILQ_CONCAT(&journal->waiting, &journal->kept, link);
 	journal->stop = true;
@@ -535,16 +568,21 @@ void journal_free(struct journal *journal)
 	ended = !journal->started || thread_join(journal->thread, LIMIT_JOURNAL_END_MS);
 	if (!ended) {
 		log_error("the journal of keys could not be written to its end");
-		return;
+		return false;
 	}
 	/* The thread's last writes come before the frees, also for a tool that does not know how it
 	 * was joined. */
 	pthread_mutex_lock(&journal->mutex);
 	pthread_mutex_unlock(&journal->mutex);
-	free_jobs(&journal->waiting);
-	free_jobs(&journal->done);
-	free_jobs(&journal->told);
+	free_jobs(journal, &journal->waiting);
+	free_jobs(journal, &journal->done);
+	free_jobs(journal, &journal->told);
+	while ((gate = STAILQ_FIRST(&journal->opened))) {
+		STAILQ_REMOVE_HEAD(&journal->opened, link);
+		gate->opened(gate);
+	}
 	journal_file_close(&journal->file);
 	close_fd(&journal->event_fd);
 	free(journal);
+	return true;
 }

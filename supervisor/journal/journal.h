@@ -7,11 +7,17 @@
  * record that is written survives cloisterd, and the kernel writes it to the disk later; with
  * durability the thread waits for the disk once for all of them (fdatasync(2)).
  *
- * A command waits for its record at a gate, a pipe from which its process reads a byte before it
- * executes anything. The thread opens the gate itself, so that nobody waits for the loop.
+ * A command waits for its record at a gate, a socket from which its process reads a byte before it
+ * executes anything. The thread opens the gate itself, so that nobody waits for the loop. A hostile
+ * process has the other end, and may make the write(2) long (common/wake_cost.h), so the thread
+ * holds no lock meanwhile.
  */
 
 #include "supervisor/journal/journal_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
 
 struct event_base;
 struct journal;
@@ -30,6 +36,17 @@ struct journal_state {
 /* A record is written (@error 0, and it is at @place) or could not be written (-errno). */
 typedef void (*journal_done)(void *context, int error, struct journal_place place);
 
+/* Its owner frees it after opened() or, if it is never opened, after the record's journal_done. */
+struct journal_gate {
+	int fd;
+	/* From the loop, after the gate was opened. Not called before the record's journal_done. */
+	void (*opened)(struct journal_gate *gate);
+	int64_t cost_ns; /* of opening it: wake_cost_stop() */
+	/* under the journal's mutex */
+	bool opens, shut;
+	STAILQ_ENTRY(journal_gate) link;
+};
+
 /** Opens the journal before lock-down: see journal_file_open(). Takes nothing of @directory_fd. */
 int journal_new(
 	int directory_fd, bool durable, journal_take take, void *context, struct journal **ret);
@@ -45,17 +62,17 @@ bool journal_is_apart(const struct journal *journal);
 
 /**
  * Appends @record. Calls @done once: before it returns, if there is no thread or no room in the
- * queue, otherwise from the loop. Opens @gate, the write end of a pipe, when the record is written;
- * -1: there is none. The caller keeps it open until @done is called.
+ * queue, otherwise from the loop. Opens @gate, unless it is NULL, when the record is written.
  */
-void journal_append(struct journal *journal, const struct journal_record *record, int gate,
-	journal_done done, void *context);
+void journal_append(struct journal *journal, const struct journal_record *record,
+	struct journal_gate *gate, journal_done done, void *context);
 
 /**
- * Shuts @gate, unless it has been opened, and calls what is to be called for records that have been
- * written. If that of the gate's record is not among them, the gate will never be open.
+ * Shuts @gate, if its record has not been written, and calls what is to be called for records that
+ * have been written. Returns true if that of the gate's record was not among them: the gate is
+ * never opened, and its descriptor not used any more.
  */
-void journal_shut_gate(struct journal *journal, int gate);
+bool journal_shut_gate(struct journal *journal, struct journal_gate *gate);
 
 /** Empties the other file after all that was appended, and continues in it. */
 void journal_turn(struct journal *journal);
@@ -87,5 +104,8 @@ void journal_release(struct journal *journal);
 void journal_relay(
 	struct journal *journal, void (*relay)(void *context, struct text record), void *context);
 
-/** Writes what waits, for at most LIMIT_JOURNAL_END_MS, without calling back. NULL is allowed. */
-void journal_free(struct journal *journal);
+/**
+ * Writes what waits, for at most LIMIT_JOURNAL_END_MS, calling back for gates alone. Returns false
+ * if the thread has not ended, and still uses what it was given. NULL is allowed.
+ */
+bool journal_free(struct journal *journal);

@@ -5,6 +5,7 @@
 /* The journal: its records, what a crash leaves of them, its two files, and the thread. */
 #include "supervisor/journal/journal.h"
 
+#include "common/wire_commands.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal_crc.h"
 #include "tests/lib/scratch_fixture.h"
@@ -319,7 +320,7 @@ static void put(struct journal *journal, unsigned n, struct outcome *outcome)
 {
 	struct journal_record record = end_record(n, TEXT_LITERAL("{}"));
 
-	journal_append(journal, &record, -1, on_done, outcome);
+	journal_append(journal, &record, NULL, on_done, outcome);
 }
 
 static uint64_t size_of(const char *name)
@@ -505,6 +506,69 @@ TEST(test_a_disk_that_has_room_again)
 	event_base_free(base);
 }
 
+struct test_gate {
+	struct journal_gate gate;
+	unsigned opened;
+};
+
+static void on_opened(struct journal_gate *gate)
+{
+	((struct test_gate *)(void *)gate)->opened++;
+}
+
+/* Fills the socket, so that the next write waits. */
+static void fill(int fd)
+{
+	static const char bytes[4096];
+
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	while (send(fd, bytes, 1, MSG_DONTWAIT) > 0)
+		;
+}
+
+/* A hostile process has the other end of a gate, and makes its write long. The loop goes on. */
+TEST(test_a_gate_that_takes_long)
+{
+	struct event_base *base = new_base();
+	struct taken taken = {0};
+	struct outcome outcome = {0};
+	struct journal *journal = started(base, &taken);
+	struct journal_record record = end_record(1, TEXT_LITERAL("{}"));
+	struct test_gate held = {.gate.opened = on_opened}, other = {.gate.opened = on_opened};
+	struct journal_state look;
+	char bytes[4096], last = 0;
+	int ends[2];
+	ssize_t n;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	held.gate.fd = ends[0];
+	other.gate.fd = -1;
+	fill(ends[0]);
+	journal_append(journal, &record, &held.gate, on_done, &outcome);
+	loop_turn_end(); /* which wakes the thread */
+	/* Also calls for what is done. */
+	while (outcome.done == 0)
+		assert_true(journal_shut_gate(journal, &other.gate));
+	journal_look(journal, &look);
+	assert_int_equal(look.error, 0);
+	assert_int_equal(held.opened, 0);
+	assert_false(journal_shut_gate(journal, &held.gate));
+	put(journal, 2, &outcome);
+	while (held.opened == 0 || outcome.done < 2) {
+		while ((n = recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+			last = bytes[n - 1];
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	}
+	n = recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT);
+	assert_int_equal(n > 0 ? bytes[n - 1] : last, COMMAND_GATE_OPEN);
+	close(ends[0]);
+	close(ends[1]);
+	assert_true(journal_free(journal));
+	loop_turn_stop();
+	event_base_free(base);
+}
+
 /* More than may wait is refused at once, and the loop goes on. */
 TEST(test_too_much_waits)
 {
@@ -519,7 +583,7 @@ TEST(test_too_much_waits)
 	memset(json, 'x', sizeof(json));
 	assert_int_equal(journal_new(scratch.fd, true, take, &taken, &journal), 0);
 	for (size_t i = 0; i <= LIMIT_JOURNAL_QUEUE_BYTES / sizeof(json); i++)
-		journal_append(journal, &record, -1, on_done, &outcome);
+		journal_append(journal, &record, NULL, on_done, &outcome);
 	assert_true(outcome.done >= 1);
 	assert_int_equal(outcome.error, -ENOBUFS);
 	journal_free(journal);

@@ -2,6 +2,8 @@
 /* fakes: workspace egress_cell clock disk */
 // SPDX-License-Identifier: Apache-2.0
 /* Calls with keys that wait for the journal or for another call. The test plays the workspace. */
+#include "common/wake_cost.h"
+#include "supervisor/base/shared_fd.h"
 #include "supervisor/call/call_keyed.h"
 #include "supervisor/call/key_journal.h"
 #include "supervisor/call/key_table.h"
@@ -136,7 +138,7 @@ TEST(test_a_gate_that_stays_shut)
 			assert_string_equal(outcome(f), " leave = OK exit");
 		}
 		assert_string_equal(arrival(f, 'a', 'd'), "run");
-		assert_int_equal(first_byte(f), COMMAND_GATE_SHUT);
+		assert_int_equal(first_byte(f), 0);
 		fake_workspace_close(&f->workspace);
 	}
 	/* The thread writes all of them now, and their keys stay free. */
@@ -149,6 +151,42 @@ static void await_record(struct fixture *f)
 {
 	while (f->call->is_gated)
 		event_base_loop(f->service.base, EVLOOP_ONCE);
+}
+
+/* Each reading is so much later that a call between two was dear once too often. */
+static int64_t be_dear(void)
+{
+	static _Atomic int64_t ns;
+
+	return ns += 2 * LIMIT_WAKES_DEAR_US * CLOCK_NS_PER_US;
+}
+
+static void be_at_fault(void *context)
+{
+	++*(unsigned *)context;
+}
+
+/* The worker's end of the gate has many waiters, such as watches of epoll(7). */
+TEST(test_a_gate_that_is_dear)
+{
+	struct fixture *f = *state;
+	unsigned dear = 0;
+
+	close_keys(f);
+	open_keys(f, true);
+	assert_int_equal(keys_start(f->service.keys, f->service.base), 0);
+	f->workspace.fd_sum = shared_fd_sum_new(be_at_fault, &dear);
+	wake_cost_replace_clocks(be_dear, be_dear);
+	start_gated(f);
+	assert_int_equal(first_byte(f), COMMAND_GATE_OPEN);
+	while (dear == 0)
+		event_base_loop(f->service.base, EVLOOP_ONCE);
+	wake_cost_replace_clocks(NULL, NULL);
+	await_record(f);
+	assert_int_equal(end_command(f, (struct command_ended){.end = COMMAND_END_EXIT}), 0);
+	assert_string_equal(outcome(f), " leave = OK exit");
+	leave_free(f);
+	shared_fd_sum_free(TAKE_PTR(f->workspace.fd_sum));
 }
 
 TEST(test_a_gate_that_is_opened)

@@ -59,7 +59,7 @@ static struct key *begin_key(struct fixture *f, char id)
 	struct key *key = lead(f, id);
 
 	recorded_error = 1;
-	key_begin(key, -1, on_recorded);
+	key_begin(key, NULL, on_recorded);
 	assert_int_equal(recorded_error, 0);
 	return key;
 }
@@ -186,7 +186,7 @@ TEST(test_a_full_disk)
 	fake_disk_room = 0;
 	key_end(key, &some_result);
 	assert_string_equal(arrival(f, 'a', 'd'), "OUTCOME_UNKNOWN");
-	key_begin(second, -1, on_recorded);
+	key_begin(second, NULL, on_recorded);
 	assert_int_equal(recorded_error, -ENOSPC);
 	key_leave(second);
 	assert_string_equal(arrival(f, 'b', 'd'), "run");
@@ -277,7 +277,7 @@ TEST(test_many_lost_calls)
 
 		memcpy(request.key.id, &i, sizeof(i));
 		key = keys_lead(f->service.keys, &request, (struct call *)f);
-		key_begin(key, -1, on_recorded);
+		key_begin(key, NULL, on_recorded);
 		key_lose(key);
 		call_request_done(&request);
 	}
@@ -378,11 +378,11 @@ TEST(test_a_share_of_the_queue)
 
 		memcpy(request.key.id, &i, sizeof(i));
 		key = keys_lead(f->service.keys, &request, (struct call *)f);
-		key_begin(key, -1, on_recorded);
+		key_begin(key, NULL, on_recorded);
 		call_request_done(&request);
 	}
 	assert_int_equal(recorded_error, -ENOBUFS);
 	recorded_error = 1;
-	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), -1, on_recorded);
+	key_begin(key_add(f->service.keys, TEXT_LITERAL("other"), id, id), NULL, on_recorded);
 	assert_int_equal(recorded_error, 1);
 }

@@ -153,7 +153,7 @@ static long become_standard_fds(const int *fds)
  */
 static inline __attribute__((always_inline, no_sanitize_address)) long pass_gate(int gate)
 {
-	char byte = COMMAND_GATE_SHUT;
+	char byte = 0;
 	long r;
 
 	if (gate < 0)
