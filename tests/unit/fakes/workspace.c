@@ -59,6 +59,12 @@ struct tenant *workspace_tenant(const struct workspace *workspace)
 	return NULL;
 }
 
+struct json_object *workspace_env(const struct workspace *workspace)
+{
+	(void)workspace;
+	return NULL;
+}
+
 const char *workspace_narrowed(const struct workspace *workspace)
 {
 	(void)workspace;
