@@ -11,7 +11,6 @@
 #include "supervisor/journal/journal.h"
 #include "tests/unit/fakes/disk.h"
 
-#include <time.h>
 
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/keys_fixture.h"
@@ -115,13 +114,6 @@ TEST(test_a_beginning_without_an_end)
 	}
 }
 
-static void sleep_ms(long ms)
-{
-	const struct timespec time = {0, ms * 1000000};
-
-	nanosleep(&time, NULL);
-}
-
 TEST(test_the_horizon)
 {
 	struct fixture *f = *state;
@@ -130,7 +122,7 @@ TEST(test_the_horizon)
 	key_end(begin_key(f, 'a'), &some_result);
 	key = begin_key(f, 'b');
 	f->tenant->limits.key_horizon_ms = 0;
-	sleep_ms(3);
+	fake_clock_pass(3);
 	assert_string_equal(arrival(f, 'a', 'x'), "run");
 	/* One whose call runs is never forgotten. */
 	assert_string_equal(arrival(f, 'b', 'd'), "join");
@@ -313,7 +305,7 @@ TEST(test_what_a_tenant_may_write)
 	assert_string_equal(arrival(f, 'p', 'd'), "replay");
 	/* The file is emptied as soon as that is possible, though no call ends. */
 	f->tenant->limits.key_horizon_ms = 0;
-	sleep_ms(3);
+	fake_clock_pass(3);
 	assert_string_equal(arrival(f, 'n', 'd'), "run");
 	assert_int_equal(journal_current(f->service.keys->journal), !file);
 }
@@ -332,7 +324,7 @@ TEST(test_the_bound_while_a_disk_hangs)
 		memset(id, ids[i], sizeof(id));
 		key_find(f->service.keys, id)->writes++;
 	}
-	sleep_ms(5);
+	fake_clock_pass(5);
 	assert_string_equal(arrival(f, 'n', 'd'), "BUSY"); /* with a time that is not negative */
 }
 
