@@ -96,6 +96,15 @@ bool wake_cost_add(struct wake_cost_sum *sum, int64_t ns)
 	return sum->ns > LIMIT_WAKES_DEAR_US * NS_PER_US;
 }
 
+bool wake_cost_add_both(
+	struct wake_cost_sum *of_tenant, struct wake_cost_sum *of_workspace, int64_t ns)
+{
+	const bool dear = wake_cost_add(of_tenant, ns);
+
+	(void)wake_cost_add(of_workspace, ns);
+	return dear && of_workspace->ns > LIMIT_WAKES_DEAR_OWN_US * NS_PER_US;
+}
+
 void wake_cost_replace_clocks(int64_t (*wall)(void), int64_t (*cpu)(void))
 {
 	read_wall = wall ? wall : read_wall_clock;

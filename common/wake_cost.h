@@ -50,5 +50,13 @@ int64_t wake_cost_stop(void);
 /** Adds what one call has cost. Returns whether it is too much for LIMIT_WAKES_DEAR_MS. */
 bool wake_cost_add(struct wake_cost_sum *sum, int64_t ns);
 
+/**
+ * Adds what one call has cost to the sums @of_tenant and @of_workspace. Returns whether the
+ * workspace is at fault: the tenant has cost too much, and the workspace a part of it
+ * (LIMIT_WAKES_DEAR_OWN_US).
+ */
+bool wake_cost_add_both(
+	struct wake_cost_sum *of_tenant, struct wake_cost_sum *of_workspace, int64_t ns);
+
 /** For tests: uses @wall and @cpu in place of the kernel's clocks; NULL restores them. */
 void wake_cost_replace_clocks(int64_t (*wall)(void), int64_t (*cpu)(void));

@@ -176,7 +176,8 @@ void cells_resume(struct egress *egress)
 
 void cell_calls_ended(struct cell *cell)
 {
-	if (!wake_cost_add(&cell->cost, wake_cost_stop()) || cell->dear_until_ms > 0)
+	if (!wake_cost_add_both(&cell->tenant->cost, &cell->cost, wake_cost_stop()) ||
+		cell->dear_until_ms > 0)
 		return;
 	cell->dear_until_ms = monotonic_ms() + LIMIT_DEAR_CELL_MS;
 	if (!tenant_log_may(text_from(cell->tenant->name)))

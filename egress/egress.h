@@ -33,6 +33,7 @@ struct tenant {
 	char name[LIMIT_CONFIG_NAME_BYTES + 1];
 	const struct egress_tenant *policy; /* NULL: it may reach nothing any more */
 	struct usage usage;
+	struct wake_cost_sum cost; /* of calls on sockets of its cells */
 	unsigned n_cells;
 	/* Relays that have had a part of the turn of the loop, and of the one before. */
 	uint64_t turn;

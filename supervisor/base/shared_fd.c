@@ -120,19 +120,10 @@ static void tell_loop(struct shared_fd *shared)
 	pthread_mutex_lock(&lock);
 }
 
-/*
- * Another workspace of the tenant may have taken most of what it may cost, so only one that has
- * cost some of it itself is at fault.
- */
-static void charge(struct shared_fd *shared, int64_t ns)
+static void charge(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int64_t ns)
 {
-	const bool dear = wake_cost_add(&shared->threads->cost, ns);
-	struct shared_fd_sum *sum = shared->sum;
-
-	if (!sum)
-		return;
-	(void)wake_cost_add(&sum->cost, ns);
-	sum->is_dear |= dear && sum->cost.ns > LIMIT_WAKES_DEAR_OWN_US * CLOCK_NS_PER_US;
+	if (sum)
+		sum->is_dear |= wake_cost_add_both(&threads->cost, &sum->cost, ns);
 }
 
 static void close_now(struct shared_fd *shared)
@@ -145,7 +136,7 @@ static void close_now(struct shared_fd *shared)
 	close(shared->fd);
 	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
-	charge(shared, cost);
+	charge(shared->threads, shared->sum, cost);
 	shared->state = STATE_CLOSED;
 	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
 }
@@ -210,7 +201,7 @@ static void act(struct shared_fd *shared)
 	result = make_call(shared, &size);
 	cost = wake_cost_stop();
 	pthread_mutex_lock(&lock);
-	charge(shared, cost);
+	charge(shared->threads, shared->sum, cost);
 	shared->result = result;
 	shared->pipe_size = size;
 	if (result <= 0 || shared->closing)
@@ -729,14 +720,19 @@ void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned want
 	shared_fd_charge(shared, wake_cost_stop());
 }
 
-void shared_fd_charge(struct shared_fd *shared, int64_t ns)
+void shared_fd_sum_charge(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int64_t ns)
 {
 	if (ns == 0)
 		return;
 	pthread_mutex_lock(&lock);
-	charge(shared, ns);
+	charge(threads, sum, ns);
 	pthread_mutex_unlock(&lock);
-	look_at_sum(shared->sum);
+	look_at_sum(sum);
+}
+
+void shared_fd_charge(struct shared_fd *shared, int64_t ns)
+{
+	shared_fd_sum_charge(shared->threads, shared->sum, ns);
 }
 
 int shared_fd_number(const struct shared_fd *shared)

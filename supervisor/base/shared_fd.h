@@ -115,7 +115,13 @@ int shared_fd_number(const struct shared_fd *shared);
  */
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted);
 
-/** Another thread's call on @shared cost @ns of CPU time, as wake_cost_stop() says. */
+/**
+ * A call on another descriptor that the workspace's processes share cost @ns of CPU time, as
+ * wake_cost_stop() says.
+ */
+void shared_fd_sum_charge(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int64_t ns);
+
+/** The same for a call of another thread on @shared. */
 void shared_fd_charge(struct shared_fd *shared, int64_t ns);
 
 /**

@@ -189,7 +189,7 @@ static void record(struct call *call)
 /* The command is made ready while the journal's thread writes, and waits at a gate for it. */
 static void run_gated(struct call *call)
 {
-	struct key_gate *gate;
+	struct key_gate *gate = NULL;
 	int ends[2], r;
 
 	/* No pipe, of which a worker that was taken over could hold the lock. */

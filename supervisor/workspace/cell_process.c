@@ -98,7 +98,6 @@ static int on_frame(void *context, const struct channel_frame *frame)
 void cell_process_check_lost(struct process *process)
 {
 	struct cell *cell = process->cell;
-	const char *why = process_link_loss(process->link);
 
 	/*
 	 * While the spawner's answer is pending, the spawner will report the reason. If cloisterd
@@ -109,7 +108,7 @@ void cell_process_check_lost(struct process *process)
 		return;
 	if (cell->state == STATE_OPENING && cell->was_ahead && !cell_why(cell))
 		cell->died_ahead = true;
-	cell_process_fail(process, "%s", why ? why : "The workspace's process died");
+	cell_process_fail(process, "The workspace's process died");
 }
 
 static void on_link_lost(void *context)

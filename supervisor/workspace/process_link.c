@@ -30,11 +30,9 @@ struct process_link {
 	int pidfd;
 	uint64_t heard; /* sent bytes that the process is known to have read */
 	uint64_t asked; /* how far heard is of interest: the last result of process_link_said() */
-	struct wake_cost_sum cost;
 	bool lost, gone;
-	const char *loss; /* process_link_loss() */
-	bool more;        /* a slice has ended before the frames that were read */
-	size_t counted;   /* memory of the channel that is counted in waiting */
+	bool more;      /* a slice has ended before the frames that were read */
+	size_t counted; /* memory of the channel that is counted in waiting */
 	/*
 	 * Memory of an incomplete frame, counted in held; and the list of links that have one, the
 	 * oldest first.
@@ -157,17 +155,14 @@ static void lose(struct process_link *link)
 	link->owner.lost(link->owner.context);
 }
 
-/*
- * A process that was taken over can have as many waiters at its ends as a client. Returns false if
- * the calls since wake_cost_begin() were dear once too often.
- */
-static bool is_cheap(struct process_link *link)
+/* A process that was taken over can have as many waiters at its ends as a client. */
+static void charge(struct process_link *link)
 {
-	if (!wake_cost_add(&link->cost, wake_cost_stop()))
-		return true;
-	link->loss = "System calls on the channel of the workspace's process took too much CPU "
-		     "time, since its end has too many waiters, and cloisterd killed it";
-	return false;
+	const int64_t ns = wake_cost_stop();
+
+	if (ns > 0)
+		shared_fd_sum_charge(link->owner.share(link->owner.context)->threads,
+			link->owner.sum(link->owner.context), ns);
 }
 
 /*
@@ -199,10 +194,7 @@ static void take_frames(struct process_link *link)
 	if (!link->more) {
 		wake_cost_begin();
 		filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
-		if (!is_cheap(link)) {
-			lose(link);
-			return;
-		}
+		charge(link);
 	}
 	link->more = false;
 	while (!link->more && (next = channel_next(&link->channel, &frame)) > 0) {
@@ -294,10 +286,7 @@ static void flush(void *context)
 	wake_cost_begin();
 	r = channel_flush(&link->channel);
 	count(link);
-	if (!is_cheap(link)) {
-		lose(link);
-		return;
-	}
+	charge(link);
 	watch_want(&link->writable, r == -EAGAIN ? WATCH_WRITABLE : WATCH_NOTHING);
 	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
@@ -365,11 +354,6 @@ void process_link_adopt(struct process_link *link, const struct process_link_own
 	count_as(link, 0);
 	link->owner = *owner;
 	count(link);
-}
-
-const char *process_link_loss(const struct process_link *link)
-{
-	return link ? link->loss : NULL;
 }
 
 int process_link_pidfd(const struct process_link *link)

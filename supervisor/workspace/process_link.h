@@ -68,9 +68,6 @@ bool process_link_has_heard(struct process_link *link, uint64_t said);
 /** Changes the owner that is called. */
 void process_link_adopt(struct process_link *link, const struct process_link_owner *owner);
 
-/** Returns what cloisterd killed the process for, as a sentence, or NULL. */
-const char *process_link_loss(const struct process_link *link);
-
 /** Borrowed; -1 before process_link_started(). */
 int process_link_pidfd(const struct process_link *link);
 

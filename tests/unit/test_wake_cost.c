@@ -142,3 +142,18 @@ TEST(test_sums)
 	pass(30000, 30000);
 	assert_in_range(wake_cost_stop(), 29000 * US, 30000 * US);
 }
+
+/* A tenant divides what it costs among its workspaces. One that has cost little is not at fault. */
+TEST(test_a_tenant_with_many_workspaces)
+{
+	enum { WORKSPACES = 8 };
+	struct wake_cost_sum tenant = {0}, workspaces[WORKSPACES] = {0}, other = {0};
+	const int64_t part = LIMIT_WAKES_DEAR_US * US / WORKSPACES;
+
+	for (int i = 0; i < WORKSPACES; i++)
+		assert_false(wake_cost_add_both(&tenant, &workspaces[i], part));
+	assert_false(wake_cost_add_both(&tenant, &other, LIMIT_WAKE_COST_US * US));
+	for (int i = 0; i < WORKSPACES; i++)
+		assert_true(wake_cost_add_both(&tenant, &workspaces[i], LIMIT_WAKE_COST_US * US));
+	assert_false(wake_cost_add_both(&tenant, &workspaces[0], 0));
+}

@@ -460,7 +460,7 @@ TEST(test_a_tenant_cannot_fill_the_log)
 	} rows[] = {
 		{break_the_protocol, "root of the tenant one: its processes have ended: "},
 		{hold_pipes, "root of the tenant one: its processes have ended: A process held"},
-		{make_calls_dear, "root of the tenant one: its processes have ended: System calls"},
+		{make_calls_dear, "root of the tenant one: its processes have ended: A descriptor"},
 	};
 
 	for (size_t row = 0; row < ARRAY_SIZE(rows); row++) {
