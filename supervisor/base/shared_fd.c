@@ -141,11 +141,12 @@ static void close_now(struct shared_fd *shared)
 	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
 }
 
-static bool can_be_read(int fd, int ms)
+/* Returns which of @events, POLLHUP and POLLERR occur within @ms. */
+static short poll_for(const struct shared_fd *shared, short events, int ms)
 {
-	struct pollfd look = {.fd = fd, .events = POLLIN};
+	struct pollfd look = {.fd = shared->fd, .events = events};
 
-	return poll(&look, 1, ms) > 0 && look.revents & POLLIN;
+	return poll(&look, 1, ms) > 0 ? look.revents : 0;
 }
 
 /* Reads once, and again for as long as the pipe is full: to wake the loop takes as long. */
@@ -158,7 +159,8 @@ static ssize_t read_flood(const struct shared_fd *shared)
 		n = read(shared->fd, shared->buffer->data + len, shared->len - len);
 		if (n > 0)
 			len += (size_t)n;
-	} while (n >= SHARED_FD_PIPE && len < shared->len && can_be_read(shared->fd, REFILL_MS));
+	} while (n >= SHARED_FD_PIPE && len < shared->len &&
+		 poll_for(shared, POLLIN, REFILL_MS) & POLLIN);
 	return len > 0 ? (ssize_t)len : n < 0 ? -errno : 0;
 }
 
@@ -708,9 +710,7 @@ size_t shared_fd_pipe_size(const struct shared_fd *shared)
 
 short shared_fd_poll(const struct shared_fd *shared, short events)
 {
-	struct pollfd look = {.fd = shared->fd, .events = events};
-
-	return poll(&look, 1, 0) > 0 ? look.revents : 0;
+	return poll_for(shared, events, 0);
 }
 
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted)
