@@ -12,15 +12,35 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int write_file(int dirfd, const char *name, const char *text)
+#define COPIED_BYTES 65536
+
+static int write_bytes(int dirfd, const char *name, const char *bytes, size_t len)
 {
 	_cleanup_close_ int fd =
 		openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
-	size_t len = strlen(text);
 
 	if (fd < 0)
 		return -errno;
-	return write(fd, text, len) == (ssize_t)len ? 0 : -EIO;
+	return write(fd, bytes, len) == (ssize_t)len ? 0 : -EIO;
+}
+
+static int write_file(int dirfd, const char *name, const char *text)
+{
+	return write_bytes(dirfd, name, text, strlen(text));
+}
+
+int etc_copy(int host, int etc, const char *name)
+{
+	static char bytes[COPIED_BYTES];
+	_cleanup_close_ int fd = openat(host, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat stat_buf;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &stat_buf) < 0 || !S_ISREG(stat_buf.st_mode) ||
+		!(stat_buf.st_mode & S_IROTH) || stat_buf.st_size > COPIED_BYTES)
+		return 0;
+	n = read(fd, bytes, sizeof(bytes));
+	return n < 0 ? 0 : write_bytes(etc, name, bytes, (size_t)n);
 }
 
 struct etc_file {
@@ -31,6 +51,7 @@ static const struct etc_file always[] = {
 	{"group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n"},
 	{"hosts", "127.0.0.1 localhost cloister\n::1 localhost cloister\n"},
 	{"hostname", "cloister\n"},
+	{"apt/sources.list", ""},
 };
 
 #define NSSWITCH(hosts)                                                                      \
@@ -70,6 +91,18 @@ static int write_files(int etc, const struct etc_file *files, size_t n)
 	return r;
 }
 
+/* apt(8) complains about each that is missing. */
+static int make_directories(int etc)
+{
+	static const char *const names[] = {"apt", "apt/apt.conf.d", "apt/auth.conf.d",
+		"apt/preferences.d", "apt/sources.list.d", "apt/trusted.gpg.d"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (mkdirat(etc, names[i], 0755) < 0)
+			return -errno;
+	return 0;
+}
+
 int etc_write_synthesised(int etc, const char *home, bool has_network)
 {
 	char passwd[512];
@@ -80,7 +113,9 @@ int etc_write_synthesised(int etc, const char *home, bool has_network)
 		"agent:x:1000:1000:agent:%s:/bin/sh\n"
 		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 		home);
-	r = mkdirat(etc, "apt", 0755) < 0 ? -errno : write_file(etc, "passwd", passwd);
+	r = make_directories(etc);
+	if (r == 0)
+		r = write_file(etc, "passwd", passwd);
 	if (r == 0)
 		r = write_files(etc, always, ARRAY_SIZE(always));
 	if (r < 0)

@@ -200,6 +200,26 @@ static int show_certificates(const struct worker_setup *setup)
 	return r;
 }
 
+/*
+ * Copies the files of the host's /etc that programs read and that hold no secrets, if everybody may
+ * read them: a mount for each would make the start of every command slower. mtab(5) is a link.
+ */
+static int copy_files(int etc)
+{
+	static const char *const names[] = {"manpath.config", "magic", "magic.mime", "inputrc",
+		"shells", "debian_version", "lsb-release", "timezone", "login.defs", "rpc",
+		"networks", "host.conf", "gai.conf", "locale.alias", "xattr.conf", "mke2fs.conf",
+		"nanorc", "fpc.cfg", "gprofng.rc", "libaudit.conf", "sensors3.conf", "papersize"};
+	_cleanup_close_ int host = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = host < 0 ? -errno : 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
+		r = etc_copy(host, etc, names[i]);
+	if (r == 0 && symlinkat("../proc/self/mounts", etc, "mtab") < 0)
+		r = -errno;
+	return r;
+}
+
 int root_write_etc(void *context)
 {
 	static const char *const names[] = {"ld.so.cache", "alternatives", "localtime",
@@ -207,7 +227,11 @@ int root_write_etc(void *context)
 		"services", "protocols", "mime.types", "os-release",
 		/* Debian's Java, Maven, PHP and Chromium do not start without these directories. */
 		"java-17-openjdk", "java-21-openjdk", "java-25-openjdk", "maven", "php",
-		"chromium.d"};
+		"chromium.d",
+		/* Settings of libraries and languages, and names of ip(8): these have no secrets.
+		 */
+		"fonts", "terminfo", "iproute2", "texmf", "xml", "sgml", "perl", "python3", "R",
+		"ImageMagick-6", "ImageMagick-7", "OpenCL", "glvnd", "vim", "emacs", "groff"};
 	struct worker_setup *setup = context;
 	_cleanup_close_ int etc = -1;
 	int r;
@@ -219,7 +243,23 @@ int root_write_etc(void *context)
 		r = etc_write_synthesised(etc, setup->home, setup->has_network);
 	if (r == 0)
 		r = show_host_paths(etc, "/etc", names, ARRAY_SIZE(names));
+	if (r == 0)
+		r = copy_files(etc);
 	return r < 0 ? r : show_certificates(setup);
+}
+
+int root_show_processors(void *context)
+{
+	static const char *const names[] = {"cpu"};
+	static const char path[] = "/sys/devices/system";
+	struct worker_setup *setup = context;
+	_cleanup_close_ int system = -1;
+	int r;
+
+	if (is_rootfs(setup) || access("/sys/devices/system/cpu", F_OK) < 0)
+		return 0;
+	r = open_directory(setup, path, &system);
+	return r < 0 ? r : show_host_paths(system, path, names, ARRAY_SIZE(names));
 }
 
 int root_show_packages(void *context)

@@ -14,8 +14,9 @@ int root_make_points(void *context); /* what a fork's root lacks: worker/root_po
 int root_bind_system(void *context); /* /usr, and /bin, /lib*, /sbin as the host has them */
 int root_write_etc(void *context);   /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
 					host's files */
-int root_show_packages(void *context); /* dpkg(1)'s database, where the host has one */
-int root_make_private(void *context);  /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
+int root_show_processors(void *context); /* /sys/devices/system/cpu, for lscpu(1) and others */
+int root_show_packages(void *context);   /* dpkg(1)'s database, where the host has one */
+int root_make_private(void *context);    /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
 /* sets the real size of a tmpfs that was made before it was known */
 int root_bound_private(void *context);
 int root_attach_kept(void *context);   /* over it, if an earlier cell has left one */

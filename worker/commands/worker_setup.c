@@ -329,6 +329,7 @@ static const struct setup_step root_steps[] = {
 	{"show the system read-only", root_bind_system},
 	{"write /etc", root_write_etc},
 	{"show the package database", root_show_packages},
+	{"show the processors", root_show_processors},
 	{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
 	{"fill /dev (it must be a directory)", root_make_dev},
 	{"mount /proc (it must be a directory)", root_mount_proc},

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the commonest packages end inside as they end outside: with the same status and the same complaints. Those that
+are not installed are left out. So it is found what the root of a workspace lacks."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from daemon import AM_ROOT, INSTALLED, SYSTEM
+
+pytestmark = pytest.mark.skipif(INSTALLED or SYSTEM or not AM_ROOT, reason="compares with a user without a service")
+
+COMMANDS = r"""
+7z --help
+R --version
+Rscript -e 1
+apt list --installed bash
+apt-cache policy bash
+ar --version
+as --version
+autoconf --version
+automake --version
+awk --version
+base64 --version
+bash --version
+bc --version
+bison --version
+bzip2 --help
+c++ --version
+cargo --version
+cat --version
+chromium --version
+clang --version
+clang-format --version
+clang-tidy --version
+cmake --version
+column --version
+convert -version
+cpio --version
+cppcheck --version
+curl --version
+cut --version
+dash -c true
+date
+dc --version
+df -h .
+diff --version
+dig -v
+dpkg -l bash
+dpkg-query -W bash
+du -sh .
+ed --version
+emacs --version
+env --version
+erl -noshell -eval 'halt().'
+expect -v
+fc-list ':family=DejaVu Sans' family
+fc-match monospace
+fc-match sans
+ffmpeg -version
+file /bin/ls
+file /etc/hosts
+find --version
+fish --version
+flex --version
+free
+fzf --version
+g++ --version
+gawk --version
+gcc --version
+gcov --version
+gdb --version
+getconf LONG_BIT
+getent networks
+getent passwd root
+getent protocols tcp
+getent rpc portmapper
+getent services ssh
+gettext --version
+gfortran --version
+ghc --version
+git --version
+git config --list
+gnuplot --version
+go version
+gpg --version
+gprof --version
+grep --version
+groff --version
+groups
+gs --version
+gzip --version
+head --version
+hexdump -C /dev/null
+host -V
+hostname
+htop --version
+iconv -l
+id -u
+ifconfig lo
+infocmp xterm
+install --version
+ip addr
+ip link show lo
+ip route
+java -version
+javac -version
+join --version
+jq --version
+julia --version
+kill -l
+ld --version
+ldconfig -p
+ldd /bin/ls
+less --version
+locale
+locale -a
+logger --version
+ls --version
+lsb_release -a
+lscpu
+lsof -v
+lua -v
+lua5.4 -v
+lynx --version
+m4 --version
+make --version
+man -w ls
+man ls
+manpath
+mawk -W version
+mke2fs -V
+mkfifo --version
+mono --version
+mount
+mvn --version
+mysql --version
+nano --version
+nasm -v
+nc -h
+ncat --version
+netstat -an
+ninja --version
+nl --version
+nm --version
+node --version
+node -p 'Object.keys(os.networkInterfaces())[0]'
+node -p 'os.cpus().length'
+npm --version
+nproc
+npx --version
+nslookup -version
+objdump --version
+od --version
+openssl ciphers
+openssl version
+pandoc --version
+patch --version
+pdftotext -v
+perl -MNet::hostent -e 'gethostbyname("localhost")||die'
+perl -e 'use POSIX;print POSIX::strftime("%Z",localtime)'
+perl -v
+php -r 'echo 1;'
+php -v
+pip --version
+pip3 --version
+pkg-config --version
+pr --version
+printenv HOME
+ps aux
+pstree -V
+pwd
+python3 --version
+python3 -c 'import getpass;getpass.getuser()'
+python3 -c 'import locale;locale.setlocale(locale.LC_ALL,"")'
+python3 -c 'import mimetypes;print(mimetypes.guess_type("a.html"))'
+python3 -c 'import multiprocessing;multiprocessing.Lock()'
+python3 -c 'import os;print(os.cpu_count())'
+python3 -c 'import platform;print(platform.freedesktop_os_release()["ID"])'
+python3 -c 'import socket;print(socket.if_nameindex()[0][1])'
+python3 -c 'import ssl;ssl.create_default_context()'
+python3 -c 'import tempfile;print(tempfile.gettempdir())'
+readelf --version
+realpath .
+rg --version
+rpm --version
+rsync --version
+ruby --version
+ruby -e 'require "etc";Etc.nprocessors'
+rustc --version
+screen --version
+script --version
+sed --version
+seq 3
+setpriv --dump
+sha256sum --version
+shellcheck --version
+shuf --version
+socat -V
+sort --version
+sqlite3 --version
+ss -tln
+ssh -V
+ssh-keygen -l -f /dev/null
+stat .
+strace -V
+strings --version
+strip --version
+stty --version
+tac --version
+tail --version
+tar --version
+tclsh /dev/null
+tee --version
+tex --version
+timeout 1 true
+tmux -V
+touch --version
+tr --version
+tree --version
+tsort --version
+tty
+uname -a
+unzip -v
+valgrind --version
+vim --version
+vim -es -c q
+vmstat
+watch --version
+wc --version
+wget --version
+which ls
+whoami
+xargs --version
+xmlcatalog /etc/xml/catalog x
+xmllint --version
+xsltproc --version
+xxd --version
+xz --version
+yarn --version
+yes --version
+zip -v
+zsh -c true
+zstd --version
+"""
+
+# Here they answer otherwise, and may: ss(8) asks by a netlink socket that commands do not have, and goes on without.
+DIFFERENT = {"ss -tln"}
+
+RUN = """
+import json, shlex, shutil, subprocess, sys
+ended = {}
+for command in sys.stdin.read().splitlines():
+    words = shlex.split(command)
+    if words and shutil.which(words[0]):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        ended[command] = [done.returncode, done.stderr]
+print(json.dumps(ended))
+"""
+
+
+@pytest.mark.deep("slow")
+def test_programs_end_as_outside(area, daemon, client, workspace):
+    variables = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(area.home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    (workspace / "run").write_text(RUN)
+    outside = json.loads(subprocess.run([*area.account.become(), "/usr/bin/python3", "run"], cwd=workspace, env=variables, check=True,
+                                        input=COMMANDS, stdout=subprocess.PIPE, text=True).stdout)
+    done = client.run("/usr/bin/python3 run", {"stdin": COMMANDS, "env": variables | {"HOME": "/tmp"}}, timeout_ms=600000)
+    inside = json.loads(done["stdout"])
+    assert len(outside) > 50
+
+    def shown(ended):
+        return {command: (status, re.sub("[0-9]+", "N", complaints)) for command, (status, complaints) in ended.items()}
+
+    outside, inside = shown(outside), shown(inside)
+    assert {command for command in outside if inside.get(command) != outside[command]} <= DIFFERENT, \
+        [(command, outside[command], inside.get(command)) for command in outside if inside.get(command) != outside[command]]
+
+
+def test_what_programs_want_of_etc(client, workspace):
+    """Settings that the host's packages bring, without a file that may hold a secret, and the processors."""
+    names = client.run("ls /etc")["stdout"].split()
+    hosts = subprocess.run(["ls", "/etc"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    assert "mtab" in names and {"fonts", "manpath.config", "magic", "shells"} & set(hosts) <= set(names)
+    assert not set(names) & {"shadow", "gshadow", "gitconfig", "npmrc", "pip.conf", "wgetrc", "machine-id", "ssh", "fstab", "sudoers"}
+    assert client.run("cat /sys/devices/system/cpu/online; ls /sys /sys/devices/system")["stdout"].split() == [
+        open("/sys/devices/system/cpu/online").read().strip(), "/sys:", "devices", "/sys/devices/system:", "cpu"]
+    assert client.run("echo 0 > /sys/devices/system/cpu/cpu0/online")["exit_code"] != 0
+    assert client.run("touch /etc/x /etc/fonts/x")["exit_code"] != 0
