@@ -6,6 +6,7 @@
 #include "common/tools.h"
 #include "common/wire_commands.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/host/cgroup.h"
 #include "supervisor/workspace/limits.h"
 #include "supervisor/workspace/workspace.h"
 
@@ -61,24 +62,28 @@ static const char *persistence(const struct tenant *tenant)
 }
 
 const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,
-	char buffer[static CONDITIONS_SIZE])
+	const struct cgroup *cgroup, char buffer[static CONDITIONS_SIZE])
 {
 	const struct tenant_limits *limits = &tenant->limits;
 	const struct command_limits command = limits_of_command(limits);
-	char time[TIME_SIZE], most[TIME_SIZE];
+	char time[TIME_SIZE], most[TIME_SIZE], memory[64] = "";
+	const bool counts_processes = cgroup_keeper_of_processes(cgroup) == CGROUP_KEEPER_CGROUP;
 
+	if (cgroup_keeper_of_memory(cgroup) != CGROUP_KEEPER_NONE)
+		snprintf(memory, sizeof(memory), ", %" PRIu64 " MiB of memory",
+			(uint64_t)(command.memory_bytes / MIB));
 	snprintf(buffer, CONDITIONS_SIZE,
 		"%s%s; no terminal: use -y or give stdin; commands are run by %s; %s, and what a "
 		"command leaves running ends with its call%s; a command may take %s, with "
 		"timeout_ms "
-		"up to %s, %" PRIu64 " MiB of memory and %" PRIu32 " processes",
+		"up to %s%s; %s may have %" PRIu32 " processes",
 		network(tenant), root(workspace), shell(tenant), persistence(tenant),
 		tenant->tools & TOOLS_SESSIONS ? ", unless it has background=true" : "",
 		show_time(limits->command_timeout_ms < limits->command_timeout_max_ms
 				  ? limits->command_timeout_ms
 				  : limits->command_timeout_max_ms,
 			time),
-		show_time(limits->command_timeout_max_ms, most),
-		(uint64_t)(command.memory_bytes / MIB), command.processes);
+		show_time(limits->command_timeout_max_ms, most), memory,
+		counts_processes ? "it" : "all of this workspace together", command.processes);
 	return buffer;
 }

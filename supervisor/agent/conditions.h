@@ -8,11 +8,15 @@
 
 #include <stddef.h>
 
+struct cgroup;
 struct tenant;
 struct workspace;
 
 #define CONDITIONS_SIZE 768
 
-/** Writes it as one sentence. @workspace may be NULL: then it holds for all of @tenant's. */
+/**
+ * Writes it as one sentence. @workspace may be NULL: then it holds for all of @tenant's. @cgroup
+ * says which limits are enforced: the others are left out.
+ */
 const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,
-	char buffer[static CONDITIONS_SIZE]);
+	const struct cgroup *cgroup, char buffer[static CONDITIONS_SIZE]);

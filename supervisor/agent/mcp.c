@@ -56,7 +56,8 @@ static void put_instructions(struct json_text *json, const struct session *sessi
 		return;
 	}
 	snprintf(text, sizeof(text), "%s What holds here: %s.", instructions,
-		conditions_text(tenant, session->default_workspace, conditions));
+		conditions_text(
+			tenant, session->default_workspace, session->service->cgroup, conditions));
 	put(json, "instructions", text);
 }
 

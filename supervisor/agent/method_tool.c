@@ -56,7 +56,8 @@ static void answer_tools(struct session *session, const char *id_text, enum tool
 	json_text_key(&json, "tools");
 	json_text_raw(&json, text_from(text ? text : "[]"));
 	if (tenant)
-		json_text_put(&json, "instructions", conditions_text(tenant, workspace, buffer));
+		json_text_put(&json, "instructions",
+			conditions_text(tenant, workspace, session->service->cgroup, buffer));
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 	json_object_put(definitions);
@@ -363,7 +364,8 @@ static void tell_conditions(
 			continue;
 		opened->told = true;
 		notes_add(&request->notes, "here: %s",
-			conditions_text(request->tenant, workspace, buffer));
+			conditions_text(
+				request->tenant, workspace, session->service->cgroup, buffer));
 	}
 }
 

@@ -115,6 +115,19 @@ def test_a_read_only_file_is_refused(client, workspace):
     assert (workspace / "f").read_text() == "old"
 
 
+def test_a_writable_file_in_a_read_only_directory(client, workspace):
+    """The new file would be made there: the mode that is in the way is named, and what to do."""
+    (workspace / "d").mkdir()
+    (workspace / "d" / "f").write_text("old")
+    (workspace / "d").chmod(0o555)
+    for path in ("d/f", "d/new", "d/sub/new"):
+        refusal = client.fail("write_file", path=path, content="new")
+        assert refusal["code"] == "PERMISSION_DENIED"
+        assert "its mode is 0555" in refusal["message"] and "chmod u+w" in refusal["message"]
+    assert (workspace / "d" / "f").read_text() == "old"
+    (workspace / "d").chmod(0o755)
+
+
 def test_modes_of_what_is_made(client, workspace):
     for mode in ("durable", "fast"):
         client.use("write_file", {"durability": mode}, path=f"{mode}/b/f", content="x")

@@ -300,6 +300,7 @@ def test_a_model_is_told_once_what_holds(daemon, client, workspace):
     holds = client.call("tools.list", {"limits": True})["instructions"]
     for word in ("no network", "no root", "no terminal", "bash", "HOME and /tmp are emptied", "may take 30 s", "512 processes"):
         assert word in holds
+    assert ("MiB of memory" in holds) == (client.call("workspace.open", {"root": str(workspace)})["isolation"]["limits"]["memory"] != "none")
     assert "instructions" not in client.call("tools.list")
     assert "notes" not in client.observe("run_command", {"command": "true"})  # a program does not pay for it
     assert answer(client) == f"exit 0, no output\n[here: {holds}]"

@@ -346,8 +346,8 @@ TEST(test_answers_for_a_model)
 				"or give stdin; commands are run by bash if there is one, else sh; "
 				"files in the workspace stay, HOME and /tmp are emptied when it "
 				"closes, and what a command leaves running ends with its call; a "
-				"command may take 30 s, with timeout_ms up to 60 min, * MiB of "
-				"memory and 512 processes]\"}")},
+				"command may take 30 s, with timeout_ms up to 60 min; all of this "
+				"workspace together may have 512 processes]\"}")},
 		{REQUEST("1", "tool.call",
 			 "{\"tool_call\":{\"function\":{\"name\":\"run_command\",\"arguments\":{"
 			 "\"command\":\"echo a\"}}},\"options\":{\"reply\":\"message\"}}"),

@@ -86,10 +86,26 @@ static bool is_removed(int fd)
 	return directory >= 0 && getdents64(directory, entry, sizeof(entry)) < 0 && errno == ENOENT;
 }
 
+/* Returns a sentence if the directory cannot be written, or NULL. */
+static const char *sentence_of_directory(int fd)
+{
+	static char sentence[160];
+	struct stat st;
+
+	if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0 || fstat(fd, &st) < 0)
+		return NULL;
+	snprintf(sentence, sizeof(sentence),
+		"The directory cannot be written (its mode is %04o), and a file is replaced by a "
+		"new one in its directory: chmod u+w the directory first",
+		(unsigned)st.st_mode & 07777);
+	return sentence;
+}
+
 /* Returns a sentence about @error_number that depends on this file system, or NULL. */
 static const char *sentence_here(const struct file_write *staged, int error_number)
 {
 	_cleanup_close_ int fd = open_nearest(staged);
+	const char *sentence;
 
 	if (is_removed(staged->root->fd))
 		return "The workspace's directory was removed from the host; nothing can be "
@@ -100,6 +116,8 @@ static const char *sentence_here(const struct file_write *staged, int error_numb
 		       "ask the user";
 	if (error_number == EACCES && fd >= 0 && is_read_only(fd))
 		return tool_errno_sentence(EROFS);
+	if (error_number == EACCES && fd >= 0 && (sentence = sentence_of_directory(fd)))
+		return sentence;
 	return tool_errno_sentence(error_number);
 }
 
