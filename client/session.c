@@ -9,6 +9,7 @@
 #include "client/arguments.h"
 #include "client/command.h"
 #include "client/default_workspace.h"
+#include "client/links_outside.h"
 #include "client/private_instance.h"
 #include "client/reply.h"
 #include "client/terminal_text.h"
@@ -228,6 +229,8 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 		return r;
 	/* Use the directory that root has opened; the path might lead elsewhere by now. */
 	opened = session->instance ? private_instance_directory(session->instance) : NULL;
+	if (directory && isatty(STDERR_FILENO) && !complains_json())
+		links_outside_tell(opened ? opened : directory, invocation->readonly_paths);
 	return open_workspace(invocation, session, name, opened ? opened : directory);
 }
 

@@ -97,6 +97,16 @@ static const struct hint {
 		"since a checkpoint, older directories cannot be renamed by rename(2), which git "
 		"mv and "
 		"most programs use; mv copies and removes instead"},
+	{{"not a git repository: /"},
+		"this is a linked git worktree, and commands do not see the repository that .git "
+		"leads to: open the repository itself, or show its directory by readonly_paths "
+		"(cloister --readonly-path), which lets git read but not commit"},
+	{{"venv/bin/python: No such file", "venv/bin/python3: No such file",
+		 "bad interpreter: No such", "required file not found"},
+		"an interpreter or a link such as .venv/bin/python leads to a file that commands "
+		"do not "
+		"see: make the environment here (python3 -m venv), or show the file's directory by "
+		"readonly_paths (cloister --readonly-path)"},
 	{{"inotify watch limit", "number of file watchers", "inotify_add_watch"},
 		"the workspace's inotify watches are used up: watch fewer files (not "
 		"node_modules), or "

@@ -328,6 +328,23 @@ def test_an_audit_log_is_verified_as_json(area, start_daemon):
     assert found[0]["mistake"] is True and found[0]["line"] == 2 and found[0]["file"] == str(log)
 
 
+def test_what_leads_outside_is_told_when_it_is_opened(screen, workspace):
+    """A person at a terminal learns it before a command fails: a linked git worktree, and the Python of an environment."""
+    (workspace / ".git").write_text("gitdir: /somewhere/\x1b[2Jrepo/.git/worktrees/w\n")
+    (workspace / ".venv/bin").mkdir(parents=True)
+    (workspace / ".venv/bin/python").symlink_to("/home/u/.pyenv/bin/python3")
+    (workspace / "venv/bin").mkdir(parents=True)
+    (workspace / "venv/bin/python").symlink_to("/usr/bin/python3")
+    running = screen("exec", "true", columns="400")
+    assert ends(running) == 0
+    text = re.sub(r"\s+", " ", running.text())
+    for words in ("this is a linked git worktree: .git leads to /somewhere/", ".venv/bin/python leads to /home/u/.pyenv", "--readonly-path"):
+        assert words in text
+    assert "\x1b" not in text and " venv/bin" not in text
+    running = screen("--json", "exec", "true")
+    assert ends(running) == 0 and "worktree" not in running.text()
+
+
 @contextlib.contextmanager
 def serving(area, *words):
     with area.start(["cloisterd", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

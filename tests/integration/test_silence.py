@@ -109,6 +109,9 @@ def test_input_that_is_given_is_not_asked_for(client, workspace):
     ("fatal: renaming 'a' failed: Invalid cross-device link", "mv copies"),
     ("Error: EXDEV: cross-device link not permitted, rename 'a' -> 'b'", "mv copies"),
     ("Error: ENOSPC: System limit for number of file watchers reached, watch 'src'", "CHOKIDAR_USEPOLLING=true"),
+    ("fatal: not a git repository: /home/u/repo/.git/worktrees/w", "readonly_paths"),
+    ("bash: line 1: .venv/bin/python: No such file or directory", "readonly_paths"),
+    ("bash: ./run: /home/u/.pyenv/bin/python3: bad interpreter: No such file or directory", "readonly_paths"),
     ("OSError: [Errno 28] inotify watch limit reached", "CHOKIDAR_USEPOLLING=true"),
 ])
 def test_what_differs_here_is_told(client, workspace, written, told):
