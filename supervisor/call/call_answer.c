@@ -129,6 +129,9 @@ static void answer_going_on(struct call *call, const struct call_session *sessio
 		.session_name = session->name,
 	};
 
+	if (call->request.args.background)
+		command_notes_go_on(call->io, call->request.args.command,
+			!call->request.options.input_later, &call->request.notes);
 	describe(call, &observation);
 	admission_call_ended(call->request.tenant, observation.wall_us);
 	call_stats_ended(&call->service->stats, call->request.tool->id, &observation);

@@ -151,3 +151,21 @@ void command_notes_add(const struct tenant *tenant, const struct observation *ob
 				? "; run_command with background=true lets one run on, without &"
 				: "");
 }
+
+void command_notes_go_on(
+	const struct command_io *io, struct text command, bool has_input, struct notes *notes)
+{
+	const struct stream_capture *out = command_io_capture(io, COMMAND_STREAM_STDOUT);
+	const struct stream_capture *err = command_io_capture(io, COMMAND_STREAM_STDERR);
+	static const char follows[] = "tail -f";
+
+	/* rg(1), for one, reads its input in place of the directory when it has one. */
+	if (!has_input && stream_capture_total(out) + stream_capture_total(err) == 0)
+		notes_add(notes,
+			"it has written nothing yet; if it waits for input, send_input gives "
+			"it some, and one that should read none takes </dev/null");
+	if (memmem(command.data, command.len, follows, sizeof(follows) - 1))
+		notes_add(notes,
+			"write_file and edit_file replace a file by a new one: tail -F goes on "
+			"with it, tail -f does not");
+}

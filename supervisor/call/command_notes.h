@@ -6,8 +6,11 @@
  * Runs in cloisterd; the report and the output are hostile, and decide about notes only.
  */
 
+#include "common/text.h"
+
 #include <stdbool.h>
 
+struct command_io;
 struct notes;
 struct observation;
 struct tenant;
@@ -15,3 +18,10 @@ struct tenant;
 /** Adds notes about @observation, whose command and io are set. @has_input: its stdin was given. */
 void command_notes_add(const struct tenant *tenant, const struct observation *observation,
 	bool has_input, struct notes *notes);
+
+/**
+ * Adds notes about a command in the background that goes on as a session: @command is its text.
+ * @has_input: it was given all its input at the start.
+ */
+void command_notes_go_on(
+	const struct command_io *io, struct text command, bool has_input, struct notes *notes);

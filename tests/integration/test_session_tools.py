@@ -127,6 +127,23 @@ def test_without_them_the_argument_does_not_exist(host):
 # The life of a command
 
 
+@pytest.mark.deep("slow")
+def test_a_silent_wait_for_input_is_told(client, workspace):
+    """rg reads its standard input in the background, where it has one: nothing happens, and the model is told what may be the
+    reason. tail -f loses a file that write_file replaces."""
+    def notes(command, options=None):
+        return client.observe("run_command", {"command": command, "background": True}, options).get("notes", [])
+
+    (silent,) = notes("cat")
+    assert "if it waits for input, send_input gives it some" in silent and "</dev/null" in silent
+    assert notes("echo ready; cat") == [] and notes("sleep 600", {"stdin": "given"}) == []
+    client.use("write_file", path="log", content="old\n")
+    (follows,) = notes("tail -f log")
+    assert "tail -F" in follows
+    client.use("write_file", path="log", content="old\nnew\n")
+    assert notes("tail -F log") == []
+
+
 def test_a_command_in_the_background(client, workspace):
     started = background(client, "echo ready; read line; echo got $line; sleep 600", name="server")
     assert (started["name"], started["stdout"], started["next"]) == ("server", "ready\n", 6)
