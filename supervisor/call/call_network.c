@@ -48,14 +48,14 @@ static const char *const variables[] = {
 	/* No socks5h: httpx, of which SDKs of models are made, ends at that word. */
 	"all_proxy=http://@:#",
 	"ALL_PROXY=http://@:#",
-	"no_proxy=" LOOPBACK,
-	"NO_PROXY=" LOOPBACK,
+	("no_proxy=" LOOPBACK),
+	("NO_PROXY=" LOOPBACK),
 	/* Node's fetch and http.request look at the variables above only with this one. */
 	"NODE_USE_ENV_PROXY=1",
 	java_options,
 	"npm_config_proxy=http://@:#",
 	"npm_config_https_proxy=http://@:#",
-	"npm_config_noproxy=" LOOPBACK,
+	("npm_config_noproxy=" LOOPBACK),
 	"YARN_HTTP_PROXY=http://@:#",
 	"YARN_HTTPS_PROXY=http://@:#",
 	"CLOUDSDK_PROXY_TYPE=http",

@@ -157,7 +157,8 @@ def test_descriptors_of_the_worker(cell):
     counters = ["/proc/1/net/snmp", "/proc/1/net/snmp6"]
     # "/" is the root of the mqueue file system, where the worker finds queues that commands left. mq_overview(7)
     # The inits ask for the quota at the workspace.
-    assert sorted(held.values()) == sorted(["anon_inode:[signalfd]", "/dev/null", "pipe", "pipe", "/", str(cell.path), *counters] +
+    # By "seccomp notify" it decides on some system calls.
+    assert sorted(held.values()) == sorted(["anon_inode:[signalfd]", "anon_inode:seccomp notify", "/dev/null", "pipe", "pipe", "/", str(cell.path), *counters] +
                                            (rules if opened["isolation"]["landlock"] else []))
 
 

@@ -10,37 +10,42 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #define COPIED_BYTES 65536
 
-static int write_bytes(int dirfd, const char *name, const char *bytes, size_t len)
+static int make_file(int dirfd, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+	int fd = openat(dirfd, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-	if (fd < 0)
-		return -errno;
-	return write(fd, bytes, len) == (ssize_t)len ? 0 : -EIO;
+	return fd < 0 ? -errno : fd;
 }
 
 static int write_file(int dirfd, const char *name, const char *text)
 {
-	return write_bytes(dirfd, name, text, strlen(text));
+	_cleanup_close_ int fd = make_file(dirfd, name);
+	size_t len = strlen(text);
+
+	if (fd < 0)
+		return fd;
+	return write(fd, text, len) == (ssize_t)len ? 0 : -EIO;
 }
 
 int etc_copy(int host, int etc, const char *name)
 {
-	static char bytes[COPIED_BYTES];
+	_cleanup_close_ int copy = -1;
 	_cleanup_close_ int fd = openat(host, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct stat stat_buf;
-	ssize_t n;
 
 	if (fd < 0 || fstat(fd, &stat_buf) < 0 || !S_ISREG(stat_buf.st_mode) ||
 		!(stat_buf.st_mode & S_IROTH) || stat_buf.st_size > COPIED_BYTES)
 		return 0;
-	n = read(fd, bytes, sizeof(bytes));
-	return n < 0 ? 0 : write_bytes(etc, name, bytes, (size_t)n);
+	copy = make_file(etc, name);
+	if (copy < 0)
+		return copy;
+	/* Not by a buffer, whose pages the worker would keep. */
+	return sendfile(copy, fd, NULL, COPIED_BYTES) < 0 ? -errno : 0;
 }
 
 struct etc_file {
