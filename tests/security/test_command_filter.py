@@ -355,6 +355,24 @@ print(found <= {None, 'ENOENT', False})
 """) == ["['ELOOP']", "True"]
 
 
+@pytest.mark.deep("busy")
+def test_calls_that_wait_for_the_worker_delay_no_end(cell):
+    """Sixty processes make them without a pause. The worker answers one of them for each request of cloisterd."""
+    ended = cell.client.observe("run_command", {"command": PYTHON, "timeout_ms": 2000}, {"stdin": """
+import os, socket
+os.makedirs('flood', exist_ok=True)
+for _ in range(60):
+    if os.fork() == 0:
+        while True:
+            try:
+                os.chmod('flood', 0o2755), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()
+            except OSError:
+                pass
+os.wait()
+"""})
+    assert ended["output"]["ended_by"] == "timeout" and ended["output"]["duration_ms"] < 4000
+
+
 def test_a_command_sees_its_interfaces(cell):
     """getifaddrs(3), and what programs of many languages do at start. A C library that sees only 127.0.0.1 and ::1 resolves
     nothing for AI_ADDRCONFIG and one family."""
