@@ -78,7 +78,7 @@ enum cloister_json_error {
 	CLOISTER_JSON_SERVER_ERROR = -32000 /* cloister_error() returns the reason */
 };
 
-enum cloister_stream { CLOISTER_STDOUT = 1, CLOISTER_STDERR = 2 };
+enum cloister_stream { CLOISTER_STDOUT = 1, CLOISTER_STDERR = 2, CLOISTER_CONTENT = 3 };
 
 /*
  * Only cloister_dispatch() and the functions that wait call handlers, in the thread of the caller.
@@ -218,6 +218,14 @@ int cloister_start_call(
  */
 int cloister_start_input(struct cloister *cloister, int64_t id, const void *data, size_t len,
 	bool eof, cloister_reply_handler *on_reply, void *userdata, int64_t *ret_id);
+
+/**
+ * Queues a request of file.read with @params. @on_output gets the content, as CLOISTER_CONTENT, and
+ * the reply comes when all of it was given. Returns like cloister_start().
+ */
+int cloister_start_read(struct cloister *cloister, const char *params,
+	cloister_output_handler *on_output, cloister_reply_handler *on_reply, void *userdata,
+	int64_t *ret_id);
 
 /**
  * Asks the service to end call @id. The call is then answered with the result so far. Returns

@@ -73,13 +73,19 @@ static int await_payload(struct cloister *cloister, int64_t id, enum cloister_st
 
 static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
 {
+	static const char *const streams[] = {[CLOISTER_STDOUT] = "stdout",
+		[CLOISTER_STDERR] = "stderr",
+		[CLOISTER_CONTENT] = "content"};
 	const char *word =
 		json_object_is_type(name, json_type_string) ? json_object_get_string(name) : "";
 
-	if (strcmp(word, "stdout") != 0 && strcmp(word, "stderr") != 0)
-		return -EPROTO;
-	*ret_stream = strcmp(word, "stderr") == 0 ? CLOISTER_STDERR : CLOISTER_STDOUT;
-	return 0;
+	for (size_t i = CLOISTER_STDOUT; i < ARRAY_SIZE(streams); i++) {
+		if (strcmp(word, streams[i]) == 0) {
+			*ret_stream = (enum cloister_stream)i;
+			return 0;
+		}
+	}
+	return -EPROTO;
 }
 
 /*

@@ -292,6 +292,18 @@ int cloister_start_call(
 	return r < 0 ? r : request_start(cloister, "tool.call", params, &how, ret_id);
 }
 
+int cloister_start_read(struct cloister *cloister, const char *params,
+	cloister_output_handler *on_output, cloister_reply_handler *on_reply, void *userdata,
+	int64_t *ret_id)
+{
+	_cleanup_json_ struct json_object *object = NULL;
+	const struct request how = {
+		.on_output = on_output, .on_reply = on_reply, .userdata = userdata, .bytes = true};
+	int r = read_object(params, &object);
+
+	return r < 0 ? r : request_start(cloister, "file.read", object, &how, ret_id);
+}
+
 int cloister_cancel(struct cloister *cloister, int64_t id)
 {
 	_cleanup_json_ struct json_object *params = json_object_new_object();

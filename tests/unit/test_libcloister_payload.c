@@ -103,6 +103,28 @@ TEST(test_output_in_pieces)
 	scripted_free(&s);
 }
 
+TEST(test_content_of_a_file)
+{
+	static const char bytes[] =
+		OUTPUT("\"id\":1,\"stream\":\"content\",\"bytes\":3,\"seq\":0,"
+		       "\"size\":3") "\n\n\0x{\"id\":1,\"result\":{\"bytes\":3}}\n";
+	struct told told = {0};
+	struct scripted s = scripted_new();
+
+	assert_int_equal(cloister_start_read(
+				 s.cloister, "{\"path\":\"f\"}", on_output, on_reply, &told, NULL),
+		0);
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_non_null(strstr(hear(&s), "\"file.read\""));
+	say_bytes(&s, bytes, sizeof(bytes) - 1);
+	assert_int_equal(cloister_dispatch(s.cloister), 0);
+	assert_int_equal(told.replies, 1);
+	assert_int_equal(told.error, 0);
+	assert_int_equal(told.len, 3);
+	assert_memory_equal(told.text, "\n\0x", 3);
+	scripted_free(&s);
+}
+
 TEST(test_output_of_a_call_that_was_forgotten)
 {
 	struct told told = {0};
