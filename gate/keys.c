@@ -217,3 +217,15 @@ bool gate_keys_is_valid(const struct gate_keys *keys, const char *id)
 
 	return key && !is_expired(key);
 }
+
+const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *id)
+{
+	const struct gate_key *key = find(keys, id);
+
+	return key && !is_expired(key) ? key : NULL;
+}
+
+const struct gate_key *gate_keys_at(const struct gate_keys *keys, size_t index)
+{
+	return index < keys->list.count ? &keys->list.items[index] : NULL;
+}

@@ -21,3 +21,9 @@ const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text
 
 /** Whether the key with this id is valid still. */
 bool gate_keys_is_valid(const struct gate_keys *keys, const char *id);
+
+/** Returns the valid key with this id, borrowed until the file changes; NULL: there is none. */
+const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *id);
+
+/** Returns the key at @index, valid or expired, in the order of their ids; NULL behind the last. */
+const struct gate_key *gate_keys_at(const struct gate_keys *keys, size_t index);

@@ -54,7 +54,7 @@ struct gate_request {
 	struct gate_segments segments;
 	struct gate_key *key; /* NULL: none was checked */
 	struct gate_identity identity;
-	char *decoded[4]; /* gate_request_query() */
+	char *decoded[16]; /* gate_request_query() */
 	size_t n_decoded;
 	void *context;
 	void (*on_end)(struct gate_request *request);
