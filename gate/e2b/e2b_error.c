@@ -50,6 +50,7 @@ static const struct e2b_error errors[] = {
 	[CLOISTER_ERROR_OUTCOME_UNKNOWN] = {500, "unknown"},
 	[CLOISTER_ERROR_SESSION_NOT_FOUND] = {404, "not_found"},
 	[CLOISTER_ERROR_MOVED] = {502, "unavailable"},
+	[CLOISTER_ERROR_LEASE_ENDED] = {502, "unavailable"},
 };
 
 struct e2b_error e2b_error_of(enum cloister_error error)

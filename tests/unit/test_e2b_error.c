@@ -6,7 +6,7 @@
 
 TEST(test_each_error_has_a_status_and_a_code)
 {
-	for (int error = CLOISTER_ERROR_NONE; error <= CLOISTER_ERROR_MOVED; error++) {
+	for (int error = CLOISTER_ERROR_NONE; error <= CLOISTER_ERROR_LEASE_ENDED; error++) {
 		struct e2b_error e2b = e2b_error_of((enum cloister_error)error);
 
 		assert_in_range(e2b.status, 400, 599);
@@ -24,4 +24,5 @@ TEST(test_a_sandbox_that_is_gone)
 {
 	assert_int_equal(e2b_error_of(CLOISTER_ERROR_WORKSPACE_NOT_FOUND).status, 502);
 	assert_string_equal(e2b_error_of(CLOISTER_ERROR_WORKSPACE_NOT_FOUND).code, "unavailable");
+	assert_int_equal(e2b_error_of(CLOISTER_ERROR_LEASE_ENDED).status, 502);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The data plane: requests about one sandbox, with its access token, as E2B's envd serves them. */
+
+#include "gate/e2b/op.h"
+
+struct gate_request;
+
+/** Whether @request is for a sandbox's data plane, by its host or headers. */
+bool data_takes(const struct gate_request *request);
+/** Whether it is for another port of a sandbox. */
+bool data_takes_port(const struct gate_request *request);
+
+/**
+ * Begins an op for the sandbox that @request names, checks its token, collects the body, and calls
+ * @then.
+ */
+void data_begin(struct gate_request *request, enum op_form form, void (*then)(struct op *op));
+
+/** Begins an op of a REST route, without body and token: @then finds out what the client may. */
+void data_begin_open(struct gate_request *request, void (*then)(struct op *op));
+
+/**
+ * Whether the sandbox has @user, whose name may be empty. Otherwise the op has been answered: only
+ * root_inside gives a root.
+ */
+bool data_user_fits(struct op *op, struct text user);
+/** The user that the header Authorization names, in @buffer; empty: none. */
+struct text data_user(const struct op *op, char buffer[static 64]);
+
+/**
+ * Writes the absolute path that a client means by @path, relative to the home of the user. Returns
+ * false, and the op has been answered, if it is too long or has a NUL.
+ */
+bool data_path(struct op *op, struct text path, char ret_path[static 4097]);
+
+/** The milliseconds of Connect-Timeout-Ms; 0: none. */
+int64_t data_deadline(const struct op *op);
+/** The milliseconds between keep-alives of a stream. */
+int64_t data_keepalive(const struct op *op);
+
+/* Handlers. */
+void process_list(struct gate_request *request);
+void process_start(struct gate_request *request);
+void process_connect(struct gate_request *request);
+void process_update(struct gate_request *request);
+void process_send_input(struct gate_request *request);
+void process_send_signal(struct gate_request *request);
+void process_close_stdin(struct gate_request *request);
+void filesystem_stat(struct gate_request *request);
+void filesystem_list(struct gate_request *request);
+void filesystem_make_dir(struct gate_request *request);
+void filesystem_move(struct gate_request *request);
+void filesystem_remove(struct gate_request *request);
+void filesystem_watch(struct gate_request *request);
+void file_download(struct gate_request *request);
+void file_upload(struct gate_request *request);
+void data_health(struct gate_request *request);

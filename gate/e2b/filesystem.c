@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* In cloister-gate, which trusts no client: filesystem.Filesystem. */
+
+#include "common/cleanup.h"
+#include "gate/e2b/data.h"
+#include "gate/e2b/entry.h"
+#include "gate/e2b/outside.h"
+#include "gate/e2b/sandbox.h"
+#include "gate/request.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+
+/* Returns the params for the path that the body has as @name, or NULL: it has been answered. */
+static struct json_object *params_of(struct op *op, const char *name)
+{
+	struct json_object *params;
+	char buffer[64], path[4097];
+
+	if (!data_user_fits(op, data_user(op, buffer)) ||
+		!data_path(op, json_text_of(op->body, name), path))
+		return NULL;
+	params = json_object_new_object();
+	json_put_text(params, "path", text_from(path));
+	return params;
+}
+
+static void put_flag(struct json_object *params, const char *name, bool value)
+{
+	json_object_object_add(params, name, json_object_new_boolean(value));
+}
+
+static void answer_entry(struct op *op, const struct cloister_message *reply)
+{
+	const char *text = cloister_get_json(reply, "/entry", false);
+	struct json_object *node = text ? json_of(text_from(text)) : NULL;
+	struct json_object *answer = json_object_new_object();
+
+	json_object_object_add(answer, "entry", entry_show(node, sandbox_root(op->sandbox)));
+	json_object_put(node);
+	op_answer(op, 200, answer);
+}
+
+static bool is_outside(const struct op *op, struct json_object *params)
+{
+	return outside_is(op, json_text_of(params, "path").data);
+}
+
+/* Runs @line in place of a method with @params, which are taken. */
+static void run_line(
+	struct op *op, struct json_object *params, struct json_object *line, op_next *next)
+{
+	json_object_put(params);
+	outside_run(op, line, next);
+}
+
+static void answer_outside(struct op *op, const struct cloister_message *reply)
+{
+	struct json_object *entries = outside_entries(reply), *answer = json_object_new_object();
+
+	json_object_object_add(
+		answer, "entry", entry_show(json_object_array_get_idx(entries, 0), "/"));
+	json_object_put(entries);
+	op_answer(op, 200, answer);
+}
+
+/* What has a path outside of the workspace is not there for the clients. */
+static bool outside_is_missing(struct op *op, const struct cloister_message *reply)
+{
+	if (cloister_error(reply) != CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
+		return false;
+	op_fail(op, 404, "not_found", "%s", cloister_error_message(reply));
+	return true;
+}
+
+/* Stat */
+
+static void stat_path(struct op *op)
+{
+	struct json_object *params = params_of(op, "path");
+
+	if (params == NULL)
+		return;
+	if (is_outside(op, params)) {
+		run_line(op, params, outside_list(json_text_of(params, "path").data, 0),
+			answer_outside);
+		return;
+	}
+	put_flag(params, "follow", false);
+	op->on_refusal = outside_is_missing;
+	op_ask(op, "file.stat", params, answer_entry);
+}
+
+void filesystem_stat(struct gate_request *request)
+{
+	data_begin(request, OP_RPC, stat_path);
+}
+
+/* ListDir */
+
+static void answer_list(struct op *op, const struct cloister_message *reply)
+{
+	const char *text = cloister_get_json(reply, "/entries", false);
+	struct json_object *nodes = text ? json_of(text_from(text)) : NULL;
+	struct json_object *answer = json_object_new_object();
+	struct json_object *entries = json_object_new_array();
+	bool truncated = false;
+
+	for (size_t i = 0; nodes && i < json_object_array_length(nodes); i++)
+		json_object_array_add(entries,
+			entry_show(json_object_array_get_idx(nodes, i), sandbox_root(op->sandbox)));
+	json_object_put(nodes);
+	(void)cloister_get_bool(reply, "/truncated", &truncated);
+	json_object_object_add(answer, "entries", entries);
+	if (truncated) {
+		json_object_put(answer);
+		op_fail(op, 400, "out_of_range",
+			"The directory has more entries than a listing may have: list it with a "
+			"smaller depth, or with a command");
+		return;
+	}
+	op_answer(op, 200, answer);
+}
+
+static void list_outside(struct op *op, const struct cloister_message *reply)
+{
+	struct json_object *nodes = outside_entries(reply), *answer = json_object_new_object();
+	struct json_object *entries = json_object_new_array();
+
+	for (size_t i = 0; i < json_object_array_length(nodes); i++)
+		json_object_array_add(
+			entries, entry_show(json_object_array_get_idx(nodes, i), "/"));
+	json_object_put(nodes);
+	json_object_object_add(answer, "entries", entries);
+	op_answer(op, 200, answer);
+}
+
+static void list_directory(struct op *op)
+{
+	struct json_object *params = params_of(op, "path");
+	int64_t depth = json_number_of(op->body, "depth", 1);
+
+	if (params == NULL)
+		return;
+	depth = depth > 0 ? depth : 1;
+	if (is_outside(op, params)) {
+		run_line(op, params, outside_list(json_text_of(params, "path").data, depth),
+			list_outside);
+		return;
+	}
+	json_object_object_add(params, "depth", json_object_new_int64(depth));
+	put_flag(params, "attributes", true);
+	op->on_refusal = outside_is_missing;
+	op_ask(op, "file.list", params, answer_list);
+}
+
+void filesystem_list(struct gate_request *request)
+{
+	data_begin(request, OP_RPC, list_directory);
+}
+
+/* MakeDir */
+
+static void answer_made(struct op *op, const struct cloister_message *reply)
+{
+	bool created = true;
+
+	(void)cloister_get_bool(reply, "/created", &created);
+	if (created)
+		answer_entry(op, reply);
+	else
+		op_fail(op, 409, "already_exists", "The directory exists already");
+}
+
+static void make_directory(struct op *op)
+{
+	struct json_object *params = params_of(op, "path");
+
+	if (params == NULL)
+		return;
+	if (is_outside(op, params)) {
+		run_line(op, params, outside_make(json_text_of(params, "path").data),
+			answer_outside);
+		return;
+	}
+	op->on_refusal = NULL;
+	op_ask(op, "file.make_directory", params, answer_made);
+}
+
+void filesystem_make_dir(struct gate_request *request)
+{
+	data_begin(request, OP_RPC, make_directory);
+}
+
+/* Move */
+
+static void move_entry(struct op *op)
+{
+	struct json_object *params = params_of(op, "source");
+	char path[4097];
+
+	if (params == NULL)
+		return;
+	if (!data_path(op, json_text_of(op->body, "destination"), path)) {
+		json_object_put(params);
+		return;
+	}
+	if (is_outside(op, params) || outside_is(op, path)) {
+		run_line(op, params, outside_move(json_text_of(params, "path").data, path),
+			answer_outside);
+		return;
+	}
+	json_put_text(params, "to", text_from(path));
+	put_flag(params, "replace", true);
+	op_ask(op, "file.move", params, answer_entry);
+}
+
+void filesystem_move(struct gate_request *request)
+{
+	data_begin(request, OP_RPC, move_entry);
+}
+
+/* Remove */
+
+static void answer_removed(
+	struct op *op, __attribute__((unused)) const struct cloister_message *reply)
+{
+	op_answer(op, 200, json_object_new_object());
+}
+
+/* What is not there has been removed. */
+static bool missing_is_removed(struct op *op, const struct cloister_message *reply)
+{
+	if (cloister_error(reply) != CLOISTER_ERROR_NOT_FOUND)
+		return false;
+	op_answer(op, 200, json_object_new_object());
+	return true;
+}
+
+static void remove_entry(struct op *op)
+{
+	struct json_object *params = params_of(op, "path");
+
+	if (params == NULL)
+		return;
+	if (is_outside(op, params)) {
+		run_line(op, params, outside_remove(json_text_of(params, "path").data),
+			answer_removed);
+		return;
+	}
+	put_flag(params, "recursive", true);
+	op->on_refusal = missing_is_removed;
+	op_ask(op, "file.remove", params, answer_removed);
+}
+
+void filesystem_remove(struct gate_request *request)
+{
+	data_begin(request, OP_RPC, remove_entry);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Paths that commands of a sandbox see and cloisterd's methods of files do not, such as those below
+ * /tmp. A command in the sandbox does there what the method would do, with the same rights as every
+ * other command. Its output is the sandbox's word about itself.
+ */
+
+#include "gate/e2b/op.h"
+
+/** Whether the absolute @path of the op's sandbox is such a path. */
+bool outside_is(const struct op *op, const char *path);
+
+/* Each returns the shell's line, which the caller puts: a string of JSON; NULL: no memory. */
+
+/** A line that tells of @path, and of what is in it down to @depth (0: of @path alone). */
+struct json_object *outside_list(const char *path, int64_t depth);
+struct json_object *outside_make(const char *path);
+struct json_object *outside_move(const char *path, const char *to);
+struct json_object *outside_remove(const char *path);
+/** A line that writes its input to @path, and makes the directories above it. */
+struct json_object *outside_write(const char *path);
+struct json_object *outside_read(const char *path);
+
+/** Runs @line, which is taken, and calls @next if it did what it should; otherwise answers. */
+void outside_run(struct op *op, struct json_object *line, op_next *next);
+
+/** Returns what a line of outside_list() told, as an array of entries of file.stat. */
+struct json_object *outside_entries(const struct cloister_message *reply);
+
+/** Returns whether the command of @reply did what it should, or answers why not. */
+bool outside_worked(struct op *op, const struct cloister_message *reply);
+
+/** The options of a call of run_command for a line. */
+struct json_object *outside_options(void);

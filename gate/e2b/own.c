@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+/* In cloister-gate, which trusts no client. One sandbox of a key's tenant: find, renew, end. */
+
+#include "gate/e2b/own.h"
+
+#include "common/cleanup.h"
+#include "common/keys/gate_key.h"
+#include "gate/agent_link.h"
+#include "gate/e2b/sandbox.h"
+#include "gate/gate.h"
+#include "gate/gate_config.h"
+#include "gate/keys.h"
+#include "gate/request.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TIMEOUT_DEFAULT_S 15 /* as E2B's specification has it */
+#define TIMEOUT_MAX_S     (30LL * 24 * 3600)
+
+static void answer_unknown(struct op *op)
+{
+	op_fail(op, 404, "not_found", "Sandbox \"%s\" does not exist",
+		gate_request_segment(op->request, "id"));
+}
+
+struct op *own_op(struct gate_request *request)
+{
+	struct op *op = op_new(request, OP_REST);
+
+	if (op)
+		op_hold_body(op);
+	return op && op_open_link(op, gate_request_identity(request)) ? op : NULL;
+}
+
+struct op *own_op_of_one(struct gate_request *request)
+{
+	struct gate_identity identity = *gate_request_identity(request);
+	struct text id = text_from(gate_request_segment(request, "id"));
+	char workspace[SANDBOX_ID_LETTERS + 3];
+	struct op *op = op_new(request, OP_REST);
+
+	if (op == NULL)
+		return NULL;
+	op_hold_body(op);
+	if (!sandbox_id_valid(id)) {
+		answer_unknown(op);
+		return NULL;
+	}
+	facts_workspace(id, workspace);
+	if (identity.workspace && strcmp(identity.workspace, workspace) != 0) {
+		answer_unknown(op);
+		return NULL;
+	}
+	identity.workspace = workspace;
+	return op_open_link(op, &identity) ? op : NULL;
+}
+
+struct facts *own_facts(struct op *op)
+{
+	return &((struct own *)op->state)->facts;
+}
+
+static void own_free(void *state)
+{
+	struct own *own = state;
+
+	if (own->free_more)
+		own->free_more(own->more);
+	json_object_put(own->row);
+	free(own);
+}
+
+static void found(struct op *op, const struct cloister_message *reply)
+{
+	struct text id = text_from(gate_request_segment(op->request, "id"));
+	const char *text = cloister_get_json(reply, "/workspaces", false);
+	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
+	struct own *own = op->state;
+
+	own->row = json_object_get(facts_row(rows, id));
+	json_object_put(rows);
+	if (own->row && facts_read(own->row, facts_now(), &own->facts) &&
+		own->facts.state != FACTS_KILLED)
+		own->then(op);
+	else
+		answer_unknown(op);
+}
+
+void own_find(struct op *op, void (*then)(struct op *op))
+{
+	struct text id = text_from(gate_request_segment(op->request, "id"));
+	struct json_object *params, *labels;
+	struct own *own;
+
+	if (!sandbox_id_valid(id)) {
+		answer_unknown(op);
+		return;
+	}
+	own = calloc(1, sizeof(*own));
+	if (own == NULL) {
+		op_no_memory(op);
+		return;
+	}
+	own->then = then;
+	op->state = own;
+	op->free_state = own_free;
+	params = json_object_new_object();
+	labels = json_object_new_object();
+	json_put_text(labels, FACTS_ID, id);
+	json_object_object_add(params, "labels", labels);
+	json_object_object_add(params, "limit", json_object_new_int(1));
+	op_ask(op, "workspace.list", params, found);
+}
+
+void own_lease(struct op *op, int64_t ms, bool pauses, op_next *next)
+{
+	struct json_object *params = json_object_new_object();
+
+	json_put_text(params, "workspace", own_facts(op)->workspace);
+	json_object_object_add(params, "lease", facts_lease(ms, pauses));
+	op_ask(op, "workspace.update", params, next);
+}
+
+int64_t own_timeout(struct op *op)
+{
+	int64_t seconds = json_number_of(op->body, "timeout", TIMEOUT_DEFAULT_S);
+
+	if (seconds < 0 || seconds > TIMEOUT_MAX_S) {
+		op_fail(op, 400, "invalid_argument",
+			"timeout must be a number of seconds from 0 to %lld", TIMEOUT_MAX_S);
+		return -1;
+	}
+	return seconds > 0 ? seconds * 1000 : 1;
+}
+
+static void put_token(struct json_object *object, const char *name, const struct gate_key *key,
+	enum sandbox_token kind, const struct facts *facts)
+{
+	char token[SANDBOX_TOKEN_LETTERS + 1];
+
+	sandbox_token_make((struct sandbox_key){key->id, key->hash}, kind, facts->id,
+		facts->generation, token);
+	json_put_text(object, name, text_from(token));
+}
+
+/* Names of ports are reached at the port at which the client reached the gate. */
+static void put_domain(struct op *op, struct json_object *object)
+{
+	const char *domain = gate_request_gate(op->request)->config->domain;
+	const char *host = gate_request_header(op->request, "Host");
+	const char *port = host ? strrchr(host, ':') : NULL;
+	char text[512];
+
+	if (domain == NULL)
+		return;
+	snprintf(text, sizeof(text), "%s%s", domain,
+		port && strspn(port + 1, "0123456789") == strlen(port + 1) ? port : "");
+	json_put_text(object, "domain", text_from(text));
+}
+
+struct json_object *own_admission(struct op *op, const struct facts *facts)
+{
+	struct gate *gate = gate_request_gate(op->request);
+	const struct gate_identity *identity = gate_request_identity(op->request);
+	const struct gate_key *key = gate_keys_find(gate->keys, identity->key);
+	struct json_object *object = facts_show(facts, false);
+
+	if (key && !facts->open)
+		put_token(object, "envdAccessToken", key, SANDBOX_TOKEN_ACCESS, facts);
+	if (key && facts->private_ports)
+		put_token(object, "trafficAccessToken", key, SANDBOX_TOKEN_TRAFFIC, facts);
+	put_domain(op, object);
+	return object;
+}
+
+/* Info */
+
+static void show(struct op *op)
+{
+	op_answer(op, 200, facts_show(own_facts(op), true));
+}
+
+void sandbox_info(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		own_find(op, show);
+}
+
+/* Connect and resume */
+
+static void connected(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
+{
+	struct facts *facts = own_facts(op);
+	bool was_paused = facts->state == FACTS_PAUSED;
+	int64_t ms = own_timeout(op);
+
+	if (ms < 0)
+		return;
+	facts->state = FACTS_RUNNING;
+	facts->ends_ms = facts_now() + ms;
+	if (was_paused)
+		sandbox_forget_id(facts->id);
+	else
+		sandbox_renew(facts->id, facts->ends_ms);
+	op_answer(op, was_paused ? 201 : 200, own_admission(op, facts));
+}
+
+/* The lease of one that runs is only ever made longer. */
+static void connect_it(struct op *op)
+{
+	struct facts *facts = own_facts(op);
+	int64_t ms = own_timeout(op);
+
+	if (ms < 0)
+		return;
+	if (facts->state == FACTS_RUNNING && facts->ends_ms >= facts_now() + ms)
+		op_answer(op, 200, own_admission(op, facts));
+	else
+		own_lease(op, ms, facts->pauses, connected);
+}
+
+static void connect_body(struct op *op)
+{
+	own_find(op, connect_it);
+}
+
+void sandbox_connect(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		op_collect(op, connect_body);
+}
+
+static void resume_it(struct op *op)
+{
+	if (own_facts(op)->state == FACTS_RUNNING)
+		op_fail(op, 409, "failed_precondition", "The sandbox is running already");
+	else
+		connect_it(op);
+}
+
+static void resume_body(struct op *op)
+{
+	own_find(op, resume_it);
+}
+
+void sandbox_resume(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		op_collect(op, resume_body);
+}
+
+/* Timeout */
+
+static void renewed(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
+{
+	int64_t ms = own_timeout(op);
+
+	if (ms < 0)
+		return;
+	sandbox_renew(own_facts(op)->id, facts_now() + ms);
+	op_answer(op, 204, NULL);
+}
+
+static void renew(struct op *op)
+{
+	int64_t ms = own_timeout(op);
+
+	if (ms < 0)
+		return;
+	if (own_facts(op)->state != FACTS_RUNNING)
+		answer_unknown(op);
+	else
+		own_lease(op, ms, own_facts(op)->pauses, renewed);
+}
+
+static void timeout_body(struct op *op)
+{
+	own_find(op, renew);
+}
+
+void sandbox_timeout(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		op_collect(op, timeout_body);
+}
+
+/* Kill and pause: the lease ends now, and cloisterd does what belongs to its end. */
+
+static void ended(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
+{
+	sandbox_forget_id(own_facts(op)->id);
+	op_answer(op, 204, NULL);
+}
+
+static void kill_it(struct op *op)
+{
+	own_lease(op, 1, false, ended);
+}
+
+void sandbox_kill(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		own_find(op, kill_it);
+}
+
+static void paused(struct op *op, const struct cloister_message *reply)
+{
+	gate_answer_header(op->request, "Cloister-Note",
+		"The processes of the sandbox have ended; its files are kept");
+	ended(op, reply);
+}
+
+static void pause_it(struct op *op)
+{
+	if (own_facts(op)->state == FACTS_PAUSED)
+		op_fail(op, 409, "failed_precondition", "The sandbox is paused already");
+	else
+		own_lease(op, 1, true, paused);
+}
+
+static void pause_body(struct op *op)
+{
+	own_find(op, pause_it);
+}
+
+void sandbox_pause(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		op_collect(op, pause_body);
+}
+
+/* Metrics: one sample, of now, if that is what the client asks for. */
+
+static struct json_object *sample(int64_t now, int64_t disk)
+{
+	struct json_object *object = json_object_new_object();
+	char text[32];
+
+	facts_time_write(now, text);
+	json_put_text(object, "timestamp", text_from(text));
+	json_object_object_add(object, "timestampUnix", json_object_new_int64(now / 1000));
+	json_object_object_add(object, "cpuCount", json_object_new_int(1));
+	json_object_object_add(object, "cpuUsedPct", json_object_new_double(0));
+	json_object_object_add(object, "memUsed", json_object_new_int64(0));
+	json_object_object_add(object, "memTotal", json_object_new_int64(0));
+	json_object_object_add(object, "memCache", json_object_new_int64(0));
+	json_object_object_add(object, "diskUsed", json_object_new_int64(disk));
+	json_object_object_add(object, "diskTotal", json_object_new_int64(0));
+	return object;
+}
+
+static int64_t query_number(struct gate_request *request, const char *name, int64_t otherwise)
+{
+	const char *value = gate_request_query(request, name);
+
+	return value ? strtoll(value, NULL, 10) : otherwise;
+}
+
+static void measure(struct op *op)
+{
+	struct own *own = op->state;
+	struct json_object *samples = json_object_new_array();
+	int64_t now = facts_now(), disk = json_number_of(own->row, "bytes", 0);
+
+	if (query_number(op->request, "start", 0) <= now / 1000 &&
+		query_number(op->request, "end", INT64_MAX) >= now / 1000 - 1)
+		json_object_array_add(samples, sample(now, disk));
+	op_answer(op, 200, samples);
+}
+
+void sandbox_metrics(struct gate_request *request)
+{
+	struct op *op = own_op_of_one(request);
+
+	if (op)
+		own_find(op, measure);
+}

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The face of cloister-gate for E2B's clients, spoken byte by byte. tests/e2b runs the clients' own tests."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+import struct
+import urllib.parse
+
+import pytest
+
+import procfs
+from cloister_client import acting_as
+from http_gate import HttpGate
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
+DOMAIN = "box.test"
+NO_SUCH = "abcdefghijklmnopqrst"
+END = 2
+
+
+def config(user, owner):
+    return "\n".join(["[cloister]", "agent_socket_mode = 0666", f"gate_user = {user.name}", "[tenant blue]", f"users = {owner.name}",
+                      "managed = yes", "gate = yes", "tools = basic sessions", "[tenant green]", "managed = yes", "gate = yes",
+                      "tools = basic sessions", ""])
+
+
+@pytest.fixture(scope="module")
+def gate(area, tenants):
+    from daemon import Daemon
+    with acting_as(0):
+        area.path.chmod(0o755)
+    daemon = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
+    with acting_as(0):
+        daemon.path.chmod(0o755)
+    running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
+    yield running
+    assert running.stop() == 0
+    assert daemon.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def blue(gate):
+    return gate.key("blue")["key"]
+
+
+@pytest.fixture(scope="module")
+def green(gate):
+    return gate.key("green")["key"]
+
+
+def ask(gate, key, method, path, value=None):
+    body = b"" if value is None else json.dumps(value).encode()
+    return gate.request(method, path, key, [f"X-API-Key: {key}", "Content-Type: application/json"], body)
+
+
+class Sandbox:
+    def __init__(self, gate, key, **wanted):
+        self.gate, self.key = gate, key
+        answer = ask(gate, key, "POST", "/sandboxes", {"templateID": "base", "timeout": 300, "secure": True, **wanted})
+        assert answer.status == 201, answer.body
+        self.made = answer.json()
+        self.id, self.token = self.made["sandboxID"], self.made.get("envdAccessToken")
+
+    def headers(self, *more, token=None):
+        return [f"E2b-Sandbox-Id: {self.id}", f"X-Access-Token: {token or self.token}", *more]
+
+    def request(self, method, path, *headers, body=b"", token=None):
+        return self.gate.request(method, path, None, self.headers(*headers, token=token), body)
+
+    def rpc(self, method, **params):
+        answer = self.request("POST", f"/{method}", "Content-Type: application/json", body=json.dumps(params).encode())
+        return answer.status, answer.json()
+
+    def stream(self, method, *headers, **params):
+        """Yields the messages of a stream; the last is of its end."""
+        body = json.dumps(params).encode()
+        body = struct.pack(">BI", 0, len(body)) + body
+        with self.gate.connect() as connection:
+            connection.send(self.gate.head("POST", f"/{method}", None, *self.headers(
+                "Content-Type: application/connect+json", f"Content-Length: {len(body)}", *headers)).encode() + body)
+            yield from frames(connection)
+
+    def run(self, command, **more):
+        out, end, pid = {"stdout": b"", "stderr": b"", "pty": b""}, None, None
+        last = None
+        for flags, message in self.stream("process.Process/Start", process={"cmd": "/bin/bash", "args": ["-c", command]}, **more):
+            last = message
+            event = message.get("event", {})
+            pid = event.get("start", {}).get("pid", pid)
+            end = event.get("end", end)
+            for stream, data in event.get("data", {}).items():
+                out[stream] += base64.b64decode(data)
+        assert flags == END
+        return out, end, pid, last
+
+    def kill(self):
+        return ask(self.gate, self.key, "DELETE", f"/sandboxes/{self.id}").status
+
+
+def chunks(connection):
+    """Yields the bytes of a chunked body."""
+    while True:
+        size = int(connection.line(), 16)
+        while len(connection.read) < size + 2:
+            assert connection.more()
+        yield connection.read[:size]
+        connection.read = connection.read[size + 2:]
+        if size == 0:
+            return
+
+
+def frames(connection):
+    while b"\r\n\r\n" not in connection.read:
+        assert connection.more()
+    head, connection.read = connection.read.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 200"), head + connection.read
+    data = b""
+    for chunk in chunks(connection):
+        data += chunk
+        while len(data) >= 5:
+            flags, length = struct.unpack(">BI", data[:5])
+            if len(data) < 5 + length:
+                break
+            yield flags, json.loads(data[5:5 + length])
+            data = data[5 + length:]
+    assert data == b""
+
+
+@pytest.fixture(scope="module")
+def sandbox(gate, blue):
+    made = Sandbox(gate, blue, metadata={"who": "a b&c=d"}, envVars={"FOO": "bar"})
+    yield made
+    assert made.kill() == 204
+
+
+def test_a_sandbox_is_a_workspace(gate, blue, sandbox):
+    assert re.fullmatch("[a-z2-7]{20}", sandbox.id)
+    info = ask(gate, blue, "GET", f"/sandboxes/{sandbox.id}").json()
+    assert info["state"] == "running" and info["metadata"] == {"who": "a b&c=d"} and info["templateID"] == "base"
+    assert sandbox.request("GET", "/health").status == 204
+    out, end, pid, last = sandbox.run("echo $FOO; pwd; echo e >&2; exit 3")
+    assert out == {"stdout": b"bar\n/home/user\n", "stderr": b"e\n", "pty": b""} and last == {}
+    assert end["exitCode"] == 3 and end["exited"] and pid > 1 << 22
+
+
+def test_a_list_has_pages_and_filters(gate, blue):
+    made = [Sandbox(gate, blue, metadata={"batch": "1"}) for _ in range(3)]
+    query = "metadata=" + urllib.parse.quote("batch=1")
+    seen, token = [], None
+    while True:
+        answer = ask(gate, blue, "GET", f"/v2/sandboxes?limit=2&{query}" + (f"&nextToken={token}" if token else ""))
+        seen += [one["sandboxID"] for one in answer.json()]
+        token = answer.headers.get("x-next-token")
+        if not token:
+            break
+    assert seen == [one.id for one in reversed(made)]
+    assert ask(gate, blue, "GET", f"/v2/sandboxes?state=paused&{query}").json() == []
+    assert ask(gate, blue, "GET", "/v2/sandboxes?nextToken=1-x").status == 400
+    assert [one.kill() for one in made] == [204] * 3
+    assert ask(gate, blue, "GET", f"/v2/sandboxes?{query}").json() == []
+
+
+def test_tokens_open_one_sandbox_of_one_tenant(gate, blue, green, sandbox):
+    other, foreign = Sandbox(gate, blue), Sandbox(gate, green)
+    for token in other.token, foreign.token, sandbox.token[:-1], sandbox.token[:-1] + "x", "none", sandbox.token[16:] + sandbox.token[:16]:
+        assert sandbox.request("GET", "/files?path=x", token=token).status == 401, token
+    assert ask(gate, green, "GET", f"/sandboxes/{sandbox.id}").status == 404
+    assert ask(gate, green, "DELETE", f"/sandboxes/{sandbox.id}").status == 404
+    assert sandbox.request("GET", "/health").status == 204
+    assert [other.kill(), foreign.kill(), other.kill()] == [204, 204, 404]
+
+
+def test_a_token_ends_with_its_key(gate):
+    made = gate.key("blue")
+    sandbox = Sandbox(gate, made["key"])
+    assert sandbox.run("true")[1]["exitCode"] == 0
+    gate.ctl("key", "revoke", made["id"])
+    assert procfs.eventually(lambda: sandbox.request("GET", "/files?path=x").status == 401)
+
+
+def test_a_sandbox_that_is_gone(gate, blue):
+    sandbox = Sandbox(gate, blue)
+    assert sandbox.kill() == 204
+    for one in sandbox.id, NO_SUCH:
+        answer = gate.request("GET", "/health", None, [f"E2b-Sandbox-Id: {one}"])
+        assert answer.status == 502 and answer.json() == {"code": 502, "message": "The sandbox was not found", "sandboxId": one}
+    assert sandbox.rpc("process.Process/List")[0] == 502
+    for wrong in "..", "a" * 19, "A" * 20, "a" * 19 + "%2f":
+        assert ask(gate, blue, "GET", f"/sandboxes/{wrong}").status == 404
+
+
+def test_the_end_of_the_sandbox_breaks_a_stream(gate, blue):
+    sandbox = Sandbox(gate, blue)
+    stream = sandbox.stream("process.Process/Start", process={"cmd": "/bin/sleep", "args": ["1000"]})
+    assert "pid" in next(stream)[1]["event"]["start"]
+    assert sandbox.kill() == 204
+    with pytest.raises((AssertionError, EOFError, ConnectionResetError)):
+        list(stream)
+
+
+def test_a_pause_keeps_files(gate, blue):
+    sandbox = Sandbox(gate, blue)
+    assert sandbox.request("POST", "/files?path=kept", "Content-Type: application/octet-stream", body=b"x").status == 200
+    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/pause", {}).status == 204
+    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/pause", {}).status == 409
+    assert sandbox.request("GET", "/health").status == 502
+    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/connect", {"timeout": 60}).status == 201
+    assert sandbox.request("GET", "/files?path=kept").body == b"x"
+    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/connect", {"timeout": 10}).status == 200
+    assert sandbox.kill() == 204
+
+
+def form(files):
+    parts = [f'------X\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + data + b"\r\n"
+             for name, data in files.items()]
+    return b"".join(parts) + b"------X--\r\n"
+
+
+def test_files(sandbox):
+    files = {"a/b.txt": b"one", "/home/user/c": b"\0" * 300_000, "/tmp/d e/f'": b"two", "empty": b""}
+    answer = sandbox.request("POST", "/files", "Content-Type: multipart/form-data; boundary=----X", body=form(files))
+    assert answer.status == 200, answer.body
+    assert [one["path"] for one in answer.json()] == ["/home/user/a/b.txt", "/home/user/c", "/tmp/d e/f'", "/home/user/empty"]
+    for name, data in files.items():
+        assert sandbox.request("GET", f"/files?path={urllib.parse.quote(name)}").body == data, name
+    assert sandbox.run("stat -c %s /home/user/c; cat a/b.txt \"/tmp/d e/f'\"")[0]["stdout"] == b"300000\nonetwo"
+    assert sandbox.request("GET", "/files?path=nothing").status == 404
+    assert sandbox.request("GET", "/files?path=a").status == 400
+    assert sandbox.request("GET", "/files?path=/etc/shadow").status in (403, 404)
+    assert sandbox.request("POST", "/files?path=x&username=root", "Content-Type: application/octet-stream", body=b"x").status == 401
+
+
+def test_bodies_that_are_wrong(sandbox):
+    octets, multipart = "Content-Type: application/octet-stream", "Content-Type: multipart/form-data; boundary=----X"
+    assert sandbox.request("POST", "/files", octets, body=b"x").status == 400
+    assert sandbox.request("POST", "/files?path=z", octets, "Content-Encoding: gzip", body=b"not gzip").status == 400
+    assert sandbox.request("POST", "/files?path=z", octets, "Content-Encoding: gzip", body=gzip.compress(b"x" * 999)[:-9]).status == 400
+    assert sandbox.request("POST", "/files?path=z", octets, "Content-Encoding: gzip", body=gzip.compress(b"x") + b"y").status == 400
+    assert sandbox.request("POST", "/files?path=z", octets, "Content-Encoding: br", body=b"x").status == 415
+    assert sandbox.request("POST", "/files", multipart, body=b"no form").status == 400
+    assert sandbox.request("GET", "/files?path=z").status == 404
+    for body in b"", b"{", b"[]", b"\0\xff\xff\xff\xff{}", b"\1\0\0\0\2{}", b"\0\0\0\0\3{}":
+        answer = sandbox.request("POST", "/process.Process/Start", "Content-Type: application/connect+json", body=body)
+        assert b"invalid_argument" in answer.body or answer.status in (200, 400), body
+
+
+def test_a_gzip_upload_that_grows_takes_no_memory(gate, sandbox):
+    body = gzip.compress(b"\0" * 200_000_000, 1)
+    answer = sandbox.request("POST", "/files?path=big", "Content-Type: application/octet-stream", "Content-Encoding: gzip", body=body)
+    assert answer.status == 200, answer.body
+    assert sandbox.run("stat -c %s big; rm big")[0]["stdout"] == b"200000000\n"
+    peak = re.search(r"VmHWM:\s+(\d+) kB", open(f"/proc/{gate.process.pid}/status", encoding="ascii").read())
+    assert int(peak[1]) < 64 * 1024
+
+
+def signed(sandbox, path, operation, expiration=None):
+    text = ":".join([path, operation, "", sandbox.token, *([str(expiration)] if expiration else [])])
+    value = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    query = {"path": path, "signature": f"v1_{value}", **({"signature_expiration": expiration} if expiration else {})}
+    return "/files?" + urllib.parse.urlencode(query)
+
+
+def test_signed_urls(gate, sandbox):
+    def get(path, host=f"49983-{sandbox.id}.{DOMAIN}"):
+        with gate.connect() as connection:
+            connection.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+            return connection.answer()
+    assert sandbox.request("POST", "/files?path=s", "Content-Type: application/octet-stream", body=b"signed").status == 200
+    assert get(signed(sandbox, "s", "read")).body == b"signed"
+    assert get(signed(sandbox, "s", "read", 4_000_000_000)).body == b"signed"
+    assert get(signed(sandbox, "s", "read", 1)).json() == {"code": 401, "message": "signature is already expired"}
+    assert get(signed(sandbox, "s", "write")).status == 401
+    assert get(signed(sandbox, "s", "read").replace("path=s", "path=t")).status == 401
+    assert get(signed(sandbox, "s", "read"), f"49983-{NO_SUCH}.{DOMAIN}").status == 502
+
+
+def test_processes(sandbox):
+    stream = sandbox.stream("process.Process/Start", process={"cmd": "/bin/cat", "cwd": "/tmp"}, stdin=True, tag="t")
+    pid = next(stream)[1]["event"]["start"]["pid"]
+    listed = sandbox.rpc("process.Process/List")[1]["processes"]
+    assert {"pid": pid, "tag": "t", "config": {"cmd": "/bin/cat", "cwd": "/tmp", "args": [], "envs": {}}} in listed
+    data = base64.b64encode(b"input").decode()
+    assert sandbox.rpc("process.Process/SendInput", process={"pid": pid}, input={"stdin": data}) == (200, {})
+    assert next(stream)[1]["event"]["data"] == {"stdout": data}
+    assert sandbox.rpc("process.Process/CloseStdin", process={"tag": "t"}) == (200, {})
+    assert next(stream)[1]["event"]["end"]["exitCode"] == 0
+    assert sandbox.rpc("process.Process/SendSignal", process={"pid": pid}, signal="SIGNAL_SIGKILL")[0] == 404
+    assert sandbox.rpc("process.Process/SendSignal", process={"pid": 1}, signal="SIGNAL_SIGKILL")[0] == 404
+    out, _, _, _ = sandbox.run("stty size; exit", pty={"size": {"rows": 7, "cols": 33}})
+    assert out["pty"] == b"7 33\r\n"
+
+
+def test_a_deadline_ends_the_process(sandbox):
+    last = list(sandbox.stream("process.Process/Start", "Connect-Timeout-Ms: 300", process={"cmd": "/bin/sleep", "args": ["1000"]}))[-1]
+    assert last[0] == END and last[1]["error"]["code"] == "deadline_exceeded"
+
+
+def test_filesystem(sandbox):
+    for base in "/home/user/fs", "/tmp/fs":
+        status, made = sandbox.rpc("filesystem.Filesystem/MakeDir", path=f"{base}/d")
+        assert status == 200 and made["entry"]["path"] == f"{base}/d" and made["entry"]["type"] == "FILE_TYPE_DIRECTORY"
+        assert sandbox.rpc("filesystem.Filesystem/MakeDir", path=f"{base}/d")[0] == 409
+        sandbox.run(f"cd {base}; echo abc > d/f; ln -s f d/l")
+        entries = sandbox.rpc("filesystem.Filesystem/ListDir", path=base, depth=2)[1]["entries"]
+        assert [entry["path"] for entry in entries] == [f"{base}/d", f"{base}/d/f", f"{base}/d/l"]
+        entry = sandbox.rpc("filesystem.Filesystem/Stat", path=f"{base}/d/f")[1]["entry"]
+        assert (entry["size"], entry["owner"], entry["name"], entry["permissions"][0]) == (4, "user", "f", "-")
+        assert sandbox.rpc("filesystem.Filesystem/Stat", path=f"{base}/d/l")[1]["entry"]["symlinkTarget"] == f"{base}/d/f"
+        assert sandbox.rpc("filesystem.Filesystem/Move", source=f"{base}/d/f", destination=f"{base}/g")[1]["entry"]["name"] == "g"
+        assert sandbox.rpc("filesystem.Filesystem/Stat", path=f"{base}/d/f")[0] == 404
+        assert sandbox.rpc("filesystem.Filesystem/ListDir", path=f"{base}/g")[0] == 400
+        assert sandbox.rpc("filesystem.Filesystem/Remove", path=base) == (200, {})
+        assert sandbox.rpc("filesystem.Filesystem/Stat", path=base)[0] == 404
+
+
+def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
+    for wanted, word in (({"volumeMounts": [{"name": "v", "path": "/v"}]}, "Volumes"), ({"network": {"denyOut": ["8.8.8.8"]}}, "8.8.8.8"),
+                         ({"network": {"egressProxy": {"address": "x:1"}}}, "egressProxy"), ({"iam": {"tokens": {"t": {}}}}, "Tokens"),
+                         ({"timeout": -1}, "timeout")):
+        answer = ask(gate, blue, "POST", "/sandboxes", {"templateID": "base", **wanted})
+        assert answer.status == 400 and word in answer.json()["message"], answer.body
+    assert ask(gate, blue, "POST", "/sandboxes", {"templateID": "no-such"}).status == 404
+    assert "import" in ask(gate, blue, "POST", "/v3/templates", {}).json()["message"]
