@@ -144,6 +144,8 @@ SUITES = {
     "packages": Suite(lambda: [shell("", "packaging/build-deb && exec /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/package",
                                      DEB_BUILD_OPTIONS="nocheck", CLOISTER_BUILD="release")],
                       PRODUCT + ("packaging", "man", "tests/package"), ("packaging", "man", "cmake", "CMakeLists.txt"), RELEASE),
+    # Fetches the SDK and its packages.
+    "e2b": Suite(one("tests/e2b"), WHOLE + ("gate", "tests/e2b"), ("gate/e2b",), RELEASE, rounds=False),
     "chaos": Suite(lambda: [shell("", "tests/chaos/run 300 1000 1000"), shell("sessions", "tests/chaos/run sessions 500 100")],
                    WHOLE + ("tests/chaos",), ("supervisor/journal", "supervisor/call", "supervisor/background", "supervisor/daemon"), RELEASE),
     "pace": Suite(one("tests/once", *INTEGRATION, *SECURITY, "-m", "not deep", CLOISTER_PACE="1"), WHOLE + INTEGRATION + SECURITY,
