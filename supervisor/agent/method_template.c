@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd: workspace.freeze and workspace.fork. The client is authenticated and hostile.
+ * Runs in cloisterd: workspace.freeze, workspace.fork, template.list and template.remove. The
+ * client is authenticated and hostile.
  */
 #include "supervisor/agent/method_template.h"
 
@@ -20,6 +21,7 @@
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/properties.h"
+#include "supervisor/workspace/templates.h"
 #include "supervisor/workspace/workspace_freeze.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -225,4 +227,96 @@ void method_workspace_fork(struct session *session, struct jsonrpc_request *requ
 	}
 	pending_begin(&fork->pending, session, request);
 	TAKE_PTR(fork)->pending.leave = leave_forks;
+}
+
+/* Returns the tenant of @request; NULL after a refusal. */
+static struct tenant *template_owner(
+	struct session *session, struct jsonrpc_request *request, const char *method)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct tenant *tenant = NULL;
+	enum tool_error error = TOOL_OK;
+	struct text name;
+
+	if (!session_string_param(request->params, "tenant", &name))
+		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS, "tenant must be a string");
+	else
+		tenant = session_tenant(session, name);
+	if (error == TOOL_OK && !tenant)
+		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
+	if (error != TOOL_OK)
+		checkpoint_refuse(session, request, method, name, &refusal);
+	return tenant;
+}
+
+static void put_template(void *context, const struct template_info *info)
+{
+	struct json_text *json = context;
+
+	json_text_object_begin(json);
+	json_text_put(json, "template", info->name);
+	json_text_put_number(json, "forks", (int64_t)info->forks);
+	json_text_key(json, "bytes");
+	if (info->bytes < 0)
+		json_text_null(json);
+	else
+		json_text_int64(json, info->bytes);
+	json_text_object_end(json);
+}
+
+void method_template_list(struct session *session, struct jsonrpc_request *request)
+{
+	struct tenant *tenant = template_owner(session, request, "template.list");
+	struct json_text json;
+
+	if (!tenant || !request->id_text)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "tenant", tenant->name);
+	json_text_key(&json, "templates");
+	json_text_array_begin(&json);
+	/* What cannot be read is missing, as for an administrator. */
+	(void)templates_each(session->service->workspaces, tenant, put_template, &json);
+	json_text_array_end(&json);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
+}
+
+void method_template_remove(struct session *session, struct jsonrpc_request *request)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct tenant *tenant = template_owner(session, request, "template.remove");
+	struct text name = {NULL, 0};
+	enum tool_error error;
+	struct json_text json;
+
+	if (!tenant)
+		return;
+	error = agent_refuses_all(session, &refusal);
+	if (error == TOOL_OK &&
+		(!session_string_param(request->params, "template", &name) || !name.data))
+		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS,
+			"template must be the name of a template");
+	/* A fork of it would lack files. */
+	if (error == TOOL_OK && session->service->elder.copies > 0)
+		error = refusal_set(&refusal, TOOL_BUSY,
+			"Copies that began before the service was replaced are still being made, "
+			"and may be of this template: try again when they are");
+	if (error == TOOL_OK)
+		error = template_remove(session->service->workspaces, tenant, name, &refusal);
+	if (error != TOOL_OK) {
+		checkpoint_refuse(session, request, "template.remove", name, &refusal);
+		return;
+	}
+	audit_act(session->service->audit, &session->peer, "template.remove", name, "done");
+	if (!request->id_text)
+		return;
+	session_answer_begin(session, &json, request->id_text);
+	json_text_object_begin(&json);
+	json_text_put(&json, "tenant", tenant->name);
+	json_text_key(&json, "removed");
+	json_text_string(&json, name);
+	json_text_object_end(&json);
+	session_answer_end(session, &json);
 }

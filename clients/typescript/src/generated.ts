@@ -13,7 +13,7 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.read", "file.stat", "session.list", "session.read", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.read", "file.stat", "session.list", "session.read", "template.list", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
 export const LONG_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.make_directory", "file.move", "file.read", "file.remove", "file.stat", "file.write", "session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
@@ -932,6 +932,27 @@ export interface Forked {
 	workspaces: Array<string>;
 }
 
+/** A template of a tenant. */
+export interface Template {
+	template: string;
+	/** Workspaces that show it below their own files. */
+	forks: number;
+	/** The disk that it takes; null if it was not measured. */
+	bytes: number | null;
+}
+
+/** The templates of a tenant. */
+export interface TemplateList {
+	tenant: string;
+	templates: Array<Template>;
+}
+
+/** A template that was removed. */
+export interface RemovedTemplate {
+	tenant: string;
+	removed: string;
+}
+
 /** The result of workspace.diff. */
 export interface WorkspaceDiff {
 	/** The number of the checkpoint. */
@@ -1404,6 +1425,22 @@ export abstract class Methods {
 	 */
 	async workspaceFork(params: { from: string; count?: number | undefined; prefix?: string | undefined; kind?: string | undefined; tenant?: string | undefined; labels?: Record<string, string> | undefined; lease?: Record<string, unknown> | undefined; shown_at?: string | undefined; env?: Record<string, string> | undefined }): Promise<Forked> {
 		return (await this.native("workspace.fork", params)) as Forked;
+	}
+
+	/**
+	 * The templates of a tenant.
+	 * @param params.tenant The tenant to act for, if there are several.
+	 */
+	async templateList(params: { tenant?: string | undefined } = {}): Promise<TemplateList> {
+		return (await this.native("template.list", params)) as TemplateList;
+	}
+
+	/**
+	 * Removes a template.
+	 * @param params.tenant The tenant to act for, if there are several.
+	 */
+	async templateRemove(params: { template: string; tenant?: string | undefined }): Promise<RemovedTemplate> {
+		return (await this.native("template.remove", params)) as RemovedTemplate;
 	}
 
 	/**

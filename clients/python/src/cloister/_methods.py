@@ -6,9 +6,10 @@ from typing import Any, Dict, List, Optional
 from ._types import (ApplyPatchOutput, CallOptions, CheckpointList, Checkpointed, DirectoryMade, Discarded,
                      EditFileOutput, Encoding, FileDescribed, FileList, FileRemoved, Forked, Format, Frozen, Kind,
                      ListCommandsOutput, ListDirectoryOutput, Observation, ReadFileOutput, ReadOutputOutput,
-                     RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput, SessionList, SessionOutput,
-                     SessionResized, SessionSignal, SessionSignalled, SessionTo, StartedSession, StopCommandOutput,
-                     ToolList, Updated, Workspace, WorkspaceDiff, WorkspaceList, WorkspaceState, WriteFileOutput)
+                     RemovedTemplate, RunCommandOutput, SearchFilesOutput, SendInputOutput, SessionInput,
+                     SessionList, SessionOutput, SessionResized, SessionSignal, SessionSignalled, SessionTo,
+                     StartedSession, StopCommandOutput, TemplateList, ToolList, Updated, Workspace, WorkspaceDiff,
+                     WorkspaceList, WorkspaceState, WriteFileOutput)
 
 
 class Methods:
@@ -340,6 +341,22 @@ class Methods:
         """
         result: Forked = self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix, "kind": kind,
                                       "tenant": tenant, "labels": labels, "lease": lease, "shown_at": shown_at, "env": env})
+        return result
+
+    def template_list(self, tenant: Optional[str] = None) -> TemplateList:
+        """The templates of a tenant.
+
+        tenant: The tenant to act for, if there are several.
+        """
+        result: TemplateList = self._native("template.list", {"tenant": tenant})
+        return result
+
+    def template_remove(self, template: str, tenant: Optional[str] = None) -> RemovedTemplate:
+        """Removes a template.
+
+        tenant: The tenant to act for, if there are several.
+        """
+        result: RemovedTemplate = self._native("template.remove", {"template": template, "tenant": tenant})
         return result
 
     def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,
@@ -757,6 +774,22 @@ class AsyncMethods:
         result: Forked = await self._native("workspace.fork", {"from": from_, "count": count, "prefix": prefix,
                                             "kind": kind, "tenant": tenant, "labels": labels, "lease": lease,
                                             "shown_at": shown_at, "env": env})
+        return result
+
+    async def template_list(self, tenant: Optional[str] = None) -> TemplateList:
+        """The templates of a tenant.
+
+        tenant: The tenant to act for, if there are several.
+        """
+        result: TemplateList = await self._native("template.list", {"tenant": tenant})
+        return result
+
+    async def template_remove(self, template: str, tenant: Optional[str] = None) -> RemovedTemplate:
+        """Removes a template.
+
+        tenant: The tenant to act for, if there are several.
+        """
+        result: RemovedTemplate = await self._native("template.remove", {"template": template, "tenant": tenant})
         return result
 
     async def tools_list(self, format: Optional[Format] = None, limits: Optional[bool] = None,

@@ -11,7 +11,7 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['file.list', 'file.read', 'file.stat', 'session.list', 'session.read', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
+READ_METHODS = frozenset(['file.list', 'file.read', 'file.stat', 'session.list', 'session.read', 'template.list', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
 LONG_METHODS = frozenset(['file.list', 'file.make_directory', 'file.move', 'file.read', 'file.remove', 'file.stat', 'file.write', 'session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
@@ -1002,6 +1002,30 @@ class Forked(_Forked, total=False):
     why_copied: str
 
 
+class Template(TypedDict):
+    """A template of a tenant."""
+
+    template: str
+    #: Workspaces that show it below their own files.
+    forks: int
+    #: The disk that it takes; null if it was not measured.
+    bytes: Optional[int]
+
+
+class TemplateList(TypedDict):
+    """The templates of a tenant."""
+
+    tenant: str
+    templates: List[Template]
+
+
+class RemovedTemplate(TypedDict):
+    """A template that was removed."""
+
+    tenant: str
+    removed: str
+
+
 class _WorkspaceDiff(TypedDict):
     #: The number of the checkpoint.
     since: int
@@ -1222,11 +1246,11 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace",
            "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit",
            "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied",
-           "PreviewDiff", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "Reply",
-           "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
+           "PreviewDiff", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "RemovedTemplate",
+           "Reply", "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
            "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
            "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
-           "Stream", "SymlinkOutsideWorkspace", "TerminalSize", "Timeout", "TooManyLinks", "ToolList",
-           "ToolMessage", "TransactionKind", "UnknownTool", "Updated", "Usage", "WorkerLost", "Workspace",
-           "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound", "WorkspaceState",
-           "WriteFileOutput"]
+           "Stream", "SymlinkOutsideWorkspace", "Template", "TemplateList", "TerminalSize", "Timeout",
+           "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool", "Updated", "Usage",
+           "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound",
+           "WorkspaceState", "WriteFileOutput"]
