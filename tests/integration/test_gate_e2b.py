@@ -325,3 +325,24 @@ def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
         assert answer.status == 400 and word in answer.json()["message"], answer.body
     assert ask(gate, blue, "POST", "/sandboxes", {"templateID": "no-such"}).status == 404
     assert "import" in ask(gate, blue, "POST", "/v3/templates", {}).json()["message"]
+
+
+def test_a_snapshot_is_a_template(gate, blue):
+    sandbox = Sandbox(gate, blue)
+    assert sandbox.request("POST", "/files?path=f", "Content-Type: application/octet-stream", body=b"kept").status == 200
+    made = ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/snapshots", {"name": "first"})
+    assert made.status == 201 and made.json()["names"] == ["first"]
+    name = made.json()["snapshotID"]
+    for query in "", f"?sandboxID={sandbox.id}", "?name=first":
+        assert [one["snapshotID"] for one in ask(gate, blue, "GET", f"/snapshots{query}").json()] == [name]
+    assert ask(gate, blue, "GET", "/snapshots?name=other").json() == []
+    copy = Sandbox(gate, blue, templateID=name)
+    forks = ask(gate, blue, "POST", f"/sandboxes/{copy.id}/fork", {"timeout": 60, "count": 2}).json()
+    assert len(forks) == 2 and all(one["sandbox"]["sandboxID"] not in (sandbox.id, copy.id) for one in forks)
+    assert copy.request("GET", "/files?path=f").body == b"kept"
+    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/snapshots", {"name": "a/b"}).status == 400
+    assert [one.kill() for one in (sandbox, copy)] == [204, 204]
+    for one in forks:
+        assert ask(gate, blue, "DELETE", f"/sandboxes/{one['sandbox']['sandboxID']}").status == 204
+    assert procfs.eventually(lambda: ask(gate, blue, "DELETE", f"/templates/{name}").status == 204)
+    assert ask(gate, blue, "DELETE", f"/templates/{name}").status == 404
