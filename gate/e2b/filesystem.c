@@ -194,6 +194,17 @@ void filesystem_make_dir(struct gate_request *request)
 
 /* Move */
 
+/* The answer to a move has no attributes. */
+static void stat_moved(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
+{
+	struct json_object *params = params_of(op, "destination");
+
+	if (params == NULL)
+		return;
+	put_flag(params, "follow", false);
+	op_ask(op, "file.stat", params, answer_entry);
+}
+
 static void move_entry(struct op *op)
 {
 	struct json_object *params = params_of(op, "source");
@@ -212,7 +223,7 @@ static void move_entry(struct op *op)
 	}
 	json_put_text(params, "to", text_from(path));
 	put_flag(params, "replace", true);
-	op_ask(op, "file.move", params, answer_entry);
+	op_ask(op, "file.move", params, stat_moved);
 }
 
 void filesystem_move(struct gate_request *request)

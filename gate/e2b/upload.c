@@ -161,8 +161,10 @@ static void put_file(const struct upload *upload, struct json_object *params, co
 {
 	json_put_text(params, "path", text_from(path));
 	json_object_object_add(params, "timeout_ms", json_object_new_int64(TRANSFER_MS));
-	if (upload->attributes)
-		json_object_object_add(params, "attributes", json_object_get(upload->attributes));
+	/* An upload without metadata takes away what the file had. */
+	json_object_object_add(params, "attributes",
+		upload->attributes ? json_object_get(upload->attributes)
+				   : json_object_new_object());
 }
 
 static void begin_file(struct upload *upload, const char *name)

@@ -234,6 +234,15 @@ def test_files(sandbox):
     assert sandbox.request("POST", "/files?path=x&username=root", "Content-Type: application/octet-stream", body=b"x").status == 401
 
 
+def test_metadata_of_files(sandbox):
+    octets = "Content-Type: application/octet-stream"
+    answer = sandbox.request("POST", "/files?path=m", octets, "X-Metadata-Author: x y", body=b"1")
+    assert answer.json() == [{"name": "m", "path": "/home/user/m", "type": "file", "metadata": {"author": "x y"}}]
+    assert sandbox.rpc("filesystem.Filesystem/Stat", path="m")[1]["entry"]["metadata"] == {"author": "x y"}
+    assert sandbox.request("POST", "/files?path=m", octets, body=b"2").status == 200
+    assert sandbox.rpc("filesystem.Filesystem/Stat", path="m")[1]["entry"]["metadata"] == {}
+
+
 def test_bodies_that_are_wrong(sandbox):
     octets, multipart = "Content-Type: application/octet-stream", "Content-Type: multipart/form-data; boundary=----X"
     assert sandbox.request("POST", "/files", octets, body=b"x").status == 400
