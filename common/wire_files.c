@@ -35,6 +35,29 @@ int files_read_get(struct text payload, struct files_read *ret)
 	return 0;
 }
 
+bool files_attribute_next(struct text *left, struct text *ret_name, struct text *ret_value)
+{
+	struct wire_reader reader = wire_reader(left->data, left->len);
+
+	if (left->len == 0)
+		return false;
+	*ret_name = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
+	*ret_value = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
+	*left = wire_get_rest(&reader);
+	return !reader.failed;
+}
+
+/* Whether @attributes are whole pairs with names. */
+static bool are_attributes(struct text attributes)
+{
+	struct text name, value;
+
+	while (attributes.len > 0)
+		if (!files_attribute_next(&attributes, &name, &value) || name.len == 0)
+			return false;
+	return true;
+}
+
 void files_write_put(struct wire_writer *writer, const struct files_write *message)
 {
 	wire_put_text(writer, message->path);
@@ -46,6 +69,8 @@ void files_write_put(struct wire_writer *writer, const struct files_write *messa
 	wire_put_u8(writer, message->held);
 	wire_put_u8(writer, message->look);
 	wire_put_u8(writer, message->streamed);
+	wire_put_u8(writer, message->sets_attributes);
+	wire_put_text(writer, message->attributes);
 }
 
 int files_write_get(struct text payload, struct files_write *ret)
@@ -62,9 +87,13 @@ int files_write_get(struct text payload, struct files_write *ret)
 	message.held = wire_get_bool(&reader);
 	message.look = wire_get_bool(&reader);
 	message.streamed = wire_get_bool(&reader);
+	message.sets_attributes = wire_get_bool(&reader);
+	message.attributes = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
 	if (wire_reader_end(&reader) < 0 || message.size > LIMIT_CONTENT_BYTES ||
 		message.mode > 0777 ||
-		(message.streamed && (message.size > 0 || message.held || message.look)))
+		(message.streamed && (message.size > 0 || message.held || message.look)) ||
+		(message.attributes.len > 0 && !message.sets_attributes) ||
+		!are_attributes(message.attributes))
 		return -EBADMSG;
 	*ret = message;
 	return 0;
@@ -269,29 +298,6 @@ static struct files_entry get_entry(struct wire_reader *reader)
 	if (message.type < FILES_TYPE_FILE || message.type > FILES_TYPE_UNKNOWN)
 		reader->failed = true;
 	return message;
-}
-
-bool files_attribute_next(struct text *left, struct text *ret_name, struct text *ret_value)
-{
-	struct wire_reader reader = wire_reader(left->data, left->len);
-
-	if (left->len == 0)
-		return false;
-	*ret_name = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
-	*ret_value = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
-	*left = wire_get_rest(&reader);
-	return !reader.failed;
-}
-
-/* Whether @attributes are whole pairs with names. */
-static bool are_attributes(struct text attributes)
-{
-	struct text name, value;
-
-	while (attributes.len > 0)
-		if (!files_attribute_next(&attributes, &name, &value) || name.len == 0)
-			return false;
-	return true;
 }
 
 void files_node_put(struct wire_writer *writer, const struct files_node *message)

@@ -94,6 +94,9 @@ struct files_write {
 	bool held;    /* waits for FILES_GO before the file gets its name */
 	/* size is not known: FILES_GO ends the content, and each FILES_BODY has its FILES_TAKEN */
 	bool streamed;
+	/* the file gets these attributes, as of struct files_node, and no other ones user.* */
+	bool sets_attributes;
+	struct text attributes;
 	/* with held: an earlier call may have made the change. If durable, what is there is written
 	 * to disk before it is told */
 	bool look;

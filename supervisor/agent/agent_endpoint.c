@@ -121,7 +121,7 @@ static const struct endpoint_method methods[] = {
 			"attributes", "encoding"}},
 	{"file.write", method_file_write,
 		.params = {"workspace", "path", "path_base64", "timeout_ms", "mode", "create_dirs",
-			"expect", "durability"}},
+			"expect", "durability", "attributes"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"transaction.commit", method_transaction_commit, .params = {"workspace"}},
 	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},

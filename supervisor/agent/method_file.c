@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
+#include "common/wire_files.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/tool_output.h"
@@ -153,7 +154,7 @@ static const struct reply_form file_form = {
 };
 
 /* Returns the arguments among @params, or NULL. */
-static struct json_object *arguments_of(struct json_object *params)
+static struct json_object *arguments_of(const struct tool *method, struct json_object *params)
 {
 	struct json_object *arguments = json_object_new_object();
 	bool has_path = json_object_object_get_ex(params, "path", NULL);
@@ -162,7 +163,8 @@ static struct json_object *arguments_of(struct json_object *params)
 		return NULL;
 	if (json_object_is_type(params, json_type_object)) {
 		json_object_object_foreach (params, name, value)
-			if (strcmp(name, "workspace") != 0)
+			if (strcmp(name, "workspace") != 0 &&
+				(method->id != TOOL_FILE_WRITE || strcmp(name, "attributes") != 0))
 				json_object_object_add(arguments, name, json_object_get(value));
 	}
 	if (!has_path && json_object_object_get_ex(arguments, "path_base64", NULL))
@@ -226,16 +228,44 @@ static enum tool_error check_words(struct call_request *request, struct refusal 
 	return TOOL_OK;
 }
 
+/* Encodes the attributes that the file is to get. */
+static enum tool_error take_attributes(
+	struct json_object *value, struct call_request *request, struct refusal *refusal)
+{
+	struct wire_writer writer;
+	bool fits = json_object_is_type(value, json_type_object);
+
+	request->attributes = malloc(FILES_ATTRIBUTE_BYTES);
+	if (!request->attributes)
+		return refusal_set(refusal, TOOL_BUSY, "Out of memory");
+	writer = wire_writer(request->attributes, FILES_ATTRIBUTE_BYTES);
+	if (fits) {
+		json_object_object_foreach (value, name, member) {
+			fits &= name[0] && json_object_is_type(member, json_type_string);
+			wire_put_text(&writer, text_from(name));
+			wire_put_text(&writer, (struct text){json_object_get_string(member),
+						       (size_t)json_object_get_string_len(member)});
+		}
+	}
+	if (!fits || writer.failed)
+		return refusal_format(refusal, TOOL_INVALID_ARGUMENTS,
+			"attributes must be an object of strings, of at most %u bytes",
+			FILES_ATTRIBUTE_BYTES);
+	request->attributes_len = writer.len;
+	return TOOL_OK;
+}
+
 /* Makes the call of @request. Returns TOOL_OK, or why it cannot be; the call is freed then. */
 static enum tool_error read_request(const struct workspace *workspace, const struct tool *method,
 	const struct jsonrpc_request *request, struct call_request *ret, struct refusal *refusal)
 {
 	_cleanup_free_ char *message = NULL;
+	struct json_object *attributes;
 	enum tool_error error;
 
 	*ret = (struct call_request){.tool = method,
 		.params = json_object_get(request->params),
-		.arguments = arguments_of(request->params),
+		.arguments = arguments_of(method, request->params),
 		.tenant = tenant_hold(workspace_tenant(workspace))};
 	options_defaults(&ret->options);
 	if (!ret->arguments)
@@ -247,6 +277,9 @@ static enum tool_error read_request(const struct workspace *workspace, const str
 		error = check_paths(workspace, ret, refusal);
 	if (error == TOOL_OK)
 		error = check_words(ret, refusal);
+	if (error == TOOL_OK && method->id == TOOL_FILE_WRITE &&
+		json_object_object_get_ex(request->params, "attributes", &attributes) && attributes)
+		error = take_attributes(attributes, ret, refusal);
 	ret->options.timeout_ms = ret->args.timeout_ms;
 	ret->options.stream = method->id == TOOL_FILE_READ;
 	ret->options.stream_bytes = ret->options.stream && !ret->options.base64;

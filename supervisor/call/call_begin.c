@@ -183,6 +183,8 @@ static uint8_t put_stream(struct wire_writer *writer, const struct call_request 
 		.create_dirs = request->args.create_dirs,
 		.durable = !request->options.fast_write,
 		.streamed = true,
+		.sets_attributes = request->attributes != NULL,
+		.attributes = {(const char *)request->attributes, request->attributes_len},
 	};
 
 	files_write_put(writer, &message);

@@ -433,6 +433,7 @@ void call_request_done(struct call_request *request)
 	json_object_put(request->params);
 	json_object_put(request->arguments);
 	free(request->decoded);
+	free(request->attributes);
 	free(request->path);
 	free(request->to);
 	notes_done(&request->notes);

@@ -47,6 +47,9 @@ struct call_request {
 	char *path;    /* relative to the root, checked as a string; NULL for commands */
 	char *to;      /* file.move: the new path, likewise; otherwise NULL */
 	char *decoded; /* decoded base64 */
+	/* file.write: the attributes that the file gets, as on the wire; NULL: those that it had */
+	uint8_t *attributes;
+	size_t attributes_len;
 	struct json_object *params, *arguments; /* references */
 	struct call_key key;                    /* if options.key was given */
 	struct call_session session;            /* if it is the command of one */

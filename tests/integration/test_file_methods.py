@@ -107,6 +107,30 @@ def test_attributes(client, workspace):
     assert entries[0]["attributes"] == {"note": "text"}
 
 
+def test_a_write_sets_attributes(client, workspace):
+    try:
+        write(client, "a", b"one", attributes={"e2b.author": "x", "other": "é"})
+    except RpcError as error:
+        if error.name in ("EXECUTION_ERROR", "PERMISSION_DENIED"):
+            pytest.skip("no extended attributes here")
+        raise
+    assert stat_of(client, "a")["attributes"] == {"e2b.author": "x", "other": "é"}
+    write(client, "a", b"two")  # keeps them, as write_file does
+    assert stat_of(client, "a")["attributes"] == {"e2b.author": "x", "other": "é"}
+    write(client, "a", b"three", attributes={"new": "1"})
+    assert stat_of(client, "a")["attributes"] == {"new": "1"}
+    write(client, "a", b"four", attributes={})
+    assert "attributes" not in stat_of(client, "a") and client.run("cat a")["stdout"] == "four"
+    for wrong in [], {"": "x"}, {"a": 1}, {"a": "x" * 20_000}, "x":
+        assert refused(client, "file.write", {"path": "a", "attributes": wrong}) != ""
+    for name in "overlay.x", "n" * 300:
+        call = begin_write(client, "a", attributes={name: "x"})
+        send_part(client, call, b"five", True)
+        with pytest.raises(RpcError):
+            client.result(call)
+    assert client.run("cat a")["stdout"] == "four"
+
+
 def test_what_leads_out_of_the_workspace(client, workspace):
     with inside(workspace):
         os.symlink("/etc", workspace / "out")

@@ -8,11 +8,13 @@
 #include "worker/files/file_attributes.h"
 
 #include "common/cleanup.h"
+#include "common/wire_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -119,4 +121,31 @@ int file_attributes_differ(int before, int after)
 		if (is_user_attribute(names + at))
 			r = attribute_differs(before, after, names + at, values);
 	return r;
+}
+
+static void remove_attributes(int fd)
+{
+	_cleanup_free_ char *names = malloc(XATTR_LIST_MAX);
+	ssize_t len = names ? flistxattr(fd, names, XATTR_LIST_MAX) : 0;
+
+	for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1)
+		if (is_user_attribute(names + at))
+			(void)fremovexattr(fd, names + at);
+}
+
+int file_attributes_set(int fd, struct text attributes)
+{
+	struct text left = attributes, name, value;
+	char full[XATTR_NAME_MAX + 1];
+
+	remove_attributes(fd);
+	while (files_attribute_next(&left, &name, &value)) {
+		int n = snprintf(full, sizeof(full), "user.%.*s", (int)name.len, name.data);
+
+		if (n < 0 || (size_t)n >= sizeof(full) || !is_user_attribute(full))
+			return -EINVAL;
+		if (fsetxattr(fd, full, value.data, value.len, 0) < 0)
+			return -errno;
+	}
+	return 0;
 }

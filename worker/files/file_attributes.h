@@ -3,6 +3,8 @@
 
 /* What a file has besides its name and contents, and keeps when another replaces it. */
 
+#include "common/text.h"
+
 struct stat;
 
 /**
@@ -13,6 +15,12 @@ struct stat;
  * mandatory. Returns 0, or -errno if they could not be set.
  */
 int file_attributes_keep(int new_fd, int parent, const char *name, const struct stat *old);
+
+/**
+ * Gives @fd the attributes user.* that @attributes has (struct files_node), and no other ones.
+ * Returns 0 or -errno.
+ */
+int file_attributes_set(int fd, struct text attributes);
 
 /** Returns whether two files or directories have different user.* attributes, or -errno. */
 int file_attributes_differ(int before, int after);

@@ -290,12 +290,17 @@ static struct file_write *write_new(
 	staged->create_dirs = request->create_dirs;
 	staged->path_len = request->path.len;
 	staged->path = malloc(request->path.len + 1);
-	if (!staged->path) {
+	staged->attributes_len = request->attributes.len;
+	if (request->sets_attributes)
+		staged->attributes = malloc(request->attributes.len + 1);
+	if (!staged->path || (request->sets_attributes && !staged->attributes)) {
 		file_write_free(staged);
 		return NULL;
 	}
 	if (request->path.len > 0)
 		memcpy(staged->path, request->path.data, request->path.len);
+	if (staged->attributes && request->attributes.len > 0)
+		memcpy(staged->attributes, request->attributes.data, request->attributes.len);
 	if (request->expect.len > 0)
 		memcpy(staged->expect, request->expect.data, request->expect.len);
 	snprintf(staged->temporary, sizeof(staged->temporary), ".cloister-%016" PRIx64, call);
@@ -490,6 +495,9 @@ int file_write_ready(struct file_write *staged, const struct stat *old)
 
 	if (exists(old))
 		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
+	if (r == 0 && staged->attributes)
+		r = file_attributes_set(
+			staged->fd, (struct text){staged->attributes, staged->attributes_len});
 	if (r == 0 && staged->mode > 0 && fchmod(staged->fd, staged->mode) < 0)
 		r = -errno;
 	if (r == 0 && staged->durable && fsync(staged->fd) < 0)
@@ -693,6 +701,7 @@ void file_write_free(struct file_write *staged)
 	if (!staged->published)
 		made_dirs_undo(&staged->place.made);
 	root_place_done(&staged->place);
+	free(staged->attributes);
 	free(staged->path);
 	free(staged);
 }

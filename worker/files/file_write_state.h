@@ -16,13 +16,15 @@ struct file_write {
 	size_t path_len;
 	bool create_dirs;
 	bool durable;
-	bool look;      /* an earlier call may have made the change */
-	bool prepared;  /* only its name is missing */
-	bool published; /* the file has its final name */
-	bool held;      /* expect is what was there when the call was told so */
-	bool streamed;  /* its size is known at its end */
-	uint32_t mode;  /* permission bits that the file gets; 0: those it had, or the usual ones */
-	uint64_t size;  /* announced by the request */
+	bool look;        /* an earlier call may have made the change */
+	bool prepared;    /* only its name is missing */
+	bool published;   /* the file has its final name */
+	bool held;        /* expect is what was there when the call was told so */
+	bool streamed;    /* its size is known at its end */
+	char *attributes; /* that the file gets (struct files_write); NULL: those that it had */
+	size_t attributes_len;
+	uint32_t mode; /* permission bits that the file gets; 0: those it had, or the usual ones */
+	uint64_t size; /* announced by the request */
 	uint64_t received; /* received so far */
 	int fd;            /* of the new file */
 	bool named;        /* there is a file with the name in temporary, which must be removed */
