@@ -267,11 +267,14 @@
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 /*
- * The most that a model is shown (supervisor/call/shown.h). output_shown is for each stream of a
- * command, a listing and a search; a read shows a multiple of it.
+ * What a model is shown at most (supervisor/call/shown.h). Harnesses cut an answer after 2,000
+ * lines or 50,000 characters, so that its end is lost: an answer has fewer lines with all that
+ * stands around these, and output_shown, by default 46 KiB, is for an answer as a whole.
  */
-#define LIMIT_SHOWN_READ_TIMES 4
-#define LIMIT_SHOWN_LINES      2000      /* of a file */
+#define LIMIT_SHOWN_LINES      1980      /* of a file, or of both streams of a command */
+#define LIMIT_SHOWN_REST_BYTES (4 * KIB) /* of an answer, for what stands around the result */
+#define LIMIT_SHOWN_SLACK      512       /* by which the last line may go beyond it */
+#define LIMIT_SHOWN_WORD_BYTES 1024      /* of an argument that the structured content repeats */
 #define LIMIT_SHOWN_ENTRIES    500       /* of a directory */
 #define LIMIT_SHOWN_LINE_BYTES 2000      /* of one line of a file */
 #define LIMIT_IMAGE_BYTES      (1 * MIB) /* an image that is shown as one */

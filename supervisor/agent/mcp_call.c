@@ -211,7 +211,7 @@ const struct reply_form mcp_reply_form = {
 	.output = output,
 	.no_workspace = no_workspace,
 	.done = done,
-	.reader = READER_MODEL_IMAGES,
+	.reader = READER_MODEL_BOTH,
 };
 
 void mcp_tools_call(struct session *session, struct jsonrpc_request *request)

@@ -139,6 +139,10 @@ static struct background_view view_of(struct session *session, const struct tool
 	return (struct background_view){
 		.bytes = shown->bytes > 0 && shown->bytes < room ? shown->bytes : room,
 		.cut = shown->bytes > 0,
+		.room = {shown->sent == UINT64_MAX
+				 ? UINT64_MAX
+				 : shown_left(shown, &call->request.notes) / (shown->both ? 2 : 1),
+			shown->lines},
 		.base64 = call->request.options.base64,
 	};
 }

@@ -118,7 +118,7 @@ static void put_output(struct background_text *out, struct json_text *json,
 	snprintf(how, sizeof(how),
 		"read_output with after, from %" PRIu64 " to %" PRIu64 ", shows it from there on",
 		first, first + stream_capture_total(capture));
-	stream_shown_make(capture, how, &shown);
+	stream_shown_make(capture, view->room, how, &shown);
 	stream_shown_write(&shown, json);
 	json_text_put_bool(json, "truncated", shown.cut);
 	if (out->text && stream_capture_total(capture) > 0)

@@ -6,6 +6,8 @@
  * same as text for a model. Runs in cloisterd. Output is hostile bytes.
  */
 
+#include "supervisor/call/stream_shown.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +34,7 @@ struct background_did {
 struct background_view {
 	uint64_t from;
 	uint64_t bytes;
+	struct stream_room room; /* what it may take of the answer */
 	bool cut; /* the beginning and the end of what is longer; otherwise the beginning */
 	bool base64;
 };

@@ -139,7 +139,7 @@ static enum tool_error check(const struct session *session, const struct jsonrpc
 {
 	const char *message = NULL;
 
-	if (reply->form->reader == READER_MODEL_IMAGES)
+	if (reply->form->reader >= READER_MODEL_IMAGES)
 		message = "options.transaction is for tool.call: MCP has no request that commits";
 	else if (!request->id_text)
 		message = "options.transaction needs a request with an id, which is answered";

@@ -5,6 +5,8 @@
  */
 #include "supervisor/base/json_escape.h"
 
+#include "common/utf8.h"
+
 #include <endian.h>
 #include <stdint.h>
 
@@ -235,5 +237,41 @@ size_t json_plain_prefix(struct text text)
 #endif
 	while (at < text.len && json_byte_is_plain(text.data[at]))
 		at++;
+	return at;
+}
+
+/* Returns how many bytes the first character of @text takes, and stores its length. */
+static size_t escaped_character(struct text text, size_t *ret_len)
+{
+	const unsigned char first = (unsigned char)text.data[0];
+	struct utf8_sequence sequence;
+
+	*ret_len = 1;
+	if (json_byte_is_plain(text.data[0]))
+		return 1;
+	if (first < 0x80)
+		return short_escapes[first] != '\0' ? 2 : 6;
+	sequence = utf8_sequence(text);
+	*ret_len = sequence.have;
+	return sequence.have == sequence.need ? sequence.have : UTF8_REPLACEMENT.len;
+}
+
+size_t json_escape_fit(struct text text, uint64_t *room)
+{
+	size_t at = 0;
+
+	while (at < text.len) {
+		struct text rest = {text.data + at, text.len - at};
+		size_t len = json_plain_prefix(rest), size = len;
+
+		if (len > *room)
+			size = len = (size_t)*room;
+		if (len == 0)
+			size = escaped_character(rest, &len);
+		if (size == 0 || size > *room)
+			break;
+		at += len;
+		*room -= size;
+	}
 	return at;
 }

@@ -8,6 +8,8 @@
 
 #include "common/text.h"
 
+#include <stdint.h>
+
 #define JSON_ESCAPE_ROOM 64 /* the smallest room in which json_escape_ascii makes progress */
 
 /**
@@ -30,6 +32,21 @@ size_t json_plain_prefix(struct text text);
  * Returns the number of bytes written.
  */
 size_t json_escape_ascii(char *to, size_t room, struct text *text);
+
+/**
+ * Returns the length of the longest prefix of @text, in whole characters, that takes at most @*room
+ * bytes in a string of JSON, and takes what it takes from @*room. An invalid byte becomes U+FFFD.
+ */
+size_t json_escape_fit(struct text text, uint64_t *room);
+
+/** Returns how many bytes @text takes in a string of JSON. */
+static inline uint64_t json_escaped_size(struct text text)
+{
+	uint64_t room = UINT64_MAX;
+
+	json_escape_fit(text, &room);
+	return UINT64_MAX - room;
+}
 
 /** The same for every machine; json_escape_ascii() calls it if there is no faster variant. */
 size_t json_escape_ascii_portable(char *to, size_t room, struct text *text);

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/image_types.h"
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "common/wire_files.h"
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/model_text.h"
@@ -16,6 +17,10 @@
 
 /* The largest case: a file of newlines only, each of them numbered. */
 #define CONTENT_BYTES_MAX (LIMIT_READ_BYTES * 12)
+
+/* More than a line, and the object, of an entry or match has beside its texts. */
+#define ITEM_LINE_BYTES   32
+#define ITEM_OBJECT_BYTES 144
 
 static void begin_none(struct call_result *result)
 {
@@ -109,8 +114,26 @@ static int add_content(struct call_result *result, const struct channel_frame *f
 	return 0;
 }
 
-/* Whether one more item fits. Counts it if so. */
-static bool has_room(struct call_result *result, uint64_t max)
+/*
+ * Returns how many bytes an entry or match takes of an answer to a model, beside @texts: of its
+ * line or, if it has both, of that and of its object.
+ */
+static uint64_t item_cost(const struct call_result *result, const struct text texts[static 2])
+{
+	const struct shown *shown = &result->request->shown;
+	uint64_t cost = shown->both ? ITEM_OBJECT_BYTES : ITEM_LINE_BYTES;
+
+	if (!result->text)
+		return 0;
+	for (size_t i = 0; i < 2; i++)
+		cost += shown_cost(shown, texts[i]);
+	if (shown->both && !utf8_is_valid(texts[0])) /* it has path_base64 */
+		cost += texts[0].len * 3 / 2;
+	return cost;
+}
+
+/* Whether one more item, which takes @cost, fits. Counts it if so. */
+static bool has_room(struct call_result *result, uint64_t max, uint64_t cost)
 {
 	const struct shown *shown = &result->request->shown;
 
@@ -119,12 +142,14 @@ static bool has_room(struct call_result *result, uint64_t max)
 	result->total++;
 	if (result->text)
 		result->cut |= result->count >= shown->entries ||
-			       evbuffer_get_length(result->text) >= shown->bytes;
+			       evbuffer_get_length(result->text) >= shown->bytes ||
+			       result->sent + cost > result->sent_max;
 	if (result->count >= max || evbuffer_get_length(result->items) > LIMIT_RESULT_BYTES)
 		result->cut = true;
 	if (result->cut)
 		return false;
 	result->count++;
+	result->sent += cost;
 	return true;
 }
 
@@ -134,7 +159,8 @@ static int add_entry(struct call_result *result, const struct channel_frame *fra
 
 	if (frame->type != FILES_ENTRY || files_entry_get(frame->payload, &entry) < 0)
 		return -EBADMSG;
-	if (!has_room(result, LIMIT_LIST_ENTRIES))
+	if (!has_room(result, LIMIT_LIST_ENTRIES,
+		    item_cost(result, (const struct text[2]){entry.path, entry.target})))
 		return 0;
 	observation_write_entry(&result->json, &entry);
 	if (result->text &&
@@ -166,7 +192,8 @@ static int add_match(struct call_result *result, const struct channel_frame *fra
 
 	if (frame->type != FILES_MATCH || files_match_get(frame->payload, &match) < 0)
 		return -EBADMSG;
-	if (!has_room(result, LIMIT_SEARCH_RESULTS))
+	if (!has_room(result, LIMIT_SEARCH_RESULTS,
+		    item_cost(result, (const struct text[2]){match.path, match.text})))
 		return 0;
 	observation_write_match(&result->json, &match);
 	if (result->text && !model_text_match(result->text, &match))
@@ -236,7 +263,7 @@ static int add_change(struct call_result *result, const struct channel_frame *fr
 		return -EBADMSG;
 	if (!result->dropped)
 		end_change(result);
-	if (!has_room(result, LIMIT_DIFF_CHANGES))
+	if (!has_room(result, LIMIT_DIFF_CHANGES, 0))
 		return 0;
 	observation_write_change(&result->json, &change);
 	result->in_change = true;
@@ -324,12 +351,15 @@ int call_result_begin(struct call_result *result, const struct call_request *req
 		.tool = request->tool->id,
 		.base64 = request->options.base64,
 		.items = evbuffer_new(),
-		.text = shown->text ? evbuffer_new() : NULL};
+		.text = shown->text ? evbuffer_new() : NULL,
+		.sent_max = shown_left(shown, &request->notes)};
 	if (!result->items || (shown->text && !result->text))
 		return -ENOMEM;
 	result->json = json_text(result->items);
 	result->content = (struct content_cut){.lines_max = shown->lines,
-		.bytes_max = shown->read,
+		.bytes_max = shown->sent == UINT64_MAX ? shown->bytes : UINT64_MAX,
+		.sent_max = shown->sent == UINT64_MAX ? 0 : result->sent_max,
+		.both = shown->both,
 		.line_max = shown->line,
 		.numbered = shown->numbered,
 		.put = put_shown,

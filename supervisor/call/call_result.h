@@ -29,6 +29,7 @@ struct call_result {
 	struct json_text json;
 	uint64_t bytes;             /* bytes of content received */
 	uint64_t count;             /* entries or matches kept */
+	uint64_t sent, sent_max;    /* bytes that these take of the answer, and may take */
 	uint64_t total;             /* entries or matches that came */
 	bool cut;                   /* there were more than could be kept */
 	bool dropped;               /* further results are dropped */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "supervisor/call/content_cut.h"
 
+#include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/base/json_escape.h"
 #include "supervisor/call/shown.h"
 
 #include <stdio.h>
@@ -15,9 +17,15 @@ static struct text take(struct text *part, size_t len)
 	return taken;
 }
 
+static uint64_t forms(const struct content_cut *cut)
+{
+	return cut->both ? 2 : 1;
+}
+
 static void put(struct content_cut *cut, struct text piece)
 {
 	cut->bytes += piece.len;
+	cut->sent += json_escaped_size(piece) * forms(cut);
 	if (piece.len > 0)
 		cut->put(cut->context, piece, false);
 }
@@ -25,7 +33,8 @@ static void put(struct content_cut *cut, struct text piece)
 /* Returns whether one more line is shown. */
 static bool begin_line(struct content_cut *cut)
 {
-	cut->over = cut->lines >= cut->lines_max || cut->bytes >= cut->bytes_max;
+	cut->over = cut->lines >= cut->lines_max || cut->bytes >= cut->bytes_max ||
+		    (cut->sent_max > 0 && cut->sent >= cut->sent_max);
 	if (cut->over)
 		return false;
 	cut->lines++;
@@ -42,6 +51,7 @@ static void skip_padding(struct content_cut *cut, struct text *part)
 		spaces++;
 	if (spaces < part->len)
 		cut->place = CONTENT_NUMBER;
+	cut->sent += cut->both ? spaces : 0;
 	if (spaces > 0)
 		cut->put(cut->context, take(part, spaces), true);
 }
@@ -71,18 +81,30 @@ static void tell_left_out(struct content_cut *cut)
 	cut->left_out = 0;
 }
 
+/* Returns how much of @line is shown, which goes on after @cut->line_bytes. */
+static size_t line_part(const struct content_cut *cut, struct text line)
+{
+	const uint64_t most = cut->sent_max + LIMIT_SHOWN_SLACK * forms(cut);
+	uint64_t room = cut->line_max - cut->line_bytes, left;
+
+	if (line.len > room) {
+		line.len = (size_t)room;
+		line.len -= utf8_incomplete_tail(line);
+	}
+	if (cut->sent_max == 0)
+		return line.len;
+	left = most > cut->sent ? (most - cut->sent) / forms(cut) : 0;
+	return json_escape_fit(line, &left);
+}
+
 /* Puts the part of the line that @part has. */
 static void put_line(struct content_cut *cut, struct text *part)
 {
 	const char *newline = memchr(part->data, '\n', part->len);
 	struct text line = take(part, newline ? (size_t)(newline - part->data) : part->len);
 	struct text shown = line;
-	uint64_t room = cut->line_max - cut->line_bytes;
 
-	if (line.len > room) {
-		shown.len = (size_t)room;
-		shown.len -= utf8_incomplete_tail(shown);
-	}
+	shown.len = line_part(cut, line);
 	put(cut, shown);
 	cut->left_out += line.len - shown.len;
 	/* After a cut nothing more of the line follows, not even one byte that would fit. */

@@ -16,6 +16,10 @@ enum content_place { CONTENT_LINE_START, CONTENT_PADDING, CONTENT_NUMBER, CONTEN
 
 struct content_cut {
 	uint64_t lines_max, bytes_max, line_max;
+	/* of the bytes as they are sent, once more in another form if @both; 0: they do not count
+	 */
+	uint64_t sent_max;
+	bool both;
 	bool numbered; /* each line begins with spaces, a number and a tab */
 	/* @padding: the spaces before a line's number, which a model's text leaves out */
 	void (*put)(void *context, struct text piece, bool padding);
@@ -23,6 +27,7 @@ struct content_cut {
 
 	enum content_place place;
 	uint64_t lines, bytes; /* shown so far; the bytes without padding */
+	uint64_t sent;         /* likewise as they are sent, with the padding */
 	uint64_t line_bytes;   /* of this line */
 	uint64_t left_out;     /* of this line */
 	bool over;             /* further lines are not shown */

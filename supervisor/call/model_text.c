@@ -370,8 +370,12 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 		command_io_capture(observation->io, COMMAND_STREAM_STDOUT);
 	const struct stream_capture *err =
 		command_io_capture(observation->io, COMMAND_STREAM_STDERR);
+	struct stream_room rooms[COMMAND_STREAMS] = {
+		{UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}};
 	struct stream_shown shown;
 
+	if (observation->shown)
+		observation_rooms(observation, rooms);
 	put_ending(plain, observation);
 	if (stream_capture_total(out) + stream_capture_total(err) == 0)
 		put(plain, observation->error == TOOL_OK ? TEXT_LITERAL(", no output\n")
@@ -379,11 +383,11 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 	else if (observation->error == TOOL_OK)
 		put(plain, TEXT_LITERAL("\n"));
 	if (stream_capture_total(out) > 0) {
-		stream_shown_make(out, NULL, &shown);
+		stream_shown_make(out, rooms[COMMAND_STREAM_STDOUT], NULL, &shown);
 		put_stream(plain, &shown);
 	}
 	if (stream_capture_total(err) > 0) {
-		stream_shown_make(err, NULL, &shown);
+		stream_shown_make(err, rooms[COMMAND_STREAM_STDERR], NULL, &shown);
 		end_line(plain);
 		put(plain, TEXT_LITERAL("[stderr]\n"));
 		put_stream(plain, &shown);

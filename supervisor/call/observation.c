@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
+#include "supervisor/base/json_escape.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_io.h"
@@ -341,7 +342,7 @@ static void write_list_directory(struct json_text *json, const struct observatio
 
 static void write_search_files(struct json_text *json, const struct observation *observation)
 {
-	put_string(json, "pattern", observation->args->pattern);
+	put_string(json, "pattern", observation_word(observation, observation->args->pattern));
 	put_items(json, "matches", observation);
 	put_number(json, "count", observation->files->count);
 	put_bool(json, "truncated", observation->files->truncated);
@@ -393,6 +394,34 @@ static void put_ending(struct json_text *json, const struct observation *observa
 	json_text_put(json, "signal", observation_signal(observation, name, sizeof(name)));
 }
 
+struct text observation_word(const struct observation *observation, struct text word)
+{
+	return observation->shown && observation->shown->sent < UINT64_MAX
+		       ? utf8_cut(word, LIMIT_SHOWN_WORD_BYTES)
+		       : word;
+}
+
+void observation_rooms(
+	const struct observation *observation, struct stream_room ret_rooms[static COMMAND_STREAMS])
+{
+	const struct shown *shown = observation->shown;
+	struct stream_room room = {shown_left(shown, observation->notes), shown->lines};
+	struct stream_room needs[COMMAND_STREAMS];
+	uint64_t rest = 0;
+
+	for (size_t i = 0; i < COMMAND_STREAMS; i++) {
+		needs[i] = stream_shown_need(command_io_capture(observation->io, i));
+		rest += STREAM_SHOWN_MARK_SIZE;
+	}
+	if (shown->both) {
+		rest += rest + json_escaped_size(
+				       observation_word(observation, observation->args->command));
+	}
+	if (room.sent < UINT64_MAX)
+		room.sent = (room.sent > rest ? room.sent - rest : 0) / (shown->both ? 2 : 1);
+	stream_shown_divide(room, needs, ret_rooms);
+}
+
 /* Writes a stream. Returns whether something of it is left out. */
 static bool put_stream(struct json_text *json, const char *key,
 	const struct observation *observation, enum command_stream stream)
@@ -403,9 +432,11 @@ static bool put_stream(struct json_text *json, const char *key,
 	if (observation->base64) {
 		stream_capture_write_base64(capture, json);
 	} else if (observation->shown) {
+		struct stream_room rooms[COMMAND_STREAMS];
 		struct stream_shown shown;
 
-		stream_shown_make(capture, NULL, &shown);
+		observation_rooms(observation, rooms);
+		stream_shown_make(capture, rooms[stream], NULL, &shown);
 		stream_shown_write(&shown, json);
 		return shown.cut;
 	} else {
@@ -443,7 +474,7 @@ static void write_run_command(struct json_text *json, const struct observation *
 	/* What a session ended as is kept, and given to all that wait for it. */
 	put_string(json, "command",
 		observation->apart ? utf8_cut(observation->args->command, LIMIT_SESSION_SHOWN_BYTES)
-				   : observation->args->command);
+				   : observation_word(observation, observation->args->command));
 	put_ending(json, observation);
 	if (!observation->apart) {
 		cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);

@@ -10,9 +10,10 @@
 #include "common/tools.h"
 #include "common/wire_commands.h"
 #include "common/wire_files.h"
+#include "supervisor/call/command_io.h"
 #include "supervisor/call/ended_by.h"
+#include "supervisor/call/stream_shown.h"
 
-struct command_io;
 struct key_result;
 struct evbuffer;
 struct json_text;
@@ -85,6 +86,13 @@ bool observation_has_output(const struct observation *observation);
 const char *observation_signal(const struct observation *observation, char *buffer, size_t size);
 /** Returns whether a command exited, and its exit code. */
 bool observation_exit(const struct observation *observation, int *ret_code);
+
+/** Returns @word, an argument that is repeated, or its beginning for a model. */
+struct text observation_word(const struct observation *observation, struct text word);
+
+/** Stores what each stream of a command may take of the answer to a model. */
+void observation_rooms(const struct observation *observation,
+	struct stream_room ret_rooms[static COMMAND_STREAMS]);
 
 /** Returns the sentence of a failure. */
 struct text observation_message(const struct observation *observation);

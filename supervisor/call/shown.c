@@ -5,7 +5,9 @@
 #include "common/cleanup.h"
 #include "common/image_types.h"
 #include "common/limits.h"
+#include "supervisor/base/json_escape.h"
 #include "supervisor/call/args_decode.h"
+#include "supervisor/call/notes.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
 
@@ -18,19 +20,40 @@ struct shown shown_to(
 	struct shown shown = {0};
 
 	if (options->max_output > 0) {
-		shown.bytes = shown.read = (uint64_t)options->max_output;
-		shown.lines = shown.entries = UINT64_MAX;
+		shown.bytes = (uint64_t)options->max_output;
+		shown.sent = shown.lines = shown.entries = UINT64_MAX;
 	} else if (reader != READER_PROGRAM && !options->base64) {
+		const uint64_t quarter = limits->output_shown_bytes / 4;
+
 		shown.bytes = limits->output_shown_bytes;
-		shown.read = shown.bytes * LIMIT_SHOWN_READ_TIMES;
+		shown.sent = shown.bytes -
+			     (quarter < LIMIT_SHOWN_REST_BYTES ? quarter : LIMIT_SHOWN_REST_BYTES);
 		shown.lines = LIMIT_SHOWN_LINES;
 		shown.entries = LIMIT_SHOWN_ENTRIES;
 	}
 	shown.line = shown.bytes < LIMIT_SHOWN_LINE_BYTES ? shown.bytes : LIMIT_SHOWN_LINE_BYTES;
 	shown.numbered = options->line_numbers && !options->base64;
 	shown.text = shown.bytes > 0 && !options->base64;
-	shown.images = reader == READER_MODEL_IMAGES && !options->base64;
+	shown.both = reader == READER_MODEL_BOTH;
+	shown.images = reader >= READER_MODEL_IMAGES && !options->base64;
 	return shown;
+}
+
+uint64_t shown_cost(const struct shown *shown, struct text text)
+{
+	return json_escaped_size(text) * (shown->both ? 2 : 1);
+}
+
+uint64_t shown_left(const struct shown *shown, const struct notes *notes)
+{
+	uint64_t left = shown->sent;
+
+	for (size_t i = 0; left < UINT64_MAX && notes && i < notes->count; i++) {
+		const uint64_t cost = shown_cost(shown, text_from(notes->texts[i]));
+
+		left = left > cost ? left - cost : 0;
+	}
+	return left;
 }
 
 const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE])

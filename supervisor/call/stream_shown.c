@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/line_count.h"
 #include "common/utf8.h"
+#include "supervisor/base/json_escape.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/shown.h"
 
@@ -134,8 +135,103 @@ static void mark_binary(const struct stream_capture *capture, struct stream_show
 		shown_number(capture->total, number));
 }
 
-void stream_shown_make(
-	const struct stream_capture *capture, const char *how_to_get, struct stream_shown *ret)
+static uint64_t kept_size(const struct stream_pieces *kept)
+{
+	return json_escaped_size(kept->head) + json_escaped_size(kept->tail[0]) +
+	       json_escaped_size(kept->tail[1]);
+}
+
+static uint64_t kept_lines(const struct stream_pieces *kept)
+{
+	return lines_in(kept->head) + lines_in(kept->tail[0]) + lines_in(kept->tail[1]);
+}
+
+struct stream_room stream_shown_need(const struct stream_capture *capture)
+{
+	const struct stream_pieces kept = stream_capture_pieces(capture);
+
+	if (is_binary(&kept))
+		return (struct stream_room){0};
+	return (struct stream_room){kept_size(&kept), kept_lines(&kept)};
+}
+
+static void divide(
+	uint64_t room, uint64_t first, uint64_t second, uint64_t *ret_first, uint64_t *ret_second)
+{
+	*ret_first = *ret_second = room / 2;
+	if (first < room / 2)
+		*ret_second = room - first;
+	else if (second < room / 2)
+		*ret_first = room - second;
+}
+
+void stream_shown_divide(struct stream_room room, const struct stream_room needs[static 2],
+	struct stream_room ret[static 2])
+{
+	ret[0] = ret[1] = room;
+	if (room.sent == UINT64_MAX)
+		return;
+	divide(room.sent, needs[0].sent, needs[1].sent, &ret[0].sent, &ret[1].sent);
+	divide(room.lines, needs[0].lines, needs[1].lines, &ret[0].lines, &ret[1].lines);
+}
+
+/* Returns where the first @lines lines of @text end. */
+static size_t first_lines(struct text text, uint64_t lines)
+{
+	size_t at = 0;
+
+	while (at < text.len && lines > 0)
+		lines -= text.data[at++] == '\n';
+	return at;
+}
+
+/* Removes so many lines, and what takes so many bytes more, from the beginning of @tail. */
+static void shorten_tail(struct text tail[static 2], uint64_t lines, uint64_t room)
+{
+	uint64_t excess;
+
+	for (size_t i = 0; i < 2 && lines > 0; i++) {
+		const size_t n = first_lines(tail[i], lines);
+
+		lines -= lines_in((struct text){tail[i].data, n});
+		tail[i] = (struct text){tail[i].data + n, tail[i].len - n};
+	}
+	excess = json_escaped_size(tail[0]) + json_escaped_size(tail[1]);
+	excess = excess > room ? excess - room : 0;
+	for (size_t i = 0; i < 2 && excess > 0; i++) {
+		size_t n = json_escape_fit(tail[i], &excess);
+
+		if (n < tail[i].len) {
+			n++;
+			excess = 0;
+		}
+		tail[i] = (struct text){tail[i].data + n, tail[i].len - n};
+	}
+}
+
+/* Reduces @kept to its beginning and its end, of half the room each. Returns whether it did. */
+static bool fit(struct stream_pieces *kept, struct stream_room room)
+{
+	uint64_t lines = kept_lines(kept), half = room.sent / 2;
+
+	if (room.sent == UINT64_MAX || (kept_size(kept) <= room.sent && lines <= room.lines))
+		return false;
+	if (kept->tail[0].len + kept->tail[1].len == 0) {
+		const size_t middle = kept->head.len / 2;
+
+		kept->tail[0] = (struct text){kept->head.data + middle, kept->head.len - middle};
+		kept->head.len = middle;
+	}
+	kept->head.len = first_lines(kept->head, room.lines / 2);
+	kept->head.len = json_escape_fit(kept->head, &half);
+	lines = lines_in(kept->tail[0]) + lines_in(kept->tail[1]);
+	shorten_tail(
+		kept->tail, lines > room.lines / 2 ? lines - room.lines / 2 : 0, room.sent / 2);
+	return true;
+}
+
+void stream_shown_make(const struct stream_capture *capture, struct stream_room room,
+	const char *how_to_get, struct stream_shown *ret)
 {
 	struct stream_pieces kept = stream_capture_pieces(capture);
 
@@ -144,8 +240,8 @@ void stream_shown_make(
 		mark_binary(capture, ret);
 		return;
 	}
+	ret->cut = fit(&kept, room) || stream_capture_truncated(capture);
 	ret->head = kept.head;
-	ret->cut = stream_capture_truncated(capture);
 	if (!ret->cut)
 		return;
 	memcpy(ret->tail, kept.tail, sizeof(ret->tail));

@@ -94,7 +94,7 @@ const struct config_key config_keys[] = {
 	{"input_wait", LIMIT(input_wait_ms), .type = CONFIG_TIME, .max = LIMIT_INPUT_WAIT_MAX_MS, .fallback = 3000},
 	{"file_timeout", LIMIT(file_timeout_ms), .type = CONFIG_TIME, .min = 1, .max = LIMIT_COMMAND_MAX_MS, .fallback = 30000},
 	{"output_kept", LIMIT(output_kept_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = 256 * KIB},
-	{"output_shown", LIMIT(output_shown_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = 32 * KIB},
+	{"output_shown", LIMIT(output_shown_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_KEPT_MAX_BYTES, .fallback = 46 * KIB},
 	{"output_total", LIMIT(output_total_bytes), .type = CONFIG_BYTES, .min = KIB, .max = LIMIT_STREAM_TOTAL_MAX_BYTES, .fallback = 64 * MIB},
 	{"connections", LIMIT(connections), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_CONNECTIONS_MAX, .fallback = 128},
 	{"calls", LIMIT(calls), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_TENANT_CALLS_MAX, .fallback = 1024},

@@ -29,7 +29,7 @@ struct tenant_limits {
 	uint64_t input_wait_ms; /* 0: a command may wait for input until its deadline */
 	uint64_t file_timeout_ms;
 	uint64_t output_kept_bytes;  /* of each stream */
-	uint64_t output_shown_bytes; /* of each stream, to a model */
+	uint64_t output_shown_bytes; /* of an answer to a model */
 	uint64_t output_total_bytes; /* of each stream */
 	uint64_t connections;
 	uint64_t calls; /* in flight, on all connections */

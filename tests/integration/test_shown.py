@@ -12,7 +12,8 @@ from cloister_client import RpcError
 from mcp_client import LEGACY, Mcp
 
 KIB = 1024
-SHOWN = 32 * KIB  # the default of output_shown
+SHOWN = 46 * KIB  # the default of output_shown: an answer as a whole, as it is sent
+LINES = 1980  # of a file, or of what a command writes
 CUT = "[… "
 
 
@@ -37,10 +38,10 @@ def message(client, tool, options=None, **arguments):
 
 
 def both(client, mcp, tool, **arguments):
-    """The text, which is the same over MCP and in a message, and the structured output."""
+    """The text, which is the same over MCP and in a message if all is shown, and the structured output."""
     result = mcp.call(tool, **arguments)
     text = result["content"][0]["text"]
-    if tool != "run_command":  # a command's text may contain its duration
+    if tool != "run_command" and "not shown" not in text:  # a command's text may contain its duration
         assert text == message(client, tool, **arguments)
     return text, result["structuredContent"]["output"]
 
@@ -60,7 +61,7 @@ def test_the_head_and_the_tail_of_output(client, mcp):
     for name, last in (("stdout", 300000), ("stderr", 400000)):
         head, rest = output[name].split(CUT)
         note, tail = rest.split("]\n")
-        assert SHOWN - 4 * KIB < len(head) + len(tail) <= SHOWN
+        assert LINES / 2 - 4 < len((head + tail).splitlines()) <= LINES / 2
         first, end = head.splitlines(), tail.splitlines()
         assert first == [str(n) for n in range(1, len(first) + 1)]
         assert end == [str(n) for n in range(last - len(end) + 1, last + 1)]
@@ -69,9 +70,61 @@ def test_the_head_and_the_tail_of_output(client, mcp):
         assert "read_file" in note and "grep" in note
     assert text.startswith("exit 0")
     assert text.endswith(f"\n{output['stdout']}[stderr]\n{output['stderr']}")
-    assert message(client, "run_command", command=command).partition("\n")[2] == text.partition("\n")[2]
     # A program gets the whole output.
     assert len(client.use("run_command", command=command)["stdout"]) > 250 * KIB
+
+
+def sent(result):
+    """The bytes of what a client may show: the texts as they are sent, and the structured content."""
+    texts = sum(len(json.dumps(block["text"], ensure_ascii=False).encode()) for block in result["content"])
+    return texts + len(json.dumps(result.get("structuredContent", ""), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+WHOLE = {
+    "long file": ("read_file", {"path": "big/source"}),
+    "file of quotes": ("read_file", {"path": "big/quotes"}),
+    "file of control characters": ("read_file", {"path": "big/controls"}),
+    "file of short lines": ("read_file", {"path": "big/short"}),
+    "two streams": ("run_command", {"command": "seq 1 300000; seq 1 400000 >&2"}),
+    "one stream": ("run_command", {"command": "cat big/source; echo END; echo error >&2"}),
+    "escapes": ("run_command", {"command": "cat big/quotes; cat big/controls >&2"}),
+    "long command": ("run_command", {"command": ": '" + '"' * 60000 + "'; seq 300000"}),
+    "many short lines": ("run_command", {"command": "seq 1 5000; seq 1 5000 >&2"}),
+    "Latin-1": ("run_command", {"command": r"yes \"$(printf 'Hello \351t\351, this is Latin-1 text')\" | head -n 100000"}),
+    "entries": ("list_directory", {"path": "big/many"}),
+    "tree": ("list_directory", {"path": ".", "recursive": True}),
+    "matches": ("search_files", {"pattern": "needle|" + "x" * 5000}),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_answer_as_a_whole(client, mcp, workspace, name):
+    """Harnesses cut an answer after 50,000 characters or 2,000 lines, where the model cannot get the rest."""
+    (workspace / "big" / "many").mkdir(parents=True)
+    for n in range(900):
+        (workspace / "big" / "many" / f"{n:03}{'é' * 100}").touch()
+    (workspace / "big" / "source").write_text("".join(f"static int number_{n} = {n}; /* a line of source */\n" for n in range(5000)))
+    (workspace / "big" / "quotes").write_text('"\\\t"\n' * 40000)
+    (workspace / "big" / "controls").write_text("\x01" * 1000000)
+    (workspace / "big" / "short").write_text("\n" * 40000)
+    (workspace / "big" / "long").write_text(('"needle"' * 300 + "\n") * 60)
+    tool, arguments = WHOLE[name]
+    result = mcp.call(tool, **arguments)
+    text = result["content"][0]["text"]
+    assert not result["isError"] and 15000 < sent(result) < 48000, sent(result)
+    assert len(text.splitlines()) < 2000
+    assert "not shown" in text or "left out" in text or "more bytes of this line" in text
+    if tool == "read_file" and "more bytes of this line" not in text:
+        assert f"start_line={result['structuredContent']['output']['lines'] + 1} " in text
+    shown = message(client, tool, **arguments)
+    assert len(json.dumps(shown, ensure_ascii=False).encode()) < 48000 and len(shown.splitlines()) < 2000
+
+
+def test_output_of_the_background_as_a_whole(client, mcp):
+    client.call("session.start", {"command": 'yes \'"a\\b"\' | head -n 200000', "name": "b"})
+    client.use("read_output", name="b", wait_for="never written", wait_ms=60000)
+    mcp.output_schemas = {}  # the tenant is not offered the tool
+    assert 15000 < sent(mcp.call("read_output", name="b", after=0)) < 48000
 
 
 def test_a_terminal_is_not_needed(client, mcp):
@@ -107,23 +160,27 @@ def few_numbers(first, last, line):
 
 def test_lines_of_a_file(client, mcp, workspace):
     (workspace / "f").write_text("".join(f"line {n}\n" for n in range(1, 5001)))
-    text, output = both(client, mcp, "read_file", path="f")
+    text = message(client, "read_file", path="f")
     first, _, lines = text.partition("\n")
     lines, _, note = lines.rpartition("\n")
-    assert first == "f (lines 1-2000 of 5000; every fifth has its number)"
-    assert lines + "\n" == few_numbers(1, 2000, lambda n: f"line {n}")
-    assert note == "[Lines 2001 to 5000 are not shown; read_file with start_line=2001 shows the next ones]"
-    assert (output["lines"], output["total_lines"], output["truncated"]) == (2000, 5000, True)
-    assert output["note"] == note[1:-1] and output["content"].endswith("  2000\tline 2000\n")
+    assert first == f"f (lines 1-{LINES} of 5000; every fifth has its number)"
+    assert lines + "\n" == few_numbers(1, LINES, lambda n: f"line {n}")
+    assert note == f"[Lines {LINES + 1} to 5000 are not shown; read_file with start_line={LINES + 1} shows the next ones]"
+    # Over MCP the content is sent twice, so there are fewer lines.
+    text, output = both(client, mcp, "read_file", path="f")
+    last = output["lines"]
+    assert (LINES / 2 < last < LINES, output["total_lines"], output["truncated"]) == (True, 5000, True)
+    assert text.startswith(f"f (lines 1-{last} of 5000; ") and text.endswith(f"[{output['note']}]")
+    assert output["content"].endswith(f"  {last}\tline {last}\n")
     # The arguments that the note names give the rest.
-    text, _ = both(client, mcp, "read_file", path="f", start_line=4001)
+    text = message(client, "read_file", path="f", start_line=4001)
     assert text == "f (lines 4001-5000 of 5000; every fifth has its number)\n" + few_numbers(4001, 5000, lambda n: f"line {n}")
     text, _ = both(client, mcp, "read_file", path="f", start_line=4951)
     assert text == "f (lines 4951-5000 of 5000)\n" + "".join(f"{n}\tline {n}\n" for n in range(4951, 5001))
     text = message(client, "read_file", {"line_numbers": False}, path="f", start_line=4001)
     assert text == "f (lines 4001-5000 of 5000)\n" + "".join(f"line {n}\n" for n in range(4001, 5001))
-    text, output = both(client, mcp, "read_file", path="f", start_line=2, end_line=2500)
-    assert text.endswith("[Lines 2002 to 2500 are not shown; read_file with start_line=2002 shows the next ones]")
+    text = message(client, "read_file", path="f", start_line=2, end_line=2500)
+    assert text.endswith(f"[Lines {LINES + 2} to 2500 are not shown; read_file with start_line={LINES + 2} shows the next ones]")
     # A program gets the whole file.
     output = client.use("read_file", path="f")
     assert output["lines"] == 5000 and not output["truncated"] and "note" not in output
@@ -149,11 +206,13 @@ def test_entries_of_a_directory(client, mcp, workspace):
     (workspace / "d" / "f0000").unlink()
     (workspace / "d" / "a\n\x1bb").mkdir()
     (workspace / "d" / "b").symlink_to("../d")
+    first, *lines, note = message(client, "list_directory", path="d").splitlines()
+    assert first == "d (500 entries shown)" and lines[:3] == ["d/a\\n\\x1bb/", "d/b -> ../d", "d/f0001\t1"]
+    assert len(lines) == 500
+    assert note == "[735 more entries are not shown; list a directory below, or give a pattern]"
     text, output = both(client, mcp, "list_directory", path="d")
     first, *lines, note = text.splitlines()
-    assert first == "d (500 entries shown)" and lines[:3] == ["d/a\\n\\x1bb/", "d/b -> ../d", "d/f0001\t1"]
-    assert len(lines) == len(output["entries"]) == output["count"] == 500
-    assert note == "[735 more entries are not shown; list a directory below, or give a pattern]"
+    assert 200 < len(lines) == len(output["entries"]) == output["count"] < 500
     assert (output["total"], output["truncated"], output["note"]) == (1235, True, note[1:-1])
     text, output = both(client, mcp, "list_directory", path="d", pattern="f1*")
     assert text.startswith("d (234 entries)\n") and "d/f1023\t1023\nd/f1024\t1.0K\n" in text
@@ -174,7 +233,7 @@ def test_matches_of_a_search(client, mcp, workspace):
     assert output["truncated"] and output["note"].startswith("At least 1 more match")
     (workspace / "long").write_text(("needle" + "x" * 1900 + "\n") * 50)
     text, output = both(client, mcp, "search_files", pattern="needle")
-    assert len(text) < SHOWN + 3 * KIB and 10 < output["count"] < 20 and output["total"] == 50
+    assert len(text) < SHOWN / 2 and 5 < output["count"] < 20 and output["total"] == 50
     assert text.endswith(f"[{50 - output['count']} more matches are not shown; narrow pattern, path or file_pattern]")
     text, _ = both(client, mcp, "search_files", pattern="nowhere")
     assert text == "0 matches, 3 files searched\n"

@@ -247,6 +247,30 @@ TEST(test_escape_room)
 	}
 }
 
+/* A text that fits takes as much room as it is then long; the next character does not fit. */
+TEST(test_what_fits)
+{
+	static const char bytes[] =
+		"plain \"quoted\"\n\x01\x7f caf\xc3\xa9 \xff\xe2\x82 \xf0\x9f\x98\x80.";
+	const struct text whole = {bytes, sizeof(bytes) - 1};
+
+	for (uint64_t room = 0; room < 100; room++) {
+		struct evbuffer *out = evbuffer_new();
+		struct json_text json = json_text(out);
+		uint64_t left = room;
+		size_t fits = json_escape_fit(whole, &left), next = fits + 1;
+
+		json_text_string(&json, (struct text){bytes, fits});
+		assert_int_equal(json_text_flush(&json), 0);
+		assert_int_equal(evbuffer_get_length(out) - 2, room - left);
+		while (next < whole.len && (bytes[next] & 0xc0) == 0x80)
+			next++;
+		if (fits < whole.len)
+			assert_true(json_escaped_size((struct text){bytes, next}) > room);
+		evbuffer_free(out);
+	}
+}
+
 TEST(test_replacement)
 {
 	struct evbuffer *out = *state;

@@ -8,6 +8,8 @@
 /* Stands for the rest of the mark in the expected text. */
 #define MARK(what) "[… " what " left out; *]\n"
 
+static const struct stream_room all = {UINT64_MAX, UINT64_MAX};
+
 static const struct {
 	size_t cap;
 	const char *output, *shown;
@@ -51,7 +53,7 @@ static void show(const struct stream_capture *capture, char *ret_text)
 {
 	struct stream_shown shown;
 
-	stream_shown_make(capture, NULL, &shown);
+	stream_shown_make(capture, all, NULL, &shown);
 	sprintf(ret_text, "%.*s%s%.*s%.*s", (int)shown.head.len, shown.head.data, shown.mark,
 		(int)shown.tail[0].len, shown.tail[0].data, (int)shown.tail[1].len,
 		shown.tail[1].data);
@@ -80,7 +82,7 @@ TEST(test_cuts)
 			}
 			show(&capture, text);
 			match(text, cases[i].shown);
-			stream_shown_make(&capture, NULL, &shown);
+			stream_shown_make(&capture, all, NULL, &shown);
 			assert_int_equal(shown.cut, cases[i].cut);
 			stream_capture_free(&capture);
 		}
@@ -110,7 +112,7 @@ TEST(test_binary)
 				data[at] = at % sizes[i].period ? 'a' : odd ? '\xff' : '\1';
 			stream_capture_init(&capture, sizes[i].cap);
 			stream_capture_append(&capture, (struct text){data, sizes[i].len});
-			stream_shown_make(&capture, NULL, &shown);
+			stream_shown_make(&capture, all, NULL, &shown);
 			assert_int_equal(sizes[i].binary, shown.head.len == 0);
 			if (sizes[i].binary) {
 				assert_true(shown.cut);
