@@ -9,6 +9,7 @@
 #include "client/allow_net.h"
 #include "client/arguments.h"
 #include "common/cleanup.h"
+#include "common/tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,6 +159,18 @@ static int take_net(struct invocation *invocation, const char *list[], const cha
 	return 0;
 }
 
+static int take_tools(struct invocation *invocation)
+{
+	uint64_t set;
+
+	invocation->tools = optarg;
+	if (tool_set_read(text_from(optarg), &set) == 0)
+		return 0;
+	complain_code("USAGE", "--tools takes a list of basic, edit, patch and sessions, not '%s'",
+		optarg);
+	return -EINVAL;
+}
+
 /*
  * Decodes one option into the invocation. Returns 0, -EINVAL after a complaint, or -ECANCELED after
  * printing the version.
@@ -247,6 +260,11 @@ static int take_option(int option, void *context)
 		return take_port(invocation);
 	case 'C':
 		invocation->contains = optarg;
+		return 0;
+	case 'L':
+		return take_tools(invocation);
+	case 'X':
+		invocation->text = true;
 		return 0;
 	case 'E':
 		invocation->eof = true;

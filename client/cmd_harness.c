@@ -69,7 +69,8 @@ static int add_socket(struct json_object *args, const char *path)
 }
 
 /* The words after `cloister` that start its MCP server as this command line would. */
-static int take_args(const struct invocation *invocation, struct json_object *args)
+static int take_args(const struct invocation *invocation, const struct harness *harness,
+	struct json_object *args)
 {
 	_cleanup_free_ char *directory = NULL;
 	const char *name;
@@ -92,7 +93,11 @@ static int take_args(const struct invocation *invocation, struct json_object *ar
 		r = add(args, "--rootfs", NULL);
 	if (r == 0 && invocation->create)
 		r = add(args, "--create", NULL);
-	return r < 0 ? r : add(args, NULL, "mcp");
+	if (r == 0)
+		r = add(args, NULL, "mcp");
+	if (r == 0 && harness->shows_structured)
+		r = add(args, "--text", NULL);
+	return r == 0 && invocation->tools ? add(args, "--tools", invocation->tools) : r;
 }
 
 /* Writes @settings with its placeholders replaced. @args is JSON, and an array of TOML as well. */
@@ -160,7 +165,7 @@ static int print_recipe(const struct invocation *invocation, const struct harnes
 	_cleanup_free_ char *recipe = NULL;
 	size_t size;
 	FILE *out;
-	int r = take_args(invocation, args);
+	int r = take_args(invocation, harness, args);
 
 	if (r < 0) {
 		json_object_put(args);
@@ -216,10 +221,12 @@ static int run_harness(const struct invocation *invocation)
 	return STATUS_USAGE;
 }
 
+static const struct option_row options[] = {TOOLS_OPTION, {0}};
+
 const struct command command_harness = {
 	.help = {"harness", "[NAME]",
 		"List agents' harnesses; print how one is set up with no tools but cloister's.",
-		"cloister --workspace project harness claude", NULL},
+		"cloister --workspace project harness claude", options},
 	.most = 1,
 	.usage_status = STATUS_USAGE,
 	.run = run_harness,

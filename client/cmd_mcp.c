@@ -150,7 +150,8 @@ static int run_mcp(const struct invocation *invocation)
 	 * The thread that reads stdin is never joined, because its read(2) cannot be interrupted.
 	 */
 	static struct input input;
-	struct session session = {.speaks_mcp = true};
+	struct session session = {
+		.speaks_mcp = true, .text = invocation->text, .private_tools = MODELS_TOOLS};
 	_cleanup_close_ int end = -1;
 	pthread_t thread;
 	int status = STATUS_NO_SERVICE;
@@ -179,9 +180,15 @@ out:
 	return status;
 }
 
+static const struct option_row options[] = {
+	TOOLS_OPTION,
+	{"text", NULL, 'X', "send results as text alone, without structured content"},
+	{0},
+};
+
 const struct command command_mcp = {
 	.help = {"mcp", NULL, "Serve the Model Context Protocol on standard input and output.",
-		"cloister --workspace project mcp", NULL},
+		"cloister --workspace project mcp", options},
 	.usage_status = STATUS_USAGE,
 	.run = run_mcp,
 };

@@ -52,6 +52,8 @@ struct invocation {
 	int64_t after;        /* session --after */
 	int port;             /* session --port, 0: not given */
 	const char *contains; /* session --contains, or NULL */
+	const char *tools;    /* mcp and harness --tools, or NULL */
+	bool text;            /* mcp --text */
 	bool eof;             /* session --eof */
 	bool all;             /* edit --all */
 	const char *expect;   /* edit --expect, or NULL */
@@ -61,6 +63,13 @@ struct invocation {
 	int argc;             /* operands, after the subcommand and its options */
 	char **argv;
 };
+
+/* What models are offered by mcp in a private instance, and how a command line has fewer. */
+#define MODELS_TOOLS "basic edit patch sessions"
+#define TOOLS_OPTION                                                                  \
+	{                                                                             \
+		"tools", "LIST", 'L', "the tools: of basic, edit, patch and sessions" \
+	}
 
 struct command {
 	struct command_help help;

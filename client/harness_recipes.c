@@ -112,7 +112,9 @@ static const char zed_settings[] =
 	"        \"context_servers\": {\n"
 	"          \"cloister\": {\"tools\": {\n"
 	"            \"read_file\": true, \"write_file\": true, \"list_directory\": true,\n"
-	"            \"run_command\": true, \"search_files\": true\n"
+	"            \"run_command\": true, \"search_files\": true,\n"
+	"            \"edit_file\": true, \"apply_patch\": true, \"read_output\": true,\n"
+	"            \"send_input\": true, \"stop_command\": true, \"list_commands\": true\n"
 	"          }}\n"
 	"        }\n"
 	"      }\n"
@@ -133,27 +135,27 @@ static const char zed_settings[] =
 static const struct harness harnesses[] = {
 	{"claude", "Claude Code",
 		"# Tested with 2.1.330. Hooks and plugins of your own settings stay on.\n",
-		"mcp.json", claude_settings, claude_start},
+		"mcp.json", claude_settings, claude_start, true},
 	{"codex", "Codex",
 		"# Tested with 0.169.0. Its apply_patch stays in sight and is refused, so leave "
 		"the\n"
 		"# sandbox alone: --sandbox and --dangerously-bypass-approvals-and-sandbox would\n"
 		"# let it write. MCP servers of your own config.toml stay on.\n",
-		"cloister.config.toml", codex_settings, codex_start},
+		"cloister.config.toml", codex_settings, codex_start, true},
 	{"opencode", "opencode", "# Tested with 1.18.33. Plugins of your own settings stay on.\n",
-		"opencode.json", opencode_settings, opencode_start},
+		"opencode.json", opencode_settings, opencode_start, false},
 	{"gemini", "Gemini CLI",
 		"# Tested with 0.61.0. Hooks and extensions of your own settings stay on.\n",
-		"settings.json", gemini_settings, gemini_start},
+		"settings.json", gemini_settings, gemini_start, false},
 	{"cline", "Cline",
 		"# Tested with Cline CLI 3.0.65. The extension of an editor takes other settings:\n"
 		"# its own tools cannot be switched off there.\n",
-		"mcp.json", cline_settings, cline_start},
+		"mcp.json", cline_settings, cline_start, false},
 	{"zed", "Zed",
 		"# Not tested, since Zed has no command line: from its documentation of 0.224.\n"
 		"# Open an empty directory in Zed, not the workspace, whose .zed/settings.json a\n"
 		"# model could write.\n",
-		"settings.json", zed_settings, NULL},
+		"settings.json", zed_settings, NULL, false},
 };
 
 const struct harness *harness_at(size_t index)

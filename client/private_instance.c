@@ -45,10 +45,8 @@ struct private_instance {
 	struct owned_directory directory; /* the directory that root named; fd -1: none */
 	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
-	const char *const *readonly_paths;    /* borrowed */
-	const char *const *allow_net;         /* borrowed */
-	const char *const *allow_private_net; /* borrowed */
-	pid_t pid;                            /* 0: not started */
+	const struct private_options *options; /* borrowed */
+	pid_t pid;                             /* 0: not started */
 	int pidfd;
 };
 
@@ -233,11 +231,11 @@ int program_find(const char *name, char path[static PATH_MAX])
 __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
 {
-	static char option[] = "--readonly-path", allow[] = "--allow-net";
+	static char option[] = "--readonly-path", allow[] = "--allow-net", offered[] = "--tools";
 	static char private[] = "--allow-private-net";
 	const struct owned_directory *directory = &instance->directory;
 	char root[ROOT_OPTION_BYTES];
-	char *argv[4 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
+	char *argv[6 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
 		(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}};
 	char **next = &argv[2];
 	sigset_t none;
@@ -252,17 +250,21 @@ __attribute__((noreturn)) static void exec_cloisterd(
 			(uintmax_t)directory->ino, (uintmax_t)directory->uid);
 		*next++ = root;
 	}
-	for (const char *const *shown = instance->readonly_paths; *shown; shown++) {
+	for (const char *const *shown = instance->options->readonly_paths; *shown; shown++) {
 		*next++ = option;
 		*next++ = (char *)*shown;
 	}
-	for (const char *const *rule = instance->allow_net; *rule; rule++) {
+	for (const char *const *rule = instance->options->allow_net; *rule; rule++) {
 		*next++ = allow;
 		*next++ = (char *)*rule;
 	}
-	for (const char *const *net = instance->allow_private_net; *net; net++) {
+	for (const char *const *net = instance->options->allow_private_net; *net; net++) {
 		*next++ = private;
 		*next++ = (char *)*net;
+	}
+	if (instance->options->tools) {
+		*next++ = offered;
+		*next++ = (char *)instance->options->tools;
 	}
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(errors, STDOUT_FILENO) < 0 ||
@@ -317,8 +319,7 @@ fail:
 	return r;
 }
 
-int private_instance_start(const char *workspace, const char *const *readonly_paths,
-	const char *const *allow_net, const char *const *allow_private_net,
+int private_instance_start(const char *workspace, const struct private_options *options,
 	struct private_instance **ret_instance, int *ret_fd)
 {
 	struct private_instance *instance = calloc(1, sizeof(*instance));
@@ -327,9 +328,7 @@ int private_instance_start(const char *workspace, const char *const *readonly_pa
 	if (!instance)
 		return -ENOMEM;
 	instance->directory.fd = instance->pidfd = -1;
-	instance->readonly_paths = readonly_paths;
-	instance->allow_net = allow_net;
-	instance->allow_private_net = allow_private_net;
+	instance->options = options;
 	r = host_root_is_us() ? leave_root(instance, workspace) : 0;
 	if (r == 0)
 		r = start(instance, ret_fd);

@@ -10,6 +10,13 @@
 
 struct private_instance;
 
+struct private_options {
+	const char *const *readonly_paths; /* that commands see too; ended by NULL */
+	const char *const *allow_net;      /* rules of hosts that they reach; ended by NULL */
+	const char *const *allow_private_net; /* networks that these may be in; ended by NULL */
+	const char *tools; /* that models are offered; NULL: as without the option */
+};
+
 /**
  * Writes the path of the first program @name that we may execute to @path: beside this program, or
  * installed. Returns 0, or -ENOENT after a complaint.
@@ -19,15 +26,13 @@ int program_find(const char *name, char path[static PATH_MAX]);
 /**
  * Starts a cloisterd. If this process is root of the host, it first opens @workspace (NULL: none)
  * and becomes its owner, or the user nobody, for good, because nothing in a workspace runs as root;
- * the cloisterd then opens that directory and no other. Its commands see @readonly_paths too, and
- * reach the hosts of @allow_net, also at addresses of @allow_private_net (all ended by NULL,
- * borrowed until the end). A uid 0 that a user namespace maps to another id is left as it is.
- * Returns 0 with our end of the connection in
+ * the cloisterd then opens that directory and no other. @options are borrowed until it has started.
+ * A uid 0 that a user
+ * namespace maps to another id is left as it is. Returns 0 with our end of the connection in
  * @ret_fd and the process in @ret_instance, or -errno after printing why: -EPERM if root owns
  * @workspace, or if more than one user could have chosen the directory.
  */
-int private_instance_start(const char *workspace, const char *const *readonly_paths,
-	const char *const *allow_net, const char *const *allow_private_net,
+int private_instance_start(const char *workspace, const struct private_options *options,
 	struct private_instance **ret_instance, int *ret_fd);
 
 /**

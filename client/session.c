@@ -53,8 +53,13 @@ static int start_private(
 	const struct invocation *invocation, const char *workspace, struct session *session)
 {
 	_cleanup_close_ int fd = -1;
-	int r = private_instance_start(workspace, invocation->readonly_paths, invocation->allow_net,
-		invocation->allow_private_net, &session->instance, &fd);
+	const struct private_options options = {
+		.readonly_paths = invocation->readonly_paths,
+		.allow_net = invocation->allow_net,
+		.allow_private_net = invocation->allow_private_net,
+		.tools = invocation->tools ? invocation->tools : session->private_tools,
+	};
+	int r = private_instance_start(workspace, &options, &session->instance, &fd);
 
 	if (r == 0)
 		r = cloister_open_fd(fd, &session->cloister);
@@ -139,6 +144,10 @@ static int ask_to_open(const struct invocation *invocation, struct session *sess
 		json_put(params, "moving", json_object_new_boolean(1));
 	if (session->speaks_mcp)
 		json_put(params, "protocol", json_object_new_string("mcp"));
+	if (session->text)
+		json_put(params, "structured_content", json_object_new_boolean(0));
+	if (invocation->tools)
+		json_put(params, "tools", json_object_new_string(invocation->tools));
 	r = request(session->cloister, "workspace.open", params, &reply);
 	if (r < 0) {
 		connection_complain(r);

@@ -14,6 +14,11 @@ struct session {
 	struct private_instance *instance; /* NULL: the service answered */
 	/* set by the caller: once the workspace is open, the connection speaks only MCP */
 	bool speaks_mcp;
+	/* set by the caller, with speaks_mcp: results have no structured content */
+	bool text;
+	/* set by the caller: the tools of a private instance, unless --tools names others, or NULL
+	 */
+	const char *private_tools;
 	/* set by the caller: it moves workspaces, so a host whose work moves serves it */
 	bool moves;
 };

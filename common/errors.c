@@ -21,8 +21,7 @@ static const struct {
 	[TOOL_FILE_TOO_LARGE] = {"FILE_TOO_LARGE",
 		"The file is too large; use a smaller one, or handle it in parts with run_command"},
 	[TOOL_UNKNOWN_TOOL] = {"UNKNOWN_TOOL",
-		"There is no tool of this name; use read_file, write_file, list_directory, "
-		"run_command or search_files"},
+		"There is no tool of this name; use one of those that are offered"},
 	[TOOL_INVALID_ARGUMENTS] = {"INVALID_ARGUMENTS",
 		"The arguments do not fit the tool; give those that its description names"},
 	[TOOL_NOT_FOUND] = {"NOT_FOUND",

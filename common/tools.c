@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/tools.h"
 
+#include "common/cleanup.h"
 #include "common/config_defaults.h"
 #include "common/limits.h"
 #include "common/wire_files.h"
+
+#include <errno.h>
+#include <stdio.h>
 
 /*
  * Bounds of a row's string. The least length is 1 where an empty string has no meaning of its own.
@@ -553,6 +557,57 @@ const struct tool *tool_offered(const struct tool *tool, uint64_t set, struct to
 	for (; count < TOOL_PARAMS_MAX; count++)
 		buffer->params[count] = (struct tool_param){0};
 	return buffer;
+}
+
+const char *tool_names(uint64_t set, char buffer[static TOOL_NAMES_SIZE])
+{
+	const char *last = NULL;
+	size_t len = 0;
+
+	buffer[0] = '\0';
+	for (size_t i = 0; i < TOOL_COUNT; i++) {
+		if (tools[i].set & ~set)
+			continue;
+		if (last)
+			len += (size_t)snprintf(buffer + len, TOOL_NAMES_SIZE - len, "%s%s",
+				len > 0 ? ", " : "", last);
+		last = tools[i].name;
+	}
+	snprintf(buffer + len, TOOL_NAMES_SIZE - len, " or %s", last);
+	return buffer;
+}
+
+int tool_set_read(struct text words, uint64_t *ret_set)
+{
+	static const struct {
+		const char *name;
+		uint64_t set;
+	} sets[] = {{"basic", TOOLS_BASIC}, {"edit", TOOLS_EDIT}, {"patch", TOOLS_PATCH},
+		{"sessions", TOOLS_SESSIONS}};
+	uint64_t set = TOOLS_BASIC;
+	size_t count = 0;
+
+	while (words.len > 0) {
+		size_t len = 0, i = 0;
+
+		while (len < words.len && !strchr(" \t,", words.data[len]))
+			len++;
+		if (len > 0) {
+			while (i < ARRAY_SIZE(sets) && !text_equal(text_from(sets[i].name),
+							       (struct text){words.data, len}))
+				i++;
+			if (i == ARRAY_SIZE(sets))
+				return -EINVAL;
+			set |= sets[i].set;
+			count++;
+		}
+		words = (struct text){
+			words.data + len + (len < words.len), words.len - len - (len < words.len)};
+	}
+	if (count == 0)
+		return -EINVAL;
+	*ret_set = set;
+	return 0;
 }
 
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args)

@@ -181,5 +181,16 @@ size_t tool_param_count(const struct tool *tool);
  */
 const struct tool *tool_offered(const struct tool *tool, uint64_t set, struct tool *buffer);
 
+#define TOOL_NAMES_SIZE 256
+
+/** Writes the names of the tools that @set offers, "a, b or c", into @buffer, and returns it. */
+const char *tool_names(uint64_t set, char buffer[static TOOL_NAMES_SIZE]);
+
+/**
+ * Reads the words basic, edit, patch and sessions, in any order and with blanks or commas between
+ * them, as the set that they offer. Returns 0, or -EINVAL if there is another word, or none.
+ */
+int tool_set_read(struct text words, uint64_t *ret_set);
+
 /** Sets every field of @ret_args to its default in @tool. */
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args);

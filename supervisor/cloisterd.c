@@ -168,6 +168,8 @@ static struct config *own_user(const struct daemon *daemon)
 	for (const char *const *rule = daemon->options.allow_net; config && *rule; rule++)
 		if (config_allow_host(config, *rule, &complaints) < 0)
 			exit(1);
+	if (config && daemon->options.has_tools)
+		config->tenants[0]->tools = daemon->options.tools;
 	return config;
 }
 

@@ -136,7 +136,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --readonly-path | --allow-net | --allow-private-net | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --allow-net | --allow-private-net | --tools | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
 				value=$word
 				;;
 			-*) ;;
@@ -154,7 +154,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command =~ ^(exec|run)$ && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --allow-private-net=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --allow-private-net=* | --tools=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -163,6 +163,7 @@ _cloister()
 	case $value in
 	--workspace) _cloister_workspaces && return ;;
 	--socket | --readonly-path | --patch) _cloister_files "" "" -f && return ;;
+	--tools) _cloister_offer basic edit patch sessions && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
 	--allow-net | --allow-private-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
@@ -189,6 +190,8 @@ _cloister()
 	session) options+=(--name= --env= --stdin --key= --after= --eof --port= --contains= --timeout=) ;;
 	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
 	export | import) options+=(--timeout= --idle-timeout= --max-size= --max-files=) ;;
+	mcp) options+=(--tools= --text) ;;
+	harness) options+=(--tools=) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then

@@ -91,7 +91,7 @@ static const struct endpoint_method methods[] = {
 	{"session.detach", method_session_detach, .params = {"session"}},
 	{"session.list", method_session_list, .params = {NULL}},
 	{"workspace.open", method_workspace_open,
-		.params = {"workspace", "root", "kind", "tenant", "protocol", "create", "network",
+		.params = {"workspace", "root", "kind", "tenant", "protocol", "structured_content", "tools", "create", "network",
 			"moving", "labels", "lease", "shown_at", "env"}},
 	{"workspace.update", method_workspace_update,
 		.params = {"workspace", "tenant", "labels", "lease", "env", "network"}},

@@ -61,8 +61,9 @@ static const char *persistence(const struct tenant *tenant)
 		       : "files in the workspace stay, HOME and /tmp are emptied when it closes";
 }
 
-const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,
-	const struct cgroup *cgroup, char buffer[static CONDITIONS_SIZE])
+const char *conditions_text(const struct tenant *tenant, uint64_t offered,
+	const struct workspace *workspace, const struct cgroup *cgroup,
+	char buffer[static CONDITIONS_SIZE])
 {
 	const struct tenant_limits *limits = &tenant->limits;
 	const struct command_limits command = limits_of_command(limits);
@@ -78,7 +79,7 @@ const char *conditions_text(const struct tenant *tenant, const struct workspace 
 		"timeout_ms "
 		"up to %s%s; %s may have %" PRIu32 " processes",
 		network(tenant), root(workspace), shell(tenant), persistence(tenant),
-		tenant->tools & TOOLS_SESSIONS ? ", unless it has background=true" : "",
+		offered & TOOLS_SESSIONS ? ", unless it has background=true" : "",
 		show_time(limits->command_timeout_ms < limits->command_timeout_max_ms
 				  ? limits->command_timeout_ms
 				  : limits->command_timeout_max_ms,

@@ -7,6 +7,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct cgroup;
 struct tenant;
@@ -15,8 +16,10 @@ struct workspace;
 #define CONDITIONS_SIZE 768
 
 /**
- * Writes it as one sentence. @workspace may be NULL: then it holds for all of @tenant's. @cgroup
- * says which limits are enforced: the others are left out.
+ * Writes it as one sentence. @offered: the set that the client is offered (enum tool_set).
+ * @workspace may be NULL: then it holds for all of @tenant's. @cgroup says which limits are
+ * enforced: the others are left out.
  */
-const char *conditions_text(const struct tenant *tenant, const struct workspace *workspace,
-	const struct cgroup *cgroup, char buffer[static CONDITIONS_SIZE]);
+const char *conditions_text(const struct tenant *tenant, uint64_t offered,
+	const struct workspace *workspace, const struct cgroup *cgroup,
+	char buffer[static CONDITIONS_SIZE]);

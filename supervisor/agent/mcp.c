@@ -56,8 +56,8 @@ static void put_instructions(struct json_text *json, const struct session *sessi
 		return;
 	}
 	snprintf(text, sizeof(text), "%s What holds here: %s.", instructions,
-		conditions_text(
-			tenant, session->default_workspace, session->service->cgroup, conditions));
+		conditions_text(tenant, session_tools_of(session, tenant),
+			session->default_workspace, session->service->cgroup, conditions));
 	put(json, "instructions", text);
 }
 
@@ -352,8 +352,8 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 			"Invalid params: leave cursor out: one answer lists all tools");
 		return;
 	}
-	definitions = tool_definitions(
-		session_tools(session, (struct text){NULL, 0}), TOOL_FORMAT_MCP, NULL);
+	definitions = tool_definitions(session_tools(session, (struct text){NULL, 0}),
+		session->text_only ? TOOL_FORMAT_MCP_TEXT : TOOL_FORMAT_MCP, NULL);
 	text = definitions ? json_object_to_json_string_ext(definitions,
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;

@@ -66,8 +66,10 @@ static void write_result(struct json_text *json, const struct session_reply *rep
 	if (observation->image)
 		write_image(json, observation);
 	json_text_array_end(json);
-	json_text_key(json, "structuredContent");
-	json_text_take(json, buffer);
+	if (reply->form->reader == READER_MODEL_BOTH) {
+		json_text_key(json, "structuredContent");
+		json_text_take(json, buffer);
+	}
 	json_text_key(json, "isError");
 	json_text_bool(json, observation->error != TOOL_OK);
 	json_text_object_end(json);
@@ -125,8 +127,10 @@ static struct json_object *native_params(const struct jsonrpc_request *request)
  * Checks the request against MCP's schema. Returns NULL or a sentence for the program, in @buffer
  * or static.
  */
-static const char *fault(const struct jsonrpc_request *request, char *buffer, size_t size)
+static const char *fault(
+	const struct jsonrpc_request *request, uint64_t offered, char *buffer, size_t size)
 {
+	char names[TOOL_NAMES_SIZE];
 	struct json_object *arguments, *token;
 	struct text name;
 
@@ -136,7 +140,8 @@ static const char *fault(const struct jsonrpc_request *request, char *buffer, si
 		!json_object_is_type(arguments, json_type_object))
 		return "Invalid params: arguments must be an object";
 	if (!tool_by_name(name)) {
-		snprintf(buffer, size, "Unknown tool: %.64s", name.data);
+		snprintf(buffer, size, "Unknown tool: %.64s; use %s", name.data,
+			tool_names(offered, names));
 		return buffer;
 	}
 	if (json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token) &&
@@ -214,17 +219,28 @@ const struct reply_form mcp_reply_form = {
 	.reader = READER_MODEL_BOTH,
 };
 
+static const struct reply_form text_form = {
+	.write = write_result,
+	.begin = begin,
+	.begun = begun,
+	.output = output,
+	.no_workspace = no_workspace,
+	.done = done,
+	.reader = READER_MODEL_IMAGES,
+};
+
 void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 {
-	struct session_reply reply = {
-		.form = &mcp_reply_form, .revision = mcp_revision_of(session, request)};
+	struct session_reply reply = {.form = session->text_only ? &text_form : &mcp_reply_form,
+		.revision = mcp_revision_of(session, request)};
 	struct json_object *token = NULL, *params;
 	const char *sentence;
-	char buffer[128];
+	char buffer[TOOL_NAMES_SIZE + 128];
 
 	if (reply.revision == MCP_NONE)
 		return;
-	sentence = fault(request, buffer, sizeof(buffer));
+	sentence = fault(
+		request, session_tools(session, (struct text){NULL, 0}), buffer, sizeof(buffer));
 	if (sentence) {
 		refuse(session, request, sentence);
 		return;
@@ -262,7 +278,7 @@ void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
 	}
 	if (!call && waiting)
 		waiting->cancel(waiting, true);
-	if (!call || call->reply.form != &mcp_reply_form)
+	if (!call || call->reply.form->write != write_result)
 		return;
 	/* Cancelling may free the call. */
 	call->silent = true;

@@ -300,7 +300,9 @@ static void start_in(struct session *session, struct jsonrpc_request *request,
 	int r;
 
 	if (call_request_read(start->call, session->request_left, workspace_visible(workspace),
-		    workspace_tenant(workspace), READER_PROGRAM, &call_request, &refusal) < 0) {
+		    workspace_tenant(workspace),
+		    session_tools_of(session, workspace_tenant(workspace)), READER_PROGRAM,
+		    &call_request, &refusal) < 0) {
 		refuse_start(session, request, workspace, &refusal.why);
 		call_refusal_done(&refusal);
 		return;

@@ -57,7 +57,7 @@ static void answer_tools(struct session *session, const char *id_text, enum tool
 	json_text_raw(&json, text_from(text ? text : "[]"));
 	if (tenant)
 		json_text_put(&json, "instructions",
-			conditions_text(tenant, workspace, session->service->cgroup, buffer));
+			conditions_text(tenant, set, workspace, session->service->cgroup, buffer));
 	json_text_object_end(&json);
 	session_answer_end(session, &json);
 	json_object_put(definitions);
@@ -364,8 +364,8 @@ static void tell_conditions(
 			continue;
 		opened->told = true;
 		notes_add(&request->notes, "here: %s",
-			conditions_text(
-				request->tenant, workspace, session->service->cgroup, buffer));
+			conditions_text(request->tenant, request->tools, workspace,
+				session->service->cgroup, buffer));
 	}
 }
 
@@ -582,10 +582,11 @@ void tool_call_begin(struct session *session, struct jsonrpc_request *request,
 	if (!workspace)
 		goto out;
 	if (call_request_read(params, session->request_left, workspace_visible(workspace),
-		    workspace_tenant(workspace), reply->form->reader, &call_request,
-		    &refusal) < 0) {
+		    workspace_tenant(workspace),
+		    session_tools_of(session, workspace_tenant(workspace)), reply->form->reader,
+		    &call_request, &refusal) < 0) {
 		if (refusal.names_none)
-			tool_background_note(workspace, &refusal);
+			tool_background_note(session, workspace, &refusal);
 		tool_call_refuse(session, request, workspace, reply, &refusal);
 		goto done;
 	}

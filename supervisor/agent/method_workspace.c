@@ -275,6 +275,34 @@ static bool read_create(struct json_object *params, struct wanted *ret)
 	return json_object_is_type(create, json_type_boolean) && ret->name.data;
 }
 
+/*
+ * Reads what the parameters "tools" and "structured_content" take away from the connection: tools
+ * that the tenant is offered, and the second form of MCP's results.
+ */
+static enum tool_error read_less(struct session *session, const struct tenant *tenant,
+	struct json_object *params, struct refusal *ret_refusal)
+{
+	struct json_object *structured = NULL;
+	uint64_t set = TOOLS_ALL;
+	struct text words;
+
+	if (json_object_object_get_ex(params, "structured_content", &structured) &&
+		!json_object_is_type(structured, json_type_boolean))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"structured_content must be true or false");
+	if (!session_string_param(params, "tools", &words) ||
+		(words.data && tool_set_read(words, &set) < 0))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"tools must be a string of the words basic, edit, patch and sessions");
+	if (words.data && (set & ~tenant->tools))
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			"The tenant is not offered all of these tools: leave tools out, or the "
+			"administrator adds them to the tenant's key tools");
+	session->text_only = structured && !json_object_get_boolean(structured);
+	session->tools_left_out = TOOLS_ALL & ~set;
+	return TOOL_OK;
+}
+
 /* Reads which workspace @params mean, by name or by root. */
 static enum tool_error read_wanted(struct session *session, struct json_object *params,
 	struct wanted *ret, struct refusal *ret_refusal)
@@ -317,7 +345,8 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	if (ret->with.given && !is_managed)
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"labels, lease, shown_at and env can be given only with workspace");
-	return isolation_read_allow(params, &ret->allow, ret_refusal);
+	error = read_less(session, ret->tenant, params, ret_refusal);
+	return error == TOOL_OK ? isolation_read_allow(params, &ret->allow, ret_refusal) : error;
 }
 
 /*

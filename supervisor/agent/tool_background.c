@@ -78,7 +78,8 @@ static void add_name(void *context, const struct background *background)
 }
 
 /* Returns a sentence in @names: what runs in the background of the workspace. */
-static const char *tell_names(const struct workspace *workspace, struct names *names)
+static const char *tell_names(
+	const struct session *session, const struct workspace *workspace, struct names *names)
 {
 	static const char intro[] = "These run: ";
 
@@ -86,18 +87,21 @@ static const char *tell_names(const struct workspace *workspace, struct names *n
 	memcpy(names->text, intro, sizeof(intro));
 	background_foreach(add_name, names);
 	if (names->n == 0)
-		return "None runs; run_command with background=true starts one";
+		return session_tools_of(session, workspace_tenant(workspace)) & TOOLS_SESSIONS
+			       ? "None runs; run_command with background=true starts one"
+			       : "None runs";
 	if (names->more > 0)
 		snprintf(names->text + names->len, sizeof(names->text) - names->len,
 			" and %zu more, which list_commands shows", names->more);
 	return names->text;
 }
 
-void tool_background_note(const struct workspace *workspace, struct call_refusal *refusal)
+void tool_background_note(const struct session *session, const struct workspace *workspace,
+	struct call_refusal *refusal)
 {
 	struct names names;
 
-	notes_add(&refusal->notes, "%s", tell_names(workspace, &names));
+	notes_add(&refusal->notes, "%s", tell_names(session, workspace, &names));
 }
 
 /* Answering. */
@@ -371,7 +375,7 @@ static enum tool_error find(const struct session *session, const struct workspac
 		return refusal_format(refusal, TOOL_SESSION_NOT_FOUND,
 			"No command \"%.*s\" is in the background of this workspace, or it ended "
 			"long ago. %s",
-			(int)name.len, name.data, tell_names(workspace, &names));
+			(int)name.len, name.data, tell_names(session, workspace, &names));
 	call->wait.background = background;
 	call->did.from = background_shown(background);
 	return TOOL_OK;

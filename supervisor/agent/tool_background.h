@@ -24,4 +24,5 @@ void tool_background_begin(struct session *session, struct jsonrpc_request *requ
 	struct session_reply *reply);
 
 /** Adds to the notes of a refused call of such a tool, whose name is missing, what runs. */
-void tool_background_note(const struct workspace *workspace, struct call_refusal *refusal);
+void tool_background_note(const struct session *session, const struct workspace *workspace,
+	struct call_refusal *refusal);

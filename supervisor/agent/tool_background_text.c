@@ -11,6 +11,7 @@
 #include "supervisor/call/shown.h"
 #include "supervisor/call/stream_capture.h"
 #include "supervisor/call/stream_shown.h"
+#include "supervisor/rpc/session_state.h"
 
 #include <event2/buffer.h>
 #include <inttypes.h>
@@ -249,7 +250,9 @@ bool background_text_list(const struct session *session, const struct workspace 
 	json_text_array_end(&listing.json);
 	json_text_put_number(&listing.json, "count", (int64_t)listing.n);
 	if (listing.n == 0)
-		put(out, "no command is in the background; run_command with background=true starts "
-			 "one\n");
+		put(out, "no command is in the background%s\n",
+			session_tools_of(session, workspace_tenant(workspace)) & TOOLS_SESSIONS
+				? "; run_command with background=true starts one"
+				: "");
 	return json_text_flush(&listing.json) == 0 && !out->failed;
 }

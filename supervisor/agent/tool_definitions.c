@@ -161,7 +161,8 @@ static struct json_object *schema(
 static struct json_object *definition(const struct tool *tool, enum tool_set set,
 	enum tool_format format, const struct tenant_limits *limits)
 {
-	const char *schema_key = format == TOOL_FORMAT_MCP ? "inputSchema" : "parameters";
+	const bool is_mcp = format == TOOL_FORMAT_MCP || format == TOOL_FORMAT_MCP_TEXT;
+	const char *schema_key = is_mcp ? "inputSchema" : "parameters";
 	_cleanup_json_ struct json_object *function = json_object_new_object();
 	_cleanup_json_ struct json_object *object = NULL;
 
@@ -171,8 +172,9 @@ static struct json_object *definition(const struct tool *tool, enum tool_set set
 		!json_build_add(function, schema_key,
 			schema(tool, set, format != TOOL_FORMAT_OLLAMA, limits)))
 		return NULL;
-	if (format == TOOL_FORMAT_MCP) {
-		if (!json_build_add(function, "outputSchema", tool_output_schema(tool)) ||
+	if (is_mcp) {
+		if ((format == TOOL_FORMAT_MCP &&
+			    !json_build_add(function, "outputSchema", tool_output_schema(tool))) ||
 			!json_build_add(function, "annotations", tool_annotations(tool)))
 			return NULL;
 		return TAKE_PTR(function);

@@ -13,9 +13,10 @@ struct json_object;
 struct tenant_limits;
 
 enum tool_format {
-	TOOL_FORMAT_OLLAMA, /* the form of the original specification, field for field */
-	TOOL_FORMAT_OPENAI, /* function tools of the chat completions API */
-	TOOL_FORMAT_MCP,    /* Tool objects of the Model Context Protocol */
+	TOOL_FORMAT_OLLAMA,   /* the form of the original specification, field for field */
+	TOOL_FORMAT_OPENAI,   /* function tools of the chat completions API */
+	TOOL_FORMAT_MCP,      /* Tool objects of the Model Context Protocol */
+	TOOL_FORMAT_MCP_TEXT, /* likewise, of tools whose results are text only */
 };
 
 /** Stores the format called @name ("ollama", "openai", "mcp"). Returns 0 or -EINVAL. */

@@ -91,8 +91,8 @@ static void answer(struct call *call, struct observation *observation)
 	describe(call, observation);
 	observation->network = call->network.address ? &call->network : NULL;
 	if (observation->command && observation->io)
-		command_notes_add(call->request.tenant, observation, call->input != NULL,
-			&call->request.notes);
+		command_notes_add(call->request.tenant, call->request.tools, observation,
+			call->input != NULL, &call->request.notes);
 	if (observation->error == TOOL_BUSY && observation->retry_after_ms == 0)
 		observation->retry_after_ms =
 			admission_shortage(&call->service->admission, call->request.tenant);

@@ -307,7 +307,7 @@ static int read_arguments(struct call_request *request, struct json_object *opti
 {
 	char **message = &refusal->why.message;
 	struct tool buffer;
-	const struct tool *tool = tool_offered(request->tool, request->tenant->tools, &buffer);
+	const struct tool *tool = tool_offered(request->tool, request->tools, &buffer);
 	enum tool_error error = args_rename(tool, *arguments, &request->notes, message);
 
 	if (error == TOOL_OK && stand_in_for_path(request->tool, options, arguments) < 0)
@@ -350,14 +350,15 @@ static int check_values(struct call_request *request, struct text visible_root,
 }
 
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
-	struct tenant *tenant, enum reader reader, struct call_request *ret_request,
-	struct call_refusal *ret_refusal)
+	struct tenant *tenant, uint64_t offered, enum reader reader,
+	struct call_request *ret_request, struct call_refusal *ret_refusal)
 {
 	_cleanup_(put_json) struct json_object *arguments = NULL;
 	struct call_refusal *refusal = ret_refusal;
 	struct call_request request = {0};
 	struct json_object *options = NULL;
 	struct text name = {NULL, 0};
+	char names[TOOL_NAMES_SIZE];
 	int r;
 
 	*refusal = (struct call_refusal){0};
@@ -368,9 +369,10 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 		return r;
 	refusal->tool = name.data ? strndup(name.data, name.len < 64 ? name.len : 64) : NULL;
 	request.tool = tool_by_name(name);
+	request.tools = offered;
 	if (!request.tool)
-		return refuse(
-			refusal, TOOL_UNKNOWN_TOOL, "%s", tool_error_sentence(TOOL_UNKNOWN_TOOL));
+		return refuse(refusal, TOOL_UNKNOWN_TOOL, "There is no tool of this name; use %s",
+			tool_names(offered, names));
 	json_object_object_get_ex(params, "options", &options);
 	if (options_decode(request.tool, options, &request.options, &refusal->why.message) < 0)
 		return -EINVAL;

@@ -53,11 +53,12 @@ struct call_request {
 	struct json_object *params, *arguments; /* references */
 	struct call_key key;                    /* if options.key was given */
 	struct call_session session;            /* if it is the command of one */
-	bool inside;   /* it is of the workspace's preview (workspace_preview.h) */
-	bool held;     /* a change of files that waits until its beginning is recorded */
-	bool look;     /* and is to find out first what has become of an earlier one */
-	size_t memory; /* bytes that it is counted with: the values above, and the whole request */
-	size_t large;  /* the part of memory that is content or input */
+	bool inside;    /* it is of the workspace's preview (workspace_preview.h) */
+	bool held;      /* a change of files that waits until its beginning is recorded */
+	bool look;      /* and is to find out first what has become of an earlier one */
+	size_t memory;  /* bytes that it is counted with: the values above, and the whole request */
+	size_t large;   /* the part of memory that is content or input */
+	uint64_t tools; /* that the client is offered (enum tool_set) */
 	struct tenant *tenant; /* held: as configured when the call came */
 	uid_t uid;             /* user of the client, for the audit log */
 	gid_t gid;
@@ -74,13 +75,13 @@ struct call_refusal {
 
 /**
  * Reads the @params of tool.call for a workspace of @tenant seen at @visible_root, whose answer
- * @reader gets. Arguments that came as a string may take @memory bytes besides. Returns 0 and a
- * request, to be released with call_request_done(), or -EINVAL and a refusal, to be released with
- * call_refusal_done().
+ * @reader gets, on a connection that is offered the set @offered (enum tool_set). Arguments that
+ * came as a string may take @memory bytes besides. Returns 0 and a request, to be released with
+ * call_request_done(), or -EINVAL and a refusal, to be released with call_refusal_done().
  */
 int call_request_read(struct json_object *params, size_t memory, struct text visible_root,
-	struct tenant *tenant, enum reader reader, struct call_request *ret_request,
-	struct call_refusal *ret_refusal);
+	struct tenant *tenant, uint64_t offered, enum reader reader,
+	struct call_request *ret_request, struct call_refusal *ret_refusal);
 
 /** Frees base64 that has been decoded. Call it after the audit log has read the request. */
 void call_request_drop_encoded(struct call_request *request);

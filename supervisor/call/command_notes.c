@@ -128,8 +128,8 @@ static void add_hints(const struct observation *observation, struct notes *notes
 			}
 }
 
-void command_notes_add(const struct tenant *tenant, const struct observation *observation,
-	bool has_input, struct notes *notes)
+void command_notes_add(const struct tenant *tenant, uint64_t offered,
+	const struct observation *observation, bool has_input, struct notes *notes)
 {
 	const struct command_ended *ended = observation->command;
 	const bool by_itself = ended->end == COMMAND_END_EXIT;
@@ -147,7 +147,7 @@ void command_notes_add(const struct tenant *tenant, const struct observation *ob
 	if (by_itself && ended->left_over > 0)
 		notes_add(notes, "%" PRIu32 " background process%s ended with this call%s",
 			ended->left_over, ended->left_over == 1 ? "" : "es",
-			tenant->tools & TOOLS_SESSIONS
+			offered & TOOLS_SESSIONS
 				? "; run_command with background=true lets one run on, without &"
 				: "");
 }

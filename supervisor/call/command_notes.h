@@ -9,15 +9,19 @@
 #include "common/text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct command_io;
 struct notes;
 struct observation;
 struct tenant;
 
-/** Adds notes about @observation, whose command and io are set. @has_input: its stdin was given. */
-void command_notes_add(const struct tenant *tenant, const struct observation *observation,
-	bool has_input, struct notes *notes);
+/**
+ * Adds notes about @observation, whose command and io are set. @offered: the set that the client is
+ * offered. @has_input: its stdin was given.
+ */
+void command_notes_add(const struct tenant *tenant, uint64_t offered,
+	const struct observation *observation, bool has_input, struct notes *notes);
 
 /**
  * Adds notes about a command in the background that goes on as a session: @command is its text.

@@ -121,7 +121,7 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 				   : "The call was ended after %lld ms, at its deadline; ask "
 				     "for less at once%s",
 			after,
-			is_command && request->tenant->tools & TOOLS_SESSIONS
+			is_command && request->tools & TOOLS_SESSIONS
 				? ", or background=true for one that is to run on"
 				: "");
 		return buffer;

@@ -5,6 +5,7 @@
 #include "common/fixed_fds.h"
 #include "common/socket_peer.h"
 #include "common/wire_egress.h"
+#include "common/tools.h"
 #include "supervisor/config/config.h"
 
 #include <errno.h>
@@ -18,12 +19,12 @@
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
-	"                 [--allow-net HOST[:PORT]]...\n"
+	"                 [--allow-net HOST[:PORT]]... [--tools LIST]\n"
 	"                 [--allow-private-net CIDR]... [--take-over [--if-replaced] [--detach]]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
-	"                 [--readonly-path PATH]... [--allow-net HOST[:PORT]]...\n"
+	"                 [--readonly-path PATH]... [--allow-net HOST[:PORT]]... [--tools LIST]\n"
 	"\n"
 	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
 	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
@@ -53,6 +54,8 @@ static const char usage[] =
 	"times\n"
 	"  --allow-private-net CIDR\n"
 	"                        with --allow-net: as egress_private; may be given several times\n"
+	"  --tools LIST          without --config: which tools models are offered, as the key "
+	"tools\n"
 	"  --take-over           serve in the place of the cloisterd that uses the state "
 	"directory,\n"
 	"                        which ends when what runs there has ended, or after retire_time\n"
@@ -71,6 +74,7 @@ enum {
 	OPTION_READONLY_PATH,
 	OPTION_ALLOW_NET,
 	OPTION_ALLOW_PRIVATE_NET,
+	OPTION_TOOLS,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 	OPTION_DOCTOR,
@@ -272,6 +276,13 @@ static void read_option(struct options *options, int option)
 		read_net(options->allow_private_net,
 			"cloisterd: more than 64 of --allow-private-net\n");
 		break;
+	case OPTION_TOOLS:
+		if (tool_set_read(text_from(optarg), &options->tools) < 0)
+			print_and_exit(stderr,
+				"cloisterd: --tools takes words of basic, edit, patch, sessions\n",
+				2);
+		options->has_tools = true;
+		break;
 	case 'h':
 		print_and_exit(stdout, usage, 0);
 	case 'V':
@@ -299,6 +310,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"readonly-path", required_argument, NULL, OPTION_READONLY_PATH},
 		{"allow-net", required_argument, NULL, OPTION_ALLOW_NET},
 		{"allow-private-net", required_argument, NULL, OPTION_ALLOW_PRIVATE_NET},
+		{"tools", required_argument, NULL, OPTION_TOOLS},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -314,7 +326,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		(options.take_over &&
 			(options.check || options.doctor || options.connection_fd >= 0)) ||
 		(!options.take_over && (options.if_replaced || options.detach)) ||
-		(options.config && (options.readonly_paths[0] || options.allow_net[0])) ||
+		(options.config &&
+			(options.readonly_paths[0] || options.allow_net[0] || options.has_tools)) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))

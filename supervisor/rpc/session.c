@@ -175,7 +175,12 @@ uint64_t session_tools(struct session *session, struct text workspace)
 	const struct tenant *tenant =
 		open ? workspace_tenant(open) : session_tenant(session, (struct text){NULL, 0});
 
-	return tenant ? tenant->tools : TOOLS_BASIC;
+	return tenant ? session_tools_of(session, tenant) : TOOLS_BASIC;
+}
+
+uint64_t session_tools_of(const struct session *session, const struct tenant *tenant)
+{
+	return tenant->tools & ~session->tools_left_out;
 }
 
 struct session *session_new(struct service *service, const struct endpoint *endpoint,

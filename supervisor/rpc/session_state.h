@@ -155,7 +155,9 @@ struct session {
 	size_t input_bytes;              /* memory of input that is not handled yet */
 	const struct error_form *errors; /* for the current request; NULL: the endpoint's */
 	bool paused;
-	uint8_t mcp_agreed; /* enum mcp_revision, agreed by initialize */
+	uint64_t tools_left_out; /* of those that the tenant is offered (enum tool_set) */
+	bool text_only;          /* results of MCP have no structured content */
+	uint8_t mcp_agreed;      /* enum mcp_revision, agreed by initialize */
 };
 
 /** Holds the present configuration in place of the one by which the client was authorized. */
@@ -202,6 +204,9 @@ struct tenant *session_tenant(const struct session *session, struct text name);
  * (data NULL: the default) is offered; without one, that of session_tenant()'s.
  */
 uint64_t session_tools(struct session *session, struct text workspace);
+
+/** Returns the set that a client of @tenant is offered on this connection. */
+uint64_t session_tools_of(const struct session *session, const struct tenant *tenant);
 
 /** Whether the client may have @workspace open under the present configuration. */
 bool session_may_use(const struct session *session, const struct workspace *workspace);

@@ -165,7 +165,7 @@ static void make_call(struct selftest *selftest, struct json_object *params)
 	enum tool_error error;
 	struct workspace *workspace = selftest_canary(selftest)->workspace;
 	int r = call_request_read(params, 0, workspace_visible(workspace),
-		selftest_canary(selftest)->tenant, READER_PROGRAM, &request, &refusal);
+		selftest_canary(selftest)->tenant, TOOLS_ALL, READER_PROGRAM, &request, &refusal);
 
 	json_object_put(params);
 	if (r == 0 && (audit_forbids(selftest->service->audit) ||

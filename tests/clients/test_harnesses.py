@@ -250,5 +250,7 @@ def test_the_calls_of_cloister_work(runs, name):
     # Some of them put the output into JSON once or twice more, so what is between the numbers differs.
     (many,) = [result for result in run.model.results if re.search(r"12\D{1,9}13\D{1,9}14\D{1,9}15", result)]
     assert "1000" in seen and "No such file" in seen, told(run)
+    # Each harness is sent the form that its model can use: no observation reaches it as JSON.
+    assert not any("stdout_bytes" in result for result in run.model.results), told(run)
     assert ("299999" in many) == run.harness.shows_the_end and len(many) < 150_000, told(run)
     assert "rested" in run.model.results[-1], told(run)

@@ -106,8 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_object_put(params);
 		return -1;
 	}
-	if (call_request_read(params, SIZE_MAX, TEXT_LITERAL(ROOT), tenant, READER_PROGRAM,
-		    &request, &refusal) == 0) {
+	if (call_request_read(params, SIZE_MAX, TEXT_LITERAL(ROOT), tenant, TOOLS_ALL,
+		    READER_PROGRAM, &request, &refusal) == 0) {
 		/* The request keeps the values from which it borrows. */
 		json_object_put(params);
 		check_request(&request);

@@ -4,11 +4,12 @@ them is in tests/clients."""
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
 from cloister_client import acting_as
-from daemon import environment, user_mode_only
+from daemon import ROOT, environment, user_mode_only
 
 pytestmark = user_mode_only
 NAMES = ["claude", "codex", "opencode", "gemini", "cline", "zed"]
@@ -45,6 +46,17 @@ def test_the_list(area, home):
     assert json.loads(cloister(area, "--json", "harness", home=home).stdout) == NAMES
 
 
+def test_what_each_harness_shows_its_model(area, home):
+    """doc/clients.md has a table of what is shown of a result; who shows structured content alone gets none."""
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (text|structuredContent) \|$", (ROOT / "doc" / "clients.md").read_text(), re.M)
+    assert [name for name, _ in rows] == NAMES
+    for name, shows in rows:
+        recipe = cloister(area, "--workspace", "managed", "harness", name, home=home).stdout.decode()
+        assert ('"--text"' in recipe) == (shows == "structuredContent"), name
+    named = cloister(area, "--workspace", "managed", "harness", "zed", "--tools", "basic edit", home=home).stdout.decode()
+    assert '"mcp", "--tools", "basic edit"' in named
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_script(area, home, name):
     """It writes into its directory alone, can be run again, and what it writes starts the server as this command line would."""
@@ -69,7 +81,7 @@ def test_the_script(area, home, name):
             written = {path for path in home.rglob("*") if path.is_file()}
             (settings,) = written - {directory / "start"}
             assert settings.parent == directory
-            assert servers_words(settings.read_text(), name) == [*expected, "mcp"]
+            assert servers_words(settings.read_text(), name) == [*expected, "mcp", *(["--text"] if name in ("claude", "codex") else [])]
             if name != "zed":
                 assert os.access(directory / "start", os.X_OK)
                 assert subprocess.run(["sh", "-n", directory / "start"], check=False).returncode == 0

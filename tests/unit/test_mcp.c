@@ -145,7 +145,7 @@ TEST(test_calling_a_tool)
 		{REQUEST("1", "tools/call", "{}"), WRONG("*name must be a string*")},
 		{REQUEST("1", "tools/call", "{\"name\":1}"), WRONG("*name must be a string*")},
 		{CALL("read_file", "[]"), WRONG("*arguments must be an object")},
-		{CALL("fly", "{}"), WRONG("Unknown tool: fly")},
+		{CALL("fly", "{}"), WRONG("Unknown tool: fly; use *")},
 		{REQUEST("1", "tools/call",
 			 "{\"name\":\"read_file\",\"_meta\":{\"progressToken\":{}}}"),
 			WRONG("*progressToken*")},

@@ -104,3 +104,27 @@ TEST(test_what_is_offered)
 	tool = &tools[TOOL_WRITE_FILE];
 	assert_ptr_equal(tool_offered(tool, TOOLS_BASIC, &buffer), tool);
 }
+
+TEST(test_sets)
+{
+	static const struct {
+		const char *words;
+		int result;
+		uint64_t set;
+	} sets[] = {{"basic", 0, TOOLS_BASIC}, {"edit", 0, TOOLS_EDIT},
+		{"sessions, patch basic", 0, TOOLS_SESSIONS | TOOLS_PATCH},
+		{"basic,edit,patch,sessions", 0, TOOLS_ALL}, {"", -EINVAL, 7}, {" ,", -EINVAL, 7},
+		{"edits", -EINVAL, 7}, {"basic edit x", -EINVAL, 7}};
+	char names[TOOL_NAMES_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		uint64_t set = 7;
+
+		assert_int_equal(tool_set_read(text_from(sets[i].words), &set), sets[i].result);
+		assert_int_equal(set, sets[i].set);
+	}
+	assert_string_equal(tool_names(TOOLS_BASIC, names),
+		"read_file, write_file, list_directory, run_command or search_files");
+	assert_true(strlen(tool_names(TOOLS_ALL, names)) < TOOL_NAMES_SIZE - 1);
+	assert_non_null(strstr(names, "stop_command or list_commands"));
+}
