@@ -4,6 +4,7 @@
  * path_walk does where openat2 cannot.
  */
 #include "worker/files/root_open.h"
+#include "worker/files/same_name.h"
 
 #include "common/cleanup.h"
 #include "common/path_rules.h"
@@ -140,17 +141,15 @@ static int reported_path(const char *relative, char **ret_path)
 	return 0;
 }
 
-enum tool_error root_open(
-	const struct root *root, struct text path, int flags, int *ret_fd, char **ret_path)
+/* Opens @relative, as root_open(). */
+static enum tool_error open_relative(
+	const struct root *root, const char *relative, int flags, int *ret_fd, char **ret_path)
 {
-	_cleanup_free_ char *relative = NULL, *reported = NULL;
-	enum tool_error error;
+	_cleanup_free_ char *reported = NULL;
+	enum tool_error error = TOOL_OK;
 	bool walk;
 	int fd = -EXDEV;
 
-	error = path_rules_check(root->visible, path, true, &relative);
-	if (error != TOOL_OK)
-		return error;
 	if (ret_path && reported_path(relative, &reported) < 0)
 		return TOOL_EXECUTION_ERROR;
 	flags |= O_CLOEXEC;
@@ -175,6 +174,19 @@ enum tool_error root_open(
 	if (ret_path)
 		*ret_path = TAKE_PTR(reported);
 	return TOOL_OK;
+}
+
+enum tool_error root_open(
+	const struct root *root, struct text path, int flags, int *ret_fd, char **ret_path)
+{
+	_cleanup_free_ char *relative = NULL, *same = NULL;
+	enum tool_error error = path_rules_check(root->visible, path, true, &relative);
+
+	if (error == TOOL_OK)
+		error = open_relative(root, relative, flags, ret_fd, ret_path);
+	if (error == TOOL_NOT_FOUND && same_path(root, relative, &same))
+		error = open_relative(root, same, flags, ret_fd, ret_path);
+	return error;
 }
 
 /*
@@ -262,12 +274,17 @@ enum tool_error root_place(
 	const struct root *root, struct text path, bool create_dirs, struct root_place *ret_place)
 {
 	_cleanup_(root_place_done) struct root_place place = ROOT_PLACE_NONE;
-	_cleanup_free_ char *relative = NULL;
+	_cleanup_free_ char *relative = NULL, *same = NULL;
 	enum tool_error error;
 
 	error = path_rules_check(root->visible, path, true, &relative);
 	if (error != TOOL_OK)
 		return error;
+	/* No second file is made beside one whose name looks the same. */
+	if (same_path(root, relative, &same)) {
+		free(relative);
+		relative = TAKE_PTR(same);
+	}
 	if (reported_path(relative, &place.path) < 0)
 		return TOOL_EXECUTION_ERROR;
 	error = place_fast(root, relative, &place);

@@ -47,7 +47,8 @@ struct root_place {
  * O_NONBLOCK are added; O_CREAT and O_TMPFILE are not allowed). With O_NOFOLLOW a link in the last
  * component is not followed. On success stores the descriptor in @ret_fd and, if @ret_path is not
  * NULL, the path relative to the root, without "." and ".." (malloc'ed for the caller; "." is the
- * root). Links in it are resolved only if @path has a "..".
+ * root). Links in it are resolved only if @path has a "..". A name that is not there stands for one
+ * that is written with other characters (same_name.h).
  *
  * Never blocks on a FIFO or a lease. The descriptor may be a FIFO's: fstat(2) it before use.
  *
