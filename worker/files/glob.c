@@ -374,6 +374,40 @@ static int compile_globs(struct glob_set *set)
 	return r;
 }
 
+/*
+ * Adds for each pattern with brackets one in which they are ordinary characters: models name files
+ * such as app/[slug]/page.tsx.
+ */
+static int add_literal_brackets(struct glob_set *set)
+{
+	const size_t count = set->count;
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0 && set->count < LIMIT_GLOB_ALTERNATIVES; i++) {
+		const struct text pattern = set->globs[i].pattern;
+		_cleanup_free_ char *bytes = malloc(2 * pattern.len + 1);
+		size_t len = 0;
+
+		if (!bytes)
+			return -ENOMEM;
+		if (pattern.len == 0 || !memchr(pattern.data, '[', pattern.len))
+			continue;
+		for (size_t at = 0; at < pattern.len; at++) {
+			const char c = pattern.data[at];
+
+			if (c == '[' || c == ']')
+				bytes[len++] = '\\';
+			bytes[len++] = c;
+			if (c == '\\' && at + 1 < pattern.len)
+				bytes[len++] = pattern.data[++at];
+		}
+		r = add_glob(set, TEXT_LITERAL(""), (struct text){bytes, len}, TEXT_LITERAL(""));
+		if (r == 0)
+			set->globs[set->count - 1].whole_path = set->globs[i].whole_path;
+	}
+	return r;
+}
+
 static void free_set(struct glob_set **set)
 {
 	glob_set_free(*set);
@@ -397,6 +431,8 @@ enum tool_error glob_set_new(struct text pattern, struct glob_set **ret_set)
 	r = add_glob(set, TEXT_LITERAL(""), pattern, TEXT_LITERAL(""));
 	if (r == 0)
 		r = compile_globs(set);
+	if (r == 0)
+		r = add_literal_brackets(set);
 	switch (r) {
 	case 0:
 		*ret_set = TAKE_PTR(set);

@@ -29,9 +29,10 @@ struct glob_set;
 /**
  * Compiles @pattern, which may hold (also nested) brace alternatives. An alternative without a
  * slash is compared with the last component of a path at any depth, any other with the whole path.
- * A leading "./" or "/" only anchors. An empty pattern gives the NULL set, which matches every
- * path. Returns TOOL_OK, TOOL_INVALID_PATTERN (malformed, also an unclosed brace),
- * TOOL_PATTERN_TOO_COMPLEX (more than LIMIT_GLOB_ALTERNATIVES) or TOOL_EXECUTION_ERROR (no memory).
+ * A leading "./" or "/" only anchors. Brackets also match themselves. An empty pattern gives the
+ * NULL set, which matches every path. Returns TOOL_OK, TOOL_INVALID_PATTERN (malformed, also an
+ * unclosed brace), TOOL_PATTERN_TOO_COMPLEX (more than LIMIT_GLOB_ALTERNATIVES) or
+ * TOOL_EXECUTION_ERROR (no memory).
  */
 enum tool_error glob_set_new(struct text pattern, struct glob_set **ret_set);
 void glob_set_free(struct glob_set *set);
