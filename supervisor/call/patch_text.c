@@ -317,14 +317,30 @@ static bool read_hunk(struct patch_reader *reader)
 	return read_hunk_lines(reader);
 }
 
+/* Returns the path behind @header, without what does not change it. */
+static struct text path_in(struct text line, struct text header)
+{
+	struct text path = {line.data + header.len, line.len - header.len};
+
+	while (begins_with(path, TEXT_LITERAL("./")))
+		path = (struct text){path.data + 2, path.len - 2};
+	return path;
+}
+
 static bool read_update(struct patch_reader *reader)
 {
+	const struct text from = path_in(reader->line, UPDATE_FILE);
 	const size_t hunks = reader->n_hunks;
 	bool moves;
 
 	if (!put_path(reader, PATCH_PART_UPDATE, UPDATE_FILE))
 		return false;
 	moves = reader->has_line && begins_with(reader->line, MOVE_TO);
+	/* A move to the same path is none. */
+	if (moves && text_equal(path_in(reader->line, MOVE_TO), from)) {
+		moves = false;
+		advance(reader);
+	}
 	if (moves && !put_path(reader, PATCH_PART_MOVE, MOVE_TO))
 		return false;
 	while (reader->has_line && !is_header(reader->line)) {
