@@ -83,9 +83,11 @@ static const struct alias {
 				"glob globpattern fileglob filesglob include includepattern "
 				"filenamepattern",
 				"file files type filetype"},
-			{"max_results",
-				"maxmatches maxcount limit resultlimit maxnumresults headlimit",
+			{"max_results", "maxmatches maxcount resultlimit maxnumresults headlimit",
 				"count max n"},
+			{"context", "contextlines linesofcontext", "around before after"},
+			{"offset", "skip", "from start"},
+			{"limit", "", ""},
 		},
 	[TOOL_EDIT_FILE] =
 		{
@@ -167,6 +169,15 @@ static const struct tool_param *find(const struct tool *tool, const char *name, 
 const struct tool_param *args_alias(const struct tool *tool, const char *name)
 {
 	return find(tool, name, false);
+}
+
+bool args_is_directory(const char *name)
+{
+	char folded[FOLDED_SIZE];
+
+	return fold(name, folded) &&
+	       has_word("cwd workdir workingdir workingdirectory currentdirectory directory dir",
+		       text_from(folded));
 }
 
 const struct tool_param *args_nearest(const struct tool *tool, const char *name)

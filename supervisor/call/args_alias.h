@@ -14,6 +14,9 @@
  */
 const struct tool_param *args_alias(const struct tool *tool, const char *name);
 
+/** Whether @name is what other tools call the directory that a command begins in. */
+bool args_is_directory(const char *name);
+
 /**
  * Returns the parameter whose name is nearest to @name, or that @name probably means, for a
  * message; NULL if none is near.

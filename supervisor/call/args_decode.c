@@ -190,23 +190,26 @@ static enum tool_error edit_text(const struct subject *subject, struct json_obje
 		name, number, value ? "not a string" : "missing");
 }
 
-/* Other names that models know from other tools; all without doubt. */
+/* The members of an edit, and names that models know from other tools; all without doubt. */
+static const char *const edit_names[][2] = {{"old", "old"}, {"new", "new"}, {"all", "all"},
+	{"old_string", "old"}, {"new_string", "new"}, {"old_str", "old"}, {"new_str", "new"},
+	{"oldText", "old"}, {"newText", "new"}, {"oldString", "old"}, {"newString", "new"},
+	{"old_text", "old"}, {"new_text", "new"}, {"replace_all", "all"}, {"replaceAll", "all"}};
+
 static enum tool_error rename_in_edit(const struct subject *subject, struct json_object *edit)
 {
-	static const char *const names[][2] = {{"old_string", "old"}, {"new_string", "new"},
-		{"old_str", "old"}, {"new_str", "new"}, {"oldText", "old"}, {"newText", "new"},
-		{"old_text", "old"}, {"new_text", "new"}, {"replace_all", "all"}};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(edit_names); i++) {
 		struct json_object *value;
 
-		if (!json_object_object_get_ex(edit, names[i][0], &value) ||
-			json_object_object_get_ex(edit, names[i][1], NULL))
+		if (strcmp(edit_names[i][0], edit_names[i][1]) == 0 ||
+			!json_object_object_get_ex(edit, edit_names[i][0], &value) ||
+			json_object_object_get_ex(edit, edit_names[i][1], NULL))
 			continue;
-		if (json_object_object_add(edit, names[i][1], json_object_get(value)) < 0)
+		if (json_object_object_add(edit, edit_names[i][1], json_object_get(value)) < 0)
 			return TOOL_BUSY;
-		json_object_object_del(edit, names[i][0]);
-		notes_add(subject->notes, "\"%s\" was taken as \"%s\"", names[i][0], names[i][1]);
+		json_object_object_del(edit, edit_names[i][0]);
+		notes_add(subject->notes, "\"%s\" was taken as \"%s\"", edit_names[i][0],
+			edit_names[i][1]);
 	}
 	return TOOL_OK;
 }
@@ -319,6 +322,10 @@ static enum tool_error unknown_argument(const struct subject *subject, const str
 	if (len == 0)
 		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; this tool takes no arguments");
+	if (tool->id == TOOL_RUN_COMMAND && args_is_directory(name))
+		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			"is not known; begin the command with it: {\"command\": \"cd DIRECTORY "
+			"&& make\"}");
 	if (nearest && !json_object_object_get_ex(arguments, nearest->name, NULL))
 		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; use %s; did you mean \"%s\"?", known, nearest->name);
@@ -365,6 +372,51 @@ static enum tool_error rename_argument(
 	return TOOL_OK;
 }
 
+/* Makes one element of edits of what stands beside the path: models know tools with one edit. */
+static enum tool_error gather_edit(struct json_object *arguments, struct notes *notes)
+{
+	struct json_object *edit, *edits;
+
+	if (json_object_object_get_ex(arguments, "edits", NULL))
+		return TOOL_OK;
+	edit = json_object_new_object();
+	edits = edit ? json_object_new_array() : NULL;
+	for (size_t i = 0; edits && i < ARRAY_SIZE(edit_names); i++) {
+		struct json_object *value;
+
+		if (!json_object_object_get_ex(arguments, edit_names[i][0], &value))
+			continue;
+		json_object_object_add(edit, edit_names[i][1], json_object_get(value));
+		json_object_object_del(arguments, edit_names[i][0]);
+	}
+	if (!edits || json_object_object_length(edit) == 0) {
+		json_object_put(edit);
+		json_object_put(edits);
+		return edits ? TOOL_OK : TOOL_BUSY;
+	}
+	notes_add(notes, "\"old\" and \"new\" were taken as an element of \"edits\"");
+	if (json_object_array_add(edits, edit) < 0 ||
+		json_object_object_add(arguments, "edits", edits) < 0)
+		return TOOL_BUSY;
+	return TOOL_OK;
+}
+
+/* Drops arguments in which models say why they make a call. */
+static void drop_remarks(
+	const struct tool *tool, struct json_object *arguments, struct notes *notes)
+{
+	static const char *const remarks[] = {
+		"description", "explanation", "reason", "toolSummary"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(remarks); i++) {
+		if (args_alias(tool, remarks[i]) ||
+			!json_object_object_get_ex(arguments, remarks[i], NULL))
+			continue;
+		json_object_object_del(arguments, remarks[i]);
+		notes_add(notes, "\"%s\" has no effect", remarks[i]);
+	}
+}
+
 enum tool_error args_rename(const struct tool *tool, struct json_object *arguments,
 	struct notes *notes, char **ret_message)
 {
@@ -375,6 +427,11 @@ enum tool_error args_rename(const struct tool *tool, struct json_object *argumen
 
 	if (!json_object_is_type(arguments, json_type_object))
 		return TOOL_OK;
+	drop_remarks(tool, arguments, notes);
+	if (tool->id == TOOL_EDIT_FILE)
+		error = gather_edit(arguments, notes);
+	if (error != TOOL_OK)
+		return error;
 	json_object_object_foreach (arguments, name, value) {
 		struct alias_use use = {name, args_alias(tool, name)};
 
@@ -420,7 +477,10 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 		if (tool->params[i].required &&
 			!json_object_object_get(arguments, tool->params[i].name))
 			return fail(&subject, TOOL_INVALID_ARGUMENTS, tool->params[i].name,
-				"is required");
+				tool->params[i].type == PARAM_EDITS
+					? "is required: a list of objects like {\"old\": "
+					  "\"text\", \"new\": \"text\"}"
+					: "is required");
 	if (args.end_line > 0 && args.start_line > args.end_line)
 		return fail(&subject, TOOL_INVALID_ARGUMENTS, "end_line",
 			"must not be less than \"start_line\"");
