@@ -262,8 +262,15 @@
 #define LIMIT_READ_BYTES         (1 * MIB) /* content of one read_file */
 #define LIMIT_BINARY_PROBE_BYTES (8 * KIB) /* a NUL in here makes a file binary */
 #define LIMIT_LIST_ENTRIES       10000
+#define LIMIT_SURVEY_SMALL       20 /* entries of a directory that is never collapsed */
+#define LIMIT_SURVEY_DEPTH       64 /* of a recursive listing for a model */
 #define LIMIT_SEARCH_RESULTS     50
-#define LIMIT_SEARCH_LINE_BYTES  2000 /* text of one match, longer lines are cut around it */
+#define LIMIT_SEARCH_MOST        1000      /* matches with the argument limit */
+#define LIMIT_SEARCH_OFFSET      10000     /* matches that are passed over */
+#define LIMIT_SEARCH_CONTEXT     10        /* lines on each side of a match */
+#define LIMIT_SEARCH_AROUND      500       /* bytes of such a line */
+#define LIMIT_SEARCH_BATCH_BYTES (2 * MIB) /* texts of a batch; further lines are cut there */
+#define LIMIT_SEARCH_LINE_BYTES  2000      /* text of one match, longer lines are cut around it */
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 /*

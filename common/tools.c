@@ -249,6 +249,37 @@ const struct tool tools[TOOL_COUNT] = {
 						.max = LIMIT_SEARCH_RESULTS,
 						FIELD(max_results),
 					},
+					{
+						.name = "context",
+						.description =
+							"Lines to show before and after each match "
+							"(default 0)",
+						.type = PARAM_INTEGER,
+						.set = TOOLS_EDIT,
+						.min = 0,
+						.max = LIMIT_SEARCH_CONTEXT,
+						FIELD(context),
+					},
+					{
+						.name = "offset",
+						.description = "Matches to pass over: 50 for the "
+							       "next 50 (default 0)",
+						.type = PARAM_INTEGER,
+						.set = TOOLS_EDIT,
+						.min = 0,
+						.max = LIMIT_SEARCH_OFFSET,
+						FIELD(offset),
+					},
+					{
+						.name = "limit",
+						.description = "The most matches to return, in "
+							       "place of max_results",
+						.type = PARAM_INTEGER,
+						.set = TOOLS_EDIT,
+						.min = 1,
+						.max = LIMIT_SEARCH_MOST,
+						FIELD(limit),
+					},
 				},
 		},
 	[TOOL_EDIT_FILE] =

@@ -90,10 +90,11 @@ struct tool_args {
 	struct text mode; /* permission bits, as octal digits */
 	struct text durability;
 	struct text encoding;
-	int64_t offset;
+	int64_t offset; /* of search_files: matches that are passed over */
+	int64_t context; /* lines on each side of a match */
 	int64_t length; /* -1: not given */
 	int64_t depth;
-	int64_t limit;
+	int64_t limit; /* of search_files: in place of max_results; 0: not given */
 	bool follow;
 	bool parents;
 	bool replace;
@@ -191,6 +192,12 @@ const char *tool_names(uint64_t set, char buffer[static TOOL_NAMES_SIZE]);
  * them, as the set that they offer. Returns 0, or -EINVAL if there is another word, or none.
  */
 int tool_set_read(struct text words, uint64_t *ret_set);
+
+/** Returns how many matches a search with @args reports at most. */
+static inline int64_t tool_search_most(const struct tool_args *args)
+{
+	return args->limit > 0 ? args->limit : args->max_results;
+}
 
 /** Sets every field of @ret_args to its default in @tool. */
 void tool_args_defaults(const struct tool *tool, struct tool_args *ret_args);

@@ -156,6 +156,7 @@ void files_list_put(struct wire_writer *writer, const struct files_list *message
 	wire_put_text(writer, message->pattern);
 	wire_put_u8(writer, message->recursive);
 	wire_put_u8(writer, message->gitignore);
+	wire_put_u8(writer, message->by_depth);
 	wire_put_u32(writer, message->max_entries);
 }
 
@@ -168,6 +169,7 @@ int files_list_get(struct text payload, struct files_list *ret)
 	message.pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES);
 	message.recursive = wire_get_bool(&reader);
 	message.gitignore = wire_get_bool(&reader);
+	message.by_depth = wire_get_bool(&reader);
 	message.max_entries = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
@@ -182,6 +184,8 @@ void files_search_put(struct wire_writer *writer, const struct files_search *mes
 	wire_put_text(writer, message->file_pattern);
 	wire_put_u8(writer, message->gitignore);
 	wire_put_u32(writer, message->max_results);
+	wire_put_u32(writer, message->offset);
+	wire_put_u32(writer, message->context);
 }
 
 int files_search_get(struct text payload, struct files_search *ret)
@@ -194,6 +198,8 @@ int files_search_get(struct text payload, struct files_search *ret)
 	message.file_pattern = wire_get_text(&reader, LIMIT_PATTERN_BYTES);
 	message.gitignore = wire_get_bool(&reader);
 	message.max_results = wire_get_u32(&reader);
+	message.offset = wire_get_u32(&reader);
+	message.context = wire_get_u32(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -284,6 +290,7 @@ static void put_entry(struct wire_writer *writer, const struct files_entry *mess
 	wire_put_u64(writer, message->size);
 	wire_put_u64(writer, message->mtime_ns);
 	wire_put_text(writer, message->target);
+	wire_put_u64(writer, message->left_out);
 }
 
 static struct files_entry get_entry(struct wire_reader *reader)
@@ -295,6 +302,7 @@ static struct files_entry get_entry(struct wire_reader *reader)
 	message.size = wire_get_u64(reader);
 	message.mtime_ns = wire_get_u64(reader);
 	message.target = wire_get_text(reader, LIMIT_PATH_BYTES);
+	message.left_out = wire_get_u64(reader);
 	if (message.type < FILES_TYPE_FILE || message.type > FILES_TYPE_UNKNOWN)
 		reader->failed = true;
 	return message;
@@ -421,6 +429,7 @@ void files_match_put(struct wire_writer *writer, const struct files_match *messa
 	wire_put_u64(writer, message->line);
 	wire_put_text(writer, message->text);
 	wire_put_u8(writer, message->cut);
+	wire_put_u8(writer, message->context);
 }
 
 int files_match_get(struct text payload, struct files_match *ret)
@@ -432,6 +441,7 @@ int files_match_get(struct text payload, struct files_match *ret)
 	message.line = wire_get_u64(&reader);
 	message.text = wire_get_text(&reader, LIMIT_SEARCH_LINE_BYTES);
 	message.cut = wire_get_bool(&reader);
+	message.context = wire_get_bool(&reader);
 	if (wire_reader_end(&reader) < 0)
 		return -EBADMSG;
 	*ret = message;
@@ -590,9 +600,11 @@ void files_end_put(struct wire_writer *writer, const struct files_end *message)
 	wire_put_u64(writer, message->count);
 	wire_put_u64(writer, message->files_searched);
 	wire_put_u64(writer, message->files_skipped);
+	wire_put_u64(writer, message->files_utf16);
 	wire_put_text(writer, message->type);
 	wire_put_text(writer, message->version);
 	wire_put_u64(writer, message->first_line);
+	wire_put_u64(writer, message->ignored);
 	wire_put_u64(writer, message->disk_bytes);
 	wire_put_u64(writer, message->disk_limit);
 }
@@ -614,9 +626,11 @@ int files_end_get(struct text payload, struct files_end *ret)
 	message.count = wire_get_u64(&reader);
 	message.files_searched = wire_get_u64(&reader);
 	message.files_skipped = wire_get_u64(&reader);
+	message.files_utf16 = wire_get_u64(&reader);
 	message.type = wire_get_text(&reader, LIMIT_NAME_BYTES);
 	message.version = wire_get_text(&reader, FILES_VERSION_BYTES);
 	message.first_line = wire_get_u64(&reader);
+	message.ignored = wire_get_u64(&reader);
 	message.disk_bytes = wire_get_u64(&reader);
 	message.disk_limit = wire_get_u64(&reader);
 	if (wire_reader_end(&reader) < 0 || message.error >= TOOL_ERROR_COUNT)

@@ -184,6 +184,7 @@ struct files_list {
 	struct text pattern; /* glob; empty: every entry */
 	bool recursive;
 	bool gitignore;
+	bool by_depth; /* with recursive: entries near the directory first, large ones collapsed */
 	uint32_t max_entries;
 };
 
@@ -193,6 +194,8 @@ struct files_search {
 	struct text file_pattern; /* glob; empty: every file */
 	bool gitignore;
 	uint32_t max_results;
+	uint32_t offset;  /* matches that are passed over first */
+	uint32_t context; /* lines on each side of a match that are told too */
 };
 
 /* A request for the changes of a workspace since a checkpoint. */
@@ -242,6 +245,7 @@ struct files_entry {
 	uint64_t size;
 	uint64_t mtime_ns;  /* since the epoch; 0 for an earlier time */
 	struct text target; /* target of a symbolic link, otherwise empty */
+	uint64_t left_out;  /* of a collapsed directory: its entries, which are not listed */
 };
 
 /* An entry with all that stat(2) and its extended attributes tell, as the workspace sees it. */
@@ -283,6 +287,7 @@ struct files_match {
 	/* the line without its newline, cut to LIMIT_SEARCH_LINE_BYTES around the match */
 	struct text text;
 	bool cut;
+	bool context; /* the line does not match, but stands near one that does */
 };
 
 /*
@@ -311,10 +316,13 @@ struct files_end {
 	 * workspace keeps from being measured
 	 */
 	uint64_t files_skipped;
-	struct text type; /* read, binary: type by the first bytes, such as "image/png" */
+	uint64_t files_utf16; /* search: of these, text in UTF-16 */
+	struct text type;     /* read, binary: type by the first bytes, such as "image/png" */
 	/* read of all bytes, write, edit: digest of the file's content; empty: not known */
 	struct text version;
 	uint64_t first_line; /* edit: the first line that was changed */
+	/* list, search: files and directories that were left out because git ignores them */
+	uint64_t ignored;
 	/*
 	 * write, edit, patch, sweep: what the kernel's quota of the workspace's id is, and how much
 	 * of it is taken; disk_limit is 0 if none is enforced

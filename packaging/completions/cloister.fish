@@ -132,7 +132,8 @@ complete -c cloister -n '__cloister_command session' -l port -x -d 'wait: until 
 complete -c cloister -n '__cloister_command session' -l contains -x -d 'wait: until its output has this'
 complete -c cloister -n '__cloister_command session' -l timeout -x -d 'wait: at most so long'
 complete -c cloister -n '__cloister_command harness; and __cloister_operands 0' -a 'claude codex opencode gemini cline zed'
-complete -c cloister -n '__cloister_command mcp harness' -l tools -x -a 'basic edit patch sessions' -d 'The tools'
+complete -c cloister -n '__cloister_command mcp' -l tools -x -a 'basic edit patch sessions' -d 'The tools'
+complete -c cloister -n '__cloister_command harness' -l tools -x -a 'basic edit patch sessions' -d 'The tools'
 complete -c cloister -n '__cloister_command mcp' -l text -d 'Send results as text alone'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
 complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"

@@ -74,7 +74,8 @@ const char *conditions_text(const struct tenant *tenant, uint64_t offered,
 		snprintf(memory, sizeof(memory), ", %" PRIu64 " MiB of memory",
 			(uint64_t)(command.memory_bytes / MIB));
 	snprintf(buffer, CONDITIONS_SIZE,
-		"%s%s; no terminal: use -y or give stdin; commands are run by %s; %s, and what a "
+		"%s%s; list_directory and search_files leave out what .gitignore names; "
+		"no terminal: use -y or give stdin; commands are run by %s; %s, and what a "
 		"command leaves running ends with its call%s; a command may take %s, with "
 		"timeout_ms "
 		"up to %s%s; %s may have %" PRIu32 " processes",

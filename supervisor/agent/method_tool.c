@@ -219,15 +219,23 @@ static bool carries_output(const struct session_call *call)
 static void on_done(void *context, const struct observation *observation)
 {
 	struct session_call *call = context;
+	struct observation told = *observation;
+	struct notes notes = observation->notes ? *observation->notes : (struct notes){0};
+	const size_t before = notes.count;
 
+	tool_background_port_note(
+		call->session, call->workspace, observation->offered, observation, &notes);
+	told.notes = &notes;
 	if (call->reply.form->output_over && carries_output(call))
 		call->reply.form->output_over(call);
 	if (call->reply.transaction)
 		tool_transaction_called(call);
 	if ((call->id_text || call->reply.form->take) && !call->silent)
-		answer_call(call, observation);
+		answer_call(call, &told);
 	else /* a notification has no answer, but its end leaves room for more requests */
 		call->session->connection.wrote(call->session->connection.context);
+	while (notes.count > before)
+		free(notes.texts[--notes.count]);
 	session_free_call(call);
 }
 
@@ -392,6 +400,7 @@ static void start(struct session *session, struct jsonrpc_request *request,
 	call_request->gid = session->peer.gid;
 	call_request->pid = session->peer.pid;
 	call->session = session;
+	call->workspace = workspace;
 	call->stream_base64 = call_request->options.base64;
 	call->stream_bytes = call_request->options.stream_bytes;
 	call->id_text = TAKE_PTR(request->id_text);

@@ -20,6 +20,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call_digest.h"
 #include "supervisor/call/call_request.h"
+#include "supervisor/call/command_notes.h"
 #include "supervisor/call/ended_by.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
@@ -28,6 +29,7 @@
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <json-c/json_object.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -102,6 +104,66 @@ void tool_background_note(const struct session *session, const struct workspace 
 	struct names names;
 
 	notes_add(&refusal->notes, "%s", tell_names(session, workspace, &names));
+}
+
+/* Ports in use. */
+
+struct port_search {
+	const struct session *session;
+	const struct workspace *workspace;
+	const struct observation *observation;
+	struct notes *notes;
+	uint64_t offered;
+	bool any; /* no port is named: each that listens may be it */
+	size_t found;
+};
+
+static void note_port(void *context, const struct background *background)
+{
+	struct port_search *search = context;
+	struct listening_ports ports = {0};
+	struct background_info info;
+
+	if (!background_is_in(background, search->workspace) ||
+		!may_use_background(search->session, background) ||
+		!background_ports(background, &ports))
+		return;
+	background_get_info(background, &info);
+	if (!info.name.data)
+		info.name = text_from(info.id);
+	for (size_t i = 0; i < ports.n; i++) {
+		char digits[8];
+		const char *const named[] = {digits, NULL};
+
+		snprintf(digits, sizeof(digits), "%u", ports.ports[i]);
+		if (!search->any && !command_ends_with(search->observation, named))
+			continue;
+		search->found++;
+		notes_add(search->notes, "\"%.*s\" in the background listens at port %s%s",
+			(int)info.name.len, info.name.data, digits,
+			search->offered & TOOLS_SESSIONS
+				? ": read_output shows what it writes, stop_command ends it"
+				: "");
+	}
+}
+
+void tool_background_port_note(const struct session *session, const struct workspace *workspace,
+	uint64_t offered, const struct observation *observation, struct notes *notes)
+{
+	static const char *const sentences[] = {"EADDRINUSE", "ddress already in use",
+		"is already in use", "onnection in use", NULL};
+	struct port_search search = {.session = session,
+		.workspace = workspace,
+		.observation = observation,
+		.notes = notes,
+		.offered = offered};
+
+	if (!observation->io || !command_ends_with(observation, sentences))
+		return;
+	background_foreach(note_port, &search);
+	search.any = search.found == 0;
+	if (search.any)
+		background_foreach(note_port, &search);
 }
 
 /* Answering. */
@@ -293,6 +355,33 @@ static char *make_input(
 	return made;
 }
 
+/* The signal that a terminal sends for the key that is all of the input; 0: none. */
+static int key_signal(const struct call_request *request)
+{
+	const struct text input = request->args.input;
+
+	if (input.len != 1)
+		return 0;
+	return input.data[0] == ('C' & 0x1f)    ? SIGINT
+	       : input.data[0] == ('\\' & 0x1f) ? SIGQUIT
+						: 0;
+}
+
+/* Sends the signal of a key to a command without a terminal. Returns whether it was one. */
+static bool send_key(struct tool_wait *call)
+{
+	const struct command_signal message = {.number = key_signal(&call->request)};
+
+	if (message.number == 0)
+		return false;
+	call->did.refused = background_signal(call->wait.background, &message) < 0;
+	if (!call->did.refused)
+		call->did.signal = message.number;
+	else
+		call->wait.wait_ms = 0;
+	return true;
+}
+
 static enum tool_error begin_input(struct tool_wait *call, struct refusal *refusal)
 {
 	struct output_wait *wait = &call->wait;
@@ -309,6 +398,8 @@ static enum tool_error begin_input(struct tool_wait *call, struct refusal *refus
 	add_end(wait);
 	add_settled(wait);
 	if (call->again)
+		return TOOL_OK;
+	if (info.terminal.rows == 0 && !call->request.options.base64 && send_key(call))
 		return TOOL_OK;
 	made = make_input(&call->request, &info, &len);
 	r = made ? background_write(wait->background, (struct text){made, len}, -1,

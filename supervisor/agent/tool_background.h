@@ -7,10 +7,14 @@
  * workspace is asked. A call reaches only the sessions of its workspace.
  */
 
+#include <stdint.h>
+
 struct background;
 struct call_refusal;
 struct call_request;
 struct jsonrpc_request;
+struct notes;
+struct observation;
 struct session;
 struct session_reply;
 struct workspace;
@@ -22,6 +26,13 @@ struct workspace;
 void tool_background_begin(struct session *session, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request,
 	struct session_reply *reply);
+
+/**
+ * Adds to @notes which command in the background of @workspace (compared only) listens at the port
+ * that the command of @observation has found in use.
+ */
+void tool_background_port_note(const struct session *session, const struct workspace *workspace,
+	uint64_t offered, const struct observation *observation, struct notes *notes);
 
 /** Adds to the notes of a refused call of such a tool, whose name is missing, what runs. */
 void tool_background_note(const struct session *session, const struct workspace *workspace,

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A text for a model. NULL: none is wanted. */
 static void __attribute__((format(printf, 2, 3)))
@@ -81,6 +82,8 @@ static void put_input(struct background_text *out, struct json_text *json,
 		put(out, "; nothing was written, because it has ended");
 	else if (did->refused)
 		put(out, "; nothing was written, because its input is closed");
+	else if (did->signal)
+		put(out, "; SIG%s was sent, since it has no terminal", sigabbrev_np(did->signal));
 	else
 		put(out, "; %zu byte%s written", did->taken, did->taken == 1 ? "" : "s");
 	if (did->left > 0)

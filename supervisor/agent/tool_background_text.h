@@ -27,6 +27,7 @@ struct background_did {
 	bool input;                        /* it sent input, and the rest holds */
 	bool refused;                      /* the command takes none any more */
 	bool input_over;
+	int signal;         /* it was a key that a terminal makes this signal of, which was sent */
 	size_t taken, left; /* bytes of input */
 };
 

@@ -32,6 +32,7 @@ struct field {
 
 #define FIELDS_MAX 17
 #define VERSION    "Digest of the file's content, for expect"
+#define GITIGNORED "Files and directories left out because git ignores them"
 #define NOT_SHOWN  "What is not shown, and how to get it"
 
 /* What the tools that act on one command in the background have in common. */
@@ -89,6 +90,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"entries", FIELD_ENTRIES, false, NULL},
 			{"count", FIELD_INTEGER, false, NULL},
 			{"truncated", FIELD_BOOLEAN, false, "There are more entries"},
+			{"gitignored", FIELD_INTEGER, true, GITIGNORED},
 			{"total", FIELD_INTEGER, true, "Number of entries, if that is more"},
 			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
@@ -123,6 +125,7 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 			{"truncated", FIELD_BOOLEAN, false, "There are more matches"},
 			{"files_searched", FIELD_INTEGER, false, NULL},
 			{"files_skipped", FIELD_INTEGER, false, NULL},
+			{"gitignored", FIELD_INTEGER, true, GITIGNORED},
 			{"total", FIELD_INTEGER, true, "Number of matches, if that is more"},
 			{"note", FIELD_TEXT, true, NOT_SHOWN},
 		},
@@ -192,6 +195,7 @@ static const struct field entry_fields[] = {
 	{"size", FIELD_INTEGER, false, NULL},
 	{"mtime", FIELD_TEXT, false, "RFC 3339, UTC"},
 	{"target", FIELD_TEXT, true, "Target of a symlink"},
+	{"entries_left_out", FIELD_INTEGER, true, "Entries of the directory, not listed"},
 	{0},
 };
 
@@ -201,6 +205,7 @@ static const struct field match_fields[] = {
 	{"line", FIELD_INTEGER, false, NULL},
 	{"text", FIELD_TEXT, false, NULL},
 	{"cut", FIELD_BOOLEAN, true, "The line is longer than text"},
+	{"context", FIELD_BOOLEAN, true, "The line stands near a match, and does not match"},
 	{0},
 };
 

@@ -65,6 +65,7 @@ static void describe(const struct call *call, struct observation *observation)
 
 	observation->tool = text_from(request->tool->name);
 	observation->args = &request->args;
+	observation->offered = request->tools;
 	observation->notes = &request->notes;
 	observation->wall_us = call_elapsed_us(call);
 	observation->base64 = request->options.base64;

@@ -99,9 +99,12 @@ static uint8_t put_list(struct wire_writer *writer, const struct call_request *r
 		.pattern = request->args.pattern,
 		.recursive = request->args.recursive,
 		.gitignore = request->options.gitignore,
+		.by_depth = request->shown.sent < UINT64_MAX && request->shown.bytes > 0,
 		.max_entries = LIMIT_LIST_ENTRIES,
 	};
 
+	if (message.by_depth)
+		message.max_entries = LIMIT_SHOWN_ENTRIES;
 	files_list_put(writer, &message);
 	return FILES_LIST;
 }
@@ -113,7 +116,9 @@ static uint8_t put_search(struct wire_writer *writer, const struct call_request 
 		.path = text_from(request->path),
 		.file_pattern = request->args.file_pattern,
 		.gitignore = request->options.gitignore,
-		.max_results = (uint32_t)request->args.max_results,
+		.max_results = (uint32_t)tool_search_most(&request->args),
+		.offset = (uint32_t)request->args.offset,
+		.context = (uint32_t)request->args.context,
 	};
 
 	files_search_put(writer, &message);

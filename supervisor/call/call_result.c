@@ -153,6 +153,17 @@ static bool has_room(struct call_result *result, uint64_t max, uint64_t cost)
 	return true;
 }
 
+/* Whether a line around a match, which takes @cost, fits. It is not counted. */
+static bool has_room_around(struct call_result *result, uint64_t cost)
+{
+	result->cut |= result->sent + cost > result->sent_max ||
+		       evbuffer_get_length(result->items) > LIMIT_RESULT_BYTES;
+	if (result->dropped || result->cut)
+		return false;
+	result->sent += cost;
+	return true;
+}
+
 static int add_entry(struct call_result *result, const struct channel_frame *frame)
 {
 	struct files_entry entry;
@@ -189,11 +200,14 @@ static int add_one_node(struct call_result *result, const struct channel_frame *
 static int add_match(struct call_result *result, const struct channel_frame *frame)
 {
 	struct files_match match;
+	uint64_t cost;
 
 	if (frame->type != FILES_MATCH || files_match_get(frame->payload, &match) < 0)
 		return -EBADMSG;
-	if (!has_room(result, LIMIT_SEARCH_RESULTS,
-		    item_cost(result, (const struct text[2]){match.path, match.text})))
+	cost = item_cost(result, (const struct text[2]){match.path, match.text});
+	if (match.context ? !has_room_around(result, cost)
+			  : !has_room(result, (uint64_t)tool_search_most(&result->request->args),
+				    cost))
 		return 0;
 	observation_write_match(&result->json, &match);
 	if (result->text && !model_text_match(result->text, &match))

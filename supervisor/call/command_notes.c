@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #define END_BYTES 2048 /* how much of the end of a stream is looked at */
 
@@ -128,11 +129,56 @@ static void add_hints(const struct observation *observation, struct notes *notes
 			}
 }
 
+/* Whether the shell has not found the program that the command begins with, a tool that is offered.
+ */
+static const struct tool *tool_of_command(const struct observation *observation, uint64_t offered)
+{
+	struct text word = observation->args->command;
+	const struct tool *tool;
+	size_t len = 0;
+
+	while (len < word.len && !strchr(" \t\n<|&;", word.data[len]))
+		len++;
+	tool = tool_by_name((struct text){word.data, len});
+	return tool && !(tool->set & ~offered) ? tool : NULL;
+}
+
+bool command_ends_with(const struct observation *observation, const char *const *sentences)
+{
+	for (size_t stream = 0; stream < COMMAND_STREAMS; stream++) {
+		struct end end;
+		struct text text = end_of(&end, command_io_capture(observation->io, stream));
+
+		for (size_t i = 0; sentences[i]; i++)
+			if (text.len > 0 &&
+				memmem(text.data, text.len, sentences[i], strlen(sentences[i])))
+				return true;
+	}
+	return false;
+}
+
+/* Says where the room is, if a program found none. */
+static void add_room_note(
+	const struct tenant *tenant, const struct observation *observation, struct notes *notes)
+{
+	static const char *const sentences[] = {"No space left on device", "ENOSPC", NULL};
+
+	if (command_ends_with(observation, sentences))
+		notes_add(notes,
+			"%s %" PRIu64
+			" MiB; the workspace has the room of its disk: put large files "
+			"and caches there",
+			tenant->home == TENANT_HOME_KEPT ? "/tmp has"
+							 : "HOME and /tmp together have",
+			(uint64_t)(tenant->limits.tmp_bytes / MIB));
+}
+
 void command_notes_add(const struct tenant *tenant, uint64_t offered,
 	const struct observation *observation, bool has_input, struct notes *notes)
 {
 	const struct command_ended *ended = observation->command;
 	const bool by_itself = ended->end == COMMAND_END_EXIT;
+	const struct tool *tool;
 
 	if (ended->network_tried && tenant->network == TENANT_NETWORK_NONE)
 		notes_add(notes, "no network in this workspace: look-ups and connections fail at "
@@ -144,6 +190,13 @@ void command_notes_add(const struct tenant *tenant, uint64_t offered,
 				 "give stdin");
 	if (by_itself)
 		add_hints(observation, notes);
+	if (by_itself && ended->wait_status != 0)
+		add_room_note(tenant, observation, notes);
+	if (by_itself && WIFEXITED((int)ended->wait_status) &&
+		WEXITSTATUS((int)ended->wait_status) == 127 &&
+		(tool = tool_of_command(observation, offered)))
+		notes_add(notes, "%s is a tool, not a program: call it with %s", tool->name,
+			tool->params[0].name ? tool->params[0].name : "no arguments");
 	if (by_itself && ended->left_over > 0)
 		notes_add(notes, "%" PRIu32 " background process%s ended with this call%s",
 			ended->left_over, ended->left_over == 1 ? "" : "es",

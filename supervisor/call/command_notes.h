@@ -16,6 +16,10 @@ struct notes;
 struct observation;
 struct tenant;
 
+/** Whether the end of what the command of @observation wrote has one of @sentences, NULL at the
+ * end. */
+bool command_ends_with(const struct observation *observation, const char *const *sentences);
+
 /**
  * Adds notes about @observation, whose command and io are set. @offered: the set that the client is
  * offered. @has_input: its stdin was given.

@@ -118,6 +118,11 @@ bool model_text_entry(struct evbuffer *text, const struct files_entry *entry, bo
 	put_name(&plain, entry->path);
 	if (entry->type == FILES_TYPE_DIRECTORY) {
 		put(&plain, TEXT_LITERAL("/"));
+		if (entry->left_out > 0) {
+			put(&plain, TEXT_LITERAL(" ("));
+			put_count(&plain, entry->left_out, "entry, not listed)",
+				"entries, not listed)");
+		}
 	} else if (entry->type == FILES_TYPE_SYMLINK) {
 		put(&plain, TEXT_LITERAL(" -> "));
 		put_name(&plain, entry->target);
@@ -139,7 +144,7 @@ bool model_text_match(struct evbuffer *text, const struct files_match *match)
 	if (line.len > 0 && line.data[line.len - 1] == '\r')
 		line.len--;
 	put_name(&plain, match->path);
-	put_format(&plain, ":%" PRIu64 ":", match->line);
+	put_format(&plain, match->context ? "-%" PRIu64 "-" : ":%" PRIu64 ":", match->line);
 	put(&plain, line);
 	put(&plain, match->cut ? TEXT_LITERAL(" […]\n") : TEXT_LITERAL("\n"));
 	return !plain.failed;

@@ -118,6 +118,8 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 	put_time(json, entry->mtime_ns);
 	if (entry->type == FILES_TYPE_SYMLINK)
 		put_string(json, "target", entry->target);
+	if (entry->left_out > 0)
+		put_number(json, "entries_left_out", entry->left_out);
 	json_text_object_end(json);
 }
 
@@ -224,6 +226,8 @@ void observation_write_match(struct json_text *json, const struct files_match *m
 	put_string(json, "text", match->text);
 	if (match->cut)
 		put_bool(json, "cut", true);
+	if (match->context)
+		put_bool(json, "context", true);
 	json_text_object_end(json);
 }
 
@@ -271,6 +275,13 @@ static void put_total(struct json_text *json, const struct observation *observat
 	if (observation->shown && observation->total > observation->files->count)
 		put_number(json, "total", observation->total);
 	put_note(json, observation);
+}
+
+/* Writes how many entries git ignores, unless there are none. */
+static void put_ignored(struct json_text *json, const struct observation *observation)
+{
+	if (observation->files->ignored > 0)
+		put_number(json, "gitignored", observation->files->ignored);
 }
 
 static void put_version(struct json_text *json, const struct files_end *end)
@@ -337,6 +348,7 @@ static void write_list_directory(struct json_text *json, const struct observatio
 	put_items(json, "entries", observation);
 	put_number(json, "count", observation->files->count);
 	put_bool(json, "truncated", observation->files->truncated);
+	put_ignored(json, observation);
 	put_total(json, observation);
 }
 
@@ -348,6 +360,7 @@ static void write_search_files(struct json_text *json, const struct observation 
 	put_bool(json, "truncated", observation->files->truncated);
 	put_number(json, "files_searched", observation->files->files_searched);
 	put_number(json, "files_skipped", observation->files->files_skipped);
+	put_ignored(json, observation);
 	put_total(json, observation);
 }
 

@@ -25,10 +25,11 @@ struct shown;
 struct observation {
 	struct text tool; /* as the caller named it */
 	enum tool_error error;
-	struct text message;          /* for a failure; empty: the code's own sentence */
-	int64_t retry_after_ms;       /* for a failure: when to try again; 0: not given */
-	const char *node;             /* with MOVED: the host to go to; otherwise NULL */
-	const struct notes *notes;    /* about the arguments; NULL: none */
+	struct text message;       /* for a failure; empty: the code's own sentence */
+	int64_t retry_after_ms;    /* for a failure: when to try again; 0: not given */
+	const char *node;          /* with MOVED: the host to go to; otherwise NULL */
+	const struct notes *notes; /* about the arguments; NULL: none */
+	uint64_t offered;          /* the set of tools that the client is offered (enum tool_set) */
 	const struct tool_args *args; /* NULL if they could not be decoded */
 	uint64_t wall_us;
 	uint64_t disk_bytes,

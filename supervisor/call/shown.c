@@ -17,11 +17,11 @@
 struct shown shown_to(
 	enum reader reader, const struct call_options *options, const struct tenant_limits *limits)
 {
-	struct shown shown = {0};
+	struct shown shown = {.sent = UINT64_MAX, .lines = UINT64_MAX};
 
 	if (options->max_output > 0) {
 		shown.bytes = (uint64_t)options->max_output;
-		shown.sent = shown.lines = shown.entries = UINT64_MAX;
+		shown.entries = UINT64_MAX;
 	} else if (reader != READER_PROGRAM && !options->base64) {
 		const uint64_t quarter = limits->output_shown_bytes / 4;
 
@@ -90,6 +90,12 @@ static const struct {
 	{"application/vnd.sqlite3", "sqlite3 FILE .schema shows its tables"},
 	{"application/wasm", "wasm-objdump -x FILE shows its parts"},
 	{"application/java-vm", "javap -c FILE disassembles it"},
+	{"text/plain; charset=utf-16le",
+		"iconv -f UTF-16LE -t UTF-8 FILE prints it; to edit it, write that to a new file"},
+	{"text/plain; charset=utf-16be",
+		"iconv -f UTF-16BE -t UTF-8 FILE prints it; to edit it, write that to a new file"},
+	{"text/plain; charset=utf-16",
+		"iconv -f UTF-16 -t UTF-8 FILE prints it; to edit it, write that to a new file"},
 	{"image/", "file FILE says its dimensions"},
 	{"audio/", "ffprobe FILE describes it"},
 	{"video/", "ffprobe FILE describes it"},
@@ -108,7 +114,8 @@ static size_t binary_note(const struct observation *observation, char *buffer, s
 	while (strlen(readers[i].type) > type.len ||
 		memcmp(readers[i].type, type.data, strlen(readers[i].type)) != 0)
 		i++;
-	return (size_t)snprintf(buffer, size, "Not text: with run_command, %s%s", readers[i].reader,
+	return (size_t)snprintf(buffer, size, "Not %s: with run_command, %s%s",
+		strncmp(readers[i].type, "text/", 5) == 0 ? "UTF-8" : "text", readers[i].reader,
 		image && observation->shown && observation->shown->images
 			? "; read_file shows an image of at most 1 MiB, so make a smaller copy of "
 			  "it"
@@ -147,29 +154,60 @@ static size_t read_note(const struct observation *observation, char *buffer, siz
 	return len;
 }
 
+/* Writes how many entries git ignores, and @how they are seen, after @len bytes. */
+static size_t ignored_note(const struct observation *observation, const char *how, size_t len,
+	char *buffer, size_t size)
+{
+	const uint64_t ignored = observation->files->ignored;
+	char number[SHOWN_NUMBER_SIZE];
+
+	if (ignored == 0)
+		return len;
+	return len + (size_t)snprintf(buffer + len, size - len,
+			     "%s.gitignore hides %s file%s or director%s here; %s",
+			     len > 0 ? ". " : "", shown_number(ignored, number),
+			     ignored == 1 ? "" : "s", ignored == 1 ? "y" : "ies", how);
+}
+
 static size_t list_note(const struct observation *observation, char *buffer, size_t size)
 {
 	uint64_t left = observation->total - observation->files->count;
 	char number[SHOWN_NUMBER_SIZE];
+	size_t len = 0;
 
-	if (!observation->files->truncated)
-		return 0;
-	return (size_t)snprintf(buffer, size,
-		"%s%s more entries are not shown; list a directory below, or give a pattern",
-		observation->more ? "At least " : "", shown_number(left > 0 ? left : 1, number));
+	if (observation->files->truncated)
+		len = (size_t)snprintf(buffer, size,
+			"%s%s more entries are not shown; list a directory below, or give a "
+			"pattern",
+			observation->more ? "At least " : "",
+			shown_number(left > 0 ? left : 1, number));
+	return ignored_note(observation, "run_command with ls -A shows them", len, buffer, size);
 }
 
 static size_t search_note(const struct observation *observation, char *buffer, size_t size)
 {
 	uint64_t left = observation->total - observation->files->count;
 	char number[SHOWN_NUMBER_SIZE];
+	char next[64] = "";
+	size_t len = 0;
 
-	if (!observation->files->truncated)
-		return 0;
-	return (size_t)snprintf(buffer, size,
-		"%s%s more matches are not shown; narrow pattern, path or file_pattern",
-		observation->more || left == 0 ? "At least " : "",
-		shown_number(left > 0 ? left : 1, number));
+	if (observation->offered & TOOLS_EDIT)
+		snprintf(next, sizeof(next), ", or give offset=%" PRIu64 " for the next ones",
+			(uint64_t)observation->args->offset + observation->files->count);
+	if (observation->files->truncated)
+		len = (size_t)snprintf(buffer, size,
+			"%s%s more matches are not shown; narrow pattern, path or file_pattern%s",
+			observation->more || left == 0 ? "At least " : "",
+			shown_number(left > 0 ? left : 1, number), next);
+	if (observation->files->files_utf16 > 0)
+		len += (size_t)snprintf(buffer + len, size - len,
+			"%s%s of the skipped files %s text in UTF-16; run_command with iconv -f "
+			"UTF-16 -t UTF-8 FILE | grep -n searches one",
+			len > 0 ? ". " : "", shown_number(observation->files->files_utf16, number),
+			observation->files->files_utf16 == 1 ? "is" : "are");
+	return ignored_note(observation,
+		"search_files with the path of one, or run_command with grep -rn, searches them",
+		len, buffer, size);
 }
 
 const char *shown_note(const struct observation *observation, char *buffer, size_t size)

@@ -106,6 +106,7 @@ struct session_call {
 	LIST_ENTRY(session_call) entry;
 	struct session *session;
 	struct call *call;
+	const struct workspace *workspace; /* in which it was begun, to compare with */
 	char *id_text;   /* of the request; NULL: a notification, which is not answered */
 	uint64_t seq;    /* sequence number of tool.output */
 	size_t bytes;    /* memory that the request takes until it is answered */

@@ -3,7 +3,9 @@
 #include "worker/files/edit_explain.h"
 
 #include "common/cleanup.h"
+#include "common/utf8.h"
 #include "common/wire_files.h"
+#include "worker/files/text_encoding.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -524,10 +526,152 @@ static bool is_like(struct search *search)
 	return tell_like(search, false);
 }
 
+static bool is_utf16(struct search *search)
+{
+	const char *encoding = text_encoding_utf16(search->file);
+
+	if (!encoding)
+		return false;
+	say(search->explanation, "encoding",
+		"The file is text in UTF-16, and old is compared as UTF-8: convert it with "
+		"run_command, iconv -f %s -t UTF-8 FILE >NEW, edit NEW, and convert it back",
+		encoding);
+	return true;
+}
+
+/* Decodes the first character of @text and removes it. An invalid byte is its own value. */
+static uint32_t take_character(struct text *text)
+{
+	const struct utf8_sequence sequence = utf8_sequence(*text);
+	uint32_t character = (unsigned char)text->data[0];
+	size_t len = 1;
+
+	if (sequence.have == sequence.need && sequence.need > 1) {
+		len = sequence.need;
+		character &= 0x7fu >> len;
+		for (size_t i = 1; i < len; i++)
+			character = character << 6 | ((unsigned char)text->data[i] & 0x3f);
+	}
+	*text = (struct text){text->data + len, text->len - len};
+	return character;
+}
+
+/* Returns the character of ASCII that looks like @character, or itself. */
+static uint32_t plain_character(uint32_t character)
+{
+	if ((character >= 0x2018 && character <= 0x201b) || character == 0x2032)
+		return '\'';
+	if ((character >= 0x201c && character <= 0x201f) || character == 0x2033)
+		return '"';
+	if ((character >= 0x2010 && character <= 0x2015) || character == 0x2212)
+		return '-';
+	if (character == 0xa0 || (character >= 0x2000 && character <= 0x200a) ||
+		character == 0x202f || character == 0x3000)
+		return ' ';
+	if (character >= 0xff01 && character <= 0xff5e)
+		return character - 0xff01 + '!';
+	return character;
+}
+
+/* Copies @text with characters of ASCII in place of those that look like them. */
+static size_t make_plain(struct text text, char *copy)
+{
+	size_t len = 0;
+
+	while (text.len > 0) {
+		const char *at = text.data;
+		const uint32_t plain = plain_character(take_character(&text));
+
+		if (plain < 0x80)
+			copy[len++] = (char)plain;
+		else
+			while (at < text.data)
+				copy[len++] = *at++;
+	}
+	return len;
+}
+
+#define PAIRS_TOLD 3
+#define PAIR_SIZE  sizeof("U+10FFFF where old has U+10FFFF, ")
+
+/* Writes the first different characters of @its and @mine, which look alike: "U+2019 where …". */
+static void list_pairs(struct text its, struct text mine, char buffer[PAIRS_TOLD * PAIR_SIZE])
+{
+	uint32_t told[PAIRS_TOLD];
+	size_t count = 0, len = 0;
+
+	while (its.len > 0 && mine.len > 0 && count < PAIRS_TOLD) {
+		const uint32_t of_file = take_character(&its), of_old = take_character(&mine);
+		size_t i = 0;
+
+		while (i < count && told[i] != of_file)
+			i++;
+		if (of_file == of_old || i < count)
+			continue;
+		told[count++] = of_file;
+		len += (size_t)snprintf(buffer + len, PAIRS_TOLD * PAIR_SIZE - len,
+			"%sU+%04X where old has U+%04X", len > 0 ? ", " : "", of_file, of_old);
+	}
+}
+
+/* Returns where line @number of @file begins. */
+static struct text from_line(struct text file, uint64_t number)
+{
+	while (--number > 0)
+		(void)take_line(&file);
+	return file;
+}
+
+/* Returns @file from the place on where @old begins but for characters that look alike. */
+static struct text from_alike(struct text file, struct text old)
+{
+	for (struct text rest = file; rest.len > 0; (void)take_character(&rest)) {
+		struct text its = rest, mine = old;
+
+		while (its.len > 0 && mine.len > 0 &&
+			plain_character(take_character(&its)) ==
+				plain_character(take_character(&mine)))
+			if (mine.len == 0)
+				return rest;
+	}
+	return file;
+}
+
+static bool has_characters_that_look_alike(struct search *search)
+{
+	_cleanup_free_ char *file_copy = malloc(search->file.len + 1),
+			    *old_copy = malloc(search->old_text.len + 1);
+	char pairs[PAIRS_TOLD * PAIR_SIZE] = "";
+	struct text file, old;
+	const char *found;
+	uint64_t line;
+
+	if (!file_copy || !old_copy)
+		return false;
+	file = (struct text){file_copy, make_plain(search->file, file_copy)};
+	old = (struct text){old_copy, make_plain(search->old_text, old_copy)};
+	found = find(file, old);
+	if (!found)
+		return false;
+	line = edit_line_of(file, (size_t)(found - file.data));
+	file = from_line(search->file, line);
+	search->explanation->closest = lines_like_old(search, file.data);
+	/* What is compared is no longer than the old text and the line that it begins in. */
+	list_pairs(from_alike(file, search->old_text), search->old_text, pairs);
+	name_line(search->explanation, line);
+	say(search->explanation, "look_alike",
+		"old is at line %" PRIu64
+		" but for characters that look alike: the file has %s; copy them from the file",
+		line, pairs);
+	return true;
+}
+
 static void explain_no_match(struct search *search)
 {
 	static bool (*const reasons[])(struct search *) = {
+		is_utf16,
 		has_line_numbers,
+		has_characters_that_look_alike,
 		is_escaped_twice,
 		has_other_line_ends,
 		is_like_but_for_white_space,

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/file_survey.h"
 #include "worker/files/glob.h"
 #include "worker/files/near_paths.h"
 #include "worker/files/tree_walk.h"
@@ -60,17 +61,12 @@ static uint64_t mtime_ns(const struct stat *st)
 	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
 }
 
-static int list_entry(const struct walk_entry *visited, void *context)
+void file_list_look(const struct walk_entry *visited, struct files_entry *ret,
+	char target[static LIMIT_PATH_BYTES])
 {
-	struct listing *listing = context;
 	struct files_entry entry = {.path = visited->path, .type = files_type(visited->type)};
-	char target[LIMIT_PATH_BYTES];
 	struct stat st;
 
-	if (!glob_set_match(listing->pattern, visited->path, listing->base))
-		return 0;
-	if (listing->count == listing->max_entries)
-		return LISTING_FULL;
 	/*
 	 * An entry that was removed meanwhile, or whose directory has no search permission, is
 	 * reported with its name and type only.
@@ -81,11 +77,25 @@ static int list_entry(const struct walk_entry *visited, void *context)
 		entry.mtime_ns = mtime_ns(&st);
 	}
 	if (entry.type == FILES_TYPE_SYMLINK) {
-		ssize_t len = readlinkat(visited->dirfd, visited->name, target, sizeof(target));
+		ssize_t len = readlinkat(visited->dirfd, visited->name, target, LIMIT_PATH_BYTES);
 
 		if (len > 0)
 			entry.target = (struct text){target, (size_t)len};
 	}
+	*ret = entry;
+}
+
+static int list_entry(const struct walk_entry *visited, void *context)
+{
+	struct listing *listing = context;
+	char target[LIMIT_PATH_BYTES];
+	struct files_entry entry;
+
+	if (!glob_set_match(listing->pattern, visited->path, listing->base))
+		return 0;
+	if (listing->count == listing->max_entries)
+		return LISTING_FULL;
+	file_list_look(visited, &entry, target);
 	if (reply_entry(listing->reply, &entry) < 0)
 		return LISTENER_GONE;
 	listing->count++;
@@ -110,6 +120,7 @@ void file_list(const struct root *root, const struct files_list *request, struct
 		.visit = list_entry,
 		.context = &listing,
 	};
+	struct survey_end survey = {0};
 	struct walk_end end;
 	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
@@ -129,7 +140,15 @@ void file_list(const struct root *root, const struct files_list *request, struct
 	listing.pattern = pattern;
 	walk.path = text_from(path);
 	listing.base = text_equal(walk.path, TEXT_LITERAL(".")) ? 0 : walk.path.len;
-	r = tree_walk(&walk, fd, &end);
+	if (request->recursive && request->by_depth) {
+		r = file_survey(
+			&walk, fd, pattern, listing.base, listing.max_entries, reply, &survey);
+		end = survey.walked;
+		listing.count = survey.count;
+		r = r == 0 && survey.gone ? LISTENER_GONE : r;
+	} else {
+		r = tree_walk(&walk, fd, &end);
+	}
 	if (r == LISTENER_GONE)
 		return;
 	if (r < 0) {
@@ -140,5 +159,6 @@ void file_list(const struct root *root, const struct files_list *request, struct
 				 .path = walk.path,
 				 .truncated = r == LISTING_FULL || end.truncated,
 				 .count = listing.count,
+				 .ignored = end.ignored,
 			 });
 }

@@ -12,8 +12,10 @@
 #include "worker/files/file_version.h"
 #include "worker/files/near_paths.h"
 
+#include "worker/files/text_encoding.h"
 #include <errno.h>
 #include <fcntl.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -91,12 +93,19 @@ static const char *type_of(const char *data, size_t len)
 		{"font/woff2", 0, TEXT_LITERAL("wOF2")},
 	};
 
+	const char *encoding;
+
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		if (len >= table[i].offset + table[i].magic.len &&
 			memcmp(data + table[i].offset, table[i].magic.data, table[i].magic.len) ==
 				0)
 			return table[i].type;
-	return "application/octet-stream";
+	encoding = text_encoding_utf16((struct text){data, len});
+	if (!encoding)
+		return "application/octet-stream";
+	return strcmp(encoding, "UTF-16") == 0     ? "text/plain; charset=utf-16"
+	       : strcmp(encoding, "UTF-16LE") == 0 ? "text/plain; charset=utf-16le"
+						   : "text/plain; charset=utf-16be";
 }
 
 /* Fills @buffer unless the file ends before. Returns the bytes read or -errno. */

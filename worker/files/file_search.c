@@ -59,7 +59,15 @@ static int visit_entry(const struct walk_entry *entry, void *context)
 static bool prepare_search(
 	struct search *search, const struct files_search *request, struct reply *reply)
 {
-	uint64_t max_results = request->max_results;
+	const struct search_wanted wanted = {
+		.max_results = request->max_results > 0 && request->max_results < LIMIT_SEARCH_MOST
+				       ? request->max_results
+				       : LIMIT_SEARCH_MOST,
+		.offset = request->offset < LIMIT_SEARCH_OFFSET ? request->offset
+								: LIMIT_SEARCH_OFFSET,
+		.context = request->context < LIMIT_SEARCH_CONTEXT ? request->context
+								   : LIMIT_SEARCH_CONTEXT,
+	};
 	struct scan_error error;
 	enum tool_error glob_error = glob_set_new(request->file_pattern, &search->file_pattern);
 	int r;
@@ -76,11 +84,7 @@ static bool prepare_search(
 		return false;
 	}
 	if (r == 0)
-		search->pool = search_pool_new(search->pattern,
-			max_results > 0 && max_results < LIMIT_SEARCH_RESULTS
-				? max_results
-				: LIMIT_SEARCH_RESULTS,
-			reply);
+		search->pool = search_pool_new(search->pattern, &wanted, reply);
 	if (!search->pool) {
 		reply_error(reply, TOOL_EXECUTION_ERROR, "Out of memory");
 		return false;
@@ -111,6 +115,7 @@ static int search_directory(
 	part.max_depth = 0;
 	r = tree_walk(&part, fd, ret_walked);
 	ret_walked->unreadable += walked.unreadable;
+	ret_walked->ignored += walked.ignored;
 	ret_walked->truncated |= walked.truncated;
 	return r;
 }
@@ -150,6 +155,8 @@ static void search_place(struct search *search, const struct walk *walk, int fd,
 			.truncated = r == SEARCH_POOL_FULL || walked.truncated,
 			.count = end.count,
 			.files_searched = end.files_searched,
+			.ignored = walked.ignored,
+			.files_utf16 = end.files_utf16,
 			.files_skipped = end.files_skipped + (r == 0 ? walked.unreadable : 0),
 		});
 }

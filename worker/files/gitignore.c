@@ -29,6 +29,7 @@ struct rule {
 	bool directory_only;
 	/* compare with the last component at any depth, otherwise with the path below its file */
 	bool base_name;
+	bool off; /* it does not apply in this walk */
 };
 
 /*
@@ -382,7 +383,7 @@ int gitignore_enter_above(struct gitignore *ignore, struct text path)
 
 static bool rule_matches(const struct rule *rule, struct text name, bool is_directory)
 {
-	if (rule->directory_only && !is_directory)
+	if (rule->off || (rule->directory_only && !is_directory))
 		return false;
 	if ((rule->first && rule->first != name.data[0]) ||
 		(rule->last && rule->last != name.data[name.len - 1]) ||
@@ -472,6 +473,31 @@ bool gitignore_excludes(const struct gitignore *ignore, struct text path, bool i
 		}
 	}
 	return false;
+}
+
+/* Whether @rule is @directory with a slash and one or two stars behind it. */
+static bool names_content(const struct rule *rule, struct text directory)
+{
+	return !rule->base_name && !rule->is_suffix && rule->literal.len == directory.len + 1 &&
+	       memcmp(rule->literal.data, directory.data, directory.len) == 0 &&
+	       rule->literal.data[directory.len] == '/' &&
+	       (text_equal(rule->pattern, TEXT_LITERAL("*")) ||
+		       text_equal(rule->pattern, TEXT_LITERAL("**")));
+}
+
+void gitignore_show(struct gitignore *ignore, struct text path)
+{
+	if (path.len == 0)
+		return;
+	for (size_t i = 0; i < ignore->count; i++) {
+		struct rules *const files[] = {
+			&ignore->levels[i].gitignore, &ignore->levels[i].exclude};
+		const struct text below = below_level(&ignore->levels[i], path);
+
+		for (size_t j = 0; j < 2; j++)
+			for (size_t k = 0; k < files[j]->count; k++)
+				files[j]->rule[k].off = names_content(&files[j]->rule[k], below);
+	}
 }
 
 static bool is_git_path(struct text path)

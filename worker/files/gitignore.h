@@ -33,6 +33,13 @@ void gitignore_leave(struct gitignore *ignore, size_t path_len);
 int gitignore_enter_above(struct gitignore *ignore, struct text path);
 
 /**
+ * Lets rules that name all that is in the directory @path, such as "dist" followed by a slash and a
+ * star, no longer apply: like a rule that names the directory, they do not hide what is in it from
+ * one who names it.
+ */
+void gitignore_show(struct gitignore *ignore, struct text path);
+
+/**
  * Whether @path, in the directory entered last, is ignored: by the last rule that matches it, or
  * because it is a `.git`. The caller checks the directories above it; everything in an ignored
  * directory is ignored.

@@ -4,6 +4,8 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/utf8.h"
+#include "worker/files/text_encoding.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@ void batch_clear(struct batch *batch)
 	close_fd(&batch->dirfd);
 	batch->file = -1;
 	batch->names_len = batch->path_len = batch->count = 0;
-	batch->hits_count = batch->texts_len = batch->done = 0;
+	batch->hits_count = batch->matches = batch->texts_len = batch->done = 0;
 	batch->result = 0;
 	batch->near = false;
 }
@@ -100,7 +102,7 @@ int batch_path(struct batch *batch, size_t index, struct text *ret_path)
 }
 
 int searcher_init(struct searcher *searcher, struct scan_pattern *pattern,
-	struct search_budget *budget, uint64_t max_hits, const atomic_bool *stop)
+	struct search_budget *budget, uint64_t max_hits, uint32_t context, const atomic_bool *stop)
 {
 	*searcher = (struct searcher){
 		.scanner = scanner_new(pattern),
@@ -108,6 +110,7 @@ int searcher_init(struct searcher *searcher, struct scan_pattern *pattern,
 		.buffer_size = FIRST_READ_BYTES,
 		.budget = budget,
 		.max_hits = max_hits,
+		.context = context,
 		.stop = stop,
 	};
 	if (searcher->scanner && searcher->buffer)
@@ -156,14 +159,20 @@ static struct text cut_around_match(const struct scan_line *line)
 struct search {
 	struct batch *batch;
 	uint64_t max_hits;
+	uint32_t context;
+	struct text bytes;  /* of the file */
+	uint64_t told;      /* the last line that is a hit */
+	const char *behind; /* where the line after the last match, or after told, begins */
+	uint32_t after;     /* lines from there on that are told */
 };
 
-static int add_hit(const struct scan_line *line, void *context)
+static int add_line(
+	struct batch *batch, enum hit_kind kind, uint64_t number, struct text shown, bool cut)
 {
-	const struct search *search = context;
-	struct batch *batch = search->batch;
-	struct text shown = cut_around_match(line);
-
+	if (batch->texts_len > LIMIT_SEARCH_BATCH_BYTES && shown.len > LIMIT_SEARCH_AROUND) {
+		shown = utf8_cut(shown, LIMIT_SEARCH_AROUND);
+		cut = true;
+	}
 	if (array_reserve(&batch->hits, &batch->hits_size, batch->hits_count + 1,
 		    sizeof(*batch->hits)) < 0 ||
 		array_reserve(&batch->texts, &batch->texts_size, batch->texts_len + shown.len, 1) <
@@ -173,13 +182,89 @@ static int add_hit(const struct scan_line *line, void *context)
 		memcpy(batch->texts + batch->texts_len, shown.data, shown.len);
 	batch->hits[batch->hits_count++] = (struct batch_hit){
 		.file = batch->done,
-		.line = line->number,
+		.line = number,
 		.text_at = batch->texts_len,
 		.text_len = shown.len,
-		.cut = shown.len < line->text.len,
+		.cut = cut,
+		.kind = kind,
 	};
 	batch->texts_len += shown.len;
-	return batch->hits_count == search->max_hits ? BATCH_FULL : 0;
+	return 0;
+}
+
+/* Adds the line at @at, which does not match, and returns where the next one begins. */
+static const char *add_around(
+	struct search *search, enum hit_kind kind, uint64_t number, const char *at, int *ret_result)
+{
+	const char *end = search->bytes.data + search->bytes.len;
+	const char *newline = memchr(at, '\n', (size_t)(end - at));
+	struct text line = {at, (size_t)((newline ? newline : end) - at)}, shown;
+
+	if (line.len > 0 && line.data[line.len - 1] == '\r')
+		line.len--;
+	shown = utf8_cut(line, LIMIT_SEARCH_AROUND);
+	*ret_result = add_line(search->batch, kind, number, shown, shown.len < line.len);
+	search->told = number;
+	return newline ? newline + 1 : end;
+}
+
+/* Adds the lines after the last match that are before line @number. */
+static int add_after(struct search *search, uint64_t number)
+{
+	const char *end = search->bytes.data + search->bytes.len;
+	int r = 0;
+
+	for (; r == 0 && search->after > 0 && search->behind < end && search->told + 1 < number;
+		search->after--)
+		search->behind =
+			add_around(search, HIT_AFTER, search->told + 1, search->behind, &r);
+	return r;
+}
+
+/* Adds the lines before @line that have not been told. */
+static int add_before(struct search *search, const struct scan_line *line)
+{
+	const char *at = line->text.data;
+	uint64_t lines = line->number - 1 - search->told;
+	int r = 0;
+
+	if (lines > search->context)
+		lines = search->context;
+	for (uint64_t i = 0; i < lines && at > search->bytes.data; i++) {
+		const char *newline =
+			memrchr(search->bytes.data, '\n', (size_t)(at - 1 - search->bytes.data));
+
+		at = newline ? newline + 1 : search->bytes.data;
+	}
+	for (uint64_t number = line->number - lines; r == 0 && number < line->number; number++)
+		at = add_around(search, HIT_BEFORE, number, at, &r);
+	return r;
+}
+
+static int add_hit(const struct scan_line *line, void *context)
+{
+	struct search *search = context;
+	struct batch *batch = search->batch;
+	struct text shown = cut_around_match(line);
+	int r = 0;
+
+	if (search->context > 0) {
+		const char *end = search->bytes.data + search->bytes.len, *newline;
+
+		r = add_after(search, line->number);
+		if (r == 0)
+			r = add_before(search, line);
+		newline = memchr(line->text.data + line->text.len, '\n',
+			(size_t)(end - line->text.data) - line->text.len);
+		search->behind = newline ? newline + 1 : end;
+		search->after = search->context;
+		search->told = line->number;
+	}
+	if (r == 0)
+		r = add_line(batch, HIT_MATCH, line->number, shown, shown.len < line->text.len);
+	if (r < 0)
+		return r;
+	return ++batch->matches == search->max_hits ? BATCH_FULL : 0;
 }
 
 /* Reads from @fd until @size bytes or the end. Returns the number of bytes or -1. */
@@ -206,6 +291,14 @@ static bool is_binary(const char *bytes, size_t len)
 	return memchr(bytes, '\0', len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES);
 }
 
+/* Notes that the file, which is not searched, is in UTF-16. */
+static void note_encoding(struct batch *batch, const char *bytes, ssize_t len)
+{
+	if (len > 0 && is_binary(bytes, (size_t)len) &&
+		text_encoding_utf16((struct text){bytes, (size_t)len}))
+		batch->state[batch->done] = FILE_UTF16;
+}
+
 static void budget_take(struct search_budget *budget, size_t size)
 {
 	pthread_mutex_lock(&budget->mutex);
@@ -225,10 +318,15 @@ static void budget_give_back(struct search_budget *budget, size_t size)
 
 static int scan(struct searcher *searcher, struct batch *batch, struct text bytes)
 {
-	struct search search = {.batch = batch, .max_hits = searcher->max_hits};
+	struct search search = {.batch = batch,
+		.max_hits = searcher->max_hits,
+		.context = searcher->context,
+		.bytes = bytes};
+	int r;
 
 	batch->state[batch->done] = FILE_SEARCHED;
-	return scanner_scan(searcher->scanner, bytes, add_hit, &search);
+	r = scanner_scan(searcher->scanner, bytes, add_hit, &search);
+	return r == 0 ? add_after(&search, UINT64_MAX) : r;
 }
 
 /* A large file that is being searched. */
@@ -320,6 +418,7 @@ static int search_large(struct searcher *searcher, struct batch *batch, int fd)
 	struct stat st;
 	int r = 0;
 
+	note_encoding(batch, searcher->buffer, FIRST_READ_BYTES);
 	if (is_binary(searcher->buffer, FIRST_READ_BYTES) || fstat(fd, &st) < 0 ||
 		!S_ISREG(st.st_mode) || (uint64_t)st.st_size > LIMIT_SEARCH_FILE_BYTES)
 		return 0;
@@ -342,8 +441,10 @@ static int search_file(struct searcher *searcher, struct batch *batch, int fd)
 
 	if (len == (ssize_t)FIRST_READ_BYTES)
 		return search_large(searcher, batch, fd);
-	if (len < 0 || is_binary(searcher->buffer, (size_t)len))
+	if (len < 0 || is_binary(searcher->buffer, (size_t)len)) {
+		note_encoding(batch, searcher->buffer, len);
 		return 0;
+	}
 	return scan(searcher, batch, (struct text){searcher->buffer, (size_t)len});
 }
 

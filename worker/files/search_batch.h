@@ -24,12 +24,18 @@ struct batch_hit {
 	uint64_t line;
 	size_t text_at, text_len; /* position in the batch's texts */
 	bool cut;
+	enum hit_kind {
+		HIT_MATCH,
+		HIT_BEFORE, /* a line before the next match, which does not match */
+		HIT_AFTER,  /* a line after the last match, likewise */
+	} kind;
 };
 
 /* The result for one file. */
 enum batch_file_state {
 	FILE_SEARCHED,
 	FILE_SKIPPED,
+	FILE_UTF16, /* skipped, and it is text in UTF-16 */
 };
 
 struct batch {
@@ -48,6 +54,7 @@ struct batch {
 	size_t done;
 	struct batch_hit *hits;
 	size_t hits_count, hits_size;
+	size_t matches; /* of the hits */
 	char *texts;
 	size_t texts_len, texts_size;
 	int result; /* 0, or the -errno that ended it at file @done */
@@ -84,13 +91,14 @@ struct searcher {
 	char *buffer; /* kept from file to file */
 	size_t buffer_size;
 	struct search_budget *budget;
-	uint64_t max_hits;       /* of one batch; the search stops there */
+	uint64_t max_hits;       /* matches of one batch; the search stops there */
+	uint32_t context;        /* lines on each side of a match */
 	const atomic_bool *stop; /* makes it leave the batch between two files */
 };
 
 /** Returns 0 or -ENOMEM. Borrows @pattern, @budget and @stop. */
 int searcher_init(struct searcher *searcher, struct scan_pattern *pattern,
-	struct search_budget *budget, uint64_t max_hits, const atomic_bool *stop);
+	struct search_budget *budget, uint64_t max_hits, uint32_t context, const atomic_bool *stop);
 void searcher_done(struct searcher *searcher);
 
 /** Searches the files of @batch and closes its directory. */

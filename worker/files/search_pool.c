@@ -32,6 +32,9 @@ struct search_pool {
 	struct scan_pattern *pattern;
 	struct reply *reply;
 	uint64_t max_results;
+	uint64_t offset, skip; /* matches to pass over; and how many of them have not come yet */
+	uint32_t context;      /* lines on each side of a match */
+	bool last_is_told;     /* some match has been reported, and the last one was */
 	struct search_budget budget;
 	struct searcher searcher; /* the calling thread's */
 	struct batch *filling;    /* NULL: none */
@@ -52,7 +55,7 @@ struct search_pool {
 };
 
 struct search_pool *search_pool_new(
-	struct scan_pattern *pattern, uint64_t max_results, struct reply *reply)
+	struct scan_pattern *pattern, const struct search_wanted *wanted, struct reply *reply)
 {
 	struct search_pool *pool = calloc(1, sizeof(*pool));
 
@@ -60,7 +63,9 @@ struct search_pool *search_pool_new(
 		return NULL;
 	pool->pattern = pattern;
 	pool->reply = reply;
-	pool->max_results = max_results;
+	pool->max_results = wanted->max_results;
+	pool->offset = pool->skip = wanted->offset;
+	pool->context = wanted->context;
 	pool->budget.left = LIMIT_SEARCH_BUFFERS_BYTES;
 	pthread_mutex_init(&pool->budget.mutex, NULL);
 	pthread_cond_init(&pool->budget.released, NULL);
@@ -69,8 +74,8 @@ struct search_pool *search_pool_new(
 	for (size_t i = 0; i < RING; i++)
 		pool->ring[i].batch.dirfd = pool->ring[i].batch.file = -1;
 	/* Look for one match more than is reported, to know whether the result is complete. */
-	if (searcher_init(&pool->searcher, pattern, &pool->budget, max_results + 1, &pool->stop) <
-		0) {
+	if (searcher_init(&pool->searcher, pattern, &pool->budget,
+		    pool->max_results + pool->offset + 1, pool->context, &pool->stop) < 0) {
 		search_pool_free(pool);
 		return NULL;
 	}
@@ -102,10 +107,20 @@ static int report_hit(struct search_pool *pool, struct batch *batch, const struc
 		.line = hit->line,
 		.text = {batch->texts + hit->text_at, hit->text_len},
 		.cut = hit->cut,
+		.context = hit->kind != HIT_MATCH,
 	};
 
-	if (pool->end.count == pool->max_results)
+	if (hit->kind == HIT_BEFORE && (pool->skip > 0 || pool->end.count == pool->max_results))
+		return 0;
+	if (hit->kind == HIT_AFTER && !pool->last_is_told)
+		return 0;
+	if (hit->kind == HIT_MATCH && pool->skip > 0) {
+		pool->skip--;
+		return 0;
+	}
+	if (hit->kind == HIT_MATCH && pool->end.count == pool->max_results)
 		return SEARCH_POOL_FULL;
+	pool->last_is_told = true;
 	if (batch_path(batch, hit->file, &match.path) < 0)
 		return -ENOMEM;
 	if (batch->near) {
@@ -115,7 +130,7 @@ static int report_hit(struct search_pool *pool, struct batch *batch, const struc
 		   reply_match(pool->reply, &match) < 0) {
 		return SEARCH_POOL_LISTENER_GONE;
 	}
-	pool->end.count++;
+	pool->end.count += hit->kind == HIT_MATCH;
 	return 0;
 }
 
@@ -126,6 +141,7 @@ static void count_files(struct search_pool *pool, const struct batch *batch, siz
 			pool->end.files_searched++;
 		else
 			pool->end.files_skipped++;
+		pool->end.files_utf16 += batch->state[i] == FILE_UTF16;
 	}
 }
 
@@ -185,8 +201,8 @@ static void *run_thread(void *context)
 	struct search_pool *pool = context;
 	struct searcher searcher;
 
-	if (searcher_init(&searcher, pool->pattern, &pool->budget, pool->max_results + 1,
-		    &pool->stop) < 0)
+	if (searcher_init(&searcher, pool->pattern, &pool->budget,
+		    pool->max_results + pool->offset + 1, pool->context, &pool->stop) < 0)
 		return NULL; /* the search goes on in the other threads */
 	pthread_mutex_lock(&pool->mutex);
 	while (!pool->stop && (!pool->closed || pool->taken < pool->added))

@@ -26,12 +26,19 @@ struct search_pool_end {
 		     */
 	uint64_t count;
 	uint64_t files_searched;
+	uint64_t files_utf16;   /* of these: text in UTF-16 */
 	uint64_t files_skipped; /* including directories that the walk could not read */
+};
+
+struct search_wanted {
+	uint64_t max_results;
+	uint64_t offset;  /* matches that are passed over first, in the order of their files */
+	uint32_t context; /* lines on each side of a match that are reported too */
 };
 
 /** Returns a pool that reports to @reply, or NULL if memory is out. All arguments are borrowed. */
 struct search_pool *search_pool_new(
-	struct scan_pattern *pattern, uint64_t max_results, struct reply *reply);
+	struct scan_pattern *pattern, const struct search_wanted *wanted, struct reply *reply);
 
 /**
  * Adds a file from the walk; those that are @near the searched directory come first. Returns 0,

@@ -410,6 +410,8 @@ static int visit_next(struct walker *walker)
 	if (visited.type != DT_DIR && visited.depth < walk->min_depth)
 		return 0;
 	r = judge_entry(walker, level, &visited, &left_out);
+	walker->end.ignored +=
+		r == 0 && visited.depth >= walk->min_depth && strcmp(name, ".git") != 0;
 	if (r <= 0)
 		return r;
 	r = visited.depth < walk->min_depth ? 0 : walk->visit(&visited, walk->context);
@@ -432,6 +434,7 @@ static int walk_from(struct walker *walker, int fd, struct text path)
 		if (!walker->ignore)
 			return -ENOMEM;
 		r = gitignore_enter_above(walker->ignore, path);
+		gitignore_show(walker->ignore, path);
 	}
 	if (r == 0)
 		r = push_level(walker, fd, path.len, false);

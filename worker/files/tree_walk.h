@@ -44,7 +44,9 @@ struct walk {
 struct walk_end {
 	/* directories that could not be read, or that were moved during the walk */
 	uint64_t unreadable;
-	bool truncated; /* a path or a directory was too long to be walked whole */
+	uint64_t
+		ignored; /* entries from min_depth on that were left out because git ignores them */
+	bool truncated;  /* a path or a directory was too long to be walked whole */
 };
 
 /**
