@@ -150,8 +150,10 @@ static int run_mcp(const struct invocation *invocation)
 	 * The thread that reads stdin is never joined, because its read(2) cannot be interrupted.
 	 */
 	static struct input input;
-	struct session session = {
-		.speaks_mcp = true, .text = invocation->text, .private_tools = MODELS_TOOLS};
+	struct session session = {.speaks_mcp = true,
+		.takes_env = true,
+		.text = invocation->text,
+		.private_tools = MODELS_TOOLS};
 	_cleanup_close_ int end = -1;
 	pthread_t thread;
 	int status = STATUS_NO_SERVICE;
@@ -182,6 +184,7 @@ out:
 
 static const struct option_row options[] = {
 	TOOLS_OPTION,
+	{"env", "NAME=VALUE", 'e', "a variable of commands; implies --private"},
 	{"text", NULL, 'X', "send results as text alone, without structured content"},
 	{0},
 };

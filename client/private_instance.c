@@ -9,6 +9,7 @@
 #include "client/private_instance.h"
 
 #include "client/command.h"
+#include "client/git_identity.h"
 #include "client/log_relay.h"
 #include "client/owned_directory.h"
 #include "common/cleanup.h"
@@ -19,6 +20,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
@@ -45,8 +48,9 @@ struct private_instance {
 	struct owned_directory directory; /* the directory that root named; fd -1: none */
 	char **environment;               /* of the private cloisterd */
 	struct log_relay *relay;
-	const struct private_options *options; /* borrowed */
-	pid_t pid;                             /* 0: not started */
+	const struct private_options *options;       /* borrowed */
+	char *variables[LIMIT_TENANT_ENV_COUNT + 1]; /* of commands, NAME=VALUE; ended by NULL */
+	pid_t pid;                                   /* 0: not started */
 	int pidfd;
 };
 
@@ -232,10 +236,11 @@ __attribute__((noreturn)) static void exec_cloisterd(
 	const struct private_instance *instance, const char *path, int connection, int errors)
 {
 	static char option[] = "--readonly-path", allow[] = "--allow-net", offered[] = "--tools";
-	static char private[] = "--allow-private-net";
+	static char private[] = "--allow-private-net", variable[] = "--env";
 	const struct owned_directory *directory = &instance->directory;
 	char root[ROOT_OPTION_BYTES];
-	char *argv[6 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
+	char *argv[6 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET +
+		   2 * LIMIT_TENANT_ENV_COUNT] = {
 		(char[]){"cloisterd"}, (char[]){"--connection-fd=3"}};
 	char **next = &argv[2];
 	sigset_t none;
@@ -262,6 +267,10 @@ __attribute__((noreturn)) static void exec_cloisterd(
 		*next++ = private;
 		*next++ = (char *)*net;
 	}
+	for (size_t i = 0; instance->variables[i]; i++) {
+		*next++ = variable;
+		*next++ = instance->variables[i];
+	}
 	if (instance->options->tools) {
 		*next++ = offered;
 		*next++ = (char *)instance->options->tools;
@@ -280,6 +289,41 @@ __attribute__((noreturn)) static void exec_cloisterd(
 fail:
 	complain("cannot start %s: %s", path, strerror(errno));
 	_exit(STATUS_OWN_FAILURE);
+}
+
+/* Adds @variable, unless one of its name is there or there are too many. */
+static void add_command_variable(struct private_instance *instance, const char *variable)
+{
+	const size_t len = strcspn(variable, "=") + 1;
+	size_t n = 0;
+
+	for (; instance->variables[n]; n++)
+		if (strncmp(instance->variables[n], variable, len) == 0)
+			return;
+	if (n < LIMIT_TENANT_ENV_COUNT)
+		instance->variables[n] = strdup(variable);
+}
+
+/* Collects the variables of commands: those of the command line, and who the caller is for git. */
+static void collect_variables(struct private_instance *instance, const char *workspace)
+{
+	char *const *environment = instance->environment ? instance->environment : environ;
+	const char *directory = instance->directory.fd >= 0 ? instance->directory.path : workspace;
+	struct git_identity identity;
+
+	if (instance->options->env) {
+		json_object_object_foreach (instance->options->env, name, value) {
+			_cleanup_free_ char *variable = NULL;
+
+			if (asprintf(&variable, "%s=%s", name, json_object_get_string(value)) < 0)
+				variable = NULL;
+			if (variable)
+				add_command_variable(instance, variable);
+		}
+	}
+	git_identity_read(directory, environment, &identity);
+	for (size_t i = 0; i < GIT_IDENTITY_MAX && identity.variables[i][0]; i++)
+		add_command_variable(instance, identity.variables[i]);
 }
 
 /* Starts it with one end of a socketpair, and stores the other end in @ret_fd. */
@@ -331,6 +375,8 @@ int private_instance_start(const char *workspace, const struct private_options *
 	instance->options = options;
 	r = host_root_is_us() ? leave_root(instance, workspace) : 0;
 	if (r == 0)
+		collect_variables(instance, workspace);
+	if (r == 0)
 		r = start(instance, ret_fd);
 	if (r == 0)
 		*ret_instance = instance;
@@ -368,5 +414,7 @@ void private_instance_end(struct private_instance *instance)
 	owned_directory_done(&instance->directory);
 	close_fd(&instance->pidfd);
 	free_environment(instance->environment);
+	for (size_t i = 0; instance->variables[i]; i++)
+		free(instance->variables[i]);
 	free(instance);
 }

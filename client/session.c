@@ -48,6 +48,11 @@ static bool is_directory(const char *workspace)
 	return stat(workspace, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static struct json_object *environment_of(const struct invocation *invocation)
+{
+	return json_object_object_get(invocation->options, "env");
+}
+
 /* @workspace is NULL if none will be opened. */
 static int start_private(
 	const struct invocation *invocation, const char *workspace, struct session *session)
@@ -57,6 +62,7 @@ static int start_private(
 		.readonly_paths = invocation->readonly_paths,
 		.allow_net = invocation->allow_net,
 		.allow_private_net = invocation->allow_private_net,
+		.env = session->takes_env ? environment_of(invocation) : NULL,
 		.tools = invocation->tools ? invocation->tools : session->private_tools,
 	};
 	int r = private_instance_start(workspace, &options, &session->instance, &fd);
@@ -85,7 +91,9 @@ static int connect_session(const struct invocation *invocation, const char *name
 				invocation->socket_path, strerror(-r), invocation->socket_path);
 		return r;
 	}
-	r = invocation->private_only ? -ENOENT : connect_to_service(&session->cloister);
+	r = invocation->private_only || (session->takes_env && environment_of(invocation) && !name)
+		    ? -ENOENT
+		    : connect_to_service(&session->cloister);
 	if (r < 0 && name)
 		complain_code("NO_SERVICE",
 			"no service answers at "
@@ -231,6 +239,13 @@ int session_open(const struct invocation *invocation, bool needs_workspace, stru
 	int r = needs_workspace ? session_workspace(invocation, &directory, &name)
 				: check_private_options(invocation, NULL);
 
+	if (r == 0 && session->takes_env && environment_of(invocation) &&
+		(name || invocation->socket_path)) {
+		complain("--env is for a directory in a private instance: it goes neither with "
+			 "--socket nor with the name of a managed workspace. The administrator of "
+			 "a service has environment in its configuration");
+		r = -EINVAL;
+	}
 	if (r < 0)
 		return r;
 	r = connect_session(invocation, name, directory ? workspace : NULL, session);

@@ -19,6 +19,8 @@ struct session {
 	/* set by the caller: the tools of a private instance, unless --tools names others, or NULL
 	 */
 	const char *private_tools;
+	/* set by the caller: --env is for all commands of the connection, which is private then */
+	bool takes_env;
 	/* set by the caller: it moves workspaces, so a host whose work moves serves it */
 	bool moves;
 };

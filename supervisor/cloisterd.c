@@ -168,6 +168,9 @@ static struct config *own_user(const struct daemon *daemon)
 	for (const char *const *rule = daemon->options.allow_net; config && *rule; rule++)
 		if (config_allow_host(config, *rule, &complaints) < 0)
 			exit(1);
+	for (const char *const *variable = daemon->options.env; config && *variable; variable++)
+		if (config_set_variable(config, *variable, &complaints) < 0)
+			exit(1);
 	if (config && daemon->options.has_tools)
 		config->tenants[0]->tools = daemon->options.tools;
 	return config;

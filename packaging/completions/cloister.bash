@@ -190,7 +190,7 @@ _cloister()
 	session) options+=(--name= --env= --stdin --key= --after= --eof --port= --contains= --timeout=) ;;
 	put) options+=(--timeout= --idle-timeout= --overwrite) ;;
 	export | import) options+=(--timeout= --idle-timeout= --max-size= --max-files=) ;;
-	mcp) options+=(--tools= --text) ;;
+	mcp) options+=(--tools= --text --env=) ;;
 	harness) options+=(--tools=) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac

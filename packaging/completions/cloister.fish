@@ -134,6 +134,7 @@ complete -c cloister -n '__cloister_command session' -l timeout -x -d 'wait: at 
 complete -c cloister -n '__cloister_command harness; and __cloister_operands 0' -a 'claude codex opencode gemini cline zed'
 complete -c cloister -n '__cloister_command mcp' -l tools -x -a 'basic edit patch sessions' -d 'The tools'
 complete -c cloister -n '__cloister_command harness' -l tools -x -a 'basic edit patch sessions' -d 'The tools'
+complete -c cloister -n '__cloister_command mcp' -l env -x -d 'A variable of commands'
 complete -c cloister -n '__cloister_command mcp' -l text -d 'Send results as text alone'
 complete -c cloister -n '__cloister_command tools' -l format -x -a 'ollama openai mcp' -d 'The form'
 complete -c cloister -n '__cloister_command tools' -l limits -d "With the workspace's limits"

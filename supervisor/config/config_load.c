@@ -101,6 +101,12 @@ int config_allow_host(
 	return set_by_option(config, "egress_allow", "--allow-net", rule, complaints);
 }
 
+int config_set_variable(
+	struct config *config, const char *variable, const struct config_complaints *complaints)
+{
+	return set_by_option(config, "environment", "--env", variable, complaints);
+}
+
 int config_load(const struct config_source *source, const struct config_complaints *complaints,
 	struct config **ret)
 {

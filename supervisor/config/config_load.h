@@ -41,6 +41,10 @@ int config_allow_private(
 int config_allow_host(
 	struct config *config, const char *rule, const struct config_complaints *complaints);
 
+/** The same for a variable of commands, NAME=VALUE, as environment sets it. */
+int config_set_variable(
+	struct config *config, const char *variable, const struct config_complaints *complaints);
+
 /**
  * Reads the file of @source and its drop-ins. Reports every mistake to @complaints; with any
  * mistake it returns -EINVAL and no configuration. Returns 0 and a reference in *ret, or another

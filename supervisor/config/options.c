@@ -20,11 +20,13 @@ static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
 	"                 [--allow-net HOST[:PORT]]... [--tools LIST]\n"
-	"                 [--allow-private-net CIDR]... [--take-over [--if-replaced] [--detach]]\n"
+	"                 [--allow-private-net CIDR]... [--env NAME=VALUE]...\n"
+	"                 [--take-over [--if-replaced] [--detach]]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
 	"       cloisterd --connection-fd=3 [--state-dir DIR] [--only-root DEV:INO:UID]\n"
 	"                 [--readonly-path PATH]... [--allow-net HOST[:PORT]]... [--tools LIST]\n"
+	"                 [--env NAME=VALUE]...\n"
 	"\n"
 	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
 	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
@@ -54,6 +56,8 @@ static const char usage[] =
 	"times\n"
 	"  --allow-private-net CIDR\n"
 	"                        with --allow-net: as egress_private; may be given several times\n"
+	"  --env NAME=VALUE      without --config: a variable of commands; may be given several "
+	"times\n"
 	"  --tools LIST          without --config: which tools models are offered, as the key "
 	"tools\n"
 	"  --take-over           serve in the place of the cloisterd that uses the state "
@@ -75,6 +79,7 @@ enum {
 	OPTION_ALLOW_NET,
 	OPTION_ALLOW_PRIVATE_NET,
 	OPTION_TOOLS,
+	OPTION_ENV,
 	OPTION_CONFIG,
 	OPTION_CHECK,
 	OPTION_DOCTOR,
@@ -220,6 +225,17 @@ static void read_net(const char *list[], const char *complaint)
 	list[n] = optarg;
 }
 
+static void read_env(struct options *options)
+{
+	size_t n = 0;
+
+	while (options->env[n])
+		n++;
+	if (n == LIMIT_TENANT_ENV_COUNT)
+		print_and_exit(stderr, "cloisterd: more than 64 of --env\n", 2);
+	options->env[n] = optarg;
+}
+
 static void read_option(struct options *options, int option)
 {
 	switch (option) {
@@ -276,6 +292,9 @@ static void read_option(struct options *options, int option)
 		read_net(options->allow_private_net,
 			"cloisterd: more than 64 of --allow-private-net\n");
 		break;
+	case OPTION_ENV:
+		read_env(options);
+		break;
 	case OPTION_TOOLS:
 		if (tool_set_read(text_from(optarg), &options->tools) < 0)
 			print_and_exit(stderr,
@@ -311,6 +330,7 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		{"allow-net", required_argument, NULL, OPTION_ALLOW_NET},
 		{"allow-private-net", required_argument, NULL, OPTION_ALLOW_PRIVATE_NET},
 		{"tools", required_argument, NULL, OPTION_TOOLS},
+		{"env", required_argument, NULL, OPTION_ENV},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{0},
@@ -326,8 +346,8 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		(options.take_over &&
 			(options.check || options.doctor || options.connection_fd >= 0)) ||
 		(!options.take_over && (options.if_replaced || options.detach)) ||
-		(options.config &&
-			(options.readonly_paths[0] || options.allow_net[0] || options.has_tools)) ||
+		(options.config && (options.readonly_paths[0] || options.allow_net[0] ||
+					   options.has_tools || options.env[0])) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))

@@ -92,3 +92,25 @@ def test_results_as_text_alone(area, home):
     for text, result in zip(texts, results):
         assert set(text) == {"content", "isError"} and text["isError"] == result["isError"]
         assert text["content"][0]["text"].partition("\n")[0] == result["content"][0]["text"].partition("\n")[0]
+
+
+def test_variables_and_the_callers_name(area, home):
+    """Commits of a private instance have the caller's name, unless the repository has its own."""
+    own(area, home / ".gitconfig", "[user]\nname = Ada L\nemail = ada@example.org\n[alias]\nst = status\n")
+    command = "git init -q r && cd r && git commit -q --allow-empty -m x && git log --format='%an <%ae> %cn'; echo \"$A|$B\""
+    (*_, ran) = private(area, home, "--env", "A=1", "--env", "B=two words", calls=[("run_command", {"command": command})])
+    assert ran["structuredContent"]["output"]["stdout"] == "Ada L <ada@example.org> Ada L\n1|two words\n", ran
+    workspace = area.new_directory("w")
+    (workspace / ".git").mkdir()
+    own(area, workspace / ".git")
+    own(area, workspace / ".git" / "config", "[user]\nname = Other\n")
+    done = area.private(workspace, "exec", "--", "echo \"$GIT_AUTHOR_NAME|$GIT_AUTHOR_EMAIL\"", env=environment(home))
+    assert done.stdout == b"|ada@example.org\n", done
+    done = area.run("cloister", "--socket", "/none", "--workspace", workspace, "mcp", "--env", "A=1", env=environment(home))
+    assert done.returncode == 3 and b"--env is for a directory in a private instance" in done.stderr
+
+
+def own(area, path, content=None):
+    if content is not None:
+        path.write_text(content)
+    area.account.own(path)
