@@ -67,8 +67,8 @@ TEST(test_data_split)
 
 TEST(test_frames_keep_order)
 {
-	const struct files_entry entry = {TEXT_LITERAL("a"), FILES_TYPE_FILE, 1, 2, {NULL, 0}};
-	const struct files_match match = {TEXT_LITERAL("b"), 1, TEXT_LITERAL("line"), false};
+	const struct files_entry entry = {TEXT_LITERAL("a"), FILES_TYPE_FILE, 1, 2, {NULL, 0}, 0};
+	const struct files_match match = {TEXT_LITERAL("b"), 1, TEXT_LITERAL("line"), false, false};
 	struct answer answer;
 
 	answer_begin(&answer, CALL);
@@ -93,7 +93,7 @@ TEST(test_borders)
 
 	for (size_t room = 0; room < 100; room++) {
 		const struct files_entry entry = {
-			{path, WIRE_FRAME_MAX - fixed - room}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
+			{path, WIRE_FRAME_MAX - fixed - room}, FILES_TYPE_FILE, 0, 0, {NULL, 0}, 0};
 		struct answer answer;
 
 		answer_begin(&answer, CALL);
@@ -111,7 +111,8 @@ TEST(test_borders)
 TEST(test_too_large_message)
 {
 	static char path[WIRE_FRAME_MAX];
-	const struct files_entry entry = {{path, sizeof(path)}, FILES_TYPE_FILE, 0, 0, {NULL, 0}};
+	const struct files_entry entry = {
+		{path, sizeof(path)}, FILES_TYPE_FILE, 0, 0, {NULL, 0}, 0};
 	struct answer answer;
 
 	answer_begin(&answer, CALL);

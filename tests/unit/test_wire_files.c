@@ -265,7 +265,7 @@ TEST(test_list_and_search)
 TEST(test_entry)
 {
 	struct files_entry sent = {TEXT_LITERAL("x\xff"), FILES_TYPE_SYMLINK, 12,
-		1700000000000000000, TEXT_LITERAL("to")};
+		1700000000000000000, TEXT_LITERAL("to"), 7};
 	struct files_entry got;
 	static const uint8_t bad_types[] = {0, FILES_TYPE_UNKNOWN + 1, 255};
 
@@ -288,7 +288,8 @@ TEST(test_entry)
 TEST(test_match)
 {
 	static char line[LIMIT_SEARCH_LINE_BYTES + 1];
-	struct files_match sent = {TEXT_LITERAL("p"), 9, {line, LIMIT_SEARCH_LINE_BYTES}, true},
+	struct files_match sent = {TEXT_LITERAL("p"), 9, {line, LIMIT_SEARCH_LINE_BYTES}, true,
+				   true},
 			   got;
 	struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 

@@ -443,6 +443,8 @@ export interface Entry {
 	mtime: string;
 	/** Of a symbolic link. */
 	target?: string | undefined;
+	/** Entries of a directory that are not listed. */
+	entries_left_out?: number | undefined;
 }
 
 /** A directory, sorted by name. */
@@ -453,6 +455,8 @@ export interface ListDirectoryOutput {
 	count: number;
 	/** Whether there are more entries. */
 	truncated: boolean;
+	/** Files and directories that git ignores. */
+	gitignored?: number | undefined;
 	/** The number of entries, if fewer are shown. */
 	total?: number | undefined;
 	/** What is not shown, and how to get it. */
@@ -604,6 +608,8 @@ export interface Match {
 	text: string;
 	/** Whether the line is longer than text. */
 	cut?: boolean | undefined;
+	/** Whether the line only stands near one that matches. */
+	context?: boolean | undefined;
 }
 
 /** Lines that match, sorted by name and line. */
@@ -615,6 +621,8 @@ export interface SearchFilesOutput {
 	truncated: boolean;
 	files_searched: number;
 	files_skipped: number;
+	/** Files and directories that git ignores. */
+	gitignored?: number | undefined;
 	/** The number of matches, if fewer are shown. */
 	total?: number | undefined;
 	/** What is not shown, and how to get it. */
@@ -1254,8 +1262,11 @@ export abstract class Methods {
 	 * @param params.path The directory or file to search; default ".".
 	 * @param params.file_pattern A glob that file names must match.
 	 * @param params.max_results At most so many matches, from 1 to 50.
+	 * @param params.context Lines before and after each match, from 0 to 10.
+	 * @param params.offset Matches to pass over, from 0 to 10000.
+	 * @param params.limit At most so many matches, from 1 to 1000, in place of max_results.
 	 */
-	async searchFiles(params: { pattern: string; path?: string | undefined; file_pattern?: string | undefined; max_results?: number | undefined },
+	async searchFiles(params: { pattern: string; path?: string | undefined; file_pattern?: string | undefined; max_results?: number | undefined; context?: number | undefined; offset?: number | undefined; limit?: number | undefined },
 		settings: ToolCallSettings = {}): Promise<SearchFilesOutput> {
 		return (await this.tool("search_files", params, settings)) as SearchFilesOutput;
 	}

@@ -464,9 +464,9 @@ static void go(struct fake_process *process, const struct channel_frame *frame)
 static void list(struct fake_process *process, const struct channel_frame *frame)
 {
 	static const struct files_entry entries[] = {
-		{TEXT_LITERAL("a"), FILES_TYPE_FILE, 3, 1700000000123000000, {NULL, 0}},
-		{TEXT_LITERAL("d"), FILES_TYPE_DIRECTORY, 0, 1700000000000000000, {NULL, 0}},
-		{TEXT_LITERAL("l\\x"), FILES_TYPE_SYMLINK, 1, 0, TEXT_LITERAL("a")},
+		{TEXT_LITERAL("a"), FILES_TYPE_FILE, 3, 1700000000123000000, {NULL, 0}, 0},
+		{TEXT_LITERAL("d"), FILES_TYPE_DIRECTORY, 0, 1700000000000000000, {NULL, 0}, 0},
+		{TEXT_LITERAL("l\\x"), FILES_TYPE_SYMLINK, 1, 0, TEXT_LITERAL("a"), 0},
 	};
 	struct files_list list;
 
@@ -488,7 +488,7 @@ static void list(struct fake_process *process, const struct channel_frame *frame
 static void search(struct fake_process *process, const struct channel_frame *frame)
 {
 	static const struct files_match match = {
-		TEXT_LITERAL("a"), 2, TEXT_LITERAL("the line"), true};
+		TEXT_LITERAL("a"), 2, TEXT_LITERAL("the line"), true, false};
 	uint8_t payload[256];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct files_search search;

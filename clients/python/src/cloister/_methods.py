@@ -131,7 +131,8 @@ class Methods:
         return result
 
     def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,
-                     max_results: Optional[int] = None, *, workspace: Optional[str] = None,
+                     max_results: Optional[int] = None, context: Optional[int] = None, offset: Optional[int] = None,
+                     limit: Optional[int] = None, *, workspace: Optional[str] = None,
                      options: Optional[CallOptions] = None) -> SearchFilesOutput:
         """Searches files for a regular expression.
 
@@ -139,10 +140,13 @@ class Methods:
         path: The directory or file to search; default ".".
         file_pattern: A glob that file names must match.
         max_results: At most so many matches, from 1 to 50.
+        context: Lines before and after each match, from 0 to 10.
+        offset: Matches to pass over, from 0 to 10000.
+        limit: At most so many matches, from 1 to 1000, in place of max_results.
         """
         result: SearchFilesOutput = self._tool("search_files", {"pattern": pattern, "path": path,
-                                               "file_pattern": file_pattern, "max_results": max_results}, workspace,
-                                               options)
+                                               "file_pattern": file_pattern, "max_results": max_results, "context": context,
+                                               "offset": offset, "limit": limit}, workspace, options)
         return result
 
     def workspace_open(self, root: Optional[str] = None, workspace: Optional[str] = None, kind: Optional[Kind] = None,
@@ -560,17 +564,22 @@ class AsyncMethods:
         return result
 
     async def search_files(self, pattern: str, path: Optional[str] = None, file_pattern: Optional[str] = None,
-                           max_results: Optional[int] = None, *, workspace: Optional[str] = None,
-                           options: Optional[CallOptions] = None) -> SearchFilesOutput:
+                           max_results: Optional[int] = None, context: Optional[int] = None,
+                           offset: Optional[int] = None, limit: Optional[int] = None, *,
+                           workspace: Optional[str] = None, options: Optional[CallOptions] = None) -> SearchFilesOutput:
         """Searches files for a regular expression.
 
         pattern: The regular expression, in PCRE2's syntax.
         path: The directory or file to search; default ".".
         file_pattern: A glob that file names must match.
         max_results: At most so many matches, from 1 to 50.
+        context: Lines before and after each match, from 0 to 10.
+        offset: Matches to pass over, from 0 to 10000.
+        limit: At most so many matches, from 1 to 1000, in place of max_results.
         """
         result: SearchFilesOutput = await self._tool("search_files", {"pattern": pattern, "path": path,
-                                                     "file_pattern": file_pattern, "max_results": max_results}, workspace,
+                                                     "file_pattern": file_pattern, "max_results": max_results,
+                                                     "context": context, "offset": offset, "limit": limit}, workspace,
                                                      options)
         return result
 

@@ -413,6 +413,8 @@ class Entry(_Entry, total=False):
     path_base64: str
     #: Of a symbolic link.
     target: str
+    #: Entries of a directory that are not listed.
+    entries_left_out: int
 
 
 class _ListDirectoryOutput(TypedDict):
@@ -427,6 +429,8 @@ class ListDirectoryOutput(_ListDirectoryOutput, total=False):
     """A directory, sorted by name."""
 
     path_base64: str
+    #: Files and directories that git ignores.
+    gitignored: int
     #: The number of entries, if fewer are shown.
     total: int
     #: What is not shown, and how to get it.
@@ -603,6 +607,8 @@ class Match(_Match, total=False):
     path_base64: str
     #: Whether the line is longer than text.
     cut: bool
+    #: Whether the line only stands near one that matches.
+    context: bool
 
 
 class _SearchFilesOutput(TypedDict):
@@ -618,6 +624,8 @@ class _SearchFilesOutput(TypedDict):
 class SearchFilesOutput(_SearchFilesOutput, total=False):
     """Lines that match, sorted by name and line."""
 
+    #: Files and directories that git ignores.
+    gitignored: int
     #: The number of matches, if fewer are shown.
     total: int
     #: What is not shown, and how to get it.
