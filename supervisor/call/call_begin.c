@@ -99,7 +99,8 @@ static uint8_t put_list(struct wire_writer *writer, const struct call_request *r
 		.pattern = request->args.pattern,
 		.recursive = request->args.recursive,
 		.gitignore = request->options.gitignore,
-		.by_depth = request->shown.sent < UINT64_MAX && request->shown.bytes > 0,
+		.by_depth = request->args.recursive && request->shown.sent < UINT64_MAX &&
+			    request->shown.bytes > 0,
 		.max_entries = LIMIT_LIST_ENTRIES,
 	};
 

@@ -92,7 +92,6 @@ WHOLE = {
     "many short lines": ("run_command", {"command": "seq 1 5000; seq 1 5000 >&2"}),
     "Latin-1": ("run_command", {"command": r"yes \"$(printf 'Hello \351t\351, this is Latin-1 text')\" | head -n 100000"}),
     "entries": ("list_directory", {"path": "big/many"}),
-    "tree": ("list_directory", {"path": ".", "recursive": True}),
     "matches": ("search_files", {"pattern": "needle|" + "x" * 5000}),
 }
 

@@ -233,8 +233,8 @@ TEST(test_aliases)
 		{TOOL_SEARCH_FILES, "{'query':'v'}", "\"query\" was taken as \"pattern\""},
 		{TOOL_SEARCH_FILES, "{'pattern':'v','glob':'v'}",
 			"\"glob\" was taken as \"file_pattern\""},
-		{TOOL_SEARCH_FILES, "{'pattern':'v','limit':5}",
-			"\"limit\" was taken as \"max_results\""},
+		{TOOL_SEARCH_FILES, "{'pattern':'v','headLimit':5}",
+			"\"headLimit\" was taken as \"max_results\""},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {

@@ -335,10 +335,15 @@ TEST(test_cap)
 	answer_done(&answer);
 	for (char name[] = "d"; *name <= 'z'; ++*name)
 		scratch_text(&scratch, name, "x\nx\nx\n");
-	request.max_results = 1000;
+	request.max_results = 0;
 	answer = search(request);
 	assert_int_equal(answer.end.count, LIMIT_SEARCH_RESULTS);
 	assert_true(answer.end.truncated);
+	answer_done(&answer);
+	request.max_results = UINT32_MAX;
+	answer = search(request);
+	assert_int_equal(answer.end.count, 73);
+	assert_false(answer.end.truncated);
 	answer_done(&answer);
 }
 

@@ -91,12 +91,13 @@ TEST(test_matches)
 		struct files_match match;
 		const char *text;
 	} rows[] = {
-		{{TEXT_LITERAL("a"), 2, TEXT_LITERAL("line"), false}, "a:2:line\n"},
-		{{TEXT_LITERAL("a\nb:1:x"), 2, TEXT_LITERAL("line"), true},
+		{{TEXT_LITERAL("a"), 2, TEXT_LITERAL("line"), false, false}, "a:2:line\n"},
+		{{TEXT_LITERAL("a\nb:1:x"), 2, TEXT_LITERAL("line"), true, false},
 			"a\\nb:1:x:2:line […]\n"},
-		{{TEXT_LITERAL("a"), UINT64_MAX, TEXT_LITERAL("line\r"), false},
+		{{TEXT_LITERAL("a"), UINT64_MAX, TEXT_LITERAL("line\r"), false, false},
 			"a:18446744073709551615:line\n"},
-		{{TEXT_LITERAL("a"), 1, TEXT_LITERAL(""), false}, "a:1:\n"},
+		{{TEXT_LITERAL("a"), 1, TEXT_LITERAL(""), false, false}, "a:1:\n"},
+		{{TEXT_LITERAL("a"), 3, TEXT_LITERAL("near"), false, true}, "a-3-near\n"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -55,6 +55,7 @@ TEST(test_parts)
 		{BEGIN "*** Add File: a\n" END, "Aa\n"},
 		{BEGIN "*** Delete File: /work/a\n" END, "Da\n"},
 		{UPDATE "*** Move to: g\n" END, "Uf\nMg\n"},
+		{UPDATE "*** Move to: ./f\n@@\n+a\n" END, "Uf\nH\n+a|\n"},
 		{UPDATE "-a\n+b\n" END, "Uf\nH\n-a|\n+b|\n"},
 		{UPDATE "@@\n-a\n-b\n+c\n d\n\n e\n" END, "Uf\nH\n-a|b|\n+c|\n d||e|\n"},
 		{UPDATE "@@ class A\n@@   def x\n-a\n" END, "Uf\nH\n@class A\n@def x\n-a|\n"},
@@ -168,7 +169,7 @@ static const struct {
 	{UPDATE "-a\n*** Update File: f\n-b\n" END, 4, "names \"f\" twice"},
 	{UPDATE "-a\n*** Delete File: ./f\n" END, 4, "names \"f\" twice"},
 	{UPDATE "-a\n*** Add File: /work//f\n" END, 4, "names \"f\" twice"},
-	{UPDATE "*** Move to: f\n-a\n" END, 3, "names \"f\" twice"},
+	{UPDATE "*** Move to: f\n" END, 4, "has no hunk"},
 	{UPDATE "*** Move to: g\n*** Add File: g\n" END, 4, "names \"g\" twice"},
 };
 

@@ -89,7 +89,7 @@ TEST(test_frames_keep_order)
 TEST(test_borders)
 {
 	static char path[WIRE_FRAME_MAX];
-	const size_t fixed = WIRE_HEADER_SIZE + 4 + 1 + 8 + 8 + 4;
+	const size_t fixed = WIRE_HEADER_SIZE + 4 + 1 + 8 + 8 + 4 + 8;
 
 	for (size_t room = 0; room < 100; room++) {
 		const struct files_entry entry = {

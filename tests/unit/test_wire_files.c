@@ -242,9 +242,10 @@ TEST(test_write)
 
 TEST(test_list_and_search)
 {
-	const struct files_list list = {TEXT_LITERAL("."), TEXT_LITERAL("*.c"), true, false, 77};
+	const struct files_list list = {
+		TEXT_LITERAL("."), TEXT_LITERAL("*.c"), true, false, true, 77};
 	const struct files_search search = {
-		TEXT_LITERAL("a|b"), TEXT_LITERAL("src"), TEXT_LITERAL("*.h"), true, 50};
+		TEXT_LITERAL("a|b"), TEXT_LITERAL("src"), TEXT_LITERAL("*.h"), true, 50, 7, 3};
 	struct files_list got_list;
 	struct files_search got_search;
 
@@ -253,6 +254,7 @@ TEST(test_list_and_search)
 	assert_text(got_list.pattern, "*.c");
 	assert_true(got_list.recursive);
 	assert_false(got_list.gitignore);
+	assert_true(got_list.by_depth);
 	assert_int_equal(got_list.max_entries, 77);
 	ROUND_TRIP(search, &search, &got_search);
 	assert_text(got_search.pattern, "a|b");
@@ -260,6 +262,8 @@ TEST(test_list_and_search)
 	assert_text(got_search.file_pattern, "*.h");
 	assert_true(got_search.gitignore);
 	assert_int_equal(got_search.max_results, 50);
+	assert_int_equal(got_search.offset, 7);
+	assert_int_equal(got_search.context, 3);
 }
 
 TEST(test_entry)
@@ -275,6 +279,7 @@ TEST(test_entry)
 	assert_int_equal(got.size, 12);
 	assert_true(got.mtime_ns == 1700000000000000000);
 	assert_text(got.target, "to");
+	assert_int_equal(got.left_out, 7);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_types); i++) {
 		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
 

@@ -60,9 +60,9 @@ static bool prepare_search(
 	struct search *search, const struct files_search *request, struct reply *reply)
 {
 	const struct search_wanted wanted = {
-		.max_results = request->max_results > 0 && request->max_results < LIMIT_SEARCH_MOST
-				       ? request->max_results
-				       : LIMIT_SEARCH_MOST,
+		.max_results = request->max_results == 0                  ? LIMIT_SEARCH_RESULTS
+			       : request->max_results < LIMIT_SEARCH_MOST ? request->max_results
+									  : LIMIT_SEARCH_MOST,
 		.offset = request->offset < LIMIT_SEARCH_OFFSET ? request->offset
 								: LIMIT_SEARCH_OFFSET,
 		.context = request->context < LIMIT_SEARCH_CONTEXT ? request->context
