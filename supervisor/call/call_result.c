@@ -186,7 +186,7 @@ static int add_node(struct call_result *result, const struct channel_frame *fram
 
 	if (frame->type != FILES_NODE || files_node_get(frame->payload, &node) < 0)
 		return -EBADMSG;
-	if (has_room(result, LIMIT_LIST_ENTRIES))
+	if (has_room(result, LIMIT_LIST_ENTRIES, 0))
 		observation_write_node(&result->json, &node);
 	return 0;
 }

@@ -17,7 +17,7 @@ struct refusal;
 struct service;
 struct session;
 
-#define ENDPOINT_PARAMS_MAX 12
+#define ENDPOINT_PARAMS_MAX 14
 
 /* The form of errors that do not depend on the method. */
 struct error_form {
