@@ -106,7 +106,7 @@ _cloister_arguments()
 	write_file) arguments=(path= content= create_dirs= expect=) ;;
 	list_directory) arguments=(path= recursive= pattern=) ;;
 	run_command) arguments=(command= timeout_ms= background= name=) ;;
-	search_files) arguments=(pattern= path= file_pattern= max_results=) ;;
+	search_files) arguments=(pattern= path= file_pattern= max_results= context= offset= limit=) ;;
 	edit_file) arguments=(path= edits= expect=) ;;
 	apply_patch) arguments=(patch=) ;;
 	read_output) arguments=(name= wait_for= wait_ms= after=) ;;

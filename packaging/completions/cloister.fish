@@ -66,7 +66,7 @@ function __cloister_arguments
         case run_command
             set known command timeout_ms background name
         case search_files
-            set known pattern path file_pattern max_results
+            set known pattern path file_pattern max_results context offset limit
         case edit_file
             set known path edits expect
         case apply_patch
