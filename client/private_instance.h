@@ -12,8 +12,8 @@ struct json_object;
 struct private_instance;
 
 struct private_options {
-	const char *const *readonly_paths; /* that commands see too; ended by NULL */
-	const char *const *allow_net;      /* rules of hosts that they reach; ended by NULL */
+	const char *const *readonly_paths;    /* that commands see too; ended by NULL */
+	const char *const *allow_net;         /* rules of hosts that they reach; ended by NULL */
 	const char *const *allow_private_net; /* networks that these may be in; ended by NULL */
 	struct json_object *env; /* variables of commands: an object of strings, or NULL */
 	const char *tools;       /* that models are offered; NULL: as without the option */

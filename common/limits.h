@@ -691,7 +691,7 @@
 #define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */
 
 /* cloister-gate (gate/). */
-#define LIMIT_KEY_ID_BYTES 64 /* of a key's id, in connection.bind and the audit log */
+#define LIMIT_KEY_ID_BYTES         64  /* of a key's id, in connection.bind and the audit log */
 #define LIMIT_GATE_LISTENERS       16  /* addresses, and those of a proxy */
 #define LIMIT_GATE_NAMES           256 /* hosts, and origins */
 #define LIMIT_GATE_CONNECTIONS_MAX 65536

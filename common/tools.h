@@ -90,9 +90,9 @@ struct tool_args {
 	struct text mode; /* permission bits, as octal digits */
 	struct text durability;
 	struct text encoding;
-	int64_t offset; /* of search_files: matches that are passed over */
+	int64_t offset;  /* of search_files: matches that are passed over */
 	int64_t context; /* lines on each side of a match */
-	int64_t length; /* -1: not given */
+	int64_t length;  /* -1: not given */
 	int64_t depth;
 	int64_t limit; /* of search_files: in place of max_results; 0: not given */
 	bool follow;

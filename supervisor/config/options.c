@@ -4,8 +4,8 @@
 #include "common/cleanup.h"
 #include "common/fixed_fds.h"
 #include "common/socket_peer.h"
-#include "common/wire_egress.h"
 #include "common/tools.h"
+#include "common/wire_egress.h"
 #include "supervisor/config/config.h"
 
 #include <errno.h>
