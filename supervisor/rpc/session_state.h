@@ -152,13 +152,13 @@ struct session {
 	struct session_payload payload;  /* of the last line */
 	bool speaks_mcp;                 /* it has used a method of MCP */
 	uint64_t told_retiring;          /* of the service's retirings */
+	uint64_t tools_left_out;         /* of those that the tenant is offered (enum tool_set) */
 	bool sends_payloads;             /* the client has sent one, or asked whether it may */
 	size_t input_bytes;              /* memory of input that is not handled yet */
 	const struct error_form *errors; /* for the current request; NULL: the endpoint's */
 	bool paused;
-	uint64_t tools_left_out; /* of those that the tenant is offered (enum tool_set) */
-	bool text_only;          /* results of MCP have no structured content */
-	uint8_t mcp_agreed;      /* enum mcp_revision, agreed by initialize */
+	bool text_only;     /* results of MCP have no structured content */
+	uint8_t mcp_agreed; /* enum mcp_revision, agreed by initialize */
 };
 
 /** Holds the present configuration in place of the one by which the client was authorized. */

@@ -107,7 +107,7 @@ static bool find_same(int dirfd, const char *name, char found[static LIMIT_NAME_
 		same = !is_ascii(text_from(entry->d_name)) &&
 		       same_name(text_from(entry->d_name), text_from(name));
 		if (same)
-			strcpy(found, entry->d_name);
+			memcpy(found, entry->d_name, strnlen(entry->d_name, LIMIT_NAME_BYTES) + 1);
 	}
 	closedir(directory);
 	return same;
@@ -152,8 +152,8 @@ bool same_path(const struct root *root, const char *path, char **ret_path)
 				break;
 			if (!replace(&made, at, len, found))
 				return false;
-			strcpy(name, found);
 			len = strlen(found);
+			memcpy(name, found, len + 1);
 			respelled = true;
 		}
 		at += len;
