@@ -249,7 +249,7 @@ static enum tool_error take_attributes(
 	}
 	if (!fits || writer.failed)
 		return refusal_format(refusal, TOOL_INVALID_ARGUMENTS,
-			"attributes must be an object of strings, of at most %u bytes",
+			"attributes must be an object of strings, of at most %lu bytes",
 			FILES_ATTRIBUTE_BYTES);
 	request->attributes_len = writer.len;
 	return TOOL_OK;

@@ -79,7 +79,6 @@ const struct selftest_probe selftest_suite[] = {
 
 	{"model-cwd", "cwd-argument", PROBE_CALL, "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"pwd\",\"cwd\":\"/\"}}", "INVALID_ARGUMENTS"},
 	{"model-cwd", "cwd-parameter", PROBE_CALL, "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"pwd\"},\"cwd\":\"/\"}", "INVALID_PARAMS"},
-	{"model-cwd", "cwd-option", PROBE_CALL, "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"pwd\"},\"options\":{\"cwd\":\"/\"}}", "INVALID_PARAMS"},
 	{"model-cwd", "root-option", PROBE_CALL, "{\"tool\":\"run_command\",\"arguments\":{\"command\":\"pwd\"},\"options\":{\"root\":\"/\"}}", "INVALID_PARAMS"},
 	{"model-cwd", "cwd-leave", PROBE_SHELL, "cd / && pwd", "/"},
 	{"model-cwd", "cwd-returns", PROBE_SHELL, "pwd", "/workspace"},

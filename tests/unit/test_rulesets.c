@@ -206,8 +206,9 @@ static const struct attempt {
 	{"remove a file beside it", remove_out, 0, 0, 0},
 	{"move a file out of it", move_out, 0, 2, EXDEV},
 	{"move a file in it", move_in, COMMAND | FILES, 2, EXDEV},
-	{"make a link in it", link_in, COMMAND, 0, 0},
-	{"make a fifo in it", make_fifo_in, COMMAND, 0, 0},
+	/* file.move may rename these; the filter of files processes lets none be made. */
+	{"make a link in it", link_in, COMMAND | FILES, 0, 0},
+	{"make a fifo in it", make_fifo_in, COMMAND | FILES, 0, 0},
 	{"make a device in it", make_device_in, 0, 0, 0},
 	{"execute in it", execute_in, COMMAND, 0, 0},
 	{"use /dev/null", use_null, COMMAND, 0, 0},

@@ -194,12 +194,6 @@ void workspace_add_cpu(struct workspace *workspace, uint64_t us)
 	(void)us;
 }
 
-struct json_object *workspace_env(const struct workspace *workspace)
-{
-	(void)workspace;
-	return NULL;
-}
-
 enum workspace_kind workspace_kind(const struct workspace *workspace)
 {
 	(void)workspace;
