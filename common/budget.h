@@ -24,8 +24,8 @@ struct budget {
 };
 
 /**
- * Returns how much more of @limit one may hold who holds @own, where all together hold @all, @own
- * included. One who does not share the limit may have the rest.
+ * Returns how much more of @limit a tenant may hold that holds @own. All tenants together hold
+ * @all, @own included. A tenant that does not share the limit may have the rest.
  */
 static inline uint64_t share_left(bool shared, uint64_t limit, uint64_t all, uint64_t own)
 {

@@ -57,8 +57,8 @@ int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written)
 unsigned cgroup_controllers(struct text text);
 
 /**
- * Enables the @wanted controllers for the groups below @group. Returns those that are enabled then;
- * a controller that cannot be enabled is missing from the result.
+ * Enables the @wanted controllers for the groups below @group. Returns the enabled controllers; a
+ * controller that cannot be enabled is missing from the result.
  */
 unsigned cgroup_enable_below(int group, unsigned wanted);
 

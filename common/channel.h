@@ -36,8 +36,8 @@ struct channel {
 	unsigned n_received_fds;
 	struct byte_queue waiting;
 	/*
-	 * Closes what was sent and what was not, where that may wait: the receiver may have closed
-	 * its own, and other processes may hold a lock. NULL: close(2)
+	 * Closes the descriptors, sent or not, where close(2) may wait: the receiver may have
+	 * closed its copies, and other processes may hold a lock. NULL: close(2)
 	 */
 	void (*close_sent)(void *context, int fd);
 	void *context;
@@ -61,8 +61,7 @@ struct channel_frame {
 void channel_init(struct channel *channel, int in, int out, enum channel_flags flags);
 
 /**
- * Closes the descriptors and frees the queues. Does nothing to a zeroed channel or one that is
- * done.
+ * Closes the descriptors and frees the queues. Does nothing to a zeroed or done channel.
  */
 void channel_done(struct channel *channel);
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of one id on one file system. A limit of 0 is none. */
+/* The limits of one id on one file system. A limit of 0 is none. */
 struct disk_quota {
 	uint64_t bytes, limit_bytes;
 	uint64_t files, limit_files;

@@ -33,11 +33,12 @@ struct fair_entry {
 
 struct fair_queue {
 	size_t limit;     /* places */
-	size_t of_tenant; /* that one tenant has at once, those of late entries among them */
+	size_t of_tenant; /* places of one tenant at once, late entries included */
 	size_t kept;      /* of all places, for tenants that have none */
 	size_t n_running; /* entries that have a place and are not late */
 	size_t n_waiting;
-	uint64_t level; /* what the tenant had used that got the last place: others begin there */
+	uint64_t level; /* the use of the tenant that got the last place; other tenants begin with
+			   it */
 	uint64_t last_number;
 	LIST_HEAD(, fair_tenant) tenants;
 };

@@ -30,7 +30,8 @@ enum tool_id {
 	TOOL_STOP_COMMAND,
 	TOOL_LIST_COMMANDS,
 	TOOL_COUNT,
-	/* workspace.diff: no tool, and in no list of them, but a call of a file process like theirs
+	/* workspace.diff: not a tool, and in no list of tools, but a call of the files process like
+	 * a tool's
 	 */
 	TOOL_DIFF = TOOL_COUNT,
 	/* the methods of files, likewise */
@@ -176,9 +177,8 @@ size_t tool_param_count(const struct tool *tool);
 
 /**
  * Returns @tool without the parameters of commands in the background, which come last, in @buffer,
- * if
- * @set does not offer them; otherwise @tool. A model that invents one of these could not use what
- * it would start.
+ * if @set does not offer them; otherwise @tool. A model that invents one of these arguments could
+ * not use the command that it starts.
  */
 const struct tool *tool_offered(const struct tool *tool, uint64_t set, struct tool *buffer);
 

@@ -4,8 +4,8 @@
 /*
  * The one message that cloister-unpack sends about an archive, by a pipe to cloisterd. The process
  * has read the archive and may have been taken over by it, so nothing of this is believed but as a
- * text for the administrator. Whether the archive was unpacked is what the spawner says of the
- * process's end.
+ * text for the administrator. The spawner reports by the process's exit status whether the archive
+ * was unpacked.
  */
 
 #include "common/limits.h"
@@ -21,7 +21,7 @@ enum unpack_fault {
 	UNPACK_THROUGH_LINK, /* a symbolic link is among the directories of its path */
 	UNPACK_THROUGH_FILE, /* something else than a directory is */
 	UNPACK_SWAPPED,      /* a directory that this archive has also as something else */
-	UNPACK_LINK_MISSING, /* a hard link to what is not there, or to a directory */
+	UNPACK_LINK_MISSING, /* a hard link to a missing file or to a directory */
 	UNPACK_NAME,         /* a name that no file can have */
 	UNPACK_DEEP,
 	UNPACK_FILE_SIZE,
@@ -32,12 +32,12 @@ enum unpack_fault {
 	UNPACK_FORMAT,
 	UNPACK_DAMAGED,
 	/* of an image layout; a file of it is named */
-	UNPACK_LAYOUT,      /* a file of it is not what it has to be */
+	UNPACK_LAYOUT,      /* a file of the image has wrong content */
 	UNPACK_MANIFESTS,   /* none of its images, or several, can be meant */
 	UNPACK_MEDIA_TYPE,  /* a layer of a kind that is not known */
 	UNPACK_LAYERS,      /* too many */
 	UNPACK_BLOB,        /* missing, or no regular file */
-	UNPACK_BLOB_SIZE,   /* not of the size that it has to have */
+	UNPACK_BLOB_SIZE,   /* a file of the image has the wrong size */
 	UNPACK_BLOB_DIGEST, /* not what its name says */
 	UNPACK_WHITEOUT,    /* it hides no name */
 	UNPACK_FAULT_END,
@@ -47,14 +47,14 @@ struct unpack_report {
 	uint32_t fault;   /* enum unpack_fault */
 	uint32_t error;   /* errno, positive; 0: none */
 	uint64_t entries; /* that were read */
-	/* what was left out of the template, by number of entries */
+	/* numbers of entries that were left out of the template */
 	uint64_t special; /* devices and FIFOs */
 	uint64_t set_ids; /* set-user-ID and set-group-ID bits */
 	uint64_t attributes;
 	struct text name; /* the bytes of a path, cut if it is long */
 };
 
-/* The exit status of the process when it has not made a template, and told why. */
+/* The exit status of a process that has made no template and has reported why. */
 #define UNPACK_EXIT_TOLD 1
 
 #define UNPACK_REPORT_BYTES (64 + LIMIT_UNPACK_NAME_BYTES)

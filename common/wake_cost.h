@@ -3,16 +3,16 @@
 
 /*
  * Measures what system calls cost on a descriptor whose other end belongs to a hostile process. A
- * call that wakes the other end walks the list of all who wait there, with interrupts disabled, and
- * any process can put a million epoll(7) watches on one end: then send(2), read(2), shutdown(2) and
- * close(2) of the other take 300 ms of CPU time each. poll(2), blocked threads and SIGIO are other
- * ways to wait.
+ * call that wakes the other end walks the list of all waiters there, with interrupts disabled. Any
+ * process can put a million epoll(7) watches on one end; then send(2), read(2), shutdown(2) and
+ * close(2) of the other end take 300 ms of CPU time each. poll(2), blocked threads and SIGIO are
+ * other ways to wait.
  *
- * The time is CPU time of the thread, so that nobody is ended because the machine is busy. Reading
- * that clock is a system call, which costs more than many a call that is measured. It is therefore
- * read only every LIMIT_WAKE_FRESH_US, and after a call that took long by CLOCK_MONOTONIC, which
- * costs little. The difference, less all other time since the first reading, is a lower bound of
- * the call's CPU time, at most LIMIT_WAKE_FRESH_US below it. clock_gettime(2)
+ * The time is CPU time of the thread, so that a busy machine ends no peer. Reading that clock is a
+ * system call, which costs more than many a call that is measured. It is therefore read only every
+ * LIMIT_WAKE_FRESH_US, and after a call that took long by CLOCK_MONOTONIC, which costs little. The
+ * difference, less all other time since the first reading, is a lower bound of the call's CPU time,
+ * at most LIMIT_WAKE_FRESH_US below it. clock_gettime(2)
  */
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@ struct wake_cost {
 };
 
 /*
- * Of peers that decide themselves which of the calls wake them (a pipe that is not full, a TCP
- * socket with SO_RCVLOWAT), so that a cheap call proves nothing.
+ * For peers that decide which calls wake them (a pipe that is not full, a TCP socket with
+ * SO_RCVLOWAT), so that a cheap call proves nothing.
  */
 struct wake_cost_sum {
 	int64_t since, ns; /* since: by CLOCK_MONOTONIC; 0: no call was expensive yet */

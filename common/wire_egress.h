@@ -3,10 +3,10 @@
 
 /*
  * The protocol between cloisterd and cloister-egress, which connects the programs of workspaces to
- * the hosts that the configuration allows. egress/PROTOCOL says how it goes. Down go listening
- * sockets and what they belong to; up come events. The call field of every header is the number of
- * the cell, chosen by cloisterd; 0 in EGRESS_READY, EGRESS_RELOAD, EGRESS_RETIRED and
- * EGRESS_FILTERED.
+ * the hosts that the configuration allows. egress/PROTOCOL says how it goes. cloisterd sends
+ * listening sockets and their owners; cloister-egress sends events. The call field of every header
+ * is the number of the cell, chosen by cloisterd; 0 in EGRESS_READY, EGRESS_RELOAD, EGRESS_RETIRED
+ * and EGRESS_FILTERED.
  */
 
 #include "common/limits.h"
@@ -49,7 +49,7 @@ enum egress_socket {
 enum egress_reason {
 	EGRESS_NOT_ALLOWED = 1, /* no rule allows the host */
 	EGRESS_RULE_DENIED,     /* a rule of egress_deny names it: "denied" */
-	EGRESS_PORT,            /* the host is allowed, this port of it is not */
+	EGRESS_PORT,            /* the host is allowed, but not this port */
 	EGRESS_PRIVATE_ADDRESS, /* its address is not of the public Internet */
 	EGRESS_SNI_MISMATCH,    /* TLS for another host than the client had named, or no TLS */
 	EGRESS_DNS_FAILED,      /* the name has no address */
@@ -96,8 +96,8 @@ struct egress_ready {
 
 struct egress_filtered {
 	/*
-	 * Those of egress_private that the host's IP filter refuses to cloister-egress, as
-	 * ADDRESS/PREFIX, separated by blanks; empty: none any more.
+	 * Networks of egress_private that the host's IP filter refuses to cloister-egress, as
+	 * ADDRESS/PREFIX, separated by blanks; empty: no network is refused any more.
 	 */
 	struct text networks;
 };

@@ -87,9 +87,9 @@ enum spawner_message {
 	SPAWNER_COPIED,       /* up: struct setup_failure; error 0: the tree is there */
 	SPAWNER_WORKED,       /* up, unasked: struct spawner_worked */
 	/*
-	 * up: a request for a cell, a files process or a directory waits for what a tenant can hold
-	 * up, a file system or a start, and costs the spawner no time meanwhile; no payload. Its
-	 * answer follows
+	 * up: a request for a cell, a files process or a directory waits for something that a
+	 * tenant can delay, a file system or a start, and costs the spawner no time meanwhile; no
+	 * payload. Its answer follows
 	 */
 	SPAWNER_WAITS,
 };
@@ -137,7 +137,7 @@ enum {
 	SPAWNER_FREEZE_FDS,
 };
 
-/* Of a worker and a files process. */
+/* The pair of worker and files process. */
 #define SPAWNER_WHERE_MOST 2
 
 /* The order of the descriptors in SPAWNER_UNPACK. */
@@ -149,7 +149,7 @@ enum {
 
 /*
  * The sockets of a cell, all made in its network namespace before any program was executed there.
- * The order of those for cloister-egress, which a cell with a proxy_port has, is that of enum
+ * The sockets for cloister-egress, which a cell with a proxy_port has, are in the order of enum
  * egress_socket.
  */
 enum cell_socket {
@@ -180,9 +180,8 @@ enum {
 	SPAWNER_OPENED_FILES,  /* pidfd */
 	SPAWNER_OPENED_FDS,
 	/*
-	 * Only for SPAWNER_OPEN: the cell's sockets, in the order of enum cell_socket and without
-	 * those that it does not have; see cell_sockets_place(). A spare cell's come with
-	 * SPAWNER_ASSIGNED.
+	 * Only for SPAWNER_OPEN: the cell's sockets, in the order of enum cell_socket without gaps;
+	 * see cell_sockets_place(). A spare cell's come with SPAWNER_ASSIGNED.
 	 */
 	SPAWNER_OPENED_SOCKETS = SPAWNER_OPENED_FDS,
 	SPAWNER_OPENED_MOST = SPAWNER_OPENED_SOCKETS + CELL_SOCKETS,
@@ -287,8 +286,8 @@ struct spawner_worked {
 };
 
 /*
- * The error of a step to which the workspace itself is in the way; the step is a sentence that says
- * what is, and what to do. No system call in a set-up fails with this errno.
+ * The error of a step that the workspace's files prevent; the step is a sentence that says what is
+ * wrong and what to do. No system call in a set-up fails with this errno.
  */
 #define SETUP_UNFIT EMEDIUMTYPE
 
@@ -317,8 +316,8 @@ void setup_failure_put(struct wire_writer *writer, const struct setup_failure *m
 int setup_failure_get(struct text payload, struct setup_failure *ret);
 
 /**
- * Puts the @n sockets of a cell, which came without those that it does not have, in their places;
- * -1: it does not have it. Returns false, with @ret untouched, if no cell has so many.
+ * Puts the @n sockets of a cell, which came without gaps, in the places of enum cell_socket; -1:
+ * the cell has no such socket. Returns false, with @ret untouched, if no cell has so many.
  */
 bool cell_sockets_place(const int *fds, unsigned n, int ret[CELL_SOCKETS]);
 

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 
 /**
- * Returns @size bytes of zeros for the life of the process, or NULL if memory is out. A page of
- * them takes memory when it is written to: what every workspace has room for, and few use, must not
- * be cleared in advance, as calloc(3) does where the heap has room. mmap(2)
+ * Returns @size bytes of zeros for the life of the process, or NULL if memory is out. A page takes
+ * memory when it is written to. Room that every workspace has and few use must not be cleared in
+ * advance, as calloc(3) does if the heap has room. mmap(2)
  */
 static inline void *zero_pages_new(size_t size)
 {

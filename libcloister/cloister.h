@@ -136,10 +136,10 @@ int cloister_open_fd(int fd, struct cloister **ret_cloister);
  * service keeps keys, cloister_call() connects again for at most @patience_ms milliseconds, opens
  * the workspace again that cloister_workspace() opened last, and repeats the call with the key that
  * it had from the start: the service runs it at most once. It does so up to three times. 0, as at
- * first: it does not. Calls that only read, that name a workspace, or that have one of the options
- * key, forget_key, keep_output and stdin_stream are made as without it, and so is every other
- * function. The descriptor keeps its number, but an epoll(7) set forgets it. If the program ends,
- * the service ends a call 10 seconds after that time. Returns -EINVAL if the connection was made by
+ * first: it does not. It does not change other functions, nor calls that only read, that name a
+ * workspace, or that have one of the options key, forget_key, keep_output and stdin_stream. The
+ * descriptor keeps its number, but an epoll(7) set forgets it. If the program ends, the service
+ * ends a call 10 seconds after that time. Returns -EINVAL if the connection was made by
  * cloister_open_fd(), or if @patience_ms is negative or more than an hour.
  */
 int cloister_set_reconnect(struct cloister *cloister, int64_t patience_ms);
@@ -151,12 +151,12 @@ int cloister_set_reconnect(struct cloister *cloister, int64_t patience_ms);
 void cloister_close(struct cloister *cloister);
 
 /**
- * Chooses the one of @n_nodes hosts that a workspace is on, and stores its index in @nodes, which
- * holds their names, in any order. The same names give the same host. If a host is removed, only
- * its workspaces move; if one is added, only the workspaces that it gets move. Name the hosts that
- * `cloisterctl health` calls healthy. It neither connects nor waits. @tenant and @workspace are any
- * names; with hosts that all have the same directories, @workspace may be a path. Returns -EINVAL
- * if there is no host, or if an argument is NULL.
+ * Chooses the host of a workspace among the @n_nodes names in @nodes, in any order, and stores its
+ * index. The same names give the same host. If a host is removed, only its workspaces move; if one
+ * is added, only the workspaces that it gets move. Name the hosts that `cloisterctl health` calls
+ * healthy. It neither connects nor waits. @tenant and @workspace are any names; with hosts that all
+ * have the same directories, @workspace may be a path. Returns -EINVAL if there is no host, or if
+ * an argument is NULL.
  */
 int cloister_place(const char *tenant, const char *workspace, const char *const *nodes,
 	size_t n_nodes, size_t *ret_node);
@@ -266,7 +266,7 @@ int cloister_call(struct cloister *cloister, const struct cloister_tool_call *ca
 
 /*
  * Event loops: watch cloister_fd(), level-triggered, for cloister_events(), and call
- * cloister_dispatch() when one of the events comes.
+ * cloister_dispatch() at each event.
  */
 
 /** Returns the connected socket. It belongs to the connection: do not close it. */
@@ -286,8 +286,8 @@ short cloister_events(const struct cloister *cloister);
  *   -EMSGSIZE    the service sent a line that is too long or has too many values
  *   -EPROTO      the service sent an unexpected or meaningless message
  *   -ECANCELED   a handler closed the connection, which is freed: do not use it again
- * or an error of send(2) or recv(2). Except after -ECANCELED, every request with a reply handler
- * has been told of the error before the function returns.
+ * or an error of send(2) or recv(2). Except after -ECANCELED, the function calls every reply
+ * handler with the error before it returns.
  */
 int cloister_dispatch(struct cloister *cloister);
 

@@ -39,7 +39,7 @@ enum payloads {
 	PAYLOADS_REFUSED,
 };
 
-/* Output whose notification has come, and which comes behind it. */
+/* The output that follows its notification. */
 struct payload {
 	int64_t id; /* of the request */
 	enum cloister_stream stream;

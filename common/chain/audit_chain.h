@@ -17,7 +17,7 @@
 
 #define AUDIT_HASH_DIGITS 64
 #define AUDIT_HASH_BYTES  32
-/* upper bound of what a line holds besides its members */
+/* upper bound of the bytes of a line besides its members */
 #define AUDIT_FRAME_BYTES 256
 
 /* The state after the last line of a chain. */

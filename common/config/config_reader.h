@@ -3,9 +3,9 @@
 
 /*
  * Reading a configuration: config_files.c finds the files and config_file.c splits them into lines.
- * A handler gives the lines their meaning: cloisterd's (supervisor/config/config_parts.c) knows
- * every key, those of the spawner (worker/spawner/policy.c) and of cloister-egress
- * (egress/policy.c) the keys that these enforce themselves.
+ * A handler interprets the lines. cloisterd's (supervisor/config/config_parts.c) knows every key;
+ * the handlers of the spawner (worker/spawner/policy.c) and of cloister-egress (egress/policy.c)
+ * know only the keys that these programs enforce.
  */
 
 #include "common/config/config_complaints.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Which addresses the network of workspaces may have at all, whatever the rules say about names.
- * The caller gives the socket address that was checked to connect(2).
+ * The addresses that workspaces may reach at all, whatever the rules say about names. The caller
+ * gives the socket address that was checked to connect(2).
  */
 
 #include "common/text.h"
@@ -25,8 +25,8 @@ struct networks {
 
 /**
  * Parses "ADDRESS/PREFIX" or "ADDRESS". IPv6 addresses have no brackets here. Returns 0; -EINVAL if
- * it has another form or bits behind the prefix; -EPERM if all of it is metadata addresses, which
- * no exception opens.
+ * it has another form or bits behind the prefix; -EPERM if it contains only metadata addresses,
+ * which no exception permits.
  */
 int network_parse(struct text text, struct network *ret);
 

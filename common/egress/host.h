@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * A host as clients, rules, TLS and SOCKS name it. This is the only parser of host names: what it
- * has made is matched, resolved, compared with the name in TLS, and logged, so that no two of these
- * read the same bytes differently.
+ * A host as clients, rules, TLS and SOCKS name it. This is the only parser of host names. Rules,
+ * resolver, TLS and log use its result, so that no two of them read the same bytes differently.
  */
 
 #include "common/limits.h"

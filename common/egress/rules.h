@@ -47,7 +47,7 @@ struct rules {
 	size_t count, size;
 };
 
-/* A named set, of which egress/sets has those that are shipped. */
+/* A named set of rules; egress/sets has the shipped ones. */
 struct rule_set {
 	char *name;
 	struct rules rules;

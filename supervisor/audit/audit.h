@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The audit log: who asked for what, the decision, and the result, one JSON line
- * (common/chain/audit_chain.h) per event. These functions never wait for a disk (audit_writer.h).
- * All accept NULL for an audit log that is off. The digest of a
- * call's arguments is that of supervisor/call/call_digest.h.
+ * The audit log: the client, its request, the decision and the result, one JSON line
+ * (common/chain/audit_chain.h) for each event. These functions never wait for a disk
+ * (audit_writer.h). All accept NULL for an audit log that is off. The digest of a call's arguments
+ * is that of supervisor/call/call_digest.h.
  */
 
 #include "common/errors.h"
@@ -75,7 +75,10 @@ const char *audit_forbids(const struct audit *audit);
  */
 const char *audit_refuses_call(const struct audit *audit, const struct tenant *tenant);
 
-/** That room is shared by so many @tenants (common/budget.h): at the start, and after a reload. */
+/**
+ * Sets the number of @tenants that share that room (common/budget.h), at the start and after a
+ * reload.
+ */
 void audit_share(struct audit *audit, size_t tenants);
 
 /** Stores the state of the log. Returns false if there is no log. */

@@ -52,16 +52,16 @@ bool audit_writer_put(struct audit_writer *writer, struct text members, size_t k
 void audit_writer_reopen(struct audit_writer *writer);
 
 /**
- * Lets go of the file when the line that is being written is whole: lines are queued meanwhile.
- * audit_writer_is_held() says that it has; audit_writer_resume() opens it again and continues.
+ * Closes the file after the present line, and queues lines meanwhile. audit_writer_is_held() says
+ * that it is closed; audit_writer_resume() opens it again and continues.
  */
 void audit_writer_hold(struct audit_writer *writer);
 bool audit_writer_is_held(struct audit_writer *writer);
 void audit_writer_resume(struct audit_writer *writer);
 
 /**
- * Instead of going on, a held one gives what is queued and what follows to the generation of
- * cloisterd at @fd (borrowed, handover.h), which writes it. The file is another one's from now on.
+ * A held writer sends queued and further lines to the generation of cloisterd at @fd (borrowed,
+ * handover.h), which writes them. The file is another one's from now on.
  */
 void audit_writer_relay(struct audit_writer *writer, int fd);
 

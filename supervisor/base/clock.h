@@ -15,7 +15,7 @@
 /** Returns nanoseconds since a moment before cloisterd started. Never goes back. */
 int64_t clock_now(void);
 
-/** The same, but read again, to measure a slice of a turn. Not for deciding what is due. */
+/** The same, but read again, to measure a slice of a turn. Do not decide by it what is due. */
 int64_t clock_read(void);
 
 /** Reads CLOCK_REALTIME and returns milliseconds since the epoch. */

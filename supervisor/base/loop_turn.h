@@ -45,7 +45,7 @@ void loop_turn_defer(struct loop_turn_task *task);
 /** The same, but before all tasks that wait now. */
 void loop_turn_defer_first(struct loop_turn_task *task);
 
-/** The same, but after all other tasks of this turn: for work that nobody waits for. */
+/** The same, but after all other tasks of this turn: for work without a waiter. */
 void loop_turn_defer_last(struct loop_turn_task *task);
 
 /** Cancels @task, which may then be freed. */

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * Timers of cloisterd's event loop. Setting one cannot fail: a timer is a member of its owner's
- * structure, all timers form one heap linked through their own members, and one event of
- * libevent's, whose place is made at the start, wakes the loop for the first of them. event_add(3)
- * may need memory for each timer.
+ * Timers of cloisterd's event loop. Setting a timer cannot fail, whereas event_add(3) may need
+ * memory. A timer is a member of its owner's structure. All timers form one heap, linked through
+ * their members, and one event of libevent wakes the loop for the first timer.
  *
  * The heap does not depend on a loop: tests install another clock (clock.h) and call timers_run().
  */

@@ -80,7 +80,7 @@ void watch_done(struct watch *watch);
 unsigned watch_overflow(void);
 
 /**
- * Whether libevent's event_add(3) fails for a descriptor that epoll(7) does not accept, which is
- * how a watch learns that it has to poll. libevent also logs it. True where there is no epoll(7).
+ * Whether libevent's event_add(3) fails for a descriptor that epoll(7) does not accept: the watch
+ * then polls. libevent also logs it. True where there is no epoll(7).
  */
 bool watch_learns_of_refusals(void);

@@ -22,8 +22,8 @@ extern const char *const command_policy_default_patterns[];
 extern const size_t command_policy_default_count;
 
 /**
- * Stores those of the default patterns that hold for a tenant with or without a @network, at most
- * command_policy_default_count, and returns how many they are.
+ * Stores the default patterns that hold for a tenant with or without a @network, at most
+ * command_policy_default_count, and returns their number.
  */
 size_t command_policy_defaults(bool network, const char **ret_patterns);
 
@@ -41,15 +41,15 @@ int command_policy_new_default(bool network, struct command_policy **ret, char *
 void command_policy_free(struct command_policy *policy);
 
 /**
- * Returns NULL if the shell line @command may run, or why it may not and what to do instead: a
- * sentence without its end, in words, of the first pattern that matches one of its simple commands.
- * The string belongs to @policy.
+ * Returns NULL if the shell line @command may run. Otherwise returns the sentence, without its end,
+ * of the first pattern that matches one of its simple commands: why it may not run, and what to do
+ * instead. The string belongs to @policy.
  *
  * A command is matched in the form that command_line_each() gives it: the program and its words,
  * joined by single spaces. White space inside a word appears as "_", so that \s matches only
  * between words. If an rm is both recursive and forced, its options appear as "-rf" however they
  * are written, and operands at or below @visible_root (an absolute path without "..") or /tmp
- * appear as relative paths, "./build". Of a whole root, "/", the root itself and "*" in it do not.
+ * appear as relative paths, "./build". In a whole root, "/", the root itself and "*" in it do not.
  *
  * A default pattern leaves alone a command of plain words that only asks a program for --help or
  * --version, and a request to the loopback (loopback_request.h). An own pattern of the

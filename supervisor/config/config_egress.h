@@ -44,7 +44,7 @@ void config_egress_done(struct config_egress *egress);
 bool config_egress_check(enum egress_words kind, const char *word, char *why, size_t size);
 
 /**
- * Adds what a workspace asks for by @word, as a rule of egress_allow, to @rules. A set counts as
- * all its rules. Returns false with the reason in @why.
+ * Adds the rule @word of a workspace's request, in the form of egress_allow, to @rules. A set
+ * counts as all its rules. Returns false with the reason in @why.
  */
 bool config_egress_ask(struct rules *rules, const char *word, char *why, size_t size);

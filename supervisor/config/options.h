@@ -17,7 +17,7 @@ struct options {
 	bool doctor;          /* only say what the host lacks */
 	bool take_over;       /* from the cloisterd that serves the state directory */
 	bool if_replaced;     /* only if that one is another program */
-	bool detach;          /* what was started returns when this one serves */
+	bool detach;          /* the started command returns when this daemon serves */
 	char *agent_socket;   /* NULL: a private instance has none */
 	char *state_dir;      /* NULL: a private instance has none */
 	char *control_socket; /* NULL: no control socket */

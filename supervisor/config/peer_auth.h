@@ -67,8 +67,8 @@ bool peer_auth_is_gate(const struct config *config, const struct peer_credential
 enum control_role peer_auth_role(const struct config *config, const struct peer_credentials *peer);
 
 /**
- * Whether @peer is the user that cloisterd runs as, who may also send signals to it. That is not a
- * workspace's user in system mode, and in user mode commands do not reach the control socket.
+ * Whether @peer is the user that cloisterd runs as, who may also send signals to it. In system mode
+ * no workspace has that user, and in user mode commands do not reach the control socket.
  */
 bool peer_auth_is_own(const struct peer_credentials *peer);
 

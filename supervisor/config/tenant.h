@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * A tenant: who may act for it, which directories they may open, and how much of the host they may
- * use. It is made from one section of the configuration (config_load.c) and never changed: a reload
- * makes new ones, and calls that began under an old one keep a reference to it. Without policy
- * everything is denied: a tenant without users and groups admits no client, one without roots opens
- * no directory.
+ * A tenant: its users, the directories that they may open, and their limits. It is made from one
+ * section of the configuration (config_load.c) and never changed: a reload makes new ones, and
+ * calls that began under an old one keep a reference to it. Without policy everything is denied: a
+ * tenant without users and groups admits no client, one without roots opens no directory.
  */
 
 #include "common/config/disk_classes.h"
@@ -37,7 +36,7 @@ struct tenant_limits {
 	uint64_t workspaces;            /* in use at once */
 	uint64_t workspaces_existing;   /* managed workspaces that exist, in use or not */
 	uint64_t templates;             /* that exist; 0: none may be made */
-	uint64_t template_memory_bytes; /* for those in memory; the spawner sees to it */
+	uint64_t template_memory_bytes; /* for templates in memory; the spawner enforces it */
 	uint64_t commands;              /* running at once, in all workspaces */
 	uint64_t commands_per_workspace;
 	uint64_t queue_length; /* calls that may wait in the queue */

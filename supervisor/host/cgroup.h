@@ -9,8 +9,8 @@
  *   ws-N/cell/        worker, files process and command inits of one workspace
  *   ws-N/cmd-K/       one command
  *
- * the spawner makes ws-N and the worker cmd-K. A generation of cloisterd that has taken over from
- * another one, which may still have its own there, makes all of these in gen-PID/.
+ * the spawner makes ws-N and the worker cmd-K. A generation of cloisterd that has taken over makes
+ * all of these in gen-PID/, because the old one may still have its groups.
  */
 
 #include "common/cell_limits.h"
@@ -61,8 +61,8 @@ bool cgroup_is_killed_whole(void);
 uint64_t cgroup_tasks_max(void);
 
 /**
- * Returns how many cgroups with a memory controller cloister may have: the kernel numbers those of
- * the whole host by 16 bits, and the visible ones of others have some. UINT64_MAX: it has none.
+ * Returns how many cgroups with a memory controller cloister may have: the kernel numbers all of
+ * the host by 16 bits, less the visible groups of others. UINT64_MAX: it has none.
  */
 uint64_t cgroup_memory_numbers(const struct cgroup *cgroup);
 

@@ -4,7 +4,7 @@
 /*
  * The messages of two generations of cloisterd during a take-over, by a Unix socket in the state
  * directory, which no other user can reach. The elder one serves until the younger one is ready,
- * and then only what it has begun. daemon/elder.c and daemon/younger.c say what each message leads
+ * and then only completes its work. daemon/elder.c and daemon/younger.c say what each message leads
  * to.
  */
 
@@ -20,7 +20,7 @@ enum handover_type {
 	HANDOVER_GIVEN,    /* elder: gives them; it begins nothing new meanwhile */
 	HANDOVER_READY,    /* younger: would serve now */
 	HANDOVER_HELD,     /* elder: the directory is still used here */
-	HANDOVER_GO,       /* elder: has told all of them; the younger one may serve */
+	HANDOVER_GO,       /* elder: all of them were sent; the younger one may serve */
 	HANDOVER_RELEASED, /* elder: the directory is not used here any more */
 	HANDOVER_COMMANDS, /* elder: so many commands run here */
 	HANDOVER_KEY,      /* elder: the text is a record of the journal of keys */
@@ -59,7 +59,7 @@ struct handover_message {
 	uint64_t number;        /* flags, or how many */
 	uint64_t watchdog_us;   /* with HANDOVER_GIVEN: of the service manager; 0: none */
 	struct text text;       /* received: valid until the next one */
-	pid_t pid; /* received by who has connected: of the sender, as the kernel says */
+	pid_t pid; /* the sender's credentials by the kernel, for the process that connected */
 	int fds[HANDOVER_FDS_MOST];
 	unsigned n_fds;
 };
@@ -71,8 +71,9 @@ int handover_program(uint64_t *ret_dev, uint64_t *ret_ino);
 int handover_listen(int directory_fd, int *ret_fd);
 
 /**
- * Connects to the generation that serves. The socket may be older than that one, so only a message
- * tells which process it is. Returns 0, -ENOENT or -ECONNREFUSED: there is none. */
+ * Connects to the generation that serves. The socket may be older than the process that serves, so
+ * only a message tells which process that is. Returns 0, -ENOENT or -ECONNREFUSED: there is none.
+ * */
 int handover_connect(int directory_fd, int *ret_fd);
 
 /** Accepts the next generation. Returns 0; -EPERM if the peer is not of this process's user; or

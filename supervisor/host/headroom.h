@@ -3,8 +3,8 @@
 
 /*
  * How much room the host has left: on the file system of the state directory, and of memory. A
- * thread looks every HEADROOM_LOOK_MS, because the file system may hang; whoever asks gets what was
- * last seen, and how long ago that was. It asks the kernel, and nothing in a workspace.
+ * thread looks every HEADROOM_LOOK_MS, because the file system may hang. Callers get the last
+ * result and its age. It asks the kernel, and nothing in a workspace.
  */
 
 #include <stdbool.h>
@@ -29,8 +29,8 @@ struct headroom_view {
 };
 
 /**
- * Opens what is read later; call it before lock-down. @state_fd is a directory in the file system
- * of the state (borrowed), or -1. Returns 0, or -ENOMEM.
+ * Opens the files that are read later; call it before lock-down. @state_fd is a directory in the
+ * file system of the state (borrowed), or -1. Returns 0, or -ENOMEM.
  */
 int headroom_new(int state_fd, const struct cgroup *cgroup, struct headroom **ret);
 
@@ -41,8 +41,8 @@ int headroom_start(struct headroom *headroom);
 void headroom_look(struct headroom *headroom, struct headroom_view *ret);
 
 /**
- * Whether the file system of the state has room for fewer than @min files, or for fewer than the
- * part LIMIT_STATE_FILES_PART of those that it can have, whichever is less.
+ * Whether the file system of the state has room for fewer than @min files, or for fewer than
+ * LIMIT_STATE_FILES_PART of its files, whichever is less.
  */
 bool headroom_lacks_files(const struct headroom_view *view, uint64_t min);
 

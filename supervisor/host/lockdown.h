@@ -13,9 +13,9 @@ struct lockdown_place {
 /**
  * Irrevocably drops everything that cloisterd does not need after its start: capabilities, gaining
  * privileges by exec, being traced, every system call that is not on its list (such as execve,
- * fork, ptrace and mount), and, where Landlock exists, all files except those beneath the @n
- * @places. Returns 0, or -errno with the failed step's name in @ret_step. capabilities(7),
- * prctl(2), seccomp(2).
+ * fork, ptrace and mount), and, with Landlock, all files that are not beneath the @n @places.
+ * Returns 0, or -errno with the failed step's name in @ret_step. capabilities(7), prctl(2),
+ * seccomp(2).
  */
 int lockdown(const struct lockdown_place *places, size_t n, const char **ret_step);
 

@@ -35,7 +35,7 @@ void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers);
  */
 uint64_t shared_budgets_tasks(const char **ret_by);
 
-/** Whether each budget suffices for all those workspaces. */
+/** Whether each budget suffices for all workspaces that the tenants may have in use. */
 bool shared_budgets_suffice(void);
 
 /** Returns which limits to raise, and to what. Static storage. */

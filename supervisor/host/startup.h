@@ -34,7 +34,7 @@ void startup_close_inherited(unsigned keep);
 /**
  * Raises soft limits to the hard ones: RLIMIT_NOFILE, because each workspace takes eight or more,
  * and RLIMIT_SIGPENDING and RLIMIT_MSGQUEUE, which the kernel counts for all workspaces together;
- * each workspace has its own share of those (worker/commands/worker_setup.c).
+ * each workspace has a share of these (worker/commands/worker_setup.c).
  */
 void startup_raise_limits(void);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Admission control: limits on the number of connections and calls. It does not decide who may do
- * what (peer_auth.h, tenant.h does); a refusal means that there are too many at the moment. Every
- * refusal is answered BUSY, with the limit and the time to try again.
+ * Admission control: limits on the number of connections and calls. It decides no permissions
+ * (peer_auth.h, tenant.h); a refusal means that there are too many at the moment. Every refusal is
+ * answered BUSY, with the limit and the time to try again.
  */
 
 #include "supervisor/base/refusal.h"
@@ -68,7 +68,7 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal);
 
-/** Makes and counts the refusal of a connection of a user who is refused for @left_ms. */
+/** Makes and counts the refusal of a connection whose user is refused for @left_ms. */
 void admission_refuse_dear_user(
 	struct admission *admission, int64_t left_ms, struct refusal *ret_refusal);
 

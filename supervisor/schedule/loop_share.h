@@ -42,7 +42,7 @@ void loop_share_stop(void);
 /** Gives @task a slice when it is the turn of @flow. */
 void loop_share_wait(struct loop_share_task *task, struct loop_share_flow *flow);
 
-/** The same, before the other tasks of @flow: @task has not ended what it began in this slice. */
+/** The same, before the other tasks of @flow: @task continues what it began in this slice. */
 void loop_share_go_on(struct loop_share_task *task, struct loop_share_flow *flow);
 
 /** Whether the present slice has taken so long that it should end. */

@@ -47,7 +47,7 @@ void scheduler_free(struct scheduler *scheduler);
 /** Sets the limits after a reload. Calls that run beyond a lowered limit go on. */
 void scheduler_set_config(struct scheduler *scheduler, const struct config *config);
 
-/** So many of the host's commands run under another generation of cloisterd. */
+/** The number of commands that run under another generation of cloisterd. */
 void scheduler_set_elsewhere(
 	struct scheduler *scheduler, const struct config *config, size_t commands);
 

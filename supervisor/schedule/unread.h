@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Bounds the memory of answers: those that clients have not read, and the results so far of calls
- * in flight, LIMIT_UNREAD_BYTES in all. A tenant may hold as much as it leaves free, and a
- * connection as much as it leaves free for its tenant (share.h, on two levels), so there is room
- * for later ones although others do not read. Many tenants together may leave almost nothing free,
- * so each has LIMIT_UNREAD_TENANT_BYTES besides, which is enough for small calls.
+ * Bounds the memory of unread answers and of results of calls in flight, LIMIT_UNREAD_BYTES in all.
+ * A tenant may hold as much as it leaves free, and a connection as much as it leaves free for its
+ * tenant (share.h, on two levels), so there is room for later ones although others do not read.
+ * Many tenants together may leave almost nothing free, so each has LIMIT_UNREAD_TENANT_BYTES
+ * besides, which is enough for small calls.
  *
  * It is enforced in three places: a connection without room is not read and begins no call; a file
  * call that finds no room for its result is answered BUSY; less of a command's output is kept.
