@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * While an administrator drains the host and has named another one, a workspace's calls begin here
- * until it has none: those of one turn of an agent may belong together. From then on its clients
- * are sent to the other host, and only those get in who move it there.
+ * While an administrator drains the host to another one, calls begin in a workspace until it has
+ * none, because the calls of one turn of an agent may belong together. From then on its clients are
+ * sent to the other host, and only clients that move it are admitted.
  */
 
 #include "common/errors.h"
@@ -42,6 +42,6 @@ enum tool_error agent_has_room(const struct session *session, struct refusal *re
 enum tool_error agent_refuses_end(
 	const struct session *session, const struct tenant *tenant, struct refusal *ret_refusal);
 
-/** agent_refuses_all(), agent_moved(), and what a preview of the workspace that is open refuses. */
+/** agent_refuses_all(), agent_moved(), and the refusals of an open preview of the workspace. */
 enum tool_error agent_refusal(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);

@@ -22,7 +22,7 @@ enum tool_error agent_get_managed(const struct session *session, struct tenant *
 
 /**
  * Returns, held, the workspace that the client has opened as @name (data NULL: its default one), or
- * the managed one of that name which is there and not open. NULL: there is none.
+ * the existing managed workspace of that name. NULL: there is none.
  */
 struct workspace *agent_hold_workspace(struct session *session, struct text name);
 
@@ -31,7 +31,7 @@ struct workspace *agent_hold_or_answer(
 	struct session *session, const struct jsonrpc_request *request, struct text name);
 
 /**
- * Returns when a managed workspace was made, in milliseconds since the epoch: after it was removed,
- * one of the same name is another one. 0: a directory's, or the file system does not say.
+ * Returns when a managed workspace was created, in milliseconds since the epoch, because a later
+ * workspace of the same name is another one. 0: a directory, or the file system does not tell.
  */
 int64_t agent_workspace_made(const struct workspace *workspace);

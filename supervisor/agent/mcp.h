@@ -35,8 +35,8 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request);
 void mcp_initialized(struct session *session, struct jsonrpc_request *request);
 
 /**
- * Returns the revision that applies to @request: the one in its _meta, or the one that initialize
- * agreed on. MCP_NONE: it was answered with an error, or is a notification and ignored.
+ * Returns the revision that applies to @request: from its _meta, or as initialize agreed. MCP_NONE:
+ * it was answered with an error, or is a notification and ignored.
  */
 enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_request *request);
 

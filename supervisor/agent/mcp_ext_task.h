@@ -4,8 +4,8 @@
 /*
  * Tasks of MCP's extension io.modelcontextprotocol/tasks (SEP-2663), for revision 2026-07-28: the
  * server decides which tools/call becomes one, and its client finds it again over any connection,
- * also after a crash. So a task here belongs to its tenant, as a session does, and who may open its
- * workspace may use it. Runs in cloisterd; clients are hostile.
+ * also after a crash. So a task belongs to its tenant, as a session does, and every connection that
+ * may open its workspace may use it. Runs in cloisterd; clients are hostile.
  */
 
 #include "common/text.h"
@@ -54,8 +54,8 @@ void mcp_ext_task_cancel(struct mcp_ext_task *task);
 void mcp_ext_task_put(struct json_text *json, const struct mcp_ext_task *task);
 
 /**
- * Writes, after those, what its status demands: the result, or the error. @room: how many bytes
- * there are for it. Returns false if that is too little, before anything is written.
+ * After these it writes the result or the error, if the status has one. @room: how many bytes there
+ * are for it. Returns false if that is too little, before anything is written.
  */
 bool mcp_ext_task_fits(const struct mcp_ext_task *task, uint64_t room);
 void mcp_ext_task_put_outcome(struct json_text *json, struct mcp_ext_task *task);

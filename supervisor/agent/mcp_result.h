@@ -4,7 +4,7 @@
 /*
  * The result of a task of MCP, as JSON, from the beginning of the task until it is forgotten. The
  * results that tasks keep have a bound for each tenant, and count as unread answers. Runs in
- * cloisterd; what a command wrote is hostile bytes.
+ * cloisterd; the output of a command is hostile.
  */
 
 #include "supervisor/call/observation.h"
@@ -33,7 +33,7 @@ bool mcp_result_has_room(const struct tenant *tenant);
 void mcp_result_open(
 	struct mcp_result *result, struct tenant *tenant, struct unread_account *account);
 
-/** Returns how much of @room its result may take, and of what is reserved for it. */
+/** Returns how much of @room and of its reservation the result may take. */
 uint64_t mcp_result_room(const struct mcp_result *result, uint64_t room);
 
 /** Writes @observation in the form of @reply. Returns NULL, or an empty buffer, without memory. */
@@ -49,7 +49,7 @@ void mcp_result_error(
 struct observation mcp_result_untold(const struct observation *observation);
 
 /**
- * Takes what is in @buffer (NULL: nothing), which counts from now on with @besides bytes more.
+ * Takes the content of @buffer (NULL: nothing), which counts from now on with @besides bytes more.
  * Returns 0; -ENOBUFS if there is no room for it, and then nothing has changed.
  */
 int mcp_result_keep(struct mcp_result *result, struct evbuffer *buffer, size_t besides);
@@ -57,5 +57,5 @@ int mcp_result_keep(struct mcp_result *result, struct evbuffer *buffer, size_t b
 /** Returns the JSON, borrowed; data is NULL if there is none. */
 struct text mcp_result_peek(const struct mcp_result *result);
 
-/** Frees what it keeps, and counts it no more. */
+/** Frees the kept result, which then no longer counts. */
 void mcp_result_done(struct mcp_result *result);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A request that waits for what a session writes, or for its end: session.read, and the tools that
- * act on commands in the background. It is answered when one of its conditions is met, when its
- * time is over or when the session has ended; the session never waits for it. Runs in cloisterd.
+ * A request that waits for output of a session, or for its end: session.read, and the tools for
+ * background commands. It is answered when one of its conditions is met, when its time is over or
+ * when the session has ended; the session never waits for it. Runs in cloisterd.
  */
 
 #include "supervisor/background/background_wait.h"
@@ -15,7 +15,7 @@
 
 #define OUTPUT_NOT_MET (-1)
 
-/* The first member of what its user allocates. The first members are the user's to set. */
+/* The first member of the user's structure. The first members are the user's to set. */
 struct output_wait {
 	struct session_pending pending; /* its session is set only while it waits */
 	struct background *background;
@@ -24,7 +24,7 @@ struct output_wait {
 	bool base64;
 	/* Answers the request. */
 	void (*answer)(struct output_wait *wait, struct session *session, const char *id_text);
-	/* Frees what its user added; the memory itself is freed afterwards. May be NULL. */
+	/* Frees the user's members; the memory itself is freed afterwards. May be NULL. */
 	void (*done)(struct output_wait *wait);
 	int met; /* the index of the condition that is met, or OUTPUT_NOT_MET */
 	size_t n_conditions;
@@ -39,8 +39,8 @@ struct output_wait {
 	uint64_t last;      /* output after this cursor came when the time was over */
 	struct loop_share_task search;
 	bool watching; /* counted in the client's session: more output is waited for */
-	bool ended; /* the background session: what it has written is searched, and then answered */
-	bool silent; /* for as long as a condition says, but not all is searched */
+	bool ended;    /* the background session: its output is searched, and then answered */
+	bool silent;   /* for as long as a condition says, but not all is searched */
 };
 
 /** Prepares a zeroed one. */

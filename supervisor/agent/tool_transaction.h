@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * options.transaction "preview" of tool.call: the call is made, what it has changed is told with
- * its answer, and transaction.commit or .discard decides whether that counts. A preview belongs to
- * the connection that made it: when that ends, or closes the workspace, it is undone.
+ * options.transaction "preview" of tool.call: the call is made, its answer lists the changes, and
+ * transaction.commit or .discard decides whether they count. A preview belongs to the connection
+ * that made it: when that ends, or closes the workspace, it is undone.
  */
 
 #include <stdbool.h>
@@ -46,7 +46,7 @@ void tool_transaction_unbegun(struct session_reply *reply);
 /** @call is over, and is going to be answered. */
 void tool_transaction_called(struct session_call *call);
 
-/** Whether the answer to @call waits for what a preview has changed. */
+/** Whether the answer to @call waits for the list of a preview's changes. */
 bool tool_transaction_takes(const struct session_call *call);
 
 /** Keeps @observation, and finds out what @call has changed. Its answer comes later. */

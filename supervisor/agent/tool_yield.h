@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * options.yield_ms of a command: its place among the sessions, which it may become one of, is its
- * own from the beginning. So what was promised can be kept, and a refusal comes before anything is
- * run.
+ * options.yield_ms of a command: it counts as a session from the beginning, because it may become
+ * one. So it never finds the sessions used up later, and a refusal comes before anything is run.
  */
 
 #include <stdbool.h>

@@ -26,13 +26,13 @@ void pending_begin(
 /**
  * Answers what @pending waited for: a refusal with @why or, with TOOL_OK, an object that has the
  * workspace's name. Returns true if the object is open in @json, until pending_answer_end(); false
- * if there is nothing more to say, because it was refused or nobody waits.
+ * if the answer is complete, because it was refused or nobody waits.
  */
 bool pending_answer_begin(const struct session_pending *pending, enum tool_error error,
 	const char *why, struct json_text *json);
 void pending_answer_end(const struct session_pending *pending, struct json_text *json);
 
-/** The client is gone: it is answered no more. The member leave of an operation of this kind. */
+/** The client is gone and gets no answer. The member leave of an operation of this kind. */
 void pending_leave(struct session_pending *pending);
 
 /** Ends the operation, and its hold of the workspace. */

@@ -68,10 +68,10 @@ int background_promise(struct workspace *workspace, const struct call_request *r
  */
 void background_keep_promise(struct background *background, struct call *call);
 
-/** Returns the one called @id, or NULL. Whether a client may know of it, the caller decides. */
+/** Returns the one called @id, or NULL. The caller decides whether a client may know of it. */
 struct background *background_find(struct text id);
 
-/** Whether one of @workspace that runs (@ended: or is still known) is called @name. */
+/** Whether a running session of @workspace (@ended: or a kept one) has the name @name. */
 bool background_name_is_taken(const struct workspace *workspace, struct text name, bool ended);
 
 /** Returns the session that was started with the key @id (call_digest.h), or NULL. */
@@ -91,16 +91,16 @@ void background_foreach(
 size_t background_count(const struct workspace *workspace);
 
 /**
- * Tells those that run in @workspace to end, because it is closed. Returns 1 if none is left. 0:
+ * Ends the sessions that run in @workspace, because it is closed. Returns 1 if none is left. 0:
  * @empty is called with @context when the last one has ended. Otherwise -ENOMEM.
  */
 int background_empty(
 	const struct workspace *workspace, void (*empty)(void *context), void *context);
 
-/** Forgets those of a managed workspace of @tenant that have ended: it is removed. */
+/** Forgets the ended sessions of a managed workspace of @tenant, which is removed. */
 void background_forget(const struct tenant *tenant, const char *workspace);
 
-/** The configuration has changed: ends and forgets what is not allowed any more. */
+/** The configuration has changed: ends and forgets sessions that are not allowed any more. */
 void background_reload(const struct config *config);
 
 /** Ends all, because the service stops. */

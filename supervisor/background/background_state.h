@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of a background command, for background.c (its life), background_use.c (what clients
- * do with it) and background_wait.c (those that wait for it).
+ * Private state of a background command, for background.c (its life), background_use.c (operations
+ * of clients) and background_wait.c (waiting requests).
  */
 
 #include "supervisor/background/background.h"

@@ -15,7 +15,7 @@ enum background_state {
 	BACKGROUND_STARTING, /* its workspace is being opened */
 	BACKGROUND_RUNNING,
 	BACKGROUND_ENDING, /* it was told to end */
-	BACKGROUND_ENDED,  /* nothing of it is left, and its end is kept */
+	BACKGROUND_ENDED,  /* all its processes are gone, and its end is kept */
 };
 
 /* A view of one, at one moment. The texts are borrowed. */
@@ -65,8 +65,8 @@ struct background_keyed {
 };
 
 /**
- * Stores the record of @key, which is kept as long as @background, and the last LIMIT_TOOL_KEYS of
- * them. Returns 1 if it is known already; 0 if it is new, and the caller fills it in; -EEXIST if it
+ * Stores the record of @key. The last LIMIT_TOOL_KEYS records are kept as long as @background.
+ * Returns 1 if it is known already; 0 if it is new, and the caller fills it in; -EEXIST if it
  * belongs to another call; -ENOMEM.
  */
 int background_find_keyed(

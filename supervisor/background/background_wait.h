@@ -13,13 +13,14 @@
 
 struct background;
 
-/* Somebody who waits for output or the end. Set the callbacks and the context. */
+/* A waiter for output or for the end. Set the callbacks and the context. */
 struct background_waiter {
 	LIST_ENTRY(background_waiter) link;
 	struct background *background; /* NULL: it does not wait */
 	/*
-	 * @data is in the ring already. @searched: another one has searched it at once, which all
-	 * of them together may not: they would hold up the other clients. One that does sets it.
+	 * @data is in the ring already. @searched: another waiter has already searched the new
+	 * output. Only one waiter searches at once, because all together would delay other clients.
+	 * One that does sets it.
 	 */
 	void (*output)(void *context, unsigned stream, struct text data, bool *searched);
 	/* It has ended. With @forgotten it is not there any more after this. */
@@ -31,9 +32,9 @@ struct background_waiter {
 int background_wait(struct background *background, struct background_waiter *waiter);
 void background_stop_waiting(struct background_waiter *waiter);
 
-/** Tell those that wait: of output, which is in the ring; of the end. */
+/** Call the waiters for new output, which is in the ring, and for the end. */
 void background_tell_output(struct background *background, unsigned stream, struct text data);
 void background_tell_ended(struct background *background);
 
-/** It is forgotten: those that still search its output are answered now. */
+/** The session is forgotten: waiters that still search its output are answered now. */
 void background_tell_forgotten(struct background *background);

@@ -7,7 +7,7 @@
  * known by its cursor, the number of bytes of both streams before it. Lost output is counted
  * exactly: it is the difference between the oldest kept byte and the reader's cursor.
  *
- * Memory grows with the output up to the cap, and an eighth of it besides.
+ * Memory grows with the output, up to the cap and an eighth of it.
  */
 
 #include "common/text.h"
@@ -41,8 +41,8 @@ void output_ring_init(struct output_ring *ring, size_t cap);
 void output_ring_append(struct output_ring *ring, unsigned stream, struct text text);
 
 /**
- * Stores the bytes at @cursor, at most @max (not 0) of them, as far as they are of one stream and
- * lie together. Returns false at the end of the log, and before its start.
+ * Stores the contiguous bytes of one stream at @cursor, at most @max (not 0). Returns false at the
+ * end of the log, and before its start.
  */
 bool output_ring_piece(
 	const struct output_ring *ring, uint64_t cursor, size_t max, struct output_piece *ret);

@@ -7,7 +7,7 @@
  * be: the search is Knuth's, Morris's and Pratt's, which looks at each byte at most twice whatever
  * it is, and no expression is compiled.
  *
- * Bytes are found in one stream: those of the other one may come between them.
+ * The text is found in one stream; bytes of the other stream may come between.
  */
 
 #include "common/limits.h"
@@ -21,7 +21,7 @@
 
 enum until_kind {
 	UNTIL_CONTAINS, /* a stream has written the bytes */
-	UNTIL_EXIT,     /* the command has ended, and nothing of it is left */
+	UNTIL_EXIT,     /* the command has ended, and all its processes are gone */
 	UNTIL_QUIET,    /* it has written nothing for quiet_ms */
 	UNTIL_PORT,     /* it listens at a port */
 };
@@ -31,7 +31,7 @@ struct until {
 	int64_t quiet_ms, port;
 	bool after_output;             /* UNTIL_QUIET: only once there is output that is new */
 	size_t len;                    /* of the bytes to be found */
-	size_t matched[UNTIL_STREAMS]; /* how many of them the end of each stream is */
+	size_t matched[UNTIL_STREAMS]; /* how many of the bytes each stream ends with */
 	uint16_t next[LIMIT_SESSION_UNTIL_BYTES];
 	char bytes[LIMIT_SESSION_UNTIL_BYTES];
 };

@@ -16,9 +16,9 @@
  *      └─────────────────────┴──────────────────────┴──────────────────────┴──► OVER: answered, and freed
  *        cancelled, or its end is reported, or its process is lost
  *
- * A call with a key is RECORDING between WAITING and RUNNING. One whose key belongs to a call in flight is
- * JOINED until that one is over. A command with an heir that runs for options.yield_ms is answered then, and
- * goes on RUNNING for its heir.
+ * A call with a key is RECORDING between WAITING and RUNNING. A call whose key belongs to a call in
+ * flight is JOINED until that call is over. A command with an heir that runs for options.yield_ms
+ * is answered then, and goes on RUNNING for its heir.
  */
 /* clang-format on */
 
@@ -95,7 +95,7 @@ struct call_observer {
 	void *context;
 };
 
-/** Tells those who observe @service that something was refused. */
+/** Tells the observers of @service that something was refused. */
 void call_tell_refused(const struct service *service, const struct refused *refused);
 
 /**

@@ -29,12 +29,12 @@ void call_answer_busy(struct call *call, const struct refusal *refusal);
 void call_answer_resolved(struct call *call, const struct files_end *end);
 
 /**
- * The act of CALL_YIELD: answers what the command has written so far, and that it goes on. The call
- * is its heir's from then on, gives its turn back, and counts as the command of a session.
+ * The act of CALL_YIELD: answers with the output so far, and that the command goes on. The call is
+ * its heir's from then on, gives its turn back, and counts as the command of a session.
  */
 int call_go_on(struct call *call, const struct call_event_data *data);
 
-/** Tells @owner, who has cancelled the call and no longer owns it, and goes on. */
+/** Tells @owner, which has cancelled the call and no longer owns it, and goes on. */
 void call_answer_owner(struct call *call, const struct call_owner *owner);
 
 /**

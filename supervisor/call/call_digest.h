@@ -23,10 +23,10 @@ struct call_request;
 int call_digest(const struct call_request *request, char hex[static AUDIT_HASH_DIGITS + 1]);
 
 /**
- * Fills in the key of @request, which has one, for the workspace called @workspace that was made at
- * @made_ms, 0 where any of that name is the same: its id, and the digest of the tool, the
- * arguments, and the options that change what the call does (env, stdin, encoding). Returns 0 or
- * -ENOMEM.
+ * Fills in the id and the digest of the key of @request, which has one, for the workspace called
+ * @workspace. @made_ms: when the workspace was created; 0: every workspace of that name is the
+ * same. The digest is of the tool, the arguments, and the options that change what the call does
+ * (env, stdin, encoding). Returns 0 or -ENOMEM.
  */
 int call_digest_key(struct call_request *request, const char *workspace, int64_t made_ms);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Whether a call may write to the disk, and what it is told of it. */
+/* Decides whether a call may write to the disk, and adds the use of disk to its answer. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The features that a call may use. Each is a row of call_hooks, and a call has a bit for each that
- * it uses: what a call does not use is not asked.
+ * The features that a call may use. Each feature is a row of call_hooks, and a call has a bit for
+ * each feature that it uses. Other features are not asked.
  */
 
 #include "supervisor/call/call_state.h"
@@ -29,7 +29,7 @@ struct call_hook {
 /* In the order in which they speak. */
 extern const struct call_hook call_hooks[CALL_USES];
 
-/** Takes the first row of @uses out of it, which is not 0. */
+/** Removes the first row from @uses, which is not 0, and returns it. */
 static inline const struct call_hook *call_hook_take(unsigned *uses)
 {
 	const struct call_hook *hook = &call_hooks[__builtin_ctz(*uses)];
@@ -38,5 +38,5 @@ static inline const struct call_hook *call_hook_take(unsigned *uses)
 	return hook;
 }
 
-/** Returns the bits of what a call of @request uses from its beginning. */
+/** Returns the bits of the features that a call of @request uses from its beginning. */
 unsigned call_uses_of(const struct call_request *request);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Calls with a key: those that join another one, and those that go on without their client. */
+/* Calls with a key: calls that join another one, and calls that go on without their client. */
 
 #include "supervisor/call/call.h"
 
@@ -51,13 +51,12 @@ void call_free_keyed(struct call *call);
 /** Gives up the change of a held call, if the files process waits with it. */
 void call_held_withdraw(struct call *call);
 
-/** The process of @call is lost: forgets what it has told of an earlier call. */
+/** The process of @call is lost: forgets its reports about an earlier call. */
 void call_held_lost(struct call *call);
 
 /**
- * The files process has ended @call with @error before anything was changed. If the call was to
- * look what has become of an earlier one, and has found it out or cannot, answers it and returns
- * true.
+ * The files process has ended @call with @error before anything was changed. If the call had to
+ * find out the fate of an earlier one, and has done so or cannot, answers it and returns true.
  */
 bool call_held_ended(struct call *call, enum tool_error error);
 
@@ -67,7 +66,7 @@ bool call_held_ended(struct call *call, enum tool_error error);
  */
 void call_shut_gate(struct call *call);
 
-/** Acts of CALL_NOTED, of a call that runs and of one that is to run then. */
+/** Acts of CALL_NOTED: for a running call, and for a call that begins then. */
 int call_note_recorded(struct call *call, const struct call_event_data *data);
 int call_run_recorded(struct call *call, const struct call_event_data *data);
 
@@ -84,7 +83,7 @@ struct call_kept {
 	struct evbuffer *items, *text, *data;
 };
 
-/** Copies what the owner's answer will empty. */
+/** Copies the buffers that the owner's answer will empty. */
 void call_kept_copy(
 	struct call_kept *kept, const struct call *call, const struct observation *observation);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A command's network: the variables that lead its programs to cloister-egress, and what the answer
- * says about it. Runs in cloisterd. Hosts were chosen by the command.
+ * A command's network: the variables that lead its programs to cloister-egress, and the network
+ * part of its answer. Runs in cloisterd. Hosts were chosen by the command.
  */
 
 struct byte_queue;
@@ -21,7 +21,7 @@ struct workspace;
 int call_network_put_env(
 	struct byte_queue *body, const struct network_use *use, const struct tenant *tenant);
 
-/** Adds a sentence about the refusals that a failed command met, and what is allowed. */
+/** Adds a sentence about the refusals of a failed command, and about the allowed hosts. */
 void call_network_note(
 	struct notes *notes, const struct network_use *use, const struct workspace *workspace);
 

@@ -57,7 +57,7 @@ size_t call_result_size(const struct call_result *result);
 /** Drops the result so far and all that follows. */
 void call_result_drop(struct call_result *result);
 
-/** Drops it as well as what is known of a patch. */
+/** Drops the result, and the state of a patch. */
 void call_result_forget(struct call_result *result);
 
 /** Completes the JSON value in items. Returns 0 or -ENOMEM. */
@@ -71,8 +71,8 @@ void call_result_tell(
 	struct call_result *result, struct files_end *end, struct observation *observation);
 
 /**
- * Lends what is known of a call whose process was lost to @observation, and adds it to @notes for a
- * model.
+ * Lends the known state of a call whose process was lost to @observation, and adds it to @notes for
+ * a model.
  */
 void call_result_tell_lost(
 	struct call_result *result, struct notes *notes, struct observation *observation);

@@ -17,7 +17,7 @@ void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms);
 
 /**
  * Sends a signal to the processes of a command. Returns 0; -ESRCH if it does not run; -EAGAIN if
- * its worker has not read what it was told before.
+ * its worker has not read earlier messages.
  */
 int call_signal(struct call *call, const struct command_signal *message);
 
@@ -25,10 +25,10 @@ int call_signal(struct call *call, const struct command_signal *message);
 int call_resize(struct call *call, const struct command_terminal *size);
 
 /**
- * Returns how many bytes of input may be added now without somebody who waits until they are taken:
- * what is kept is bounded in bytes and in parts, and by the memory of the tenant and of all.
+ * Returns how many bytes of input may be added now without waiting until they are taken. Kept input
+ * is bounded in bytes and in parts, and by the memory of the tenant and of all.
  */
 size_t call_input_room(const struct call *call);
 
-/** Whether anybody could read what is written: command_input_is_read(). */
+/** Whether a process could still read the input: command_input_is_read(). */
 bool call_input_is_read(const struct call *call);

@@ -32,7 +32,7 @@ enum call_event {
 	CALL_SILENT,  /* a command has written nothing for its idle_timeout_ms */
 	CALL_FRAME,   /* its process has sent a frame for it */
 	CALL_LOST,    /* its process is lost, or could not be made */
-	CALL_SUMMED,  /* cloister-egress has told all about an ended command */
+	CALL_SUMMED,  /* cloister-egress has reported all about an ended command */
 	CALL_DRAINED, /* all that an ended command has written has been read */
 	CALL_HELD,    /* a process of a command holds the lock of one of its pipes */
 	CALL_NOTED,   /* its beginning is in the journal, or could not be written */
@@ -83,8 +83,9 @@ struct call {
 	int64_t started;         /* as clock_now() */
 	struct timer timer;      /* the deadline; then the time limits of ENDING and KILLED */
 	struct timer idle_timer; /* for a command with idle_timeout_ms */
-	int64_t stopped_ns;      /* workspace_stopped_ns() since it is silent, or was told to end */
-	struct timer left_timer; /* of a call with key_wait_ms whose client has left */
+	int64_t stopped_ns; /* workspace_stopped_ns() since its silence, or its order to end, began
+			     */
+	struct timer left_timer;     /* of a call with key_wait_ms whose client has left */
 	struct timer yield_timer;    /* of a running command that has an heir */
 	struct call_heir heir;       /* inherit NULL: it has none */
 	int64_t grace_ms;            /* from SIGTERM to SIGKILL */
@@ -97,7 +98,10 @@ struct call {
 	struct command_input *input; /* of a command; NULL: it has none */
 	struct call_stream *stream;  /* of file.read and file.write; otherwise NULL */
 	struct network_use network;  /* of a command */
-	/* In SUMMING: how the command ended, unless its process is lost; and what is awaited. */
+	/*
+	 * In SUMMING: how the command ended, unless its process is lost; and which reports are
+	 * missing.
+	 */
 	struct command_ended ended;
 	struct {
 		enum tool_error error; /* TOOL_OK: it is not */
@@ -118,8 +122,8 @@ struct call {
 	bool left_behind;          /* it goes on without its client, and own is open */
 	/* bytes of the request that wait to be sent and are counted with the process link */
 	size_t sent;
-	uint64_t held_size; /* of a call that is held: bytes of the file that is there */
-	/* what is there, and what will be: the files process waits; NULL: it has not told */
+	uint64_t held_size; /* of a held call: bytes of the present file */
+	/* the present and the new version: the files process waits; NULL: it has not told */
 	struct key_change *held;
 	bool went;        /* it does not wait any more: the change was made, or is found made */
 	bool made;        /* something was changed, according to the files process */

@@ -21,8 +21,8 @@ struct tenant_usage;
 
 struct command_input_owner {
 	/*
-	 * The input added with @label (borrowed) has been taken: all of it, or only @taken bytes if
-	 * @closed, because the command reads no further.
+	 * The input added with @label (borrowed) has been taken: all of it, or @taken bytes if the
+	 * command has @closed its input.
 	 */
 	void (*taken)(void *context, const char *label, size_t taken, bool closed);
 	/* The command took some input. */
@@ -51,21 +51,21 @@ int command_input_add(struct command_input *input, struct text text, bool eof, c
 int command_input_begin(struct command_input *input, struct shared_fd_sum *sum, struct text first,
 	bool only, int *ret_read_end);
 
-/** Returns the bytes that were added and not taken, without those of @first. */
+/** Returns the number of bytes that were added and not taken, without the bytes of @first. */
 size_t command_input_pending(const struct command_input *input);
 
 /** Returns the number of parts in which they were added; each part takes memory. */
 size_t command_input_parts(const struct command_input *input);
 
 /**
- * Whether anybody could read what is written. Looks at the pipe. If the command closes it after the
- * last write, only the next write finds it closed.
+ * Whether a process could still read the input. Looks at the pipe. If the command closes it after
+ * the last write, only the next write finds it closed.
  */
 bool command_input_is_read(const struct command_input *input);
 
 /**
- * The command has ended, or will not begin: closes the pipe, and tells the owner of all parts that
- * were not taken.
+ * The command has ended, or will not begin: closes the pipe, and reports all untaken parts to the
+ * owner.
  */
 void command_input_close(struct command_input *input);
 

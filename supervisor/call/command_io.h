@@ -3,8 +3,8 @@
 
 /*
  * A command's output. A thread of its tenant reads stdout and stderr (shared_fd.h); the event loop
- * handles what was read, with a budget per slice. The output is hostile bytes; a bounded part of it
- * is kept (stream_capture.h).
+ * handles the bytes, with a budget for each slice. The output is hostile bytes; a bounded part of
+ * it is kept (stream_capture.h).
  */
 
 #include "common/text.h"
@@ -81,8 +81,7 @@ void command_io_move(struct command_io *io, struct unread_account *account);
 void command_io_disown(struct command_io *io);
 
 /**
- * From now on output is passed on only, as much as comes: what was kept is freed, and no total
- * bounds it.
+ * From now on output is only passed on: kept output is freed, and no total bounds it.
  */
 void command_io_keep_nothing(struct command_io *io);
 

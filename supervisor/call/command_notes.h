@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The notes of a command that has ended: what it tried in vain, and which processes ended with it.
- * Runs in cloisterd; the report and the output are hostile, and decide about notes only.
+ * The notes of an ended command: failed attempts, such as at the network, and background processes
+ * that ended with it. Runs in cloisterd; the report and the output are hostile, and decide about
+ * notes only.
  */
 
 #include "common/text.h"

@@ -49,8 +49,8 @@ enum tool_error ended_by_error(enum ended_by cause);
 
 /**
  * Returns why a command ended that cloisterd did not cancel, from its shell's status and its
- * cgroup's counters. A command that succeeded although it met a limit did not end because of it:
- * memory and pids are causes only if the shell was killed or failed.
+ * cgroup's counters. memory and pids are causes only if the shell was killed or failed: if a limit
+ * was exceeded and the command succeeded, the limit did not end it.
  */
 enum ended_by command_cause(const struct command_ended *ended);
 

@@ -32,7 +32,7 @@ int keys_start(struct keys *keys, struct event_base *base);
 void keys_free(struct keys *keys);
 
 /**
- * Sets what the call of @key will change, before key_begin(): versions as key_change.h has them.
+ * Sets the versions of the files that the call of @key changes (key_change.h), before key_begin().
  * Returns 0, -ENOMEM, or -EMSGSIZE.
  */
 int key_set_change(struct key *key, struct text before, struct text after);

@@ -22,17 +22,17 @@ struct key_gate;
 enum key_state {
 	KEY_WAITING,   /* its call has not begun, and nothing is in the journal */
 	KEY_RECORDING, /* the beginning is on its way into the journal */
-	KEY_BEGUN,     /* it is there, and nothing may be known of the end */
+	KEY_BEGUN,     /* it is recorded, and the end may be unknown */
 	KEY_ENDED,     /* so is the result */
 	KEY_UNKNOWN,   /* the result is lost: cloisterd ended, or could not write it */
-	KEY_RESOLVING, /* another call looks what has become of the change of a file */
+	KEY_RESOLVING, /* another call finds out whether a file was changed */
 	KEY_GONE,      /* forgotten */
 	KEY_STATES,
 };
 
 enum key_event {
 	KEY_BEGIN,   /* its call is about to begin */
-	KEY_WRITTEN, /* what was to be recorded is in the journal */
+	KEY_WRITTEN, /* the record is in the journal */
 	KEY_FAILED,  /* it could not be written */
 	KEY_END,     /* its call has ended with a result */
 	KEY_LEAVE,   /* nothing of its call was begun */
@@ -48,11 +48,11 @@ struct key_tenant {
 	size_t keys;
 	size_t in_flight; /* keys whose result is to come */
 	uint64_t bytes;   /* of their records */
-	/* bytes of all its records in each file, also of those that are not needed any more */
+	/* bytes of all its records in each file, obsolete ones included */
 	uint64_t written[JOURNAL_FILES];
 	size_t queued; /* bytes of records that are on their way */
 	uint64_t horizon_ms;
-	TAILQ_HEAD(, key) by_age; /* those that can expire, the oldest first */
+	TAILQ_HEAD(, key) by_age; /* keys that can expire, the oldest first */
 	char name[];
 };
 
@@ -73,7 +73,7 @@ struct key {
 	struct key_change *change; /* of files, until its end is known; NULL: none is known */
 	struct journal_place place;
 	unsigned writes; /* records that are on their way */
-	size_t queued;   /* their bytes and those of records before them, for the tenant */
+	size_t queued;   /* bytes of the results and of earlier records, for the tenant */
 	uint8_t state;   /* enum key_state */
 	bool is_ageing;
 	bool is_open; /* its only record is of its beginning */
@@ -90,7 +90,7 @@ struct keys {
 	size_t n_tenants;                     /* configured, whether they have had keys or not */
 	LIST_HEAD(, key) open[JOURNAL_FILES]; /* by the file of their record */
 	bool carrying;                        /* records of them are being written */
-	LIST_HEAD(, key) gone;              /* not in the table, but a record of it is on its way */
+	LIST_HEAD(, key) gone; /* not in the table, but a record of it is being written */
 	uint64_t live_bytes[JOURNAL_FILES]; /* of records that are needed */
 	size_t ended[JOURNAL_FILES];        /* results that are needed */
 	uint64_t end;                       /* of the current file, as far as is known */
@@ -107,7 +107,7 @@ void key_table_free(struct keys *keys);
 /** Returns the key whose digest is @id, or NULL. */
 struct key *key_find(const struct keys *keys, const uint8_t id[JOURNAL_ID_BYTES]);
 
-/** Returns what is known of the tenant called @name, now made if need be; NULL if memory is out. */
+/** Returns the entry of the tenant called @name, created if necessary; NULL if memory is out. */
 struct key_tenant *key_tenant_of(struct keys *keys, struct text name);
 
 /**
@@ -118,12 +118,12 @@ struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id
 	const uint8_t digest[JOURNAL_ID_BYTES]);
 
 /**
- * Lets @event happen to @key and returns the state that it has left. A key that is then KEY_GONE is
- * no longer found; key_free_if_gone() frees it.
+ * Applies @event to @key and returns the former state. A key that is then KEY_GONE is no longer
+ * found; key_free_if_gone() frees it.
  */
 enum key_state key_happen(struct key *key, enum key_event event);
 
-/** Frees @key if it is KEY_GONE and no record of it is on its way. */
+/** Frees @key if it is KEY_GONE and no record of it is being written. */
 void key_free_if_gone(struct key *key);
 
 /** Forgets @key in any state: a record that was read at the start says so. */

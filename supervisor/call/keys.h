@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The keys of calls (options.key): what a call with one is answered. A call with a key runs at most
- * once. The life of a key is a table in key_table.c, what another call with it is answered a table
- * in keys.c; what must survive cloisterd is in the journal (key_journal.h).
+ * The keys of calls (options.key) and the answers to calls with a key. A call with a key runs at
+ * most once. The life of a key is a table in key_table.c, what another call with it is answered a
+ * table in keys.c; what must survive cloisterd is in the journal (key_journal.h).
  */
 
 #include "common/text.h"
@@ -60,8 +60,8 @@ struct key *keys_lead(struct keys *keys, const struct call_request *request, str
 struct call *keys_join(struct keys *keys, const struct call_request *request);
 
 /**
- * If the call of @key is to find out what has become of an earlier one, returns what that was to
- * change, borrowed; otherwise NULL.
+ * If the call of @key has to find out the fate of an earlier one, returns that call's change,
+ * borrowed; otherwise NULL.
  */
 const struct key_change *key_resolves(const struct key *key);
 

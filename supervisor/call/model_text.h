@@ -32,6 +32,6 @@ void model_text_write(struct json_text *json, const struct observation *observat
 /* Write one entry or match as a line, for observation.text. Return false if memory is out. */
 bool model_text_entry(struct evbuffer *text, const struct files_entry *entry, bool with_size);
 bool model_text_match(struct evbuffer *text, const struct files_match *match);
-/* Likewise: output as it is shown, and a name without what could make two lines of it. */
+/* Likewise: output as a model is shown it, and a name without line breaks. */
 bool model_text_stream(struct evbuffer *text, const struct stream_shown *shown);
 bool model_text_name(struct evbuffer *text, struct text name);

@@ -45,9 +45,9 @@ struct key_change *patch_result_change(const struct patch_result *result);
 /** Makes it the result of an earlier patch, which has made all of @change. */
 void patch_result_set_made(struct patch_result *result, const struct key_change *change);
 
-/** Makes it tell what has become of an earlier patch: @found, in comparison with its @change. */
+/** Sets the fate of an earlier patch: the files @found, in comparison with its @change. */
 void patch_result_set_found(
 	struct patch_result *result, const struct key_change *change, const char *found);
 
-/** Adds sentences that say what a patch has done whose end was lost. */
+/** Adds sentences about the work of a patch whose end was lost. */
 void patch_result_note(const struct patch_result *result, struct notes *notes);

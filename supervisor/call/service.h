@@ -61,8 +61,8 @@ struct service {
 	bool gives_way;       /* another generation has asked for its place: no self-test begins */
 	bool draining;        /* no new calls begin until an administrator resumes */
 	/*
-	 * Another generation of cloisterd takes over (daemon/elder.h): what has begun goes on, and
-	 * calls begin only where others run.
+	 * Another generation of cloisterd takes over (daemon/elder.h): begun work goes on, and
+	 * calls begin only in workspaces with running calls.
 	 */
 	bool retiring;
 	uint64_t retirings; /* how often one has asked */

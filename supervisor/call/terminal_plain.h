@@ -10,7 +10,8 @@
 
 #include "common/text.h"
 
-/* The text of the current line before the cursor is at the end of @len, what is behind it at @rest.
+/* The text of the current line before the cursor ends at @len; the text after the cursor is at
+ * @rest.
  */
 struct terminal_plain {
 	char *out;   /* the caller's: room for twice the bytes that are added */

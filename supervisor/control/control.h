@@ -33,5 +33,5 @@ int control_find(
 
 bool control_is_workspace(const struct control_target *target, const struct workspace *workspace);
 
-/** Whether a call is the one that @target names, or is in its workspace. */
+/** Whether @target names the call or its workspace. */
 bool control_is_call(const struct control_target *target, const struct call_info *info);

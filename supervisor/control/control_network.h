@@ -3,8 +3,8 @@
 
 /*
  * Reports about the network connections of commands. The functions of a struct egress_observer,
- * whose context is the struct service, count it by tenant, keep the recent refusals, and tell of
- * them those who watch events.
+ * whose context is the struct service, count connections by tenant, keep the recent refusals, and
+ * send them to watchers of events.
  */
 
 struct egress_cell;

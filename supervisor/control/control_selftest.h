@@ -13,7 +13,7 @@ struct session;
 void control_selftest(struct session *session, struct jsonrpc_request *request);
 
 /**
- * A run has ended: answers the clients that wait for it, and sends an event to those that watch.
+ * A run has ended: answers the clients that wait for it, and sends an event to watchers.
  */
 void control_selftest_ended(const struct selftest *selftest);
 

@@ -56,8 +56,8 @@ struct health_facts {
 	int64_t unmade_age_ms;
 	const char *unmade_why;
 	/*
-	 * workspaces that have a process which was killed and has not ended, why and where it
-	 * waits for one of them, and whether they are of several tenants, or of the only one
+	 * workspaces with a killed process that has not ended; for one of them the reason and the
+	 * place; and whether they belong to several tenants, or to the only one
 	 */
 	uint64_t held;
 	const char *held_why;

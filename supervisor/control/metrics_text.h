@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Writes metrics as text, in one of two formats that differ in few places: OpenMetrics 1.0 names a
- * counter without its "_total" where it says its type, and ends with "# EOF"; Prometheus's text
- * format 0.0.4 names it as its samples do, and does not end with a mark.
+ * Writes metrics as text, in one of two formats that differ in few places: OpenMetrics 1.0 omits a
+ * counter's "_total" in its type, and ends with "# EOF"; Prometheus's text format 0.0.4 names it as
+ * its samples do, and does not end with a mark.
  */
 
 #include "common/text.h"
@@ -17,7 +17,7 @@ struct metrics_text {
 	bool prometheus;
 };
 
-/** Writes what a family of samples is called, without "cloister_" and "_total", and its type. */
+/** Writes the name of a family of samples, without "cloister_" and "_total", and its type. */
 void metrics_family(
 	const struct metrics_text *out, const char *name, const char *type, const char *help);
 

@@ -21,8 +21,8 @@ struct spawner_link;
 struct config *config_reload_first(const struct config_source *source);
 
 /**
- * Begins to handle SIGHUP. Borrows @source and @spawner, which is told to reload too. Returns NULL
- * if memory is out.
+ * Begins to handle SIGHUP. Borrows @source and @spawner. The spawner reloads too. Returns NULL if
+ * memory is out.
  */
 struct config_reload *config_reload_new(
 	struct service *service, struct config_source *source, struct spawner_link *spawner);

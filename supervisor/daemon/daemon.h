@@ -4,8 +4,8 @@
 /*
  * The state of main, and the end of a start that cannot succeed. Only cloisterd.c, the steps of its
  * start (own_files.h, own_sockets.h, helpers.h) and the change of generations (elder.h, younger.h)
- * see it; what the rest of cloisterd needs is in struct service. The steps end the process by
- * die(): nothing is served yet.
+ * use it; all other files use struct service. The steps end the process by die(): nothing is served
+ * yet.
  */
 
 #include "supervisor/call/call.h"
@@ -39,7 +39,7 @@ struct daemon {
 	struct listener *egress; /* where cloister-egress connects; NULL: it does not */
 	struct shutdown *shutdown;
 	struct removal *removal;
-	struct elder *elder;     /* what it is to the next generation; NULL: there can be none */
+	struct elder *elder;     /* its role for the next generation; NULL: there can be none */
 	struct younger *younger; /* and to the one before; NULL: there was none */
 	int state_lock;
 	const char *own_paths[8]; /* paths that no workspace may contain, ended by NULL */

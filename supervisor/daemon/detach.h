@@ -20,5 +20,5 @@ void detach_begin(void);
  */
 void detach_stay(void);
 
-/** Lets what was started exit with success. Does nothing if there is none. */
+/** Lets the started process exit with success. Does nothing if there is none. */
 void detach_tell(void);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a serving cloisterd does when another one, of the same user and on the same host, takes over
- * from it (younger.h): it gives away its sockets and with them everything that it shares with its
- * successor, and ends when what it has begun has ended.
+ * The old cloisterd's side of a take-over by another process of the same user on the same host
+ * (younger.h). It sends its sockets and all shared state, and ends when its calls and sessions have
+ * ended.
  *
  *               ASK comes          nothing to wait for   READY comes   it is gone   too long
  *   SERVING     ASKED              (is not asked)        ends the talk SERVING      (no bound)
@@ -21,12 +21,13 @@
  * directories, which share nothing, and copies for templates and forks, each of which has an
  * unfinished tree and, from its beginning, its id. A workspace that is copied is not released, and
  * the younger one removes no template meanwhile. The journal of keys and the audit log rest: their
- * files belong to the younger one from GIVEN on, and to nobody if it is not heard of again, so that
- * this one opens them once more.
+ * files belong to the younger one from GIVEN on, and to nobody if the connection ends, so that this
+ * process opens them again.
  *
  * When RETIRED, a workspace is released as soon as no call is in it and its cell is gone; the
- * younger one opens none before that. Records go through the younger one. The end of that one is
- * the end of this one: it has the state, and the next cloisterd must be alone with it.
+ * younger one opens none before that. Records go through the younger one. If the younger one ends,
+ * this process ends too: the younger one has the state, and the next cloisterd must be alone with
+ * it.
  */
 
 #include <stdbool.h>
@@ -47,5 +48,5 @@ int elder_start(struct elder *elder);
 /** Whether another generation serves. NULL is allowed: none does. */
 bool elder_has_retired(const struct elder *elder);
 
-/** Sends what is still to be said, and ends. Call it last. NULL is allowed. */
+/** Sends the remaining messages, and ends. Call it last. NULL is allowed. */
 void elder_free(struct elder *elder);

@@ -13,7 +13,7 @@ struct daemon;
 void helpers_start_spawner(struct daemon *daemon);
 
 /**
- * Starts cloister-egress, or waits for it at its socket. It is there where a tenant needs it, or
- * where it has a socket: then a tenant may come to need it at a reload.
+ * Starts cloister-egress, or waits for it at its socket. It exists if a tenant needs it, or if it
+ * has a socket, because a tenant may then need it after a reload.
  */
 void helpers_start_egress(struct daemon *daemon);

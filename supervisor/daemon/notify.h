@@ -35,7 +35,9 @@ void notify_stopping(uint64_t within_ms);
  */
 void notify_main_process(pid_t pid);
 
-/** The manager's watchdog, which it tells the main process alone; 0: there is none. */
+/**
+ * The interval of the manager's watchdog, which only the main process is told; 0: there is none.
+ */
 uint64_t notify_watchdog_us(void);
 void notify_set_watchdog(uint64_t us);
 

@@ -25,9 +25,8 @@ void own_files_journal(struct daemon *daemon);
 void own_files_audit(struct daemon *daemon);
 
 /**
- * Locks cloisterd down (lockdown.h) to the directories that it uses by name from here on: those of
- * the configuration and of the user database, for a reload (perhaps through links), of its own
- * workspaces, of the sockets, to remove them, and of the audit log, to rename it, open it again and
- * remove the oldest file.
+ * Locks cloisterd down (lockdown.h) to the directories that it uses by name from here on: of the
+ * configuration and the user database, for a reload (perhaps through links), of managed workspaces,
+ * of the sockets, to remove them, and of the audit log, to rename, open and remove files.
  */
 void own_files_lock_down(struct daemon *daemon);

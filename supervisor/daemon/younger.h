@@ -34,14 +34,14 @@ void younger_begin(struct younger *younger);
 
 /**
  * Before it listens: has spare cells made, as for the first tenant, because there are none before a
- * workspace is opened, and the clients of the elder one come now. Ends the process if that is told
- * to end meanwhile. NULL is allowed.
+ * workspace is opened, and the clients of the elder one come now. Ends the process if it is told to
+ * end meanwhile. NULL is allowed.
  */
 void younger_prepare(struct younger *younger);
 
 /**
- * After lock-down, as the last step of the start that can fail: says that it is ready and waits
- * until it may serve. Ends the process if it may not. NULL is allowed.
+ * The last step of the start that can fail, after lock-down: sends READY and waits until it may
+ * serve. Ends the process if it may not. NULL is allowed.
  */
 void younger_serve(struct younger *younger);
 

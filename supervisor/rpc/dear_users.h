@@ -17,9 +17,9 @@ struct service;
 struct tenant;
 
 /**
- * A connection of @peer, which counts for @tenant (NULL: none), is ended for what it cost. Refuses
- * the user for LIMIT_DEAR_USER_MS from now on, or, if that was so lately, for twice as long as the
- * last time.
+ * A connection of @peer, which counts for @tenant (NULL: none), is ended because its calls were
+ * expensive. Refuses the user for LIMIT_DEAR_USER_MS from now on, or, if that was so lately, for
+ * twice as long as the last time.
  */
 void dear_user_add(const struct peer_credentials *peer, struct tenant *tenant);
 

@@ -35,14 +35,14 @@ struct line_id {
 };
 
 /**
- * Continues with @part of the line. Returns true once it is known which id the line has, or that it
- * has none.
+ * Continues with @part of the line. Returns true as soon as it is known whether the line has an id,
+ * and which.
  */
 bool line_id_feed(struct line_id *line_id, struct text part);
 
 /**
- * Returns the id of a line that is there as a whole, for the caller to free, or NULL. Scans only
- * the beginning of a long line, because other clients wait meanwhile.
+ * Returns the id of a complete line, which the caller frees, or NULL. Scans only the beginning of a
+ * long line, because other clients wait meanwhile.
  */
 char *line_id_find(struct text line);
 

@@ -26,7 +26,7 @@ int listener_bind(const char *path, mode_t mode, struct listener **ret);
  */
 int listener_adopt(int fd, struct listener **ret, char **ret_path);
 
-/** Its descriptor, for one that accepts connections itself. Borrowed. */
+/** Its descriptor, for a caller that accepts connections itself. Borrowed. */
 int listener_fd(const struct listener *listener);
 
 /** Begins to accept connections for @endpoint. Returns 0 or -errno. */

@@ -34,8 +34,8 @@ struct session_connection {
 	 */
 	bool (*may_give)(void *context);
 	/*
-	 * Gives the socket away: sends what is appended, ends the connection without the client's
-	 * notice, and returns a descriptor of the socket, or -errno.
+	 * Gives the socket away: sends the appended bytes, ends the session without closing the
+	 * connection, and returns a descriptor of the socket, or -errno.
 	 */
 	int (*give)(void *context);
 	void *context;
@@ -82,7 +82,7 @@ bool session_is_of(const struct session *session, const struct endpoint *endpoin
 /** Returns the memory of the requests whose calls are in flight, in bytes. */
 size_t session_bytes(const struct session *session);
 
-/** Returns the account of what the client has not read. */
+/** Returns the account of the client's unread answers. */
 struct unread_account *session_unread(struct session *session);
 
 /** Sets the memory of input that is not handled yet to @bytes. */
@@ -99,8 +99,8 @@ size_t session_memory_left(const struct session *session, size_t without);
 struct loop_share_flow *session_share(const struct session *session);
 
 /**
- * The connection is ended for what it costs cloisterd to wake its client (dear_users.h), or, with
- * @fd, closed so. With @answer the client is told.
+ * Ends the connection because waking its client is expensive (dear_users.h), or, with @fd, closes
+ * it so. With @answer the client is told.
  */
 void session_is_dear(struct session *session);
 void session_close_dear(struct session *session, int fd, bool answer);
@@ -111,8 +111,8 @@ bool session_is_of_dear_user(const struct session *session);
 /** Returns the number of calls that are not answered. */
 size_t session_calls(const struct session *session);
 /**
- * The same without the reads that wait for what a background session writes, which may take as long
- * as that runs.
+ * The same without reads that wait for a background session's output, which may take as long as the
+ * session runs.
  */
 size_t session_calls_to_end(const struct session *session);
 

@@ -27,7 +27,7 @@ struct session_payload {
 /** Returns the number of bytes of the last line's payload that are still to come. */
 size_t session_payload_left(const struct session *session);
 
-/** Whether what has come of the payload is to be kept until the rest is there. */
+/** Whether to keep the received part of the payload until the rest has come. */
 bool session_may_keep_payload(const struct session *session);
 
 /**

@@ -27,7 +27,7 @@ struct tenant;
 struct session_workspace {
 	LIST_ENTRY(session_workspace) entry;
 	struct workspace *workspace;
-	bool told; /* a model has been told what holds in it */
+	bool told; /* a model has got the note about this workspace */
 };
 
 /* A workspace.open or workspace.remove that is not answered yet. */
@@ -143,9 +143,9 @@ struct session {
 	LIST_HEAD(, session_call) calls;
 	LIST_HEAD(, session_pending) pending;
 	size_t n_calls, n_pending, n_workspaces;
-	size_t n_watching; /* of n_pending: they wait for what a session writes */
+	size_t n_watching; /* requests of n_pending that wait for a session's output */
 	size_t bytes;      /* memory that the requests of calls take */
-	/* the part of it from the memory that every connection has */
+	/* the part of it that comes from the memory that every connection has */
 	size_t beyond;
 	size_t request_bytes;            /* memory of the current request */
 	size_t request_left;             /* memory left for values made from parts of it */
@@ -180,7 +180,7 @@ void session_answer_not_now(
 void session_answer_moved(
 	struct session *session, const char *id_text, const struct refusal *refusal);
 
-/** Finds out what the client may do at the agent socket now, as struct endpoint's authorize. */
+/** Decides what the client may do at the agent socket, as struct endpoint's authorize. */
 int session_authorize(struct session *session);
 
 /**

@@ -14,7 +14,7 @@ struct workspaces;
 enum canary_place {
 	CANARY_PLAIN,   /* without a network */
 	CANARY_NETWORK, /* with one */
-	CANARY_EMPTY,   /* with one that is narrowed to no host */
+	CANARY_EMPTY,   /* with a network that is narrowed to no host */
 	/* forks of the first, which selftest_forks.h makes and removes */
 	CANARY_FORK,
 	CANARY_SIBLING,
@@ -37,7 +37,7 @@ bool canary_has_network(enum canary_place place);
 bool canary_is_fork(enum canary_place place);
 const char *canary_name(enum canary_place place);
 
-/** Makes the tenants. Returns 0 or -ENOMEM; then canaries_free() frees what there is. */
+/** Makes the tenants. Returns 0 or -ENOMEM; canaries_free() frees it in both cases. */
 int canaries_make(struct canary canaries[CANARY_PLACES]);
 void canaries_free(struct canary canaries[CANARY_PLACES]);
 

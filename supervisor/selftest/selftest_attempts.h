@@ -30,8 +30,8 @@ void selftest_try_foreign(struct selftest *selftest);
 void selftest_try_forks(struct selftest *selftest);
 
 /**
- * Whether the fork of the current probe is there. Otherwise it skips the probe and those after it
- * of the same fork, and has the next step made.
+ * Whether the fork of the current probe is there. Otherwise it skips this probe and the later ones
+ * of the same fork, and takes the next step.
  */
 bool selftest_has_fork(struct selftest *selftest);
 

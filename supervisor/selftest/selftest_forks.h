@@ -3,9 +3,8 @@
 
 /*
  * The forks that the self-test attacks its own template from. Its canary is frozen as a template,
- * of which three forks are made, as a tenant would have it done: two that are siblings, and where
- * a tenant has root_inside, a whole root. All of it is removed at the run's end; what a death has
- * left of it, before it is made.
+ * and forks of it are made, as a tenant does: two siblings and, if a tenant has root_inside, a
+ * whole root. All of it is removed at the run's end, or before the next run if cloisterd died.
  */
 
 #include "common/errors.h"
@@ -32,7 +31,7 @@ typedef void (*selftest_forks_ended)(void *context, enum tool_error error, const
 /** Returns NULL if memory is out. The workspaces and the tenant outlive it. */
 struct selftest_forks *selftest_forks_new(struct workspaces *all, struct tenant *tenant);
 
-/** Frees it, when the loop is over or nothing of it is under way. NULL is allowed. */
+/** Frees it, after the loop's end or while no request is under way. NULL is allowed. */
 void selftest_forks_free(struct selftest_forks *forks);
 
 /**
@@ -42,11 +41,11 @@ void selftest_forks_free(struct selftest_forks *forks);
 void selftest_forks_make(struct selftest_forks *forks, struct workspace *canary, bool as_root,
 	selftest_forks_ended ended, void *context);
 
-/** Removes what there is of them, which nobody holds any more. Calls @ended as above. */
+/** Removes the existing ones, which must not be in use. Calls @ended as above. */
 void selftest_forks_remove(struct selftest_forks *forks, selftest_forks_ended ended, void *context);
 
 /** Whether the fork @name was made and is there. */
 bool selftest_forks_has(const struct selftest_forks *forks, const char *name);
 
-/** Whether there may be something of them to remove. */
+/** Whether there may be forks or a template to remove. */
 bool selftest_forks_are_there(const struct selftest_forks *forks);

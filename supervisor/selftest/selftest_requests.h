@@ -19,6 +19,6 @@ enum tool_error selftest_open(
 enum tool_error selftest_make(
 	const struct service *service, struct tenant *tenant, const char *name);
 
-/** Asks for a fork of the template @how; "*" is one that another tenant has. */
+/** Asks for a fork of the template @how; "*" stands for a name of another tenant. */
 enum tool_error selftest_fork(
 	const struct service *service, struct tenant *tenant, const char *how);

@@ -38,7 +38,10 @@ bool selftest_hinders(enum tool_error error);
 /** Whether @answer of a probe that was hindered may be the probe's own doing. */
 bool selftest_is_doubtful(const char *answer);
 
-/** Stores the answer of the probe @at: "skipped", a wanted one, one of want, or another. */
+/**
+ * Stores the answer of the probe @at: "skipped", a wanted answer, an answer for lack of something,
+ * or another one.
+ */
 void selftest_note(struct selftest_results *results, size_t at, struct text answer);
 
 /** Stores that the probe @at says nothing in this run, and @why. */
@@ -53,7 +56,7 @@ void selftest_note_lines(
 
 /**
  * Stores the result of the call @observation, in one word, for the probes from @at to before @next
- * that have no answer yet: those of the probe program have one in its output.
+ * without an answer; probes of the probe program have one in its output.
  */
 void selftest_note_call(struct selftest_results *results, size_t at, size_t next,
 	const struct observation *observation);

@@ -21,7 +21,7 @@ enum probe_kind {
 	PROBE_FOREIGN, /* shows the canary above a layer of another id, as its files: a code, or OK
 			*/
 	PROBE_EGRESS,  /* like PROBE_PROGRAM, where the tenant has a network: egress/canary.c */
-	PROBE_EMPTY,   /* the same in a workspace that has asked for no host of it */
+	PROBE_EMPTY,   /* the same in a workspace that has narrowed its network to no host */
 	PROBE_OPEN,    /* opens the directory @how as a workspace */
 	PROBE_MAKE,    /* makes the managed workspace @how beside the canary */
 	/*
@@ -29,7 +29,7 @@ enum probe_kind {
 	 * many entries lost something
 	 */
 	PROBE_IMPORT,
-	PROBE_FORK, /* makes a fork of the template @how; "*": one that another tenant has */
+	PROBE_FORK, /* makes a fork of the template @how; "*": a name of another tenant */
 	/* freezes the canary as a template and makes forks of it: how, or a code */
 	PROBE_FORKS,
 	PROBE_FORKED,  /* like PROBE_PROGRAM, in one of them */
