@@ -13,7 +13,7 @@
 
 /**
  * Whether a line about @tenant (empty: about none) may be logged, which is counted. It may not be
- * if there are LIMIT_REFUSALS_LOGGED_OF_TENANT, after the last of which the log says so. Of more
- * than LIMIT_CONFIG_TENANTS names, the later ones are counted together.
+ * if there are LIMIT_REFUSALS_LOGGED_OF_TENANT, after the last of which the log says so. Names
+ * beyond LIMIT_CONFIG_TENANTS are counted together.
  */
 bool tenant_log_may(struct text tenant);

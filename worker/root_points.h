@@ -5,8 +5,8 @@
 
 /*
  * The directories at the top of a whole root over which the worker mounts /proc, /dev, /tmp and
- * /run. An image may lack them, as those that hold one program do. A fork of it gets them, in its
- * own files; a directory that a client opens as a root does not, since nothing is created there.
+ * /run. An image may lack them, as those that hold one program do. A fork gets them, in its own
+ * files. A directory that a client opens as a root does not, because nothing is created there.
  */
 
 /**

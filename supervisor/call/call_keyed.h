@@ -31,11 +31,11 @@ void call_cancel_left_behind(enum ended_by cause);
 size_t call_count_left_behind(void);
 
 /*
- * A call with a key that changes files is held: the files process prepares the change, tells the
+ * A call with a key that changes files is held: the files process prepares the change, reports the
  * versions of the files before and after it, and waits. Both go into the journal with the call's
- * beginning. So if the end is lost, the same call can look what has become of it: it was done, or
- * it was not and is done now. Only if a file has a third content, or some files of a patch were
- * changed and others were not, is the outcome unknown.
+ * beginning. So if the end is lost, the same call can find out whether the change was made, and
+ * make it if it was not. Only if a file has a third content, or some files of a patch were changed
+ * and others were not, is the outcome unknown.
  */
 
 /**

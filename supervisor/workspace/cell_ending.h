@@ -3,9 +3,9 @@
 
 /*
  * The turns in which cells end. When a cell is gone the kernel frees its system call filters, and
- * thousands of them at one moment can stop it for good (doc/kernel-filter-fault.md). So of cells
- * that nobody uses LIMIT_CELLS_ENDING at a time are killed, whatever made them useless: a client
- * that leaves with all its workspaces, a reload, idle time.
+ * thousands of them at one moment can stop it for good (doc/kernel-filter-fault.md). So
+ * LIMIT_CELLS_ENDING unused cells at a time are killed, whether a client left with all its
+ * workspaces, or a reload or idle time ended their use.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ struct cell_ending {
 void cell_ending_begin(struct cell_ending *ending, bool at_once);
 
 /**
- * The cell is gone, is not waited for any longer, or is freed: the next one has its turn. May be
- * called before the beginning.
+ * The cell is gone, is quarantined, or is freed: the next one has its turn. May be called before
+ * the beginning.
  */
 void cell_ending_done(struct cell_ending *ending);

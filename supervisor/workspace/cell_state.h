@@ -84,7 +84,8 @@ struct cell {
 	 * The number of an earlier, idle cell whose private tmpfs the next one gets; 0: none.
 	 */
 	uint64_t kept;
-	uint64_t disk_limit; /* of its id, as its files process told when it was made; 0: none */
+	uint64_t disk_limit; /* quota of its id, as its files process reported at its start; 0: none
+			      */
 	struct process processes[CELL_PROCESSES];
 	struct timer deadline; /* of the state */
 	struct cell_ending ending;

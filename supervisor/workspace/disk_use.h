@@ -4,17 +4,17 @@
 /*
  * Measures what a workspace's files take on disk, with its checkpoints and without its template.
  * The files process measures it in a job, when the workspace is opened and some time after calls
- * that may have written. Measuring takes at most a twentieth of the time, at idle priority. Where
- * the kernel has a quota for the workspace, it is asked instead of the walk's sum being taken.
- * Where nothing but this bounds the workspace (workspace_disk.h), it measures at once after such
- * calls, and every LIMIT_MEASURE_RUNNING_MS while commands run. These could keep the processors
- * busy, and so a measurement from its end: one that takes LIMIT_MEASURE_LATE_MS meanwhile is made
- * anew at their priority, and the next one comes after LIMIT_MEASURE_REST_MS at the latest, unless
- * measuring itself takes the processor's time.
+ * that may have written. Measuring takes at most a twentieth of the time, at idle priority. If the
+ * kernel has a quota for the workspace, its count is used instead of the walk's sum. Where nothing
+ * but this bounds the workspace (workspace_disk.h), it measures at once after such calls, and every
+ * LIMIT_MEASURE_RUNNING_MS while commands run. Commands can delay a measurement by keeping the
+ * processors busy. So a measurement that takes LIMIT_MEASURE_LATE_MS is repeated at their priority,
+ * and the next one comes after LIMIT_MEASURE_REST_MS at the latest, unless measuring itself takes
+ * the CPU time.
  *
- * A command can follow a measurement and keep what it has written out of its way. Where commands
- * can be stopped, one is made while they are, once they have run for LIMIT_MEASURE_EXACT_MS since
- * the last one that was made while none could write. It is as exact as one of a workspace in which
+ * A command can follow a measurement and keep what it has written out of its way. If commands can
+ * be stopped, one measurement is made while they are stopped, when they have run for
+ * LIMIT_MEASURE_EXACT_MS since the last exact one. It is as exact as one of a workspace in which
  * nothing runs.
  */
 
@@ -35,7 +35,7 @@ struct disk_size {
 enum disk_growth {
 	DISK_GROWTH_NONE,
 	DISK_GROWTH_WRITTEN,
-	DISK_GROWTH_UNHIDDEN, /* or: a part of it could not be measured before */
+	DISK_GROWTH_UNHIDDEN, /* or a part of the workspace could not be measured before */
 };
 
 enum disk_ask {
@@ -51,7 +51,7 @@ struct disk_use {
 	uint64_t bytes; /* on disk; each of a file's names has its part */
 	uint64_t files; /* names of other things than directories */
 	uint64_t directories;
-	/* the workspace itself keeps a part from being measured */
+	/* a part of the workspace could not be read */
 	bool hidden;
 	bool limited; /* set by the owner: the workspace is bounded by nothing else */
 	bool pauses;  /* set by the owner: commands can be stopped */
@@ -61,7 +61,7 @@ struct disk_use {
 	void *context;
 	bool stale, asked, running;
 	bool late;            /* it got no CPU time, and is repeated at the priority of commands */
-	bool frozen;          /* what is asked for is measured while commands are stopped */
+	bool frozen;          /* this measurement is made while commands are stopped */
 	bool ran;             /* one ran since it was asked for */
 	bool unsure;          /* one has run since the last exact measurement, or could */
 	int64_t unsure_since; /* as clock_now(), if unsure */
@@ -103,7 +103,7 @@ void disk_use_look(struct disk_use *use, bool writing);
 /** Commands run, or none does any more. */
 void disk_use_runs(struct disk_use *use, bool running);
 
-/** A write has told what the kernel's quota counts now. */
+/** A write has reported the present count of the kernel's quota. */
 void disk_use_told(struct disk_use *use, uint64_t bytes);
 
 /**
@@ -117,10 +117,10 @@ struct disk_size disk_use_size(const struct disk_use *use);
 
 /**
  * After an answer: returns whether the workspace takes more than @hard and more than before, in
- * bytes or in files. Names that are removed or renamed during a walk can make it count more than
- * there is, so what has grown is measured once more at once, whatever part of the time that takes,
- * before it is told. A measurement while commands were stopped needs no second one. @ret_ms: how
- * long a command has run at least that may have written it.
+ * bytes or in files. Names that are removed or renamed during a walk can be counted twice, so a
+ * workspace that has grown is measured again at once before it is reported. A measurement while
+ * commands were stopped needs no second one. @ret_ms: how long a command has run at least that may
+ * have written it.
  */
 enum disk_growth disk_use_growth(
 	struct disk_use *use, const struct disk_size *hard, uint64_t *ret_ms);

@@ -3,8 +3,8 @@
 
 /*
  * cloisterd's connection to cloister-egress, and the cells whose commands have a network; messages
- * as in egress/PROTOCOL. cloister-egress reads bytes of workspaces and of the Internet: what it
- * says is decoded strictly, no descriptor of its is taken, and nothing waits for it without a
+ * as in egress/PROTOCOL. cloister-egress reads bytes of workspaces and of the Internet: its
+ * messages are decoded strictly, cloisterd takes no descriptor from it, and every wait for it has a
  * bound. Without it commands have no network, and all else goes on.
  */
 
@@ -29,7 +29,7 @@ struct egress_start {
 
 /*
  * Called for reports about every cell, at once, with or without its call (0: unknown).
- * EGRESS_PROXY_LOST, which is told of each running call, has no host.
+ * EGRESS_PROXY_LOST, which each running call gets, has no host.
  */
 struct egress_observer {
 	void (*denied)(
@@ -65,7 +65,7 @@ void egress_link_pause(struct egress_link *link, bool pause);
  */
 void egress_link_retire(struct egress_link *link);
 
-/** Whether cloister-egress is there and serves. NULL: it is not. */
+/** Whether cloister-egress is connected and serves. NULL: it is not. */
 bool egress_link_is_ready(const struct egress_link *link);
 
 /**
@@ -79,7 +79,7 @@ const char *egress_link_filtered(const struct egress_link *link);
 void egress_link_free(struct egress_link *link);
 
 /**
- * For egress_cell.c: sends a message of EGRESS_*, if cloister-egress is there. Takes the @n
+ * For egress_cell.c: sends a message of EGRESS_*, if cloister-egress is connected. Takes the @n
  * descriptors at @fds.
  */
 void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The directories of workspaces that the elder generation of cloisterd still uses, while this one
- * serves: nothing is opened there until it has let go of them.
+ * The directories of workspaces that the elder generation of cloisterd still uses. This one opens
+ * none of them until the elder has released it.
  */
 
 #include <stdbool.h>
@@ -26,6 +26,6 @@ void elsewhere_clear(struct elsewhere *elsewhere);
 /** The functions below accept NULL: there are none. */
 bool elsewhere_has(const struct elsewhere *elsewhere, dev_t dev, ino_t ino);
 
-/** Whether one of them, but for the given one, belongs to @uid. */
+/** Whether another one of them than the given one belongs to @uid. */
 bool elsewhere_has_uid(const struct elsewhere *elsewhere, uid_t uid, dev_t dev, ino_t ino);
 size_t elsewhere_count(const struct elsewhere *elsewhere);

@@ -42,7 +42,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 /** The names of the forks: the @i-th, in @ret (LIMIT_TEMPLATE_NAME_BYTES + 1 bytes). */
 void forking_name(const struct forking *forking, uint32_t i, char *ret);
 
-/** The tenant that the forks belong to, and what they are made of. */
+/** The tenant of the forks, and their template. */
 struct tenant *forking_tenant(const struct forking *forking);
 const char *forking_template(const struct forking *forking);
 uint32_t forking_count(const struct forking *forking);
@@ -56,16 +56,16 @@ const char *forking_why_copied(const struct forking *forking);
 void forking_free(struct forking *forking);
 
 /**
- * Whether the workspace @name is one of forks that are being made above their template: it may not
- * be opened or removed until all are, or none stays.
+ * Whether the workspace @name belongs to forks that are being made above their template. It may not
+ * be opened or removed until all are made, or none stays.
  */
 bool forks_make(const struct workspaces *all, const struct tenant *tenant, const char *name);
 
-/** At the end of the service: takes back those that are not all there. */
+/** At the end of the service: removes the forks of incomplete requests. */
 void forks_stop(struct workspaces *all);
 
-/** Whether those that are on their way are copies, which may take long, and have their ids. */
+/** Whether the unfinished forks are copies, which may take long, and have their ids. */
 bool forks_are_copied(const struct workspaces *all);
 
-/** Whether forks of the template are under way that it does not show yet. */
+/** Whether unfinished forks of the template exist. */
 bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template);

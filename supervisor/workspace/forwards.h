@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Connections of clients to ports of a workspace. Runs in cloisterd, which hands each to the
- * workspace's worker and does not have it any more; what is kept here is its number, until the
- * worker says that nothing is left of it or is lost itself.
+ * Connections of clients to ports of a workspace. Runs in cloisterd, which gives each connection to
+ * the workspace's worker and keeps its number, until the worker reports its end or is lost.
  */
 
 #include <stdbool.h>

@@ -27,6 +27,6 @@ int helper_process_start(struct helper_process *helper, const char *name, char *
 /**
  * Waits until the program has ended, which it does when cloisterd's end of the socketpair is
  * closed, and passes on the rest of its log. If it does not end, it is killed; if even that does
- * not end it, it is left to the kernel. Does nothing to one that was not started.
+ * not end it, it is left to the kernel. Does nothing if it was not started.
  */
 void helper_process_end(struct helper_process *helper);

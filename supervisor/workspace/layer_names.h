@@ -40,7 +40,7 @@ struct layer_name {
 		LAYER_NAME_FROM
 	} kind;
 	uint32_t number, below;
-	uint32_t low;         /* of one that is folded: what lay between */
+	uint32_t low;         /* of a folded layer: the layer between */
 	const char *label;    /* encoded: layer_name_read_label() */
 	const char *template; /* a part of the name, as the label is */
 };

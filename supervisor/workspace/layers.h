@@ -6,8 +6,8 @@
  * (layer_names.h).
  *
  * A layer that is not below the uppermost one is left from an unfinished change, or was dropped. Of
- * two layers of one number the one on the lower layer counts: it is the other one and those
- * between. The number of a checkpoint is that of its layer plus 1.
+ * two layers with one number the one on the lower layer counts: it contains the other one and the
+ * layers between. The number of a checkpoint is that of its layer plus 1.
  */
 
 #include "common/layer_stack.h"
@@ -22,7 +22,7 @@ struct layers_place {
 	int managed_fd;
 	const struct tenant *tenant;
 	const char *name; /* of the workspace */
-	/* Told of what was dropped: @name in the directory @tenant of the managed workspaces. */
+	/* Called for a dropped @name in the directory @tenant of the managed workspaces. */
 	void (*dropped)(void *context, const char *tenant, const char *name);
 	void *context;
 };
@@ -40,8 +40,8 @@ int layers_read(const struct layers_place *place, struct layer_stack *ret);
 int layers_make(const struct layers_place *place, const struct layer_stack *stack);
 
 /**
- * Makes the highest layer of @stack, whose directory is there, one of cloisterd's own id, with a
- * directory that everybody may read: no workspace may show it. Returns 0 or -errno.
+ * Gives the highest layer of @stack, whose directory exists, to cloisterd's id, with a directory
+ * that everybody may read: no workspace may show it. Returns 0 or -errno.
  */
 int layers_make_foreign(const struct layers_place *place, const struct layer_stack *stack);
 
@@ -52,23 +52,24 @@ int layers_label(const struct layers_place *place, uint32_t number, struct text 
  */
 int layers_preview(const struct layers_place *place, uint32_t number);
 
-/** They are one no more: they are kept. Returns 0 or -errno. */
+/** The changes are no longer a preview: they are kept. Returns 0 or -errno. */
 int layers_keep(const struct layers_place *place, uint32_t number);
 
-/** From here on, @stack, which may be empty, is the workspace's. Returns 0 or -errno. */
+/** Makes @stack, which may be empty, the workspace's stack. Returns 0 or -errno. */
 int layers_commit(const struct layers_place *place, const struct layer_stack *stack);
 
 /**
- * Which two layers of @stack are to become one, if there are many: the checkpoint of the lower one
- * is neither the first nor among the newest, has no label, and of these lies closest to those
- * before and after it. Stores the index of the higher one; 0: there are none. Returns 0 or -errno.
+ * Chooses the two layers of @stack to merge, if there are many. The checkpoint of the lower one is
+ * neither the first nor among the newest and has no label; of such checkpoints it is the closest in
+ * time to its neighbours. Stores the index of the higher one; 0: there are none. Returns 0 or
+ * -errno.
  */
 int layers_to_fold(
 	const struct layers_place *place, const struct layer_stack *stack, size_t *ret_high);
 
 /**
- * While no cell shows the layers: puts what was made of two layers of @stack in force, and takes
- * the lower one out of it. Stores its number, or 0 if there was nothing. Returns 0 or -errno.
+ * While no cell shows the layers: makes the merged layer current, and removes the lower of the two
+ * from @stack. Stores its number, or 0 if there was nothing. Returns 0 or -errno.
  */
 int layers_fold(
 	const struct layers_place *place, struct layer_stack *stack, uint32_t *ret_taken_out);
@@ -80,9 +81,9 @@ void layers_tidy(const struct layers_place *place, const struct layer_stack *sta
 int layers_may_fork(const struct layers_place *place);
 
 /**
- * Makes the layers of a workspace that is a fork of @template, before its own directory is there:
- * layer 1, above an empty layer 0, which is the checkpoint 1. The caller has asked
- * layers_may_fork(). Returns 0 or -errno, as layers_make().
+ * Makes the layers of a fork of @template before its directory exists: layer 1, above an empty
+ * layer 0, which is the checkpoint 1. The caller has asked layers_may_fork(). Returns 0 or -errno,
+ * as layers_make().
  */
 int layers_fork(const struct layers_place *place, const char *template);
 

@@ -24,7 +24,7 @@ struct workspace;
 #define LISTENING_PORT_MIN 1024
 
 enum listens {
-	LISTENS_UNKNOWN, /* not asked now: too many questions, or nobody can be asked */
+	LISTENS_UNKNOWN, /* not asked now: too many requests, or there is no socket */
 	LISTENS_NOT,
 	LISTENS_AT_IPV4, /* a connection to 127.0.0.1 would be accepted */
 	LISTENS_AT_IPV6, /* one to ::1, and none to 127.0.0.1 */
@@ -32,13 +32,13 @@ enum listens {
 
 /* The ports that listen, each once. */
 struct listening_ports {
-	uint16_t ports[LIMIT_PORTS_LISTED]; /* the first that the kernel tells of */
+	uint16_t ports[LIMIT_PORTS_LISTED]; /* the first ports that the kernel lists */
 	size_t n;
 };
 
 /**
- * Takes @fd, the socket; -1: there is none. Returns NULL if there is none or memory is out: nothing
- * is told then.
+ * Takes @fd, the socket; -1: there is none. Returns NULL if there is no socket or memory is out;
+ * then no port is known.
  */
 struct listening *listening_new(int fd);
 /** NULL is allowed. */
@@ -52,9 +52,9 @@ void listening_free(struct listening *listening);
 enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t cgroup);
 
 /**
- * Lists the ports of the sockets that a process of the cgroup with the inode @cgroup has made; 0,
- * or where the kernel does not tell cgroups: those of all processes. The list may be
- * LIMIT_PORTS_LIST_MS old. Returns false if it is not known.
+ * Lists the ports of sockets that a process of the cgroup with the inode @cgroup has created. If
+ * @cgroup is 0, or the kernel does not tell cgroups, it lists the ports of all processes. The list
+ * may be LIMIT_PORTS_LIST_MS old. Returns false if it is not known.
  */
 bool listening_list(struct listening *listening, uint64_t cgroup, struct listening_ports *ret);
 

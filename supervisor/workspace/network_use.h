@@ -54,13 +54,13 @@ void network_use_deny(struct network_use *use, const struct egress_denied *denie
 /** Counts a connection that has ended. */
 void network_use_close(struct network_use *use, const struct egress_closed *closed);
 
-/** Takes the sums over the call in place of what was counted. */
+/** Replaces the counts by the sums over the call. */
 void network_use_sum(struct network_use *use, const struct egress_call_ended *sums);
 
 /** Returns how many refusals are not in denials. */
 uint64_t network_use_unlisted(const struct network_use *use);
 
-/** Returns what was done with hosts that are not in reached, in one entry without a host. */
+/** Returns the sums for the hosts that are not in reached, in one entry without a host. */
 struct network_reached network_use_unlisted_hosts(const struct network_use *use);
 
 void network_use_done(struct network_use *use);

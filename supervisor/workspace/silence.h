@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How long a process that owes an answer has been silent by its own fault. Time in which it is
- * runnable and gets no CPU is not counted, because a busy host is no reason to kill it.
+ * Measures how long a process that owes an answer has been silent by its own fault. Time in which
+ * it is runnable and gets no CPU is not counted, because a busy host is no reason to kill it.
  * proc_pid_stat(5)
  */
 
@@ -15,7 +15,7 @@ struct silence {
 	int stat;        /* /proc/PID/stat; -1: all time counts */
 	uint64_t cpu_ms; /* CPU time that it had used at the last look */
 	unsigned ms;     /* that count */
-	unsigned all_ms; /* with those in which it got no CPU */
+	unsigned all_ms; /* time in which it got no CPU included */
 };
 
 /** Begins to watch @pid, a child. Opens a file of /proc, so it is called before lock-down. */
@@ -26,7 +26,9 @@ void silence_close(struct silence *silence);
 /** It has answered, or owes nothing. */
 void silence_end(struct silence *silence);
 
-/** Counts the @passed_ms since the last look, or the part that it has used if it would run. */
+/**
+ * Counts the @passed_ms since the last look, or only the used CPU time if the process is runnable.
+ */
 void silence_look(struct silence *silence, unsigned passed_ms);
 
 /**

@@ -4,9 +4,9 @@
 /*
  * Spare cells, made ahead so that opening a workspace need not wait for namespaces and programs: a
  * worker and a files process in their own namespaces, without any workspace. Each becomes one
- * workspace's cell and is never used again. As many as are configured are made, one after the
- * other, while workspaces are being opened, and before a cloisterd that takes over serves; they are
- * ended when none has been opened for LIMIT_SPARE_CELLS_MS.
+ * workspace's cell and is never used again. The configured number is made, one after the other,
+ * while workspaces are opened, and before a cloisterd that takes over serves. They end when no
+ * workspace has been opened for LIMIT_SPARE_CELLS_MS.
  */
 
 #include "common/wire_spawner.h"
@@ -25,21 +25,20 @@ struct spare_cells *spare_cells_new(struct event_base *base, struct spawner_link
 /** Ends all spare cells. NULL is allowed. */
 void spare_cells_free(struct spare_cells *spares);
 
-/** Sets how many there may be, and ends those beyond it. */
+/** Sets how many there may be, and ends further ones. */
 void spare_cells_limit(struct spare_cells *spares, size_t limit);
 
-/** Begins to make them, as if @request had been for a workspace that is being opened. */
+/** Begins to make them, as if @request opened a workspace. */
 void spare_cells_begin(struct spare_cells *spares, const struct spawner_open *request);
 
 /** Whether no more come: there are as many as there may be, or one could not be made. */
 bool spare_cells_are_made(const struct spare_cells *spares);
 
 /**
- * Takes a spare cell for a workspace that is being opened, one with the proxy_port of @request, and
- * returns whether there was one; its
- * links are in @ret_peers (worker, files process), and the caller changes their owner by
- * process_link_adopt(). Later spare cells are made from @request; their limits are set again when
- * they are used.
+ * Takes a spare cell with the proxy_port of @request for a new workspace, and returns whether there
+ * was one; its links are in @ret_peers (worker, files process), and the caller changes their owner
+ * by process_link_adopt(). Later spare cells are made from @request; their limits are set again
+ * when they are used.
  */
 bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *request,
 	uint64_t *ret_group, struct process_link *ret_links[SPAWNER_OPENED_FDS]);

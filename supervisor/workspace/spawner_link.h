@@ -33,8 +33,8 @@ int spawner_link_start(
 	const struct spawner_start *start, struct spawner_link **ret, char **ret_message);
 
 /**
- * Another generation of cloisterd uses the state too, or does not any more: what neither of two
- * spawners may do alone waits for that.
+ * Another generation of cloisterd uses the state too, or no longer does. Meanwhile the spawner
+ * delays work that two spawners must not do at once.
  */
 void spawner_link_beside(struct spawner_link *link, bool beside);
 

@@ -21,15 +21,16 @@ struct pending_cell {
 	spawner_copied copied; /* and this one for a copy */
 	void *context;
 	bool is_forgotten;
-	struct fair_entry turn;     /* unused for a copy, which is bounded elsewhere */
-	struct channel_frame frame; /* what is sent: its descriptors, until then, and its payload */
+	struct fair_entry turn; /* unused for a copy, which is bounded elsewhere */
+	struct channel_frame
+		frame; /* the message: its descriptors, until it is sent, and its payload */
 	char payload[];
 };
 
 /**
- * Adds a pending request like @who of @tenant: @frame with its descriptors, which it takes, is sent
- * when it is the tenant's turn, and that of a copy at once. Returns 0 and its number in
- * @ret_number, or -errno.
+ * Adds a pending request like @who of @tenant. @frame with its descriptors, which it takes, is sent
+ * at the tenant's turn; a copy's is sent at once. Returns 0 and its number in @ret_number, or
+ * -errno.
  */
 int spawner_link_ask(struct spawner_link *link, const struct channel_frame *frame,
 	const struct pending_cell *who, struct text tenant, uint64_t *ret_number);

@@ -16,15 +16,15 @@ struct tenant;
 struct workspaces;
 
 /*
- * The end: TOOL_OK, with what cloister-unpack says that it has left out, or NULL (borrowed); or a
+ * The end: TOOL_OK, with the entries that cloister-unpack has left out, or NULL (borrowed); or a
  * code with a sentence (borrowed; may be NULL).
  */
 typedef void (*template_imported)(void *context, enum tool_error error, const char *why,
 	const struct unpack_report *left_out);
 
 /**
- * Begins to make the template @name of @tenant from what is at @path. Returns TOOL_OK:
- * @imported is called later; or a code with @ret_refusal filled in.
+ * Begins to make the template @name of @tenant from the files at @path. Returns TOOL_OK: @imported
+ * is called later; or a code with @ret_refusal filled in.
  */
 enum tool_error template_import(struct workspaces *all, struct tenant *tenant, struct text name,
 	struct text path, template_imported imported, void *context, struct refusal *ret_refusal);

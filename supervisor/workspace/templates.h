@@ -3,9 +3,9 @@
 
 /*
  * Templates: trees of files that managed workspaces are forked from, TENANT/NAME in "templates" of
- * the state directory. All that is recorded is in names of directories: a template is there whole,
- * because a copy gets its name when it is complete; and a fork that is mounted above it says so
- * itself (layers.h). Only names in the state directory are looked up here.
+ * the state directory. Names of directories are the only record. An existing template is complete,
+ * because a copy gets its name at its end; the layers of a fork name its template (layers.h). Only
+ * names in the state directory are looked up here.
  */
 
 #include "common/layer_stack.h"
@@ -38,7 +38,7 @@ bool template_exists(const struct workspaces *all, const struct tenant *tenant, 
 int templates_each(const struct workspaces *all, const struct tenant *tenant,
 	void (*each)(void *context, const struct template_info *info), void *context);
 
-/** Has those of the tenant's templates measured that have not been. */
+/** Lets the spawner measure the tenant's templates that have no size yet. */
 void templates_measure(const struct workspaces *all, const struct tenant *tenant);
 
 /** The template @name was measured. */
@@ -67,8 +67,8 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 	const struct unfinished *unfinished, const char *name);
 
 /**
- * Gives a template that is complete its @name, if there may be one of it: others may have been made
- * meanwhile. Returns 0, or -errno with the refusal.
+ * Gives a complete template its @name, unless another one has got that name meanwhile. Returns 0,
+ * or -errno with the refusal.
  */
 int template_name(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal);
@@ -77,7 +77,7 @@ int template_name(const struct workspaces *all, const struct tenant *tenant,
 bool unfinished_has_id(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished);
 
-/** Has the spawner clear what was copied. */
+/** Lets the spawner delete the copy. */
 void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished);
 

@@ -3,8 +3,8 @@
 
 /*
  * A workspace in cloisterd: its root, its users, its cell (cell.h: the processes and their life)
- * and its calls (workspace_calls.h). It exists while a connection has it open or it has a call, and
- * does not know what its calls do. workspaces.h has the set of all workspaces.
+ * and its calls (workspace_calls.h). It exists while a connection has it open or a call is in it,
+ * and knows nothing about its calls. workspaces.h has the set of all workspaces.
  */
 
 #include "common/text.h"
@@ -82,7 +82,7 @@ bool workspace_narrow(struct workspace *workspace, const char *allow);
 /** Whether its commands reach cloister-egress. */
 bool workspace_has_network(const struct workspace *workspace);
 
-/** Returns the rules that it was narrowed to; NULL: all that its tenant has. */
+/** Returns the rules to which it was narrowed; NULL: all that its tenant has. */
 const char *workspace_narrowed(const struct workspace *workspace);
 
 /** A command @call begins: as egress_use_begin(), if the workspace has a network. */
@@ -112,6 +112,6 @@ bool workspace_lingers(const struct workspace *workspace);
 /** Ends its cell unless a call or a preview is in it. Returns whether the cell is gone. */
 bool workspace_let_go(struct workspace *workspace);
 
-/** Its directory, and that one's owner; -1: not known. */
+/** Its directory and the directory's owner; -1: unknown. */
 void workspace_where(
 	const struct workspace *workspace, dev_t *ret_dev, ino_t *ret_ino, uid_t *ret_owner);

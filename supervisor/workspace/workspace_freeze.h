@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Makes a template of a managed workspace. New calls are held back, those in flight are waited for,
- * and the spawner has copied what the workspace's cell shows, which goes on as before.
+ * Makes a template of a managed workspace. New calls wait, calls in flight end first, and the
+ * spawner lets a child copy the files that the workspace's cell shows. The cell goes on.
  */
 
 #include "common/errors.h"
@@ -34,7 +34,7 @@ bool workspace_is_copied(const struct workspace *workspace);
 /** Something of the workspace or its cell has changed: the copy may begin. */
 void workspace_freeze_advance(struct workspace *workspace);
 
-/** The cell was lost, and what the copy reads with it. */
+/** The cell was lost, and with it the mount that the copy reads. */
 void workspace_freeze_lost(struct workspace *workspace, enum tool_error error, const char *why);
 
 /** Frees it without calling its end. */

@@ -19,7 +19,7 @@ struct workspace_info {
 	int64_t made_ms; /* birth of its directory, in milliseconds since the epoch; 0: not known */
 	int64_t idle_ms; /* since the end of its last call; 0 while there are calls */
 	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
-	/* what its files take on disk, as measured last; -1: not known */
+	/* the last measured size of its files on disk; -1: unknown */
 	int64_t disk_bytes, disk_files;
 	bool disk_partial;       /* some of it could not be read */
 	int64_t disk_limit;      /* -1: none */
@@ -35,6 +35,6 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 struct usage_now workspace_look(struct workspace *workspace);
 
 /**
- * Somebody looks at its size: measures it, if that is due. The next look sees what was measured.
+ * Somebody looks at its size: measures it, if that is due. The next look sees the result.
  */
 void workspace_look_at_disk(struct workspace *workspace);

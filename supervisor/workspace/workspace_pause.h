@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A workspace is measured while its commands are stopped, so that none can follow the measurement
- * and move its files behind it. The worker stops them, if each has a cgroup
- * (worker/commands/command_pause.h). Calls that write wait meanwhile: a client could move files as
- * well. Runs in cloisterd; a worker that was taken over can say that its commands are stopped.
+ * Stops a workspace's commands while it is measured, so that no command can move files out of the
+ * measurement's way. The worker stops them, if each has a cgroup (worker/commands/command_pause.h).
+ * Calls that write wait meanwhile: a client could move files as well. Runs in cloisterd; a worker
+ * that was taken over can say that its commands are stopped.
  */
 
 #include "supervisor/base/timer.h"

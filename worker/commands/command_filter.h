@@ -12,10 +12,9 @@ enum command_filter {
 };
 
 /**
- * Puts the worker, and with it every command, under the commands' system call filter
- * (worker/filters/commands.c), that of the bits @which. @ret_cookie is the cookie for the system
- * calls that only the worker and inits may make (worker/filters/filter_cookie.h), and @ret_listener
- * the descriptor by which the worker decides on some calls (worker/commands/unotify.h), or -1.
- * Returns 0 or -errno.
+ * Installs the commands' system call filter for the bits @which (worker/filters/commands.c) in the
+ * worker; commands inherit it. @ret_cookie is the cookie for the system calls that only the worker
+ * and inits may make (worker/filters/filter_cookie.h), and @ret_listener the descriptor by which
+ * the worker decides on some calls (worker/commands/unotify.h), or -1. Returns 0 or -errno.
  */
 int command_filter_install(unsigned which, uint64_t *ret_cookie, int *ret_listener);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * All commands of the workspace are stopped for a while, so that its files can be measured while
- * none of them writes. It ends when cloisterd says so, and by itself when its time is over; if the
+ * Stops all commands of the workspace for a while, so that its files can be measured while no
+ * command writes. It ends when cloisterd says so, and by itself when its time is over; if the
  * worker dies, its commands do. Commands that are killed meanwhile end at once. Runs in the worker.
  */
 

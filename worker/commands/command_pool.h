@@ -4,9 +4,9 @@
 #include "worker/commands/command_init.h"
 
 /*
- * The init processes of the worker's commands, each with its own stack: those that wait for a
- * command, those whose command runs, and those that have ended and are not yet reaped. An init
- * serves one command and is never used again.
+ * The init processes of the worker's commands, each with its own stack. An init waits for a
+ * command, runs one, or has ended and is not yet reaped. An init serves one command and is never
+ * used again.
  */
 
 struct command_pool;

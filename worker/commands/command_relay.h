@@ -32,7 +32,7 @@ struct relay {
 void relay_until_signal(struct relay *relay);
 
 /**
- * Nothing of the command is left: passes on what is left of its output, at most what a terminal
+ * All processes of the command are gone: copies the rest of its output, at most what a terminal
  * holds. Waits at most @wait_ms for room in the output pipe, each time.
  */
 void relay_rest(const struct relay_ends *ends, int wait_ms);

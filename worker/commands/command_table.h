@@ -34,13 +34,13 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 int command_table_reap(struct command_table *table);
 
 /**
- * Does what is due between two events: looks after a pause, makes inits ahead. Returns the
- * milliseconds without an event after which command_table_idle() is due, or -1 for never.
+ * Does the work between two events: checks a pause, creates inits ahead. Returns the milliseconds
+ * without an event after which command_table_idle() is due, or -1 for never.
  */
 int command_table_rest(struct command_table *table);
 
 /**
- * Does what is due: ends the waiting inits, which exist only for speed, and looks whether commands
- * wait for input. Returns 0, or -errno if a report could not be written.
+ * Does periodic work: ends the waiting inits, which exist only for speed, and checks whether
+ * commands wait for input. Returns 0, or -errno if a report could not be written.
  */
 int command_table_idle(struct command_table *table);

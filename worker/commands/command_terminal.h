@@ -22,13 +22,13 @@ struct terminal {
 int terminal_open(const struct command_terminal *size, struct terminal *ret);
 
 /**
- * Stores what the command's init needs to relay between the terminal and the pipes @in and @out,
- * which do not block from now on. All stay the caller's. Returns 0 or -errno.
+ * Stores the state that the command's init needs to copy between the terminal and the pipes @in and
+ * @out, which do not block from now on. All stay the caller's. Returns 0 or -errno.
  */
 int terminal_relay(const struct terminal *terminal, int in, int out, struct relay_ends *ret);
 
 /** Sets its size; the kernel tells its foreground process group (SIGWINCH) of a change. */
 void terminal_resize(const struct terminal *terminal, const struct command_terminal *size);
 
-/** Closes both ends: what other commands have open of it hangs up. */
+/** Closes both ends: the terminal hangs up for other commands that have it open. */
 void terminal_close(struct terminal *terminal);

@@ -8,8 +8,8 @@
  */
 
 /**
- * Removes all of them: the System V objects and the queues in @queue_names, the root of a mount of
- * the POSIX message queues (-1: there is none). Makes four system calls if there are none. Call it
- * only while no command runs.
+ * Removes all System V objects, and all queues in @queue_names, the root of a mount of the POSIX
+ * message queues (-1: none). Makes four system calls if there are none. Call it only while no
+ * command runs.
  */
 void ipc_remains_remove(int queue_names);

@@ -9,8 +9,9 @@
 
 struct worker_setup;
 
-int root_make(void *context);        /* the tmpfs, or the workspace's tree, mounted over "/" */
-int root_make_points(void *context); /* what a fork's root lacks: worker/root_points.h */
+int root_make(void *context); /* the tmpfs, or the workspace's tree, mounted over "/" */
+int root_make_points(
+	void *context); /* mount points that a fork's root lacks: worker/root_points.h */
 int root_bind_system(void *context); /* /usr, and /bin, /lib*, /sbin as the host has them */
 int root_write_etc(void *context);   /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
 					host's files */

@@ -84,5 +84,7 @@ void cell_cgroups_reaped(struct cell_cgroups *all, pid_t pid);
  */
 int cell_cgroups_tidy(struct cell_cgroups *all);
 
-/** Called when the spawner ends: kills what is left in the groups and removes them. */
+/**
+ * Called when the spawner ends: kills the remaining processes in the groups and removes the groups.
+ */
 void cell_cgroups_done(struct cell_cgroups *all);

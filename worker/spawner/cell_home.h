@@ -5,8 +5,8 @@
  * The kept homes of workspaces (home = kept), in the spawner: homes/TENANT/NAME beside the
  * directory of managed workspaces, each owned by its workspace's id. NAME is that of a managed
  * workspace, or the path of a directory with ':' for each '/' and with "%3A" and "%25" for ':' and
- * '%'. There is no other record of which home belongs to which workspace. cloisterd never names a
- * home: the spawner derives it from the cell's tenant and directory.
+ * '%'. The path is the only record of a home's workspace. cloisterd never names a home: the spawner
+ * derives it from the cell's tenant and directory.
  *
  * After a cell has ended, a sweeper measures its home. The spawner removes a home that is larger
  * than home_size, and the home of a workspace that is gone. It first renames the home to ".gone-N",

@@ -55,7 +55,7 @@ bool cell_ids_managed_of(const struct cell_ids *ids, const struct place *place, 
 
 /**
  * Chooses the id of the workspace at @root, whose status is @root_stat; @is_managed is the result
- * of cell_ids_managed_of(). A managed one without an id gets one of @span. Returns 0;
+ * of cell_ids_managed_of(). A managed workspace without an id gets one of @span. Returns 0;
  * -SPAWNER_REFUSAL with the reason in @ret_reason (static storage); or another -errno.
  */
 int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat, bool is_managed,

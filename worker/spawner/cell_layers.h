@@ -23,8 +23,9 @@ struct cell_layers {
 void cell_layers_init(struct cell_layers *layers);
 
 /**
- * Mounts the layers of @cell, if its request names any, and puts clones of that mount in the place
- * of those of its directory. Returns 0; -SPAWNER_REFUSAL with the cell's reason; or another -errno.
+ * Mounts the layers of @cell, if its request names any, and replaces the clones of its directory's
+ * mount by clones of that mount. Returns 0; -SPAWNER_REFUSAL with the cell's reason; or another
+ * -errno.
  */
 int cell_layers_mount(struct cell *cell);
 

@@ -52,11 +52,11 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
 
 /**
  * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS
- * of them, borrowed). @place is what a looker found out about the directory; its descriptors are
- * taken. Returns 0, the pidfds of worker and files process and, if the request has a proxy_port,
- * the cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process
- * left; or -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the reason in @ret_step if the cell is
- * forbidden, or cannot be made yet.
+ * of them, borrowed). @place is a looker's result for the directory; its descriptors are taken.
+ * Returns 0, the pidfds of worker and files process and, if the request has a proxy_port, the
+ * cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process left;
+ * or -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the reason in @ret_step if the cell is forbidden, or
+ * cannot be made yet.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
@@ -72,7 +72,8 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 
 /**
  * Finds the cell of the workspace at @place by the pidfd of its @worker. Gives a detached mount of
- * what it shows, its layers if it has any. Returns 0; -SPAWNER_REFUSAL with the reason; or -errno.
+ * its directory, or of its layers if it has any. Returns 0; -SPAWNER_REFUSAL with the reason; or
+ * -errno.
  */
 int cell_shown(const struct cell_maker *maker, struct place *place, int worker, int *ret_tree,
 	const char **ret_reason);

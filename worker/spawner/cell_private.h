@@ -25,8 +25,8 @@ struct cell_private;
 LIST_HEAD(cell_private_list, cell_private);
 
 struct cell_privates {
-	struct cell_private_list live;      /* their workers live */
-	struct cell_private_list looked_at; /* by a taker: what the worker has sent */
+	struct cell_private_list live;                     /* their workers live */
+	struct cell_private_list looked_at;                /* by a taker: the worker's message */
 	struct cell_private_list kept[CELL_PRIVATE_LISTS]; /* by the number of the ended cell */
 	size_t n_kept;
 	struct job_queue closers; /* of those that are not needed any more */
@@ -40,13 +40,13 @@ int cell_private_pair(int *ret_ours, int *ret_workers);
 /**
  * Takes the private tmpfs that the request of @cell names, if it is kept and is the workspace's.
  * The cell gets a new one if it is not. Returns 0; or -SPAWNER_NOT_NOW, with the reason in @cell,
- * if too many of the tenant have files that are still being removed, or if what the last worker has
- * sent is still being looked at.
+ * if too many files of the tenant are still being removed, or if a taker still examines the last
+ * worker's message.
  */
 int cell_private_take(struct cell *cell);
 /** Sends it to the cell's worker. Returns 0 or -errno. */
 int cell_private_give(struct cell *cell);
-/** The cell is made, or could not be: it has what it was given, or nobody needs it any more. */
+/** The cell was created and has the mount, or could not be created and does not need it. */
 void cell_private_given(struct cell *cell);
 
 /**

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The sockets of a cell: those at which its commands reach cloister-egress, and those by which the
- * kernel is asked about its network namespace. The child that becomes the worker makes them in that
- * new namespace before it executes its program, when no other code has run there, and gives them to
- * the spawner. unix(7), network_namespaces(7), sock_diag(7).
+ * The sockets of a cell: its commands reach cloister-egress at some, and cloisterd and
+ * cloister-egress ask the kernel about its network namespace by the others. The child that becomes
+ * the worker makes them in that new namespace before it executes its program, when no other code
+ * has run there, and gives them to the spawner. unix(7), network_namespaces(7), sock_diag(7).
  */
 
 #include "common/wire_spawner.h"
@@ -25,13 +25,13 @@ static inline struct cell_sockets cell_sockets_none(void)
 	return none;
 }
 
-/* Whether it has those at which its commands reach cloister-egress. */
+/* Whether it has the sockets at which its commands reach cloister-egress. */
 static inline bool cell_sockets_reach_egress(const struct cell_sockets *sockets)
 {
 	return sockets->fds[CELL_SOCKET_PROXY] >= 0;
 }
 
-/** Stores those that exist, in their order, in @ret. Returns how many they are. */
+/** Stores the existing sockets, in their order, in @ret. Returns how many they are. */
 unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCKETS]);
 
 /**
@@ -41,14 +41,16 @@ unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCK
 void cell_sockets_load(void);
 
 /**
- * In the child: makes them, those for cloister-egress with the proxy's at @port (0: none of them)
- * and, if @diag, its own for sock_diag(7) where that can be had, and sends them over @to. Returns 0
- * or -errno.
+ * In the child: creates the sockets and sends them over @to. For cloister-egress, the proxy's is at
+ * @port (0: none for cloister-egress); if @diag, also a socket for sock_diag(7), if the kernel has
+ * it. Returns 0 or -errno.
  */
 int cell_sockets_make(uint32_t port, bool diag, int to);
 
-/** In the spawner, when the child has reported that it is ready: takes the sockets that it has sent
- * over @from. Returns 0 or -errno. */
+/**
+ * In the spawner, when the child has reported that it is ready: takes the child's sockets from
+ * @from. Returns 0 or -errno.
+ */
 int cell_sockets_take(int from, struct cell_sockets *ret);
 
 /** Makes @uid and @gid the owner of all of them. Returns 0 or -errno. */

@@ -4,9 +4,9 @@
 /*
  * Templates and forks in the spawner. A template is a tree, TENANT/NAME in "templates" beside the
  * directory of the managed workspaces. cloisterd makes an empty directory for a copy, and gives it
- * its final name when the copy is complete; the spawner gives it to the id that it is to belong to.
- * A template belongs to cloister's id, a fork in system mode to another one. In user mode forks are
- * layers above their template, which is mounted below them (cell_layers.h).
+ * its final name when the copy is complete; the spawner gives it to its future owner. A template
+ * belongs to cloister's id, a fork in system mode to another one. In user mode forks are layers
+ * above their template, which is mounted below them (cell_layers.h).
  */
 
 #include "common/wire_spawner.h"

@@ -10,10 +10,10 @@
 #include "common/limits.h"
 #include "worker/spawner/job.h"
 
-/* The first member of what is swept. */
+/* The first member of the swept object. */
 struct sweep {
 	struct job job;  /* first */
-	unsigned killed; /* sweepers of it that something killed */
+	unsigned killed; /* killed sweepers of it */
 };
 
 struct sweep_queue {

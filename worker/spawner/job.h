@@ -4,10 +4,10 @@
 /*
  * A job is work for one tenant that a child of the spawner does, because it may take long, or may
  * hang: closing descriptors, clearing and measuring trees, copying, merging, reading archives. Each
- * kind of job is a const table: how its child confines itself (forked.h), how many run at once,
- * how long one may, and what is done when it has its turn and when it has ended. Tenants take turns
- * (common/fair_queue.h). A child that runs for longer than late_ms keeps only its own tenant's jobs
- * waiting, also when it was killed and the kernel does not let it go.
+ * kind of job is a const table: the child's confinement (forked.h), how many run at once and how
+ * long, and the functions for its turn and for its end. Tenants take turns (common/fair_queue.h). A
+ * child that runs for longer than late_ms keeps only its own tenant's jobs waiting, also when it
+ * was killed and the kernel does not let it go.
  *
  * Runs in the spawner.
  */
@@ -19,7 +19,7 @@ struct job_queue;
 
 #define JOB_WAITS (-4096) /* no errno */
 
-/* The first member of what a kind of job works on. Zeroed memory is a job in no queue. */
+/* The first member of a kind of job's structure. Zeroed memory is a job in no queue. */
 struct job {
 	struct fair_entry turn; /* first */
 	LIST_ENTRY(job) entry;  /* while it runs */
@@ -93,5 +93,5 @@ uint64_t job_us(const struct job *job);
 bool jobs_reaped(struct jobs *jobs, pid_t pid, int status);
 /** In how many ms jobs_look() is to be called; -1: it need not. */
 int jobs_bound(const struct jobs *jobs);
-/** Kills what has run for too long, and begins what waits for what is late. */
+/** Kills jobs that have run for too long, and begins jobs that waited for late ones. */
 void jobs_look(struct jobs *jobs);

@@ -29,8 +29,8 @@ void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 void layer_drops_tell(struct layer_drops *drops, layer_drops_cleared cleared, void *context);
 
 /**
- * Finds what is left in each tenant's directory; without tenants, in the one. Unfinished trees
- * whose names begin with @spared (NULL: none) are still in use.
+ * Finds dropped layers in each tenant's directory; without tenants, in the only one. Unfinished
+ * trees whose names begin with @spared (NULL: none) are still in use.
  */
 void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *spared);
 

@@ -18,7 +18,7 @@ typedef void (*layer_folded)(
 
 struct layer_folds {
 	int managed;               /* directory of the managed workspaces, or -1 */
-	struct layer_drops *drops; /* that clear what was not finished */
+	struct layer_drops *drops; /* that clear unfinished merges */
 	struct job_queue queue;
 	LIST_HEAD(, layer_fold) list; /* all that is in @queue */
 	size_t n_ending;              /* mergers that were killed */
@@ -37,10 +37,10 @@ void layer_folds_init(
  */
 void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *path);
 
-/** Layers were dropped: if they are being folded, that ends before they are cleared. */
+/** Layers were dropped: a merge of them ends before they are cleared. */
 void layer_folds_look(struct layer_folds *folds);
 
-/** Whether another cloisterd uses the state too. Then what goes on is given up. */
+/** Whether another cloisterd uses the state too. A running merge is then ended. */
 void layer_folds_set_beside(struct layer_folds *folds, bool beside);
 
 /** Gives the ends of folds to @folded. */

@@ -8,7 +8,7 @@
  */
 
 /**
- * Fills the empty directory @to with what the directory @high has above @low, all of one mount and
- * one id. Returns 0 or -errno; then @to has a part of it.
+ * Fills the empty directory @to with the layer @high above @low, all of one mount and one id.
+ * Returns 0 or -errno; then @to has a part of it.
  */
 int layer_merge(int low, int high, int to);

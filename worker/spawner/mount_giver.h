@@ -31,7 +31,7 @@ struct giver_child {
 	const char *name; /* prctl(2) PR_SET_NAME */
 	const struct setup_step *steps;
 	size_t n_steps;
-	/* Does what the spawner asks for as one byte; stores a mount, which the child closes. */
+	/* Acts on the spawner's request, one byte; stores a mount, which the child closes. */
 	int (*give)(struct giver_child *child, char what, int *ret_tree);
 };
 
@@ -50,5 +50,5 @@ int giver_start(struct giver_child *child, int (*map)(void *context, pid_t pid),
 /** Asks for @what; with @ret_tree it must give a mount. Returns 0 or -errno. */
 int giver_ask(const struct giver *giver, char what, int *ret_tree);
 
-/** Tells the child to end, without waiting: that may write what the disk has not yet. */
+/** Tells the child to end, without waiting: its end may write dirty data to the disk. */
 void giver_end(struct giver *giver);

@@ -36,9 +36,10 @@ struct policy_place {
 /**
  * Checks whether a tenant (of @request, if it names one) may have the directory @place as a
  * workspace with the limits of @request. In system mode the file system that reports the
- * directory's owner must be trusted too: it is the one of the tenant's root, and local unless the
- * tenant has network_roots. @managed describes a managed workspace, or is NULL. Returns 0, also
- * without a policy (NULL), or -SPAWNER_REFUSAL with the reason in @ret_reason (static storage).
+ * directory's owner must be trusted too: it must be the file system of the tenant's root, and local
+ * unless the tenant has network_roots. @managed describes a managed workspace, or is NULL. Returns
+ * 0, also without a policy (NULL), or -SPAWNER_REFUSAL with the reason in @ret_reason (static
+ * storage).
  */
 int policy_check(const struct policy *policy, const struct place *place,
 	const struct policy_place *managed, const struct spawner_open *request,
@@ -69,7 +70,7 @@ struct policy_templates {
 };
 
 /**
- * Returns what the tenant @name may have. Without a policy (NULL), or such a tenant, it is nothing.
+ * Returns the limits of the tenant @name. Without a policy (NULL), or such a tenant, it is nothing.
  */
 struct policy_templates policy_templates(const struct policy *policy, const char *name);
 
@@ -86,7 +87,7 @@ struct policy_home {
 struct policy_home policy_home(const struct policy *policy, const char *name);
 
 /**
- * Returns the ids, of a range of @count, for managed workspaces of the tenant @name: those of its
- * disk class as it was at the start. Without a policy (NULL) all.
+ * Returns the ids, of a range of @count, for managed workspaces of the tenant @name: the ids of its
+ * disk class at the start. Without a policy (NULL) all.
  */
 struct id_span policy_ids(const struct policy *policy, const char *name, uint32_t count);

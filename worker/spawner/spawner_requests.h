@@ -44,7 +44,9 @@ void spawner_serve_requests(struct spawner *spawner);
 /** Takes a report of a files process's start, or ends the start at its deadline. */
 void spawner_attend(struct channel *channel, struct cell_start *start);
 
-/** Initialises what cloisterd is told of without asking. Call it after layer_folds_init(). */
+/**
+ * Initialises the reports that cloisterd gets without a request. Call it after layer_folds_init().
+ */
 void spawner_tell_work(struct spawner *spawner);
 
 /** Finds what workspaces and an earlier spawner have left; @spared as in layer_drops_find(). */

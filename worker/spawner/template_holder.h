@@ -35,7 +35,7 @@ int template_holder_fill(const struct giver *holder, int *ret_tree);
  */
 int template_holder_halve(const struct giver *holder, uint64_t *ret_bytes);
 
-/** From here on nothing can change the files any more, by whatever mount. Returns 0 or -errno. */
+/** From here on the files are read-only in all mounts. Returns 0 or -errno. */
 int template_holder_freeze(const struct giver *holder);
 
 /** Gives a detached read-only mount. Returns 0 or -errno. */

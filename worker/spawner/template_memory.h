@@ -8,10 +8,10 @@
  * asks for it, before a fork is made or opened, and stays as long as there is room or a cell lies
  * above it.
  *
- * template_memory bounds the memory of all of them, and of one tenant's. One tenant's take as much
- * as they leave free at most (common/budget.h): its forks are open for as long as it likes, and
- * those of others need their templates meanwhile. A load reserves what is left and keeps what it
- * has taken. For want of room, those that no cell uses go, the one first that was used longest ago.
+ * template_memory bounds the memory of all of them, and of one tenant's. The templates of one
+ * tenant take at most as much as they leave free (common/budget.h), because a tenant's forks may
+ * stay open for any time. A load reserves the free memory and keeps the part that it has used. If
+ * memory is short, templates that no cell uses are dropped, the least recently used first.
  */
 
 #include "worker/spawner/cell_id.h"
@@ -29,8 +29,8 @@ struct memory_template;
 /* The answer to the request @number; @step is static storage. */
 typedef void (*template_memory_answer)(void *context, uint64_t number, int error, const char *step);
 /*
- * A template was loaded, or could not be, in @us; @name is "" when one was given up. @bytes are
- * those that all of the tenant's take then.
+ * A template was loaded, or could not be, in @us; @name is "" when one was given up. @bytes: the
+ * memory of all templates of the tenant afterwards.
  */
 typedef void (*template_memory_tell)(void *context, const char *tenant, const char *name, int error,
 	uint64_t us, uint64_t bytes);
@@ -52,7 +52,7 @@ void template_memory_init(struct template_memory *memory, struct jobs *jobs,
 	void *context);
 
 /**
- * Loads the template @name in the directory @tenant of the templates, unless it is there. The
+ * Loads the template @name in the directory @tenant of the templates, unless it is loaded. The
  * answer to @number is 0; -EOPNOTSUPP if the configuration gives no memory; -EFBIG if it gives too
  * little for this template, -ENOSPC if others use it; -ENOSYS if the kernel cannot; or another
  * -errno.
@@ -70,7 +70,7 @@ int template_memory_take(struct template_memory *memory, const char *tenant, con
 /** The cell does not use it any more. NULL is allowed. */
 void template_memory_leave(struct template_memory *memory, struct memory_template *template);
 
-/** Gives up those of @tenant that are not on disk any more, and, with NULL, what is too much. */
+/** Drops templates of @tenant that are no longer on disk; with NULL, templates beyond the limit. */
 void template_memory_tidy(struct template_memory *memory, const char *tenant);
 
 /** @pid has been reaped. */

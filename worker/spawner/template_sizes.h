@@ -23,7 +23,7 @@ struct template_sizes {
 	void *context;
 };
 
-/** Initialises @sizes, which give what was measured to @tell; @managed is borrowed. */
+/** Initialises @sizes, which report results to @tell; @managed is borrowed. */
 void template_sizes_init(struct template_sizes *sizes, struct jobs *jobs, int managed,
 	template_measured tell, void *context);
 

@@ -11,9 +11,9 @@
 #include <stddef.h>
 
 /**
- * Writes to @ret, of @size bytes, where the processes of @pidfds, and those below them, wait: a
- * clause such as "process 812 in state D waits in fuse_lookup", of one process, in the state D if
- * there is one; or that none was found. Looks at LIMIT_WHEREABOUTS_TASKS threads at most, and waits
- * for none of them. proc_pid_stat(5), proc_pid_wchan(5).
+ * Writes to @ret, of @size bytes, a clause such as "process 812 in state D waits in fuse_lookup"
+ * about one of the processes of @pidfds and their descendants, if possible in state D; or that none
+ * was found. Looks at LIMIT_WHEREABOUTS_TASKS threads at most, and waits for none of them.
+ * proc_pid_stat(5), proc_pid_wchan(5).
  */
 void whereabouts_find(const int *pidfds, size_t n, char *ret, size_t size);

@@ -9,7 +9,7 @@
 
 enum unpack_pass {
 	UNPACK_ALL,       /* a separate archive */
-	UNPACK_WHITEOUTS, /* of a layer: only what it hides of those below */
+	UNPACK_WHITEOUTS, /* of a layer: only its whiteouts */
 	UNPACK_ENTRIES,   /* of a layer: all else */
 };
 
@@ -24,7 +24,7 @@ struct unpack_source {
 /** Begins to read @fd. */
 void unpack_source_init(struct unpack_source *source, int fd);
 
-/** Reads what is left, and gives the SHA-256 and the length of all. Returns 0 or -errno. */
+/** Reads the rest, and gives the SHA-256 and the length of the archive. Returns 0 or -errno. */
 int unpack_source_end(
 	struct unpack_source *source, uint8_t ret_digest[SHA256_DIGEST_SIZE], uint64_t *ret_len);
 

@@ -3,9 +3,9 @@
 
 /*
  * The template that an archive becomes. All that comes from the archive is checked here: every
- * directory of a path is looked up below the root and through no symbolic link, nothing that is
- * there already is written to, and what is made belongs to the caller's id. Modes lose set-user-ID
- * and set-group-ID; devices and FIFOs are left out, as are owners and extended attributes.
+ * directory of a path is looked up below the root and through no symbolic link, existing files are
+ * never written to, and new ones belong to the caller's id. Modes lose set-user-ID and
+ * set-group-ID; devices and FIFOs are left out, as are owners and extended attributes.
  *
  * Functions return 0, -UNPACK_REFUSAL with the fault in the report, or another -errno.
  */
@@ -26,8 +26,8 @@ struct unpack_directory;
 struct unpack_tree {
 	int root; /* borrowed */
 	uint64_t max_bytes, max_files;
-	uint64_t bytes, files; /* that were made, also those that another layer has replaced */
-	/* Layers of an image: what is there and is not in the set belongs to those below. */
+	uint64_t bytes, files; /* created entries, also those that another layer has replaced */
+	/* Layers of an image: entries that exist and are not in the set belong to lower layers. */
 	bool layers;
 	struct path_set brought; /* by the present layer */
 	struct unpack_directory *directories;
@@ -78,10 +78,10 @@ int unpack_file_close(struct unpack_tree *tree, struct unpack_file *file,
 	const struct unpack_entry *entry, uint64_t size);
 
 /**
- * Removes what the layers below have at @path, or with @content what they have in it. A path that
- * does not exist, or is below no directory of theirs, is hidden already.
+ * Removes @path of the lower layers, or with @content the entries in it. A path that does not
+ * exist, or is below no directory of theirs, is hidden already.
  */
 int unpack_tree_hide(struct unpack_tree *tree, const char *path, bool content);
 
-/** All is there: gives the directories their modes and times. */
+/** All entries exist: gives the directories their modes and times. */
 int unpack_tree_finish(struct unpack_tree *tree);
