@@ -14,6 +14,7 @@ bool diff_has_changes(struct json_object *result);
 /** Prints a line for each change. */
 void diff_print_names(FILE *out, struct json_object *result);
 
-/** Says what the list does not have. Returns STATUS_OK, or STATUS_TOOL_FAILED if that is anything.
+/** Prints how many changes the list omits. Returns STATUS_OK, or STATUS_TOOL_FAILED if that is
+ * anything.
  */
 int diff_complain_of_rest(struct json_object *result);

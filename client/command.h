@@ -74,7 +74,7 @@ struct invocation {
 struct command {
 	struct command_help help;
 	int least, most;       /* operands */
-	bool stops_at_operand; /* what follows the first operand is no option of ours */
+	bool stops_at_operand; /* words after the first operand are not options of cloister */
 	int usage_status;      /* the exit status for a wrong command line */
 	int (*run)(const struct invocation *invocation);
 };

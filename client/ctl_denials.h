@@ -11,7 +11,7 @@ struct json_object;
 void print_denials(struct json_object *result);
 
 /**
- * Prints an event that tells of a refused host; with @json as JSON. Others, and those of another
- * tenant than @tenant (NULL: any), are left out. If events were lost, it says how many.
+ * Prints an event about a refused host; with @json as JSON. Other events, and events of another
+ * tenant than @tenant (NULL: any), are omitted. If events were lost, it says how many.
  */
 void print_denial_event(struct json_object *event, const char *tenant, bool json);

@@ -30,8 +30,8 @@ enum top_order {
 };
 
 /*
- * One call, workspace or tenant. Texts are escaped for terminals; those that a view does not have
- * are "-". Of numbers, -1 is not known.
+ * One call, workspace or tenant. Texts are escaped for terminals; missing ones are "-". Numbers: -1
+ * means unknown.
  */
 struct top_row {
 	char id[TOP_ID_BYTES]; /* the call's, or made from the names of a workspace or tenant */

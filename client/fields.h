@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Members of what a service has answered, or of a line of a file. A member, and also @object, may
- * be missing, null or of any type.
+ * Members of a service's answer, or of a line of a file. A member, and also @object, may be
+ * missing, null or of any type.
  */
 
 #include <stdbool.h>

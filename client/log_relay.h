@@ -14,7 +14,7 @@ struct log_relay;
 int log_relay_new(struct log_relay **ret_relay, int *ret_fd);
 
 /**
- * Copies what is in the pipe, even if its other end is still open, and ends the thread. NULL is
+ * Copies the content of the pipe, even if its other end is still open, and ends the thread. NULL is
  * allowed.
  */
 void log_relay_free(struct log_relay *relay);

@@ -8,8 +8,8 @@ struct invocation;
 struct json_object;
 
 /**
- * Prints @diff, asks on a terminal whether that is to be kept, and keeps or undoes it. @diff: the
- * member "diff" of the observation; NULL: there is nothing to decide on. Returns @status, or
+ * Prints @diff, asks on a terminal whether to keep the changes, and keeps or undoes them. @diff:
+ * the member "diff" of the observation; NULL: there is nothing to decide on. Returns @status, or
  * STATUS_OWN_FAILURE after printing why.
  */
 int preview_decide(struct cloister *cloister, const struct invocation *invocation,

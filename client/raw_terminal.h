@@ -18,13 +18,12 @@ struct winsize raw_terminal_size(void);
 /** Makes it raw; nothing to be done if it is. Returns 0 or -errno. */
 int raw_terminal_enter(void);
 
-/** Makes it raw again, if it is to be, after somebody else has set its modes. */
+/** Makes it raw again, if required, after another process has set its modes. */
 void raw_terminal_enter_again(void);
 
 /**
  * Makes it as it was before. Keys and answers of the terminal that nobody has read are dropped:
- * they were meant for the program. With @reset it also leaves what a program that was killed may
- * have left set: the other screen, mouse reports, colours and the like. Does nothing if it is not
- * raw.
+ * they were meant for the program. With @reset it also resets modes that a killed program may have
+ * left: the alternate screen, mouse reports, colours and the like. Does nothing if it is not raw.
  */
 void raw_terminal_leave(bool reset);

@@ -41,15 +41,15 @@ int session_open(
 	const struct invocation *invocation, bool needs_workspace, struct session *session);
 
 /**
- * As session_open(), where only a service will do: -ENOTCONN, after the complaint that a private
- * instance @lacks what is asked for, if none answers.
+ * As session_open(), but only with a service. Without one it complains that a private instance
+ * @lacks the feature and returns -ENOTCONN.
  */
 int session_open_service(const struct invocation *invocation, bool needs_workspace,
 	const char *lacks, struct session *session);
 
 /**
- * As session_open(), for a managed workspace that is made: -EEXIST, after a complaint, if it is
- * there, and -EINVAL if the command line names none.
+ * As session_open(), but creates a managed workspace: -EEXIST, after a complaint, if it exists, and
+ * -EINVAL if the command line names none.
  */
 int session_make(const struct invocation *invocation, struct session *session);
 

@@ -12,7 +12,7 @@
 struct tree_source;
 
 struct tree_source_owner {
-	/* Whether @entry is to be skipped. NULL: none is. */
+	/* Whether to skip @entry. NULL: none is. */
 	bool (*skips)(void *context, const struct tar_entry *entry);
 	void *context;
 	bool quiet; /* entries that fail are not named */

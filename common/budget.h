@@ -18,7 +18,7 @@
 struct budget {
 	uint64_t bound; /* of all tenants together */
 	uint64_t held;  /* by all of them */
-	uint64_t floor; /* what each may hold in any case */
+	uint64_t floor; /* the floor of each tenant */
 	bool shared;    /* by more than one tenant */
 	uint64_t kept;  /* of the bound, for the floors of all */
 };

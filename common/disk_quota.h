@@ -25,7 +25,7 @@ int disk_quota_get(int fd, uid_t uid, struct disk_quota *ret);
 /** Whether the kernel enforces limits of users on the file system of @fd, not only counts. */
 bool disk_quota_is_enforced(int fd);
 
-/** Whether the kernel counts what users take on the file system of @fd. */
+/** Whether the kernel counts users' blocks and files on the file system of @fd. */
 bool disk_quota_is_counted(int fd);
 
 /** Reads the quota of the process's user into @ret if it has a limit that is enforced. */

@@ -19,7 +19,7 @@
 struct layer_stack {
 	uint32_t count; /* 0: the workspace has no checkpoint */
 	uint32_t numbers[LIMIT_LAYERS];
-	/* Of a fork: the template below layer 0, which is empty. "": none. */
+	/* A fork's template, which is below the empty layer 0. "": none. */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
@@ -33,7 +33,7 @@ struct layer_stack {
 
 /* The directory, beside that of a managed workspace, in which its layers are. */
 #define LAYERS_PREFIX ".layers-"
-/* Begins the names of layers that are to be cleared. */
+/* Prefix of the names of dropped layers. */
 #define LAYERS_DROPPED ".dropped-"
 /* Begins the name of a layer in the place of two, "folded-5-3-2": of "5-3", which lies on "3-2". */
 #define LAYERS_FOLDED "folded-"
@@ -61,7 +61,7 @@ static inline bool is_managed_name(struct text name)
 	return true;
 }
 
-/** Takes the highest layer away. A stack that has layer 0 alone is empty. */
+/** Takes the highest layer away. A stack with only layer 0 is empty. */
 static inline void layer_stack_pop(struct layer_stack *stack)
 {
 	stack->count--;

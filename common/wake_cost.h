@@ -47,7 +47,7 @@ bool wake_cost_end(struct wake_cost *cost, bool woke);
  */
 int64_t wake_cost_stop(void);
 
-/** Adds what one call has cost. Returns whether it is too much for LIMIT_WAKES_DEAR_MS. */
+/** Adds the cost of one call. Returns whether it is too much for LIMIT_WAKES_DEAR_MS. */
 bool wake_cost_add(struct wake_cost_sum *sum, int64_t ns);
 
 /**

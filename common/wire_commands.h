@@ -78,7 +78,7 @@ enum command_shell {
 /* The mechanism that bounds the disk of a command's workspace. */
 enum command_disk {
 	COMMAND_DISK_FREE,  /* nothing that concerns the worker */
-	COMMAND_DISK_QUOTA, /* the kernel's quota: whether the command meets it is to be told */
+	COMMAND_DISK_QUOTA, /* the kernel's quota: report whether the command reaches it */
 	COMMAND_DISK_OVER,  /* the command may remove files, and not write to any */
 	/* besides: it may make none in the workspace, where Landlock can forbid that */
 	COMMAND_DISK_OVER_FILES,

@@ -79,8 +79,8 @@ struct egress_open {
 	uint8_t sockets;       /* of enum egress_socket */
 	bool is_narrowed;
 	/*
-	 * If is_narrowed: rules as in egress_allow, separated by blanks. Allowed is then only what
-	 * the tenant's rules allow, too.
+	 * If is_narrowed: rules as in egress_allow, separated by blanks. The tenant's rules must
+	 * then allow a host too.
 	 */
 	struct text allow;
 };
@@ -106,8 +106,7 @@ struct egress_filtered {
 struct egress_call {
 	uint64_t call;
 	/*
-	 * Address of the proxy that only this call is told, 127.64.0.0/16: its last two bytes.
-	 * 0: none
+	 * Last two bytes of the proxy's address for this call only, 127.64.0.0/16. 0: none
 	 */
 	uint16_t address;
 	uint64_t cgroup; /* inode number of its cgroup; 0: none, or none yet */
@@ -133,7 +132,7 @@ struct egress_closed {
 	struct text host;
 	uint16_t port;
 	uint8_t via;
-	/* 0, or why egress ended it: EGRESS_LIMIT, or what a reload has changed */
+	/* 0, or why egress ended it: EGRESS_LIMIT, or the reason after a reload */
 	uint8_t reason;
 	uint64_t bytes_in;  /* from the host to the workspace */
 	uint64_t bytes_out; /* from the workspace to the host */

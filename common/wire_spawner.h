@@ -34,8 +34,8 @@ enum spawner_message {
 	/* down: struct spawner_look_up: the managed workspace "path" of "tenant" was removed */
 	SPAWNER_REMOVED,
 	/*
-	 * down: struct spawner_look_up: the layer or tree "path" in the directory "tenant" of
-	 * managed workspaces ("below": of templates) was dropped, and is to be cleared; no answer
+	 * down: struct spawner_look_up: clear the dropped layer or tree "path" in the directory
+	 * "tenant" of managed workspaces ("below": of templates); no answer
 	 */
 	SPAWNER_DROPPED,
 	/* down: struct spawner_copy: make a template of a workspace; SPAWNER_FREEZE_FDS */
@@ -61,14 +61,14 @@ enum spawner_message {
 	 */
 	SPAWNER_FOLD,
 	/*
-	 * down: struct spawner_look_up: the template "path" in the directory "tenant" of templates
-	 * is to be measured; no answer
+	 * down: struct spawner_look_up: measure the template "path" in the directory "tenant" of
+	 * templates; no answer
 	 */
 	SPAWNER_MEASURE,
 	/*
-	 * down, system mode: struct spawner_look_up: the template "path" in the directory "tenant"
-	 * of templates is to be in memory, for forks that lie above it. The answer is
-	 * SPAWNER_COPIED, with the errors of worker/spawner/template_memory.h
+	 * down, system mode: struct spawner_look_up: load the template "path" in the directory
+	 * "tenant" of templates into memory, for forks above it. The answer is SPAWNER_COPIED, with
+	 * the errors of worker/spawner/template_memory.h
 	 */
 	SPAWNER_LOAD,
 	/*
@@ -207,7 +207,9 @@ struct spawner_open {
 	 * it; 0: none.
 	 */
 	uint64_t kept;
-	/* Of a managed workspace that has checkpoints; empty: its directory alone is shown. */
+	/*
+	 * The layers of a managed workspace with checkpoints; empty: only its directory is shown.
+	 */
 	struct layer_stack layers;
 	/* Of a managed workspace: where it is seen; "": at SHOWN_AT_DEFAULT, or as_root. */
 	char shown_at[LIMIT_SHOWN_AT_BYTES + 1];
@@ -245,7 +247,7 @@ struct spawner_look_up {
 enum looked_up_kind {
 	LOOKED_UP_DIRECTORY,
 	LOOKED_UP_IMAGE, /* a directory with the file "oci-layout"; told only with "file" */
-	LOOKED_UP_FILE,  /* a regular file, whose parents are not told */
+	LOOKED_UP_FILE,  /* a regular file, without its parents */
 	LOOKED_UP_END,
 };
 

@@ -11,10 +11,12 @@ void conn_begin(const struct door *door, int client);
 /** Ends the connection at once. */
 void conn_abort(struct conn *conn);
 
-/** The rules may have changed: what they do not allow any more is refused, or ended at once. */
+/**
+ * The rules may have changed: connections that they no longer allow are refused, or ended at once.
+ */
 void conn_renew(struct conn *conn);
 
-/** cloisterd has been told what was sent before egress_wait(). */
+/** cloisterd has read everything that was sent before egress_wait(). */
 void conn_told(struct conn *conn);
 
 /** Returns the next connection of the same cell. */

@@ -102,8 +102,8 @@ void conn_end(struct conn *conn);
 /** Reads what has come from the client, as far as it fits @max. Returns as read(2) does. */
 ssize_t conn_read_client(struct conn *conn, size_t max);
 /**
- * recv(2), send(2) and shutdown(2) of one of its sockets, without waiting and without a signal: the
- * cell is charged for what they cost (cell_calls_ended()).
+ * recv(2), send(2) and shutdown(2) of one of its sockets, without waiting and without a signal. The
+ * cell is charged for their cost (cell_calls_ended()).
  */
 ssize_t conn_recv(struct conn *conn, int fd, void *data, size_t size, int flags);
 ssize_t conn_send(struct conn *conn, int fd, const void *data, size_t len);
@@ -121,7 +121,7 @@ void conn_read_name(struct conn *conn);
 void conn_read_question(struct conn *conn);
 void conn_answer_question(struct conn *conn);
 
-/* conn_open.c: what leads to a host */
+/* conn_open.c: the steps to a connected host */
 /** The client has named its host. Judges, and connects or refuses. */
 void conn_open(struct conn *conn);
 /** Tells a client that asked for a tunnel that it has one. Returns false if it takes no bytes. */
@@ -147,7 +147,7 @@ uint64_t conn_allowance(
  * once in a turn of the loop.
  */
 size_t conn_share_of_turn(struct conn *conn);
-/** Counts what a way has carried. */
+/** Counts the bytes of one direction. */
 void conn_count(struct conn *conn, enum conn_direction way, uint64_t n);
 
 /* conn_secret.c: CONN_TLS and CONN_ASKING */
@@ -167,7 +167,7 @@ void conn_secret_free(struct conn_secret *secret);
 /* refusal.c */
 /**
  * Refuses: tells cloisterd, then the client. @rule is the rule or key that decided, or NULL; @named
- * is what the client wrote if it was no host.
+ * is the client's text if it is not a host.
  */
 void conn_refuse(struct conn *conn, enum egress_reason reason, const char *rule, struct text named);
 /** Only tells cloisterd, of conn->reason. Returns what egress_send() returns. */

@@ -103,8 +103,8 @@ struct egress {
 	uint64_t open, max_open;     /* connections of all tenants */
 	bool is_filtered;            /* cloisterd was told of a filter that refuses */
 	struct event resume;         /* accepts again after a lack of descriptors */
-	struct event turn_over;      /* the last of what is ready in a turn of the loop */
-	uint64_t turn;               /* those in which something was relayed */
+	struct event turn_over;      /* runs last in a turn of the loop */
+	uint64_t turn;               /* connections in which bytes were relayed */
 };
 
 /* egress_serve.c */
@@ -113,8 +113,8 @@ struct egress {
 int egress_begin(struct egress *egress, int channel_fd);
 
 /**
- * Sends an event to cloisterd. Returns true if the kernel has all of what was sent until now;
- * otherwise egress_wait() tells when it has.
+ * Sends an event to cloisterd. Returns true if the kernel has everything that was sent; otherwise
+ * egress_wait() reports when it has.
  */
 bool egress_send(
 	struct egress *egress, uint8_t type, uint64_t cell, const struct wire_writer *writer);
@@ -140,7 +140,7 @@ void cells_resume(struct egress *egress);
 void cells_renew(struct egress *egress);
 
 int cell_add_command(struct cell *cell, const struct egress_call *request);
-/** Ends the connections of a command, and tells cloisterd its sums. */
+/** Ends the connections of a command, and sends its sums to cloisterd. */
 void cell_end_command(struct cell *cell, uint64_t number);
 /** Returns the command, or NULL. */
 struct egress_command *cell_command(struct cell *cell, uint64_t number);
@@ -159,8 +159,8 @@ void cell_calls_ended(struct cell *cell);
 bool cell_is_dear(struct cell *cell);
 
 /**
- * Bounds what the kernel keeps for @fd, which it otherwise lets grow to megabytes while a reader
- * does not read: a tenant has many connections, and the memory of TCP is the host's. tcp(7)
+ * Bounds the kernel's buffers of @fd, which otherwise grow to megabytes while a reader does not
+ * read: a tenant has many connections, and the memory of TCP belongs to the host. tcp(7)
  */
 void socket_bound_buffers(int fd);
 

@@ -16,7 +16,7 @@ enum http_kind {
 	HTTP_ORIGIN,      /* METHOD /PATH, and a field Host */
 };
 
-/* Fields that a client may name in Connection, of which those that exist are a few. */
+/* Number of fields that a client may name in Connection. */
 #define HTTP_HEAD_NAMED 32
 
 struct http_head {
@@ -51,7 +51,7 @@ int http_head_parse(struct text head, struct http_head *ret);
  */
 int http_head_parse_origin(struct text head, struct http_head *ret);
 
-/** Returns the target as the client wrote it, for the log: what follows the first blank. */
+/** Returns the target as the client wrote it, for the log: the text after the first blank. */
 struct text http_head_target(struct text head);
 
 /** Returns the first field Host as the client wrote it, or an empty text. */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Whether the host's IP filter lets this program reach what egress_private opens. The packages'
- * unit has such a filter (IPAddressDeny=), to which an administrator's exceptions must be added
- * too.
+ * Whether the host's IP filter lets this program reach the networks of egress_private. The
+ * packages' unit has such a filter (IPAddressDeny=), to which an administrator's exceptions must be
+ * added too.
  */
 
 #include "common/egress/address.h"

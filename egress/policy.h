@@ -36,13 +36,12 @@ struct tls_trust;
 int egress_policy_open(const char *config, const char *allow, struct egress_policy **ret);
 
 /**
- * Reads the configuration and the sets of rules. A mistake is logged and leaves what was read
- * before in force. With @only_roots a file that does not belong to root is a mistake. Returns 0 or
- * -errno.
+ * Reads the configuration and the sets of rules. A mistake is logged, and the former policy stays
+ * in force. With @only_roots a file that does not belong to root is a mistake. Returns 0 or -errno.
  */
 int egress_policy_read(struct egress_policy *policy, bool only_roots);
 
-/** Returns what holds for the tenant @name, valid until the next reading, or NULL. */
+/** Returns the policy of the tenant @name, valid until the next reading, or NULL. */
 const struct egress_tenant *egress_policy_tenant(
 	const struct egress_policy *policy, struct text name);
 

@@ -33,7 +33,8 @@ void resolver_free(struct resolver *resolver);
 void resolver_use_sockets(
 	struct resolver *resolver, const struct ares_socket_functions *functions, void *context);
 
-/** Begins again with other servers, or with what the system's files say now. Returns 0 or -errno.
+/** Begins again with other servers, or with the present content of the system's files. Returns 0 or
+ * -errno.
  */
 int resolver_renew(struct resolver *resolver, const char *servers);
 

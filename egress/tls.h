@@ -4,7 +4,7 @@
 /*
  * The client's side of TLS to the host of a secret, by OpenSSL's libssl on a non-blocking socket.
  * tls.c is the only file that knows OpenSSL. TLS 1.2 at least; the host's certificate must be for
- * its name or address, and be signed by one of those that are trusted.
+ * its name or address, and be signed by a trusted authority.
  */
 
 #include "common/egress/host.h"

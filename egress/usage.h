@@ -11,7 +11,7 @@
 
 struct usage {
 	uint64_t open;             /* accepted connections */
-	uint64_t tunnels;          /* of these, what may reach a host */
+	uint64_t tunnels;          /* of these, connections that may reach a host */
 	uint64_t left;             /* look-ups of connections that are over: resolver_leave() */
 	uint64_t attempts, second; /* in this second of CLOCK_MONOTONIC */
 	uint64_t bytes_in, bytes_out, hour;

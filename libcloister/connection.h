@@ -50,7 +50,7 @@ struct cloister {
 	int fd;
 	int error; /* the error that has ended the connection, or 0 */
 	bool dispatching, closing, paused, waiting;
-	bool send_failed; /* the service accepts nothing more; what it has sent may still be read */
+	bool send_failed; /* the service accepts nothing more; its messages may still be read */
 	int64_t last_id;
 	size_t scanned; /* bytes of in that are known to hold no newline */
 	struct buffer in, out;

@@ -15,6 +15,6 @@ void reconnect_forget_workspace(struct cloister *cloister);
 /** Whether @call is one for reconnect_call(). */
 bool reconnect_wants_key(const struct cloister *cloister, const struct cloister_tool_call *call);
 
-/** Does what cloister_call() does, and repeats the call if the connection is lost. */
+/** As cloister_call(), but repeats the call if the connection is lost. */
 int reconnect_call(struct cloister *cloister, const struct cloister_tool_call *call,
 	struct cloister_message **ret_reply);

@@ -45,8 +45,8 @@ size_t audit_chain_line(const struct audit_chain *last, struct text members, cha
 
 /**
  * Reads the position of @line, given without its newline, and checks its hash. Returns 0; -EBADMSG
- * if it does not have the form of a line; -EILSEQ if its hash does not match, and then *ret holds
- * what the line claims.
+ * if it does not have the form of a line; -EILSEQ if its hash does not match; *ret then has the
+ * line's own values.
  */
 int audit_link_read(struct text line, struct audit_link *ret);
 

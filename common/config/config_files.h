@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The files of a configuration: a main file and its drop-ins. They decide who may do what, so a
- * file or directory that other users can write is refused.
+ * The files of a configuration: a main file and its drop-ins. They contain the policy, so a file or
+ * directory that other users can write is refused.
  */
 
 #include "common/config/config_reader.h"

@@ -31,7 +31,7 @@ struct secret_line {
  */
 int secret_line_parse(struct text line, struct secret_line *ret, char *why, size_t size);
 
-/** Returns what forbids to take a secret from a file with these attributes, or NULL. */
+/** Returns the reason why a file with these attributes must not hold a secret, or NULL. */
 const char *secret_file_wrong(const struct stat *attributes);
 
 /** Whether two names of fields are one to some server: without case, "_" for "-". */

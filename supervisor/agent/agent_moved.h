@@ -15,9 +15,9 @@ struct tenant;
 struct workspace;
 
 /**
- * Whether what @session begins in @workspace is to begin at another host: TOOL_OK, or TOOL_MOVED,
- * or TOOL_BUSY for a client that moves it before its calls have ended. @workspace is NULL if there
- * is none of that name here.
+ * Decides whether @session may begin something in @workspace: TOOL_OK; TOOL_MOVED if the work goes
+ * on at another host; or TOOL_BUSY for a client that moves the workspace before its calls have
+ * ended. @workspace is NULL if there is none of that name here.
  */
 enum tool_error agent_moved(
 	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);

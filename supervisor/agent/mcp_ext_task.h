@@ -28,7 +28,7 @@ struct session_call;
 struct mcp_ext_offer *mcp_ext_offer_new(void (*become)(struct session_call *call));
 void mcp_ext_offer_free(struct mcp_ext_offer *offer);
 
-/** Whether what @request asks for may become a task. */
+/** Whether the call of @request may become a task. */
 bool mcp_ext_offer_fits(const struct call_request *request);
 
 /** The call of the offer has begun as @call. */

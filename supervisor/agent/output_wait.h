@@ -53,8 +53,8 @@ struct until *output_wait_add(struct output_wait *wait);
 bool output_wait_needs_ports(const struct output_wait *wait);
 
 /**
- * Answers @request now, which returns 0, or makes @wait wait, which returns 1: then it is forgotten
- * by itself. Returns -EUSERS if too many requests wait.
+ * Answers @request now and returns 0, or makes @wait wait and returns 1; @wait is then freed when
+ * it is answered. Returns -EUSERS if too many requests wait.
  */
 int output_wait_begin(
 	struct output_wait *wait, struct session *session, struct jsonrpc_request *request);

@@ -33,7 +33,7 @@ void method_transaction_discard(struct session *session, struct jsonrpc_request 
 /* For method_tool.c, which begins and answers calls. */
 
 /**
- * Begins a preview, if @call_request is to be one; @reply is marked as its answer. Returns whether
+ * Begins a preview, if @call_request asks for one; @reply is marked as its answer. Returns whether
  * it is refused, with @ret_refusal filled in.
  */
 bool tool_transaction_refuses(struct session *session, const struct jsonrpc_request *request,
@@ -49,5 +49,5 @@ void tool_transaction_called(struct session_call *call);
 /** Whether the answer to @call waits for the list of a preview's changes. */
 bool tool_transaction_takes(const struct session_call *call);
 
-/** Keeps @observation, and finds out what @call has changed. Its answer comes later. */
+/** Keeps @observation, and lists the changes of @call. Its answer comes later. */
 void tool_transaction_take(struct session_call *call, const struct observation *observation);

@@ -24,7 +24,7 @@ void pending_begin(
 	struct session_pending *pending, struct session *session, struct jsonrpc_request *request);
 
 /**
- * Answers what @pending waited for: a refusal with @why or, with TOOL_OK, an object that has the
+ * Answers the request of @pending: a refusal with @why or, with TOOL_OK, an object that has the
  * workspace's name. Returns true if the object is open in @json, until pending_answer_end(); false
  * if the answer is complete, because it was refused or nobody waits.
  */

@@ -26,7 +26,7 @@ struct background {
 	struct output_ring ring;
 	char *end;      /* NULL: it has not ended, or there was no memory */
 	char *ending;   /* the same in words; likewise */
-	uint64_t shown; /* cursor after what tools have shown a model of the output */
+	uint64_t shown; /* cursor after the output that tools have shown a model */
 	int64_t began, wrote, used;
 	int64_t lifetime_ms;
 	uint64_t taken;

@@ -52,7 +52,7 @@ bool background_is_in(const struct background *background, const struct workspac
  */
 struct background *background_find_in(const struct workspace *workspace, struct text name);
 
-/** The cursor after what tools have shown a model of its output. */
+/** The cursor after the output that tools have shown a model. */
 uint64_t background_shown(const struct background *background);
 void background_set_shown(struct background *background, uint64_t cursor);
 
@@ -106,7 +106,7 @@ int background_resize(struct background *background, const struct command_termin
 bool background_listens(const struct background *background, uint16_t port);
 /** Whether the host tells which ports listen. */
 bool background_tells_ports(const struct background *background);
-/** Lists the ports at which it listens, likewise. Returns false if they are not known. */
+/** Lists the ports at which it listens. Returns false if they are not known. */
 bool background_ports(const struct background *background, struct listening_ports *ret);
 
 /** As workspace_stopped_ns(); 0 if it has ended. */

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Tasks for the end of a turn of cloisterd's event loop, each run once however often the turn asks
- * for it: writing the bytes collected for a client or a process, or checking what a workspace
- * should do next. Most turns end when a callback that reads calls loop_turn_end(); tasks deferred
- * elsewhere run in the next iteration of the loop.
+ * Tasks for the end of a turn of cloisterd's event loop, such as writing the bytes that were
+ * collected for a client. Each runs once, however often the turn asks for it. Most turns end when a
+ * callback that reads calls loop_turn_end(); tasks deferred elsewhere run in the next iteration of
+ * the loop.
  */
 
 #include <stdbool.h>

@@ -27,6 +27,6 @@ bool call_disk_takes(struct call *call, uint64_t bytes);
 /** Tells a command that it begins without the right to write to files: @disk is over its limit. */
 void call_disk_note(struct call *call, const struct disk_state *disk);
 
-/** Lends what @end, of a file call, and its workspace say of the disk to @observation. */
+/** Lends the use of disk by @end, of a file call, and by its workspace to @observation. */
 void call_disk_tell(
 	struct call *call, const struct files_end *end, struct observation *observation);

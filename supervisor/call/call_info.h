@@ -22,7 +22,7 @@ struct call_info {
 	int64_t age_ms;
 	int64_t timeout_ms; /* counted from its beginning */
 	bool is_command;
-	uint64_t cgroup; /* inode of its command's cgroup; 0: it has none, or it is not told */
+	uint64_t cgroup; /* inode of its command's cgroup; 0: none, or unknown */
 };
 
 void call_get_info(const struct call *call, struct call_info *ret);

@@ -89,8 +89,8 @@ void call_kept_copy(
 
 /**
  * Keeps the result of @call, which was in the state @before, after its owner has been answered, and
- * frees @kept. Stores the observation for the joined calls in @ret_observation, and in @ret_result
- * what that borrows; key_result_done() frees it.
+ * frees @kept. Stores the observation for the joined calls in @ret_observation, and the texts that
+ * it borrows in @ret_result; key_result_done() frees them.
  */
 void call_kept_end(struct call_kept *kept, struct call *call, enum call_state before,
 	const struct observation *observation, struct observation *ret_observation,

@@ -3,8 +3,8 @@
 
 /*
  * The keys of calls that cloisterd remembers: each one's state, found by its digest, and the oldest
- * of a tenant. For key_journal.c, which records what happens to them, and keys.c, which answers
- * other calls with them; the rest of cloisterd does not look inside.
+ * of a tenant. For key_journal.c, which records them, and keys.c, which answers other calls with
+ * them; no other file uses it.
  */
 
 #include "supervisor/call/key_result.h"

@@ -3,8 +3,8 @@
 
 /*
  * The keys of calls (options.key) and the answers to calls with a key. A call with a key runs at
- * most once. The life of a key is a table in key_table.c, what another call with it is answered a
- * table in keys.c; what must survive cloisterd is in the journal (key_journal.h).
+ * most once. key_table.c has the table of a key's life, keys.c the table of answers to other calls
+ * with it, and the journal (key_journal.h) the records that must survive cloisterd.
  */
 
 #include "common/text.h"
@@ -40,7 +40,7 @@ struct keys_state {
 void keys_configure(struct keys *keys, const struct config *config);
 
 /**
- * Says what becomes of @request, which has a key. Changes nothing but that keys beyond the horizon
+ * Decides the fate of @request, which has a key. Changes nothing but that keys beyond the horizon
  * are forgotten. @keys is NULL if there is no journal.
  */
 enum key_answer keys_arrive(

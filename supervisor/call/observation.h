@@ -53,7 +53,7 @@ struct observation {
 	bool more;                         /* even more entries or matches exist */
 	struct evbuffer *image; /* JSON: the base64 of the image as a string; NULL: none; emptied */
 	struct evbuffer *data;  /* JSON: why an edit was not made; NULL: nothing; emptied */
-	struct evbuffer *diff;  /* JSON: what a preview has changed; NULL: it is none; emptied */
+	struct evbuffer *diff;  /* JSON: the changes of a preview; NULL: it is none; emptied */
 	/* For a command that has run. */
 	struct command_io *io;
 	const struct command_ended *command; /* NULL: its report was lost */

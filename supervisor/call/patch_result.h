@@ -39,7 +39,10 @@ bool patch_result_is_partial(const struct patch_result *result);
 /** Writes an object with the state of each file, for error.data. Returns 0 or -ENOMEM. */
 int patch_result_write_states(const struct patch_result *result, struct evbuffer *out);
 
-/** Returns the change that the files process has told, to be freed with free(), or NULL. */
+/**
+ * Returns the change that the files process has reported, which the caller frees with free(), or
+ * NULL.
+ */
 struct key_change *patch_result_change(const struct patch_result *result);
 
 /** Makes it the result of an earlier patch, which has made all of @change. */

@@ -12,8 +12,8 @@
 struct notes;
 
 /**
- * Adds a note that says where the root is and which relative path @path, which is outside, probably
- * meant: what follows a directory with the root's own name, or a name that stands for a workspace
- * in examples ("/workspace/a.c"), or the first "/". A directory of the system gets no such guess.
+ * Adds a note with the root and the relative path that @path, which is outside, probably meant: the
+ * part after a directory with the root's name, after a name of workspaces in examples
+ * ("/workspace/a.c"), or after the first "/". A directory of the system gets no such guess.
  */
 void path_guess_note(struct text visible_root, struct text path, struct notes *notes);

@@ -3,8 +3,8 @@
 
 /*
  * The part of a stream that a model is shown, made from what stream_capture.h keeps: whole lines of
- * the beginning and of the end, and between them a line that says how much is left out and how to
- * get it. Output that is not text is only described. Runs in cloisterd; the bytes are hostile.
+ * the beginning and of the end, and between them a line that counts the omitted output and says how
+ * to get it. Output that is not text is only described. Runs in cloisterd; the bytes are hostile.
  */
 
 #include "supervisor/call/stream_capture.h"

@@ -27,8 +27,8 @@ typedef int command_line_fn(struct text words, bool plain, void *userdata);
 /**
  * Calls @fn for every simple command of @line, also in lists, pipelines, groups and substitutions,
  * and in `sh -c` and eval. Leaves out keywords and assignments before a command, and the directory
- * of a program in a bin directory. A command that starts another one (env, xargs, timeout, …) is
- * followed by that one.
+ * of a program in a bin directory. After a command that starts another one (env, xargs, timeout, …)
+ * comes the started command.
  *
  * Takes time and memory linear in the line's length. Returns 0, the result of @fn, -ENOMEM, or
  * -ELOOP if the line is nested deeper than LIMIT_COMMAND_NESTING; @fn is not called for the rest

@@ -51,9 +51,9 @@ void command_policy_free(struct command_policy *policy);
  * are written, and operands at or below @visible_root (an absolute path without "..") or /tmp
  * appear as relative paths, "./build". In a whole root, "/", the root itself and "*" in it do not.
  *
- * A default pattern leaves alone a command of plain words that only asks a program for --help or
- * --version, and a request to the loopback (loopback_request.h). An own pattern of the
- * administrator leaves nothing alone, unless it equals a default one.
+ * A default pattern permits a command of plain words that only asks a program for --help or
+ * --version, and a request to the loopback (loopback_request.h). The administrator's patterns have
+ * no such exception, unless they equal a default one.
  *
  * Fails closed: a line that is nested too deeply, a pattern that takes too many steps, a line that
  * takes more than LIMIT_BLOCKED_LINE_MS in all or goes on after LIMIT_BLOCKED_NEXT_MS, and a failed

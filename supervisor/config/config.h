@@ -45,7 +45,8 @@ struct config_host {
 	uint64_t template_memory_bytes; /* for templates, of all tenants; 0: none */
 	uint64_t cells_kept;            /* that stay open without a call; 0: all */
 	uint64_t drain_ms;              /* time that SIGTERM leaves to calls in flight */
-	uint64_t retire_ms; /* time that what runs is left when another generation takes over */
+	uint64_t retire_ms; /* time for running calls and sessions after another generation has
+			       taken over */
 	uint64_t selftest;  /* enum selftest_mode */
 	uint64_t selftest_interval_ms;
 	uint64_t spare_cells;

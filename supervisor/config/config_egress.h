@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The form of the egress_ keys. cloister-egress reads and follows them by itself; cloisterd checks
- * them by the same parser (common/egress), so that a mistake is named where the others are.
+ * The form of the egress_ keys. cloister-egress reads and enforces them. cloisterd checks them with
+ * the same parser (common/egress), so that it reports their mistakes too.
  */
 
 #include "common/config/config_reader.h"

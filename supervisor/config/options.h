@@ -14,9 +14,9 @@ struct config_host;
 struct options {
 	const char *config;   /* the file; NULL: user mode */
 	bool check;           /* only check the configuration */
-	bool doctor;          /* only say what the host lacks */
+	bool doctor;          /* only report what the host lacks */
 	bool take_over;       /* from the cloisterd that serves the state directory */
-	bool if_replaced;     /* only if that one is another program */
+	bool if_replaced;     /* only if the serving daemon is another program */
 	bool detach;          /* the started command returns when this daemon serves */
 	char *agent_socket;   /* NULL: a private instance has none */
 	char *state_dir;      /* NULL: a private instance has none */

@@ -74,7 +74,7 @@ struct tenant {
 	struct id_list users, groups;
 	struct root_list roots;
 	char *disk_class;       /* as written; NULL: the first one */
-	struct disk_class disk; /* what that allows; bytes 0: there are no classes */
+	struct disk_class disk; /* the limits of the class; bytes 0: there are no classes */
 	bool managed;           /* may have managed workspaces */
 	bool gate;              /* clients of gate_user may act for it */
 	/* commands of its whole-root forks are root in a nested user namespace */
@@ -93,7 +93,7 @@ struct tenant {
 	char *egress_upstream;
 	uint64_t egress_sni, egress_connections, egress_connect_rate;
 	uint64_t egress_bytes_in, egress_bytes_out;
-	uint64_t tools;      /* enum tool_set: what its models are offered */
+	uint64_t tools;      /* enum tool_set: the tools that its models are offered */
 	uint64_t shell;      /* enum command_shell */
 	uint64_t durability; /* enum tenant_durability, where the call does not say */
 	uint64_t home;       /* enum tenant_home; the spawner sees to it */

@@ -10,7 +10,8 @@
 #include "supervisor/rpc/session_state.h"
 
 /**
- * Writes what identifies a call: id, tenant, workspace, tool, and its subject, cut to @max bytes.
+ * Writes the identification of a call: id, tenant, workspace, tool, and its subject, cut to @max
+ * bytes.
  */
 void control_put_call(struct json_text *json, const struct call_info *info, size_t max);
 

@@ -17,7 +17,7 @@ struct refused;
 struct refusals_told;
 struct session;
 
-/** The method: from now on the client is told. */
+/** The method: from now on the client gets events. */
 void control_events(struct session *session, struct jsonrpc_request *request);
 
 /* Functions of a struct call_observer; its context is not used. */
@@ -28,7 +28,7 @@ void control_events_ended(
 void control_events_refused(void *context, const struct refused *refused);
 
 /**
- * Whether one more refusal is told. Refusals cost a client nothing, and each is written for every
+ * Whether one more refusal is sent. Refusals cost a client nothing, and each is written for every
  * watcher. So only LIMIT_REFUSALS_TOLD a second of those that share @told are written. If it is,
  * stores how many before it were not.
  */

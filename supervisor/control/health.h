@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whether this host can take more work, and if not, why: a judgement of facts alone, which
+ * Decides whether this host can take more work, and if not, why, from the facts that
  * control_health.c collects.
  */
 
@@ -63,7 +63,7 @@ struct health_facts {
 	const char *held_why;
 	bool held_by_several;
 	const struct tenant *held_tenant; /* of one of them */
-	uint64_t elder_commands;          /* of those used, under the generation before this one */
+	uint64_t elder_commands;          /* used slots of the generation before this one */
 };
 
 /** Returns the name as the protocol writes it. Static. */

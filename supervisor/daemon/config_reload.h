@@ -3,8 +3,8 @@
 
 /*
  * Reloads the configuration on SIGHUP. The new one replaces the old one completely or not at all.
- * Calls that have begun keep the tenant with which they began. A client keeps what it has open if
- * the new configuration allows it, which is checked at its next request.
+ * Calls that have begun keep the tenant with which they began. A client keeps its open workspaces
+ * if the new configuration allows them, which its next request checks.
  */
 
 #include "supervisor/config/config.h"

@@ -15,7 +15,7 @@
 void detach_begin(void);
 
 /**
- * Call it before what cannot be undone. Until then the grandchild ends if the process that was
+ * Call it before the first irrevocable step. Until then the grandchild ends if the process that was
  * started is killed, as a service manager does when a reload takes too long.
  */
 void detach_stay(void);

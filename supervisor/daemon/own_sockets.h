@@ -9,8 +9,8 @@
 
 struct daemon;
 
-/** Takes or makes the agent socket and the control socket, if there is to be one. */
+/** Takes or makes the agent socket and, if configured, the control socket. */
 void own_sockets_bind(struct daemon *daemon);
 
-/** Takes or makes the socket where cloister-egress connects, if there is to be one. */
+/** Takes or makes the socket for cloister-egress, if configured. */
 void own_sockets_bind_egress(struct daemon *daemon);

@@ -49,8 +49,9 @@ void younger_serve(struct younger *younger);
 void younger_end_former(struct younger *younger);
 
 /**
- * At the end of this one: has the elder one end, and waits until it has answered what still runs
- * there, with a bound. A service manager kills it as soon as this process is gone. NULL is allowed.
+ * At the end of this process: tells the elder one to end, and waits, for a bounded time, until it
+ * has answered its calls. A service manager kills it as soon as this process is gone. NULL is
+ * allowed.
  */
 void younger_await_former(struct younger *younger);
 

@@ -36,15 +36,15 @@ struct cgroup {
 void cgroup_take(struct cgroup *ret);
 
 /**
- * Ends what generations have left that have ended. Only the process that uses the state may call
- * it.
+ * Removes the groups that ended generations have left. Only the process that uses the state may
+ * call it.
  */
 void cgroup_clear_generations(const struct cgroup *cgroup);
 
 /**
- * The same as cgroup_take() for a generation that has been given the delegated directory @whole,
- * which is taken, by the one before it. -1: that one has none. Removes the groups of generations
- * that have ended.
+ * As cgroup_take(), for a generation that got the delegated directory @whole, which is taken, from
+ * the generation before it. -1: that one has none. Removes the groups of generations that have
+ * ended.
  */
 void cgroup_take_beside(int whole, struct cgroup *ret);
 

@@ -85,7 +85,7 @@ int handover_send(int fd, const struct handover_message *message);
 
 /**
  * Receives one message. Its descriptors are the caller's. Returns 1; 0 at the end; -EAGAIN;
- * -EBADMSG for what no cloisterd says; or another -errno.
+ * -EBADMSG for an invalid message; or another -errno.
  */
 int handover_receive(int fd, struct handover_message *ret);
 

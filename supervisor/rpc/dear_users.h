@@ -25,7 +25,7 @@ void dear_user_add(const struct peer_credentials *peer, struct tenant *tenant);
 
 /**
  * Closes the connection @fd of such a user, which the loop does not touch. With @answer the client
- * is told BUSY before.
+ * first gets BUSY.
  */
 void dear_user_close(struct service *service, const struct peer_credentials *peer,
 	const struct tenant *tenant, int fd, bool answer);

@@ -90,8 +90,8 @@ void session_count_input(struct session *session, size_t bytes);
 size_t session_counted_input(const struct session *session);
 
 /**
- * Returns how much memory one more request may take: what the service and the tenant have left when
- * @without bytes are not counted, or at least the amount that every connection has.
+ * Returns how much memory one more request may take: the free memory of the service and of the
+ * tenant without @without bytes, or at least the amount that every connection has.
  */
 size_t session_memory_left(const struct session *session, size_t without);
 
@@ -100,7 +100,7 @@ struct loop_share_flow *session_share(const struct session *session);
 
 /**
  * Ends the connection because waking its client is expensive (dear_users.h), or, with @fd, closes
- * it so. With @answer the client is told.
+ * it so. With @answer the client gets an answer.
  */
 void session_is_dear(struct session *session);
 void session_close_dear(struct session *session, int fd, bool answer);

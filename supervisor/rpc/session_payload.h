@@ -20,7 +20,7 @@ struct session_payload {
 	char *id_text; /* of the line's request */
 	char *call_id; /* of the call that it is input of */
 	bool eof;
-	/* Acts on all of the payload. Takes what it needs of @payload. */
+	/* Acts on all of the payload. Takes the needed part of @payload. */
 	void (*act)(struct session *session, struct session_payload *payload, struct text data);
 };
 

@@ -87,7 +87,7 @@ struct reply_form {
 	/* The named workspace (@named) does not exist, or there is no default one. */
 	void (*no_workspace)(struct session *session, const struct jsonrpc_request *request,
 		const struct session_reply *reply, struct json_object *params, bool named);
-	void (*done)(struct session_reply *reply); /* frees what it holds; may be NULL */
+	void (*done)(struct session_reply *reply); /* frees its contents; may be NULL */
 	enum reader reader;
 	bool program_moves; /* MOVED is for the program: an error of the request, no observation */
 };
@@ -195,8 +195,8 @@ bool session_may_name(const struct session *session, struct text name);
 
 /**
  * Returns the tenant called @name that the client may act for; with data NULL that of its default
- * workspace, otherwise its first. NULL if there is none or the client may not use it: the client is
- * not told which.
+ * workspace, otherwise its first. NULL if there is none or the client may not use it; the client
+ * cannot distinguish the two.
  */
 struct tenant *session_tenant(const struct session *session, struct text name);
 
@@ -246,7 +246,7 @@ void session_free_call(struct session_call *call);
 /** Returns the call with the request id @id_text, or NULL. */
 struct session_call *session_find_call(struct session *session, const char *id_text);
 
-/** Returns what waits with this id and can be cancelled as a call, or NULL. */
+/** Returns the waiting request with this id that can be cancelled as a call, or NULL. */
 struct session_pending *session_find_waiting(struct session *session, const char *id_text);
 
 /** Frees what @reply holds. */

@@ -62,8 +62,8 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 	size_t of_connection, bool is_scheduled, struct refusal *ret_refusal);
 
 /**
- * Makes and counts the refusal of a session because of @reason, one of ADMISSION_SESSIONS and those
- * after it. No time is known at which one will end. Returns TOOL_BUSY.
+ * Makes and counts the refusal of a session because of @reason, ADMISSION_SESSIONS or a later one.
+ * No time is known at which one will end. Returns TOOL_BUSY.
  */
 enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal);

@@ -21,7 +21,9 @@ struct loop_share_flow {
 	TAILQ_HEAD(, loop_share_task) tasks;
 	uint64_t used_ns;
 	bool listed;
-	/* of the same tenant, for what else its processes have (shared_fd.h); NULL: nobody's */
+	/*
+	 * of the same tenant, for other descriptors of its processes (shared_fd.h); NULL: nobody's
+	 */
 	struct shared_fd_threads *threads;
 };
 

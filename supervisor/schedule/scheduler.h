@@ -76,8 +76,8 @@ void scheduler_add(
 	struct scheduler *scheduler, struct sched_entry *entry, struct sched_queues *queues);
 
 /**
- * Called only by begin: the call cannot begin, nor can others in this workspace, as
- * scheduler_queues_set() has been told. It becomes the first to wait there.
+ * Called only by begin: neither this call nor others in this workspace can begin, as
+ * scheduler_queues_set() was told before. It becomes the first to wait there.
  */
 void scheduler_return(struct scheduler *scheduler, struct sched_entry *entry);
 

@@ -21,7 +21,7 @@ typedef void (*selftest_imported)(void *context, enum tool_error error, const ch
 
 /**
  * Imports the file @name of @canary, "." for its directory. Calls @imported once, perhaps before it
- * returns. Stores what selftest_import_forget() takes until then, or NULL if it is over.
+ * returns. Stores the argument of selftest_import_forget(), or NULL if the import is over.
  */
 void selftest_import(struct workspaces *all, struct tenant *tenant, const struct workspace *canary,
 	const char *name, selftest_imported imported, void *context, struct selftest_import **ret);

@@ -41,7 +41,7 @@ struct selftest {
 	struct selftest_summary latest;     /* of all that ended */
 	char undone[SELFTEST_ANSWER_BYTES]; /* the latest one's obstacle, if that was a want */
 	unsigned undone_runs;               /* one after the other */
-	/* the step that was ended by what may be no want, and in how many runs */
+	/* the step at which runs ended with doubt, and the number of these runs */
 	size_t doubted;
 	unsigned doubts;
 	int64_t doubted_at; /* as clock_now(), when the last one was counted */

@@ -59,7 +59,7 @@ enum cell_loss {
 	CELL_GIVEN_UP,   /* waiting calls are lost too, because the cell has died repeatedly */
 	CELL_NOT_MADE,   /* the cell could not be made */
 	CELL_REFUSED,    /* the spawner refuses it: SPAWNER_REFUSAL */
-	CELL_OVER_QUOTA, /* its id has no room for what a cell needs on disk */
+	CELL_OVER_QUOTA, /* its id has no room on disk for a cell's files */
 	CELL_UNFIT,      /* its files are in the way: SETUP_UNFIT */
 	/*
 	 * SPAWNER_NOT_NOW, its template cannot be loaded into memory now, or the host is short of

@@ -11,7 +11,7 @@
 
 struct cell;
 
-/** Returns the cell's last failure, as its owner was told, borrowed; NULL: none. */
+/** Returns the cell's last reported failure, borrowed; NULL: none. */
 const char *cell_trouble(const struct cell *cell, int64_t *ret_age_ms);
 
 /** Tells the owner: "WHAT: WHY". @why may be NULL: nobody used the cell. */

@@ -12,10 +12,9 @@
  * and the next one comes after LIMIT_MEASURE_REST_MS at the latest, unless measuring itself takes
  * the CPU time.
  *
- * A command can follow a measurement and keep what it has written out of its way. If commands can
- * be stopped, one measurement is made while they are stopped, when they have run for
- * LIMIT_MEASURE_EXACT_MS since the last exact one. It is as exact as one of a workspace in which
- * nothing runs.
+ * A command can follow a measurement and move its files out of the way. If commands can be stopped,
+ * one measurement is made while they are stopped, when they have run for LIMIT_MEASURE_EXACT_MS
+ * since the last exact one. It is as exact as one of a workspace in which nothing runs.
  */
 
 #include "common/wire_files.h"
@@ -79,7 +78,7 @@ struct disk_use {
 };
 
 /**
- * Initialises @use, which knows nothing. @ask starts a measurement whose end is told by
+ * Initialises @use, which knows nothing. @ask starts a measurement, whose result comes by
  * disk_use_answer(), and returns false if the workspace is closed or is being measured.
  */
 void disk_use_init(
@@ -95,8 +94,8 @@ void disk_use_opened(struct disk_use *use);
 void disk_use_changed(struct disk_use *use);
 
 /**
- * Somebody looks: measures at once what may have changed, as often as is allowed. @writing: a call
- * that may write runs now.
+ * For a reader: measures at once if something may have changed, as often as allowed. @writing: a
+ * call that may write runs now.
  */
 void disk_use_look(struct disk_use *use, bool writing);
 

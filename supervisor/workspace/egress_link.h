@@ -69,7 +69,7 @@ void egress_link_retire(struct egress_link *link);
 bool egress_link_is_ready(const struct egress_link *link);
 
 /**
- * Returns what of egress_private the host's IP filter refuses to it, as networks separated by
+ * Returns the networks of egress_private that the host's IP filter refuses to it, separated by
  * blanks, valid until the next turn of the loop; "": nothing that it knows of. NULL if it is not
  * there.
  */

@@ -16,7 +16,7 @@
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/helper_process.h"
 
-/* A cell, of which cloister-egress knows once it has been told: */
+/* A cell, and whether cloister-egress knows it: */
 enum cell_state {
 	EGRESS_CELL_UNKNOWN, /* the link is not ready */
 	EGRESS_CELL_TOLD,
@@ -49,7 +49,7 @@ struct egress_link {
 	struct channel channel; /* zeroed: there is none */
 	bool has_channel, ready;
 	bool is_torn;    /* a message could not be sent */
-	bool has_untold; /* it is ready, and has not been told of all cells */
+	bool has_untold; /* it is ready, but does not know all cells yet */
 	bool gone;       /* it has ended, and no other one will connect */
 	bool is_retired; /* another generation of cloisterd has the listener */
 	/* What of egress_private the host's IP filter refuses to it */

@@ -5,11 +5,10 @@
  * Which TCP ports listen in a cell's network namespace, as the kernel says. Runs in cloisterd. The
  * socket by which it is asked, of sock_diag(7), was made there before any program was executed, and
  * no process of the workspace ever has it; so an answer cannot be forged, but a hostile workspace
- * can have very many sockets that listen. The number of questions has a bound in time, and so has
- * what one question costs.
+ * can have very many sockets that listen. The rate of questions and the cost of each have bounds.
  *
- * Ports below 1024 are not told: nothing in a workspace may listen there but cloister's own sockets
- * (worker/spawner/cell_sockets.c).
+ * Ports below 1024 are omitted: only cloister's sockets (worker/spawner/cell_sockets.c) listen
+ * there.
  */
 
 #include "common/limits.h"
@@ -46,8 +45,8 @@ void listening_free(struct listening *listening);
 
 /**
  * Asks whether a socket listens at @port that a process of the cgroup with the inode @cgroup has
- * made; 0, or where the kernel does not tell cgroups: any process. An answer for the same port that
- * is younger than LIMIT_PORT_ASK_MS is used again.
+ * created. If @cgroup is 0, or the kernel does not tell cgroups, any process counts. An answer for
+ * the same port that is younger than LIMIT_PORT_ASK_MS is used again.
  */
 enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t cgroup);
 

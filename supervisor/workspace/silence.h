@@ -15,7 +15,7 @@ struct silence {
 	int stat;        /* /proc/PID/stat; -1: all time counts */
 	uint64_t cpu_ms; /* CPU time that it had used at the last look */
 	unsigned ms;     /* that count */
-	unsigned all_ms; /* time in which it got no CPU included */
+	unsigned all_ms; /* also counts time without CPU */
 };
 
 /** Begins to watch @pid, a child. Opens a file of /proc, so it is called before lock-down. */

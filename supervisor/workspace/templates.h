@@ -16,7 +16,7 @@
 struct tenant;
 struct workspaces;
 
-/* The name of a tree that is being copied, or is to be cleared. */
+/* The name of a tree that is being copied or deleted. */
 struct unfinished {
 	char name[96];
 };

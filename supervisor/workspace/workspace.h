@@ -103,8 +103,8 @@ void workspace_set_moved(struct workspace *workspace, uint64_t move);
 uint64_t workspace_moved(const struct workspace *workspace);
 
 /**
- * Notes, and returns, whether it stays with this generation of cloisterd for what runs in it while
- * another one serves.
+ * Records and returns whether it stays with this generation of cloisterd, because something runs in
+ * it, while another one serves.
  */
 void workspace_set_lingers(struct workspace *workspace, bool lingers);
 bool workspace_lingers(const struct workspace *workspace);

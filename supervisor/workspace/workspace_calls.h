@@ -93,13 +93,13 @@ bool workspace_has_heard(
 	struct workspace *workspace, const struct workspace_entry *entry, uint64_t said);
 
 /**
- * Kills the process that runs @entry's call, because it breaks its duties: the files process alone,
+ * Kills the process that runs @entry's call, because it broke the protocol: only the files process,
  * or the worker and with it the cell.
  */
 void workspace_abandon(
 	struct workspace *workspace, const struct workspace_entry *entry, const char *why);
 
-/* For workspace.c and its parts: they say what becomes of the cell and what holds calls back. */
+/* For workspace.c and its parts, which report changes of the cell and of reasons to delay calls. */
 
 /** Whether calls that have begun are in it. */
 bool workspace_calls_run(const struct workspace *workspace);

@@ -4,8 +4,8 @@
 /*
  * A preview of a managed workspace, in cloisterd: a call whose changes count only when its client
  * says so. They are in a separate layer, which is kept or dropped. Until then the workspace has no
- * other calls: those that came earlier end before it, and those that come meanwhile wait. On disk a
- * preview is undone, unless it was kept: so it is if cloisterd dies.
+ * other calls: earlier calls end before it, and later ones wait. On disk a preview is undone,
+ * unless it was kept: so it is if cloisterd dies.
  */
 /* clang-format off */
 /*
@@ -70,7 +70,7 @@ bool workspace_preview_parks(
 /** Whether calls that came before the preview have not ended. */
 bool workspace_preview_waits(const struct workspace *workspace);
 
-/** Something has changed: those that wait for it may go on. */
+/** The state has changed: waiting requests may go on. */
 void workspace_preview_advance(struct workspace *workspace);
 
 /** Frees it without calling its end. */

@@ -3,10 +3,10 @@
 
 /*
  * The descriptors that workspaces hold in cloisterd, where its limit of open files is lower than
- * all that the tenants may have in use could need. Workspaces may hold three quarters of what
- * cloisterd itself leaves, and a tenant, where there are several, as much of that as it leaves
- * free. Cells that nobody uses end before the room is used up. A workspace without room is BUSY.
- * For workspace.c, workspaces.c and workspace_idle.c.
+ * all that the tenants may have in use could need. Workspaces may hold three quarters of the
+ * descriptors that cloisterd itself does not need. Of several tenants, one may hold as much of that
+ * as it leaves free. Cells that nobody uses end before the room is used up. A workspace without
+ * room is BUSY. For workspace.c, workspaces.c and workspace_idle.c.
  */
 
 #include <stdbool.h>

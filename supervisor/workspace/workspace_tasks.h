@@ -4,11 +4,11 @@
 /*
  * The tasks (processes and threads) that commands can start. Each command has its tenant's
  * command_processes, each workspace its workspace_processes, and all workspaces of one tenant
- * together could take every task of the host. So where several tenants may have more than there
- * are, a workspace holds what its running commands can start of a budget (common/budget.h), and
- * commands that find no room wait. The tasks of the service and of idle cells are reserved. A
- * tenant that holds nothing may always begin a command. For workspace.c, workspaces.c and
- * workspace_calls.c.
+ * together could take every task of the host. So if several tenants may have more tasks than the
+ * host, the tasks that a workspace's running commands can start come from a budget
+ * (common/budget.h), and commands without room wait. The tasks of the service and of idle cells are
+ * reserved. A tenant that holds nothing may always begin a command. For workspace.c, workspaces.c
+ * and workspace_calls.c.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct workspaces_tasks_view {
 	uint64_t wanted;        /* that the tenants' commands may start together */
 };
 
-/** Compares the host's tasks with what the configuration lets commands start. */
+/** Compares the host's tasks with those that commands may start by the configuration. */
 void workspaces_tasks(const struct config *config, struct workspaces_tasks_view *ret);
 
 void workspaces_tasks_init(struct workspaces *workspaces);

@@ -184,7 +184,7 @@ void workspaces_walk_end(struct workspaces_walk *walk);
 void workspaces_foreach(struct workspaces *workspaces,
 	void (*each)(void *context, struct workspace *workspace), void *context);
 
-/** Where to look for what cells use: the directory of their cgroups, borrowed; -1: nowhere. */
+/** The directory of the cells' cgroups, for their use of resources, borrowed; -1: none. */
 void workspaces_set_cgroups(struct workspaces *workspaces, int cgroups);
 
 /** Returns the totals over all cells since the start. */

@@ -40,7 +40,7 @@ enum {
 struct command_report {
 	_Atomic uint32_t go;         /* COMMAND_INIT_*; a futex(2) */
 	_Atomic uint32_t told;       /* the worker sets it before it sends SIGTERM */
-	_Atomic uint32_t signals;    /* a bit for each signal that the command is to be sent */
+	_Atomic uint32_t signals;    /* a bit for each signal to send to the command */
 	_Atomic uint32_t foreground; /* the same for its terminal's foreground process group */
 	struct command_ended ended;  /* valid once over is set */
 	_Atomic uint32_t over;       /* the shell has ended and only the init is left */

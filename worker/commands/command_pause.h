@@ -3,8 +3,8 @@
 
 /*
  * Stops all commands of the workspace for a while, so that its files can be measured while no
- * command writes. It ends when cloisterd says so, and by itself when its time is over; if the
- * worker dies, its commands do. Commands that are killed meanwhile end at once. Runs in the worker.
+ * command writes. It ends when cloisterd says so or its time is over. If the worker dies, its
+ * commands die too. Commands that are killed meanwhile end at once. Runs in the worker.
  */
 
 #include <stdbool.h>

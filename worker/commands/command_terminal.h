@@ -3,8 +3,8 @@
 
 /*
  * The terminal of a command, in the devpts of its workspace. The worker opens both ends, and keeps
- * them until the command's init is reaped: while it holds the command's end, the other one never
- * hangs up, and the end of the command alone ends it. pty(7), ioctl_tty(2).
+ * them until the command's init is reaped: while the worker holds the slave, the master never hangs
+ * up, so only the command's end ends the session. pty(7), ioctl_tty(2).
  */
 
 #include "common/wire_commands.h"

@@ -40,5 +40,5 @@ int root_leave_host(void *context);       /* unmounts the host's root */
  */
 int root_protect_cgroups(void *context);
 int root_make_read_only(void *context);
-/** Unmounts what root_make() and the steps after it have made. Returns 0 or -errno. */
+/** Unmounts the mounts of root_make() and of the steps after it. Returns 0 or -errno. */
 int root_unmake(struct worker_setup *setup);

@@ -29,7 +29,7 @@ struct cell_privates {
 	struct cell_private_list looked_at;                /* by a taker: the worker's message */
 	struct cell_private_list kept[CELL_PRIVATE_LISTS]; /* by the number of the ended cell */
 	size_t n_kept;
-	struct job_queue closers; /* of those that are not needed any more */
+	struct job_queue closers; /* of tmpfs that are not needed any more */
 };
 
 void cell_privates_init(struct cell_privates *privates, struct jobs *jobs);

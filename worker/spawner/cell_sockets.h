@@ -35,8 +35,8 @@ static inline bool cell_sockets_reach_egress(const struct cell_sockets *sockets)
 unsigned cell_sockets_list(const struct cell_sockets *sockets, int ret[CELL_SOCKETS]);
 
 /**
- * In the spawner, once: has the kernel load what answers questions about TCP sockets, which may
- * take it long, so that cloisterd, which must not wait, finds it there.
+ * In the spawner, once: makes the kernel load its module for questions about TCP sockets, which may
+ * take long, so that cloisterd need not wait for it.
  */
 void cell_sockets_load(void);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The spare cells, identified by their workers. Runs in the spawner. cloisterd decides how many
- * there are and kills those that it does not need.
+ * The spare cells, identified by their workers. Runs in the spawner. cloisterd decides their number
+ * and kills unneeded ones.
  */
 
 #include "worker/spawner/cell_sockets.h"

@@ -42,8 +42,8 @@ struct job_kind {
 	pid_t (*start)(struct job *job);
 	/* Whether the job has another turn after its child has ended with @status. NULL: never. */
 	bool (*again)(struct job *job, int status);
-	/* Every look_ms, says why a job that runs is to be killed: -errno; 0: it is not. NULL:
-	 * never. */
+	/* Called every look_ms for a running job: returns -errno to kill it for that reason, or 0.
+	 * NULL: never. */
 	int look_ms;
 	int (*look)(const struct job *job);
 	/* Decodes the exit status: 0 or -errno. NULL: forked_result(). */
@@ -91,7 +91,7 @@ uint64_t job_us(const struct job *job);
 
 /** @pid has been reaped with @status. Returns whether it was a job's. */
 bool jobs_reaped(struct jobs *jobs, pid_t pid, int status);
-/** In how many ms jobs_look() is to be called; -1: it need not. */
+/** Returns the time in ms until jobs_look() must be called; -1: never. */
 int jobs_bound(const struct jobs *jobs);
 /** Kills jobs that have run for too long, and begins jobs that waited for late ones. */
 void jobs_look(struct jobs *jobs);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Two layers of a workspace are made one, in the spawner: a child merges them (layer_merge.h) into
- * a directory beside them, as the workspace's id, with idle priority. cloisterd puts that in force,
- * or has it dropped, by its name alone; so nothing is answered, and a death costs the work only.
+ * Merges two layers of a workspace, in the spawner: a child merges them (layer_merge.h) into a
+ * directory beside them, as the workspace's id, with idle priority. cloisterd renames the result to
+ * use or drop it, so the spawner answers nothing, and a death loses only the work.
  */
 
 #include "worker/spawner/job.h"
@@ -32,8 +32,8 @@ void layer_folds_init(
 	struct layer_folds *folds, struct jobs *jobs, int managed, struct layer_drops *drops);
 
 /**
- * The layers of @path, in the directory @tenant of the managed workspaces, are to be made one:
- * ".layers-NAME/5-3-2" are "5-3", which lies on "3-2". It will be "folded-5-3-2".
+ * Merges the layers of @path in the directory @tenant of the managed workspaces:
+ * ".layers-NAME/5-3-2" stands for "5-3", which lies on "3-2". It will be "folded-5-3-2".
  */
 void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *path);
 

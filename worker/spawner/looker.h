@@ -31,7 +31,7 @@ struct looker;
 
 struct lookers {
 	struct fair_queue turns;             /* of all look-ups */
-	TAILQ_HEAD(look_list, look) waiting; /* those that wait, as they came */
+	TAILQ_HEAD(look_list, look) waiting; /* waiting look-ups in their order */
 	LIST_HEAD(, looker) list;
 };
 

@@ -63,10 +63,10 @@ bool policy_allows_filters(const struct policy *policy, const char *name);
 /** Whether the tenant @name has root_inside = yes. */
 bool policy_root_inside(const struct policy *policy, const char *name);
 
-/* How many bytes templates in memory may take: all, and those of one tenant. */
+/* Bytes that templates in memory may take: of all tenants, and of one. */
 struct policy_templates {
 	uint64_t host_bytes, bytes;
-	size_t tenants; /* that share host_bytes; 1: it is enough for what each may have */
+	size_t tenants; /* tenants that share host_bytes; 1: it is enough for all of them */
 };
 
 /**

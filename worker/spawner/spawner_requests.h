@@ -35,7 +35,7 @@ struct spawner {
 	struct cell_maker maker;
 };
 
-/** Says what failed, and ends the spawner and with it all cells. */
+/** Reports the failure, and ends the spawner and with it all cells. */
 _Noreturn void spawner_die(const char *what, int error);
 
 /** Serves what cloisterd has sent. Ends the spawner if cloisterd has ended. */
@@ -49,7 +49,7 @@ void spawner_attend(struct channel *channel, struct cell_start *start);
  */
 void spawner_tell_work(struct spawner *spawner);
 
-/** Finds what workspaces and an earlier spawner have left; @spared as in layer_drops_find(). */
+/** Finds remains of workspaces and of an earlier spawner; @spared as in layer_drops_find(). */
 void spawner_find_left_overs(struct spawner *spawner, const char *spared);
 
 /** Whether another generation of cloisterd uses the state, too. */

@@ -4,9 +4,9 @@
 /*
  * Templates in memory, in the spawner, in system mode: each fork has another id and needs the
  * template's files as that id's. Without privileges the kernel maps ids only of a tmpfs
- * (template_holder.h). The template on disk is what counts. It is loaded by a copier when cloisterd
- * asks for it, before a fork is made or opened, and stays as long as there is room or a cell lies
- * above it.
+ * (template_holder.h). The template on disk is authoritative. It is loaded by a copier when
+ * cloisterd asks for it, before a fork is made or opened, and stays as long as there is room or a
+ * cell lies above it.
  *
  * template_memory bounds the memory of all of them, and of one tenant's. The templates of one
  * tenant take at most as much as they leave free (common/budget.h), because a tenant's forks may

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The paths that one archive has brought, by 64 bits of a keyed hash of each. The author of the
- * archive does not know the key, and two paths with one hash only refuse the archive.
+ * The paths of one archive, each as 64 bits of a keyed hash. The author of the archive does not
+ * know the key, and two paths with one hash only refuse the archive.
  */
 
 #include <stdbool.h>
