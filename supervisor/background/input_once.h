@@ -17,8 +17,8 @@ struct input_once {
 };
 
 /**
- * Decides about @len bytes that begin at the offset @at, when @taken bytes were taken so far and
- * there is room for @room more. Returns 0; -ERANGE if bytes are missing before @at; -EAGAIN if they
- * are new and there is no room for any.
+ * Decides how many of the @len bytes at the offset @at to take. @taken bytes were taken so far, and
+ * @room more fit. Returns 0; -ERANGE if bytes are missing before @at; -EAGAIN if they are new and
+ * there is no room for any.
  */
 int input_once(uint64_t taken, uint64_t at, size_t len, size_t room, struct input_once *ret);

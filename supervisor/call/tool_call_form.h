@@ -17,8 +17,8 @@ struct json_object;
  *
  * Stores the name, borrowed from @tool_call, and a reference to the arguments, which the caller
  * releases with json_object_put(3), and the memory that they took if a string held them. Returns 0;
- * -ENOMEM; -ENOBUFS if they would take more than @memory; or -EINVAL with one sentence for the
- * model in @ret_message (malloc'ed; NULL if memory is out).
+ * -ENOMEM; -ENOBUFS if the arguments would take more than @memory; or -EINVAL with one sentence for
+ * the model in @ret_message (malloc'ed; NULL if memory is out).
  */
 int tool_call_form(struct json_object *tool_call, size_t memory, struct text *ret_name,
 	struct json_object **ret_arguments, size_t *ret_memory, char **ret_message);

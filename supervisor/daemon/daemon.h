@@ -36,7 +36,7 @@ struct daemon {
 	struct cgroup cgroup;
 	struct spawner_link *spawner;
 	struct listener *listener, *control;
-	struct listener *egress; /* where cloister-egress connects; NULL: it does not */
+	struct listener *egress; /* path at which cloister-egress connects; NULL: there is none */
 	struct shutdown *shutdown;
 	struct removal *removal;
 	struct elder *elder;     /* its role for the next generation; NULL: there can be none */

@@ -103,7 +103,7 @@ struct cell {
 	bool rests;              /* in ENDING: nobody used it */
 	enum cell_loss not_made; /* the loss to report if the spawner does not make it */
 	bool was_ahead;          /* in OPENING: it was a spare cell */
-	/* and its processes had died before or while they were assigned */
+	/* the processes of the spare cell died before or during the assignment */
 	bool died_ahead;
 	unsigned wasted;              /* number of such cells in a row */
 	bool swept;                   /* the owner was told to sweep */

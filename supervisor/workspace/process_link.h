@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * cloisterd's connection to one process of a workspace, the worker or the files process. Requests
- * go down a socket that is shut for reading, results come up a socket that refuses descriptors
- * (fd_closer.h), and a pidfd serves to kill. No pipes: a process can hold a pipe's lock, also with
- * O_NONBLOCK, but a socket's receiver waits for no sender. The process is hostile: if
- * it breaks the protocol, closes its end or dies it is lost, and that affects no other process.
+ * cloisterd's connection to one process of a workspace, the worker or the files process. cloisterd
+ * sends requests by a socket that is shut down for reading, reads results from a socket that
+ * refuses descriptors (fd_closer.h), and kills the process by a pidfd. No pipes: a process can hold
+ * a pipe's lock, also with O_NONBLOCK, but a socket's receiver waits for no sender. The process is
+ * hostile: if it breaks the protocol, closes its end or dies it is lost, and that affects no other
+ * process.
  */
 
 #include "common/channel.h"

@@ -32,7 +32,7 @@ void silence_end(struct silence *silence);
 void silence_look(struct silence *silence, unsigned passed_ms);
 
 /**
- * Reads @stat, the text of /proc/PID/stat. Returns false if it is cut off. The name in it may have
- * any characters.
+ * Reads @stat, the text of /proc/PID/stat. Returns false if the text is truncated. The name in it
+ * may have any characters.
  */
 bool silence_read(const char *stat, bool *ret_would_run, uint64_t *ret_cpu_ms);

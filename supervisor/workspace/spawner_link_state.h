@@ -28,9 +28,9 @@ struct pending_cell {
 };
 
 /**
- * Adds a pending request like @who of @tenant. @frame with its descriptors, which it takes, is sent
- * at the tenant's turn; a copy's is sent at once. Returns 0 and its number in @ret_number, or
- * -errno.
+ * Adds a copy of the pending request @who for @tenant. @frame with its descriptors, which it takes,
+ * is sent at the tenant's turn; a copy's is sent at once. Returns 0 and its number in @ret_number,
+ * or -errno.
  */
 int spawner_link_ask(struct spawner_link *link, const struct channel_frame *frame,
 	const struct pending_cell *who, struct text tenant, uint64_t *ret_number);

@@ -68,8 +68,8 @@ void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tena
 
 /**
  * Whether nothing is under way that another cloisterd with the same state must not find so: no
- * managed workspace is being opened, and none removed or given other layers. Look-ups, copies and
- * the opening of directories are not waited for, because a file system may keep them.
+ * managed workspace is being opened, and none removed or given other layers. It does not wait for
+ * look-ups, copies and openings of directories, because a hung file system may delay them.
  */
 bool workspaces_are_settled(const struct workspaces *workspaces);
 

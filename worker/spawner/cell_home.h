@@ -57,8 +57,8 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 	const char **ret_reason);
 
 /**
- * While another generation of cloisterd may have homes in use, none is measured, cleared or put
- * aside to make room.
+ * While another generation of cloisterd may use homes, the spawner measures, clears and removes no
+ * home.
  */
 void cell_homes_set_beside(struct cell_homes *homes, bool beside);
 

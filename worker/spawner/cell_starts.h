@@ -5,8 +5,8 @@
  * The starts of files processes. A helper, forked from the spawner, joins the worker's namespaces,
  * clones the files process there and exits. A worker that has served commands may be hostile and
  * freeze processes in its cgroup (cgroup.freeze). Each start in an existing cell therefore has a
- * deadline and is then killed, only the request that needs it waits for it, and a tenant may have
- * as many as it leaves free (common/budget.h). A new cell has no such worker. cgroups(7), clone(2).
+ * deadline, after which it is killed. Only its request waits for it. A tenant may have as many
+ * starts as it leaves free (common/budget.h). A new cell has no such worker. cgroups(7), clone(2).
  */
 
 #include "common/limits.h"
