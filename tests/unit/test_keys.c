@@ -11,7 +11,6 @@
 #include "supervisor/journal/journal.h"
 #include "tests/unit/fakes/disk.h"
 
-
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/keys_fixture.h"
 #include "tests/lib/rounds.h"
