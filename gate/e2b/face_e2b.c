@@ -13,11 +13,13 @@
 
 static const struct gate_route control_routes[] = {
 	{"POST", "/sandboxes", sandbox_create, .max_body = BODY_BYTES},
+	{"POST", "/v2/sandboxes", sandbox_create, .max_body = BODY_BYTES},
 	{"GET", "/sandboxes", sandboxes_list, .max_body = 0},
 	{"GET", "/v2/sandboxes", sandboxes_list, .max_body = 0},
 	{"GET", "/sandboxes/{id}", sandbox_info, .max_body = 0},
 	{"DELETE", "/sandboxes/{id}", sandbox_kill, .max_body = 0},
 	{"POST", "/sandboxes/{id}/connect", sandbox_connect, .max_body = BODY_BYTES},
+	{"POST", "/v2/sandboxes/{id}/connect", sandbox_connect, .max_body = BODY_BYTES},
 	{"POST", "/sandboxes/{id}/resume", sandbox_resume, .max_body = BODY_BYTES},
 	{"POST", "/sandboxes/{id}/pause", sandbox_pause, .max_body = BODY_BYTES},
 	{"POST", "/sandboxes/{id}/timeout", sandbox_timeout, .max_body = BODY_BYTES},

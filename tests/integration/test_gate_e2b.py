@@ -60,7 +60,7 @@ def ask(gate, key, method, path, value=None):
 class Sandbox:
     def __init__(self, gate, key, **wanted):
         self.gate, self.key = gate, key
-        answer = ask(gate, key, "POST", "/sandboxes", {"templateID": "base", "timeout": 300, "secure": True, **wanted})
+        answer = ask(gate, key, "POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300, "secure": True, **wanted})
         assert answer.status == 201, answer.body
         self.made = answer.json()
         self.id, self.token = self.made["sandboxID"], self.made.get("envdAccessToken")
@@ -210,7 +210,7 @@ def test_a_pause_keeps_files(gate, blue):
     assert sandbox.request("GET", "/health").status == 502
     assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/connect", {"timeout": 60}).status == 201
     assert sandbox.request("GET", "/files?path=kept").body == b"x"
-    assert ask(gate, blue, "POST", f"/sandboxes/{sandbox.id}/connect", {"timeout": 10}).status == 200
+    assert ask(gate, blue, "POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 10}).status == 200
     assert sandbox.kill() == 204
 
 
