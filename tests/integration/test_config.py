@@ -249,7 +249,8 @@ def test_the_example_shows_every_key_once(area):
         text = text.replace(name, str(1000 + len(name)))
     for shown, there in (("/srv/projects", "/usr"), ("/srv/checkouts", "/etc"), ("/opt/toolchain", "/opt"),
                          ("/etc/cloister/openai.key", "/proc/self/mem"),
-                         ("egress_user = cloister-egress", "egress_user = nobody"), ("user = cloister\n", "user = nobody\n")):
+                         ("egress_user = cloister-egress", "egress_user = nobody"),
+                         ("gate_user = cloister-gate", "gate_user = nobody"), ("user = cloister\n", "user = nobody\n")):
         text = text.replace(shown, there)
     config = Config(area, text.replace("network = none", "network = egress"))
     assert config.check() == (0, "")

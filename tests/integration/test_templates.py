@@ -448,17 +448,16 @@ def test_import_of_a_directory(own_daemon, area):
     assert procfs.eventually(lambda: not in_state(own_daemon, ".unfinished-*"))
 
 
-def test_a_client_lists_and_removes_templates(start_daemon):
-    daemon = start_daemon()
-    with opened(daemon, "one") as client:
+@pytest.mark.parametrize("way", ["overlay"], indirect=True)
+def test_a_client_lists_and_removes_templates(own_daemon):
+    with opened(own_daemon, "one") as client:
         freeze(client, "t")
         listed = client.call("template.list")["templates"]
         assert [(one["template"], one["forks"]) for one in listed] == [("t", 0)]
         (name,) = fork(client, "t")
-        if not SYSTEM:
-            assert client.call("template.list")["templates"][0]["forks"] == 1
-            refused(client, "template.remove", {"template": "t"}, "BUSY")
-            client.call("workspace.remove", {"workspace": name})
+        assert client.call("template.list")["templates"][0]["forks"] == 1
+        refused(client, "template.remove", {"template": "t"}, "BUSY")
+        client.call("workspace.remove", {"workspace": name})
         assert client.call("template.remove", {"template": "t"})["removed"] == "t"
         assert client.call("template.list")["templates"] == []
         refused(client, "template.remove", {"template": "t"}, "NOT_FOUND")

@@ -57,7 +57,7 @@ CONTROL = {
 }
 REFUSED = ("refused", "kill", "template", "health", "selftest", "session w")
 # Without a service, or a program's own protocol: `mcp` passes JSON on, and `forward` bytes.
-NOT_HERE = {"help", "harness", "audit", "mcp", "forward"}
+NOT_HERE = {"help", "harness", "audit", "mcp", "forward", "gate", "key"}
 
 
 ROW = {"call": "0" * 16, "tenant": "t", "workspace": "w", "tool": "run_command", "state": "running", "age_ms": 1, "deadline_ms": 1,
