@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloister-gate. The client is a tenant, and no other key's client reaches its sessions.
+ * cloisterd answers in lines, each of which belongs to a request by its id or progress token.
+ */
+#include "gate/mcp/session.h"
+
+#include "common/cleanup.h"
+#include "common/keys/gate_key.h"
+#include "common/limits.h"
+#include "gate/agent_link.h"
+#include "gate/gate.h"
+#include "gate/keys.h"
+#include "gate/mcp/mcp_link.h"
+#include "gate/mcp/message.h"
+#include "gate/request.h"
+#include "json/json_read.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <json-c/json_object.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+
+#define ID_BYTES 16
+
+/* A POST, from its head to the end of its answer, and to cloisterd's answer if that is later. */
+struct mcp_exchange {
+	LIST_ENTRY(mcp_exchange) entry; /* of all */
+	struct gate_request *request;   /* NULL: the client is gone */
+	struct mcp_session *session;    /* NULL: it was asked for nothing, or the session is over */
+	char key[GATE_KEY_ID_DIGITS + 1];
+	char *id, *token; /* as JSON text */
+	size_t held;      /* at most, of the body */
+	size_t unread;    /* of the answer */
+	unsigned beats;
+	bool waits; /* for cloisterd's answer */
+	bool initializes, takes_events, has_begun;
+};
+
+struct mcp_session {
+	LIST_ENTRY(mcp_session) entry;
+	struct gate *gate;
+	struct mcp_link *link;
+	char id[2 * ID_BYTES + 1]; /* "": it is one request's */
+	char key[GATE_KEY_ID_DIGITS + 1];
+	char version[16];              /* "": initialize was not answered */
+	struct gate_request *listener; /* a GET; NULL: none */
+	struct event beat;
+	uint64_t idle_ms;
+	size_t unread; /* of answers */
+};
+
+static LIST_HEAD(, mcp_exchange) exchanges = LIST_HEAD_INITIALIZER(exchanges);
+static LIST_HEAD(, mcp_session) sessions = LIST_HEAD_INITIALIZER(sessions);
+
+void mcp_refuse(struct gate_request *request, unsigned status, const char *id, int code,
+	const char *message)
+{
+	if (status == 503 || status == 429)
+		gate_answer_header(request, "Retry-After", "1");
+	gate_answer_json(request, status, mcp_message_make_error(id, (enum mcp_code)code, message));
+}
+
+/* Exchanges */
+
+static void exchange_free(struct mcp_exchange *exchange)
+{
+	LIST_REMOVE(exchange, entry);
+	free(exchange->id);
+	free(exchange->token);
+	free(exchange);
+}
+
+/* cloisterd has as much to say as its clients read. */
+static void set_unread(struct mcp_exchange *exchange, size_t len)
+{
+	struct mcp_session *session = exchange->session;
+
+	session->unread += len - exchange->unread;
+	exchange->unread = len;
+	mcp_link_pause(session->link, session->unread > LIMIT_GATE_MCP_UNREAD_BYTES);
+}
+
+/* Whether its key was not revoked. */
+static bool has_key(const struct mcp_session *session)
+{
+	return gate_keys_is_valid(session->gate->keys, session->key);
+}
+
+static void on_end(struct gate_request *request)
+{
+	struct mcp_exchange *exchange = gate_request_context(request);
+	struct mcp_session *session = exchange->session;
+	bool is_unknown = exchange->initializes && gate_request_is_lost(request);
+
+	exchange->request = NULL;
+	if (session)
+		set_unread(exchange, 0);
+	/* In a session the request goes on: a lost connection does not cancel it. */
+	if (!exchange->waits || !session || !session->id[0])
+		exchange_free(exchange);
+	if (session && (!session->id[0] || is_unknown || !has_key(session)))
+		mcp_session_end(session, 0, NULL);
+}
+
+static size_t count_held(const char *key)
+{
+	const struct mcp_exchange *exchange;
+	size_t held = 0;
+
+	LIST_FOREACH (exchange, &exchanges, entry)
+		if (strcmp(exchange->key, key) == 0)
+			held += exchange->held;
+	return held;
+}
+
+struct mcp_exchange *mcp_exchange_new(struct gate_request *request)
+{
+	const char *length = gate_request_header(request, "Content-Length");
+	const char *accept = gate_request_header(request, "Accept");
+	const char *key = gate_request_identity(request)->key;
+	size_t held = length ? strtoull(length, NULL, 10) : LIMIT_LINE_BYTES;
+	struct mcp_exchange *exchange;
+
+	held = held < LIMIT_LINE_BYTES ? held : LIMIT_LINE_BYTES;
+	if (held + count_held(key) > LIMIT_GATE_MCP_HELD_BYTES) {
+		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR,
+			"the key has too many requests that are not answered");
+		return NULL;
+	}
+	exchange = calloc(1, sizeof(*exchange));
+	if (!exchange) {
+		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, "memory is out");
+		return NULL;
+	}
+	exchange->request = request;
+	exchange->held = held;
+	exchange->takes_events = accept && strcasestr(accept, "text/event-stream");
+	snprintf(exchange->key, sizeof(exchange->key), "%s", key);
+	LIST_INSERT_HEAD(&exchanges, exchange, entry);
+	gate_request_set_context(request, exchange);
+	gate_request_on_end(request, on_end);
+	return exchange;
+}
+
+static void begin_events(struct gate_request *request)
+{
+	gate_answer_header(request, "Content-Type", "text/event-stream");
+	gate_answer_header(request, "Cache-Control", "no-store");
+	gate_answer_begin(request, 200, GATE_UNKNOWN);
+}
+
+static void write_event(struct gate_request *request, struct text line)
+{
+	gate_answer_write(request, TEXT_LITERAL("event: message\ndata: "));
+	gate_answer_write(request, line);
+	gate_answer_write(request, TEXT_LITERAL("\n\n"));
+}
+
+static void name_session(struct mcp_exchange *exchange)
+{
+	if (exchange->initializes)
+		gate_answer_header(exchange->request, "Mcp-Session-Id", exchange->session->id);
+}
+
+/* From here on the answer is a stream of events. */
+static void exchange_begin(struct mcp_exchange *exchange)
+{
+	if (exchange->has_begun)
+		return;
+	exchange->has_begun = true;
+	name_session(exchange);
+	begin_events(exchange->request);
+}
+
+/* In revision 2026-07-28 some errors have a status of their own. */
+static unsigned status_of(const struct mcp_session *session, int error)
+{
+	if (session->id[0])
+		return 200;
+	if (error == MCP_METHOD_NOT_FOUND)
+		return 404;
+	return error == MCP_UNSUPPORTED_VERSION || error == MCP_MISSING_CAPABILITY ||
+			       error == MCP_HEADER_MISMATCH
+		       ? 400
+		       : 200;
+}
+
+/* cloisterd has answered. */
+static void exchange_answer(struct mcp_exchange *exchange, struct text line, int error)
+{
+	exchange->waits = false;
+	if (!exchange->request) {
+		exchange_free(exchange);
+		return;
+	}
+	exchange->held = 0;
+	set_unread(exchange, line.len);
+	if (exchange->has_begun) {
+		write_event(exchange->request, line);
+		gate_answer_end(exchange->request);
+		return;
+	}
+	name_session(exchange);
+	gate_answer_bytes(
+		exchange->request, status_of(exchange->session, error), "application/json", line);
+}
+
+/* There is no answer, for the client wants none. */
+static void exchange_cancel(struct mcp_exchange *exchange)
+{
+	exchange->waits = false;
+	if (!exchange->request) {
+		exchange_free(exchange);
+		return;
+	}
+	exchange_begin(exchange);
+	gate_answer_end(exchange->request);
+}
+
+/* The session has ended before cloisterd answered. */
+static void exchange_fail(struct mcp_exchange *exchange, unsigned status, const char *message)
+{
+	if (!exchange->request) {
+		exchange_free(exchange);
+		return;
+	}
+	if (exchange->waits && exchange->has_begun)
+		gate_answer_abort(exchange->request);
+	else if (exchange->waits)
+		mcp_refuse(exchange->request, status, exchange->id, MCP_INTERNAL_ERROR, message);
+	exchange->waits = false;
+	exchange->session = NULL;
+}
+
+static struct mcp_exchange *find_waiting(
+	const struct mcp_session *session, const char *id, const char *token)
+{
+	struct mcp_exchange *exchange;
+
+	LIST_FOREACH (exchange, &exchanges, entry)
+		if (exchange->session == session && exchange->waits &&
+			((id && strcmp(exchange->id, id) == 0) ||
+				(token && exchange->token && strcmp(exchange->token, token) == 0)))
+			return exchange;
+	return NULL;
+}
+
+/* Sessions */
+
+void mcp_session_end(struct mcp_session *session, unsigned status, const char *message)
+{
+	struct mcp_exchange *exchange, *next;
+
+	for (exchange = LIST_FIRST(&exchanges); exchange; exchange = next) {
+		next = LIST_NEXT(exchange, entry);
+		if (exchange->session == session)
+			exchange_fail(exchange, status, message);
+	}
+	if (session->listener) {
+		gate_request_set_context(session->listener, NULL);
+		gate_answer_end(session->listener);
+	}
+	event_del(&session->beat);
+	mcp_link_close(session->link);
+	LIST_REMOVE(session, entry);
+	free(session);
+}
+
+/* Notes the version that initialize agreed on; without one there is no session. */
+static bool take_version(struct mcp_session *session, const struct mcp_message *message)
+{
+	static const char *const path[] = {"result", "protocolVersion", NULL};
+	const char *version = mcp_message_string(message, path);
+
+	if (version)
+		snprintf(session->version, sizeof(session->version), "%s", version);
+	return version != NULL;
+}
+
+static void pass_answer(
+	struct mcp_session *session, const struct mcp_message *message, struct text line)
+{
+	struct mcp_exchange *exchange = find_waiting(session, message->id, NULL);
+	bool initializes = exchange && exchange->initializes;
+
+	if (exchange)
+		exchange_answer(exchange, line, mcp_message_error(message));
+	if (initializes && !take_version(session, message))
+		mcp_session_end(session, 404, "the session was not initialized");
+}
+
+/* Passes on what is no answer. A client that does not read it misses it. */
+static void pass_notification(
+	struct mcp_session *session, const struct mcp_message *message, struct text line)
+{
+	const char *token = mcp_message_progress_token(message);
+	struct mcp_exchange *exchange = token ? find_waiting(session, NULL, token) : NULL;
+	struct gate_request *request = token ? NULL : session->listener;
+
+	if (exchange && exchange->request && exchange->takes_events) {
+		exchange_begin(exchange);
+		request = exchange->request;
+	}
+	if (request && !gate_answer_full(request))
+		write_event(request, line);
+}
+
+static void on_line(void *context, struct text line)
+{
+	const struct json_bounds bounds = {LIMIT_CLIENT_VALUES, LIMIT_CLIENT_MEMORY_BYTES};
+	struct mcp_session *session = context;
+	struct mcp_message message;
+	const char *fault;
+
+	if (mcp_message_read(line, &bounds, &message, &fault) != 0 ||
+		(message.kind == MCP_RESPONSE && !message.id)) {
+		mcp_session_end(
+			session, 502, "cloisterd answered what the gate does not understand");
+		return;
+	}
+	if (message.kind == MCP_RESPONSE)
+		pass_answer(session, &message, line);
+	else
+		pass_notification(session, &message, line);
+	mcp_message_done(&message);
+}
+
+static void on_closed(void *context, unsigned status, const char *message)
+{
+	mcp_session_end(context, status, message);
+}
+
+/*
+ * Keeps streams alive, and makes one of an answer that is long in coming: clients and proxies give
+ * up a connection on which nothing comes. Returns whether anything waits.
+ */
+static bool beat(struct mcp_session *session)
+{
+	bool busy = session->listener != NULL;
+	struct mcp_exchange *exchange;
+
+	if (session->listener && !gate_answer_full(session->listener))
+		gate_answer_write(session->listener, TEXT_LITERAL(":\n\n"));
+	LIST_FOREACH (exchange, &exchanges, entry) {
+		if (exchange->session != session || !exchange->waits)
+			continue;
+		busy = true;
+		if (!exchange->request || !exchange->takes_events || exchange->beats++ == 0)
+			continue;
+		exchange_begin(exchange);
+		if (!gate_answer_full(exchange->request))
+			gate_answer_write(exchange->request, TEXT_LITERAL(":\n\n"));
+	}
+	return busy;
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *context)
+{
+	struct mcp_session *session = context;
+
+	(void)fd;
+	(void)what;
+	session->idle_ms = beat(session) ? 0 : session->idle_ms + LIMIT_GATE_MCP_BEAT_MS;
+	if (session->idle_ms >= LIMIT_GATE_MCP_IDLE_MS || !has_key(session))
+		mcp_session_end(session, 404, "the session was idle");
+}
+
+static size_t count_sessions(const char *key)
+{
+	const struct mcp_session *session;
+	size_t n = 0;
+
+	LIST_FOREACH (session, &sessions, entry)
+		n += session->id[0] && strcmp(session->key, key) == 0;
+	return n;
+}
+
+static bool make_id(char *ret, size_t size)
+{
+	uint8_t random[ID_BYTES];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return false;
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(ret + 2 * i, size - 2 * i, "%02x", random[i]);
+	return true;
+}
+
+static const struct mcp_link_callbacks link_callbacks = {on_line, on_closed};
+
+/* Returns 0 or -errno. */
+static int open_session(struct gate_request *request, bool has_id, struct mcp_session **ret)
+{
+	static const struct timeval every = {.tv_sec = LIMIT_GATE_MCP_BEAT_MS / 1000};
+	const struct gate_identity *identity = gate_request_identity(request);
+	const char *workspace = gate_request_query(request, "workspace");
+	struct mcp_session *session = calloc(1, sizeof(*session));
+	int r = -1;
+
+	if (!workspace)
+		workspace = identity->workspace ? identity->workspace : "default";
+	if (session && (!has_id || make_id(session->id, sizeof(session->id)))) {
+		session->gate = gate_request_gate(request);
+		snprintf(session->key, sizeof(session->key), "%s", identity->key);
+		r = mcp_link_open(session->gate, identity, workspace, &link_callbacks, session,
+			&session->link);
+	}
+	if (r < 0) {
+		free(session);
+		return r;
+	}
+	event_assign(&session->beat, session->gate->base, -1, EV_PERSIST, on_beat, session);
+	event_add(&session->beat, &every);
+	LIST_INSERT_HEAD(&sessions, session, entry);
+	*ret = session;
+	return 0;
+}
+
+struct mcp_session *mcp_session_new(struct gate_request *request, bool has_id)
+{
+	struct mcp_session *session = NULL;
+
+	if (has_id &&
+		count_sessions(gate_request_identity(request)->key) >= LIMIT_GATE_MCP_SESSIONS)
+		mcp_refuse(request, 429, NULL, MCP_INTERNAL_ERROR,
+			"the key has too many sessions; end one with DELETE");
+	else if (open_session(request, has_id, &session) < 0)
+		mcp_refuse(
+			request, 503, NULL, MCP_INTERNAL_ERROR, "cloisterd cannot be reached now");
+	return session;
+}
+
+/* Takes the same time for each id. */
+static bool is_same(const char *a, const char *b, size_t len)
+{
+	volatile uint8_t difference = 0;
+
+	for (size_t i = 0; i < len; i++)
+		difference |= (uint8_t)(a[i] ^ b[i]);
+	return difference == 0;
+}
+
+struct mcp_session *mcp_session_find(struct gate_request *request)
+{
+	const char *id = gate_request_header(request, "Mcp-Session-Id");
+	const char *key = gate_request_identity(request)->key;
+	struct mcp_session *session;
+
+	if (!id) {
+		mcp_refuse(request, 400, NULL, MCP_INVALID_REQUEST,
+			"Mcp-Session-Id is needed: initialize gives it");
+		return NULL;
+	}
+	LIST_FOREACH (session, &sessions, entry) {
+		if (strcmp(session->key, key) == 0 && session->id[0] &&
+			strlen(id) == strlen(session->id) && is_same(id, session->id, strlen(id))) {
+			session->idle_ms = 0;
+			return session;
+		}
+	}
+	mcp_refuse(request, 404, NULL, MCP_INVALID_REQUEST, "there is no such session of the key");
+	return NULL;
+}
+
+bool mcp_session_has_version(const struct mcp_session *session, const char *version)
+{
+	return !session->version[0] || strcmp(session->version, version) == 0;
+}
+
+bool mcp_session_ask(struct mcp_session *session, struct mcp_exchange *exchange,
+	const struct mcp_message *message, struct text line)
+{
+	const char *token = mcp_message_progress_token(message);
+
+	if (find_waiting(session, message->id, NULL)) {
+		mcp_refuse(exchange->request, 400, message->id, MCP_INVALID_REQUEST,
+			"a request with this id waits for its answer");
+		return false;
+	}
+	exchange->id = strdup(message->id);
+	exchange->token = token ? strdup(token) : NULL;
+	if (!exchange->id || (token && !exchange->token) ||
+		mcp_link_send(session->link, line) < 0) {
+		mcp_refuse(exchange->request, 503, message->id, MCP_INTERNAL_ERROR,
+			"too much waits for cloisterd");
+		return false;
+	}
+	exchange->session = session;
+	exchange->held = line.len;
+	exchange->waits = true;
+	exchange->initializes = session->id[0] && strcmp(message->method, "initialize") == 0;
+	return true;
+}
+
+void mcp_session_notify(struct mcp_session *session, struct gate_request *request,
+	const struct mcp_message *message, struct text line)
+{
+	struct mcp_exchange *cancelled;
+
+	if (mcp_link_send(session->link, line) < 0) {
+		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, "too much waits for cloisterd");
+		return;
+	}
+	gate_answer_begin(request, 202, 0);
+	gate_answer_end(request);
+	if (strcmp(message->method, "notifications/cancelled") != 0)
+		return;
+	cancelled = mcp_message_cancelled(message)
+			    ? find_waiting(session, mcp_message_cancelled(message), NULL)
+			    : NULL;
+	if (cancelled && !cancelled->initializes)
+		exchange_cancel(cancelled);
+}
+
+static void on_listener_end(struct gate_request *request)
+{
+	struct mcp_session *session = gate_request_context(request);
+
+	if (!session)
+		return;
+	session->listener = NULL;
+	if (!has_key(session))
+		mcp_session_end(session, 0, NULL);
+}
+
+void mcp_session_listen(struct mcp_session *session, struct gate_request *request)
+{
+	if (session->listener) {
+		mcp_refuse(request, 409, NULL, MCP_INVALID_REQUEST,
+			"the session has a stream already");
+		return;
+	}
+	session->listener = request;
+	gate_request_set_context(request, session);
+	gate_request_on_end(request, on_listener_end);
+	begin_events(request);
+}
