@@ -203,10 +203,13 @@ def test_a_removal_that_fails_leaves_no_cell_without_them(start, tenants, toolch
     (place,) = daemon.state.glob("workspaces/a/w")
     (place / "roots").mkdir()
     (place / "roots" / "file").touch()
+    place.parent.chmod(0o500)  # no name in it can change
     lines = [{"jsonrpc": "2.0", "id": f"{method} {i}", "method": f"workspace.{method}", "params": {"workspace": "w"}}
              for i in range(20) for method in ("remove", "open")]
     other.send_raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     answers = [other.receive_any() for _ in lines]
+    (first,) = [answer for answer in answers if answer["id"] == "remove 0"]
+    assert first["error"]["data"]["code"] != "BUSY", first  # nobody has it open yet
     assert not any("result" in answer for answer in answers if "remove" in answer["id"]), answers
     with contextlib.suppress(RpcError):
         while True:

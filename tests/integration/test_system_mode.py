@@ -609,21 +609,21 @@ def test_a_removal_that_was_cut_off_is_finished_at_the_next_start(area, system):
                               "arguments": {"command": "mkdir -p d/e; touch d/e/f g; chmod 0 d"}})
     top = daemon.state / "workspaces"
     top = top / area.account.name if system else top
-    # The process that removes is stopped, so nothing has been removed when all are killed.
-    for _, files in daemon.cells():
-        os.kill(files, signal.SIGSTOP)
-    client.send({"jsonrpc": "2.0", "id": 99, "method": "workspace.remove", "params": {"workspace": "w"}})
-    assert procfs.eventually(lambda: len(list(top.iterdir())) == 3)
+    # The spawner is stopped, so nothing has been cleared when all are killed.
+    spawner = daemon.spawner()
+    os.kill(spawner, signal.SIGSTOP)
+    client.call("workspace.remove", {"workspace": "w"})
     everybody = procfs.descendants(daemon.pid)
+    os.kill(spawner, signal.SIGKILL)
     daemon.process.kill()
     daemon.process.wait()
     assert procfs.vanish(everybody)
-    assert (top / "w" / "d").exists()
+    (removed,) = set(top.iterdir()) - {top / "stays"}
+    assert removed.name.startswith(".removed-") and (removed / "d").exists()
     daemon.stop()
     following = Daemon(area, system=system, state=daemon.state)
     try:
         assert procfs.eventually(lambda: [path.name for path in top.iterdir()] == ["stays"])
-        assert procfs.eventually(lambda: "is finished" in following.log())
         client = following.connect()
         client.call("workspace.open", {"workspace": "w"})
         assert client.run("ls -A")["stdout"] == ""

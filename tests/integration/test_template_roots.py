@@ -270,8 +270,10 @@ def test_what_a_root_lacks_is_made_in_the_fork(start_daemon, area, has, spares):
     (name,) = fork(service.connect())
     one, answer = opened(service, name)
     assert answer["root"] == "/"
-    assert one.run("cd /; echo *; echo $$ > /tmp/f; read -r x < /tmp/f; echo $x; echo > /run/f; echo > /dev/null; echo /proc/[1-9]*")["stdout"] \
-        .split("\n")[:2] == ["bin dev etc lib lib64 proc run tmp", "2"]
+    names, own, kept, processes = one.run("cd /; echo *; echo $$; echo $$ > /tmp/f; read -r x < /tmp/f; echo $x; echo > /run/f;"
+                                          "echo > /dev/null; echo /proc/[1-9]*")["stdout"].splitlines()
+    assert (names, kept) == ("bin dev etc lib lib64 proc run tmp", own)
+    assert processes == f"/proc/1 /proc/{own}"  # the command's own namespace
     for path in ("/tmp/f", "/run/f", "/dev/null", "/proc/1/status"):  # the kernel's and the private ones are no files of the workspace
         assert not one.observe("read_file", {"path": path})["success"]
     assert not one.observe("write_file", {"path": "/proc/x", "content": "x"})["success"]  # it is covered there, too

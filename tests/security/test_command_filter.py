@@ -343,12 +343,12 @@ def swap():
     while not stop.is_set():
         os.rename('d', 'e'), os.rename('f', 'd'), os.rename('d', 'f'), os.rename('e', 'd')
 
-other = threading.Thread(target=swap)
+other = threading.Thread(target=swap, daemon=True)
 other.start()
 found = set()
 for _ in range(300):
     found.add(attempt(os.chmod, 'd', 0o2755))
-    found.add(bool(os.stat('f').st_mode & 0o2000) if os.path.isfile('f') else None)
+    found.add(attempt(lambda: bool(os.stat('f').st_mode & 0o2000)))  # at times there is no f
 stop.set()
 other.join()
 print(found <= {None, 'ENOENT', False})

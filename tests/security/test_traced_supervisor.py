@@ -128,7 +128,12 @@ def is_known(name, rest, area, daemon):
     # A tenant's templates and what is recorded of their sizes, and not what is in one.
     templates = rf'\d+<{state}/templates(/[^/>]*)?>'
     size = rf'\d+<{state}/templates/[^/>]*/\.size-[^/>]*>'
+    # The properties of a tenant's workspaces, which are files of cloisterd.
+    properties = rf'\d+<{state}/properties(/[^/>]*)?>'
     known = [
+        ("openat|mkdirat", rf'\d+<{state}/workspaces>, "\.\./properties"'),
+        ("openat|mkdirat|unlinkat|newfstatat", rf'{properties}, "[^"/]*"'),
+        ("renameat2?", rf'{properties}, "[^"/]*", {properties}, "[^"/]*"'),
         ("openat", rf'\d+<{state}/workspaces>, "\.\./templates"'),
         ("openat|mkdirat|unlinkat|newfstatat|statx", rf'{templates}, "[^"/]*"'),
         ("openat|mkdirat|unlinkat|newfstatat", rf'{size}, "[^"/]*"'),
