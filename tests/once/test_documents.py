@@ -153,7 +153,7 @@ def test_every_block_is_known(document):
 
 
 # How many commands of each document need root, an installed package or another host, and so are checked but not run.
-NOT_RUN = {"README.md": 6, "doc/tutorial.md": 1, "doc/fleets.md": 15, "doc/operators-guide.md": 47,
+NOT_RUN = {"README.md": 5, "doc/tutorial.md": 1, "doc/fleets.md": 15, "doc/operators-guide.md": 47,
            "doc/clients.md": 3}
 OURS = ("cloister", "cloisterctl", "cloisterd")
 # Part of Debian's base, and missing on some machines that run the tests.
@@ -225,7 +225,7 @@ def test_the_two_commands():
     text = (ROOT / "README.md").read_text()
     section = text.split("\n## Setting up\n")[1].split("\n## ")[0]
     assert re.findall(r"^    (\S+)", section, re.MULTILINE) == ["packaging/quickstart", "tests/run"]
-    assert len(text.splitlines()) <= 160
+    assert len(text.splitlines()) <= 165
     for program in ("packaging/quickstart", "tests/run"):
         assert os.access(ROOT / program, os.X_OK)
         subprocess.run(["bash", "-n", ROOT / program], check=True)
@@ -251,6 +251,9 @@ def test_mcp_configurations(area, document):
     for block in blocks(document):
         servers = parse(block).get("mcpServers", {}) if block.language == "json" else {}
         for server in servers.values():
+            if "url" in server:  # integration/test_gate_mcp.py has clients that use one
+                assert set(server) == {"type", "url", "headers"} and "/mcp" in server["url"]
+                continue
             if server["command"] == "npx":  # placeholders, and names of the registry
                 assert "@modelcontextprotocol/server-filesystem" in server["args"]
                 continue
