@@ -84,6 +84,9 @@ static bool wanted_input(const struct observation *observation)
 	return (may_say && says_so(text)) || is_question(text);
 }
 
+/* What programs write when inotify watches are used up, for which the kernel says ENOSPC. */
+#define NO_WATCHES "inotify watch limit", "number of file watchers", "inotify_add_watch"
+
 /*
  * What programs write when something is different here from what they expect, and what to do then.
  */
@@ -108,10 +111,9 @@ static const struct hint {
 		"do not "
 		"see: make the environment here (python3 -m venv), or show the file's directory by "
 		"readonly_paths (cloister --readonly-path)"},
-	{{"inotify watch limit", "number of file watchers", "inotify_add_watch"},
-		"the workspace's inotify watches are used up: watch fewer files (not "
-		"node_modules), or "
-		"poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true"},
+	{{NO_WATCHES}, "the workspace's inotify watches are used up: watch fewer files (not "
+		       "node_modules), or "
+		       "poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true"},
 };
 
 static void add_hints(const struct observation *observation, struct notes *notes)
@@ -162,8 +164,9 @@ static void add_room_note(
 	const struct tenant *tenant, const struct observation *observation, struct notes *notes)
 {
 	static const char *const sentences[] = {"No space left on device", "ENOSPC", NULL};
+	static const char *const watches[] = {NO_WATCHES, NULL};
 
-	if (command_ends_with(observation, sentences))
+	if (command_ends_with(observation, sentences) && !command_ends_with(observation, watches))
 		notes_add(notes,
 			"%s %" PRIu64
 			" MiB; the workspace has the room of its disk: put large files "

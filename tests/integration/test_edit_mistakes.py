@@ -34,7 +34,7 @@ def wrong(client, workspace, source, mistake):
         return f"{told} for {(mistake.code, mistake.kind, mistake.line)}: {error}"
     if mistake.code == "NO_MATCH" and mistake.kind != "absent" and not error["message"]:
         return "no sentence"
-    if mistake.kind in ("white_space", "different"):
+    if mistake.kind in ("white_space", "different", "look_alike"):
         # The closest lines, copied, are a right edit.
         if not data["closest"].startswith(source.lines[0].rstrip("\r")):
             return f"closest: {data['closest']!r}"

@@ -213,7 +213,8 @@ def test_a_directory_that_its_user_may_not_enter(own_daemon, mode):
 
 @pytest.mark.parametrize("mode", [0o000, 0o600], ids=oct)
 def test_closed_directories_and_files(client, workspace, mode):
-    """Where permissions deny access, the four file tools answer PERMISSION_DENIED and name the user who lacks it."""
+    """Where permissions deny access, the four file tools answer PERMISSION_DENIED and name the user who lacks it, or, for a
+    new file, the mode of the directory and what gives the user what it lacks."""
     (workspace / "closed").mkdir()
     (workspace / "closed" / "f").write_text("x")
     (workspace / "f").write_text("x")
@@ -226,7 +227,12 @@ def test_closed_directories_and_files(client, workspace, mode):
         calls += [("list_directory", {"path": "closed"}), ("search_files", {"path": "closed", "pattern": "x"})]
     for tool, arguments in calls:
         error = client.fail(tool, **arguments)
-        assert error["code"] == "PERMISSION_DENIED" and "the workspace's user may not" in error["message"], (tool, error)
+        new_file = tool == "write_file" and arguments["path"] != "f"
+        said = f"(its mode is {mode:04o}), and a file is replaced by a new one in its directory: chmod u+wx" if new_file \
+            else "the workspace's user may not"
+        assert error["code"] == "PERMISSION_DENIED" and said in error["message"], (tool, error)
+    assert client.run("chmod u+wx closed")["exit_code"] == 0
+    assert client.use("write_file", path="closed/f", content="y")["created"] is False  # what was said is enough
     os.chmod(workspace / "closed", 0o700)
     assert [path.name for path in (workspace / "closed").iterdir()] == ["f"]
 

@@ -33,6 +33,10 @@ def number(argument, value):
     return f'"{argument}" was taken as the number {value}; give it without quotes'
 
 
+def no_effect(argument):
+    return f'"{argument}" has no effect'
+
+
 def boolean(argument, value):
     return f'"{argument}" was taken as {value}; give it without quotes'
 
@@ -167,9 +171,9 @@ NAMES = [
     taken(SEARCH, {"pattern": "TODO", "include": "*.py"}, name("include", "file_pattern"), shows="src/utils.py"),
     taken(SEARCH, {"pattern": "TODO", "filePattern": "*.py"}, name("filePattern", "file_pattern")),
     taken(SEARCH, {"pattern": "TODO", "maxResults": 5}, name("maxResults", "max_results")),
-    taken(SEARCH, {"pattern": "TODO", "limit": 5}, name("limit", "max_results")),
-    taken(SEARCH, {"query": "TODO", "limit": "200"}, name("query", "pattern"), name("limit", "max_results"), number("max_results", 200),
-          lowered("max_results", 200, 50), shows="src/utils.py"),
+    taken(SEARCH, {"pattern": "TODO", "head_limit": 5}, name("head_limit", "max_results")),
+    taken(SEARCH, {"query": "TODO", "resultLimit": "200"}, name("query", "pattern"), name("resultLimit", "max_results"),
+          number("max_results", 200), lowered("max_results", 200, 50), shows="src/utils.py"),
     refused(READ, {"path": "small.py", "file_path": "small.py"}, INVALID, '"file_path" means the same as "path"; give only "path"'),
     refused(READ, {"file_path": "small.py", "filename": "small.py"}, INVALID, '"filename" means the same as "file_path"; give only "path"'),
     refused(RUN, {"command": "true", "cmd": "false"}, INVALID, '"cmd" means the same as "command"; give only "command"'),
@@ -193,7 +197,7 @@ UNKNOWN = [
     refused(READ, {**SMALL, "encoding": "utf-8"}, INVALID, 'argument "encoding" is not known; use "path"'),
     refused(READ, {**SMALL, "lines": "1-2"}, INVALID, 'argument "lines" is not known'),
     refused(READ, {**SMALL, "view_range": [1, 2]}, INVALID, 'argument "view_range" is not known; use "path", "start_line", "end_line"'),
-    refused(READ, {**SMALL, "reason": "to look"}, INVALID, 'argument "reason" is not known'),
+    taken(READ, {**SMALL, "reason": "to look"}, no_effect("reason"), shows="x = 1"),
     refused(READ, {"arguments": SMALL}, INVALID, 'argument "arguments" is not known; use "path"'),
     refused(READ, {"": "small.py"}, INVALID, 'argument "" is not known; use "path"'),
     refused(WRITE, {"path": "w/no", "data": "x"}, INVALID, 'did you mean "content"?'),
@@ -211,8 +215,9 @@ UNKNOWN = [
     refused(LIST, {"path": ".", "patern": "*.c"}, INVALID, 'did you mean "pattern"?'),
     refused(RUN, {"command": "true", "timeout": 30}, INVALID, 'use "command", "timeout_ms"; did you mean "timeout_ms"?'),
     refused(RUN, {"command": "true", "timeout_seconds": 30}, INVALID, 'did you mean "timeout_ms"?'),
-    refused(RUN, {"command": "true", "cwd": "src"}, INVALID, 'argument "cwd" is not known; use "command", "timeout_ms"'),
-    refused(RUN, {"command": "true", "description": "does nothing"}, INVALID, 'argument "description" is not known'),
+    refused(RUN, {"command": "true", "cwd": "src"}, INVALID, 'argument "cwd" is not known; begin the command with it: '
+            '{"command": "cd DIRECTORY && make"}'),
+    taken(RUN, {"command": "echo hi", "description": "does nothing"}, no_effect("description"), shows="hi"),
     refused(RUN, {"command": "true", "background": True}, INVALID, 'argument "background" is not known'),
     refused(RUN, {"comand": "true"}, INVALID, 'did you mean "command"?'),
     refused(RUN, {"code": "print(1)"}, INVALID, 'did you mean "command"?'),
@@ -223,7 +228,11 @@ UNKNOWN = [
     refused(SEARCH, {"pattern": "TODO", "type": "py"}, INVALID, 'did you mean "file_pattern"?'),
     refused(SEARCH, {"pattern": "TODO", "case_sensitive": False}, INVALID, 'argument "case_sensitive" is not known'),
     refused(SEARCH, {"pattern": "TODO", "max_result": 5}, INVALID, 'did you mean "max_results"?'),
-    refused(SEARCH, {"pattern": "TODO", "context": 2}, INVALID, 'argument "context" is not known'),
+    taken(SEARCH, {"pattern": "y = 2", "context": 1}, shows='"text": "x = 1", "context": true'),
+    taken(SEARCH, {"pattern": "TODO", "limit": 5}, shows="src/utils.py"),
+    taken(SEARCH, {"query": "TODO", "limit": "2000"}, name("query", "pattern"), number("limit", 2000), lowered("limit", 2000, 1000),
+          shows="src/utils.py"),
+    refused(SEARCH, {"pattern": "TODO", "limit": 0}, INVALID, '"limit" must be an integer from 1 to 1000'),
 ]
 
 TYPES = [

@@ -48,8 +48,8 @@ def end():
 MAKERS = {
     FILES_DATA: lambda: lines() or b"x",
     FILES_IMAGE: image,
-    FILES_ENTRY: lambda: files_entry(words(), r.randrange(10), number(), words()),
-    FILES_MATCH: lambda: files_match(words(), number(), words(), r.randrange(2)),
+    FILES_ENTRY: lambda: files_entry(words(), r.randrange(10), number(), words(), r.choice((0, number()))),
+    FILES_MATCH: lambda: files_match(words(), number(), words(), r.randrange(2), r.randrange(2)),
     FILES_TROUBLE: lambda: files_trouble(edit=number(32), kind=words(20), closest=words(900), file=words(),
                                          lines=[number() for _ in range(r.randrange(10))]),
     FILES_HELD: lambda: files_held(r.choice(("a", "", "absent", "x" * 32)), r.choice(("b", "", "x" * 32)), number()),

@@ -186,7 +186,7 @@ def of_the_snippet(source):
     if '"' in snippet:
         yield "quotes with backslashes", snippet.replace('"', '\\"'), "escaped"
         yield "single quotes", snippet.replace('"', "'"), "different"
-        yield "typographic quotes", snippet.replace('"', "“"), "different"
+        yield "typographic quotes", snippet.replace('"', "“"), "look_alike"
     if "<" in snippet or ">" in snippet:
         yield "an escaped angle bracket", snippet.replace("<", "&lt;").replace(">", "&gt;"), "different"
     if unicodedata.normalize("NFD", snippet) != snippet:

@@ -84,8 +84,9 @@ def files_read(path, start=0, end=0, numbered=0, raw=0, images=0, by_type=0):
     return text(path) + struct.pack("=QQBBBB", start, end, numbered, raw, images, by_type)
 
 
-def files_write(path, size, create_dirs=0, durable=0, expect="", held=0, look=0, mode=0, streamed=0):
-    return text(path) + text(expect) + struct.pack("=QIBBBBB", size, mode, create_dirs, durable, held, look, streamed)
+def files_write(path, size, create_dirs=0, durable=0, expect="", held=0, look=0, mode=0, streamed=0, attributes=None):
+    return (text(path) + text(expect) + struct.pack("=QIBBBBBB", size, mode, create_dirs, durable, held, look, streamed,
+                                                    attributes is not None) + text(attributes or b""))
 
 
 def files_ask(path, to="", offset=0, length=0, depth=0, entries=100, mode=0, flags=(0, 0, 0, 0, 0)):
@@ -118,20 +119,20 @@ def patch_part(kind, content=""):
     return kind.encode() + text(content)
 
 
-def files_list(path, pattern="", recursive=0, gitignore=0, entries=100):
-    return text(path) + text(pattern) + struct.pack("=BBI", recursive, gitignore, entries)
+def files_list(path, pattern="", recursive=0, gitignore=0, entries=100, by_depth=0):
+    return text(path) + text(pattern) + struct.pack("=BBBI", recursive, gitignore, by_depth, entries)
 
 
-def files_search(pattern, path=".", file_pattern="", gitignore=0, results=50):
-    return text(pattern) + text(path) + text(file_pattern) + struct.pack("=BI", gitignore, results)
+def files_search(pattern, path=".", file_pattern="", gitignore=0, results=50, offset=0, context=0):
+    return text(pattern) + text(path) + text(file_pattern) + struct.pack("=BIII", gitignore, results, offset, context)
 
 
-def files_entry(path, kind=1, number=0, target=""):
-    return text(path) + struct.pack("=BQQ", kind, number, number) + text(target)
+def files_entry(path, kind=1, number=0, target="", left_out=0):
+    return text(path) + struct.pack("=BQQ", kind, number, number) + text(target) + struct.pack("=Q", left_out)
 
 
-def files_match(path, line=1, found="", cut=0):
-    return text(path) + struct.pack("=Q", line) + text(found) + struct.pack("=B", cut)
+def files_match(path, line=1, found="", cut=0, context=0):
+    return text(path) + struct.pack("=Q", line) + text(found) + struct.pack("=BB", cut, context)
 
 
 def files_held(before="a", after="b", size=1):
@@ -154,7 +155,7 @@ def files_step(index=0, state=FILES_BEGUN):
 
 def files_end(error=0, message="", path="x", flags=(0, 0, 0), number=0, kind="", version=""):
     return (struct.pack("=I", error) + text(message) + text(path) + struct.pack("=BBB", *flags) +
-            struct.pack("=QQQQQQ", *[number] * 6) + text(kind) + text(version) + struct.pack("=QQQ", *[number] * 3))
+            struct.pack("=7Q", *[number] * 7) + text(kind) + text(version) + struct.pack("=4Q", *[number] * 4))
 
 
 def end_of(payload):

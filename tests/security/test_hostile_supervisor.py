@@ -425,8 +425,11 @@ TO_FILES = {
     "more of a patch than announced": frame(FILES_PATCH, 1, files_patch(4)) + frame(FILES_BODY, 1, b"12345"),
     "too large a patch": frame(FILES_PATCH, 1, files_patch(2 ** 63)),
     "a longer listing": frame(FILES_LIST, 1, files_list(".") + b"x"),
+    "a shorter listing": frame(FILES_LIST, 1, files_list(".")[:-1]),
+    "half a depth": frame(FILES_LIST, 1, files_list(".", by_depth=2)),
     "a listing's pattern that is too long": frame(FILES_LIST, 1, files_list(".", "x" * 8193)),
     "a longer search": frame(FILES_SEARCH, 1, files_search("x") + b"x"),
+    "a shorter search": frame(FILES_SEARCH, 1, files_search("x")[:-1]),
     "a search's pattern that is too long": frame(FILES_SEARCH, 1, files_search("x" * 8193)),
     "a cancel with a payload": frame(FILES_CANCEL, 1, b"x"),
     "a clearing with a payload": frame(FILES_CLEAR, 1, b"x"),
@@ -503,9 +506,9 @@ def test_counts_without_a_bound(cell):
 
 
 def test_more_writes_than_there_may_be(cell):
-    cell.to_files(*[frame(FILES_WRITE, call, WRITE_X) for call in range(1, 66)])
+    cell.to_files(*[frame(FILES_WRITE, call, WRITE_X) for call in range(1, 82)])  # LIMIT_FILE_WRITES, LIMIT_FILE_STREAMS and one
     kind, call, payload, _ = cell.from_files.next()
-    assert (kind, call) == (FILES_END, 65) and end_of(payload)[0] != 0
+    assert (kind, call) == (FILES_END, 81) and end_of(payload)[0] != 0
     assert not os.path.exists(cell.path / "x")
 
 

@@ -86,17 +86,18 @@ static bool is_removed(int fd)
 	return directory >= 0 && getdents64(directory, entry, sizeof(entry)) < 0 && errno == ENOENT;
 }
 
-/* Returns a sentence if the directory cannot be written, or NULL. */
+/* Returns a sentence if the directory cannot be written and is the user's own, or NULL. */
 static const char *sentence_of_directory(int fd)
 {
 	static char sentence[160];
 	struct stat st;
 
-	if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0 || fstat(fd, &st) < 0)
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+		faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
 		return NULL;
 	snprintf(sentence, sizeof(sentence),
 		"The directory cannot be written (its mode is %04o), and a file is replaced by a "
-		"new one in its directory: chmod u+w the directory first",
+		"new one in its directory: chmod u+wx the directory first",
 		(unsigned)st.st_mode & 07777);
 	return sentence;
 }
