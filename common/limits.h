@@ -691,31 +691,31 @@
 #define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */
 
 /* cloister-gate (gate/). */
-#define LIMIT_KEY_ID_BYTES         64  /* of a key's id, in connection.bind and the audit log */
-#define LIMIT_GATE_LISTENERS       16  /* addresses, and those of a proxy */
-#define LIMIT_GATE_NAMES           256 /* hosts, and origins */
-#define LIMIT_GATE_CONNECTIONS_MAX 65536
-#define LIMIT_GATE_FAILED_KEYS_MAX 1000000
-#define LIMIT_GATE_TIME_MAX_MS     3600000
-#define LIMIT_GATE_HEAD_BYTES      (16 * KIB) /* memory of a connection, for a head and its parts */
-#define LIMIT_GATE_QUEUE_BYTES     (64 * KIB) /* of an answer, beyond which its face waits */
-#define LIMIT_GATE_BLOCK_BYTES     (2 * KIB)  /* sent at once of an answer of unknown length */
-#define LIMIT_GATE_BIG_BLOCK_BYTES (64 * KIB) /* of an answer with a length */
-#define LIMIT_GATE_SOCKET_BYTES    (128 * KIB) /* of a socket's buffers; the kernel doubles it */
-#define LIMIT_GATE_DROPPED_BYTES   (16 * MIB)  /* of a body that nobody wants, before the end */
-#define LIMIT_GATE_RELAY_BYTES     (64 * KIB)  /* read ahead in each direction of a relay */
-#define LIMIT_GATE_BACKLOG         512         /* of its listening sockets */
-#define LIMIT_GATE_BIND_MS         10000       /* for cloisterd to accept a connection's binding */
-#define LIMIT_GATE_BIND_BYTES      4096        /* of its answer */
-#define LIMIT_GATE_ADDRESSES       1024        /* with failed keys that are remembered */
-#define LIMIT_GATE_KEYS            4096        /* in the file of keys */
-#define LIMIT_GATE_KEYS_BYTES      (4 * MIB)   /* of that file */
-#define LIMIT_GATE_MCP_SESSIONS    64         /* of a key, by MCP with sessions */
-#define LIMIT_GATE_MCP_IDLE_MS     1800000    /* of such a session without a request or stream */
-#define LIMIT_GATE_MCP_BEAT_MS     15000      /* between signs of life on a stream of events */
-#define LIMIT_GATE_MCP_HELD_BYTES  (64 * MIB) /* of a key's requests that are not answered */
-#define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB) /* of a session's answers, beyond which it waits */
-#define LIMIT_GATE_REVOKE_MS       500         /* at most, until a changed file is read again */
+#define LIMIT_KEY_ID_BYTES          64  /* of a key's id, in connection.bind and the audit log */
+#define LIMIT_GATE_LISTENERS        16  /* addresses, and those of a proxy */
+#define LIMIT_GATE_NAMES            256 /* hosts, and origins */
+#define LIMIT_GATE_CONNECTIONS_MAX  65536
+#define LIMIT_GATE_FAILED_KEYS_MAX  1000000
+#define LIMIT_GATE_TIME_MAX_MS      3600000
+#define LIMIT_GATE_HEAD_BYTES       (16 * KIB) /* memory of a connection, for a head and its parts */
+#define LIMIT_GATE_QUEUE_BYTES      (64 * KIB)  /* of an answer, beyond which its face waits */
+#define LIMIT_GATE_BLOCK_BYTES      (2 * KIB)   /* sent at once of an answer of unknown length */
+#define LIMIT_GATE_BIG_BLOCK_BYTES  (64 * KIB)  /* of an answer with a length */
+#define LIMIT_GATE_SOCKET_BYTES     (128 * KIB) /* of a socket's buffers; the kernel doubles it */
+#define LIMIT_GATE_DROPPED_BYTES    (16 * MIB)  /* of a body that nobody wants, before the end */
+#define LIMIT_GATE_RELAY_BYTES      (64 * KIB)  /* read ahead in each direction of a relay */
+#define LIMIT_GATE_BACKLOG          512         /* of its listening sockets */
+#define LIMIT_GATE_BIND_MS          10000       /* for cloisterd to accept a connection's binding */
+#define LIMIT_GATE_BIND_BYTES       4096        /* of its answer */
+#define LIMIT_GATE_ADDRESSES        1024        /* with failed keys that are remembered */
+#define LIMIT_GATE_KEYS             4096        /* in the file of keys */
+#define LIMIT_GATE_KEYS_BYTES       (4 * MIB)   /* of that file */
+#define LIMIT_GATE_MCP_SESSIONS     64          /* of a key, by MCP with sessions */
+#define LIMIT_GATE_MCP_IDLE_MS      1800000     /* of such a session without a request or stream */
+#define LIMIT_GATE_MCP_BEAT_MS      15000       /* between signs of life on a stream of events */
+#define LIMIT_GATE_MCP_HELD_BYTES   (64 * MIB)  /* of a key's requests that are not answered */
+#define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* of a session's answers, beyond which it waits */
+#define LIMIT_GATE_REVOKE_MS        500         /* at most, until a changed file is read again */
 
 /* Descriptors that a tenant's processes share (supervisor/base/shared_fd.h). */
 #define LIMIT_SHARED_FD_THREADS      4   /* of a tenant */
