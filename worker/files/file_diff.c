@@ -16,6 +16,7 @@
 #include "common/limits.h"
 #include "worker/files/diff_patch.h"
 #include "worker/files/file_attributes.h"
+#include "worker/files/file_node.h"
 #include "worker/files/tree_walk.h"
 
 #include <dirent.h>
@@ -382,34 +383,12 @@ static int differ(struct diff *diff, const char *name, const struct stat st[SIDE
 
 /* Telling. */
 
-static uint8_t type_of(mode_t mode)
-{
-	switch (mode & S_IFMT) {
-	case S_IFREG:
-		return FILES_TYPE_FILE;
-	case S_IFDIR:
-		return FILES_TYPE_DIRECTORY;
-	case S_IFLNK:
-		return FILES_TYPE_SYMLINK;
-	case S_IFIFO:
-		return FILES_TYPE_FIFO;
-	case S_IFSOCK:
-		return FILES_TYPE_SOCKET;
-	case S_IFCHR:
-		return FILES_TYPE_CHARACTER_DEVICE;
-	case S_IFBLK:
-		return FILES_TYPE_BLOCK_DEVICE;
-	default:
-		return FILES_TYPE_UNKNOWN;
-	}
-}
-
 static struct files_state_of state_of(bool there, const struct stat *st)
 {
 	if (!there)
 		return (struct files_state_of){0};
 	/* The size of a directory is the file system's own affair. */
-	return (struct files_state_of){.type = type_of(st->st_mode),
+	return (struct files_state_of){.type = file_node_type(st->st_mode),
 		.size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
 		.mode = st->st_mode & 07777};
 }

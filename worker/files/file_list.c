@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/file_node.h"
 #include "worker/files/file_survey.h"
 #include "worker/files/glob.h"
 #include "worker/files/near_paths.h"
@@ -15,9 +16,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-
-#define NS_PER_S 1000000000ULL
-
 /* Reasons to end the walk, besides errors. */
 enum {
 	LISTING_FULL = 1,
@@ -54,13 +52,6 @@ static uint8_t files_type(unsigned char type)
 	}
 }
 
-static uint64_t mtime_ns(const struct stat *st)
-{
-	if (st->st_mtim.tv_sec < 0)
-		return 0;
-	return (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
-}
-
 void file_list_look(const struct walk_entry *visited, struct files_entry *ret,
 	char target[static LIMIT_PATH_BYTES])
 {
@@ -74,7 +65,7 @@ void file_list_look(const struct walk_entry *visited, struct files_entry *ret,
 	if (fstatat(visited->dirfd, visited->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		entry.type = files_type((unsigned char)IFTODT(st.st_mode));
 		entry.size = (uint64_t)st.st_size;
-		entry.mtime_ns = mtime_ns(&st);
+		entry.mtime_ns = file_node_mtime_ns(&st);
 	}
 	if (entry.type == FILES_TYPE_SYMLINK) {
 		ssize_t len = readlinkat(visited->dirfd, visited->name, target, LIMIT_PATH_BYTES);

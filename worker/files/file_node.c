@@ -41,7 +41,7 @@ uint8_t file_node_type(mode_t mode)
 	}
 }
 
-static uint64_t mtime_ns(const struct stat *st)
+uint64_t file_node_mtime_ns(const struct stat *st)
 {
 	if (st->st_mtim.tv_sec < 0)
 		return 0;
@@ -128,7 +128,7 @@ struct files_node file_node(
 		.entry = {.path = path,
 			.type = file_node_type(st->st_mode),
 			.size = (uint64_t)st->st_size,
-			.mtime_ns = mtime_ns(st)},
+			.mtime_ns = file_node_mtime_ns(st)},
 		.mode = st->st_mode & 07777,
 		.uid = st->st_uid,
 		.gid = st->st_gid,

@@ -43,3 +43,6 @@ void file_node_attributes(
 
 /** The type of an entry by its mode. */
 uint8_t file_node_type(mode_t mode);
+
+/** When an entry was modified, in nanoseconds since the epoch; 0: before it. */
+uint64_t file_node_mtime_ns(const struct stat *st);
