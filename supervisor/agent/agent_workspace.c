@@ -3,6 +3,7 @@
 #include "supervisor/agent/agent_workspace.h"
 
 #include "common/cleanup.h"
+#include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
@@ -45,6 +46,18 @@ struct workspace *agent_hold_or_answer(
 				    "workspace.open",
 			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
 	return workspace;
+}
+
+void agent_refuse_without_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named)
+{
+	(void)reply;
+	(void)params;
+	answer_refusal(session, request->id_text,
+		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
+			.sentence = named ? NULL
+					  : "No workspace is open on this connection; open one "
+					    "with workspace.open"});
 }
 
 int64_t agent_workspace_made(const struct workspace *workspace)

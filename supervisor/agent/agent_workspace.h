@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct json_object;
 struct jsonrpc_request;
 struct refusal;
 struct session;
+struct session_reply;
 struct tenant;
 struct workspace;
 
@@ -29,6 +31,10 @@ struct workspace *agent_hold_workspace(struct session *session, struct text name
 /** The same; answers @request, which has an id, if there is none. */
 struct workspace *agent_hold_or_answer(
 	struct session *session, const struct jsonrpc_request *request, struct text name);
+
+/** The no_workspace of a reply_form whose methods answer a refusal (session_state.h). */
+void agent_refuse_without_workspace(struct session *session, const struct jsonrpc_request *request,
+	const struct session_reply *reply, struct json_object *params, bool named);
 
 /**
  * Returns when a managed workspace was created, in milliseconds since the epoch, because a later

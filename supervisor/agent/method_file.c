@@ -134,22 +134,10 @@ static void answer(struct session *session, const char *id_text, const struct se
 	answer_refusal(session, id_text, &refusal);
 }
 
-static void no_workspace(struct session *session, const struct jsonrpc_request *request,
-	const struct session_reply *reply, struct json_object *params, bool named)
-{
-	(void)reply;
-	(void)params;
-	answer_refusal(session, request->id_text,
-		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
-			.sentence = named ? NULL
-					  : "No workspace is open on this connection; open one "
-					    "with workspace.open"});
-}
-
 static const struct reply_form file_form = {
 	.take = answer,
 	.output = tool_output_content,
-	.no_workspace = no_workspace,
+	.no_workspace = agent_refuse_without_workspace,
 	.program_moves = true,
 };
 
@@ -315,7 +303,8 @@ static void begin(struct session *session, struct jsonrpc_request *request, enum
 	}
 	workspace = agent_hold_workspace(session, name);
 	if (!workspace) {
-		no_workspace(session, request, &reply, request->params, name.data != NULL);
+		agent_refuse_without_workspace(
+			session, request, &reply, request->params, name.data != NULL);
 		return;
 	}
 	if (read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
