@@ -13,8 +13,8 @@ import subprocess
 import authority
 import pytest
 from cloister_client import acting_as
-from daemon import BUILD, Daemon
-from http_gate import HttpGate
+from daemon import BUILD
+from http_gate import HttpGate, daemon_behind
 
 HERE = pathlib.Path(__file__).parent
 REPOSITORY = "https://github.com/e2b-dev/E2B"
@@ -54,22 +54,18 @@ def config(user, owner):
 
 @pytest.fixture
 def gate(area, tenants):
-    with acting_as(0):
-        area.path.chmod(0o755)
-    daemon = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
-    with acting_as(0):
-        daemon.path.chmod(0o755)
-        place = area.new_directory("certificate")
-        place.chmod(0o755)
-        signer = authority.Authority(place)
-        signer.context(f"*.{DOMAIN}", 2)
-        for name in ("host.pem", "host.key"):
-            (place / name).chmod(0o644)
-    running = HttpGate(area, daemon, tenants[1], "tls = certificate", f"tls_certificate = {place}/host.pem", f"tls_key = {place}/host.key",
-                       f"domain = {DOMAIN}", f"hosts = api.{DOMAIN}")
-    yield running
-    assert running.stop() == 0
-    assert daemon.stop() == 0
+    with daemon_behind(area, config(tenants[1], tenants[0])) as daemon:
+        with acting_as(0):
+            place = area.new_directory("certificate")
+            place.chmod(0o755)
+            signer = authority.Authority(place)
+            signer.context(f"*.{DOMAIN}", 2)
+            for name in ("host.pem", "host.key"):
+                (place / name).chmod(0o644)
+        running = HttpGate(area, daemon, tenants[1], "tls = certificate", f"tls_certificate = {place}/host.pem",
+                           f"tls_key = {place}/host.key", f"domain = {DOMAIN}", f"hosts = api.{DOMAIN}")
+        yield running
+        assert running.stop() == 0
 
 
 def expected():

@@ -13,8 +13,7 @@ import urllib.parse
 import pytest
 
 import procfs
-from cloister_client import acting_as
-from http_gate import HttpGate
+from http_gate import HttpGate, daemon_behind
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 DOMAIN = "box.test"
@@ -30,16 +29,10 @@ def config(user, owner):
 
 @pytest.fixture(scope="module")
 def gate(area, tenants):
-    from daemon import Daemon
-    with acting_as(0):
-        area.path.chmod(0o755)
-    daemon = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
-    with acting_as(0):
-        daemon.path.chmod(0o755)
-    running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
-    yield running
-    assert running.stop() == 0
-    assert daemon.stop() == 0
+    with daemon_behind(area, config(tenants[1], tenants[0])) as daemon:
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
+        yield running
+        assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import procfs
 import pytest
 from cloister_client import acting_as
 from daemon import is_sanitized
-from http_gate import HttpGate, config
+from http_gate import HttpGate, config, daemon_behind
 from http_mcp import LEGACY, MODERN, OLDEST, HttpMcp, message, run, tool
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
@@ -22,14 +22,8 @@ TOOLS = ["list_directory", "read_file", "run_command", "search_files", "write_fi
 
 @pytest.fixture(scope="module")
 def module_daemon(area, tenants):
-    from daemon import Daemon
-    with acting_as(0):
-        area.path.chmod(0o755)
-    running = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
-    with acting_as(0):
-        running.path.chmod(0o755)
-    yield running
-    assert running.stop() == 0
+    with daemon_behind(area, config(tenants[1], tenants[0])) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

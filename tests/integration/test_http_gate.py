@@ -16,21 +16,15 @@ import audit_log
 import procfs
 from cloister_client import Client, acting_as
 from daemon import environment, where_is
-from http_gate import Connection, HttpGate, call, config, handshake, tls_settings
+from http_gate import Connection, HttpGate, call, config, daemon_behind, handshake, tls_settings
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 
 
 @pytest.fixture(scope="module")
 def module_daemon(area, tenants):
-    from daemon import Daemon
-    with acting_as(0):
-        area.path.chmod(0o755)
-    running = Daemon(area, config=config(tenants[1], tenants[0]), system=False)
-    with acting_as(0):
-        running.path.chmod(0o755)
-    yield running
-    assert running.stop() == 0
+    with daemon_behind(area, config(tenants[1], tenants[0])) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import warnings
 
 import procfs
 from cloister_client import acting_as
-from daemon import environment, where_is
+from daemon import Daemon, environment, where_is
 
 LINE = re.compile(r"HTTP/1\.1 (\d{3}) ")
 
@@ -21,6 +21,18 @@ def config(user, owner):
     return "\n".join(["[cloister]", "audit = on", "agent_socket_mode = 0666", f"gate_user = {user.name}", "[tenant blue]", f"users = {owner.name}",
                       "managed = yes", "gate = yes", "[tenant green]", "managed = yes", "gate = yes", "connections = 2",
                       "[tenant closed]", f"users = {owner.name}", "managed = yes", ""])
+
+
+@contextlib.contextmanager
+def daemon_behind(area, text):
+    """A cloisterd with the configuration @text, whose socket the gate's user can reach."""
+    with acting_as(0):
+        area.path.chmod(0o755)
+    running = Daemon(area, config=text, system=False)
+    with acting_as(0):
+        running.path.chmod(0o755)
+    yield running
+    assert running.stop() == 0
 
 
 class Answer:
