@@ -41,7 +41,7 @@
 /* Stream socketpair with cloisterd, both ways, where cloisterd starts cloister-egress itself. */
 #define FD_EGRESS_CHANNEL 3
 /* Pipe to the first process of cloister-egress, where a service manager starts it. */
-#define FD_EGRESS_KEEPER 3
+#define FD_EGRESS_PARENT 3
 
 /* cloisterd --connection-fd=3: the only client of a private instance. */
 #define FD_PRIVATE_CONNECTION 3

@@ -153,8 +153,8 @@
 /* for what a tenant has dropped, before it may be another's turn: of the processor, and in all */
 #define LIMIT_SWEEP_CPU_S   1
 #define LIMIT_SWEEP_TURN_S  2
-#define LIMIT_SWEEP_LATE_MS 10000 /* a sweeper that runs for longer delays its tenant only */
-/* As many wait until sweepers no longer wait for an idle processor. */
+#define LIMIT_SWEEP_LATE_MS 10000 /* a home cleaner that runs for longer delays its tenant only */
+/* As many wait until home cleaners no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
 /* Private tmpfs that no workspace has any more (worker/spawner/cell_private.c). */
 #define LIMIT_FD_CLOSERS       256   /* threads that close clients' sockets: fd_closer.c */
@@ -163,7 +163,7 @@
 #define LIMIT_CLOSER_MS        10000 /* after that, one that still runs is not one of these */
 #define LIMIT_PRIVATE_AWAIT_MS 100   /* for a taker: cell_private.c */
 #define LIMIT_PRIVATES_GONE    32    /* of a tenant whose files are not removed yet */
-/* up to which the spawner removes them itself: that takes no longer than to start a closer */
+/* up to which the spawner removes them itself: that takes no longer than to start a tmpfs closer */
 #define LIMIT_PRIVATE_SMALL_FILES 256
 #define LIMIT_PRIVATE_SMALL_BYTES (4 * MIB)
 /* Templates of a tenant whose size the spawner has yet to measure, and for one of them. */
@@ -578,15 +578,15 @@
 #define LIMIT_ROOT_PARENTS        2048 /* parents of a requested directory */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
-/* Looking up directories (worker/spawner/looker.c). */
-#define LIMIT_LOOKERS                64   /* processes, but for late ones, which are killed */
-#define LIMIT_LOOKERS_KEPT           16   /* of them for tenants that have none */
-#define LIMIT_LOOKERS_PER_TENANT     8    /* lookers of one tenant, with its late ones */
-#define LIMIT_LOOKERS_IDLE           2    /* idle lookers that are kept */
-#define LIMIT_LOOK_UPS_AT_ONCE       2    /* of a tenant; silent ones are not counted */
-#define LIMIT_LOOK_UPS_WAITING       512  /* of a tenant; further ones are refused */
-#define LIMIT_LOOK_UPS_WAITING_TOTAL 2048 /* of all tenants */
-#define LIMIT_LOOK_UPS_KEPT          256  /* of them for tenants that have none */
+/* Looking up directories (worker/spawner/path_resolver.c). */
+#define LIMIT_PATH_RESOLVERS            64   /* processes, but for late ones, which are killed */
+#define LIMIT_PATH_RESOLVERS_KEPT       16   /* of them for tenants that have none */
+#define LIMIT_PATH_RESOLVERS_PER_TENANT 8    /* path resolvers of one tenant, with its late ones */
+#define LIMIT_PATH_RESOLVERS_IDLE       2    /* idle path resolvers that are kept */
+#define LIMIT_LOOK_UPS_AT_ONCE          2    /* of a tenant; silent ones are not counted */
+#define LIMIT_LOOK_UPS_WAITING          512  /* of a tenant; further ones are refused */
+#define LIMIT_LOOK_UPS_WAITING_TOTAL    2048 /* of all tenants */
+#define LIMIT_LOOK_UPS_KEPT             256  /* of them for tenants that have none */
 
 /*
  * Requests for cells, files processes and directories that the spawner has been sent and that cost

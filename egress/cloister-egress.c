@@ -7,7 +7,7 @@
  *
  * cloister-egress user CONFIG ALLOW: started by cloisterd; the channel is FD_EGRESS_CHANNEL.
  * cloister-egress system CONFIG SOCKET: started by the service manager; keeps a child for each
- * generation of cloisterd (keeper.h).
+ * generation of cloisterd (egress_parent.h).
  * cloister-egress child CONFIG SOCKET: such a child; it connects to cloisterd.
  */
 #include "common/cleanup.h"
@@ -16,7 +16,7 @@
 #include "common/monotonic.h"
 #include "egress/confine.h"
 #include "egress/conn.h"
-#include "egress/keeper.h"
+#include "egress/egress_parent.h"
 #include "egress/resolver.h"
 #include "egress/resolver_check.h"
 
@@ -122,14 +122,14 @@ int main(int argc, char **argv)
 	int fd = FD_EGRESS_CHANNEL, r;
 
 	if (argc == 4 && strcmp(argv[1], "system") == 0)
-		keeper_run(argv[2], argv[3]);
+		egress_parent_run(argv[2], argv[3]);
 	if (argc != 4 || (strcmp(argv[1], "child") != 0 && strcmp(argv[1], "user") != 0))
 		die("arguments", EINVAL);
 	egress.is_system = strcmp(argv[1], "child") == 0;
 	signal(SIGPIPE, SIG_IGN);
-	r = egress.is_system ? keeper_begin() : 0;
+	r = egress.is_system ? egress_parent_begin() : 0;
 	if (r < 0)
-		die("keeper", r);
+		die("egress_parent", r);
 	raise_descriptors(&egress);
 	try_libraries();
 	read_policy(&egress, argv[2], egress.is_system ? "" : argv[3]);

@@ -88,7 +88,7 @@ static const int allowed[] = {
 
 /*
  * No signals but to itself, for abort(3): the processes of other generations and their parent
- * (keeper.h) are of the same user. fcntl(2) could have any descriptor send them one.
+ * (egress_parent.h) are of the same user. fcntl(2) could have any descriptor send them one.
  */
 static int allow_without_signals(scmp_filter_ctx filter)
 {

@@ -5,8 +5,8 @@
  */
 #include "common/cleanup.h"
 #include "egress/conn_state.h"
+#include "egress/egress_parent.h"
 #include "egress/ip_filter.h"
-#include "egress/keeper.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -133,7 +133,7 @@ static void reload(struct egress *egress, struct channel_frame *frame)
 /* Only a cloisterd to which a service manager's cloister-egress connects says so. */
 static void retire(struct egress *egress, struct channel_frame *frame)
 {
-	int r = frame->payload.len > 0 ? -EBADMSG : keeper_tell_retired();
+	int r = frame->payload.len > 0 ? -EBADMSG : egress_parent_tell_retired();
 
 	(void)egress;
 	if (r < 0)

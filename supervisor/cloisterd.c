@@ -12,7 +12,6 @@
 #include "supervisor/agent/lease_end.h"
 #include "supervisor/agent/mcp_ext_task.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/background/background.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_writer.h"
@@ -36,13 +35,13 @@
 #include "supervisor/daemon/config_reload.h"
 #include "supervisor/daemon/daemon.h"
 #include "supervisor/daemon/detach.h"
-#include "supervisor/daemon/elder.h"
 #include "supervisor/daemon/helpers.h"
+#include "supervisor/daemon/new_daemon.h"
 #include "supervisor/daemon/notify.h"
+#include "supervisor/daemon/old_daemon.h"
 #include "supervisor/daemon/own_files.h"
 #include "supervisor/daemon/own_sockets.h"
 #include "supervisor/daemon/shutdown.h"
-#include "supervisor/daemon/younger.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/host/disk_probe.h"
 #include "supervisor/host/features.h"
@@ -60,6 +59,7 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/selftest/selftest.h"
+#include "supervisor/session/session.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/removal.h"
@@ -195,7 +195,7 @@ static void settle_config(struct daemon *daemon)
 	if (options_complete(&daemon->options, &daemon->service.config->host, &sentence) < 0)
 		die_with(sentence);
 	if (daemon->options.take_over)
-		younger_ask(daemon);
+		new_daemon_ask(daemon);
 }
 
 /* Looks at what no setting replaces, and raises limits. */
@@ -230,8 +230,8 @@ static void probe_disk(const struct daemon *daemon)
 static void probe_features(struct daemon *daemon)
 {
 	/* first, so that the spawner is in the same group */
-	if (daemon->younger)
-		cgroup_take_beside(younger_take_cgroup(daemon->younger), &daemon->cgroup);
+	if (daemon->new_daemon)
+		cgroup_take_beside(new_daemon_take_cgroup(daemon->new_daemon), &daemon->cgroup);
 	else
 		cgroup_take(&daemon->cgroup);
 	daemon->service.cgroup = &daemon->cgroup;
@@ -304,7 +304,7 @@ static void start(struct daemon *daemon)
 	check_features(daemon);
 	own_files_config(daemon);
 	own_files_state(daemon);
-	if (!daemon->younger)
+	if (!daemon->new_daemon)
 		cgroup_clear_generations(&daemon->cgroup);
 	own_files_journal(daemon);
 	own_files_audit(daemon);
@@ -325,8 +325,8 @@ static void start(struct daemon *daemon)
 		workspaces_set_cgroups(daemon->service.workspaces, daemon->cgroup.root);
 		workspaces_use_egress(daemon->service.workspaces, daemon->service.egress);
 		workspaces_limit_descriptors(daemon->service.workspaces, startup_file_limit());
-		if (daemon->younger)
-			younger_begin(daemon->younger);
+		if (daemon->new_daemon)
+			new_daemon_begin(daemon->new_daemon);
 	}
 	daemon->service.pipes = pipe_stock_new(daemon->service.base);
 	observe_calls(daemon);
@@ -355,12 +355,12 @@ static void start(struct daemon *daemon)
 			daemon->service.egress, daemon->service.base, &daemon->network);
 	if (r < 0)
 		die("cannot watch cloister-egress", r);
-	/* A former generation has yet to say which workspaces it still uses: younger_serve(). */
+	/* A former generation has yet to say which workspaces it still uses: new_daemon_serve(). */
 	daemon->removal = removal_new(
-		daemon->service.workspaces, daemon->younger ? NULL : daemon->service.config);
+		daemon->service.workspaces, daemon->new_daemon ? NULL : daemon->service.config);
 	if (!daemon->removal)
 		die_with("out of memory");
-	if (!daemon->younger)
+	if (!daemon->new_daemon)
 		leases_look(workspaces_leases(daemon->service.workspaces), daemon->service.config,
 			true);
 	(void)short_timeslice(true);
@@ -394,17 +394,18 @@ static void serve(struct daemon *daemon)
 				 "that this user namespace does not map");
 		r = agent_conn_new(&daemon->service, &agent_endpoint, fd, &peer);
 	} else {
-		younger_prepare(daemon->younger);
+		new_daemon_prepare(daemon->new_daemon);
 		r = listener_start(daemon->listener, &daemon->service, &agent_endpoint);
 		if (r == 0 && daemon->control)
 			r = listener_start(daemon->control, &daemon->service, &control_endpoint);
 		if (r == 0)
-			r = elder_start(daemon->elder);
+			r = old_daemon_start(daemon->old_daemon);
 		if (r < 0)
 			die("cannot serve", r);
-		/* Nothing that follows can fail, so that the elder one ends for one that serves. */
+		/* Nothing that follows can fail, so that the old daemon ends for one that serves.
+		 */
 		detach_stay();
-		younger_serve(daemon->younger);
+		new_daemon_serve(daemon->new_daemon);
 		log_info("listening on %s", daemon->options.agent_fd >= 0
 						    ? "the socket that was passed"
 						    : daemon->options.agent_socket);
@@ -425,7 +426,7 @@ static void serve(struct daemon *daemon)
  */
 static void stop(struct daemon *daemon)
 {
-	younger_await_former(daemon->younger);
+	new_daemon_await_former(daemon->new_daemon);
 	listener_free(daemon->listener);
 	listener_free(daemon->control);
 	agent_conns_close();
@@ -433,7 +434,7 @@ static void stop(struct daemon *daemon)
 	selftest_free(daemon->service.selftest);
 	lease_end_free_all();
 	workspaces_free(daemon->service.workspaces);
-	background_free_all();
+	session_free_all();
 	mcp_ext_tasks_free_all();
 	removal_free(daemon->removal);
 	scheduler_free(daemon->service.admission.scheduler);
@@ -446,8 +447,8 @@ static void stop(struct daemon *daemon)
 	keys_free(daemon->service.keys);
 	free(daemon->service.moved_to);
 	audit_free(daemon->service.audit);
-	elder_free(daemon->elder);
-	younger_free(daemon->younger);
+	old_daemon_free(daemon->old_daemon);
+	new_daemon_free(daemon->new_daemon);
 	headroom_free(daemon->service.headroom);
 	notify_close();
 	config_release(daemon->service.config);

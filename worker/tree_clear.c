@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in a job of the files process and in the spawner's sweeper, each with the id that the files
- * belong to. A hostile tree may be arbitrarily deep: a directory at the depth limit is moved up to
- * the root and cleared there, so neither stack nor descriptors grow. unlinkat(2).
+ * Runs in a job of the files process and in the spawner's home cleaner, each with the id that the
+ * files belong to. A hostile tree may be arbitrarily deep: a directory at the depth limit is moved
+ * up to the root and cleared there, so neither stack nor descriptors grow. unlinkat(2).
  */
 #include "worker/tree_clear.h"
 

@@ -10,16 +10,16 @@
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_call.h"
 #include "supervisor/agent/mcp_ext_task_methods.h"
-#include "supervisor/agent/method_background.h"
-#include "supervisor/agent/method_background_attach.h"
-#include "supervisor/agent/method_background_read.h"
-#include "supervisor/agent/method_background_tell.h"
 #include "supervisor/agent/method_bind.h"
 #include "supervisor/agent/method_checkpoint.h"
 #include "supervisor/agent/method_diff.h"
 #include "supervisor/agent/method_file.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_input.h"
+#include "supervisor/agent/method_session.h"
+#include "supervisor/agent/method_session_attach.h"
+#include "supervisor/agent/method_session_read.h"
+#include "supervisor/agent/method_session_tell.h"
 #include "supervisor/agent/method_template.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/method_workspace.h"
@@ -28,7 +28,7 @@
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/admission.h"
 
 #include <stddef.h>
@@ -145,7 +145,7 @@ const struct endpoint agent_endpoint = {
 	.errors = &error_form_native,
 	.admits = admits,
 	.refuses = refuses,
-	.authorize = session_authorize,
+	.authorize = client_authorize,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
@@ -158,7 +158,7 @@ const struct endpoint mcp_endpoint = {
 	.errors = &error_form_mcp,
 	.admits = admits,
 	.refuses = refuses,
-	.authorize = session_authorize,
+	.authorize = client_authorize,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),
 	.connections = offsetof(struct service, connections),

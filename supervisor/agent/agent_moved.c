@@ -6,7 +6,7 @@
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -21,9 +21,9 @@ static bool has_calls(const struct workspace *workspace)
 }
 
 enum tool_error agent_retires(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal)
 {
-	const struct service *service = session->service;
+	const struct service *service = client->service;
 
 	/* A preview is looked at and decided on here. */
 	if (!service->retiring ||
@@ -38,18 +38,18 @@ enum tool_error agent_retires(
 }
 
 enum tool_error agent_moved(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal)
 {
-	const struct service *service = session->service;
+	const struct service *service = client->service;
 	enum tool_error error =
-		service->retiring ? agent_retires(session, workspace, ret_refusal) : TOOL_OK;
+		service->retiring ? agent_retires(client, workspace, ret_refusal) : TOOL_OK;
 
 	if (error != TOOL_OK)
 		return error;
 	if (!service->draining || !service->moved_to)
 		return TOOL_OK;
 	if (workspace && workspace_moved(workspace) != service->moves) {
-		if (has_calls(workspace) && !session->moving)
+		if (has_calls(workspace) && !client->moving)
 			return TOOL_OK;
 		if (has_calls(workspace))
 			return refusal_set(ret_refusal, TOOL_BUSY,
@@ -57,7 +57,7 @@ enum tool_error agent_moved(
 				"when they have ended");
 		workspace_set_moved(workspace, service->moves);
 	}
-	if (workspace && session->moving)
+	if (workspace && client->moving)
 		return TOOL_OK;
 	refusal_format(ret_refusal, TOOL_MOVED,
 		"The work of this host goes on at \"%s\"; open the workspace there",
@@ -67,26 +67,25 @@ enum tool_error agent_moved(
 	return TOOL_MOVED;
 }
 
-enum tool_error agent_refuses_all(const struct session *session, struct refusal *ret_refusal)
+enum tool_error agent_refuses_all(const struct client *client, struct refusal *ret_refusal)
 {
-	const char *unheard =
-		session->service->audit ? audit_forbids(session->service->audit) : NULL;
-	enum tool_error error = service_refusal(session->service, ret_refusal);
+	const char *unheard = client->service->audit ? audit_forbids(client->service->audit) : NULL;
+	enum tool_error error = service_refusal(client->service, ret_refusal);
 
 	return error == TOOL_OK && unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : error;
 }
 
 enum tool_error agent_refuses_end(
-	const struct session *session, const struct tenant *tenant, struct refusal *ret_refusal)
+	const struct client *client, const struct tenant *tenant, struct refusal *ret_refusal)
 {
-	const char *unheard = audit_refuses_call(session->service->audit, tenant);
+	const char *unheard = audit_refuses_call(client->service->audit, tenant);
 
 	return unheard ? refusal_set(ret_refusal, TOOL_BUSY, unheard) : TOOL_OK;
 }
 
-enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal)
+enum tool_error agent_has_room(const struct client *client, struct refusal *ret_refusal)
 {
-	if (session_calls(session) < LIMIT_CALLS_PER_CONNECTION)
+	if (client_calls(client) < LIMIT_CALLS_PER_CONNECTION)
 		return TOOL_OK;
 	return refusal_format(ret_refusal, TOOL_BUSY,
 		"%d requests of this connection wait for their answers, which is the limit; wait "
@@ -95,14 +94,14 @@ enum tool_error agent_has_room(const struct session *session, struct refusal *re
 }
 
 enum tool_error agent_refusal(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal)
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal)
 {
-	enum tool_error error = agent_refuses_all(session, ret_refusal);
+	enum tool_error error = agent_refuses_all(client, ret_refusal);
 
-	if (error == TOOL_OK && (session->service->retiring || session->service->draining))
-		error = agent_moved(session, workspace, ret_refusal);
+	if (error == TOOL_OK && (client->service->retiring || client->service->draining))
+		error = agent_moved(client, workspace, ret_refusal);
 	return error == TOOL_OK && workspace && workspace_has_preview(workspace)
 		       ? workspace_preview_refusal(workspace,
-				 tool_transaction_of(session, workspace) != NULL, ret_refusal)
+				 tool_transaction_of(client, workspace) != NULL, ret_refusal)
 		       : error;
 }

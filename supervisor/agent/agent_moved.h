@@ -10,38 +10,38 @@
 #include "common/errors.h"
 
 struct refusal;
-struct session;
+struct client;
 struct tenant;
 struct workspace;
 
 /**
- * Decides whether @session may begin something in @workspace: TOOL_OK; TOOL_MOVED if the work goes
+ * Decides whether @client may begin something in @workspace: TOOL_OK; TOOL_MOVED if the work goes
  * on at another host; or TOOL_BUSY for a client that moves the workspace before its calls have
  * ended. @workspace is NULL if there is none of that name here.
  */
 enum tool_error agent_moved(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal);
 
 /**
  * Whether nothing begins in @workspace (NULL: none that is here, or all) because another generation
  * of cloisterd takes over: TOOL_OK, or TOOL_BUSY. agent_moved() says so too.
  */
 enum tool_error agent_retires(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal);
 
 /**
  * Whether nothing begins at all now: service_refusal(), or TOOL_BUSY while the audit log cannot be
  * written and must be.
  */
-enum tool_error agent_refuses_all(const struct session *session, struct refusal *ret_refusal);
+enum tool_error agent_refuses_all(const struct client *client, struct refusal *ret_refusal);
 
 /** Whether the connection waits for as many answers as it may: TOOL_OK, or TOOL_BUSY. */
-enum tool_error agent_has_room(const struct session *session, struct refusal *ret_refusal);
+enum tool_error agent_has_room(const struct client *client, struct refusal *ret_refusal);
 
 /** Whether the audit log has no room for the end of a further call of @tenant. */
 enum tool_error agent_refuses_end(
-	const struct session *session, const struct tenant *tenant, struct refusal *ret_refusal);
+	const struct client *client, const struct tenant *tenant, struct refusal *ret_refusal);
 
 /** agent_refuses_all(), agent_moved(), and the refusals of an open preview of the workspace. */
 enum tool_error agent_refusal(
-	const struct session *session, struct workspace *workspace, struct refusal *ret_refusal);
+	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal);

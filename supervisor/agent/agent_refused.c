@@ -5,40 +5,40 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/call.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace.h"
 
-void agent_call_refused(const struct session *session, const struct workspace *workspace,
+void agent_call_refused(const struct client *client, const struct workspace *workspace,
 	const char *tool, const char *code, const char *message)
 {
 	const struct text none = {NULL, 0};
 	const struct refused refused = {
 		.what = "call",
-		.peer = &session->peer,
-		.tenant = workspace ? workspace_tenant(workspace) : session_tenant(session, none),
+		.peer = &client->peer,
+		.tenant = workspace ? workspace_tenant(workspace) : client_tenant(client, none),
 		.workspace = workspace ? text_from(workspace_name(workspace)) : none,
 		.tool = tool,
 		.code = code,
 		.message = message,
 	};
 
-	audit_call_refused(session->service->audit, &session->peer, workspace, tool, code);
-	call_tell_refused(session->service, &refused);
+	audit_call_refused(client->service->audit, &client->peer, workspace, tool, code);
+	call_tell_refused(client->service, &refused);
 }
 
-void agent_workspace_refused(const struct session *session, const char *method, struct text name,
+void agent_workspace_refused(const struct client *client, const char *method, struct text name,
 	const struct refusal *refusal)
 {
 	const struct refused refused = {
 		.what = method,
-		.peer = &session->peer,
-		.tenant = session_tenant(session, (struct text){NULL, 0}),
+		.peer = &client->peer,
+		.tenant = client_tenant(client, (struct text){NULL, 0}),
 		.workspace = name,
 		.code = tool_error_name(refusal->error),
 		.message = refusal_text(refusal),
 	};
 
 	audit_workspace_refused(
-		session->service->audit, method, &session->peer, name, refusal->error);
-	call_tell_refused(session->service, &refused);
+		client->service->audit, method, &client->peer, name, refusal->error);
+	call_tell_refused(client->service, &refused);
 }

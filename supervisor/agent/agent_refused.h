@@ -6,15 +6,15 @@
 #include "common/text.h"
 
 struct refusal;
-struct session;
+struct client;
 struct workspace;
 
 /**
  * A call that never began. @workspace, @tool (as the client named it) and @message may be NULL.
  */
-void agent_call_refused(const struct session *session, const struct workspace *workspace,
+void agent_call_refused(const struct client *client, const struct workspace *workspace,
 	const char *tool, const char *code, const char *message);
 
 /** @method, "workspace.open" or "workspace.remove", for the workspace @name, which may be empty. */
-void agent_workspace_refused(const struct session *session, const char *method, struct text name,
+void agent_workspace_refused(const struct client *client, const char *method, struct text name,
 	const struct refusal *refusal);

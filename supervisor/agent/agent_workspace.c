@@ -5,42 +5,42 @@
 #include "common/cleanup.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/refusal.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"
 
-enum tool_error agent_get_managed(const struct session *session, struct tenant *tenant,
+enum tool_error agent_get_managed(const struct client *client, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal)
 {
-	if (!session_may_name(session, name))
+	if (!client_may_name(client, name))
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	return workspaces_get_managed(
-		session->service->workspaces, tenant, name, create, ret, ret_refusal);
+		client->service->workspaces, tenant, name, create, ret, ret_refusal);
 }
 
-struct workspace *agent_hold_workspace(struct session *session, struct text name)
+struct workspace *agent_hold_workspace(struct client *client, struct text name)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct workspace *workspace = session_find_workspace(session, name, (struct text){NULL, 0});
+	struct workspace *workspace = client_find_workspace(client, name, (struct text){NULL, 0});
 	struct tenant *tenant;
 
 	if (workspace)
 		return workspace_hold(workspace);
-	tenant = session_tenant(session, (struct text){NULL, 0});
+	tenant = client_tenant(client, (struct text){NULL, 0});
 	if (name.data && tenant &&
-		agent_get_managed(session, tenant, name, false, &workspace, &refusal) == TOOL_OK)
+		agent_get_managed(client, tenant, name, false, &workspace, &refusal) == TOOL_OK)
 		return workspace;
 	return NULL;
 }
 
 struct workspace *agent_hold_or_answer(
-	struct session *session, const struct jsonrpc_request *request, struct text name)
+	struct client *client, const struct jsonrpc_request *request, struct text name)
 {
-	struct workspace *workspace = agent_hold_workspace(session, name);
+	struct workspace *workspace = agent_hold_workspace(client, name);
 
 	if (!workspace)
-		session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+		client_answer_error(client, request->id_text, JSONRPC_SERVER_ERROR,
 			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
 				  : "No workspace is open on this connection; open one with "
 				    "workspace.open",
@@ -48,12 +48,12 @@ struct workspace *agent_hold_or_answer(
 	return workspace;
 }
 
-void agent_refuse_without_workspace(struct session *session, const struct jsonrpc_request *request,
-	const struct session_reply *reply, struct json_object *params, bool named)
+void agent_refuse_without_workspace(struct client *client, const struct jsonrpc_request *request,
+	const struct client_reply *reply, struct json_object *params, bool named)
 {
 	(void)reply;
 	(void)params;
-	answer_refusal(session, request->id_text,
+	answer_refusal(client, request->id_text,
 		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
 			.sentence = named ? NULL
 					  : "No workspace is open on this connection; open one "

@@ -10,8 +10,8 @@
 struct json_object;
 struct jsonrpc_request;
 struct refusal;
-struct session;
-struct session_reply;
+struct client;
+struct client_reply;
 struct tenant;
 struct workspace;
 
@@ -19,22 +19,22 @@ struct workspace;
  * As workspaces_get_managed(), for a client that may be bound to one workspace: of others it is
  * told FORBIDDEN. Methods find managed workspaces by this function alone.
  */
-enum tool_error agent_get_managed(const struct session *session, struct tenant *tenant,
+enum tool_error agent_get_managed(const struct client *client, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
 
 /**
  * Returns, held, the workspace that the client has opened as @name (data NULL: its default one), or
  * the existing managed workspace of that name. NULL: there is none.
  */
-struct workspace *agent_hold_workspace(struct session *session, struct text name);
+struct workspace *agent_hold_workspace(struct client *client, struct text name);
 
 /** The same; answers @request, which has an id, if there is none. */
 struct workspace *agent_hold_or_answer(
-	struct session *session, const struct jsonrpc_request *request, struct text name);
+	struct client *client, const struct jsonrpc_request *request, struct text name);
 
-/** The no_workspace of a reply_form whose methods answer a refusal (session_state.h). */
-void agent_refuse_without_workspace(struct session *session, const struct jsonrpc_request *request,
-	const struct session_reply *reply, struct json_object *params, bool named);
+/** The no_workspace of a reply_form whose methods answer a refusal (client_state.h). */
+void agent_refuse_without_workspace(struct client *client, const struct jsonrpc_request *request,
+	const struct client_reply *reply, struct json_object *params, bool named);
 
 /**
  * Returns when a managed workspace was created, in milliseconds since the epoch, because a later

@@ -68,9 +68,10 @@ const char *conditions_text(const struct tenant *tenant, uint64_t offered,
 	const struct tenant_limits *limits = &tenant->limits;
 	const struct command_limits command = limits_of_command(limits);
 	char time[TIME_SIZE], most[TIME_SIZE], memory[64] = "";
-	const bool counts_processes = cgroup_keeper_of_processes(cgroup) == CGROUP_KEEPER_CGROUP;
+	const bool counts_processes =
+		cgroup_enforcer_of_processes(cgroup) == CGROUP_ENFORCER_CGROUP;
 
-	if (cgroup_keeper_of_memory(cgroup) != CGROUP_KEEPER_NONE)
+	if (cgroup_enforcer_of_memory(cgroup) != CGROUP_ENFORCER_NONE)
 		snprintf(memory, sizeof(memory), ", %" PRIu64 " MiB of memory",
 			(uint64_t)(command.memory_bytes / MIB));
 	snprintf(buffer, CONDITIONS_SIZE,

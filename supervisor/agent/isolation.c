@@ -39,11 +39,11 @@ static void put_limits(
 		put(json, "cgroup_missing", cgroup->missing);
 	json_text_key(json, "limits");
 	json_text_object_begin(json);
-	put(json, "memory", cgroup_keeper_name(cgroup_keeper_of_memory(cgroup)));
-	put(json, "processes", cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)));
-	put(json, "cpu", cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)));
-	put(json, "io", cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
-	put(json, "disk", disk_keeper_name(disk.keeper));
+	put(json, "memory", cgroup_enforcer_name(cgroup_enforcer_of_memory(cgroup)));
+	put(json, "processes", cgroup_enforcer_name(cgroup_enforcer_of_processes(cgroup)));
+	put(json, "cpu", cgroup_enforcer_name(cgroup_enforcer_of_cpu(cgroup)));
+	put(json, "io", cgroup_enforcer_name(cgroup_enforcer_of_io(cgroup)));
+	put(json, "disk", disk_enforcer_name(disk.enforcer));
 	if (disk.limit > 0)
 		json_text_put_number(json, "disk_bytes", (int64_t)disk.limit);
 	json_text_object_end(json);

@@ -6,15 +6,15 @@
 #include "common/links.h"
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/background/background.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/rpc/agent_conn.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/session/session.h"
 #include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspaces.h"
@@ -59,7 +59,7 @@ static void tell(struct service *service, const struct tenant *tenant, const cha
 	tenant->usage->leases_ended++;
 	audit_lease_ended(service->audit, tenant, name, at_end);
 	if (at_end == LEASE_REMOVE)
-		background_forget(tenant, name);
+		session_forget(tenant, name);
 }
 
 static void log_failed(const struct tenant *tenant, const char *name, enum tool_error error)
@@ -115,12 +115,12 @@ static void end_call(void *context, struct call *call)
 		call_cancel(call, ENDED_BY_LEASE);
 }
 
-static void close_in(void *context, struct session *session)
+static void close_in(void *context, struct client *client)
 {
 	const struct ending *ending = context;
 
-	tool_transaction_close(session, ending->workspace);
-	session_drop_workspace(session, ending->workspace);
+	tool_transaction_close(client, ending->workspace);
+	client_drop_workspace(client, ending->workspace);
 }
 
 /* Ends all that uses the workspace, whose hold it takes. */

@@ -5,7 +5,7 @@
 #include "supervisor/agent/conditions.h"
 #include "supervisor/agent/tool_definitions.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 
 #include <json-c/json_object.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ static void put(struct json_text *json, const char *key, const char *value)
 }
 
 /* What holds in the workspace is known if it is open, or else as far as the tenant decides it. */
-static void put_instructions(struct json_text *json, const struct session *session)
+static void put_instructions(struct json_text *json, const struct client *client)
 {
-	const struct tenant *tenant = session_tenant(session, (struct text){NULL, 0});
+	const struct tenant *tenant = client_tenant(client, (struct text){NULL, 0});
 	char conditions[CONDITIONS_SIZE], text[CONDITIONS_SIZE + sizeof(instructions) + 16];
 
 	if (!tenant) {
@@ -56,8 +56,8 @@ static void put_instructions(struct json_text *json, const struct session *sessi
 		return;
 	}
 	snprintf(text, sizeof(text), "%s What holds here: %s.", instructions,
-		conditions_text(tenant, session_tools_of(session, tenant),
-			session->default_workspace, session->service->cgroup, conditions));
+		conditions_text(tenant, client_tools_of(client, tenant), client->default_workspace,
+			client->service->cgroup, conditions));
 	put(json, "instructions", text);
 }
 
@@ -130,16 +130,16 @@ static void put_caching(struct json_text *json, enum mcp_revision revision)
 	put(json, "cacheScope", "public");
 }
 
-static void refuse(struct session *session, const struct jsonrpc_request *request,
+static void refuse(struct client *client, const struct jsonrpc_request *request,
 	enum jsonrpc_code code, const char *message)
 {
-	session_answer_error(session, request->id_text, code, message, NULL);
+	client_answer_error(client, request->id_text, code, message, NULL);
 }
 
 static void refuse_version(
-	struct session *session, const struct jsonrpc_request *request, struct text requested)
+	struct client *client, const struct jsonrpc_request *request, struct text requested)
 {
-	struct json_text json = json_text(session->connection.output);
+	struct json_text json = json_text(client->connection.output);
 
 	jsonrpc_error_begin(&json, request->id_text,
 		(enum jsonrpc_code)UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
@@ -150,7 +150,7 @@ static void refuse_version(
 	json_text_string(&json, requested);
 	json_text_object_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 struct json_object *mcp_meta(const struct jsonrpc_request *request)
@@ -172,9 +172,9 @@ bool mcp_takes_tasks(const struct jsonrpc_request *request)
 	       json_object_is_type(tasks, json_type_object);
 }
 
-void mcp_refuse_untaking(struct session *session, const struct jsonrpc_request *request)
+void mcp_refuse_untaking(struct client *client, const struct jsonrpc_request *request)
 {
-	struct json_text json = json_text(session->connection.output);
+	struct json_text json = json_text(client->connection.output);
 
 	jsonrpc_error_begin(&json, request->id_text, (enum jsonrpc_code)MISSING_CLIENT_CAPABILITY,
 		"Missing required client capability: tasks are for clients that have the "
@@ -188,54 +188,54 @@ void mcp_refuse_untaking(struct session *session, const struct jsonrpc_request *
 	json_text_object_end(&json);
 	json_text_object_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 /* Returns the revision that @meta names, if it names one. */
 static enum mcp_revision revision_in(
-	struct session *session, const struct jsonrpc_request *request, struct json_object *meta)
+	struct client *client, const struct jsonrpc_request *request, struct json_object *meta)
 {
 	struct json_object *capabilities;
 	enum mcp_revision revision;
 	struct text name;
 
-	if (!session_string_param(meta, META_VERSION, &name)) {
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+	if (!client_string_param(meta, META_VERSION, &name)) {
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_VERSION "\"] must be a string");
 		return MCP_NONE;
 	}
 	revision = revision_by_name(name);
 	if (revision == MCP_NONE) {
-		refuse_version(session, request, name);
+		refuse_version(client, request, name);
 	} else if (revision == MCP_2026_07_28 &&
 		   (!json_object_object_get_ex(meta, META_CAPABILITIES, &capabilities) ||
 			   !json_object_is_type(capabilities, json_type_object))) {
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_CAPABILITIES "\"] must be an object");
 		return MCP_NONE;
 	}
 	return revision;
 }
 
-enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_request *request)
+enum mcp_revision mcp_revision_of(struct client *client, const struct jsonrpc_request *request)
 {
 	struct json_object *meta = mcp_meta(request);
 
 	if (request->notification)
 		return MCP_NONE;
 	if (meta && !json_object_is_type(meta, json_type_object)) {
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta must be an object");
 		return MCP_NONE;
 	}
 	if (json_object_object_get_ex(meta, META_VERSION, NULL))
-		return revision_in(session, request, meta);
-	if (session->mcp_agreed == MCP_NONE)
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+		return revision_in(client, request, meta);
+	if (client->mcp_agreed == MCP_NONE)
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_VERSION "\"] and "
 			"_meta[\"" META_CAPABILITIES
 			"\"] are required unless initialize was sent before");
-	return session->mcp_agreed;
+	return client->mcp_agreed;
 }
 
 /* Whether @request belongs to the revision without initialize and ping. */
@@ -245,7 +245,7 @@ static bool is_of_latest(const struct jsonrpc_request *request)
 	struct text name;
 
 	return json_object_is_type(meta, json_type_object) &&
-	       session_string_param(meta, META_VERSION, &name) && name.data &&
+	       client_string_param(meta, META_VERSION, &name) && name.data &&
 	       revision_by_name(name) == MCP_2026_07_28;
 }
 
@@ -257,7 +257,7 @@ static bool has_object(struct json_object *params, const char *name)
 	       json_object_is_type(value, json_type_object);
 }
 
-void mcp_initialize(struct session *session, struct jsonrpc_request *request)
+void mcp_initialize(struct client *client, struct jsonrpc_request *request)
 {
 	struct json_text json;
 	struct text wanted;
@@ -265,82 +265,82 @@ void mcp_initialize(struct session *session, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"MCP 2026-07-28 has no initialize: send requests of this version without "
 			"it; to use 2025-11-25 or 2025-06-18, leave the version out of _meta");
 		return;
 	}
-	if (!session_string_param(request->params, "protocolVersion", &wanted) || !wanted.data ||
+	if (!client_string_param(request->params, "protocolVersion", &wanted) || !wanted.data ||
 		!has_object(request->params, "capabilities") ||
 		!has_object(request->params, "clientInfo")) {
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: initialize needs the string protocolVersion and the "
 			"objects capabilities and clientInfo");
 		return;
 	}
-	session->mcp_agreed = revision_by_name(wanted);
-	if (session->mcp_agreed == MCP_NONE || session->mcp_agreed == MCP_2026_07_28)
-		session->mcp_agreed = MCP_2025_11_25;
-	session_answer_begin(session, &json, request->id_text);
+	client->mcp_agreed = revision_by_name(wanted);
+	if (client->mcp_agreed == MCP_NONE || client->mcp_agreed == MCP_2026_07_28)
+		client->mcp_agreed = MCP_2025_11_25;
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
-	put(&json, "protocolVersion", names[session->mcp_agreed]);
-	put_capabilities(&json, session->mcp_agreed);
+	put(&json, "protocolVersion", names[client->mcp_agreed]);
+	put_capabilities(&json, client->mcp_agreed);
 	put_server_info(&json, "serverInfo");
-	put_instructions(&json, session);
+	put_instructions(&json, client);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_initialized(struct session *session, struct jsonrpc_request *request)
+void mcp_initialized(struct client *client, struct jsonrpc_request *request)
 {
 	if (!request->notification)
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"This method is a notification: send it without an id");
 }
 
-void mcp_ping(struct session *session, struct jsonrpc_request *request)
+void mcp_ping(struct client *client, struct jsonrpc_request *request)
 {
 	struct json_text json;
 
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND, "MCP 2026-07-28 has no ping");
+		refuse(client, request, JSONRPC_METHOD_NOT_FOUND, "MCP 2026-07-28 has no ping");
 		return;
 	}
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_discover(struct session *session, struct jsonrpc_request *request)
+void mcp_discover(struct client *client, struct jsonrpc_request *request)
 {
-	enum mcp_revision revision = mcp_revision_of(session, request);
+	enum mcp_revision revision = mcp_revision_of(client, request);
 	struct json_text json;
 
 	if (revision == MCP_NONE)
 		return;
 	if (revision != MCP_2026_07_28) {
-		refuse(session, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"server/discover exists only in MCP 2026-07-28: name this version in "
 			"_meta");
 		return;
 	}
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	mcp_put_result_members(&json, revision);
 	put_supported(&json, "supportedVersions");
 	put_capabilities(&json, revision);
-	put_instructions(&json, session);
+	put_instructions(&json, client);
 	put_caching(&json, revision);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
+void mcp_tools_list(struct client *client, struct jsonrpc_request *request)
 {
-	enum mcp_revision revision = mcp_revision_of(session, request);
+	enum mcp_revision revision = mcp_revision_of(client, request);
 	struct json_object *definitions, *cursor;
 	struct json_text json;
 	const char *text;
@@ -348,27 +348,27 @@ void mcp_tools_list(struct session *session, struct jsonrpc_request *request)
 	if (revision == MCP_NONE)
 		return;
 	if (json_object_object_get_ex(request->params, "cursor", &cursor) && cursor) {
-		refuse(session, request, JSONRPC_INVALID_PARAMS,
+		refuse(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: leave cursor out: one answer lists all tools");
 		return;
 	}
-	definitions = tool_definitions(session_tools(session, (struct text){NULL, 0}),
-		session->text_only ? TOOL_FORMAT_MCP_TEXT : TOOL_FORMAT_MCP, NULL);
+	definitions = tool_definitions(client_tools(client, (struct text){NULL, 0}),
+		client->text_only ? TOOL_FORMAT_MCP_TEXT : TOOL_FORMAT_MCP, NULL);
 	text = definitions ? json_object_to_json_string_ext(definitions,
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;
 	if (!text) {
-		refuse(session, request, JSONRPC_INTERNAL_ERROR, "Out of memory");
+		refuse(client, request, JSONRPC_INTERNAL_ERROR, "Out of memory");
 		json_object_put(definitions);
 		return;
 	}
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	mcp_put_result_members(&json, revision);
 	json_text_key(&json, "tools");
 	json_text_raw(&json, text_from(text));
 	put_caching(&json, revision);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 	json_object_put(definitions);
 }

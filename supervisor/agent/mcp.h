@@ -13,7 +13,7 @@
 #include "supervisor/rpc/jsonrpc.h"
 
 struct json_text;
-struct session;
+struct client;
 
 /* In the order of their publication. */
 enum mcp_revision {
@@ -28,17 +28,17 @@ enum mcp_revision {
 extern const struct reply_form mcp_reply_form;
 
 /* Methods: each answers @request, now or later. */
-void mcp_initialize(struct session *session, struct jsonrpc_request *request);
-void mcp_ping(struct session *session, struct jsonrpc_request *request);
-void mcp_discover(struct session *session, struct jsonrpc_request *request);
-void mcp_tools_list(struct session *session, struct jsonrpc_request *request);
-void mcp_initialized(struct session *session, struct jsonrpc_request *request);
+void mcp_initialize(struct client *client, struct jsonrpc_request *request);
+void mcp_ping(struct client *client, struct jsonrpc_request *request);
+void mcp_discover(struct client *client, struct jsonrpc_request *request);
+void mcp_tools_list(struct client *client, struct jsonrpc_request *request);
+void mcp_initialized(struct client *client, struct jsonrpc_request *request);
 
 /**
  * Returns the revision that applies to @request: from its _meta, or as initialize agreed. MCP_NONE:
  * it was answered with an error, or is a notification and ignored.
  */
-enum mcp_revision mcp_revision_of(struct session *session, const struct jsonrpc_request *request);
+enum mcp_revision mcp_revision_of(struct client *client, const struct jsonrpc_request *request);
 
 /** Returns the _meta of @request, borrowed, or NULL. */
 struct json_object *mcp_meta(const struct jsonrpc_request *request);
@@ -53,4 +53,4 @@ void mcp_put_task_members(struct json_text *json);
 bool mcp_takes_tasks(const struct jsonrpc_request *request);
 
 /** Answers that @request is for clients that say so. */
-void mcp_refuse_untaking(struct session *session, const struct jsonrpc_request *request);
+void mcp_refuse_untaking(struct client *client, const struct jsonrpc_request *request);

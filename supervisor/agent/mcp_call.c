@@ -14,7 +14,7 @@
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/model_text.h"
 #include "supervisor/call/observation.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
@@ -38,7 +38,7 @@ static void write_image(struct json_text *json, const struct observation *observ
 }
 
 /* Writes the observation as the result of tools/call. */
-static void write_result(struct json_text *json, const struct session_reply *reply,
+static void write_result(struct json_text *json, const struct client_reply *reply,
 	const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();
@@ -134,7 +134,7 @@ static const char *fault(
 	struct json_object *arguments, *token;
 	struct text name;
 
-	if (!session_string_param(request->params, "name", &name) || !name.data)
+	if (!client_string_param(request->params, "name", &name) || !name.data)
 		return "Invalid params: name must be a string: the tool's name";
 	if (json_object_object_get_ex(request->params, "arguments", &arguments) &&
 		!json_object_is_type(arguments, json_type_object))
@@ -151,37 +151,37 @@ static const char *fault(
 }
 
 static void refuse(
-	struct session *session, const struct jsonrpc_request *request, const char *sentence)
+	struct client *client, const struct jsonrpc_request *request, const char *sentence)
 {
 	struct text name = {NULL, 0};
-	bool named = session_string_param(request->params, "name", &name) && name.data;
+	bool named = client_string_param(request->params, "name", &name) && name.data;
 
-	agent_call_refused(session, NULL, named ? name.data : NULL,
+	agent_call_refused(client, NULL, named ? name.data : NULL,
 		named && !tool_by_name(name) ? tool_error_name(TOOL_UNKNOWN_TOOL)
 					     : "INVALID_PARAMS",
 		sentence);
-	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
+	client_answer_error(client, request->id_text, JSONRPC_INVALID_PARAMS, sentence, NULL);
 }
 
 /* A missing workspace is a mistake of the program, but MCP shows the message to the model. */
-static void no_workspace(struct session *session, const struct jsonrpc_request *request,
-	const struct session_reply *reply, struct json_object *params, bool named)
+static void no_workspace(struct client *client, const struct jsonrpc_request *request,
+	const struct client_reply *reply, struct json_object *params, bool named)
 {
 	struct call_refusal refusal = {0};
 	struct text tool;
 
-	if (session_string_param(params, "tool", &tool) && tool.data)
+	if (client_string_param(params, "tool", &tool) && tool.data)
 		refusal.tool = strdup(tool.data);
 	refusal_set(&refusal.why, TOOL_WORKSPACE_NOT_FOUND,
 		named ? "This connection has no workspace open with the name in "
 			"_meta[\"cloister/workspace\"]; name one that is open or leave the name out"
 		      : "No workspace is open: start `cloister mcp --workspace W`, "
 			"or name one in _meta[\"cloister/workspace\"]");
-	tool_call_refuse(session, request, NULL, reply, &refusal);
+	tool_call_refuse(client, request, NULL, reply, &refusal);
 }
 
 /* Uses output for progress notifications, without streaming it. */
-static void begin(struct session_call *call, struct call_request *request)
+static void begin(struct client_call *call, struct call_request *request)
 {
 	if (call->reply.offer && !mcp_ext_offer_fits(request))
 		mcp_ext_offer_free(TAKE_PTR(call->reply.offer));
@@ -190,20 +190,20 @@ static void begin(struct session_call *call, struct call_request *request)
 		mcp_progress_start(call->reply.progress, call);
 }
 
-static void begun(struct session_call *call)
+static void begun(struct client_call *call)
 {
 	if (call->reply.offer)
 		mcp_ext_offer_begin(call->reply.offer, call);
 }
 
-static void output(struct session_call *call, enum command_stream stream, struct text data)
+static void output(struct client_call *call, enum command_stream stream, struct text data)
 {
 	(void)stream;
 	if (call->reply.progress)
 		mcp_progress_output(call->reply.progress, data);
 }
 
-static void done(struct session_reply *reply)
+static void done(struct client_reply *reply)
 {
 	mcp_progress_free(reply->progress);
 	mcp_ext_offer_free(reply->offer);
@@ -229,10 +229,10 @@ static const struct reply_form text_form = {
 	.reader = READER_MODEL_IMAGES,
 };
 
-void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
+void mcp_tools_call(struct client *client, struct jsonrpc_request *request)
 {
-	struct session_reply reply = {.form = session->text_only ? &text_form : &mcp_reply_form,
-		.revision = mcp_revision_of(session, request)};
+	struct client_reply reply = {.form = client->text_only ? &text_form : &mcp_reply_form,
+		.revision = mcp_revision_of(client, request)};
 	struct json_object *token = NULL, *params;
 	const char *sentence;
 	char buffer[TOOL_NAMES_SIZE + 128];
@@ -240,9 +240,9 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 	if (reply.revision == MCP_NONE)
 		return;
 	sentence = fault(
-		request, session_tools(session, (struct text){NULL, 0}), buffer, sizeof(buffer));
+		request, client_tools(client, (struct text){NULL, 0}), buffer, sizeof(buffer));
 	if (sentence) {
-		refuse(session, request, sentence);
+		refuse(client, request, sentence);
 		return;
 	}
 	if (reply.revision == MCP_2026_07_28 && mcp_takes_tasks(request))
@@ -251,30 +251,30 @@ void mcp_tools_call(struct session *session, struct jsonrpc_request *request)
 	if (params && json_object_object_get_ex(mcp_meta(request), META_PROGRESS, &token))
 		reply.progress = mcp_progress_new(jsonrpc_id_text(token));
 	if (!params || (token && !reply.progress)) {
-		session_answer_error(
-			session, request->id_text, JSONRPC_INTERNAL_ERROR, "Out of memory", "BUSY");
-		session_reply_done(&reply);
+		client_answer_error(
+			client, request->id_text, JSONRPC_INTERNAL_ERROR, "Out of memory", "BUSY");
+		client_reply_done(&reply);
 	} else {
-		tool_call_begin(session, request, params, &reply);
+		tool_call_begin(client, request, params, &reply);
 	}
 	json_object_put(params);
 }
 
-void mcp_cancelled(struct session *session, struct jsonrpc_request *request)
+void mcp_cancelled(struct client *client, struct jsonrpc_request *request)
 {
-	struct session_pending *waiting = NULL;
-	struct session_call *call = NULL;
+	struct client_pending *waiting = NULL;
+	struct client_call *call = NULL;
 	struct json_object *id;
 
 	if (!request->notification) {
-		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
+		client_answer_error(client, request->id_text, JSONRPC_METHOD_NOT_FOUND,
 			"This method is a notification: send it without an id", NULL);
 		return;
 	}
 	if (json_object_object_get_ex(request->params, "requestId", &id) &&
 		jsonrpc_id_is_acceptable(id) && jsonrpc_id_text(id)) {
-		call = session_find_call(session, jsonrpc_id_text(id));
-		waiting = session_find_waiting(session, jsonrpc_id_text(id));
+		call = client_find_call(client, jsonrpc_id_text(id));
+		waiting = client_find_waiting(client, jsonrpc_id_text(id));
 	}
 	if (!call && waiting)
 		waiting->cancel(waiting, true);

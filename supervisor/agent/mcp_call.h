@@ -4,8 +4,8 @@
 /* MCP's tools/call: brought to tool.call's form, and answered in its own. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /* Methods: each answers @request, now or later. */
-void mcp_tools_call(struct session *session, struct jsonrpc_request *request);
-void mcp_cancelled(struct session *session, struct jsonrpc_request *request);
+void mcp_tools_call(struct client *client, struct jsonrpc_request *request);
+void mcp_cancelled(struct client *client, struct jsonrpc_request *request);

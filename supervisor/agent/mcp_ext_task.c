@@ -16,8 +16,8 @@
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/rpc/jsonrpc.h"
-#include "supervisor/rpc/session_state.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_access.h"
 
@@ -33,8 +33,8 @@
 #define ID_SIZE 33   /* 128 random bits in hexadecimal digits, and a NUL */
 
 struct mcp_ext_offer {
-	void (*become)(struct session_call *call);
-	struct session_call *call;
+	void (*become)(struct client_call *call);
+	struct client_call *call;
 	struct timer timer;
 };
 
@@ -54,7 +54,7 @@ struct mcp_ext_task {
 	const struct workspace *workspace; /* that its call holds */
 	char *place;                       /* name of its workspace */
 	struct workspace_access access;
-	struct session_reply reply; /* the form of the result */
+	struct client_reply reply; /* the form of the result */
 	enum task_status status;
 	int64_t created_ms, changed_ms; /* as clock_unix_ms() */
 	int64_t ttl_ms;
@@ -78,7 +78,7 @@ static void on_offer(void *context)
 	offer->become(offer->call);
 }
 
-struct mcp_ext_offer *mcp_ext_offer_new(void (*become)(struct session_call *call))
+struct mcp_ext_offer *mcp_ext_offer_new(void (*become)(struct client_call *call))
 {
 	struct mcp_ext_offer *offer = calloc(1, sizeof(*offer));
 
@@ -103,7 +103,7 @@ bool mcp_ext_offer_fits(const struct call_request *request)
 	       !request->options.stdin_stream;
 }
 
-void mcp_ext_offer_begin(struct mcp_ext_offer *offer, struct session_call *call)
+void mcp_ext_offer_begin(struct mcp_ext_offer *offer, struct client_call *call)
 {
 	offer->call = call;
 	timer_set(&offer->timer, LIMIT_TASK_OFFER_MS);
@@ -233,7 +233,7 @@ static int make_id(char id[static ID_SIZE])
 	return 0;
 }
 
-struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
+struct mcp_ext_task *mcp_ext_task_take(struct client_call *call)
 {
 	struct mcp_ext_task *task;
 	struct tenant *tenant;
@@ -258,7 +258,7 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 		free(task);
 		return NULL;
 	}
-	unread_open(&task->account, &call->session->service->unread);
+	unread_open(&task->account, &call->client->service->unread);
 	unread_move(&task->account, tenant->usage);
 	if (unread_tenant_room(&task->account) < LIMIT_TASK_RESULT_BYTES) {
 		unread_close(&task->account);
@@ -267,7 +267,7 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 	}
 	mcp_result_open(&task->result, tenant, &task->account);
 	timer_init(&task->timer, on_timer, task);
-	task->reply = (struct session_reply){.form = call->reply.form,
+	task->reply = (struct client_reply){.form = call->reply.form,
 		.revision = call->reply.revision,
 		.as_json = call->reply.as_json};
 	task->call = call->call;
@@ -284,24 +284,24 @@ struct mcp_ext_task *mcp_ext_task_take(struct session_call *call)
 	return task;
 }
 
-static bool may_use(const struct session *session, const struct mcp_ext_task *task)
+static bool may_use(const struct client *client, const struct mcp_ext_task *task)
 {
-	if (!session_may_name(session, text_from(task->place)))
+	if (!client_may_name(client, text_from(task->place)))
 		return false;
-	for (size_t i = 0; i < session->n_tenants; i++)
-		if (strcmp(session->tenants[i]->name, task->result.tenant->name) == 0 &&
-			workspace_access_allows(&task->access, session->tenants[i]))
+	for (size_t i = 0; i < client->n_tenants; i++)
+		if (strcmp(client->tenants[i]->name, task->result.tenant->name) == 0 &&
+			workspace_access_allows(&task->access, client->tenants[i]))
 			return true;
 	return false;
 }
 
-struct mcp_ext_task *mcp_ext_task_find(const struct session *session, struct text id)
+struct mcp_ext_task *mcp_ext_task_find(const struct client *client, struct text id)
 {
 	struct mcp_ext_task *task;
 
 	TAILQ_FOREACH (task, &all, link)
 		if (text_equal(id, text_from(task->id)))
-			return may_use(session, task) ? task : NULL;
+			return may_use(client, task) ? task : NULL;
 	return NULL;
 }
 

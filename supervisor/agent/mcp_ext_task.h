@@ -18,31 +18,31 @@ struct call_request;
 struct json_text;
 struct mcp_ext_offer;
 struct mcp_ext_task;
-struct session;
-struct session_call;
+struct client;
+struct client_call;
 
 /**
  * Makes the offer that a call becomes a task if it takes long. @become does that, with the call
  * that the offer began for. Returns NULL if memory is out: the call is answered as others are.
  */
-struct mcp_ext_offer *mcp_ext_offer_new(void (*become)(struct session_call *call));
+struct mcp_ext_offer *mcp_ext_offer_new(void (*become)(struct client_call *call));
 void mcp_ext_offer_free(struct mcp_ext_offer *offer);
 
 /** Whether the call of @request may become a task. */
 bool mcp_ext_offer_fits(const struct call_request *request);
 
 /** The call of the offer has begun as @call. */
-void mcp_ext_offer_begin(struct mcp_ext_offer *offer, struct session_call *call);
+void mcp_ext_offer_begin(struct mcp_ext_offer *offer, struct client_call *call);
 
 /**
  * Makes a task of the call of @call, which is the connection's no more: the caller answers and
  * frees
  * @call. Returns NULL if there is no room for one, and then nothing has changed.
  */
-struct mcp_ext_task *mcp_ext_task_take(struct session_call *call);
+struct mcp_ext_task *mcp_ext_task_take(struct client_call *call);
 
-/** Returns the task called @id that the client of @session may use, or NULL. */
-struct mcp_ext_task *mcp_ext_task_find(const struct session *session, struct text id);
+/** Returns the task called @id that the client of @client may use, or NULL. */
+struct mcp_ext_task *mcp_ext_task_find(const struct client *client, struct text id);
 
 /** A client asks for it: it is in use. */
 void mcp_ext_task_touch(struct mcp_ext_task *task);

@@ -6,45 +6,45 @@
 #include "supervisor/agent/mcp.h"
 #include "supervisor/agent/mcp_ext_task.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/admission.h"
 
 #include <json-c/json_object.h>
 #include <stdlib.h>
 
 static void refuse(
-	struct session *session, const struct jsonrpc_request *request, const char *message)
+	struct client *client, const struct jsonrpc_request *request, const char *message)
 {
-	session_answer_error(session, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
+	client_answer_error(client, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
 }
 
 /* Returns the task that @request names, or NULL after answering: to those who guess as to others.
  */
-static struct mcp_ext_task *named(struct session *session, const struct jsonrpc_request *request)
+static struct mcp_ext_task *named(struct client *client, const struct jsonrpc_request *request)
 {
-	const enum mcp_revision revision = mcp_revision_of(session, request);
+	const enum mcp_revision revision = mcp_revision_of(client, request);
 	struct mcp_ext_task *task;
 	struct text id;
 
 	if (revision == MCP_NONE)
 		return NULL;
 	if (revision != MCP_2026_07_28) {
-		session_answer_error(session, request->id_text, JSONRPC_METHOD_NOT_FOUND,
+		client_answer_error(client, request->id_text, JSONRPC_METHOD_NOT_FOUND,
 			"This method exists only in MCP 2026-07-28", NULL);
 		return NULL;
 	}
 	if (!mcp_takes_tasks(request)) {
-		mcp_refuse_untaking(session, request);
+		mcp_refuse_untaking(client, request);
 		return NULL;
 	}
-	if (!session_string_param(request->params, "taskId", &id) || !id.data) {
-		refuse(session, request,
+	if (!client_string_param(request->params, "taskId", &id) || !id.data) {
+		refuse(client, request,
 			"Invalid params: taskId must be a string: the id of a task");
 		return NULL;
 	}
-	task = mcp_ext_task_find(session, id);
+	task = mcp_ext_task_find(client, id);
 	if (!task)
-		refuse(session, request,
+		refuse(client, request,
 			"Task not found: there was none of this id, or its ttlMs is over and it is "
 			"forgotten, or cloister was started again meanwhile");
 	else
@@ -53,84 +53,84 @@ static struct mcp_ext_task *named(struct session *session, const struct jsonrpc_
 }
 
 /* An empty result says that a request was taken. */
-static void answer_taken(struct session *session, const struct jsonrpc_request *request)
+static void answer_taken(struct client *client, const struct jsonrpc_request *request)
 {
 	struct json_text json;
 
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	mcp_put_result_members(&json, MCP_2026_07_28);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_tasks_get(struct session *session, struct jsonrpc_request *request)
+void mcp_tasks_get(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct mcp_ext_task *task = named(session, request);
+	struct mcp_ext_task *task = named(client, request);
 	struct json_text json;
 
 	if (!task)
 		return;
 	/* A result is kept until its time is over, so it can be asked for again. */
-	if (!mcp_ext_task_fits(task, unread_tenant_room(session_unread(session)))) {
-		admission_answers_unread(&session->service->admission, session->counted, &refusal);
-		(void)jsonrpc_busy(session->connection.output, request->id_text,
+	if (!mcp_ext_task_fits(task, unread_tenant_room(client_unread(client)))) {
+		admission_answers_unread(&client->service->admission, client->counted, &refusal);
+		(void)jsonrpc_busy(client->connection.output, request->id_text,
 			JSONRPC_INTERNAL_ERROR, refusal_text(&refusal), refusal.retry_after_ms);
-		session->connection.wrote(session->connection.context);
+		client->connection.wrote(client->connection.context);
 		return;
 	}
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	mcp_put_result_members(&json, MCP_2026_07_28);
 	mcp_ext_task_put(&json, task);
 	mcp_ext_task_put_outcome(&json, task);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_tasks_cancel(struct session *session, struct jsonrpc_request *request)
+void mcp_tasks_cancel(struct client *client, struct jsonrpc_request *request)
 {
-	struct mcp_ext_task *task = named(session, request);
+	struct mcp_ext_task *task = named(client, request);
 
 	if (!task)
 		return;
 	mcp_ext_task_cancel(task);
-	answer_taken(session, request);
+	answer_taken(client, request);
 }
 
-void mcp_tasks_update(struct session *session, struct jsonrpc_request *request)
+void mcp_tasks_update(struct client *client, struct jsonrpc_request *request)
 {
 	struct json_object *responses;
 
-	if (!named(session, request))
+	if (!named(client, request))
 		return;
 	if (!json_object_object_get_ex(request->params, "inputResponses", &responses) ||
 		!json_object_is_type(responses, json_type_object)) {
-		refuse(session, request, "Invalid params: inputResponses must be an object");
+		refuse(client, request, "Invalid params: inputResponses must be an object");
 		return;
 	}
 	/* No task here asks for input, so none of the responses is one that is waited for. */
-	answer_taken(session, request);
+	answer_taken(client, request);
 }
 
 /* Answers with the extension's CreateTaskResult. */
 static void answer_created(
-	struct session *session, const char *id_text, const struct mcp_ext_task *task)
+	struct client *client, const char *id_text, const struct mcp_ext_task *task)
 {
 	struct json_text json;
 
-	session_answer_begin(session, &json, id_text);
+	client_answer_begin(client, &json, id_text);
 	json_text_object_begin(&json);
 	mcp_put_task_members(&json);
 	mcp_ext_task_put(&json, task);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void mcp_ext_task_become(struct session_call *call)
+void mcp_ext_task_become(struct client_call *call)
 {
-	struct session *session = call->session;
+	struct client *client = call->client;
 	_cleanup_free_ char *id_text = NULL;
 	struct mcp_ext_task *task;
 
@@ -141,6 +141,6 @@ void mcp_ext_task_become(struct session_call *call)
 	if (!task)
 		return;
 	id_text = TAKE_PTR(call->id_text);
-	session_free_call(call);
-	answer_created(session, id_text, task);
+	client_free_call(call);
+	answer_created(client, id_text, task);
 }

@@ -8,10 +8,10 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/timer.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 
 struct mcp_progress {
-	struct session_call *call;
+	struct client_call *call;
 	char *token;
 	struct timer timer;
 	int64_t started;  /* as clock_now() */
@@ -66,14 +66,14 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 /* Sends progress, later if the client does not read. */
 static void tell(struct mcp_progress *progress)
 {
-	struct session *session = progress->call->session;
+	struct client *client = progress->call->client;
 	uint64_t now = elapsed_ms(progress);
 	struct json_text json;
 
-	if (session->paused)
+	if (client->paused)
 		return;
 	progress->told_ms = now > progress->told_ms ? now : progress->told_ms + 1;
-	json = json_text(session->connection.output);
+	json = json_text(client->connection.output);
 	jsonrpc_notification_begin(&json, "notifications/progress");
 	json_text_object_begin(&json);
 	json_text_key(&json, "progressToken");
@@ -82,7 +82,7 @@ static void tell(struct mcp_progress *progress)
 	json_text_uint64(&json, progress->told_ms);
 	put_message(&json, progress);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 static void on_timer(void *context)
@@ -94,7 +94,7 @@ static void on_timer(void *context)
 	timer_set(&progress->timer, PROGRESS_MS);
 }
 
-void mcp_progress_start(struct mcp_progress *progress, struct session_call *call)
+void mcp_progress_start(struct mcp_progress *progress, struct client_call *call)
 {
 	progress->call = call;
 	progress->started = clock_now();

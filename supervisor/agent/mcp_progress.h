@@ -14,7 +14,7 @@
 #define PROGRESS_DELAY_MS  50   /* from output to the progress that reports it */
 
 struct mcp_progress;
-struct session_call;
+struct client_call;
 
 /** Makes the progress state for the token @token, JSON text. Returns NULL if memory is out. */
 struct mcp_progress *mcp_progress_new(const char *token);
@@ -23,7 +23,7 @@ struct mcp_progress *mcp_progress_new(const char *token);
 void mcp_progress_free(struct mcp_progress *progress);
 
 /** Starts to notify the client of @call, until the state is freed. */
-void mcp_progress_start(struct mcp_progress *progress, struct session_call *call);
+void mcp_progress_start(struct mcp_progress *progress, struct client_call *call);
 
 /** Takes @data, which the call's command wrote. */
 void mcp_progress_output(struct mcp_progress *progress, struct text data);

@@ -5,7 +5,7 @@
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/unread.h"
 #include "supervisor/schedule/usage.h"
 
@@ -46,7 +46,7 @@ uint64_t mcp_result_room(const struct mcp_result *result, uint64_t room)
 }
 
 struct evbuffer *mcp_result_write(
-	const struct session_reply *reply, const struct observation *observation)
+	const struct client_reply *reply, const struct observation *observation)
 {
 	struct evbuffer *buffer = evbuffer_new();
 	struct json_text json = json_text(buffer);

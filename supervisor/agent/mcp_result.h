@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct evbuffer;
-struct session_reply;
+struct client_reply;
 struct tenant;
 struct unread_account;
 
@@ -38,7 +38,7 @@ uint64_t mcp_result_room(const struct mcp_result *result, uint64_t room);
 
 /** Writes @observation in the form of @reply. Returns NULL, or an empty buffer, without memory. */
 struct evbuffer *mcp_result_write(
-	const struct session_reply *reply, const struct observation *observation);
+	const struct client_reply *reply, const struct observation *observation);
 
 #define MCP_RESULT_ERROR_SIZE 512
 /** Says in words why @observation failed, or nothing, in @buffer. */

@@ -11,7 +11,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/admission.h"
 #include "supervisor/schedule/usage.h"
 
@@ -21,18 +21,18 @@ struct binding {
 	struct text tenant, workspace, key;
 };
 
-static enum tool_error read_binding(struct session *session, struct json_object *params,
-	struct binding *ret, struct refusal *why)
+static enum tool_error read_binding(
+	struct client *client, struct json_object *params, struct binding *ret, struct refusal *why)
 {
-	if (!session_string_param(params, "tenant", &ret->tenant) || !ret->tenant.data ||
-		!session_string_param(params, "workspace", &ret->workspace) ||
-		!session_string_param(params, "key", &ret->key) || text_has_nul(ret->tenant) ||
+	if (!client_string_param(params, "tenant", &ret->tenant) || !ret->tenant.data ||
+		!client_string_param(params, "workspace", &ret->workspace) ||
+		!client_string_param(params, "key", &ret->key) || text_has_nul(ret->tenant) ||
 		text_has_nul(ret->workspace) || text_has_nul(ret->key) ||
 		ret->key.len > LIMIT_KEY_ID_BYTES)
 		return refusal_set(why, TOOL_INVALID_ARGUMENTS,
 			"tenant must be a string, and so must workspace and key where they are "
 			"given");
-	if (session->n_workspaces > 0 || session_calls(session) > 0)
+	if (client->n_workspaces > 0 || client_calls(client) > 0)
 		return refusal_set(why, TOOL_INVALID_ARGUMENTS,
 			"connection.bind must be the first request of its connection");
 	return TOOL_OK;
@@ -40,59 +40,59 @@ static enum tool_error read_binding(struct session *session, struct json_object 
 
 /* The tenant's own bound of connections counts from here on. */
 static enum tool_error bind_to(
-	struct session *session, const struct binding *binding, struct refusal *why)
+	struct client *client, const struct binding *binding, struct refusal *why)
 {
-	struct service *service = session->service;
-	int r = session_bind(session, binding->tenant, binding->workspace);
+	struct service *service = client->service;
+	int r = client_bind(client, binding->tenant, binding->workspace);
 	enum tool_error error;
 
 	if (r == -ENOMEM)
 		return refusal_set(why, TOOL_BUSY, "Out of memory");
 	if (r < 0)
 		return refusal_set(why, TOOL_FORBIDDEN, NULL);
-	session->counted->usage->connections--;
+	client->counted->usage->connections--;
 	error = admission_refuses_connection(&service->admission, service->config,
-		service->connections - 1, session->counted, 0, why);
-	session->counted->usage->connections++;
+		service->connections - 1, client->counted, 0, why);
+	client->counted->usage->connections++;
 	return error;
 }
 
 static void answer_bound(
-	struct session *session, const struct jsonrpc_request *request, const struct tenant *tenant)
+	struct client *client, const struct jsonrpc_request *request, const struct tenant *tenant)
 {
 	struct json_text json;
 
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
-	if (session->bound.workspace)
-		json_text_put(&json, "workspace", session->bound.workspace);
+	if (client->bound.workspace)
+		json_text_put(&json, "workspace", client->bound.workspace);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void method_connection_bind(struct session *session, struct jsonrpc_request *request)
+void method_connection_bind(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct binding binding;
-	enum tool_error error = read_binding(session, request->params, &binding, &refusal);
+	enum tool_error error = read_binding(client, request->params, &binding, &refusal);
 
 	if (error == TOOL_OK)
-		error = bind_to(session, &binding, &refusal);
+		error = bind_to(client, &binding, &refusal);
 	if (error != TOOL_OK) {
-		audit_workspace_refused(session->service->audit, "connection.bind", &session->peer,
+		audit_workspace_refused(client->service->audit, "connection.bind", &client->peer,
 			binding.tenant, error);
 		if (!request->notification && error == TOOL_BUSY)
-			session_answer_not_now(session, request->id_text, &refusal);
+			client_answer_not_now(client, request->id_text, &refusal);
 		else if (!request->notification)
-			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			client_answer_error(client, request->id_text, JSONRPC_SERVER_ERROR,
 				refusal_text(&refusal), tool_error_name(error));
-		session->connection.end(session->connection.context);
+		client->connection.end(client->connection.context);
 		return;
 	}
-	if (session->is_gate && binding.key.data)
-		memcpy(session->peer.key, binding.key.data, binding.key.len);
-	audit_bound(session->service->audit, &session->peer, session->counted, binding.workspace);
+	if (client->is_gate && binding.key.data)
+		memcpy(client->peer.key, binding.key.data, binding.key.len);
+	audit_bound(client->service->audit, &client->peer, client->counted, binding.workspace);
 	if (!request->notification)
-		answer_bound(session, request, session->counted);
+		answer_bound(client, request, client->counted);
 }

@@ -4,6 +4,6 @@
 /* connection.bind: a connection acts for one tenant, and on one workspace, from then on. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
-void method_connection_bind(struct session *session, struct jsonrpc_request *request);
+void method_connection_bind(struct client *client, struct jsonrpc_request *request);

@@ -10,15 +10,15 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/background/background_use.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/session/session_use.h"
 #include "supervisor/workspace/workspace_layers.h"
 
 #include <inttypes.h>
@@ -27,33 +27,33 @@
 
 /* A checkpoint or rollback on its way. */
 struct change {
-	struct session_pending pending; /* first: it is freed as such */
+	struct client_pending pending; /* first: it is freed as such */
 	bool is_rollback;
 	uint32_t number;
 };
 
-void checkpoint_refuse(struct session *session, const struct jsonrpc_request *request,
+void checkpoint_refuse(struct client *client, const struct jsonrpc_request *request,
 	const char *method, struct text name, const struct refusal *refusal)
 {
-	agent_workspace_refused(session, method, name, refusal);
-	answer_refusal(session, request->id_text, refusal);
+	agent_workspace_refused(client, method, name, refusal);
+	answer_refusal(client, request->id_text, refusal);
 }
 
 struct workspace *checkpoint_workspace(
-	struct session *session, const struct jsonrpc_request *request, const char *method)
+	struct client *client, const struct jsonrpc_request *request, const char *method)
 {
 	struct workspace *workspace;
 	struct text name;
 
-	if (!session_string_param(request->params, "workspace", &name)) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "workspace", &name)) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace must be a string"});
 		return NULL;
 	}
-	workspace = agent_hold_workspace(session, name);
+	workspace = agent_hold_workspace(client, name);
 	if (!workspace)
-		checkpoint_refuse(session, request, method, name,
+		checkpoint_refuse(client, request, method, name,
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
 				.sentence = name.data ? NULL
 						      : "No workspace is open on this connection; "
@@ -68,14 +68,14 @@ struct names {
 	size_t len;
 };
 
-static void name_session(void *context, const struct background *background)
+static void name_session(void *context, const struct session *session)
 {
 	struct names *names = context;
-	struct background_info info;
+	struct session_info info;
 	int n;
 
-	background_get_info(background, &info);
-	if (info.state == BACKGROUND_ENDED ||
+	session_get_info(session, &info);
+	if (info.state == SESSION_ENDED ||
 		strcmp(info.workspace, workspace_name(names->workspace)) != 0 ||
 		strcmp(info.tenant->name, workspace_tenant(names->workspace)->name) != 0)
 		return;
@@ -94,31 +94,31 @@ static enum tool_error check_sessions(
 {
 	struct names names = {.workspace = workspace};
 
-	if (background_count(workspace) == 0)
+	if (session_count(workspace) == 0)
 		return TOOL_OK;
-	background_foreach(name_session, &names);
+	session_foreach(name_session, &names);
 	return refusal_format(ret_refusal, TOOL_BUSY,
 		"Sessions run in the workspace (%s): end them with session.end, and try again",
 		names.text);
 }
 
 enum tool_error checkpoint_refusal(
-	const struct session *session, struct workspace *workspace, struct refusal *ret)
+	const struct client *client, struct workspace *workspace, struct refusal *ret)
 {
-	enum tool_error error = agent_refusal(session, workspace, ret);
+	enum tool_error error = agent_refusal(client, workspace, ret);
 
 	/* It would be made of files that another generation may have changed when calls end. */
 	if (error == TOOL_OK)
-		error = agent_retires(session, NULL, ret);
+		error = agent_retires(client, NULL, ret);
 	if (error == TOOL_OK)
-		error = agent_has_room(session, ret);
+		error = agent_has_room(client, ret);
 	return error == TOOL_OK ? check_sessions(workspace, ret) : error;
 }
 
 static void on_swapped(void *context, enum tool_error error, const char *why)
 {
 	struct change *change = context;
-	struct session_pending *pending = &change->pending;
+	struct client_pending *pending = &change->pending;
 	struct workspace *workspace = pending->workspace;
 	struct tenant_usage *usage = workspace_tenant(workspace)->usage;
 	struct json_text json;
@@ -130,8 +130,7 @@ static void on_swapped(void *context, enum tool_error error, const char *why)
 	if (error == TOOL_OK)
 		audit_checkpoint(pending->audit,
 			change->is_rollback ? "workspace.rolled_back" : "workspace.checkpointed",
-			pending->session ? &pending->session->peer : NULL, workspace,
-			change->number);
+			pending->client ? &pending->client->peer : NULL, workspace, change->number);
 	if (pending_answer_begin(pending, error, why, &json)) {
 		json_text_put_number(&json, "checkpoint", change->number);
 		pending_answer_end(pending, &json);
@@ -140,13 +139,13 @@ static void on_swapped(void *context, enum tool_error error, const char *why)
 }
 
 /* Begins what @change is; takes the hold of @workspace. */
-static void begin(struct session *session, struct jsonrpc_request *request,
+static void begin(struct client *client, struct jsonrpc_request *request,
 	struct workspace *workspace, const struct change *wanted, struct text label)
 {
 	const char *method = wanted->is_rollback ? "workspace.rollback" : "workspace.checkpoint";
 	struct change *change = calloc(1, sizeof(*change));
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error = change ? checkpoint_refusal(session, workspace, &refusal)
+	enum tool_error error = change ? checkpoint_refusal(client, workspace, &refusal)
 				       : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 
 	if (error == TOOL_OK) {
@@ -158,13 +157,13 @@ static void begin(struct session *session, struct jsonrpc_request *request,
 	}
 	if (error != TOOL_OK) {
 		checkpoint_refuse(
-			session, request, method, text_from(workspace_name(workspace)), &refusal);
+			client, request, method, text_from(workspace_name(workspace)), &refusal);
 		workspace_release(workspace);
 		free(change);
 		return;
 	}
 	change->pending.workspace = workspace;
-	pending_begin(&change->pending, session, request);
+	pending_begin(&change->pending, client, request);
 }
 
 static bool is_label(struct text label)
@@ -177,32 +176,32 @@ static bool is_label(struct text label)
 	return true;
 }
 
-static void answer_wrong_label(struct session *session, const struct jsonrpc_request *request)
+static void answer_wrong_label(struct client *client, const struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 
 	(void)refusal_format(&refusal, TOOL_INVALID_ARGUMENTS,
 		"label must be a string of at most %d bytes without control characters",
 		LIMIT_CHECKPOINT_LABEL_BYTES);
-	answer_refusal(session, request->id_text, &refusal);
+	answer_refusal(client, request->id_text, &refusal);
 }
 
-void method_workspace_checkpoint(struct session *session, struct jsonrpc_request *request)
+void method_workspace_checkpoint(struct client *client, struct jsonrpc_request *request)
 {
 	const struct change wanted = {.is_rollback = false};
 	struct workspace *workspace;
 	struct text label;
 
-	if (!session_string_param(request->params, "label", &label) || !is_label(label)) {
-		answer_wrong_label(session, request);
+	if (!client_string_param(request->params, "label", &label) || !is_label(label)) {
+		answer_wrong_label(client, request);
 		return;
 	}
-	workspace = checkpoint_workspace(session, request, "workspace.checkpoint");
+	workspace = checkpoint_workspace(client, request, "workspace.checkpoint");
 	if (workspace)
-		begin(session, request, workspace, &wanted, label);
+		begin(client, request, workspace, &wanted, label);
 }
 
-void method_workspace_rollback(struct session *session, struct jsonrpc_request *request)
+void method_workspace_rollback(struct client *client, struct jsonrpc_request *request)
 {
 	struct change wanted = {.is_rollback = true};
 	struct workspace *workspace;
@@ -210,16 +209,16 @@ void method_workspace_rollback(struct session *session, struct jsonrpc_request *
 
 	if (!number_param(request->params, "to", 1, (int64_t)LIMIT_LAYER_NUMBER + 1, &to) ||
 		to == 0) {
-		answer_refusal(session, request->id_text,
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "to must be the number of a checkpoint, as "
 					    "workspace.checkpoints lists them"});
 		return;
 	}
 	wanted.number = (uint32_t)to;
-	workspace = checkpoint_workspace(session, request, "workspace.rollback");
+	workspace = checkpoint_workspace(client, request, "workspace.rollback");
 	if (workspace)
-		begin(session, request, workspace, &wanted, (struct text){NULL, 0});
+		begin(client, request, workspace, &wanted, (struct text){NULL, 0});
 }
 
 static void put_checkpoint(void *context, const struct checkpoint_info *checkpoint)
@@ -242,14 +241,14 @@ static void put_checkpoint(void *context, const struct checkpoint_info *checkpoi
 	json_text_object_end(json);
 }
 
-void method_workspace_checkpoints(struct session *session, struct jsonrpc_request *request)
+void method_workspace_checkpoints(struct client *client, struct jsonrpc_request *request)
 {
 	struct workspace *workspace =
-		checkpoint_workspace(session, request, "workspace.checkpoints");
+		checkpoint_workspace(client, request, "workspace.checkpoints");
 	struct json_text json;
 
 	if (workspace && request->id_text) {
-		session_answer_begin(session, &json, request->id_text);
+		client_answer_begin(client, &json, request->id_text);
 		json_text_object_begin(&json);
 		json_text_put(&json, "workspace", workspace_name(workspace));
 		json_text_key(&json, "checkpoints");
@@ -258,7 +257,7 @@ void method_workspace_checkpoints(struct session *session, struct jsonrpc_reques
 		(void)workspace_each_checkpoint(workspace, put_checkpoint, &json);
 		json_text_array_end(&json);
 		json_text_object_end(&json);
-		session_answer_end(session, &json);
+		client_answer_end(client, &json);
 	}
 	workspace_release(workspace);
 }

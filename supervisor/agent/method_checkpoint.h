@@ -8,24 +8,24 @@
 
 struct jsonrpc_request;
 struct refusal;
-struct session;
+struct client;
 struct workspace;
 
 /* For methods that, like these, take the workspace "workspace" of @request for themselves. */
 
 /** Returns it, held, or NULL after the answer. */
 struct workspace *checkpoint_workspace(
-	struct session *session, const struct jsonrpc_request *request, const char *method);
+	struct client *client, const struct jsonrpc_request *request, const char *method);
 
 /** Whether it can be taken now: no session runs in it. TOOL_OK, or a code with @ret filled in. */
 enum tool_error checkpoint_refusal(
-	const struct session *session, struct workspace *workspace, struct refusal *ret);
+	const struct client *client, struct workspace *workspace, struct refusal *ret);
 
 /** Answers a refusal of @method for @name, and tells of it. */
-void checkpoint_refuse(struct session *session, const struct jsonrpc_request *request,
+void checkpoint_refuse(struct client *client, const struct jsonrpc_request *request,
 	const char *method, struct text name, const struct refusal *refusal);
 
 /* Each answers @request, now or later. */
-void method_workspace_checkpoint(struct session *session, struct jsonrpc_request *request);
-void method_workspace_checkpoints(struct session *session, struct jsonrpc_request *request);
-void method_workspace_rollback(struct session *session, struct jsonrpc_request *request);
+void method_workspace_checkpoint(struct client *client, struct jsonrpc_request *request);
+void method_workspace_checkpoints(struct client *client, struct jsonrpc_request *request);
+void method_workspace_rollback(struct client *client, struct jsonrpc_request *request);

@@ -10,7 +10,7 @@
 #include "common/limits.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
@@ -18,7 +18,7 @@
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_preview.h"
 
@@ -49,19 +49,19 @@ void diff_write(struct json_text *json, const struct observation *observation)
 }
 
 static void answer_result(
-	struct session *session, const char *id_text, const struct observation *observation)
+	struct client *client, const char *id_text, const struct observation *observation)
 {
 	struct json_text json;
 
-	session_answer_begin(session, &json, id_text);
+	client_answer_begin(client, &json, id_text);
 	json_text_object_begin(&json);
 	diff_write(&json, observation);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 /* A diff that failed is an error of the request, as it is no tool. */
-static void answer(struct session *session, const char *id_text, const struct session_reply *reply,
+static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
 	const struct observation *observation)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -71,12 +71,12 @@ static void answer(struct session *session, const char *id_text, const struct se
 	if (!id_text)
 		return;
 	if (observation->error == TOOL_OK) {
-		answer_result(session, id_text, observation);
+		answer_result(client, id_text, observation);
 		return;
 	}
 	(void)refusal_format(&refusal, observation->error, "%.*s", (int)message.len, message.data);
 	refusal.node = observation->node;
-	answer_refusal(session, id_text, &refusal);
+	answer_refusal(client, id_text, &refusal);
 }
 
 /* It has no output while it runs. */
@@ -141,9 +141,9 @@ int diff_request(struct json_object *params, struct tenant *tenant, int64_t sinc
 	return 0;
 }
 
-void method_workspace_diff(struct session *session, struct jsonrpc_request *request)
+void method_workspace_diff(struct client *client, struct jsonrpc_request *request)
 {
-	struct session_reply reply = {.form = &diff_form};
+	struct client_reply reply = {.form = &diff_form};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct call_request call;
@@ -151,38 +151,38 @@ void method_workspace_diff(struct session *session, struct jsonrpc_request *requ
 	int64_t since = 0;
 	bool patch = false;
 
-	if (tool_call_is_twice(session, request))
+	if (tool_call_is_twice(client, request))
 		return;
-	if (!session_string_param(request->params, "workspace", &name)) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "workspace", &name)) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace must be a string"});
 		return;
 	}
 	if (read_params(request->params, &since, &patch, &refusal) != TOOL_OK) {
-		answer_refusal(session, request->id_text, &refusal);
+		answer_refusal(client, request->id_text, &refusal);
 		return;
 	}
-	workspace = agent_hold_workspace(session, name);
+	workspace = agent_hold_workspace(client, name);
 	if (!workspace) {
 		agent_refuse_without_workspace(
-			session, request, &reply, request->params, name.data != NULL);
+			client, request, &reply, request->params, name.data != NULL);
 		return;
 	}
 	if (find_checkpoint(workspace, &since, &refusal) != TOOL_OK) {
 		agent_workspace_refused(
-			session, "workspace.diff", text_from(workspace_name(workspace)), &refusal);
-		answer_refusal(session, request->id_text, &refusal);
+			client, "workspace.diff", text_from(workspace_name(workspace)), &refusal);
+		answer_refusal(client, request->id_text, &refusal);
 	} else if (diff_request(request->params, workspace_tenant(workspace), since, patch, &call) <
 		   0) {
-		answer_refusal(session, request->id_text,
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 	} else {
 		/* What a preview has changed is compared before it is decided on. */
-		call.inside = tool_transaction_of(session, workspace) &&
+		call.inside = tool_transaction_of(client, workspace) &&
 			      workspace_preview_is_open(workspace);
-		tool_call_admit(session, request, workspace, &call, &reply);
+		tool_call_admit(client, request, workspace, &call, &reply);
 	}
 	workspace_release(workspace);
-	session_reply_done(&reply);
+	client_reply_done(&reply);
 }

@@ -11,7 +11,7 @@ struct json_object;
 struct json_text;
 struct jsonrpc_request;
 struct observation;
-struct session;
+struct client;
 struct tenant;
 
 /* Answers @request, now or later. */
@@ -25,4 +25,4 @@ int diff_request(struct json_object *params, struct tenant *tenant, int64_t sinc
 /** Writes the members of a result. */
 void diff_write(struct json_text *json, const struct observation *observation);
 
-void method_workspace_diff(struct session *session, struct jsonrpc_request *request);
+void method_workspace_diff(struct client *client, struct jsonrpc_request *request);

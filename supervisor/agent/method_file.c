@@ -20,7 +20,7 @@
 #include "supervisor/call/call_request.h"
 #include "supervisor/call/observation.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace_preview.h"
 
 #include <errno.h>
@@ -108,7 +108,7 @@ static const struct tool *method_of(const struct observation *observation)
 }
 
 /* A method that failed is an error of the request, as it is no tool. */
-static void answer(struct session *session, const char *id_text, const struct session_reply *reply,
+static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
 	const struct observation *observation)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
@@ -119,11 +119,11 @@ static void answer(struct session *session, const char *id_text, const struct se
 	if (!id_text)
 		return;
 	if (observation->error == TOOL_OK && observation->files) {
-		session_answer_begin(session, &json, id_text);
+		client_answer_begin(client, &json, id_text);
 		json_text_object_begin(&json);
 		writers[method_of(observation)->id](&json, observation);
 		json_text_object_end(&json);
-		session_answer_end(session, &json);
+		client_answer_end(client, &json);
 		return;
 	}
 	(void)refusal_format(&refusal,
@@ -131,7 +131,7 @@ static void answer(struct session *session, const char *id_text, const struct se
 		(int)message.len, message.data);
 	refusal.node = observation->node;
 	refusal.retry_after_ms = observation->retry_after_ms;
-	answer_refusal(session, id_text, &refusal);
+	answer_refusal(client, id_text, &refusal);
 }
 
 static const struct reply_form file_form = {
@@ -278,78 +278,78 @@ static enum tool_error read_request(const struct workspace *workspace, const str
 
 /* What a preview has changed can be looked at before it is decided on. */
 static bool is_inside(
-	const struct session *session, struct workspace *workspace, const struct tool *method)
+	const struct client *client, struct workspace *workspace, const struct tool *method)
 {
-	return !tool_changes_files(method) && tool_transaction_of(session, workspace) &&
+	return !tool_changes_files(method) && tool_transaction_of(client, workspace) &&
 	       workspace_preview_is_open(workspace);
 }
 
-static void begin(struct session *session, struct jsonrpc_request *request, enum tool_id id)
+static void begin(struct client *client, struct jsonrpc_request *request, enum tool_id id)
 {
 	const struct tool *method = &file_methods[id - TOOL_FILE_STAT];
-	struct session_reply reply = {.form = &file_form};
+	struct client_reply reply = {.form = &file_form};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct call_request call;
 	struct text name;
 
-	if (tool_call_is_twice(session, request))
+	if (tool_call_is_twice(client, request))
 		return;
-	if (!session_string_param(request->params, "workspace", &name)) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "workspace", &name)) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace must be a string"});
 		return;
 	}
-	workspace = agent_hold_workspace(session, name);
+	workspace = agent_hold_workspace(client, name);
 	if (!workspace) {
 		agent_refuse_without_workspace(
-			session, request, &reply, request->params, name.data != NULL);
+			client, request, &reply, request->params, name.data != NULL);
 		return;
 	}
 	if (read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
-		tool_call_refuse(session, request, workspace, &reply,
+		tool_call_refuse(client, request, workspace, &reply,
 			&(struct call_refusal){.why = refusal, .tool = strdup(method->name)});
 		refusal = (struct refusal){0};
 	} else {
-		call.inside = is_inside(session, workspace, method);
-		tool_call_admit(session, request, workspace, &call, &reply);
+		call.inside = is_inside(client, workspace, method);
+		tool_call_admit(client, request, workspace, &call, &reply);
 	}
 	workspace_release(workspace);
-	session_reply_done(&reply);
+	client_reply_done(&reply);
 }
 
-void method_file_stat(struct session *session, struct jsonrpc_request *request)
+void method_file_stat(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_STAT);
+	begin(client, request, TOOL_FILE_STAT);
 }
 
-void method_file_list(struct session *session, struct jsonrpc_request *request)
+void method_file_list(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_LIST);
+	begin(client, request, TOOL_FILE_LIST);
 }
 
-void method_file_make_directory(struct session *session, struct jsonrpc_request *request)
+void method_file_make_directory(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_MAKE_DIRECTORY);
+	begin(client, request, TOOL_FILE_MAKE_DIRECTORY);
 }
 
-void method_file_move(struct session *session, struct jsonrpc_request *request)
+void method_file_move(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_MOVE);
+	begin(client, request, TOOL_FILE_MOVE);
 }
 
-void method_file_remove(struct session *session, struct jsonrpc_request *request)
+void method_file_remove(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_REMOVE);
+	begin(client, request, TOOL_FILE_REMOVE);
 }
 
-void method_file_read(struct session *session, struct jsonrpc_request *request)
+void method_file_read(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_READ);
+	begin(client, request, TOOL_FILE_READ);
 }
 
-void method_file_write(struct session *session, struct jsonrpc_request *request)
+void method_file_write(struct client *client, struct jsonrpc_request *request)
 {
-	begin(session, request, TOOL_FILE_WRITE);
+	begin(client, request, TOOL_FILE_WRITE);
 }

@@ -4,12 +4,12 @@
 /* The methods of files: file.stat and so on. Each answers @request, now or later. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
-void method_file_stat(struct session *session, struct jsonrpc_request *request);
-void method_file_list(struct session *session, struct jsonrpc_request *request);
-void method_file_make_directory(struct session *session, struct jsonrpc_request *request);
-void method_file_move(struct session *session, struct jsonrpc_request *request);
-void method_file_remove(struct session *session, struct jsonrpc_request *request);
-void method_file_read(struct session *session, struct jsonrpc_request *request);
-void method_file_write(struct session *session, struct jsonrpc_request *request);
+void method_file_stat(struct client *client, struct jsonrpc_request *request);
+void method_file_list(struct client *client, struct jsonrpc_request *request);
+void method_file_make_directory(struct client *client, struct jsonrpc_request *request);
+void method_file_move(struct client *client, struct jsonrpc_request *request);
+void method_file_remove(struct client *client, struct jsonrpc_request *request);
+void method_file_read(struct client *client, struct jsonrpc_request *request);
+void method_file_write(struct client *client, struct jsonrpc_request *request);

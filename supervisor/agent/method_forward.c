@@ -12,34 +12,34 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/forwards.h"
 #include "supervisor/workspace/listening.h"
 #include "supervisor/workspace/workspace.h"
 
-static bool is_allowed(const struct session *session, const struct workspace *workspace,
-	int64_t port, const struct tenant **ret)
+static bool is_allowed(const struct client *client, const struct workspace *workspace, int64_t port,
+	const struct tenant **ret)
 {
-	*ret = session_tenant(session, text_from(workspace_tenant(workspace)->name));
+	*ret = client_tenant(client, text_from(workspace_tenant(workspace)->name));
 	return *ret && (uint64_t)port >= CONFIG_PORTS_LOW((*ret)->forward_ports) &&
 	       (uint64_t)port <= CONFIG_PORTS_HIGH((*ret)->forward_ports);
 }
 
 /* Whether the port is refused; and if not, in @ret_where, at which address it listens. */
-static enum tool_error refuses(struct session *session, struct workspace *workspace, int64_t port,
+static enum tool_error refuses(struct client *client, struct workspace *workspace, int64_t port,
 	enum listens *ret_where, struct refusal *ret)
 {
-	enum tool_error error = agent_refusal(session, workspace, ret);
+	enum tool_error error = agent_refusal(client, workspace, ret);
 	const struct tenant *tenant;
 
 	if (error != TOOL_OK)
 		return error;
-	if (!is_allowed(session, workspace, port, &tenant) || workspace_is_proxy(workspace, port))
+	if (!is_allowed(client, workspace, port, &tenant) || workspace_is_proxy(workspace, port))
 		return refusal_set(ret, TOOL_FORBIDDEN,
 			"This port may not be forwarded; forward_ports in the tenant's "
 			"configuration says which may");
@@ -59,52 +59,52 @@ static enum tool_error refuses(struct session *session, struct workspace *worksp
 	return TOOL_OK;
 }
 
-static void forward(struct session *session, const struct jsonrpc_request *request,
+static void forward(struct client *client, const struct jsonrpc_request *request,
 	struct workspace *workspace, uint16_t port, bool ipv6)
 {
-	const struct session_connection *connection = &session->connection;
+	const struct client_connection *connection = &client->connection;
 	struct json_text json;
 	int fd;
 
-	audit_forward(session->service->audit, &session->peer, workspace, port);
-	session_answer_begin(session, &json, request->id_text);
+	audit_forward(client->service->audit, &client->peer, workspace, port);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "workspace", workspace_name(workspace));
 	json_text_put_number(&json, "port", port);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 	/* Without it the connection ends, which is what the client is told by it. */
 	fd = connection->give(connection->context);
 	if (fd >= 0)
 		(void)workspace_forward(workspace, port, ipv6, fd);
 }
 
-static void act(struct session *session, const struct jsonrpc_request *request,
+static void act(struct client *client, const struct jsonrpc_request *request,
 	struct workspace *workspace, int64_t port)
 {
 	enum listens where = LISTENS_UNKNOWN;
 	struct refusal refusal = {0};
-	enum tool_error error = refuses(session, workspace, port, &where, &refusal);
+	enum tool_error error = refuses(client, workspace, port, &where, &refusal);
 
 	if (error == TOOL_OK) {
-		forward(session, request, workspace, (uint16_t)port, where == LISTENS_AT_IPV6);
+		forward(client, request, workspace, (uint16_t)port, where == LISTENS_AT_IPV6);
 	} else {
-		agent_call_refused(session, workspace, "workspace.forward", tool_error_name(error),
+		agent_call_refused(client, workspace, "workspace.forward", tool_error_name(error),
 			refusal_text(&refusal));
 		if (error == TOOL_BUSY)
-			session_answer_busy(session, request->id_text, refusal_text(&refusal));
+			client_answer_busy(client, request->id_text, refusal_text(&refusal));
 		else if (error == TOOL_MOVED)
-			session_answer_moved(session, request->id_text, &refusal);
+			client_answer_moved(client, request->id_text, &refusal);
 		else
-			session_answer_error(session, request->id_text, JSONRPC_SERVER_ERROR,
+			client_answer_error(client, request->id_text, JSONRPC_SERVER_ERROR,
 				refusal_text(&refusal), tool_error_name(error));
 	}
 	refusal_done(&refusal);
 }
 
-void method_workspace_forward(struct session *session, struct jsonrpc_request *request)
+void method_workspace_forward(struct client *client, struct jsonrpc_request *request)
 {
-	const struct session_connection *connection = &session->connection;
+	const struct client_connection *connection = &client->connection;
 	struct workspace *workspace;
 	struct text name;
 	int64_t port = 0;
@@ -112,24 +112,24 @@ void method_workspace_forward(struct session *session, struct jsonrpc_request *r
 	/* Without an answer the client would not know where the stream begins. */
 	if (request->notification)
 		return;
-	if (!session_string_param(request->params, "workspace", &name)) {
-		answer_wrong(session, request, "workspace must be a string");
+	if (!client_string_param(request->params, "workspace", &name)) {
+		answer_wrong(client, request, "workspace must be a string");
 		return;
 	}
 	if (!number_param(request->params, "port", 1, UINT16_MAX, &port) || port == 0) {
-		answer_wrong(session, request, "port must be a number from 1 to 65535");
+		answer_wrong(client, request, "port must be a number from 1 to 65535");
 		return;
 	}
-	if (session_calls(session) > 0 || !connection->may_give ||
+	if (client_calls(client) > 0 || !connection->may_give ||
 		!connection->may_give(connection->context)) {
-		answer_wrong(session, request,
+		answer_wrong(client, request,
 			"workspace.forward must be the only request of its connection: wait for "
 			"the answers to others first, and for its own before anything is sent");
 		return;
 	}
-	workspace = agent_hold_or_answer(session, request, name);
+	workspace = agent_hold_or_answer(client, request, name);
 	if (!workspace)
 		return;
-	act(session, request, workspace, port);
+	act(client, request, workspace, port);
 	workspace_release(workspace);
 }

@@ -4,6 +4,6 @@
 /* workspace.forward: a connection of the agent socket becomes one to a port of a workspace. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
-void method_workspace_forward(struct session *session, struct jsonrpc_request *request);
+void method_workspace_forward(struct client *client, struct jsonrpc_request *request);

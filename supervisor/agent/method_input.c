@@ -13,7 +13,7 @@
 #include "supervisor/agent/method_tool.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,19 +23,19 @@
 
 void tool_input_taken(void *context, const char *label, size_t taken, bool closed)
 {
-	struct session_call *call = context;
+	struct client_call *call = context;
 	struct json_text json;
 
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
-	session_answer_begin(call->session, &json, label);
+	client_answer_begin(call->client, &json, label);
 	json_text_object_begin(&json);
 	json_text_key(&json, "taken");
 	json_text_uint64(&json, taken);
 	json_text_key(&json, "closed");
 	json_text_bool(&json, closed);
 	json_text_object_end(&json);
-	session_answer_end(call->session, &json);
+	client_answer_end(call->client, &json);
 }
 
 void input_data_done(struct input_data *input)
@@ -60,9 +60,9 @@ const char *input_data_read(struct json_object *params, struct input_data *ret)
 	struct text encoding;
 	bool base64;
 
-	if (!session_string_param(params, "data", &ret->data))
+	if (!client_string_param(params, "data", &ret->data))
 		return "data must be a string";
-	if (!session_string_param(params, "encoding", &encoding))
+	if (!client_string_param(params, "encoding", &encoding))
 		return "encoding must be \"utf-8\" or \"base64\"";
 	base64 = encoding.data && text_equal(encoding, TEXT_LITERAL("base64"));
 	if (encoding.data && !base64 && !text_equal(encoding, TEXT_LITERAL("utf-8")))
@@ -82,34 +82,33 @@ const char *input_data_read(struct json_object *params, struct input_data *ret)
 }
 
 /* Whether @more bytes for @call would exceed the bound of waiting input. */
-static bool is_too_much(const struct session_call *call, size_t more)
+static bool is_too_much(const struct client_call *call, size_t more)
 {
-	const struct session *session = call->session;
-	const struct session_call *other;
+	const struct client *client = call->client;
+	const struct client_call *other;
 	size_t pending = more;
 
 	if (call->n_inputs >= LIMIT_INPUTS ||
 		call_pending_input(call->call) + more > LIMIT_INPUT_BYTES)
 		return true;
-	LIST_FOREACH (other, &session->calls, entry)
+	LIST_FOREACH (other, &client->calls, entry)
 		pending += call_pending_input(other->call);
-	return pending > LIMIT_INPUTS_BYTES || more > session_memory_left(session, 0);
+	return pending > LIMIT_INPUTS_BYTES || more > client_memory_left(client, 0);
 }
 
 static void refuse(
-	struct session *session, const char *id_text, enum tool_error error, const char *message)
+	struct client *client, const char *id_text, enum tool_error error, const char *message)
 {
-	session_answer_error(
-		session, id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
+	client_answer_error(client, id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
 }
 
-static void refuse_params(struct session *session, const char *id_text, const char *wrong)
+static void refuse_params(struct client *client, const char *id_text, const char *wrong)
 {
-	session_answer_error(session, id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
+	client_answer_error(client, id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
 }
 
-static void add(struct session *session, char **id_text, struct session_call *call,
-	struct text data, bool eof)
+static void add(
+	struct client *client, char **id_text, struct client_call *call, struct text data, bool eof)
 {
 	int r;
 
@@ -121,34 +120,34 @@ static void add(struct session *session, char **id_text, struct session_call *ca
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	if (r == -EINVAL)
-		refuse(session, *id_text, TOOL_INVALID_ARGUMENTS,
+		refuse(client, *id_text, TOOL_INVALID_ARGUMENTS,
 			"This call takes no input, because it was sent without "
 			"options.stdin_stream");
 	else if (r == -EPIPE)
-		refuse(session, *id_text, TOOL_INVALID_ARGUMENTS,
+		refuse(client, *id_text, TOOL_INVALID_ARGUMENTS,
 			"An earlier tool.input with eof has ended the input of this call");
 	else
-		session_answer_busy(session, *id_text, "Out of memory");
+		client_answer_busy(client, *id_text, "Out of memory");
 }
 
 /* Answers the request @id_text, now or later; takes it if later. */
-static void take(struct session *session, char **id_text, struct session_call *call,
-	struct text data, bool eof)
+static void take(
+	struct client *client, char **id_text, struct client_call *call, struct text data, bool eof)
 {
 	if (!call)
-		refuse(session, *id_text, TOOL_NOT_FOUND,
+		refuse(client, *id_text, TOOL_NOT_FOUND,
 			"No call with this id is in flight on this connection");
 	else if (is_too_much(call, data.len))
-		session_answer_busy(session, *id_text,
+		client_answer_busy(client, *id_text,
 			"Too much input waits for commands to read it; wait for the answers to the "
 			"earlier tool.input requests, then send this input again");
 	else
-		add(session, id_text, call, data, eof);
+		add(client, id_text, call, data, eof);
 }
 
-static void take_payload(struct session *session, struct session_payload *payload, struct text data)
+static void take_payload(struct client *client, struct client_payload *payload, struct text data)
 {
-	take(session, &payload->id_text, session_find_call(session, payload->call_id), data,
+	take(client, &payload->id_text, client_find_call(client, payload->call_id), data,
 		payload->eof);
 }
 
@@ -169,18 +168,18 @@ static const char *read_beside_bytes(
 
 /* The input comes behind the line. Whatever is wrong with the line, it is not read as lines. */
 static void expect_bytes(
-	struct session *session, struct jsonrpc_request *request, struct json_object *bytes)
+	struct client *client, struct jsonrpc_request *request, struct json_object *bytes)
 {
-	struct session_payload payload = {.act = take_payload};
+	struct client_payload payload = {.act = take_payload};
 	int64_t len = json_object_is_type(bytes, json_type_int) ? json_object_get_int64(bytes) : -1;
 	struct json_object *id;
 	const char *wrong = read_beside_bytes(request->params, &payload.eof, &id), *call_id;
 
 	if (len < 0 || (uint64_t)len > LIMIT_INPUT_BYTES) {
-		refuse_params(session, request->id_text,
+		refuse_params(client, request->id_text,
 			"bytes must be the number of bytes that follow the line, at most 1 MiB. "
 			"The connection ends, because it is not known where the next line begins");
-		session->connection.end(session->connection.context);
+		client->connection.end(client->connection.context);
 		return;
 	}
 	payload.left = (size_t)len;
@@ -188,26 +187,26 @@ static void expect_bytes(
 	call_id = payload.dropped ? NULL : jsonrpc_id_text(id);
 	payload.call_id = call_id ? strdup(call_id) : NULL;
 	if (wrong && !request->notification)
-		refuse_params(session, request->id_text, wrong);
+		refuse_params(client, request->id_text, wrong);
 	if (!payload.dropped && !payload.call_id) {
-		session_answer_busy(session, request->id_text, "Out of memory");
+		client_answer_busy(client, request->id_text, "Out of memory");
 		payload.dropped = true;
 	}
 	payload.id_text = TAKE_PTR(request->id_text);
-	session_expect_payload(session, &payload);
+	client_expect_payload(client, &payload);
 	if (len == 0)
-		session_payload(session, (struct text){"", 0});
+		client_payload(client, (struct text){"", 0});
 }
 
-void method_tool_input(struct session *session, struct jsonrpc_request *request)
+void method_tool_input(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(input_data_done) struct input_data input = {0};
 	struct json_object *bytes = NULL;
-	struct session_call *call;
+	struct client_call *call;
 	const char *wrong;
 
 	if (json_object_object_get_ex(request->params, "bytes", &bytes)) {
-		expect_bytes(session, request, bytes);
+		expect_bytes(client, request, bytes);
 		return;
 	}
 	/* Without an answer there is no flow control, so input must come in requests. */
@@ -215,7 +214,7 @@ void method_tool_input(struct session *session, struct jsonrpc_request *request)
 		return;
 	wrong = input_data_read(request->params, &input);
 	if (wrong)
-		refuse_params(session, request->id_text, wrong);
-	else if (session_call_param(session, request, &call))
-		take(session, &request->id_text, call, input.data, input.eof);
+		refuse_params(client, request->id_text, wrong);
+	else if (session_call_param(client, request, &call))
+		take(client, &request->id_text, call, input.data, input.eof);
 }

@@ -10,7 +10,7 @@
 
 struct json_object;
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /* Input as a client gives it: data, encoding and eof. */
 struct input_data {
@@ -24,7 +24,7 @@ const char *input_data_read(struct json_object *params, struct input_data *ret);
 void input_data_done(struct input_data *input);
 
 /** Answers @request, now or later. */
-void method_tool_input(struct session *session, struct jsonrpc_request *request);
+void method_tool_input(struct client *client, struct jsonrpc_request *request);
 
-/** call_owner.input_taken of a session_call. */
+/** call_owner.input_taken of a client_call. */
 void tool_input_taken(void *context, const char *label, size_t taken, bool closed);

@@ -10,15 +10,15 @@
 #include "common/links.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
-#include "supervisor/agent/method_background.h"
 #include "supervisor/agent/method_checkpoint.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/unix_time.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/forks.h"
 #include "supervisor/workspace/properties.h"
 #include "supervisor/workspace/templates.h"
@@ -27,19 +27,19 @@
 
 /* A template on its way. */
 struct freezing {
-	struct session_pending pending; /* first: it is freed as such */
+	struct client_pending pending; /* first: it is freed as such */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
 static void on_frozen(void *context, enum tool_error error, const char *why)
 {
 	struct freezing *freezing = context;
-	struct session_pending *pending = &freezing->pending;
+	struct client_pending *pending = &freezing->pending;
 	struct workspace *workspace = pending->workspace;
 	struct json_text json;
 
 	if (error == TOOL_OK)
-		audit_frozen(pending->audit, pending->session ? &pending->session->peer : NULL,
+		audit_frozen(pending->audit, pending->client ? &pending->client->peer : NULL,
 			workspace, freezing->template);
 	if (pending_answer_begin(pending, error, why, &json)) {
 		json_text_put(&json, "template", freezing->template);
@@ -48,7 +48,7 @@ static void on_frozen(void *context, enum tool_error error, const char *why)
 	pending_free(pending);
 }
 
-void method_workspace_freeze(struct session *session, struct jsonrpc_request *request)
+void method_workspace_freeze(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
@@ -56,22 +56,22 @@ void method_workspace_freeze(struct session *session, struct jsonrpc_request *re
 	struct text template;
 	enum tool_error error;
 
-	if (!session_string_param(request->params, "template", &template) || !template.data) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "template", &template) || !template.data) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "template must be the name that the template gets"});
 		return;
 	}
-	workspace = checkpoint_workspace(session, request, "workspace.freeze");
+	workspace = checkpoint_workspace(client, request, "workspace.freeze");
 	if (!workspace)
 		return;
 	freezing = calloc(1, sizeof(*freezing));
-	error = freezing ? checkpoint_refusal(session, workspace, &refusal)
+	error = freezing ? checkpoint_refusal(client, workspace, &refusal)
 			 : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 	if (error == TOOL_OK)
 		error = workspace_freeze(workspace, template, on_frozen, freezing, &refusal);
 	if (error != TOOL_OK) {
-		checkpoint_refuse(session, request, "workspace.freeze",
+		checkpoint_refuse(client, request, "workspace.freeze",
 			text_from(workspace_name(workspace)), &refusal);
 		workspace_release(workspace);
 		free(freezing);
@@ -79,30 +79,30 @@ void method_workspace_freeze(struct session *session, struct jsonrpc_request *re
 	}
 	memcpy(freezing->template, template.data, template.len);
 	freezing->pending.workspace = workspace;
-	pending_begin(&freezing->pending, session, request);
+	pending_begin(&freezing->pending, client, request);
 }
 
 /* Forks on their way. They are made also if the client leaves. */
 struct fork_request {
-	struct session_pending pending; /* first: it is freed as such */
+	struct client_pending pending; /* first: it is freed as such */
 	struct forking *forking;
 };
 
 /* The client is gone: there is nobody to answer. */
-static void leave_forks(struct session_pending *pending)
+static void leave_forks(struct client_pending *pending)
 {
 	LIST_UNLINK(pending, link);
-	pending->session->n_pending--;
-	pending->session = NULL;
+	pending->client->n_pending--;
+	pending->client = NULL;
 }
 
 static void answer_forks(struct fork_request *wish)
 {
-	struct session_pending *pending = &wish->pending;
+	struct client_pending *pending = &wish->pending;
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	struct json_text json;
 
-	session_answer_begin(pending->session, &json, pending->id_text);
+	client_answer_begin(pending->client, &json, pending->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "template", forking_template(wish->forking));
 	json_text_put(&json, "forked_by", forking_by(wish->forking));
@@ -116,21 +116,21 @@ static void answer_forks(struct fork_request *wish)
 	}
 	json_text_array_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(pending->session, &json);
+	client_answer_end(pending->client, &json);
 }
 
 static void on_forked(void *context, enum tool_error error, const char *why)
 {
 	struct fork_request *wish = context;
-	struct session_pending *pending = &wish->pending;
+	struct client_pending *pending = &wish->pending;
 
 	if (error == TOOL_OK)
-		audit_forked(pending->audit, pending->session ? &pending->session->peer : NULL,
+		audit_forked(pending->audit, pending->client ? &pending->client->peer : NULL,
 			wish->forking);
-	if (pending->session && error != TOOL_OK)
-		answer_refusal(pending->session, pending->id_text,
+	if (pending->client && error != TOOL_OK)
+		answer_refusal(pending->client, pending->id_text,
 			&(struct refusal){.error = error, .sentence = why});
-	else if (pending->session && pending->id_text)
+	else if (pending->client && pending->id_text)
 		answer_forks(wish);
 	forking_free(wish->forking);
 	pending_free(pending);
@@ -156,7 +156,7 @@ static bool read_kind(struct json_object *params, bool *ret_root)
 	enum workspace_kind kind;
 
 	*ret_root = false;
-	if (!session_string_param(params, "kind", &name))
+	if (!client_string_param(params, "kind", &name))
 		return false;
 	if (!name.data)
 		return true;
@@ -165,16 +165,16 @@ static bool read_kind(struct json_object *params, bool *ret_root)
 	return kind == WORKSPACE_MANAGED || *ret_root;
 }
 
-static enum tool_error read_wish(struct session *session, struct json_object *params,
+static enum tool_error read_wish(struct client *client, struct json_object *params,
 	struct fork_wish *ret, struct refusal *ret_refusal)
 {
 	enum tool_error error;
 	struct text tenant;
 
 	ret->count = 1;
-	if (!session_string_param(params, "from", &ret->from) || !ret->from.data ||
-		!session_string_param(params, "prefix", &ret->prefix) ||
-		!session_string_param(params, "tenant", &tenant))
+	if (!client_string_param(params, "from", &ret->from) || !ret->from.data ||
+		!client_string_param(params, "prefix", &ret->prefix) ||
+		!client_string_param(params, "tenant", &tenant))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"from must be the name of a template; prefix and tenant must be strings");
 	if (!read_kind(params, &ret->as_root))
@@ -190,7 +190,7 @@ static enum tool_error read_wish(struct session *session, struct json_object *pa
 	if (ret->as_root && ret->with.shown_at[0])
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"shown_at cannot be given for a whole root, which is seen as /");
-	ret->tenant = session_tenant(session, tenant);
+	ret->tenant = client_tenant(client, tenant);
 	if (!ret->tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	if (!ret->tenant->managed)
@@ -199,53 +199,53 @@ static enum tool_error read_wish(struct session *session, struct json_object *pa
 	return TOOL_OK;
 }
 
-static enum tool_error check(const struct session *session, struct refusal *ret)
+static enum tool_error check(const struct client *client, struct refusal *ret)
 {
-	enum tool_error error = agent_refusal(session, NULL, ret);
+	enum tool_error error = agent_refusal(client, NULL, ret);
 
-	return error == TOOL_OK ? agent_has_room(session, ret) : error;
+	return error == TOOL_OK ? agent_has_room(client, ret) : error;
 }
 
-void method_workspace_fork(struct session *session, struct jsonrpc_request *request)
+void method_workspace_fork(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	_cleanup_free_ struct fork_request *fork = calloc(1, sizeof(*fork));
 	_cleanup_(wish_done) struct fork_wish wish = {0};
 	enum tool_error error =
-		fork ? check(session, &refusal) : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+		fork ? check(client, &refusal) : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 
 	if (error == TOOL_OK)
-		error = read_wish(session, request->params, &wish, &refusal);
+		error = read_wish(client, request->params, &wish, &refusal);
 	if (error == TOOL_OK)
-		error = forks_begin(session->service->workspaces, wish.tenant,
+		error = forks_begin(client->service->workspaces, wish.tenant,
 			&(struct forks_wanted){wish.from, wish.prefix, (uint32_t)wish.count,
 				wish.as_root, &wish.with},
 			on_forked, fork, &fork->forking, &refusal);
 	if (error != TOOL_OK) {
-		checkpoint_refuse(session, request, "workspace.fork", wish.from, &refusal);
+		checkpoint_refuse(client, request, "workspace.fork", wish.from, &refusal);
 		return;
 	}
-	pending_begin(&fork->pending, session, request);
+	pending_begin(&fork->pending, client, request);
 	TAKE_PTR(fork)->pending.leave = leave_forks;
 }
 
 /* Returns the tenant of @request; NULL after a refusal. */
 static struct tenant *template_owner(
-	struct session *session, struct jsonrpc_request *request, const char *method)
+	struct client *client, struct jsonrpc_request *request, const char *method)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct tenant *tenant = NULL;
 	enum tool_error error = TOOL_OK;
 	struct text name;
 
-	if (!session_string_param(request->params, "tenant", &name))
+	if (!client_string_param(request->params, "tenant", &name))
 		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS, "tenant must be a string");
 	else
-		tenant = session_tenant(session, name);
+		tenant = client_tenant(client, name);
 	if (error == TOOL_OK && !tenant)
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 	if (error != TOOL_OK)
-		checkpoint_refuse(session, request, method, name, &refusal);
+		checkpoint_refuse(client, request, method, name, &refusal);
 	return tenant;
 }
 
@@ -264,59 +264,59 @@ static void put_template(void *context, const struct template_info *info)
 	json_text_object_end(json);
 }
 
-void method_template_list(struct session *session, struct jsonrpc_request *request)
+void method_template_list(struct client *client, struct jsonrpc_request *request)
 {
-	struct tenant *tenant = template_owner(session, request, "template.list");
+	struct tenant *tenant = template_owner(client, request, "template.list");
 	struct json_text json;
 
 	if (!tenant || !request->id_text)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
 	json_text_key(&json, "templates");
 	json_text_array_begin(&json);
 	/* What cannot be read is missing, as for an administrator. */
-	(void)templates_each(session->service->workspaces, tenant, put_template, &json);
+	(void)templates_each(client->service->workspaces, tenant, put_template, &json);
 	json_text_array_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void method_template_remove(struct session *session, struct jsonrpc_request *request)
+void method_template_remove(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct tenant *tenant = template_owner(session, request, "template.remove");
+	struct tenant *tenant = template_owner(client, request, "template.remove");
 	struct text name = {NULL, 0};
 	enum tool_error error;
 	struct json_text json;
 
 	if (!tenant)
 		return;
-	error = agent_refuses_all(session, &refusal);
+	error = agent_refuses_all(client, &refusal);
 	if (error == TOOL_OK &&
-		(!session_string_param(request->params, "template", &name) || !name.data))
+		(!client_string_param(request->params, "template", &name) || !name.data))
 		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS,
 			"template must be the name of a template");
 	/* A fork of it would lack files. */
-	if (error == TOOL_OK && session->service->elder.copies > 0)
+	if (error == TOOL_OK && client->service->old_daemon.copies > 0)
 		error = refusal_set(&refusal, TOOL_BUSY,
 			"Copies that began before the service was replaced are still being made, "
 			"and may be of this template: try again when they are");
 	if (error == TOOL_OK)
-		error = template_remove(session->service->workspaces, tenant, name, &refusal);
+		error = template_remove(client->service->workspaces, tenant, name, &refusal);
 	if (error != TOOL_OK) {
-		checkpoint_refuse(session, request, "template.remove", name, &refusal);
+		checkpoint_refuse(client, request, "template.remove", name, &refusal);
 		return;
 	}
-	audit_act(session->service->audit, &session->peer, "template.remove", name, "done");
+	audit_act(client->service->audit, &client->peer, "template.remove", name, "done");
 	if (!request->id_text)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
 	json_text_key(&json, "removed");
 	json_text_string(&json, name);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }

@@ -12,11 +12,11 @@
 #include "supervisor/agent/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/background/background.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/unix_time.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
+#include "supervisor/session/session.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_properties.h"
@@ -36,10 +36,10 @@ void method_workspace_put(struct json_text *json, const struct workspace *worksp
 
 static void on_lost(void *context, enum tool_error error, const char *message)
 {
-	struct session_pending *pending = context;
+	struct client_pending *pending = context;
 
-	if (pending->session)
-		answer_refusal(pending->session, pending->id_text,
+	if (pending->client)
+		answer_refusal(pending->client, pending->id_text,
 			&(struct refusal){.error = error, .sentence = message});
 	pending_free(pending);
 }
@@ -51,13 +51,13 @@ static int no_frame(void *context, const struct channel_frame *frame)
 	return -EBADMSG;
 }
 
-static int open_for(struct session *session, struct workspace *workspace)
+static int open_for(struct client *client, struct workspace *workspace)
 {
-	int r = session_add_workspace(session, workspace_hold(workspace));
+	int r = client_add_workspace(client, workspace_hold(workspace));
 
 	if (r == 0)
 		audit_workspace(
-			session->service->audit, "workspace.opened", &session->peer, workspace);
+			client->service->audit, "workspace.opened", &client->peer, workspace);
 	return r;
 }
 
@@ -74,20 +74,20 @@ static void put_key_horizon(
 /* Called when the workspace is open. */
 static void on_opened(void *context)
 {
-	struct session_pending *pending = context;
-	struct session *session = pending->session;
+	struct client_pending *pending = context;
+	struct client *client = pending->client;
 	struct json_text json;
 
 	workspace_leave(pending->workspace, &pending->entry);
 	/* A reload may have withdrawn the permission meanwhile. */
-	if (session && !session_may_use(session, pending->workspace))
-		answer_refusal(session, pending->id_text,
+	if (client && !client_may_use(client, pending->workspace))
+		answer_refusal(client, pending->id_text,
 			&(struct refusal){.error = TOOL_FORBIDDEN, .sentence = NULL});
-	else if (session && open_for(session, pending->workspace) < 0)
-		answer_refusal(session, pending->id_text,
+	else if (client && open_for(client, pending->workspace) < 0)
+		answer_refusal(client, pending->id_text,
 			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
-	else if (session && pending->id_text) {
-		session_answer_begin(session, &json, pending->id_text);
+	else if (client && pending->id_text) {
+		client_answer_begin(client, &json, pending->id_text);
 		json_text_object_begin(&json);
 		method_workspace_put(&json, pending->workspace);
 		json_text_put(&json, "tenant", workspace_tenant(pending->workspace)->name);
@@ -97,16 +97,16 @@ static void on_opened(void *context)
 			json_text_put_bool(&json, "root_inside", true);
 		if (workspace_kind(pending->workspace) == WORKSPACE_MANAGED)
 			properties_put_listed(&json, workspace_properties(pending->workspace));
-		put_key_horizon(&json, session->service, workspace_tenant(pending->workspace));
-		isolation_write(&json, session->service->cgroup, pending->workspace);
+		put_key_horizon(&json, client->service, workspace_tenant(pending->workspace));
+		isolation_write(&json, client->service->cgroup, pending->workspace);
 		json_text_object_end(&json);
-		session_answer_end(session, &json);
+		client_answer_end(client, &json);
 	}
 	pending_free(pending);
 }
 
 /* Queues the opening of @workspace, whose hold it takes. */
-static void enter(struct session_pending *pending, struct workspace *workspace)
+static void enter(struct client_pending *pending, struct workspace *workspace)
 {
 	static const struct workspace_entry_owner owner = {on_opened, no_frame, on_lost, NULL};
 	/* These numbers never appear on the wire; those of calls count up from 1. */
@@ -122,17 +122,17 @@ static void enter(struct session_pending *pending, struct workspace *workspace)
 }
 
 static void wait_for(
-	struct session *session, struct jsonrpc_request *request, struct workspace *workspace)
+	struct client *client, struct jsonrpc_request *request, struct workspace *workspace)
 {
-	struct session_pending *pending = calloc(1, sizeof(*pending));
+	struct client_pending *pending = calloc(1, sizeof(*pending));
 
 	if (!pending) {
-		answer_refusal(session, request->id_text,
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 		workspace_release(workspace);
 		return;
 	}
-	pending_begin(pending, session, request);
+	pending_begin(pending, client, request);
 	enter(pending, workspace);
 }
 
@@ -158,9 +158,9 @@ static enum tool_error narrow(
 
 /* Releases a workspace that is to be opened at another host. */
 static enum tool_error leave_moved(
-	const struct session *session, struct workspace **workspace, struct refusal *ret_refusal)
+	const struct client *client, struct workspace **workspace, struct refusal *ret_refusal)
 {
-	enum tool_error error = agent_moved(session, *workspace, ret_refusal);
+	enum tool_error error = agent_moved(client, *workspace, ret_refusal);
 
 	if (error != TOOL_OK)
 		workspace_release(TAKE_PTR(*workspace));
@@ -174,10 +174,10 @@ static enum tool_error leave_moved(
 static void on_looked_up(
 	void *context, const struct refusal *not_found, struct workspace_root *root)
 {
-	struct session_pending *pending = context;
-	struct session *session = pending->session;
+	struct client_pending *pending = context;
+	struct client *client = pending->client;
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct tenant *tenant = config_find_tenant(session->service->config, pending->tenant);
+	struct tenant *tenant = config_find_tenant(client->service->config, pending->tenant);
 	struct workspace *workspace = NULL;
 	enum tool_error error = TOOL_OK;
 
@@ -186,11 +186,11 @@ static void on_looked_up(
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 		workspace_root_done(root);
 	} else if (!not_found) {
-		error = workspaces_get_directory(session->service->workspaces, tenant, root,
+		error = workspaces_get_directory(client->service->workspaces, tenant, root,
 			pending->kind, &workspace, &refusal);
 	}
 	if (!not_found && error == TOOL_OK)
-		error = leave_moved(session, &workspace, &refusal);
+		error = leave_moved(client, &workspace, &refusal);
 	if (!not_found && error == TOOL_OK)
 		error = narrow(&workspace, pending->allow, &refusal);
 	if (!not_found && error == TOOL_OK) {
@@ -199,8 +199,8 @@ static void on_looked_up(
 	}
 	if (!not_found)
 		not_found = &refusal;
-	agent_workspace_refused(session, "workspace.open", text_from(pending->path), not_found);
-	answer_refusal(session, pending->id_text, not_found);
+	agent_workspace_refused(client, "workspace.open", text_from(pending->path), not_found);
+	answer_refusal(client, pending->id_text, not_found);
 	pending_free(pending);
 }
 
@@ -223,13 +223,13 @@ static void wanted_done(struct wanted *wanted)
  * The first half. Returns TOOL_OK if the look-up goes on; otherwise it has taken nothing of
  * @request.
  */
-static enum tool_error look_up(struct session *session, struct jsonrpc_request *request,
+static enum tool_error look_up(struct client *client, struct jsonrpc_request *request,
 	struct wanted *wanted, struct refusal *ret_refusal)
 {
 	struct tenant *tenant = wanted->tenant;
 	struct text root = wanted->root;
 	struct root_look *look;
-	struct session_pending *pending;
+	struct client_pending *pending;
 	enum tool_error error;
 
 	pending = calloc(1, sizeof(*pending));
@@ -240,7 +240,7 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 	pending->tenant = strdup(tenant->name);
 	pending->path = strndup(root.data, root.len);
 	error = pending->tenant && pending->path
-			? workspaces_look_up(session->service->workspaces, tenant, root,
+			? workspaces_look_up(client->service->workspaces, tenant, root,
 				  on_looked_up, pending, &look, ret_refusal)
 			: refusal_set(ret_refusal, TOOL_BUSY, NULL);
 	if (error != TOOL_OK) {
@@ -248,18 +248,18 @@ static enum tool_error look_up(struct session *session, struct jsonrpc_request *
 		return error;
 	}
 	pending->look = look;
-	pending_begin(pending, session, request);
+	pending_begin(pending, client, request);
 	return TOOL_OK;
 }
 
 /* Whether the parameter "moving" is absent, true or false; it holds for the connection. */
-static bool read_moving(struct session *session, struct json_object *params)
+static bool read_moving(struct client *client, struct json_object *params)
 {
 	struct json_object *moving = NULL;
 
 	if (!json_object_object_get_ex(params, "moving", &moving))
 		return true;
-	session->moving = json_object_get_boolean(moving);
+	client->moving = json_object_get_boolean(moving);
 	return json_object_is_type(moving, json_type_boolean);
 }
 
@@ -279,7 +279,7 @@ static bool read_create(struct json_object *params, struct wanted *ret)
  * Reads what the parameters "tools" and "structured_content" take away from the connection: tools
  * that the tenant is offered, and the second form of MCP's results.
  */
-static enum tool_error read_less(struct session *session, const struct tenant *tenant,
+static enum tool_error read_less(struct client *client, const struct tenant *tenant,
 	struct json_object *params, struct refusal *ret_refusal)
 {
 	struct json_object *structured = NULL;
@@ -290,7 +290,7 @@ static enum tool_error read_less(struct session *session, const struct tenant *t
 		!json_object_is_type(structured, json_type_boolean))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"structured_content must be true or false");
-	if (!session_string_param(params, "tools", &words) ||
+	if (!client_string_param(params, "tools", &words) ||
 		(words.data && tool_set_read(words, &set) < 0))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"tools must be a string of the words basic, edit, patch and sessions");
@@ -298,13 +298,13 @@ static enum tool_error read_less(struct session *session, const struct tenant *t
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 			"The tenant is not offered all of these tools: leave tools out, or the "
 			"administrator adds them to the tenant's key tools");
-	session->text_only = structured && !json_object_get_boolean(structured);
-	session->tools_left_out = TOOLS_ALL & ~set;
+	client->text_only = structured && !json_object_get_boolean(structured);
+	client->tools_left_out = TOOLS_ALL & ~set;
 	return TOOL_OK;
 }
 
 /* Reads which workspace @params mean, by name or by root. */
-static enum tool_error read_wanted(struct session *session, struct json_object *params,
+static enum tool_error read_wanted(struct client *client, struct json_object *params,
 	struct wanted *ret, struct refusal *ret_refusal)
 {
 	struct text kind_name, tenant_name;
@@ -312,20 +312,20 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	bool is_managed;
 
 	ret->kind = WORKSPACE_DIRECTORY;
-	if (!session_string_param(params, "workspace", &ret->name) ||
-		!session_string_param(params, "root", &ret->root) ||
-		!session_string_param(params, "kind", &kind_name) ||
-		!session_string_param(params, "tenant", &tenant_name))
+	if (!client_string_param(params, "workspace", &ret->name) ||
+		!client_string_param(params, "root", &ret->root) ||
+		!client_string_param(params, "kind", &kind_name) ||
+		!client_string_param(params, "tenant", &tenant_name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"workspace, root, kind and tenant must be strings");
 	if (!read_create(params, ret))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"create must be true or false, and can be given only with workspace");
-	if (!read_moving(session, params))
+	if (!read_moving(client, params))
 		return refusal_set(
 			ret_refusal, TOOL_INVALID_ARGUMENTS, "moving must be true or false");
-	ret->tenant = session_tenant(session, tenant_name);
-	if (!ret->tenant || !session_may_name(session, ret->name))
+	ret->tenant = client_tenant(client, tenant_name);
+	if (!ret->tenant || !client_may_name(client, ret->name))
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
 	if (!ret->name.data == !ret->root.data)
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
@@ -345,7 +345,7 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
 	if (ret->with.given && !is_managed)
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"labels, lease, shown_at and env can be given only with workspace");
-	error = read_less(session, ret->tenant, params, ret_refusal);
+	error = read_less(client, ret->tenant, params, ret_refusal);
 	return error == TOOL_OK ? isolation_read_allow(params, &ret->allow, ret_refusal) : error;
 }
 
@@ -353,32 +353,32 @@ static enum tool_error read_wanted(struct session *session, struct json_object *
  * The parameter "protocol" is for a client that only copies bytes: the connection speaks that
  * protocol from this request on, and nothing else.
  */
-static bool take_protocol(struct session *session, struct json_object *params)
+static bool take_protocol(struct client *client, struct json_object *params)
 {
 	struct text protocol;
 
-	if (!session_string_param(params, "protocol", &protocol))
+	if (!client_string_param(params, "protocol", &protocol))
 		return false;
 	if (!protocol.data)
 		return true;
 	if (!text_equal(protocol, TEXT_LITERAL("mcp")))
 		return false;
-	session->endpoint = &mcp_endpoint;
+	client->endpoint = &mcp_endpoint;
 	return true;
 }
 
 /* Finds the managed workspace, or makes it; none is made while work moves to another host. */
-static enum tool_error get_managed(const struct session *session, const struct wanted *wanted,
+static enum tool_error get_managed(const struct client *client, const struct wanted *wanted,
 	struct workspace **ret, struct refusal *ret_refusal)
 {
-	bool moves = agent_moved(session, NULL, ret_refusal) != TOOL_OK;
+	bool moves = agent_moved(client, NULL, ret_refusal) != TOOL_OK;
 	enum tool_error error =
-		workspaces_get_managed_with(session->service->workspaces, wanted->tenant,
+		workspaces_get_managed_with(client->service->workspaces, wanted->tenant,
 			wanted->name, wanted->create && !moves, &wanted->with, ret, ret_refusal);
 
 	if (error == TOOL_OK)
-		return leave_moved(session, ret, ret_refusal);
-	return moves && error == TOOL_WORKSPACE_NOT_FOUND ? agent_moved(session, NULL, ret_refusal)
+		return leave_moved(client, ret, ret_refusal);
+	return moves && error == TOOL_WORKSPACE_NOT_FOUND ? agent_moved(client, NULL, ret_refusal)
 							  : error;
 }
 
@@ -387,64 +387,64 @@ static enum tool_error get_managed(const struct session *session, const struct w
  * @request.
  */
 static enum tool_error begin_open(
-	struct session *session, struct jsonrpc_request *request, struct refusal *ret_refusal)
+	struct client *client, struct jsonrpc_request *request, struct refusal *ret_refusal)
 {
 	struct workspace *workspace = NULL;
 	_cleanup_(wanted_done) struct wanted wanted = {0};
 	enum tool_error error;
 
-	if (!take_protocol(session, request->params))
+	if (!take_protocol(client, request->params))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"protocol must be \"mcp\", or leave it out");
-	error = read_wanted(session, request->params, &wanted, ret_refusal);
+	error = read_wanted(client, request->params, &wanted, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
 	/* A client that asks all the time would have the spawner always asked, and nothing settled.
 	 */
-	if (wanted.root.data && session->service->retiring && !session->service->retired)
-		return agent_retires(session, NULL, ret_refusal);
+	if (wanted.root.data && client->service->retiring && !client->service->retired)
+		return agent_retires(client, NULL, ret_refusal);
 	if (wanted.root.data)
-		return look_up(session, request, &wanted, ret_refusal);
-	error = get_managed(session, &wanted, &workspace, ret_refusal);
+		return look_up(client, request, &wanted, ret_refusal);
+	error = get_managed(client, &wanted, &workspace, ret_refusal);
 	if (error == TOOL_OK)
 		error = narrow(&workspace, wanted.allow, ret_refusal);
 	if (error == TOOL_OK)
-		wait_for(session, request, workspace);
+		wait_for(client, request, workspace);
 	return error;
 }
 
 /* Answers a refusal, which the audit log records and events tell of. */
-static void refuse(struct session *session, const struct jsonrpc_request *request,
-	const char *event, const struct refusal *refusal)
+static void refuse(struct client *client, const struct jsonrpc_request *request, const char *event,
+	const struct refusal *refusal)
 {
 	struct text name = {NULL, 0};
 
-	if (session_string_param(request->params, "workspace", &name) && !name.data)
-		(void)session_string_param(request->params, "root", &name);
-	agent_workspace_refused(session, event, name, refusal);
-	answer_refusal(session, request->id_text, refusal);
+	if (client_string_param(request->params, "workspace", &name) && !name.data)
+		(void)client_string_param(request->params, "root", &name);
+	agent_workspace_refused(client, event, name, refusal);
+	answer_refusal(client, request->id_text, refusal);
 }
 
 /* Returns how many openings and removals are not answered yet: other requests may wait, too. */
-static size_t count_openings(const struct session *session)
+static size_t count_openings(const struct client *client)
 {
-	const struct session_pending *pending;
+	const struct client_pending *pending;
 	size_t n = 0;
 
-	LIST_FOREACH (pending, &session->pending, link)
+	LIST_FOREACH (pending, &client->pending, link)
 		n += pending->leave == pending_leave;
 	return n;
 }
 
 /* Checks the limits for one more workspace. */
-static enum tool_error has_room(const struct session *session, struct refusal *ret_refusal)
+static enum tool_error has_room(const struct client *client, struct refusal *ret_refusal)
 {
-	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+	if (client_calls(client) >= LIMIT_CALLS_PER_CONNECTION)
 		return refusal_format(ret_refusal, TOOL_BUSY,
 			"%d requests of this connection wait for their answers, which is the "
 			"limit; wait for one of them, or use another connection",
 			LIMIT_CALLS_PER_CONNECTION);
-	if (session->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION)
+	if (client->n_workspaces >= LIMIT_WORKSPACES_PER_CONNECTION)
 		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
 			"This connection has %d workspaces open, which is the limit; close one "
 			"with workspace.close, or use another connection",
@@ -452,64 +452,64 @@ static enum tool_error has_room(const struct session *session, struct refusal *r
 	/*
 	 * Pending openings may fail, or may be of workspaces that are open already, but they count.
 	 */
-	return session->n_workspaces + count_openings(session) >= LIMIT_WORKSPACES_PER_CONNECTION
+	return client->n_workspaces + count_openings(client) >= LIMIT_WORKSPACES_PER_CONNECTION
 		       ? refusal_set(ret_refusal, TOOL_BUSY, NULL)
 		       : TOOL_OK;
 }
 
-void method_workspace_open(struct session *session, struct jsonrpc_request *request)
+void method_workspace_open(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	enum tool_error error = agent_refuses_all(session, &refusal);
+	enum tool_error error = agent_refuses_all(client, &refusal);
 
 	if (error == TOOL_OK)
-		error = has_room(session, &refusal);
+		error = has_room(client, &refusal);
 	if (error == TOOL_OK)
-		error = begin_open(session, request, &refusal);
+		error = begin_open(client, request, &refusal);
 	if (error != TOOL_OK)
-		refuse(session, request, "workspace.open", &refusal);
+		refuse(client, request, "workspace.open", &refusal);
 }
 
-static void answer_empty(struct session *session, const char *id_text)
+static void answer_empty(struct client *client, const char *id_text)
 {
 	struct json_text json;
 
 	if (!id_text)
 		return;
-	session_answer_begin(session, &json, id_text);
+	client_answer_begin(client, &json, id_text);
 	json_text_object_begin(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void method_workspace_close(struct session *session, struct jsonrpc_request *request)
+void method_workspace_close(struct client *client, struct jsonrpc_request *request)
 {
 	struct workspace *workspace;
 	struct text name, tenant;
 
-	if (!session_string_param(request->params, "workspace", &name) ||
-		!session_string_param(request->params, "tenant", &tenant)) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "workspace", &name) ||
+		!client_string_param(request->params, "tenant", &tenant)) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace and tenant must be strings"});
 		return;
 	}
-	workspace = session_find_workspace(session, name, tenant);
+	workspace = client_find_workspace(client, name, tenant);
 	if (!workspace) {
-		answer_refusal(session, request->id_text,
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND, .sentence = NULL});
 		return;
 	}
-	tool_transaction_close(session, workspace);
+	tool_transaction_close(client, workspace);
 	/* Calls in flight hold the workspace until they end. */
-	session_drop_workspace(session, workspace);
-	answer_empty(session, request->id_text);
+	client_drop_workspace(client, workspace);
+	answer_empty(client, request->id_text);
 }
 
 /* No session runs in it any more. */
 static void on_emptied(void *context)
 {
-	struct session_pending *pending = context;
+	struct client_pending *pending = context;
 	struct workspace *workspace = pending->workspace;
 	struct tenant *tenant = workspace_tenant(workspace);
 	enum tool_error error =
@@ -517,36 +517,36 @@ static void on_emptied(void *context)
 
 	workspace_set_removing(workspace, false);
 	if (error == TOOL_OK) {
-		background_forget(tenant, workspace_name(workspace));
+		session_forget(tenant, workspace_name(workspace));
 		audit_workspace(pending->audit, "workspace.removed",
-			pending->session ? &pending->session->peer : NULL, workspace);
+			pending->client ? &pending->client->peer : NULL, workspace);
 	}
-	if (pending->session && error != TOOL_OK)
+	if (pending->client && error != TOOL_OK)
 		answer_refusal(
-			pending->session, pending->id_text, &(struct refusal){.error = error});
-	else if (pending->session)
-		answer_empty(pending->session, pending->id_text);
+			pending->client, pending->id_text, &(struct refusal){.error = error});
+	else if (pending->client)
+		answer_empty(pending->client, pending->id_text);
 	pending_free(pending);
 }
 
 /* Ends the sessions that run in @workspace, whose hold it takes, and then removes it. */
 static void begin_removal(
-	struct session *session, struct jsonrpc_request *request, struct workspace *workspace)
+	struct client *client, struct jsonrpc_request *request, struct workspace *workspace)
 {
-	struct session_pending *pending = calloc(1, sizeof(*pending));
+	struct client_pending *pending = calloc(1, sizeof(*pending));
 	int r = -ENOMEM;
 
 	if (pending) {
-		pending_begin(pending, session, request);
+		pending_begin(pending, client, request);
 		pending->workspace = workspace;
 		workspace_set_removing(workspace, true);
-		r = background_empty(workspace, on_emptied, pending);
+		r = session_empty(workspace, on_emptied, pending);
 	}
 	if (r > 0)
 		on_emptied(pending);
 	if (r >= 0)
 		return;
-	answer_refusal(session, pending ? pending->id_text : request->id_text,
+	answer_refusal(client, pending ? pending->id_text : request->id_text,
 		&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 	workspace_set_removing(workspace, false);
 	if (pending)
@@ -555,7 +555,7 @@ static void begin_removal(
 		workspace_release(workspace);
 }
 
-void method_workspace_remove(struct session *session, struct jsonrpc_request *request)
+void method_workspace_remove(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
@@ -563,30 +563,30 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	struct tenant *tenant;
 	enum tool_error error;
 
-	if (!session_string_param(request->params, "workspace", &name) || !name.data ||
-		!session_string_param(request->params, "tenant", &tenant_name)) {
-		answer_refusal(session, request->id_text,
+	if (!client_string_param(request->params, "workspace", &name) || !name.data ||
+		!client_string_param(request->params, "tenant", &tenant_name)) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
 				.sentence = "workspace must be the name of a managed workspace, "
 					    "and tenant must be a string"});
 		return;
 	}
-	tenant = session_tenant(session, tenant_name);
-	error = agent_retires(session, NULL, &refusal);
-	if (error == TOOL_OK && audit_forbids(session->service->audit))
+	tenant = client_tenant(client, tenant_name);
+	error = agent_retires(client, NULL, &refusal);
+	if (error == TOOL_OK && audit_forbids(client->service->audit))
 		error = refusal_set(&refusal, TOOL_BUSY, NULL);
 	else if (error == TOOL_OK && !tenant)
 		error = refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
 	else if (error == TOOL_OK)
-		error = agent_get_managed(session, tenant, name, false, &workspace, &refusal);
+		error = agent_get_managed(client, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {
-		refuse(session, request, "workspace.remove", &refusal);
+		refuse(client, request, "workspace.remove", &refusal);
 		return;
 	}
 	error = workspace_preview_refusal(
-		workspace, tool_transaction_of(session, workspace) != NULL, &refusal);
+		workspace, tool_transaction_of(client, workspace) != NULL, &refusal);
 	if (error != TOOL_OK) {
-		refuse(session, request, "workspace.remove", &refusal);
+		refuse(client, request, "workspace.remove", &refusal);
 		workspace_release(workspace);
 		return;
 	}
@@ -594,14 +594,14 @@ void method_workspace_remove(struct session *session, struct jsonrpc_request *re
 	 * This client's use ends here. The use of other clients, and calls in flight, prevent the
 	 * removal.
 	 */
-	session_drop_workspace(session, workspace);
-	if (workspace_users(workspace) - background_count(workspace) > 1 ||
-		session_calls(session) >= LIMIT_CALLS_PER_CONNECTION) {
-		answer_refusal(session, request->id_text,
+	client_drop_workspace(client, workspace);
+	if (workspace_users(workspace) - session_count(workspace) > 1 ||
+		client_calls(client) >= LIMIT_CALLS_PER_CONNECTION) {
+		answer_refusal(client, request->id_text,
 			&(struct refusal){
 				.error = TOOL_BUSY, .sentence = "The workspace is in use"});
 		workspace_release(workspace);
 		return;
 	}
-	begin_removal(session, request, workspace);
+	begin_removal(client, request, workspace);
 }

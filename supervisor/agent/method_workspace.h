@@ -5,13 +5,13 @@
 
 struct json_text;
 struct jsonrpc_request;
-struct session;
+struct client;
 struct workspace;
 
 /* Each answers @request, now or later. */
-void method_workspace_open(struct session *session, struct jsonrpc_request *request);
-void method_workspace_close(struct session *session, struct jsonrpc_request *request);
-void method_workspace_remove(struct session *session, struct jsonrpc_request *request);
+void method_workspace_open(struct client *client, struct jsonrpc_request *request);
+void method_workspace_close(struct client *client, struct jsonrpc_request *request);
+void method_workspace_remove(struct client *client, struct jsonrpc_request *request);
 
 /** Writes the members of an object that every answer about @workspace has: name, kind and root. */
 void method_workspace_put(struct json_text *json, const struct workspace *workspace);

@@ -11,13 +11,13 @@
 #include "common/shown_at.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/listing_page.h"
-#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed.h"
 #include "supervisor/workspace/properties_store.h"
@@ -33,7 +33,7 @@
 #include <time.h>
 
 struct listing {
-	struct session_pending pending; /* first */
+	struct client_pending pending; /* first */
 	TAILQ_ENTRY(listing) waits;
 	struct loop_share_task share;
 	struct loop_turn_task end; /* a slice may not free its task */
@@ -315,7 +315,7 @@ static bool list_piece(struct listing *listing)
 static void run_soon(struct listing *listing)
 {
 	listing->runs = listing->payer->usage->lists = true;
-	loop_share_wait(&listing->share, session_share(listing->pending.session));
+	loop_share_wait(&listing->share, client_share(listing->pending.client));
 }
 
 /* Gives the turn of a tenant to the next of its clients that reads its answers. */
@@ -326,7 +326,7 @@ static void run_next(const struct tenant *payer)
 	if (payer->usage->lists)
 		return;
 	TAILQ_FOREACH (listing, &waiting, waits)
-		if (listing->payer->usage == payer->usage && !listing->pending.session->paused) {
+		if (listing->payer->usage == payer->usage && !listing->pending.client->paused) {
 			TAILQ_UNLINK(&waiting, listing, waits);
 			run_soon(listing);
 			return;
@@ -357,58 +357,58 @@ static void listing_free(struct listing *listing)
 }
 
 /* The client is gone. */
-static void leave(struct session_pending *pending)
+static void leave(struct client_pending *pending)
 {
 	listing_free((struct listing *)pending);
 }
 
-static void resume(struct session_pending *pending)
+static void resume(struct client_pending *pending)
 {
 	run_next(((struct listing *)pending)->payer);
 }
 
 /* Of a connection's requests one waits for the turn of its tenant. */
-static struct listing *next_of(const struct session *session)
+static struct listing *next_of(const struct client *client)
 {
-	struct session_pending *pending;
+	struct client_pending *pending;
 	struct listing *oldest = NULL;
 
-	LIST_FOREACH (pending, &session->pending, link)
+	LIST_FOREACH (pending, &client->pending, link)
 		if (pending->leave == leave)
 			oldest = (struct listing *)pending;
 	return oldest;
 }
 
-static void answer(struct session *session, const char *id_text, struct listing *listing)
+static void answer(struct client *client, const char *id_text, struct listing *listing)
 {
 	struct json_text json;
 
 	if (listing->failed) {
-		session_answer_busy(session, id_text, "Out of memory");
+		client_answer_busy(client, id_text, "Out of memory");
 		return;
 	}
 	json_text_object_begin(&listing->json);
 	listing->failed = listing_page_write(&listing->page, &listing->json) < 0;
 	json_text_object_end(&listing->json);
 	if (listing->failed || json_text_flush(&listing->json) < 0) {
-		session_answer_busy(session, id_text, "Out of memory");
+		client_answer_busy(client, id_text, "Out of memory");
 		return;
 	}
-	session_answer_begin(session, &json, id_text);
+	client_answer_begin(client, &json, id_text);
 	json_text_take(&json, listing->text);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 static void on_end(void *context)
 {
 	struct listing *listing = context, *next;
-	struct session *session = listing->pending.session;
+	struct client *client = listing->pending.client;
 	struct tenant *payer = tenant_hold(listing->payer);
 
-	answer(session, listing->pending.id_text, listing);
+	answer(client, listing->pending.id_text, listing);
 	listing->payer->usage->lists = listing->runs = false;
 	listing_free(listing);
-	next = next_of(session);
+	next = next_of(client);
 	if (next) {
 		TAILQ_LINK_TAIL(&waiting, next, waits);
 		run_next(next->payer);
@@ -428,7 +428,7 @@ static void on_slice(void *context)
 }
 
 /* Returns NULL if memory is out. */
-static struct listing *listing_new(struct session *session, struct tenant *payer)
+static struct listing *listing_new(struct client *client, struct tenant *payer)
 {
 	struct listing *listing = calloc(1, sizeof(*listing));
 
@@ -438,18 +438,18 @@ static struct listing *listing_new(struct session *session, struct tenant *payer
 		.share = {.act = on_slice, .context = listing},
 		.end = {.act = on_end, .context = listing},
 		.payer = tenant_hold(payer),
-		.workspaces = session->service->workspaces,
-		.only = session->bound.workspace,
-		.tenants = calloc(session->n_tenants, sizeof(struct tenant *)),
+		.workspaces = client->service->workspaces,
+		.only = client->bound.workspace,
+		.tenants = calloc(client->n_tenants, sizeof(struct tenant *)),
 		.text = evbuffer_new(),
 	};
 	if (!listing->tenants || !listing->text) {
 		listing_free(listing);
 		return NULL;
 	}
-	for (; listing->n_tenants < session->n_tenants; listing->n_tenants++)
+	for (; listing->n_tenants < client->n_tenants; listing->n_tenants++)
 		listing->tenants[listing->n_tenants] =
-			tenant_hold(session->tenants[listing->n_tenants]);
+			tenant_hold(client->tenants[listing->n_tenants]);
 	listing->json = json_text(listing->text);
 	return listing;
 }
@@ -466,8 +466,8 @@ static enum tool_error read_wish(
 
 	if (error != TOOL_OK)
 		return error;
-	if (!session_string_param(params, "state", &state) ||
-		!session_string_param(params, "cursor", &cursor) ||
+	if (!client_string_param(params, "state", &state) ||
+		!client_string_param(params, "cursor", &cursor) ||
 		!number_param(params, "limit", 1, LIMIT_LISTED, &limit))
 		return refusal_format(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"state and cursor must be strings, and limit a number from 1 to %d",
@@ -487,38 +487,38 @@ static enum tool_error read_wish(
 	return r < 0 ? refusal_set(ret_refusal, TOOL_BUSY, "Out of memory") : TOOL_OK;
 }
 
-void method_workspace_list(struct session *session, struct jsonrpc_request *request)
+void method_workspace_list(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct tenant *payer = session->counted;
+	struct tenant *payer = client->counted;
 	struct listing *listing;
 	bool is_next;
 
 	if (!request->id_text)
 		return;
-	if (!payer || agent_has_room(session, &refusal) != TOOL_OK) {
+	if (!payer || agent_has_room(client, &refusal) != TOOL_OK) {
 		if (!payer)
 			refusal_set(&refusal, TOOL_FORBIDDEN, NULL);
-		answer_refusal(session, request->id_text, &refusal);
+		answer_refusal(client, request->id_text, &refusal);
 		return;
 	}
-	listing = listing_new(session, payer);
+	listing = listing_new(client, payer);
 	if (!listing) {
-		session_answer_busy(session, request->id_text, "Out of memory");
+		client_answer_busy(client, request->id_text, "Out of memory");
 		return;
 	}
 	if (read_wish(request->params, listing, &refusal) != TOOL_OK) {
-		answer_refusal(session, request->id_text, &refusal);
+		answer_refusal(client, request->id_text, &refusal);
 		listing_free(listing);
 		return;
 	}
 	if (!payer->usage->lists && !list_piece(listing)) {
-		answer(session, request->id_text, listing);
+		answer(client, request->id_text, listing);
 		listing_free(listing);
 		return;
 	}
-	is_next = !next_of(session);
-	pending_begin(&listing->pending, session, request);
+	is_next = !next_of(client);
+	pending_begin(&listing->pending, client, request);
 	listing->pending.leave = leave;
 	listing->pending.resume = resume;
 	if (!payer->usage->lists)

@@ -4,7 +4,7 @@
 /* The method workspace.list. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /** Answers @request: at once if there are few workspaces, otherwise when all are listed. */
-void method_workspace_list(struct session *session, struct jsonrpc_request *request);
+void method_workspace_list(struct client *client, struct jsonrpc_request *request);

@@ -11,7 +11,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/unix_time.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_properties.h"
 #include "supervisor/workspace/workspaces.h"
@@ -45,18 +45,18 @@ static enum tool_error read_given(
 }
 
 /* Finds the workspace that is meant, whether or not this connection has it open. */
-static enum tool_error find(struct session *session, struct json_object *params,
+static enum tool_error find(struct client *client, struct json_object *params,
 	struct workspace **ret, struct refusal *ret_refusal)
 {
 	struct text name, tenant_name;
 	struct tenant *tenant;
 	struct workspace *open;
 
-	if (!session_string_param(params, "workspace", &name) ||
-		!session_string_param(params, "tenant", &tenant_name))
+	if (!client_string_param(params, "workspace", &name) ||
+		!client_string_param(params, "tenant", &tenant_name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"workspace and tenant must be strings");
-	open = session_find_workspace(session, name, tenant_name);
+	open = client_find_workspace(client, name, tenant_name);
 	if (open) {
 		*ret = workspace_hold(open);
 		return TOOL_OK;
@@ -64,58 +64,58 @@ static enum tool_error find(struct session *session, struct json_object *params,
 	if (!name.data)
 		return refusal_set(ret_refusal, TOOL_WORKSPACE_NOT_FOUND,
 			"No workspace is open on this connection; name one");
-	tenant = session_tenant(session, tenant_name);
+	tenant = client_tenant(client, tenant_name);
 	if (!tenant)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, NULL);
-	return agent_get_managed(session, tenant, name, false, ret, ret_refusal);
+	return agent_get_managed(client, tenant, name, false, ret, ret_refusal);
 }
 
-static void answer(struct session *session, const char *id_text, const struct workspace *workspace)
+static void answer(struct client *client, const char *id_text, const struct workspace *workspace)
 {
 	struct json_text json;
 
 	if (!id_text)
 		return;
-	session_answer_begin(session, &json, id_text);
+	client_answer_begin(client, &json, id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "workspace", workspace_name(workspace));
 	properties_put_listed(&json, workspace_properties(workspace));
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 /* A generation that was taken over changes what still runs in it: the other one reads it. */
-static enum tool_error update(struct session *session, struct workspace *workspace,
+static enum tool_error update(struct client *client, struct workspace *workspace,
 	const struct properties *given, struct refusal *ret_refusal)
 {
-	enum tool_error error = agent_retires(session, workspace, ret_refusal);
+	enum tool_error error = agent_retires(client, workspace, ret_refusal);
 
 	if (error == TOOL_OK && workspace_kind(workspace) != WORKSPACE_MANAGED)
 		error = refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
 	return error == TOOL_OK ? workspace_set_properties(workspace, given, ret_refusal) : error;
 }
 
-void method_workspace_update(struct session *session, struct jsonrpc_request *request)
+void method_workspace_update(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	_cleanup_(properties_done) struct properties given = {0};
 	struct workspace *workspace = NULL;
 	struct text name = {NULL, 0};
-	enum tool_error error = agent_refuses_all(session, &refusal);
+	enum tool_error error = agent_refuses_all(client, &refusal);
 
 	if (error == TOOL_OK)
 		error = read_given(request->params, &given, &refusal);
 	if (error == TOOL_OK)
-		error = find(session, request->params, &workspace, &refusal);
+		error = find(client, request->params, &workspace, &refusal);
 	if (error == TOOL_OK)
-		error = update(session, workspace, &given, &refusal);
+		error = update(client, workspace, &given, &refusal);
 	if (error == TOOL_OK) {
 		audit_workspace(
-			session->service->audit, "workspace.updated", &session->peer, workspace);
-		answer(session, request->id_text, workspace);
+			client->service->audit, "workspace.updated", &client->peer, workspace);
+		answer(client, request->id_text, workspace);
 	} else {
-		(void)session_string_param(request->params, "workspace", &name);
-		checkpoint_refuse(session, request, "workspace.update", name, &refusal);
+		(void)client_string_param(request->params, "workspace", &name);
+		checkpoint_refuse(client, request, "workspace.update", name, &refusal);
 	}
 	workspace_release(workspace);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /** workspace.update: what a managed workspace keeps beside its files. */
-void method_workspace_update(struct session *session, struct jsonrpc_request *request);
+void method_workspace_update(struct client *client, struct jsonrpc_request *request);

@@ -4,10 +4,10 @@
 
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/background/background_use.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/rpc/session.h"
+#include "supervisor/rpc/client.h"
 #include "supervisor/schedule/unread.h"
+#include "supervisor/session/session_use.h"
 
 #include <string.h>
 
@@ -36,9 +36,9 @@ static size_t incomplete_tail(const struct output_ring *ring, uint64_t first, ui
 	return utf8_incomplete_tail((struct text){tail, len});
 }
 
-uint64_t output_room(struct session *session, uint64_t max)
+uint64_t output_room(struct client *client, uint64_t max)
 {
-	uint64_t room = unread_room(session_unread(session)) / JSON_PER_BYTE;
+	uint64_t room = unread_room(client_unread(client)) / JSON_PER_BYTE;
 
 	/* Without room nothing would be sent, and it would be tried again at once. */
 	if (room < ROOM_LEAST)
@@ -49,18 +49,18 @@ uint64_t output_room(struct session *session, uint64_t max)
 void output_range(
 	const struct output_reader *reader, uint64_t max, uint64_t *ret_first, uint64_t *ret_last)
 {
-	const struct output_ring *ring = background_output(reader->background);
+	const struct output_ring *ring = session_output(reader->session);
 	uint64_t first = reader->after > ring->start ? reader->after : ring->start;
 	uint64_t last = ring->end - first < max ? ring->end : first + max;
-	struct background_info info;
+	struct session_info info;
 	size_t tail;
 
 	*ret_first = first;
 	*ret_last = last;
 	if (reader->base64 || first == last)
 		return;
-	background_get_info(reader->background, &info);
-	if (info.state == BACKGROUND_ENDED && last == ring->end)
+	session_get_info(reader->session, &info);
+	if (info.state == SESSION_ENDED && last == ring->end)
 		return;
 	tail = incomplete_tail(ring, first, last);
 	if (tail < last - first || last == ring->end)
@@ -71,7 +71,7 @@ uint64_t output_put_chunk(
 	const struct output_reader *reader, struct json_text *json, uint64_t at, uint64_t last)
 {
 	static const char *const names[] = {"stdout", "stderr"};
-	const struct output_ring *ring = background_output(reader->background);
+	const struct output_ring *ring = session_output(reader->session);
 	struct output_piece piece;
 	unsigned stream;
 

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct background;
-struct json_text;
 struct session;
+struct json_text;
+struct client;
 
 struct output_reader {
-	const struct background *background;
+	const struct session *session;
 	uint64_t after; /* the cursor from which it is read */
 	bool base64;
 };
@@ -21,7 +21,7 @@ struct output_reader {
  * Returns how many bytes of output, at most @max, the client may be sent now: as JSON they may be
  * longer, and wait to be read.
  */
-uint64_t output_room(struct session *session, uint64_t max);
+uint64_t output_room(struct client *client, uint64_t max);
 
 /**
  * Stores the cursors of the output that may be given now: from @ret_first, up to @max bytes. In

@@ -5,10 +5,10 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
-#include "supervisor/agent/method_background.h"
+#include "supervisor/agent/method_session.h"
 #include "supervisor/agent/output_chunks.h"
-#include "supervisor/background/background_use.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/session/session_use.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,23 +19,23 @@ static void stop_watching(struct output_wait *wait)
 {
 	if (!wait->watching)
 		return;
-	assert(wait->pending.session->n_watching > 0);
-	wait->pending.session->n_watching--;
+	assert(wait->pending.client->n_watching > 0);
+	wait->pending.client->n_watching--;
 	wait->watching = false;
 }
 
 void output_wait_forget(struct output_wait *wait)
 {
 	stop_watching(wait);
-	background_stop_waiting(&wait->waiter);
+	session_stop_waiting(&wait->waiter);
 	timer_cancel(&wait->deadline);
 	timer_cancel(&wait->quiet);
 	timer_cancel(&wait->ports);
 	loop_share_cancel(&wait->search);
-	if (wait->pending.session) {
+	if (wait->pending.client) {
 		LIST_UNLINK(&wait->pending, link);
-		assert(wait->pending.session->n_pending > 0);
-		wait->pending.session->n_pending--;
+		assert(wait->pending.client->n_pending > 0);
+		wait->pending.client->n_pending--;
 	}
 	free(wait->pending.id_text);
 	if (wait->done)
@@ -43,7 +43,7 @@ void output_wait_forget(struct output_wait *wait)
 	free(wait);
 }
 
-static void leave(struct session_pending *pending)
+static void leave(struct client_pending *pending)
 {
 	output_wait_forget((struct output_wait *)pending);
 }
@@ -60,10 +60,10 @@ static void finish(struct output_wait *wait)
 {
 	if (wait->ended)
 		note_end(wait);
-	if (may_still_use_background(wait->pending.session, wait->background))
-		wait->answer(wait, wait->pending.session, wait->pending.id_text);
+	if (may_still_use_session(wait->pending.client, wait->session))
+		wait->answer(wait, wait->pending.client, wait->pending.id_text);
 	else
-		answer_no_background(wait->pending.session, wait->pending.id_text);
+		answer_no_session(wait->pending.client, wait->pending.id_text);
 	output_wait_forget(wait);
 }
 
@@ -80,7 +80,7 @@ static void feed(struct output_wait *wait, unsigned stream, struct text data)
 /* Returns the cursor up to which output counts. */
 static uint64_t end_of_search(const struct output_wait *wait)
 {
-	const uint64_t end = background_output(wait->background)->end;
+	const uint64_t end = session_output(wait->session)->end;
 
 	return wait->last < end ? wait->last : end;
 }
@@ -98,7 +98,7 @@ static bool is_overdue(const struct output_wait *wait)
 /* A command that writes faster than the search goes on must not delay the answer. */
 static void set_overdue(struct output_wait *wait)
 {
-	wait->last = background_output(wait->background)->end;
+	wait->last = session_output(wait->session)->end;
 }
 
 /* Without bytes to be found there is nothing to search. */
@@ -113,8 +113,7 @@ static bool is_for_bytes(const struct output_wait *wait)
 /* Sets where the search begins. */
 static void begin_search(struct output_wait *wait)
 {
-	wait->searched =
-		is_for_bytes(wait) ? wait->after : background_output(wait->background)->end;
+	wait->searched = is_for_bytes(wait) ? wait->after : session_output(wait->session)->end;
 }
 
 /* What was lost since the last slice parts what was found from what comes. */
@@ -128,7 +127,7 @@ static void skip_lost(struct output_wait *wait, uint64_t start)
 /* Searches one slice of the output that is kept: all of it would hold up the other clients. */
 static void search(struct output_wait *wait)
 {
-	const struct output_ring *ring = background_output(wait->background);
+	const struct output_ring *ring = session_output(wait->session);
 	struct output_piece piece;
 	uint64_t last = end_of_search(wait);
 
@@ -145,7 +144,7 @@ static void search(struct output_wait *wait)
 
 static void search_later(struct output_wait *wait)
 {
-	loop_share_wait(&wait->search, session_share(wait->pending.session));
+	loop_share_wait(&wait->search, client_share(wait->pending.client));
 }
 
 /* A slice may not free its task: the timer answers. */
@@ -165,7 +164,7 @@ static void on_search(void *context)
 /* Whether there is something to give to a read without conditions. */
 static bool has_something(const struct output_wait *wait)
 {
-	const struct output_reader reader = {wait->background, wait->after, wait->base64};
+	const struct output_reader reader = {wait->session, wait->after, wait->base64};
 	uint64_t first, last;
 
 	output_range(&reader, LIMIT_SESSION_READ_BYTES, &first, &last);
@@ -177,7 +176,7 @@ static void set_quiet(struct output_wait *wait)
 	wait->silent = false;
 	if (!wait->silence || (wait->silence->after_output && !has_something(wait)))
 		return;
-	wait->stopped_ns = background_stopped_ns(wait->background);
+	wait->stopped_ns = session_stopped_ns(wait->session);
 	timer_set(&wait->quiet, wait->silence->quiet_ms);
 }
 
@@ -185,7 +184,7 @@ static void set_quiet(struct output_wait *wait)
 static void on_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	struct output_wait *wait = context;
-	const uint64_t end = background_output(wait->background)->end;
+	const uint64_t end = session_output(wait->session)->end;
 
 	/* Otherwise the search has not come as far yet. */
 	if (wait->searched + data.len == end) {
@@ -227,7 +226,7 @@ static void on_quiet(void *context)
 {
 	struct output_wait *wait = context;
 
-	if (background_was_stopped(wait->background, &wait->stopped_ns, &wait->quiet))
+	if (session_was_stopped(wait->session, &wait->stopped_ns, &wait->quiet))
 		return;
 	if (!is_searched(wait)) {
 		wait->silent = true;
@@ -251,7 +250,7 @@ static void look_at_ports(struct output_wait *wait)
 {
 	for (size_t i = 0; i < wait->n_conditions && wait->met == OUTPUT_NOT_MET; i++)
 		if (wait->conditions[i].kind == UNTIL_PORT &&
-			background_listens(wait->background, (uint16_t)wait->conditions[i].port))
+			session_listens(wait->session, (uint16_t)wait->conditions[i].port))
 			wait->met = (int)i;
 }
 
@@ -268,24 +267,24 @@ static void on_ports(void *context)
 
 /* Makes @wait wait; it is taken on success only. */
 static int wait_for_more(
-	struct output_wait *wait, struct session *session, struct jsonrpc_request *request)
+	struct output_wait *wait, struct client *client, struct jsonrpc_request *request)
 {
 	int r;
 
-	if (session_calls(session) >= LIMIT_CALLS_PER_CONNECTION)
+	if (client_calls(client) >= LIMIT_CALLS_PER_CONNECTION)
 		return -EUSERS;
 	wait->waiter =
-		(struct background_waiter){.output = on_output, .ended = on_ended, .context = wait};
-	r = background_wait(wait->background, &wait->waiter);
+		(struct session_waiter){.output = on_output, .ended = on_ended, .context = wait};
+	r = session_wait(wait->session, &wait->waiter);
 	if (r < 0)
 		return r;
-	wait->pending.session = session;
+	wait->pending.client = client;
 	wait->pending.leave = leave;
 	wait->pending.id_text = TAKE_PTR(request->id_text);
-	LIST_LINK_HEAD(&session->pending, &wait->pending, link);
-	session->n_pending++;
+	LIST_LINK_HEAD(&client->pending, &wait->pending, link);
+	client->n_pending++;
 	wait->watching = !wait->ended;
-	session->n_watching += wait->watching;
+	client->n_watching += wait->watching;
 	if (wait->wait_ms > 0)
 		timer_set(&wait->deadline, wait->wait_ms);
 	else
@@ -327,25 +326,25 @@ static void find_silence(struct output_wait *wait)
 }
 
 int output_wait_begin(
-	struct output_wait *wait, struct session *session, struct jsonrpc_request *request)
+	struct output_wait *wait, struct client *client, struct jsonrpc_request *request)
 {
-	struct background_info info;
+	struct session_info info;
 	int r;
 
 	find_silence(wait);
 	begin_search(wait);
 	search(wait);
-	background_get_info(wait->background, &info);
-	wait->ended = info.state == BACKGROUND_ENDED;
+	session_get_info(wait->session, &info);
+	wait->ended = info.state == SESSION_ENDED;
 	look_at_ports(wait);
 	if (!is_searched(wait) ||
 		(!wait->ended && wait->met == OUTPUT_NOT_MET && wait->wait_ms > 0 &&
 			(wait->n_conditions > 0 || !has_something(wait)))) {
-		r = wait_for_more(wait, session, request);
+		r = wait_for_more(wait, client, request);
 		return r < 0 ? r : 1;
 	}
 	if (wait->ended)
 		note_end(wait);
-	wait->answer(wait, session, request->id_text);
+	wait->answer(wait, client, request->id_text);
 	return 0;
 }

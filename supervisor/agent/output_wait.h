@@ -7,23 +7,23 @@
  * when the session has ended; the session never waits for it. Runs in cloisterd.
  */
 
-#include "supervisor/background/background_wait.h"
-#include "supervisor/background/until.h"
 #include "supervisor/base/timer.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/loop_share.h"
+#include "supervisor/session/session_wait.h"
+#include "supervisor/session/until.h"
 
 #define OUTPUT_NOT_MET (-1)
 
 /* The first member of the user's structure. The first members are the user's to set. */
 struct output_wait {
-	struct session_pending pending; /* its session is set only while it waits */
-	struct background *background;
+	struct client_pending pending; /* its session is set only while it waits */
+	struct session *session;
 	uint64_t after; /* the cursor from which output is new */
 	int64_t wait_ms;
 	bool base64;
 	/* Answers the request. */
-	void (*answer)(struct output_wait *wait, struct session *session, const char *id_text);
+	void (*answer)(struct output_wait *wait, struct client *client, const char *id_text);
 	/* Frees the user's members; the memory itself is freed afterwards. May be NULL. */
 	void (*done)(struct output_wait *wait);
 	int met; /* the index of the condition that is met, or OUTPUT_NOT_MET */
@@ -31,15 +31,15 @@ struct output_wait {
 	struct until conditions[LIMIT_SESSION_UNTIL];
 	/* The rest belongs to output_wait.c. */
 	const struct until *silence; /* the condition of the shortest silence, or NULL */
-	struct background_waiter waiter;
+	struct session_waiter waiter;
 	struct timer deadline, quiet;
-	int64_t stopped_ns; /* background_stopped_ns() when it was last not silent */
+	int64_t stopped_ns; /* session_stopped_ns() when it was last not silent */
 	struct timer ports; /* when it is looked again whether a port listens */
 	uint64_t searched;  /* the conditions have seen the output before this cursor */
 	uint64_t last;      /* output after this cursor came when the time was over */
 	struct loop_share_task search;
 	bool watching; /* counted in the client's session: more output is waited for */
-	bool ended;    /* the background session: its output is searched, and then answered */
+	bool ended;    /* the session: its output is searched, and then answered */
 	bool silent;   /* for as long as a condition says, but not all is searched */
 };
 
@@ -57,7 +57,7 @@ bool output_wait_needs_ports(const struct output_wait *wait);
  * it is answered. Returns -EUSERS if too many requests wait.
  */
 int output_wait_begin(
-	struct output_wait *wait, struct session *session, struct jsonrpc_request *request);
+	struct output_wait *wait, struct client *client, struct jsonrpc_request *request);
 
 /** Stops and frees it. */
 void output_wait_forget(struct output_wait *wait);

@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-static void put_data(const struct session_call *call, struct json_text *json, struct text data)
+static void put_data(const struct client_call *call, struct json_text *json, struct text data)
 {
 	json_text_key(json, call->stream_bytes ? "bytes" : "data");
 	if (call->stream_bytes) {
@@ -24,9 +24,9 @@ static void put_data(const struct session_call *call, struct json_text *json, st
 
 /* @size: of the file of file.read. */
 static void notify_of(
-	struct session_call *call, const char *stream, struct text data, const uint64_t *size)
+	struct client_call *call, const char *stream, struct text data, const uint64_t *size)
 {
-	struct json_text json = json_text(call->session->connection.output);
+	struct json_text json = json_text(call->client->connection.output);
 
 	jsonrpc_notification_begin(&json, "tool.output");
 	json_text_object_begin(&json);
@@ -42,16 +42,16 @@ static void notify_of(
 		json_text_uint64(&json, *size);
 	}
 	json_text_object_end(&json);
-	session_answer_end_with(
-		call->session, &json, call->stream_bytes ? data : (struct text){NULL, 0});
+	client_answer_end_with(
+		call->client, &json, call->stream_bytes ? data : (struct text){NULL, 0});
 }
 
-static void notify(struct session_call *call, enum command_stream stream, struct text data)
+static void notify(struct client_call *call, enum command_stream stream, struct text data)
 {
 	notify_of(call, stream == COMMAND_STREAM_STDOUT ? "stdout" : "stderr", data, NULL);
 }
 
-void tool_output_content(struct session_call *call, enum command_stream stream, struct text data)
+void tool_output_content(struct client_call *call, enum command_stream stream, struct text data)
 {
 	const uint64_t size = call_stream_size(call->call);
 
@@ -60,10 +60,10 @@ void tool_output_content(struct session_call *call, enum command_stream stream, 
 		notify_of(call, "content", data, &size);
 }
 
-void tool_output_send(struct session_call *call, enum command_stream stream, struct text data)
+void tool_output_send(struct client_call *call, enum command_stream stream, struct text data)
 {
 	static char joined[UTF8_SEQUENCE_MAX + COMMAND_IO_CHUNK];
-	struct session_carry *carry = &call->carry[stream];
+	struct client_carry *carry = &call->carry[stream];
 	struct text text = {joined, carry->len + data.len};
 
 	if (!call->id_text)
@@ -82,10 +82,10 @@ void tool_output_send(struct session_call *call, enum command_stream stream, str
 		notify(call, stream, text);
 }
 
-void tool_output_flush(struct session_call *call)
+void tool_output_flush(struct client_call *call)
 {
 	for (size_t stream = 0; stream < COMMAND_STREAMS; stream++) {
-		struct session_carry *carry = &call->carry[stream];
+		struct client_carry *carry = &call->carry[stream];
 
 		if (carry->len > 0)
 			notify(call, stream, (struct text){carry->bytes, carry->len});

@@ -36,7 +36,7 @@ struct field {
 #define NOT_SHOWN  "What is not shown, and how to get it"
 
 /* What the tools that act on one command in the background have in common. */
-#define BACKGROUND_FIELDS                                                                         \
+#define SESSION_FIELDS                                                                            \
 	{"name", FIELD_TEXT_OR_NULL, false, NULL}, {"session", FIELD_TEXT, false, NULL},          \
 		{"state", FIELD_TEXT, false, "starting, running, ending or ended"},               \
 		{"age_ms", FIELD_INTEGER, false, NULL},                                           \
@@ -146,18 +146,18 @@ static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
 		},
 	[TOOL_READ_OUTPUT] =
 		{
-			BACKGROUND_FIELDS,
+			SESSION_FIELDS,
 			{"found", FIELD_BOOLEAN, true, "The text of wait_for was written"},
 		},
 	[TOOL_SEND_INPUT] =
 		{
-			BACKGROUND_FIELDS,
+			SESSION_FIELDS,
 			{"taken", FIELD_INTEGER, false, "Bytes of input that were written"},
 			{"input_closed", FIELD_BOOLEAN, false, "It takes no more input"},
 		},
 	[TOOL_STOP_COMMAND] =
 		{
-			BACKGROUND_FIELDS,
+			SESSION_FIELDS,
 		},
 	[TOOL_LIST_COMMANDS] =
 		{

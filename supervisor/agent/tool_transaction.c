@@ -19,7 +19,7 @@
 #include "supervisor/call/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_preview.h"
@@ -33,23 +33,23 @@
 struct transaction {
 	/* First: it is freed as such. It is in its session until it is over; id_text is that of the
 	 * request that undoes it. */
-	struct session_pending pending;
+	struct client_pending pending;
 	enum {
 		TRANSACTION_CALLING,
 		TRANSACTION_COMPARING,
 		TRANSACTION_OPEN, /* answered, and to be decided on */
 		TRANSACTION_UNDOING,
 	} state;
-	bool closed;                /* its client has closed the workspace */
-	uint32_t checkpoint;        /* before it */
-	const struct tool *tool;    /* of the call */
-	struct session_reply reply; /* of the call, while it compares */
-	struct key_result kept;     /* the call's result, likewise */
+	bool closed;               /* its client has closed the workspace */
+	uint32_t checkpoint;       /* before it */
+	const struct tool *tool;   /* of the call */
+	struct client_reply reply; /* of the call, while it compares */
+	struct key_result kept;    /* the call's result, likewise */
 };
 
 static void done(struct transaction *transaction)
 {
-	session_reply_done(&transaction->reply);
+	client_reply_done(&transaction->reply);
 	key_result_done(&transaction->kept);
 	pending_free(&transaction->pending);
 }
@@ -57,13 +57,13 @@ static void done(struct transaction *transaction)
 static void on_undone(void *context, enum tool_error error, const char *why)
 {
 	struct transaction *transaction = context;
-	struct session_pending *pending = &transaction->pending;
+	struct client_pending *pending = &transaction->pending;
 	struct json_text json;
 
 	if (error == TOOL_OK) {
 		workspace_tenant(pending->workspace)->usage->discards++;
 		audit_checkpoint(pending->audit, "workspace.discarded",
-			pending->session ? &pending->session->peer : NULL, pending->workspace,
+			pending->client ? &pending->client->peer : NULL, pending->workspace,
 			transaction->checkpoint);
 	}
 	if (pending_answer_begin(pending, error, why, &json)) {
@@ -77,7 +77,7 @@ static void on_undone(void *context, enum tool_error error, const char *why)
 	/* Its client, or who needs the workspace next, has it tried again. */
 	free(TAKE_PTR(pending->id_text));
 	transaction->state = TRANSACTION_OPEN;
-	if (!pending->session)
+	if (!pending->client)
 		workspace_preview_abandon(pending->workspace);
 }
 
@@ -94,35 +94,35 @@ static void undo(struct transaction *transaction)
 		workspace_preview_undo(workspace, on_undone, transaction);
 }
 
-static void leave_session(struct session_pending *pending)
+static void leave_session(struct client_pending *pending)
 {
 	LIST_UNLINK(pending, link);
-	assert(pending->session->n_pending > 0);
-	pending->session->n_pending--;
-	pending->session = NULL;
+	assert(pending->client->n_pending > 0);
+	pending->client->n_pending--;
+	pending->client = NULL;
 }
 
 /* The client is gone, and its calls have been cancelled. */
-static void leave(struct session_pending *pending)
+static void leave(struct client_pending *pending)
 {
 	leave_session(pending);
 	undo((struct transaction *)pending);
 }
 
 struct transaction *tool_transaction_of(
-	const struct session *session, const struct workspace *workspace)
+	const struct client *client, const struct workspace *workspace)
 {
-	struct session_pending *pending;
+	struct client_pending *pending;
 
-	LIST_FOREACH (pending, &session->pending, link)
+	LIST_FOREACH (pending, &client->pending, link)
 		if (pending->leave == leave && pending->workspace == workspace)
 			return (struct transaction *)pending;
 	return NULL;
 }
 
-void tool_transaction_close(struct session *session, struct workspace *workspace)
+void tool_transaction_close(struct client *client, struct workspace *workspace)
 {
-	struct transaction *transaction = tool_transaction_of(session, workspace);
+	struct transaction *transaction = tool_transaction_of(client, workspace);
 
 	if (!transaction)
 		return;
@@ -133,9 +133,9 @@ void tool_transaction_close(struct session *session, struct workspace *workspace
 }
 
 /* Whether it can be; a mistake of the program has an error of TOOL_OK. */
-static enum tool_error check(const struct session *session, const struct jsonrpc_request *request,
+static enum tool_error check(const struct client *client, const struct jsonrpc_request *request,
 	struct workspace *workspace, const struct call_request *call_request,
-	const struct session_reply *reply, struct refusal *ret)
+	const struct client_reply *reply, struct refusal *ret)
 {
 	const char *message = NULL;
 
@@ -151,7 +151,7 @@ static enum tool_error check(const struct session *session, const struct jsonrpc
 	}
 	if (workspace_kind(workspace) != WORKSPACE_MANAGED)
 		return refusal_set(ret, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
-	return checkpoint_refusal(session, workspace, ret);
+	return checkpoint_refusal(client, workspace, ret);
 }
 
 static bool is_preview(const struct call_request *request)
@@ -160,8 +160,8 @@ static bool is_preview(const struct call_request *request)
 	return request->options.preview && tool_changes_files(request->tool);
 }
 
-bool tool_transaction_refuses(struct session *session, const struct jsonrpc_request *request,
-	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply,
+bool tool_transaction_refuses(struct client *client, const struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request, struct client_reply *reply,
 	struct call_refusal *ret_refusal)
 {
 	struct refusal *why = &ret_refusal->why;
@@ -170,7 +170,7 @@ bool tool_transaction_refuses(struct session *session, const struct jsonrpc_requ
 
 	if (!is_preview(call_request))
 		return false;
-	error = check(session, request, workspace, call_request, reply, why);
+	error = check(client, request, workspace, call_request, reply, why);
 	transaction = error == TOOL_OK && !why->message ? calloc(1, sizeof(*transaction)) : NULL;
 	if (error == TOOL_OK && !why->message && !transaction)
 		error = refusal_set(why, TOOL_BUSY, "Out of memory");
@@ -181,12 +181,12 @@ bool tool_transaction_refuses(struct session *session, const struct jsonrpc_requ
 		ret_refusal->tool = strdup(call_request->tool->name);
 		return true;
 	}
-	transaction->pending = (struct session_pending){.session = session,
+	transaction->pending = (struct client_pending){.client = client,
 		.leave = leave,
-		.audit = session->service->audit,
+		.audit = client->service->audit,
 		.workspace = workspace_hold(workspace)};
-	LIST_LINK_HEAD(&session->pending, &transaction->pending, link);
-	session->n_pending++;
+	LIST_LINK_HEAD(&client->pending, &transaction->pending, link);
+	client->n_pending++;
 	transaction->tool = call_request->tool;
 	workspace_tenant(workspace)->usage->previews++;
 	call_request->inside = true;
@@ -195,7 +195,7 @@ bool tool_transaction_refuses(struct session *session, const struct jsonrpc_requ
 }
 
 /* Its call is answered like any other, and there is nothing to decide on. */
-static void give_up(struct session_reply *reply)
+static void give_up(struct client_reply *reply)
 {
 	struct transaction *transaction = TAKE_PTR(reply->transaction);
 
@@ -203,13 +203,13 @@ static void give_up(struct session_reply *reply)
 	undo(transaction);
 }
 
-void tool_transaction_unbegun(struct session_reply *reply)
+void tool_transaction_unbegun(struct client_reply *reply)
 {
 	if (reply->transaction)
 		give_up(reply);
 }
 
-void tool_transaction_called(struct session_call *call)
+void tool_transaction_called(struct client_call *call)
 {
 	const struct transaction *transaction = call->reply.transaction;
 
@@ -219,7 +219,7 @@ void tool_transaction_called(struct session_call *call)
 		give_up(&call->reply);
 }
 
-bool tool_transaction_takes(const struct session_call *call)
+bool tool_transaction_takes(const struct client_call *call)
 {
 	return call->reply.transaction && call->reply.transaction->state == TRANSACTION_CALLING;
 }
@@ -242,7 +242,7 @@ static void write_diff(struct json_text *json, const struct observation *diff)
 }
 
 /* Answers the call. It is to be decided on from now on. */
-static void answer(struct session *session, const char *id_text, const struct session_reply *reply,
+static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
 	const struct observation *diff)
 {
 	struct transaction *transaction = reply->transaction;
@@ -259,53 +259,53 @@ static void answer(struct session *session, const char *id_text, const struct se
 		write_diff(&json, diff);
 	/* Without memory the answer is incomplete, and its connection ends. */
 	if (!buffer || json_text_flush(&json) < 0)
-		session->connection.end(session->connection.context);
+		client->connection.end(client->connection.context);
 	else
-		tool_call_answer(session, id_text, &transaction->reply, &observation);
+		tool_call_answer(client, id_text, &transaction->reply, &observation);
 	if (buffer)
 		evbuffer_free(buffer);
 	key_result_done(&transaction->kept);
-	session_reply_done(&transaction->reply);
+	client_reply_done(&transaction->reply);
 	if (transaction->closed)
 		leave(&transaction->pending);
 }
 
 static const struct reply_form diff_form = {.take = answer, .program_moves = true};
 
-void tool_transaction_take(struct session_call *call, const struct observation *observation)
+void tool_transaction_take(struct client_call *call, const struct observation *observation)
 {
 	struct transaction *transaction = call->reply.transaction;
 	struct workspace *workspace = transaction->pending.workspace;
-	const struct session_reply reply = {.form = &diff_form, .transaction = transaction};
+	const struct client_reply reply = {.form = &diff_form, .transaction = transaction};
 	const struct observation unknown = {
 		.error = TOOL_BUSY, .message = TEXT_LITERAL("Out of memory")};
 	struct call_request request;
 
 	transaction->reply = call->reply;
 	transaction->reply.transaction = NULL;
-	call->reply = (struct session_reply){.form = &diff_form};
+	call->reply = (struct client_reply){.form = &diff_form};
 	/* Without memory the connection ends, and the preview with it. */
 	if (key_result_write(observation, SIZE_MAX, &transaction->kept) < 0) {
-		call->session->connection.end(call->session->connection.context);
+		call->client->connection.end(call->client->connection.context);
 		return;
 	}
 	transaction->state = TRANSACTION_COMPARING;
 	if (diff_request(NULL, workspace_tenant(workspace), transaction->checkpoint, false,
 		    &request) < 0) {
-		answer(call->session, call->id_text, &reply, &unknown);
+		answer(call->client, call->id_text, &reply, &unknown);
 		return;
 	}
 	request.inside = true;
 	if (!tool_call_follow(call, workspace, &request, &reply,
 		    transaction->kept.json.len + transaction->kept.model.len))
-		answer(call->session, call->id_text, &reply, &unknown);
+		answer(call->client, call->id_text, &reply, &unknown);
 }
 
 /* Finds the preview that the request decides on, or answers the request. */
 static struct transaction *find(
-	struct session *session, const struct jsonrpc_request *request, const char *method)
+	struct client *client, const struct jsonrpc_request *request, const char *method)
 {
-	struct workspace *workspace = checkpoint_workspace(session, request, method);
+	struct workspace *workspace = checkpoint_workspace(client, request, method);
 	struct transaction *transaction;
 	struct refusal refusal = {.error = TOOL_NOT_FOUND,
 		.sentence = "This connection has no preview in the workspace: a call with "
@@ -314,7 +314,7 @@ static struct transaction *find(
 
 	if (!workspace)
 		return NULL;
-	transaction = tool_transaction_of(session, workspace);
+	transaction = tool_transaction_of(client, workspace);
 	if (transaction && transaction->state == TRANSACTION_OPEN) {
 		workspace_release(workspace);
 		return transaction;
@@ -325,17 +325,17 @@ static struct transaction *find(
 					    ? "The preview is being undone"
 					    : "The preview's call is not answered yet: wait for "
 					      "it, or cancel it with tool.cancel"};
-	checkpoint_refuse(session, request, method, text_from(workspace_name(workspace)), &refusal);
+	checkpoint_refuse(client, request, method, text_from(workspace_name(workspace)), &refusal);
 	workspace_release(workspace);
 	return NULL;
 }
 
-void method_transaction_commit(struct session *session, struct jsonrpc_request *request)
+void method_transaction_commit(struct client *client, struct jsonrpc_request *request)
 {
-	struct transaction *transaction = find(session, request, "transaction.commit");
-	const char *unheard = audit_forbids(session->service->audit);
+	struct transaction *transaction = find(client, request, "transaction.commit");
+	const char *unheard = audit_forbids(client->service->audit);
 	struct refusal refusal = {.error = TOOL_BUSY, .sentence = unheard};
-	struct session_pending *pending;
+	struct client_pending *pending;
 	struct json_text json;
 	int r;
 
@@ -346,27 +346,27 @@ void method_transaction_commit(struct session *session, struct jsonrpc_request *
 	if (r < 0)
 		refusal.error = tool_error_from_errno(-r);
 	if (unheard || r < 0) {
-		checkpoint_refuse(session, request, "transaction.commit",
+		checkpoint_refuse(client, request, "transaction.commit",
 			text_from(workspace_name(pending->workspace)), &refusal);
 		return;
 	}
 	workspace_tenant(pending->workspace)->usage->commits++;
-	audit_checkpoint(pending->audit, "workspace.committed", &session->peer, pending->workspace,
+	audit_checkpoint(pending->audit, "workspace.committed", &client->peer, pending->workspace,
 		transaction->checkpoint);
 	if (request->id_text) {
-		session_answer_begin(session, &json, request->id_text);
+		client_answer_begin(client, &json, request->id_text);
 		json_text_object_begin(&json);
 		json_text_put(&json, "workspace", workspace_name(pending->workspace));
 		json_text_put_number(&json, "checkpoint", transaction->checkpoint);
 		json_text_object_end(&json);
-		session_answer_end(session, &json);
+		client_answer_end(client, &json);
 	}
 	done(transaction);
 }
 
-void method_transaction_discard(struct session *session, struct jsonrpc_request *request)
+void method_transaction_discard(struct client *client, struct jsonrpc_request *request)
 {
-	struct transaction *transaction = find(session, request, "transaction.discard");
+	struct transaction *transaction = find(client, request, "transaction.discard");
 
 	if (!transaction)
 		return;

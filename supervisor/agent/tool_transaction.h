@@ -13,22 +13,22 @@ struct call_refusal;
 struct call_request;
 struct jsonrpc_request;
 struct observation;
-struct session;
-struct session_call;
-struct session_reply;
+struct client;
+struct client_call;
+struct client_reply;
 struct transaction;
 struct workspace;
 
-/** Returns the preview of @workspace that @session has made, or NULL. */
+/** Returns the preview of @workspace that @client has made, or NULL. */
 struct transaction *tool_transaction_of(
-	const struct session *session, const struct workspace *workspace);
+	const struct client *client, const struct workspace *workspace);
 
 /** The client closes the workspace: its preview is undone. */
-void tool_transaction_close(struct session *session, struct workspace *workspace);
+void tool_transaction_close(struct client *client, struct workspace *workspace);
 
 /** The request "transaction.commit" or "transaction.discard": answered now or later. */
-void method_transaction_commit(struct session *session, struct jsonrpc_request *request);
-void method_transaction_discard(struct session *session, struct jsonrpc_request *request);
+void method_transaction_commit(struct client *client, struct jsonrpc_request *request);
+void method_transaction_discard(struct client *client, struct jsonrpc_request *request);
 
 /* For method_tool.c, which begins and answers calls. */
 
@@ -36,18 +36,18 @@ void method_transaction_discard(struct session *session, struct jsonrpc_request 
  * Begins a preview, if @call_request asks for one; @reply is marked as its answer. Returns whether
  * it is refused, with @ret_refusal filled in.
  */
-bool tool_transaction_refuses(struct session *session, const struct jsonrpc_request *request,
-	struct workspace *workspace, struct call_request *call_request, struct session_reply *reply,
+bool tool_transaction_refuses(struct client *client, const struct jsonrpc_request *request,
+	struct workspace *workspace, struct call_request *call_request, struct client_reply *reply,
 	struct call_refusal *ret_refusal);
 
 /** The call that is answered by @reply has not begun, because memory is out. */
-void tool_transaction_unbegun(struct session_reply *reply);
+void tool_transaction_unbegun(struct client_reply *reply);
 
 /** @call is over, and is going to be answered. */
-void tool_transaction_called(struct session_call *call);
+void tool_transaction_called(struct client_call *call);
 
 /** Whether the answer to @call waits for the list of a preview's changes. */
-bool tool_transaction_takes(const struct session_call *call);
+bool tool_transaction_takes(const struct client_call *call);
 
 /** Keeps @observation, and lists the changes of @call. Its answer comes later. */
-void tool_transaction_take(struct session_call *call, const struct observation *observation);
+void tool_transaction_take(struct client_call *call, const struct observation *observation);

@@ -8,23 +8,23 @@
 
 #include <stdbool.h>
 
-struct background;
+struct session;
 struct call;
 struct call_refusal;
 struct call_request;
-struct session;
+struct client;
 struct workspace;
 
 /** Whether there is no place for @request, with @ret_refusal filled in. False if it needs none. */
-bool tool_yield_refuses(const struct session *session, const struct workspace *workspace,
+bool tool_yield_refuses(const struct client *client, const struct workspace *workspace,
 	const struct call_request *request, struct call_refusal *ret_refusal);
 
 /**
  * Takes the place, if @request needs one; otherwise stores NULL. Give it to tool_yield_keep().
  * Returns 0 or -errno.
  */
-int tool_yield_promise(const struct session *session, struct workspace *workspace,
-	const struct call_request *request, struct background **ret);
+int tool_yield_promise(const struct client *client, struct workspace *workspace,
+	const struct call_request *request, struct session **ret);
 
 /** The call with the place @later (NULL: none) has begun as @call, or (NULL) has not. */
-void tool_yield_keep(struct background *later, struct call *call);
+void tool_yield_keep(struct session *later, struct call *call);

@@ -10,30 +10,30 @@
 struct json_text;
 struct jsonrpc_request;
 struct refusal;
-struct session;
-struct session_pending;
+struct client;
+struct client_pending;
 
 /**
  * Answers a refusal: -32602 for a mistake in the parameters, a named code for any other reason.
  * Nothing if @id_text is NULL.
  */
-void answer_refusal(struct session *session, const char *id_text, const struct refusal *refusal);
+void answer_refusal(struct client *client, const char *id_text, const struct refusal *refusal);
 
 /** Makes @pending, which is zeroed, the operation that will answer @request. */
 void pending_begin(
-	struct session_pending *pending, struct session *session, struct jsonrpc_request *request);
+	struct client_pending *pending, struct client *client, struct jsonrpc_request *request);
 
 /**
  * Answers the request of @pending: a refusal with @why or, with TOOL_OK, an object that has the
  * workspace's name. Returns true if the object is open in @json, until pending_answer_end(); false
  * if the answer is complete, because it was refused or nobody waits.
  */
-bool pending_answer_begin(const struct session_pending *pending, enum tool_error error,
+bool pending_answer_begin(const struct client_pending *pending, enum tool_error error,
 	const char *why, struct json_text *json);
-void pending_answer_end(const struct session_pending *pending, struct json_text *json);
+void pending_answer_end(const struct client_pending *pending, struct json_text *json);
 
 /** The client is gone and gets no answer. The member leave of an operation of this kind. */
-void pending_leave(struct session_pending *pending);
+void pending_leave(struct client_pending *pending);
 
 /** Ends the operation, and its hold of the workspace. */
-void pending_free(struct session_pending *pending);
+void pending_free(struct client_pending *pending);

@@ -125,7 +125,7 @@ void audit_lease_ended(
 	struct audit *audit, const struct tenant *tenant, const char *name, enum lease_end at_end);
 
 /**
- * Records that @tool acts on @session of @workspace, or (NULL) lists all. @arguments is their
+ * Records that @tool acts on @client of @workspace, or (NULL) lists all. @arguments is their
  * digest; NULL: memory was out.
  */
 void audit_session_used(struct audit *audit, const struct peer_credentials *peer,

@@ -120,7 +120,7 @@ static void answer(struct call *call, struct observation *observation)
 	call_free(call);
 }
 
-/* Answers all that wait for the call, which goes on as that of @session. */
+/* Answers all that wait for the call, which goes on as that of @client. */
 static void answer_going_on(struct call *call, const struct call_session *session)
 {
 	struct call_kept kept;

@@ -285,7 +285,8 @@ static uint8_t disk_of(struct call *call)
 	const struct disk_state disk = workspace_disk(call->workspace);
 
 	if (!disk_state_is_over(&disk))
-		return disk.keeper == DISK_KEEPER_QUOTA ? COMMAND_DISK_QUOTA : COMMAND_DISK_FREE;
+		return disk.enforcer == DISK_ENFORCER_QUOTA ? COMMAND_DISK_QUOTA
+							    : COMMAND_DISK_FREE;
 	call_disk_note(call, &disk);
 	return disk.over_files ? COMMAND_DISK_OVER_FILES : COMMAND_DISK_OVER;
 }

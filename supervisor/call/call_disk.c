@@ -86,7 +86,7 @@ bool call_disk_takes(struct call *call, uint64_t bytes)
 	if (workspace_kind(call->workspace) == WORKSPACE_MANAGED &&
 		is_host_full(call->service, &refusal))
 		return false;
-	return disk.keeper != DISK_KEEPER_MEASURED || disk.limit == 0 || !disk.known ||
+	return disk.enforcer != DISK_ENFORCER_MEASURED || disk.limit == 0 || !disk.known ||
 	       (disk.bytes <= disk.limit && bytes <= disk.limit - disk.bytes);
 }
 
@@ -141,7 +141,7 @@ void call_disk_tell(struct call *call, const struct files_end *end, struct obser
 
 	workspace_disk_told(call->workspace, end);
 	disk = workspace_disk(call->workspace);
-	if (disk.keeper == DISK_KEEPER_NONE || !disk.known)
+	if (disk.enforcer == DISK_ENFORCER_NONE || !disk.known)
 		return;
 	observation->disk_bytes = disk.bytes;
 	observation->disk_limit = end->disk_limit > 0 ? end->disk_limit : disk.limit;

@@ -28,7 +28,7 @@ struct call_key {
 };
 
 /*
- * The part of a call that runs the command of a session (supervisor/background/). Such a call has
+ * The part of a call that runs the command of a session (supervisor/session/). Such a call has
  * no client, and takes no turn of other commands.
  */
 struct call_session {

@@ -61,7 +61,7 @@ struct service {
 	bool gives_way;       /* another generation has asked for its place: no self-test begins */
 	bool draining;        /* no new calls begin until an administrator resumes */
 	/*
-	 * Another generation of cloisterd takes over (daemon/elder.h): begun work goes on, and
+	 * Another generation of cloisterd takes over (daemon/old_daemon.h): begun work goes on, and
 	 * calls begin only in workspaces with running calls.
 	 */
 	bool retiring;
@@ -72,7 +72,7 @@ struct service {
 		pid_t pid; /* 0: there is none */
 		size_t commands, copies;
 		const struct elsewhere *workspaces;
-	} elder;
+	} old_daemon;
 	/*
 	 * While it drains: the name of the host where the work goes on, from an administrator. Then
 	 * a workspace that has a call goes on here until it has none. NULL: no work begins.

@@ -28,14 +28,14 @@ void control_put_call(struct json_text *json, const struct call_info *info, size
 	json_text_put_bool(json, "cut", cut.len < info->subject.len);
 }
 
-void control_refuse(struct session *session, const struct jsonrpc_request *request,
+void control_refuse(struct client *client, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message)
 {
 	bool params = error == TOOL_INVALID_ARGUMENTS;
 
 	if (request->notification)
 		return;
-	session_answer_error(session, request->id_text,
+	client_answer_error(client, request->id_text,
 		params ? JSONRPC_INVALID_PARAMS : JSONRPC_SERVER_ERROR, message,
 		params ? NULL : tool_error_name(error));
 }
@@ -94,13 +94,13 @@ static bool read_target(struct json_object *params, struct control_target *ret)
 }
 
 int control_find(
-	struct session *session, const struct jsonrpc_request *request, struct control_target *ret)
+	struct client *client, const struct jsonrpc_request *request, struct control_target *ret)
 {
 	struct control_target target = {0};
 	struct search search = {.target = &target};
 
 	if (!read_target(request->params, &target)) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"give either call, or session, or workspace with or without tenant, as "
 			"strings");
 		return -EINVAL;
@@ -109,19 +109,19 @@ int control_find(
 		(target.call.data && call_name_parse(target.call, &target.id) == 0))
 		call_foreach(match_call, &search);
 	else if (!target.call.data)
-		workspaces_foreach(session->service->workspaces, match_workspace, &search);
+		workspaces_foreach(client->service->workspaces, match_workspace, &search);
 	if (search.several) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"several tenants have a workspace of this name: name the tenant as well");
 		return -ENOTUNIQ;
 	}
 	if (!search.found && target.session.data) {
-		control_refuse(session, request, TOOL_SESSION_NOT_FOUND,
+		control_refuse(client, request, TOOL_SESSION_NOT_FOUND,
 			"No session of this id is running");
 		return -ENOENT;
 	}
 	if (!search.found) {
-		control_refuse(session, request,
+		control_refuse(client, request,
 			target.call.data ? TOOL_NOT_FOUND : TOOL_WORKSPACE_NOT_FOUND,
 			target.call.data ? "There is no such call in flight"
 					 : "No workspace of this name is in use");

@@ -7,7 +7,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_name.h"
-#include "supervisor/rpc/session_state.h"
+#include "supervisor/rpc/client_state.h"
 
 /**
  * Writes the identification of a call: id, tenant, workspace, tool, and its subject, cut to @max
@@ -16,7 +16,7 @@
 void control_put_call(struct json_text *json, const struct call_info *info, size_t max);
 
 /** Answers with an error. A notification gets no answer. */
-void control_refuse(struct session *session, const struct jsonrpc_request *request,
+void control_refuse(struct client *client, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message);
 
 /* The workspace, call or running session that a request names. */
@@ -30,7 +30,7 @@ struct control_target {
  * object matches. Returns 0; or -EINVAL, -ENOENT or -ENOTUNIQ after answering the client.
  */
 int control_find(
-	struct session *session, const struct jsonrpc_request *request, struct control_target *ret);
+	struct client *client, const struct jsonrpc_request *request, struct control_target *ret);
 
 bool control_is_workspace(const struct control_target *target, const struct workspace *workspace);
 

@@ -34,41 +34,41 @@ static void kill_call(void *context, struct call *call)
 }
 
 /* Valid until the next call. */
-static struct log_field uid_field(const struct session *session)
+static struct log_field uid_field(const struct client *client)
 {
 	static char uid[16];
 
-	snprintf(uid, sizeof(uid), "%u", (unsigned)session->peer.uid);
+	snprintf(uid, sizeof(uid), "%u", (unsigned)client->peer.uid);
 	return (struct log_field){"CLOISTER_UID", text_from(uid)};
 }
 
-void control_kill(struct session *session, struct jsonrpc_request *request)
+void control_kill(struct client *client, struct jsonrpc_request *request)
 {
 	struct control_target target;
 	struct killing killing = {.target = &target};
 	struct json_text json;
 
-	if (control_find(session, request, &target) < 0)
+	if (control_find(client, request, &target) < 0)
 		return;
 	call_foreach(kill_call, &killing);
-	audit_act(session->service->audit, &session->peer, "kill",
-		target.call.data      ? target.call
+	audit_act(client->service->audit, &client->peer, "kill",
+		target.call.data     ? target.call
 		: target.session.data ? target.session
-				      : target.workspace,
+				     : target.workspace,
 		"done");
 	log_about(LOG_INFO,
-		LOG_FIELDS(uid_field(session), {"CLOISTER_TENANT", target.tenant},
+		LOG_FIELDS(uid_field(client), {"CLOISTER_TENANT", target.tenant},
 			{"CLOISTER_WORKSPACE", target.workspace}, {"CLOISTER_CALL", target.call},
 			{"CLOISTER_SESSION", target.session}),
-		"uid %u ended %lld calls", (unsigned)session->peer.uid, (long long)killing.told);
+		"uid %u ended %lld calls", (unsigned)client->peer.uid, (long long)killing.told);
 	if (request->notification)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_number(&json, "told", killing.told);
 	json_text_put_number(&json, "already_ending", killing.ending);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 static void count_call(void *context, struct call *call)
@@ -94,16 +94,16 @@ static bool is_node(struct text name)
 }
 
 /* Takes @moved_to, the host where the work goes on; NULL: at none. */
-static void set_draining(struct session *session, const struct jsonrpc_request *request,
-	bool draining, char *moved_to)
+static void set_draining(
+	struct client *client, const struct jsonrpc_request *request, bool draining, char *moved_to)
 {
-	struct service *service = session->service;
+	struct service *service = client->service;
 	struct json_text json;
 	int64_t calls = 0;
 
 	if (service->draining != draining || moved_to)
-		log_about(LOG_INFO, LOG_FIELDS(uid_field(session)), "uid %u: %s%s",
-			(unsigned)session->peer.uid,
+		log_about(LOG_INFO, LOG_FIELDS(uid_field(client)), "uid %u: %s%s",
+			(unsigned)client->peer.uid,
 			moved_to   ? "work goes on at "
 			: draining ? "new calls are refused"
 				   : "new calls are accepted again",
@@ -112,57 +112,57 @@ static void set_draining(struct session *session, const struct jsonrpc_request *
 	free(service->moved_to);
 	service->moved_to = moved_to;
 	service->moves += moved_to != NULL;
-	audit_act(service->audit, &session->peer, draining ? "drain" : "resume",
+	audit_act(service->audit, &client->peer, draining ? "drain" : "resume",
 		moved_to ? text_from(moved_to) : (struct text){NULL, 0}, "done");
 	if (request->notification)
 		return;
 	call_foreach(count_call, &calls);
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_bool(&json, "draining", draining);
 	if (moved_to)
 		json_text_put(&json, "moved_to", moved_to);
 	json_text_put_number(&json, "calls", calls);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void control_drain(struct session *session, struct jsonrpc_request *request)
+void control_drain(struct client *client, struct jsonrpc_request *request)
 {
 	char *moved_to = NULL;
 	struct text node;
 
-	if (!session_string_param(request->params, "moved_to", &node) ||
+	if (!client_string_param(request->params, "moved_to", &node) ||
 		(node.data && !is_node(node))) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS, NODE_SENTENCE);
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS, NODE_SENTENCE);
 		return;
 	}
 	if (node.data && !(moved_to = strndup(node.data, node.len))) {
-		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		control_refuse(client, request, TOOL_BUSY, "Out of memory");
 		return;
 	}
-	set_draining(session, request, true, moved_to);
+	set_draining(client, request, true, moved_to);
 }
 
-void control_resume(struct session *session, struct jsonrpc_request *request)
+void control_resume(struct client *client, struct jsonrpc_request *request)
 {
-	set_draining(session, request, false, NULL);
+	set_draining(client, request, false, NULL);
 }
 
-void control_reload(struct session *session, struct jsonrpc_request *request)
+void control_reload(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_free_ char *first = NULL, *message = NULL;
-	struct service *service = session->service;
+	struct service *service = client->service;
 	struct json_text json;
 	int r;
 
 	if (!service->config_reload) {
-		control_refuse(session, request, TOOL_NOT_FOUND,
+		control_refuse(client, request, TOOL_NOT_FOUND,
 			"There is no configuration file: cloisterd was started without --config");
 		return;
 	}
 	r = config_reload_now(service->config_reload, &first);
-	audit_act(service->audit, &session->peer, "reload", (struct text){NULL, 0},
+	audit_act(service->audit, &client->peer, "reload", (struct text){NULL, 0},
 		r < 0 ? tool_error_name(TOOL_EXECUTION_ERROR) : "done");
 	if (r < 0) {
 		if (asprintf(&message,
@@ -170,15 +170,15 @@ void control_reload(struct session *session, struct jsonrpc_request *request)
 			    "the log lists every mistake",
 			    first ? first : "it cannot be read") < 0)
 			message = NULL;
-		control_refuse(session, request, TOOL_EXECUTION_ERROR,
+		control_refuse(client, request, TOOL_EXECUTION_ERROR,
 			message ? message : tool_error_sentence(TOOL_EXECUTION_ERROR));
 		return;
 	}
 	if (request->notification)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_number(&json, "tenants", (int64_t)service->config->n_tenants);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }

@@ -4,10 +4,10 @@
 /* The methods that only administrators may call. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /* Methods: each answers @request. */
-void control_kill(struct session *session, struct jsonrpc_request *request);
-void control_drain(struct session *session, struct jsonrpc_request *request);
-void control_resume(struct session *session, struct jsonrpc_request *request);
-void control_reload(struct session *session, struct jsonrpc_request *request);
+void control_kill(struct client *client, struct jsonrpc_request *request);
+void control_drain(struct client *client, struct jsonrpc_request *request);
+void control_resume(struct client *client, struct jsonrpc_request *request);
+void control_reload(struct client *client, struct jsonrpc_request *request);

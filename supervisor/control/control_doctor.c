@@ -113,23 +113,23 @@ static void put_tasks(struct json_text *json, const struct config *config)
 	put_feature(json, &report);
 }
 
-void control_doctor(struct session *session, struct jsonrpc_request *request)
+void control_doctor(struct client *client, struct jsonrpc_request *request)
 {
-	const char *said = egress_link_filtered(session->service->egress);
+	const char *said = egress_link_filtered(client->service->egress);
 	struct json_text json;
 
 	if (request->notification)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "features");
 	json_text_array_begin(&json);
 	features_each(put_feature, &json);
-	if (session->service->config->from_file)
-		put_tasks(&json, session->service->config);
+	if (client->service->config->from_file)
+		put_tasks(&json, client->service->config);
 	if (said)
-		put_filter(&json, session->service->config, said);
+		put_filter(&json, client->service->config, said);
 	json_text_array_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }

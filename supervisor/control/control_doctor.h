@@ -4,7 +4,7 @@
 /* The method that reports which features the host lacks. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /** Answers @request. */
-void control_doctor(struct session *session, struct jsonrpc_request *request);
+void control_doctor(struct client *client, struct jsonrpc_request *request);

@@ -43,18 +43,18 @@ static enum tool_error refuses(
 	return TOOL_BUSY;
 }
 
-static int authorize(struct session *session)
+static int authorize(struct client *client)
 {
-	session_take_config(session);
-	session->role = peer_auth_role(session->config, &session->peer);
-	session->admitted = admits(session->config, &session->peer);
+	client_take_config(client);
+	client->role = peer_auth_role(client->config, &client->peer);
+	client->admitted = admits(client->config, &client->peer);
 	return 0;
 }
 
-static void leave(struct session *session)
+static void leave(struct client *client)
 {
-	control_events_leave(session);
-	control_selftest_leave(session);
+	control_events_leave(client);
+	control_selftest_leave(client);
 }
 
 static const struct endpoint_method methods[] = {

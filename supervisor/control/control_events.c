@@ -16,50 +16,50 @@
 
 struct control_watcher {
 	LIST_ENTRY(control_watcher) entry;
-	struct session *session;
+	struct client *client;
 	int64_t missed;
 };
 
 static LIST_HEAD(, control_watcher) watchers = LIST_HEAD_INITIALIZER(watchers);
 
-static void begin(struct session *session, struct json_text *json, const char *event)
+static void begin(struct client *client, struct json_text *json, const char *event)
 {
-	*json = json_text(session->connection.output);
+	*json = json_text(client->connection.output);
 	jsonrpc_notification_begin(json, "event");
 	json_text_object_begin(json);
 	json_text_put(json, "event", event);
 	json_text_put_number(json, "time_ms", clock_unix_ms());
 }
 
-static void end(struct session *session, struct json_text *json)
+static void end(struct client *client, struct json_text *json)
 {
 	json_text_object_end(json);
-	session_answer_end(session, json);
+	client_answer_end(client, json);
 }
 
 /* A reload may have withdrawn its role, and it has sent no request since. */
 static bool may_hear(const struct control_watcher *watcher)
 {
-	const struct session *session = watcher->session;
+	const struct client *client = watcher->client;
 
-	return peer_auth_role(session->service->config, &session->peer) > CONTROL_ROLE_NONE;
+	return peer_auth_role(client->service->config, &client->peer) > CONTROL_ROLE_NONE;
 }
 
 /* Whether the observer gets the next event. First it is told how many it missed. */
 static bool hears(struct control_watcher *watcher)
 {
-	struct session *session = watcher->session;
+	struct client *client = watcher->client;
 	struct json_text json;
 
-	if (session->paused) {
+	if (client->paused) {
 		watcher->missed++;
 		return false;
 	}
 	if (watcher->missed > 0) {
-		begin(session, &json, "missed");
+		begin(client, &json, "missed");
 		json_text_put_number(&json, "count", watcher->missed);
 		watcher->missed = 0;
-		end(session, &json);
+		end(client, &json);
 	}
 	return true;
 }
@@ -67,15 +67,15 @@ static bool hears(struct control_watcher *watcher)
 static void tell(struct control_watcher *watcher, const struct call_info *info,
 	const struct observation *observation)
 {
-	struct session *session = watcher->session;
+	struct client *client = watcher->client;
 	struct json_text json;
 
 	if (!hears(watcher))
 		return;
 	if (info->session)
-		begin(session, &json, observation ? "session_end" : "session_begin");
+		begin(client, &json, observation ? "session_end" : "session_begin");
 	else
-		begin(session, &json, observation ? "call_end" : "call_begin");
+		begin(client, &json, observation ? "call_end" : "call_begin");
 	if (info->session)
 		json_text_put(&json, "session", info->session);
 	control_put_call(&json, info, LIMIT_CONTROL_TEXT_BYTES);
@@ -89,7 +89,7 @@ static void tell(struct control_watcher *watcher, const struct call_info *info,
 	} else {
 		json_text_put_number(&json, "deadline_ms", info->timeout_ms);
 	}
-	end(session, &json);
+	end(client, &json);
 }
 
 static void tell_all(const struct call *call, const struct observation *observation)
@@ -113,9 +113,9 @@ void control_events_tell(
 
 	LIST_FOREACH (watcher, &watchers, entry)
 		if (may_hear(watcher) && hears(watcher)) {
-			begin(watcher->session, &json, event);
+			begin(watcher->client, &json, event);
 			put(context, &json);
-			end(watcher->session, &json);
+			end(watcher->client, &json);
 		}
 }
 
@@ -197,34 +197,34 @@ void control_events_refused(void *context, const struct refused *refused)
 		control_events_tell("refused", put_refused, &event);
 }
 
-void control_events_leave(struct session *session)
+void control_events_leave(struct client *client)
 {
-	if (!session->watcher)
+	if (!client->watcher)
 		return;
-	LIST_REMOVE(session->watcher, entry);
-	free(session->watcher);
-	session->watcher = NULL;
+	LIST_REMOVE(client->watcher, entry);
+	free(client->watcher);
+	client->watcher = NULL;
 }
 
-void control_events(struct session *session, struct jsonrpc_request *request)
+void control_events(struct client *client, struct jsonrpc_request *request)
 {
-	struct control_watcher *watcher = session->watcher;
+	struct control_watcher *watcher = client->watcher;
 	struct json_text json;
 
 	if (!watcher) {
 		watcher = calloc(1, sizeof(*watcher));
 		if (!watcher) {
-			control_refuse(session, request, TOOL_BUSY, "Out of memory");
+			control_refuse(client, request, TOOL_BUSY, "Out of memory");
 			return;
 		}
-		watcher->session = session;
-		session->watcher = watcher;
+		watcher->client = client;
+		client->watcher = watcher;
 		LIST_INSERT_HEAD(&watchers, watcher, entry);
 	}
 	if (request->notification)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }

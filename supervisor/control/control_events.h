@@ -15,10 +15,10 @@ struct jsonrpc_request;
 struct observation;
 struct refused;
 struct refusals_told;
-struct session;
+struct client;
 
 /** The method: from now on the client gets events. */
-void control_events(struct session *session, struct jsonrpc_request *request);
+void control_events(struct client *client, struct jsonrpc_request *request);
 
 /* Functions of a struct call_observer; its context is not used. */
 void control_events_begun(void *context, const struct call *call);
@@ -39,4 +39,4 @@ void control_events_tell(
 	const char *event, void (*put)(void *context, struct json_text *json), void *context);
 
 /** Ends watching, because the client is gone. */
-void control_events_leave(struct session *session);
+void control_events_leave(struct client *client);

@@ -85,8 +85,8 @@ static void find(const struct service *service, struct findings *ret)
 		workspaces_most(service->workspaces, service->config);
 	call_foreach(count_command, &facts->slots[HEALTH_SLOT_COMMANDS].used);
 	/* They take their part of the host's commands (scheduler_set_elsewhere()). */
-	facts->elder_commands = service->elder.commands;
-	facts->slots[HEALTH_SLOT_COMMANDS].used += service->elder.commands;
+	facts->old_daemon_commands = service->old_daemon.commands;
+	facts->slots[HEALTH_SLOT_COMMANDS].used += service->old_daemon.commands;
 	facts->slots[HEALTH_SLOT_COMMANDS].limit = host->commands;
 	facts->slots[HEALTH_SLOT_CONNECTIONS].used = service->connections;
 	facts->slots[HEALTH_SLOT_CONNECTIONS].limit = host->connections;
@@ -193,16 +193,16 @@ static void put_load(struct json_text *json, const struct service *service)
 	json_text_object_end(json);
 }
 
-void control_health(struct session *session, struct jsonrpc_request *request)
+void control_health(struct client *client, struct jsonrpc_request *request)
 {
-	const struct service *service = session->service;
+	const struct service *service = client->service;
 	struct findings found;
 	struct json_text json;
 
 	if (request->notification)
 		return;
 	find(service, &found);
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put_bool(&json, "healthy", is_healthy(&found.facts));
 	json_text_key(&json, "reasons");
@@ -213,7 +213,7 @@ void control_health(struct session *session, struct jsonrpc_request *request)
 	put_room(&json, &found.facts);
 	put_load(&json, service);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 void control_health_metrics(const struct metrics_text *out, const struct service *service)

@@ -4,10 +4,10 @@
 struct jsonrpc_request;
 struct metrics_text;
 struct service;
-struct session;
+struct client;
 
 /* Method: answers @request. */
-void control_health(struct session *session, struct jsonrpc_request *request);
+void control_health(struct client *client, struct jsonrpc_request *request);
 
 /** Adds the metrics of health. */
 void control_health_metrics(const struct metrics_text *out, const struct service *service);

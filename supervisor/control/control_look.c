@@ -44,19 +44,19 @@ struct look {
 };
 
 /* Returns false for a notification, which gets no answer. */
-static bool begin(struct session *session, const struct jsonrpc_request *request, struct look *look)
+static bool begin(struct client *client, const struct jsonrpc_request *request, struct look *look)
 {
 	if (request->notification)
 		return false;
-	session_answer_begin(session, &look->json, request->id_text);
+	client_answer_begin(client, &look->json, request->id_text);
 	json_text_object_begin(&look->json);
 	return true;
 }
 
-static void end(struct session *session, struct look *look)
+static void end(struct client *client, struct look *look)
 {
 	json_text_object_end(&look->json);
-	session_answer_end(session, &look->json);
+	client_answer_end(client, &look->json);
 }
 
 static void count_call(void *context, struct call *call)
@@ -87,31 +87,31 @@ static void count_workspace(void *context, struct workspace *workspace)
  * Writes one line about a protection: its name @what, the mechanism @by that enforces it (NULL:
  * none) and, if the protection is incomplete, the reason @why.
  */
-static void put_keeper(struct json_text *json, const char *what, const char *by, const char *why)
+static void put_enforcer(struct json_text *json, const char *what, const char *by, const char *why)
 {
 	json_text_object_begin(json);
 	json_text_put(json, "what", what);
 	json_text_put_bool(json, "enforced", by != NULL);
-	json_text_put(json, "by", by ? by : cgroup_keeper_name(CGROUP_KEEPER_NONE));
+	json_text_put(json, "by", by ? by : cgroup_enforcer_name(CGROUP_ENFORCER_NONE));
 	json_text_put(json, "why", why);
 	json_text_object_end(json);
 }
 
 static void put_limit(struct json_text *json, const struct cgroup *cgroup, const char *what,
-	enum cgroup_keeper keeper, const char *controller)
+	enum cgroup_enforcer enforcer, const char *controller)
 {
-	const char *by = keeper == CGROUP_KEEPER_NONE ? NULL : cgroup_keeper_name(keeper);
+	const char *by = enforcer == CGROUP_ENFORCER_NONE ? NULL : cgroup_enforcer_name(enforcer);
 	char why[256];
 
-	if (keeper == CGROUP_KEEPER_CGROUP) {
-		put_keeper(json, what, by, NULL);
+	if (enforcer == CGROUP_ENFORCER_CGROUP) {
+		put_enforcer(json, what, by, NULL);
 		return;
 	}
 	if (cgroup->missing)
 		snprintf(why, sizeof(why), "%s", cgroup->missing);
 	else
 		snprintf(why, sizeof(why), "the delegated cgroup has no %s", controller);
-	put_keeper(json, what, by, why);
+	put_enforcer(json, what, by, why);
 }
 
 /*
@@ -121,9 +121,9 @@ static void put_limit(struct json_text *json, const struct cgroup *cgroup, const
 static void put_landlock(struct json_text *json)
 {
 	if (feature_is_present("landlock"))
-		put_keeper(json, "landlock", "Landlock", NULL);
+		put_enforcer(json, "landlock", "Landlock", NULL);
 	else
-		put_keeper(json, "landlock", NULL,
+		put_enforcer(json, "landlock", NULL,
 			"Landlock is turned off, or the kernel is older than Linux 5.19 and cannot "
 			"control renames");
 }
@@ -133,9 +133,9 @@ static void put_host_ids(struct json_text *json)
 	static const char what[] = "a host id for each workspace";
 
 	if (id_range())
-		put_keeper(json, what, "subordinate ids", NULL);
+		put_enforcer(json, what, "subordinate ids", NULL);
 	else
-		put_keeper(json, what, NULL,
+		put_enforcer(json, what, NULL,
 			"user mode: all workspaces run as the user that cloisterd runs as");
 }
 
@@ -146,7 +146,7 @@ static void put_disk(struct json_text *json, const struct cgroup *cgroup, bool h
 	char why[768];
 
 	if (feature_is_present("disk_quota")) {
-		put_keeper(json, "disk", disk_keeper_name(DISK_KEEPER_QUOTA), NULL);
+		put_enforcer(json, "disk", disk_enforcer_name(DISK_ENFORCER_QUOTA), NULL);
 		return;
 	}
 	snprintf(why, sizeof(why), "%s%s", remedy ? remedy : "the kernel has no quota",
@@ -154,24 +154,27 @@ static void put_disk(struct json_text *json, const struct cgroup *cgroup, bool h
 			? "; without cgroups a command can move its files out of the way of "
 			  "measurements"
 			: "");
-	put_keeper(json, "disk", has_classes ? disk_keeper_name(DISK_KEEPER_MEASURED) : NULL, why);
+	put_enforcer(
+		json, "disk", has_classes ? disk_enforcer_name(DISK_ENFORCER_MEASURED) : NULL, why);
 }
 
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup, bool classes)
 {
 	json_text_key(json, "enforcement");
 	json_text_array_begin(json);
-	put_limit(json, cgroup, "memory", cgroup_keeper_of_memory(cgroup), "memory controller");
-	put_limit(json, cgroup, "processes", cgroup_keeper_of_processes(cgroup), "pids controller");
-	put_limit(json, cgroup, "cpu", cgroup_keeper_of_cpu(cgroup), "cpu controller");
-	put_limit(json, cgroup, "io", cgroup_keeper_of_io(cgroup), "io controller with io.weight");
+	put_limit(json, cgroup, "memory", cgroup_enforcer_of_memory(cgroup), "memory controller");
+	put_limit(
+		json, cgroup, "processes", cgroup_enforcer_of_processes(cgroup), "pids controller");
+	put_limit(json, cgroup, "cpu", cgroup_enforcer_of_cpu(cgroup), "cpu controller");
+	put_limit(
+		json, cgroup, "io", cgroup_enforcer_of_io(cgroup), "io controller with io.weight");
 	put_disk(json, cgroup, classes);
-	put_keeper(json, "files", "mount namespace", NULL);
-	put_keeper(json, "network", "network namespace", NULL);
-	put_keeper(json, "processes of others", "pid namespace", NULL);
+	put_enforcer(json, "files", "mount namespace", NULL);
+	put_enforcer(json, "network", "network namespace", NULL);
+	put_enforcer(json, "processes of others", "pid namespace", NULL);
 	put_landlock(json);
-	put_keeper(json, "system calls of commands", "seccomp", NULL);
-	put_keeper(json, "system calls of cloisterd", "seccomp", NULL);
+	put_enforcer(json, "system calls of commands", "seccomp", NULL);
+	put_enforcer(json, "system calls of cloisterd", "seccomp", NULL);
 	put_host_ids(json);
 	json_text_array_end(json);
 }
@@ -320,17 +323,17 @@ static void put_keys(struct json_text *json, const struct service *service)
 }
 
 /* The generation before this one, while it lasts. */
-static void put_elder(struct json_text *json, const struct service *service)
+static void put_old_daemon(struct json_text *json, const struct service *service)
 {
-	if (service->elder.pid == 0)
+	if (service->old_daemon.pid == 0)
 		return;
-	json_text_key(json, "elder");
+	json_text_key(json, "old_daemon");
 	json_text_object_begin(json);
-	json_text_put_number(json, "pid", service->elder.pid);
+	json_text_put_number(json, "pid", service->old_daemon.pid);
 	json_text_put_number(
-		json, "workspaces", (int64_t)elsewhere_count(service->elder.workspaces));
-	json_text_put_number(json, "commands", (int64_t)service->elder.commands);
-	json_text_put_number(json, "copies", (int64_t)service->elder.copies);
+		json, "workspaces", (int64_t)elsewhere_count(service->old_daemon.workspaces));
+	json_text_put_number(json, "commands", (int64_t)service->old_daemon.commands);
+	json_text_put_number(json, "copies", (int64_t)service->old_daemon.copies);
 	json_text_object_end(json);
 }
 
@@ -350,14 +353,14 @@ static void put_template_memory(struct json_text *json, const struct config *con
 	json_text_object_end(json);
 }
 
-void control_status(struct session *session, struct jsonrpc_request *request)
+void control_status(struct client *client, struct jsonrpc_request *request)
 {
-	const struct service *service = session->service;
+	const struct service *service = client->service;
 	const struct cell_counts *counts = workspaces_counts(service->workspaces);
 	struct spare_cells_view spares;
 	struct look look = {0};
 
-	if (!begin(session, request, &look))
+	if (!begin(client, request, &look))
 		return;
 	call_foreach(count_call, &look);
 	workspaces_foreach(service->workspaces, count_workspace, &look);
@@ -365,7 +368,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_put(&look.json, "state", state_of(service));
 	json_text_put(&look.json, "moved_to", service->moved_to);
 	json_text_put(
-		&look.json, "role", session->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
+		&look.json, "role", client->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
 	json_text_put_number(&look.json, "uptime_ms", uptime_ms(service));
 	json_text_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
 	json_text_put_number(&look.json, "connections", (int64_t)service->connections);
@@ -374,7 +377,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	json_text_put_number(&look.json, "calls", look.calls);
 	json_text_put_number(&look.json, "calls_waiting", look.waiting);
 	json_text_put_number(&look.json, "commands_running", look.commands);
-	put_elder(&look.json, service);
+	put_old_daemon(&look.json, service);
 	json_text_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
 	json_text_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
 	put_refused(&look.json, service);
@@ -397,7 +400,7 @@ void control_status(struct session *session, struct jsonrpc_request *request)
 	put_tasks(&look.json, service->config);
 	put_budgets(&look.json);
 	control_selftest_put(&look.json, service->selftest);
-	end(session, &look);
+	end(client, &look);
 }
 
 /*
@@ -481,7 +484,7 @@ static void put_workspace(void *context, struct workspace *workspace)
 	put_known(json, "disk_bytes", info.disk_bytes);
 	put_known(json, "disk_files", info.disk_files);
 	put_known(json, "disk_limit_bytes", info.disk_limit);
-	json_text_put(json, "disk_limited_by", info.disk_keeper);
+	json_text_put(json, "disk_limited_by", info.disk_enforcer);
 	json_text_put_bool(json, "disk_partial", info.disk_partial);
 	usage = workspace_look(workspace);
 	put_usage(json, &usage, info.ended_cpu_us);
@@ -495,14 +498,14 @@ static void put_workspaces(struct service *service, struct look *look)
 	end_list(look, "workspaces_omitted");
 }
 
-void control_workspaces(struct session *session, struct jsonrpc_request *request)
+void control_workspaces(struct client *client, struct jsonrpc_request *request)
 {
 	struct look look = {0};
 
-	if (!begin(session, request, &look))
+	if (!begin(client, request, &look))
 		return;
-	put_workspaces(session->service, &look);
-	end(session, &look);
+	put_workspaces(client->service, &look);
+	end(client, &look);
 }
 
 static void put_call(void *context, struct call *call)
@@ -535,14 +538,14 @@ static void put_calls(struct look *look)
 }
 
 /* Lists all calls: a file call that waits or hangs matters as much as a command. */
-void control_commands(struct session *session, struct jsonrpc_request *request)
+void control_commands(struct client *client, struct jsonrpc_request *request)
 {
 	struct look look = {0};
 
-	if (!begin(session, request, &look))
+	if (!begin(client, request, &look))
 		return;
 	put_calls(&look);
-	end(session, &look);
+	end(client, &look);
 }
 
 static void put_limits(struct json_text *json, const struct tenant_limits *limits)
@@ -586,14 +589,14 @@ static void sum_usage(struct service *service)
 	workspaces_foreach(service->workspaces, add_usage, NULL);
 }
 
-void control_tenants(struct session *session, struct jsonrpc_request *request)
+void control_tenants(struct client *client, struct jsonrpc_request *request)
 {
-	const struct config *config = session->service->config;
+	const struct config *config = client->service->config;
 	struct look look = {0};
 
-	if (!begin(session, request, &look))
+	if (!begin(client, request, &look))
 		return;
-	sum_usage(session->service);
+	sum_usage(client->service);
 	json_text_key(&look.json, "tenants");
 	json_text_array_begin(&look.json);
 	for (size_t i = 0; i < config->n_tenants; i++) {
@@ -614,19 +617,19 @@ void control_tenants(struct session *session, struct jsonrpc_request *request)
 		json_text_object_end(&look.json);
 	}
 	json_text_array_end(&look.json);
-	end(session, &look);
+	end(client, &look);
 }
 
 /* Shows a call, or a workspace with its calls. */
-void control_show(struct session *session, struct jsonrpc_request *request)
+void control_show(struct client *client, struct jsonrpc_request *request)
 {
 	struct control_target target;
 	struct look look = {.target = &target};
 
-	if (control_find(session, request, &target) < 0 || !begin(session, request, &look))
+	if (control_find(client, request, &target) < 0 || !begin(client, request, &look))
 		return;
 	if (!target.call.data)
-		put_workspaces(session->service, &look);
+		put_workspaces(client->service, &look);
 	put_calls(&look);
-	end(session, &look);
+	end(client, &look);
 }

@@ -4,11 +4,11 @@
 /* The methods that observers may call. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /* Methods: each answers @request. */
-void control_status(struct session *session, struct jsonrpc_request *request);
-void control_workspaces(struct session *session, struct jsonrpc_request *request);
-void control_commands(struct session *session, struct jsonrpc_request *request);
-void control_tenants(struct session *session, struct jsonrpc_request *request);
-void control_show(struct session *session, struct jsonrpc_request *request);
+void control_status(struct client *client, struct jsonrpc_request *request);
+void control_workspaces(struct client *client, struct jsonrpc_request *request);
+void control_commands(struct client *client, struct jsonrpc_request *request);
+void control_tenants(struct client *client, struct jsonrpc_request *request);
+void control_show(struct client *client, struct jsonrpc_request *request);

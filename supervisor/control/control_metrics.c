@@ -111,17 +111,17 @@ static void put_gauges(const struct metrics_text *out, const struct service *ser
 	metrics_add(out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
 	metrics_family(out, "commands_running", "gauge", "Commands that are running.");
 	metrics_add(out, "cloister_commands_running %llu\n", gauges.commands);
-	metrics_family(out, "elder_workspaces", "gauge",
+	metrics_family(out, "old_daemon_workspaces", "gauge",
 		"Workspaces that the generation of cloisterd before this one still uses.");
-	metrics_add(
-		out, "cloister_elder_workspaces %zu\n", elsewhere_count(service->elder.workspaces));
-	metrics_family(out, "elder_commands", "gauge",
+	metrics_add(out, "cloister_old_daemon_workspaces %zu\n",
+		elsewhere_count(service->old_daemon.workspaces));
+	metrics_family(out, "old_daemon_commands", "gauge",
 		"Commands that run under the generation of cloisterd before this one.");
-	metrics_add(out, "cloister_elder_commands %zu\n", service->elder.commands);
-	metrics_family(out, "elder_copies", "gauge",
+	metrics_add(out, "cloister_old_daemon_commands %zu\n", service->old_daemon.commands);
+	metrics_family(out, "old_daemon_copies", "gauge",
 		"Copies for templates and forks that the generation of cloisterd before this one "
 		"still makes.");
-	metrics_add(out, "cloister_elder_copies %zu\n", service->elder.copies);
+	metrics_add(out, "cloister_old_daemon_copies %zu\n", service->old_daemon.copies);
 	metrics_family(out, "connections", "gauge", "Connections, by socket.");
 	metrics_add(out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
 	metrics_add(out, "cloister_connections{socket=\"control\"} %zu\n",
@@ -293,7 +293,7 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, forwards)},
 		{"tenant_session_output_bytes",
 			"Bytes of output that the tenant's sessions may keep, running and ended.",
-			offsetof(struct tenant_usage, session_bytes)},
+			offsetof(struct tenant_usage, client_bytes)},
 		{"tenant_tasks", "Tasks of MCP, running or kept, by tenant.",
 			offsetof(struct tenant_usage, tasks)},
 		{"tenant_task_bytes",
@@ -546,14 +546,14 @@ static void put_all(struct metrics_text *out, const struct service *service)
 
 /* Reads the parameter "format". Returns false after answering the client that it is wrong. */
 static bool read_format(
-	struct session *session, const struct jsonrpc_request *request, bool *ret_prometheus)
+	struct client *client, const struct jsonrpc_request *request, bool *ret_prometheus)
 {
 	struct text format;
 
 	if (!jsonrpc_string_param(request->params, "format", &format) ||
 		(format.data && !text_equal(format, text_from("openmetrics")) &&
 			!text_equal(format, text_from("prometheus")))) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"format must be \"openmetrics\" or \"prometheus\"");
 		return false;
 	}
@@ -561,27 +561,27 @@ static bool read_format(
 	return true;
 }
 
-void control_metrics(struct session *session, struct jsonrpc_request *request)
+void control_metrics(struct client *client, struct jsonrpc_request *request)
 {
 	struct metrics_text out = {0};
 	struct json_text json;
 	struct text text;
 
-	if (!read_format(session, request, &out.prometheus) || request->notification)
+	if (!read_format(client, request, &out.prometheus) || request->notification)
 		return;
 	out.buffer = evbuffer_new();
 	if (!out.buffer) {
-		control_refuse(session, request, TOOL_BUSY, "Out of memory");
+		control_refuse(client, request, TOOL_BUSY, "Out of memory");
 		return;
 	}
-	put_all(&out, session->service);
+	put_all(&out, client->service);
 	text.len = evbuffer_get_length(out.buffer);
 	text.data = (char *)evbuffer_pullup(out.buffer, -1);
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "text");
 	json_text_string(&json, text);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 	evbuffer_free(out.buffer);
 }

@@ -4,7 +4,7 @@
 /* OpenMetrics text, or Prometheus's own. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
 /** Answers @request. */
-void control_metrics(struct session *session, struct jsonrpc_request *request);
+void control_metrics(struct client *client, struct jsonrpc_request *request);

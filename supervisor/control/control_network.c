@@ -116,14 +116,14 @@ static int64_t put_denials_of(struct json_text *json, const struct tenant *tenan
 }
 
 static void answer_denials(
-	struct session *session, const struct jsonrpc_request *request, const struct tenant *only)
+	struct client *client, const struct jsonrpc_request *request, const struct tenant *only)
 {
-	const struct config *config = session->service->config;
+	const struct config *config = client->service->config;
 	struct json_text json;
 	int64_t omitted = 0;
 	size_t listed = 0;
 
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_key(&json, "denials");
 	json_text_array_begin(&json);
@@ -134,10 +134,10 @@ static void answer_denials(
 	if (omitted > 0)
 		json_text_put_number(&json, "denials_omitted", omitted);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
-void control_denials(struct session *session, struct jsonrpc_request *request)
+void control_denials(struct client *client, struct jsonrpc_request *request)
 {
 	const struct tenant *only = NULL;
 	struct text name = {0};
@@ -145,15 +145,15 @@ void control_denials(struct session *session, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	if (!jsonrpc_string_param(request->params, "tenant", &name)) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS, "tenant must be a string");
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS, "tenant must be a string");
 		return;
 	}
-	for (size_t i = 0; name.data && i < session->service->config->n_tenants; i++)
-		if (text_equal(name, text_from(session->service->config->tenants[i]->name)))
-			only = session->service->config->tenants[i];
+	for (size_t i = 0; name.data && i < client->service->config->n_tenants; i++)
+		if (text_equal(name, text_from(client->service->config->tenants[i]->name)))
+			only = client->service->config->tenants[i];
 	if (name.data && !only)
-		control_refuse(session, request, TOOL_NOT_FOUND,
+		control_refuse(client, request, TOOL_NOT_FOUND,
 			"There is no tenant of this name; the method tenants lists them");
 	else
-		answer_denials(session, request, only);
+		answer_denials(client, request, only);
 }

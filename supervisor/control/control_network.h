@@ -11,7 +11,7 @@ struct egress_cell;
 struct egress_closed;
 struct egress_denied;
 struct jsonrpc_request;
-struct session;
+struct client;
 
 void control_network_denied(
 	void *context, const struct egress_cell *cell, const struct egress_denied *denied);
@@ -19,4 +19,4 @@ void control_network_closed(
 	void *context, const struct egress_cell *cell, const struct egress_closed *closed);
 
 /** The method denials: the recent refusals of all tenants, or of one. */
-void control_denials(struct session *session, struct jsonrpc_request *request);
+void control_denials(struct client *client, struct jsonrpc_request *request);

@@ -13,7 +13,7 @@
 /* A client that waits for the end of a run. */
 struct waiter {
 	LIST_ENTRY(waiter) entry;
-	struct session *session;
+	struct client *client;
 	char *id_text;
 };
 
@@ -61,7 +61,7 @@ static void answer(const struct waiter *waiter, const struct selftest *selftest,
 {
 	struct json_text json;
 
-	session_answer_begin(waiter->session, &json, waiter->id_text);
+	client_answer_begin(waiter->client, &json, waiter->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "result", selftest_state_name(summary->state));
 	put_counts(&json, summary);
@@ -71,7 +71,7 @@ static void answer(const struct waiter *waiter, const struct selftest *selftest,
 	selftest_each(selftest, put_result, &json);
 	json_text_array_end(&json);
 	json_text_object_end(&json);
-	session_answer_end(waiter->session, &json);
+	client_answer_end(waiter->client, &json);
 }
 
 static void put_event(void *context, struct json_text *json)
@@ -95,47 +95,47 @@ void control_selftest_ended(const struct selftest *selftest)
 	}
 }
 
-void control_selftest_leave(struct session *session)
+void control_selftest_leave(struct client *client)
 {
 	struct waiter *waiter, *next;
 
 	for (waiter = LIST_FIRST(&waiters); waiter; waiter = next) {
 		next = LIST_NEXT(waiter, entry);
-		if (waiter->session == session)
+		if (waiter->client == client)
 			drop(waiter);
 	}
 }
 
-void control_selftest(struct session *session, struct jsonrpc_request *request)
+void control_selftest(struct client *client, struct jsonrpc_request *request)
 {
-	struct selftest *selftest = session->service->selftest;
+	struct selftest *selftest = client->service->selftest;
 	struct waiter *waiter = NULL;
 	const char *obstacle;
 
 	if (!selftest) {
-		control_refuse(session, request, TOOL_NOT_FOUND, "This instance has no self-test");
+		control_refuse(client, request, TOOL_NOT_FOUND, "This instance has no self-test");
 		return;
 	}
 	obstacle = selftest_obstacle(selftest);
 	if (obstacle) {
-		audit_act(session->service->audit, &session->peer, "selftest",
-			(struct text){NULL, 0}, tool_error_name(TOOL_BUSY));
-		control_refuse(session, request, TOOL_BUSY, obstacle);
+		audit_act(client->service->audit, &client->peer, "selftest", (struct text){NULL, 0},
+			tool_error_name(TOOL_BUSY));
+		control_refuse(client, request, TOOL_BUSY, obstacle);
 		return;
 	}
 	if (request->id_text) {
 		waiter = calloc(1, sizeof(*waiter));
 		if (!waiter) {
-			control_refuse(session, request, TOOL_BUSY, "Out of memory");
+			control_refuse(client, request, TOOL_BUSY, "Out of memory");
 			return;
 		}
-		waiter->session = session;
+		waiter->client = client;
 		waiter->id_text = request->id_text;
 		request->id_text = NULL;
 		LIST_INSERT_HEAD(&waiters, waiter, entry);
 	}
-	audit_act(session->service->audit, &session->peer, "selftest", (struct text){NULL, 0},
-		"done");
+	audit_act(
+		client->service->audit, &client->peer, "selftest", (struct text){NULL, 0}, "done");
 	selftest_run(selftest);
 }
 

@@ -7,18 +7,18 @@ struct json_text;
 struct jsonrpc_request;
 struct metrics_text;
 struct selftest;
-struct session;
+struct client;
 
 /** The method: begins a run, and answers at its end. */
-void control_selftest(struct session *session, struct jsonrpc_request *request);
+void control_selftest(struct client *client, struct jsonrpc_request *request);
 
 /**
  * A run has ended: answers the clients that wait for it, and sends an event to watchers.
  */
 void control_selftest_ended(const struct selftest *selftest);
 
-/** @session is gone and no longer waits. */
-void control_selftest_leave(struct session *session);
+/** @client is gone and no longer waits. */
+void control_selftest_leave(struct client *client);
 
 /** Writes the member "selftest" of status. */
 void control_selftest_put(struct json_text *json, const struct selftest *selftest);

@@ -6,10 +6,10 @@
 #include "supervisor/control/control_sessions.h"
 
 #include "common/limits.h"
-#include "supervisor/background/background_use.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/control/control.h"
+#include "supervisor/session/session_use.h"
 
 struct listing {
 	struct json_text json;
@@ -17,38 +17,38 @@ struct listing {
 	int64_t omitted;
 };
 
-static void put_session(void *context, const struct background *background)
+static void put_session(void *context, const struct session *session)
 {
 	struct listing *listing = context;
 	struct json_text *json = &listing->json;
-	struct background_info info;
+	struct session_info info;
 
 	listing->size += LIMIT_CONTROL_ENTRY_BYTES + LIMIT_CONTROL_TEXT_BYTES;
 	if (listing->size > LIMIT_CONTROL_LIST_BYTES) {
 		listing->omitted++;
 		return;
 	}
-	background_get_info(background, &info);
+	session_get_info(session, &info);
 	json_text_object_begin(json);
-	background_describe(json, &info, LIMIT_CONTROL_TEXT_BYTES);
-	json_text_put_number(json, "output_bytes", (int64_t)background_output(background)->end);
+	session_describe(json, &info, LIMIT_CONTROL_TEXT_BYTES);
+	json_text_put_number(json, "output_bytes", (int64_t)session_output(session)->end);
 	json_text_object_end(json);
 }
 
-void control_sessions(struct session *session, struct jsonrpc_request *request)
+void control_sessions(struct client *client, struct jsonrpc_request *request)
 {
 	struct listing listing = {0};
 
 	if (request->notification)
 		return;
-	session_answer_begin(session, &listing.json, request->id_text);
+	client_answer_begin(client, &listing.json, request->id_text);
 	json_text_object_begin(&listing.json);
 	json_text_key(&listing.json, "sessions");
 	json_text_array_begin(&listing.json);
-	background_foreach(put_session, &listing);
+	session_foreach(put_session, &listing);
 	json_text_array_end(&listing.json);
 	if (listing.omitted > 0)
 		json_text_put_number(&listing.json, "sessions_omitted", listing.omitted);
 	json_text_object_end(&listing.json);
-	session_answer_end(session, &listing.json);
+	client_answer_end(client, &listing.json);
 }

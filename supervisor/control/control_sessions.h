@@ -4,6 +4,6 @@
 /* sessions. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
-void control_sessions(struct session *session, struct jsonrpc_request *request);
+void control_sessions(struct client *client, struct jsonrpc_request *request);

@@ -65,36 +65,36 @@ static void put_template(void *context, const struct template_info *info)
 
 /* Returns the tenant of the request, NULL if it names none; false after an answer. */
 static bool read_tenant(
-	struct session *session, const struct jsonrpc_request *request, struct tenant **ret)
+	struct client *client, const struct jsonrpc_request *request, struct tenant **ret)
 {
 	_cleanup_free_ char *string = NULL;
 	struct text name;
 
 	*ret = NULL;
-	if (!session_string_param(request->params, "tenant", &name)) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+	if (!client_string_param(request->params, "tenant", &name)) {
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"tenant must be the name of a tenant");
 		return false;
 	}
 	if (!name.data)
 		return true;
 	string = text_has_nul(name) ? NULL : strndup(name.data, name.len);
-	*ret = string ? config_find_tenant(session->service->config, string) : NULL;
+	*ret = string ? config_find_tenant(client->service->config, string) : NULL;
 	if (!*ret)
-		control_refuse(session, request, TOOL_NOT_FOUND,
+		control_refuse(client, request, TOOL_NOT_FOUND,
 			"there is no such tenant: cloisterctl tenants lists them");
 	return *ret;
 }
 
-void control_templates(struct session *session, struct jsonrpc_request *request)
+void control_templates(struct client *client, struct jsonrpc_request *request)
 {
-	const struct config *config = session->service->config;
+	const struct config *config = client->service->config;
 	struct listing listing = {0};
 	struct tenant *only;
 
-	if (!read_tenant(session, request, &only) || request->notification)
+	if (!read_tenant(client, request, &only) || request->notification)
 		return;
-	session_answer_begin(session, &listing.json, request->id_text);
+	client_answer_begin(client, &listing.json, request->id_text);
 	json_text_object_begin(&listing.json);
 	json_text_key(&listing.json, "templates");
 	json_text_array_begin(&listing.json);
@@ -102,43 +102,43 @@ void control_templates(struct session *session, struct jsonrpc_request *request)
 		listing.tenant = config->tenants[i];
 		/* Those that cannot be read are missing; the rest is listed. */
 		if (!only || only == listing.tenant)
-			(void)templates_each(session->service->workspaces, listing.tenant,
+			(void)templates_each(client->service->workspaces, listing.tenant,
 				put_template, &listing);
 	}
 	json_text_array_end(&listing.json);
 	if (listing.omitted > 0)
 		json_text_put_number(&listing.json, "templates_omitted", listing.omitted);
 	json_text_object_end(&listing.json);
-	session_answer_end(session, &listing.json);
+	client_answer_end(client, &listing.json);
 }
 
 /* Without the name of a tenant there must be one tenant alone. */
-static struct tenant *read_owner(struct session *session, const struct jsonrpc_request *request)
+static struct tenant *read_owner(struct client *client, const struct jsonrpc_request *request)
 {
-	const struct config *config = session->service->config;
+	const struct config *config = client->service->config;
 	struct tenant *tenant;
 
-	if (!read_tenant(session, request, &tenant))
+	if (!read_tenant(client, request, &tenant))
 		return NULL;
 	if (!tenant && config->n_tenants == 1)
 		return config->tenants[0];
 	if (!tenant)
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"there are several tenants: name the template's tenant");
 	return tenant;
 }
 
 /* Another generation of cloisterd keeps the templates. */
-static bool retires(struct session *session, const struct jsonrpc_request *request)
+static bool retires(struct client *client, const struct jsonrpc_request *request)
 {
-	if (session->service->retiring)
-		control_refuse(session, request, TOOL_BUSY,
+	if (client->service->retiring)
+		control_refuse(client, request, TOOL_BUSY,
 			"Another generation of the service takes over: connect again, and repeat "
 			"the request there");
-	return session->service->retiring;
+	return client->service->retiring;
 }
 
-void control_template_remove(struct session *session, struct jsonrpc_request *request)
+void control_template_remove(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct json_text json;
@@ -146,54 +146,54 @@ void control_template_remove(struct session *session, struct jsonrpc_request *re
 	struct text name;
 	enum tool_error error;
 
-	if (retires(session, request))
+	if (retires(client, request))
 		return;
-	if (!session_string_param(request->params, "template", &name) || !name.data) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+	if (!client_string_param(request->params, "template", &name) || !name.data) {
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"template must be the name of a template");
 		return;
 	}
-	tenant = read_owner(session, request);
+	tenant = read_owner(client, request);
 	if (!tenant)
 		return;
 	/* A fork of it would lack files. */
-	if (session->service->elder.copies > 0) {
-		control_refuse(session, request, TOOL_BUSY,
+	if (client->service->old_daemon.copies > 0) {
+		control_refuse(client, request, TOOL_BUSY,
 			"Copies that began before the service was replaced are still being made, "
 			"and may be of this template: try again when they are");
 		return;
 	}
-	error = template_remove(session->service->workspaces, tenant, name, &refusal);
-	audit_act(session->service->audit, &session->peer, "template.remove", name,
+	error = template_remove(client->service->workspaces, tenant, name, &refusal);
+	audit_act(client->service->audit, &client->peer, "template.remove", name,
 		error == TOOL_OK ? "done" : tool_error_name(error));
 	if (error != TOOL_OK) {
-		control_refuse(session, request, error, refusal_text(&refusal));
+		control_refuse(client, request, error, refusal_text(&refusal));
 		return;
 	}
 	if (request->notification)
 		return;
-	session_answer_begin(session, &json, request->id_text);
+	client_answer_begin(client, &json, request->id_text);
 	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
 	json_text_key(&json, "removed");
 	json_text_string(&json, name);
 	json_text_object_end(&json);
-	session_answer_end(session, &json);
+	client_answer_end(client, &json);
 }
 
 /* A template on its way. */
 struct importing {
-	struct session_pending pending; /* first: it is freed as such */
-	struct tenant *tenant;          /* held */
+	struct client_pending pending; /* first: it is freed as such */
+	struct tenant *tenant;         /* held */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
 /* The client is gone: there is nobody to answer. */
-static void leave_import(struct session_pending *pending)
+static void leave_import(struct client_pending *pending)
 {
 	LIST_UNLINK(pending, link);
-	pending->session->n_pending--;
-	pending->session = NULL;
+	pending->client->n_pending--;
+	pending->client = NULL;
 }
 
 static void put_left_out(struct json_text *json, const struct unpack_report *report)
@@ -210,30 +210,30 @@ static void on_imported(
 	void *context, enum tool_error error, const char *why, const struct unpack_report *left_out)
 {
 	struct importing *importing = context;
-	struct session_pending *pending = &importing->pending;
-	struct session *session = pending->session;
+	struct client_pending *pending = &importing->pending;
+	struct client *client = pending->client;
 	struct json_text json;
 
-	audit_act(pending->audit, session ? &session->peer : NULL, "template.import",
+	audit_act(pending->audit, client ? &client->peer : NULL, "template.import",
 		text_from(importing->template), error == TOOL_OK ? "done" : tool_error_name(error));
-	if (session && error != TOOL_OK) {
-		answer_refusal(session, pending->id_text,
+	if (client && error != TOOL_OK) {
+		answer_refusal(client, pending->id_text,
 			&(struct refusal){.error = error, .sentence = why});
-	} else if (session && pending->id_text) {
-		session_answer_begin(session, &json, pending->id_text);
+	} else if (client && pending->id_text) {
+		client_answer_begin(client, &json, pending->id_text);
 		json_text_object_begin(&json);
 		json_text_put(&json, "tenant", importing->tenant->name);
 		json_text_put(&json, "template", importing->template);
 		if (left_out)
 			put_left_out(&json, left_out);
 		json_text_object_end(&json);
-		session_answer_end(session, &json);
+		client_answer_end(client, &json);
 	}
 	tenant_release(importing->tenant);
 	pending_free(pending);
 }
 
-void control_template_import(struct session *session, struct jsonrpc_request *request)
+void control_template_import(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct importing *importing;
@@ -241,31 +241,31 @@ void control_template_import(struct session *session, struct jsonrpc_request *re
 	struct text name, path;
 	enum tool_error error;
 
-	if (retires(session, request))
+	if (retires(client, request))
 		return;
-	if (!session_string_param(request->params, "template", &name) || !name.data ||
-		!session_string_param(request->params, "path", &path) || !path.data) {
-		control_refuse(session, request, TOOL_INVALID_ARGUMENTS,
+	if (!client_string_param(request->params, "template", &name) || !name.data ||
+		!client_string_param(request->params, "path", &path) || !path.data) {
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS,
 			"template must be the name that the template gets, and path that of a "
 			"directory, an archive or an image layout");
 		return;
 	}
-	tenant = read_owner(session, request);
+	tenant = read_owner(client, request);
 	if (!tenant)
 		return;
 	importing = calloc(1, sizeof(*importing));
-	error = importing ? template_import(session->service->workspaces, tenant, name, path,
+	error = importing ? template_import(client->service->workspaces, tenant, name, path,
 				    on_imported, importing, &refusal)
 			  : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 	if (error != TOOL_OK) {
-		audit_act(session->service->audit, &session->peer, "template.import", name,
+		audit_act(client->service->audit, &client->peer, "template.import", name,
 			tool_error_name(error));
-		control_refuse(session, request, error, refusal_text(&refusal));
+		control_refuse(client, request, error, refusal_text(&refusal));
 		free(importing);
 		return;
 	}
 	importing->tenant = tenant_hold(tenant);
 	memcpy(importing->template, name.data, name.len);
-	pending_begin(&importing->pending, session, request);
+	pending_begin(&importing->pending, client, request);
 	importing->pending.leave = leave_import;
 }

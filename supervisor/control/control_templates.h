@@ -4,8 +4,8 @@
 /* templates, template.import and template.remove. */
 
 struct jsonrpc_request;
-struct session;
+struct client;
 
-void control_templates(struct session *session, struct jsonrpc_request *request);
-void control_template_import(struct session *session, struct jsonrpc_request *request);
-void control_template_remove(struct session *session, struct jsonrpc_request *request);
+void control_templates(struct client *client, struct jsonrpc_request *request);
+void control_template_import(struct client *client, struct jsonrpc_request *request);
+void control_template_remove(struct client *client, struct jsonrpc_request *request);

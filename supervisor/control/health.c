@@ -132,10 +132,10 @@ static bool lacks_commands(const struct health_facts *facts, char *message)
 {
 	if (!is_full(facts, HEALTH_SLOT_COMMANDS))
 		return false;
-	if (facts->elder_commands > 0)
+	if (facts->old_daemon_commands > 0)
 		return SAY("as many commands run as may (commands), %llu of them under the "
 			   "cloisterd that this one replaces; further ones wait",
-			(unsigned long long)facts->elder_commands);
+			(unsigned long long)facts->old_daemon_commands);
 	return SAY("as many commands run as may (commands); further ones wait");
 }
 

@@ -63,7 +63,7 @@ struct health_facts {
 	const char *held_why;
 	bool held_by_several;
 	const struct tenant *held_tenant; /* of one of them */
-	uint64_t elder_commands;          /* used slots of the generation before this one */
+	uint64_t old_daemon_commands;     /* used slots of the generation before this one */
 };
 
 /** Returns the name as the protocol writes it. Static. */

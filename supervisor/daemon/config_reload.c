@@ -8,7 +8,6 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
-#include "supervisor/background/background.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/keys.h"
 #include "supervisor/call/service.h"
@@ -18,6 +17,7 @@
 #include "supervisor/daemon/notify.h"
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/session/session.h"
 #include "supervisor/workspace/egress_link.h"
 #include "supervisor/workspace/leases.h"
 #include "supervisor/workspace/spawner_link.h"
@@ -177,7 +177,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	workspaces_reload(service->workspaces, new);
 	if (!service->retiring)
 		leases_look(workspaces_leases(service->workspaces), new, false);
-	background_reload(new);
+	session_reload(new);
 	spawner_link_reload(reload->spawner);
 	egress_link_reload(service->egress);
 	config_release(old);

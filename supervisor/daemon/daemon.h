@@ -3,9 +3,9 @@
 
 /*
  * The state of main, and the end of a start that cannot succeed. Only cloisterd.c, the steps of its
- * start (own_files.h, own_sockets.h, helpers.h) and the change of generations (elder.h, younger.h)
- * use it; all other files use struct service. The steps end the process by die(): nothing is served
- * yet.
+ * start (own_files.h, own_sockets.h, helpers.h) and the change of generations (old_daemon.h,
+ * new_daemon.h) use it; all other files use struct service. The steps end the process by die():
+ * nothing is served yet.
  */
 
 #include "supervisor/call/call.h"
@@ -18,12 +18,12 @@
 
 struct config_reload;
 struct config_source;
-struct elder;
+struct old_daemon;
 struct listener;
 struct removal;
 struct shutdown;
 struct spawner_link;
-struct younger;
+struct new_daemon;
 
 /* State that lives as long as the process. */
 struct daemon {
@@ -39,8 +39,9 @@ struct daemon {
 	struct listener *egress; /* path at which cloister-egress connects; NULL: there is none */
 	struct shutdown *shutdown;
 	struct removal *removal;
-	struct elder *elder;     /* its role for the next generation; NULL: there can be none */
-	struct younger *younger; /* and to the one before; NULL: there was none */
+	struct old_daemon
+		*old_daemon; /* its role for the next generation; NULL: there can be none */
+	struct new_daemon *new_daemon; /* and to the one before; NULL: there was none */
 	int state_lock;
 	const char *own_paths[8]; /* paths that no workspace may contain, ended by NULL */
 	int managed_fd;

@@ -12,8 +12,8 @@
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
+#include "supervisor/daemon/new_daemon.h"
 #include "supervisor/daemon/own_sockets.h"
-#include "supervisor/daemon/younger.h"
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/startup.h"
@@ -35,7 +35,7 @@ void helpers_start_spawner(struct daemon *daemon)
 		.config = daemon->config_source ? daemon->options.config : NULL,
 		.readonly = readonly,
 		.network = daemon->options.allow_net[0] != NULL,
-		.beside = daemon->younger != NULL,
+		.beside = daemon->new_daemon != NULL,
 		.range = system ? &range : NULL};
 	int r = system ? id_range_find("/etc", &range) : 0;
 	struct disk_classes classes;
@@ -100,7 +100,7 @@ void helpers_start_egress(struct daemon *daemon)
 	/* The unit of a service has no network, and what cloisterd starts would have none either.
 	 */
 	if (!daemon->egress && daemon_is_system(daemon) && daemon->options.agent_fd >= 0 &&
-		!(daemon->younger && younger_owns_sockets(daemon->younger)))
+		!(daemon->new_daemon && new_daemon_owns_sockets(daemon->new_daemon)))
 		die_with("network = egress: a service manager that passes the agent socket must "
 			 "start "
 			 "cloister-egress too, in a unit of its own: pass its socket with "

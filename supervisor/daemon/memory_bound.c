@@ -43,7 +43,7 @@ static uint64_t networks(const struct config *config)
 }
 
 /* The output of sessions that may be kept. */
-static uint64_t session_bytes(const struct config *config)
+static uint64_t client_bytes(const struct config *config)
 {
 	uint64_t sum = 0;
 
@@ -98,7 +98,7 @@ uint64_t memory_bound(const struct config *config)
 		{workspaces(config), MEMORY_WORKSPACE_BYTES},
 		{readers(config), 2ULL * SHARED_FD_MOST},
 		{LIMIT_SHARED_FD_MORE_THREADS, SHARED_FD_MOST},
-		{1, session_bytes(config)},
+		{1, client_bytes(config)},
 		{sessions(config, LIMIT_SESSIONS), MEMORY_SESSION_BYTES},
 		{2 * sessions(config, UINT64_MAX), MEMORY_SESSION_KEPT_BYTES},
 		{networks(config), LIMIT_DENIALS_KEPT * sizeof(struct denial)},

@@ -17,8 +17,8 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/daemon.h"
-#include "supervisor/daemon/elder.h"
-#include "supervisor/daemon/younger.h"
+#include "supervisor/daemon/new_daemon.h"
+#include "supervisor/daemon/old_daemon.h"
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/journal/journal.h"
@@ -53,8 +53,8 @@ static void lock_state(struct daemon *daemon)
 	int r;
 
 	/* The lock belongs to the open file, which the generation before has given. */
-	if (daemon->younger) {
-		daemon->state_lock = younger_take_lock(daemon->younger);
+	if (daemon->new_daemon) {
+		daemon->state_lock = new_daemon_take_lock(daemon->new_daemon);
 		return;
 	}
 	r = startup_lock_state(directory, &daemon->state_lock, &holder);
@@ -98,7 +98,7 @@ void own_files_state(struct daemon *daemon)
 		die(daemon->options.state_dir, r);
 	lock_state(daemon);
 	if (daemon->options.connection_fd < 0) {
-		r = elder_new(daemon, state, &daemon->elder);
+		r = old_daemon_new(daemon, state, &daemon->old_daemon);
 		if (r < 0)
 			die("cannot make the socket for the next generation", r);
 	}

@@ -8,7 +8,7 @@
 
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/daemon.h"
-#include "supervisor/daemon/younger.h"
+#include "supervisor/daemon/new_daemon.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/rpc/listener.h"
 
@@ -54,7 +54,7 @@ static void bind_socket(struct daemon *daemon, int fd, bool owned, const char *p
 void own_sockets_bind(struct daemon *daemon)
 {
 	const struct config *config = daemon->service.config;
-	const bool owned = daemon->younger && younger_owns_sockets(daemon->younger);
+	const bool owned = daemon->new_daemon && new_daemon_owns_sockets(daemon->new_daemon);
 
 	bind_socket(daemon, daemon->options.agent_fd, owned, daemon->options.agent_socket,
 		(mode_t)config->host.agent_socket_mode, &daemon->listener);
@@ -68,7 +68,7 @@ void own_sockets_bind(struct daemon *daemon)
 
 void own_sockets_bind_egress(struct daemon *daemon)
 {
-	const bool owned = daemon->younger && younger_owns_egress(daemon->younger);
+	const bool owned = daemon->new_daemon && new_daemon_owns_egress(daemon->new_daemon);
 
 	bind_socket(daemon, daemon->options.egress_fd, owned,
 		daemon->service.config->host.egress_socket, 0666, &daemon->egress);

@@ -3,7 +3,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/background/background.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
@@ -11,6 +10,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/daemon/notify.h"
 #include "supervisor/rpc/agent_conn.h"
+#include "supervisor/session/session.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ static void end_calls(struct shutdown *shutdown)
 	shutdown->checks = 0;
 	agent_conns_shut_down();
 	call_cancel_left_behind(ENDED_BY_SHUTDOWN);
-	background_shut_down();
+	session_shut_down();
 }
 
 static void on_check(void *context)
@@ -50,7 +50,7 @@ static void on_check(void *context)
 
 	timer_set(&shutdown->check, CHECK_MS);
 	/* Sessions are not waited for while calls have time to end by themselves. */
-	if ((calls == 0 && background_count(NULL) == 0) || (over && shutdown->ending))
+	if ((calls == 0 && session_count(NULL) == 0) || (over && shutdown->ending))
 		event_base_loopbreak(shutdown->service->base);
 	else if ((calls == 0 || over) && !shutdown->ending)
 		end_calls(shutdown);

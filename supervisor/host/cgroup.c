@@ -312,10 +312,10 @@ static void settle(struct cgroup *cgroup)
 	cgroup->controllers = cgroup_enable_below(cgroup->root, wanted);
 	set_supervisor_weight(cgroup);
 	log_info("cgroups: memory %s, processes %s, cpu %s, io %s",
-		cgroup_keeper_name(cgroup_keeper_of_memory(cgroup)),
-		cgroup_keeper_name(cgroup_keeper_of_processes(cgroup)),
-		cgroup_keeper_name(cgroup_keeper_of_cpu(cgroup)),
-		cgroup_keeper_name(cgroup_keeper_of_io(cgroup)));
+		cgroup_enforcer_name(cgroup_enforcer_of_memory(cgroup)),
+		cgroup_enforcer_name(cgroup_enforcer_of_processes(cgroup)),
+		cgroup_enforcer_name(cgroup_enforcer_of_cpu(cgroup)),
+		cgroup_enforcer_name(cgroup_enforcer_of_io(cgroup)));
 }
 
 static bool is_generation(const struct dirent *entry)
@@ -409,35 +409,35 @@ void cgroup_done(struct cgroup *cgroup)
 	cgroup->whole = -1;
 }
 
-const char *cgroup_keeper_name(enum cgroup_keeper keeper)
+const char *cgroup_enforcer_name(enum cgroup_enforcer enforcer)
 {
-	static const char *const names[CGROUP_KEEPERS] = {
-		[CGROUP_KEEPER_NONE] = "none",
-		[CGROUP_KEEPER_RLIMIT] = "rlimit",
-		[CGROUP_KEEPER_CGROUP] = "cgroup",
+	static const char *const names[CGROUP_ENFORCERS] = {
+		[CGROUP_ENFORCER_NONE] = "none",
+		[CGROUP_ENFORCER_RLIMIT] = "rlimit",
+		[CGROUP_ENFORCER_CGROUP] = "cgroup",
 	};
 
-	return names[keeper];
+	return names[enforcer];
 }
 
-enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup)
+enum cgroup_enforcer cgroup_enforcer_of_memory(const struct cgroup *cgroup)
 {
-	return cgroup->controllers & CGROUP_MEMORY ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_NONE;
+	return cgroup->controllers & CGROUP_MEMORY ? CGROUP_ENFORCER_CGROUP : CGROUP_ENFORCER_NONE;
 }
 
-enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup)
+enum cgroup_enforcer cgroup_enforcer_of_processes(const struct cgroup *cgroup)
 {
 	/* Without the controller, RLIMIT_NPROC limits all commands of a workspace together. */
-	return cgroup->controllers & CGROUP_PIDS ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_RLIMIT;
+	return cgroup->controllers & CGROUP_PIDS ? CGROUP_ENFORCER_CGROUP : CGROUP_ENFORCER_RLIMIT;
 }
 
-enum cgroup_keeper cgroup_keeper_of_cpu(const struct cgroup *cgroup)
+enum cgroup_enforcer cgroup_enforcer_of_cpu(const struct cgroup *cgroup)
 {
-	return cgroup->controllers & CGROUP_CPU ? CGROUP_KEEPER_CGROUP : CGROUP_KEEPER_NONE;
+	return cgroup->controllers & CGROUP_CPU ? CGROUP_ENFORCER_CGROUP : CGROUP_ENFORCER_NONE;
 }
 
-enum cgroup_keeper cgroup_keeper_of_io(const struct cgroup *cgroup)
+enum cgroup_enforcer cgroup_enforcer_of_io(const struct cgroup *cgroup)
 {
-	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? CGROUP_KEEPER_CGROUP
-								    : CGROUP_KEEPER_NONE;
+	return cgroup->controllers & CGROUP_IO && cgroup->io_weight ? CGROUP_ENFORCER_CGROUP
+								    : CGROUP_ENFORCER_NONE;
 }

@@ -76,21 +76,21 @@ int cgroup_open_whole(const struct cgroup *cgroup);
 void cgroup_done(struct cgroup *cgroup);
 
 /* The mechanism that enforces a bound on workspaces and commands. */
-enum cgroup_keeper {
-	CGROUP_KEEPER_NONE,
-	CGROUP_KEEPER_RLIMIT, /* setrlimit(2) */
-	CGROUP_KEEPER_CGROUP,
-	CGROUP_KEEPERS,
+enum cgroup_enforcer {
+	CGROUP_ENFORCER_NONE,
+	CGROUP_ENFORCER_RLIMIT, /* setrlimit(2) */
+	CGROUP_ENFORCER_CGROUP,
+	CGROUP_ENFORCERS,
 };
 
-/** The keeper as the protocol writes it. Static. */
-const char *cgroup_keeper_name(enum cgroup_keeper keeper);
+/** The mechanism as the protocol writes it. Static. */
+const char *cgroup_enforcer_name(enum cgroup_enforcer enforcer);
 
 /** Return the mechanism for each bound. */
-enum cgroup_keeper cgroup_keeper_of_memory(const struct cgroup *cgroup);
-enum cgroup_keeper cgroup_keeper_of_processes(const struct cgroup *cgroup);
-enum cgroup_keeper cgroup_keeper_of_cpu(const struct cgroup *cgroup);
-enum cgroup_keeper cgroup_keeper_of_io(const struct cgroup *cgroup);
+enum cgroup_enforcer cgroup_enforcer_of_memory(const struct cgroup *cgroup);
+enum cgroup_enforcer cgroup_enforcer_of_processes(const struct cgroup *cgroup);
+enum cgroup_enforcer cgroup_enforcer_of_cpu(const struct cgroup *cgroup);
+enum cgroup_enforcer cgroup_enforcer_of_io(const struct cgroup *cgroup);
 
 /**
  * Finds the path of cgroup v2 in the content of /proc/PID/cgroup. Returns 0 with the borrowed path,

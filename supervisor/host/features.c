@@ -51,12 +51,12 @@ static bool is_killed_alone(const struct cgroup *cgroup)
 
 static bool has_cpu(const struct cgroup *cgroup)
 {
-	return cgroup_keeper_of_cpu(cgroup) == CGROUP_KEEPER_CGROUP;
+	return cgroup_enforcer_of_cpu(cgroup) == CGROUP_ENFORCER_CGROUP;
 }
 
 static bool has_io(const struct cgroup *cgroup)
 {
-	return cgroup_keeper_of_io(cgroup) == CGROUP_KEEPER_CGROUP;
+	return cgroup_enforcer_of_io(cgroup) == CGROUP_ENFORCER_CGROUP;
 }
 
 /* Landlock confines all processes, commands included. */

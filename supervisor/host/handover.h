@@ -3,9 +3,9 @@
 
 /*
  * The messages of two generations of cloisterd during a take-over, by a Unix socket in the state
- * directory, which no other user can reach. The elder one serves until the younger one is ready,
- * and then only completes its work. daemon/elder.c and daemon/younger.c say what each message leads
- * to.
+ * directory, which no other user can reach. The old daemon serves until the new daemon is ready,
+ * and then only completes its work. daemon/old_daemon.c and daemon/new_daemon.c say what each
+ * message leads to.
  */
 
 #include "common/text.h"
@@ -15,18 +15,18 @@
 #include <sys/types.h>
 
 enum handover_type {
-	HANDOVER_ASK = 1,  /* younger: wants the sockets; dev and ino are of its program */
-	HANDOVER_REFUSED,  /* elder: does not give them, for the reason in the text */
-	HANDOVER_GIVEN,    /* elder: gives them; it begins nothing new meanwhile */
-	HANDOVER_READY,    /* younger: would serve now */
-	HANDOVER_HELD,     /* elder: the directory is still used here */
-	HANDOVER_GO,       /* elder: all of them were sent; the younger one may serve */
-	HANDOVER_RELEASED, /* elder: the directory is not used here any more */
-	HANDOVER_COMMANDS, /* elder: so many commands run here */
-	HANDOVER_KEY,      /* elder: the text is a record of the journal of keys */
-	HANDOVER_AUDIT,    /* elder: the text is a line of the audit log, without its chain */
-	HANDOVER_END,      /* younger: end now, a third generation is ready */
-	HANDOVER_COPIES,   /* elder: so many copies for templates and forks are made here */
+	HANDOVER_ASK = 1,  /* new daemon: wants the sockets; dev and ino are of its program */
+	HANDOVER_REFUSED,  /* old daemon: does not give them, for the reason in the text */
+	HANDOVER_GIVEN,    /* old daemon: gives them; it begins nothing new meanwhile */
+	HANDOVER_READY,    /* new daemon: would serve now */
+	HANDOVER_HELD,     /* old daemon: the directory is still used here */
+	HANDOVER_GO,       /* old daemon: all of them were sent; the new daemon may serve */
+	HANDOVER_RELEASED, /* old daemon: the directory is not used here any more */
+	HANDOVER_COMMANDS, /* old daemon: so many commands run here */
+	HANDOVER_KEY,      /* old daemon: the text is a record of the journal of keys */
+	HANDOVER_AUDIT,    /* old daemon: the text is a line of the audit log, without its chain */
+	HANDOVER_END,      /* new daemon: end now, a third generation is ready */
+	HANDOVER_COPIES,   /* old daemon: so many copies for templates and forks are made here */
 	HANDOVER_TYPES,
 };
 

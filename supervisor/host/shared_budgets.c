@@ -13,10 +13,10 @@
 
 /*
  * Of an open workspace with checkpoints and one command: worker, files process, the command's init
- * and its shell, the init that is made ahead of the next command, and the keeper of its layers;
- * namespaces of these but of the shell, and the mount namespace that keeps its private tmpfs. User
- * namespaces: the cell's, the keeper's, that of the cell that made the tmpfs and, while a new cell
- * takes it over, the last cell's. A workspace that runs more takes more.
+ * and its shell, the init that is made ahead of the next command, and the overlay mounter of its
+ * layers; namespaces of these but of the shell, and the mount namespace that keeps its private
+ * tmpfs. User namespaces: the cell's, the overlay mounter's, that of the cell that made the tmpfs
+ * and, while a new cell takes it over, the last cell's. A workspace that runs more takes more.
  */
 #define OPEN_PROCESSES        SHARED_BUDGET_OPEN_TASKS
 #define OPEN_USER_NAMESPACES  4

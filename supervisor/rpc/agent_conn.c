@@ -15,10 +15,10 @@
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
+#include "supervisor/rpc/client.h"
+#include "supervisor/rpc/client_payload.h"
 #include "supervisor/rpc/endpoint.h"
 #include "supervisor/rpc/line_id.h"
-#include "supervisor/rpc/session.h"
-#include "supervisor/rpc/session_payload.h"
 #include "supervisor/schedule/loop_share.h"
 
 #include <assert.h>
@@ -57,7 +57,7 @@ enum skip {
 struct agent_conn {
 	LIST_ENTRY(agent_conn) entry;
 	struct service *service;
-	struct session *session;
+	struct client *client;
 	size_t line_bytes;
 	size_t *count; /* in the service: number of connections of its kind */
 	int fd;
@@ -95,7 +95,7 @@ static LIST_HEAD(, agent_conn) connections = LIST_HEAD_INITIALIZER(connections);
 static void close_socket(struct agent_conn *conn)
 {
 	if (conn->dear) /* told, unless a line was sent in part */
-		session_close_dear(conn->session, conn->fd, evbuffer_get_length(conn->output) == 0);
+		client_close_dear(conn->client, conn->fd, evbuffer_get_length(conn->output) == 0);
 	else if (conn->cost.n_dear > 0)
 		fd_closer_end(conn->fd, NULL);
 	else if (conn->takes_fds)
@@ -114,7 +114,7 @@ static void conn_free(struct agent_conn *conn)
 	watch_done(&conn->readable);
 	watch_done(&conn->writable);
 	close_socket(conn);
-	session_free(conn->session);
+	client_free(conn->client);
 	loop_turn_cancel(&conn->flush);
 	loop_share_cancel(&conn->share);
 	timer_cancel(&conn->check);
@@ -157,9 +157,9 @@ static bool is_too_dear(struct agent_conn *conn, bool woke)
 {
 	bool dear = wake_cost_end(&conn->cost, woke);
 
-	if (conn->cost.n_dear == 0 || (!dear && !session_is_of_dear_user(conn->session)))
+	if (conn->cost.n_dear == 0 || (!dear && !client_is_of_dear_user(conn->client)))
 		return false;
-	session_is_dear(conn->session);
+	client_is_dear(conn->client);
 	conn->dear = true;
 	close_soon(conn);
 	return true;
@@ -174,7 +174,7 @@ static bool has_lines(const struct agent_conn *conn)
 /* Closes the connection if the client will send no more and everything is answered. */
 static void close_if_done(struct agent_conn *conn)
 {
-	if (conn->end_of_input && session_calls(conn->session) == 0 &&
+	if (conn->end_of_input && client_calls(conn->client) == 0 &&
 		evbuffer_get_length(conn->output) == 0 && (conn->ended || !has_lines(conn)))
 		close_soon(conn);
 }
@@ -186,13 +186,13 @@ static void close_if_done(struct agent_conn *conn)
 static bool may_act(const struct agent_conn *conn)
 {
 	return !conn->closing && !conn->ended &&
-	       unread_may_begin(session_unread(conn->session), LIMIT_UNREAD_LINE_BYTES) &&
-	       session_bytes(conn->session) <= LIMIT_PENDING_BYTES;
+	       unread_may_begin(client_unread(conn->client), LIMIT_UNREAD_LINE_BYTES) &&
+	       client_bytes(conn->client) <= LIMIT_PENDING_BYTES;
 }
 
 static void act_soon(struct agent_conn *conn)
 {
-	loop_share_wait(&conn->share, session_share(conn->session));
+	loop_share_wait(&conn->share, client_share(conn->client));
 }
 
 /* cloisterd reads the connection only after handling what has come, because short lines can come
@@ -213,7 +213,7 @@ static void watch(struct agent_conn *conn)
 /* Counts the unread output, and stops or resumes the connection. */
 static void check_unread(struct agent_conn *conn)
 {
-	struct unread_account *unread = session_unread(conn->session);
+	struct unread_account *unread = client_unread(conn->client);
 	size_t pending = evbuffer_get_length(conn->output);
 	bool stalled;
 
@@ -233,7 +233,7 @@ static void check_unread(struct agent_conn *conn)
 	if (stalled && !conn->full)
 		unread_wait(&conn->room);
 	if (stalled != conn->stalled)
-		session_pause_output(conn->session, stalled);
+		client_pause_output(conn->client, stalled);
 	conn->stalled = stalled;
 }
 
@@ -293,20 +293,20 @@ static void on_wrote(void *context)
 /* Whether the current line, of which @len bytes have come, is too large to keep. */
 static enum skip check_line(const struct agent_conn *conn, size_t len)
 {
-	const struct session *session = conn->session;
+	const struct client *client = conn->client;
 
 	if (len > conn->line_bytes)
 		return SKIP_TOO_LONG;
 	/* This replaces the amount counted for the line so far. */
-	return len > session_memory_left(session, session_counted_input(session)) ? SKIP_NO_ROOM
-										  : SKIP_NOTHING;
+	return len > client_memory_left(client, client_counted_input(client)) ? SKIP_NO_ROOM
+									      : SKIP_NOTHING;
 }
 
 static void tell_skipped(struct agent_conn *conn)
 {
 	if (!conn->told)
-		session_refuse_line(
-			conn->session, conn->skip == SKIP_TOO_LONG, conn->line_id.id_text);
+		client_refuse_line(
+			conn->client, conn->skip == SKIP_TOO_LONG, conn->line_id.id_text);
 	conn->told = true;
 }
 
@@ -356,11 +356,11 @@ static bool keep_part(struct agent_conn *conn)
 static void act_on_line(struct agent_conn *conn, size_t len)
 {
 	assert(!conn->ended && !conn->closing);
-	session_count_input(conn->session, byte_queue_memory(&conn->input));
+	client_count_input(conn->client, byte_queue_memory(&conn->input));
 	conn->line = len + 1;
 	/* An empty line is not a message. */
 	if (len > 0)
-		session_line(conn->session, (struct text){byte_queue_peek(&conn->input).data, len});
+		client_line(conn->client, (struct text){byte_queue_peek(&conn->input).data, len});
 }
 
 /*
@@ -370,14 +370,14 @@ static bool take_payload(struct agent_conn *conn, size_t len)
 {
 	size_t have = conn->input.len < len ? conn->input.len : len;
 
-	if (have < len && session_may_keep_payload(conn->session)) {
+	if (have < len && client_may_keep_payload(conn->client)) {
 		conn->scanned = have;
 		return false;
 	}
 	conn->scanned = 0;
 	if (have == 0)
 		return false;
-	session_payload(conn->session, (struct text){byte_queue_peek(&conn->input).data, have});
+	client_payload(conn->client, (struct text){byte_queue_peek(&conn->input).data, have});
 	byte_queue_consume(&conn->input, have);
 	return have == len;
 }
@@ -388,7 +388,7 @@ static bool take_payload(struct agent_conn *conn, size_t len)
  */
 static bool take_line(struct agent_conn *conn)
 {
-	size_t payload = session_payload_left(conn->session), len;
+	size_t payload = client_payload_left(conn->client), len;
 	struct text input = byte_queue_peek(&conn->input);
 	const char *newline = NULL;
 
@@ -428,7 +428,7 @@ static void act_on_input(struct agent_conn *conn)
 		act_soon(conn);
 	else if (conn->end_of_input && conn->input.len == 0)
 		end_skipped(conn);
-	session_count_input(conn->session, byte_queue_memory(&conn->input));
+	client_count_input(conn->client, byte_queue_memory(&conn->input));
 	if (may_act(conn))
 		watch(conn);
 	else
@@ -438,7 +438,7 @@ static void act_on_input(struct agent_conn *conn)
 /* Returns how much may be read: only a little if requests already use the memory allowed. */
 static size_t room_to_read(const struct agent_conn *conn)
 {
-	size_t left = session_memory_left(conn->session, 0);
+	size_t left = client_memory_left(conn->client, 0);
 
 	if (left < LIMIT_READ_LEAST_BYTES)
 		return LIMIT_READ_LEAST_BYTES;
@@ -551,7 +551,7 @@ static void act(void *context)
 	struct agent_conn *conn = context;
 	bool ready = conn->ready;
 
-	loop_share_asked(session_share(conn->session));
+	loop_share_asked(client_share(conn->client));
 	conn->ready = false;
 	if (conn->closing)
 		return;
@@ -568,7 +568,7 @@ static void on_readable(void *context)
 	struct agent_conn *conn = context;
 
 	conn->ready = true;
-	if (!loop_share_now_or_wait(&conn->share, session_share(conn->session)))
+	if (!loop_share_now_or_wait(&conn->share, client_share(conn->client)))
 		watch_want(&conn->readable, WATCH_NOTHING);
 	loop_turn_end();
 }
@@ -588,7 +588,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
-	struct session_connection connection = {.wrote = on_wrote,
+	struct client_connection connection = {.wrote = on_wrote,
 		.end = on_session_end,
 		.may_give = may_give,
 		.give = give,
@@ -609,20 +609,19 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	conn->line_bytes = endpoint->line_bytes;
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	conn->output = connection.output = evbuffer_new();
-	conn->session =
-		connection.output ? session_new(service, endpoint, &connection, peer) : NULL;
-	conn->room = (struct unread_waiter){
-		.account = conn->session ? session_unread(conn->session) : NULL,
-		.wanted = LIMIT_UNREAD_LINE_BYTES,
-		.act = on_room,
-		.context = conn};
+	conn->client = connection.output ? client_new(service, endpoint, &connection, peer) : NULL;
+	conn->room =
+		(struct unread_waiter){.account = conn->client ? client_unread(conn->client) : NULL,
+			.wanted = LIMIT_UNREAD_LINE_BYTES,
+			.act = on_room,
+			.context = conn};
 	conn->share = (struct loop_share_task){.act = act, .context = conn};
 	timer_init(&conn->check, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
 	if (r == 0)
-		r = conn->session && conn->end
+		r = conn->client && conn->end
 			    ? watch_init(&conn->readable, service->base, fd, &read_calls, conn)
 			    : -ENOMEM;
 	if (r == 0)
@@ -640,7 +639,7 @@ size_t agent_conns_of_user(const struct endpoint *endpoint, uid_t uid)
 	size_t n = 0;
 
 	LIST_FOREACH (conn, &connections, entry)
-		n += session_is_of(conn->session, endpoint, uid);
+		n += client_is_of(conn->client, endpoint, uid);
 	return n;
 }
 
@@ -649,7 +648,7 @@ void agent_conns_shut_down(void)
 	struct agent_conn *conn;
 
 	LIST_FOREACH (conn, &connections, entry)
-		session_shut_down(conn->session);
+		client_shut_down(conn->client);
 }
 
 /* Whether cloisterd may act on more of what it has received. */
@@ -664,7 +663,7 @@ size_t agent_conns_calls(void)
 	size_t n = 0;
 
 	LIST_FOREACH (conn, &connections, entry)
-		n += session_calls_to_end(conn->session) + (evbuffer_get_length(conn->output) > 0) +
+		n += client_calls_to_end(conn->client) + (evbuffer_get_length(conn->output) > 0) +
 		     may_have_lines(conn);
 	return n;
 }
@@ -681,13 +680,13 @@ static bool is_agents(const struct agent_conn *conn)
 	return conn->count == &conn->service->connections;
 }
 
-void agent_conns_foreach(void (*each)(void *context, struct session *session), void *context)
+void agent_conns_foreach(void (*each)(void *context, struct client *client), void *context)
 {
 	struct agent_conn *conn;
 
 	LIST_FOREACH (conn, &connections, entry)
-		if (is_agents(conn) && conn->session)
-			each(context, conn->session);
+		if (is_agents(conn) && conn->client)
+			each(context, conn->client);
 }
 
 void agent_conns_tell_retiring(void)
@@ -696,7 +695,7 @@ void agent_conns_tell_retiring(void)
 
 	LIST_FOREACH (conn, &connections, entry)
 		if (is_agents(conn) && !conn->ended && !conn->closing)
-			session_tell_retiring(conn->session);
+			client_tell_retiring(conn->client);
 }
 
 void agent_conns_part(unsigned rounds)
@@ -705,7 +704,7 @@ void agent_conns_part(unsigned rounds)
 
 	LIST_FOREACH (conn, &connections, entry) {
 		bool rests = is_agents(conn) && evbuffer_get_length(conn->output) == 0 &&
-			     !session_is_needed(conn->session) && !has_input(conn);
+			     !client_is_needed(conn->client) && !has_input(conn);
 
 		conn->rested = rests ? conn->rested + 1 : 0;
 		if (conn->rested >= rounds)

@@ -11,7 +11,7 @@
 
 struct agent_conn;
 struct endpoint;
-struct session;
+struct client;
 
 /**
  * Serves the connected socket @fd of @peer, taking both, at @endpoint until the client is gone. The
@@ -34,9 +34,9 @@ void agent_conns_shut_down(void);
 size_t agent_conns_calls(void);
 
 /** Gives the session of each connection of the agent socket to @each. */
-void agent_conns_foreach(void (*each)(void *context, struct session *session), void *context);
+void agent_conns_foreach(void (*each)(void *context, struct client *client), void *context);
 
-/** session_tell_retiring() for each connection of the agent socket. */
+/** client_tell_retiring() for each connection of the agent socket. */
 void agent_conns_tell_retiring(void);
 
 /**

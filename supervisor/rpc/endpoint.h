@@ -15,7 +15,7 @@
 
 struct refusal;
 struct service;
-struct session;
+struct client;
 
 #define ENDPOINT_PARAMS_MAX 14
 
@@ -30,13 +30,13 @@ extern const struct error_form error_form_native;
 
 struct endpoint_method {
 	const char *name;
-	void (*act)(struct session *session, struct jsonrpc_request *request);
+	void (*act)(struct client *client, struct jsonrpc_request *request);
 	const char *params[ENDPOINT_PARAMS_MAX + 1];
 	enum control_role role;          /* the least role that may call it */
 	bool own_user;                   /* the user that cloisterd runs as may call it too */
 	bool own_params;                 /* the method itself checks for unknown parameters */
 	bool of_tenant;                  /* refused if the client is bound to one workspace */
-	bool has_payload;                /* its lines may have a payload, session.h */
+	bool has_payload;                /* its lines may have a payload, client.h */
 	const struct error_form *errors; /* NULL: the endpoint's */
 };
 
@@ -57,9 +57,9 @@ struct endpoint {
 	 * Decides what the client may do under the present configuration, and whether it is
 	 * admitted: at the beginning and after every reload. Returns 0 or -ENOMEM.
 	 */
-	int (*authorize)(struct session *session);
+	int (*authorize)(struct client *client);
 	/* The client is gone. May be NULL. */
-	void (*leave)(struct session *session);
+	void (*leave)(struct client *client);
 	const struct endpoint_method *methods;
 	size_t n_methods;
 	size_t connections; /* offset in struct service of the number of its connections */

@@ -44,7 +44,7 @@ struct tenant_usage {
 	size_t descriptors;     /* that its workspaces hold in cloisterd */
 	size_t sessions;        /* running ones */
 	size_t forwards;        /* connections to ports of its workspaces */
-	uint64_t session_bytes; /* output that running and ended sessions may keep */
+	uint64_t client_bytes;  /* output that running and ended sessions may keep */
 	uint64_t pending_bytes; /* of its requests */
 	uint64_t sent_bytes;    /* the part of them that was sent to its processes, */
 	uint64_t waiting_bytes; /* and what its processes have not read, also of ended calls */

@@ -60,7 +60,7 @@ void egress_link_pause(struct egress_link *link, bool pause);
 
 /**
  * The listener is another generation's. The connected cloister-egress serves on, and lets the
- * service manager's process start another one for that generation (egress/keeper.h). NULL is
+ * service manager's process start another one for that generation (egress/egress_parent.h). NULL is
  * allowed.
  */
 void egress_link_retire(struct egress_link *link);

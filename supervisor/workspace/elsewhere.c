@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in cloisterd. The elder generation says what it uses. */
+/* Runs in cloisterd. The old daemon says what it uses. */
 #include "supervisor/workspace/elsewhere.h"
 
 #include <errno.h>

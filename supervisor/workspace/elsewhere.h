@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The directories of workspaces that the elder generation of cloisterd still uses. This one opens
- * none of them until the elder has released it.
+ * The directories of workspaces that the old cloisterd still uses. This one opens
+ * none of them until the old daemon has released it.
  */
 
 #include <stdbool.h>

@@ -46,7 +46,7 @@ void listening_free(struct listening *listening);
 /**
  * Asks whether a socket listens at @port that a process of the cgroup with the inode @cgroup has
  * created. If @cgroup is 0, or the kernel does not tell cgroups, any process counts. An answer for
- * the same port that is younger than LIMIT_PORT_ASK_MS is used again.
+ * the same port that is new daemon than LIMIT_PORT_ASK_MS is used again.
  */
 enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t cgroup);
 

@@ -30,8 +30,8 @@ typedef void (*spawner_looked)(
 	void *context, int error, int fd, const struct spawner_looked_up *where);
 
 /**
- * Asks for the directory that @request names from @from (borrowed). A looker looks it up and may
- * wait for its file system up to LIMIT_LOOK_UP_MS. @looked is called like the answer of
+ * Asks for the directory that @request names from @from (borrowed). A path resolver looks it up and
+ * may wait for its file system up to LIMIT_LOOK_UP_MS. @looked is called like the answer of
  * spawner_link_open(). Returns 0 and a number for spawner_link_forget() in @ret_number, or -errno.
  */
 int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,

@@ -3,9 +3,9 @@
 
 /*
  * Makes a template of a directory, an archive or an image layout of the host that an administrator
- * names. A looker looks it up; a copier reads the directory, cloister-unpack the others. They have
- * the rights of cloister's own user and no more, and nothing of cloister's own state can be
- * imported.
+ * names. A path resolver looks it up; a copier reads the directory, cloister-unpack the others.
+ * They have the rights of cloister's own user and no more, and nothing of cloister's own state can
+ * be imported.
  */
 
 #include "common/unpack_report.h"

@@ -15,15 +15,15 @@
 
 #include <errno.h>
 
-const char *disk_keeper_name(enum disk_keeper keeper)
+const char *disk_enforcer_name(enum disk_enforcer enforcer)
 {
 	static const char *const names[] = {
-		[DISK_KEEPER_NONE] = "none",
-		[DISK_KEEPER_MEASURED] = "measured",
-		[DISK_KEEPER_QUOTA] = "quota",
+		[DISK_ENFORCER_NONE] = "none",
+		[DISK_ENFORCER_MEASURED] = "measured",
+		[DISK_ENFORCER_QUOTA] = "quota",
 	};
 
-	return names[keeper];
+	return names[enforcer];
 }
 
 struct disk_state workspace_disk(const struct workspace *workspace)
@@ -37,9 +37,9 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 		.layers = workspace->layers.count > 0};
 
 	if (quota > 0)
-		state.keeper = DISK_KEEPER_QUOTA;
+		state.enforcer = DISK_ENFORCER_QUOTA;
 	else if (class->bytes > 0)
-		state.keeper = DISK_KEEPER_MEASURED;
+		state.enforcer = DISK_ENFORCER_MEASURED;
 	state.over_files =
 		use->known && class->files > 0 && disk_use_size(use).files > class->files;
 	state.hidden = use->known && use->hidden;
@@ -48,7 +48,7 @@ struct disk_state workspace_disk(const struct workspace *workspace)
 
 bool disk_state_is_over(const struct disk_state *state)
 {
-	return state->keeper == DISK_KEEPER_MEASURED && state->known &&
+	return state->enforcer == DISK_ENFORCER_MEASURED && state->known &&
 	       (state->bytes > state->limit || state->over_files || state->hidden);
 }
 
@@ -119,7 +119,7 @@ bool workspace_disk_ask(void *context, enum disk_ask what)
 
 void workspace_disk_calls(struct workspace *workspace)
 {
-	workspace->disk.limited = workspace_disk(workspace).keeper == DISK_KEEPER_MEASURED;
+	workspace->disk.limited = workspace_disk(workspace).enforcer == DISK_ENFORCER_MEASURED;
 	workspace->disk.pauses = workspace_has_cgroups(workspace);
 	disk_use_runs(&workspace->disk, workspace->running[CALL_CLASS_COMMAND] > 0 ||
 						workspace->running[CALL_CLASS_SESSION] > 0);
@@ -153,7 +153,7 @@ int workspace_disk_measured(struct workspace *workspace, struct text payload)
 		return -EBADMSG;
 	workspace->streamed = 0;
 	workspace_disk_count(workspace);
-	if (workspace_disk(workspace).keeper != DISK_KEEPER_MEASURED)
+	if (workspace_disk(workspace).enforcer != DISK_ENFORCER_MEASURED)
 		return 0;
 	hard = disk_hard_limit(workspace->tenant);
 	switch (disk_use_growth(use, &hard, &at_least_ms)) {

@@ -20,14 +20,14 @@ struct files_end;
 struct tenant;
 struct workspace;
 
-enum disk_keeper {
-	DISK_KEEPER_NONE,
-	DISK_KEEPER_MEASURED,
-	DISK_KEEPER_QUOTA,
+enum disk_enforcer {
+	DISK_ENFORCER_NONE,
+	DISK_ENFORCER_MEASURED,
+	DISK_ENFORCER_QUOTA,
 };
 
 struct disk_state {
-	enum disk_keeper keeper;
+	enum disk_enforcer enforcer;
 	bool known;      /* bytes is */
 	uint64_t bytes;  /* as counted or measured last */
 	uint64_t limit;  /* 0: none */
@@ -36,8 +36,8 @@ struct disk_state {
 	bool hidden;     /* the workspace keeps a part of it from being measured */
 };
 
-/** Returns the name of @keeper, as the protocol writes it. Static. */
-const char *disk_keeper_name(enum disk_keeper keeper);
+/** Returns the name of @mechanism, as the protocol writes it. Static. */
+const char *disk_enforcer_name(enum disk_enforcer enforcer);
 
 struct disk_state workspace_disk(const struct workspace *workspace);
 

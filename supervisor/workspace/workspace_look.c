@@ -22,7 +22,7 @@ void workspace_get_info(const struct workspace *workspace, struct workspace_info
 		.disk_files = workspace->disk.known ? (int64_t)workspace->disk.files : -1,
 		.disk_partial = workspace->disk.partial,
 		.disk_limit = disk.limit > 0 ? (int64_t)disk.limit : -1,
-		.disk_keeper = disk_keeper_name(disk.keeper),
+		.disk_enforcer = disk_enforcer_name(disk.enforcer),
 	};
 
 	info.trouble = cell_trouble(workspace->cell, &info.trouble_age_ms);

@@ -21,9 +21,9 @@ struct workspace_info {
 	uint64_t ended_cpu_us; /* CPU time of its commands that have ended */
 	/* the last measured size of its files on disk; -1: unknown */
 	int64_t disk_bytes, disk_files;
-	bool disk_partial;       /* some of it could not be read */
-	int64_t disk_limit;      /* -1: none */
-	const char *disk_keeper; /* what bounds it: disk_keeper_name() */
+	bool disk_partial;         /* some of it could not be read */
+	int64_t disk_limit;        /* -1: none */
+	const char *disk_enforcer; /* what bounds it: disk_enforcer_name() */
 };
 
 void workspace_get_info(const struct workspace *workspace, struct workspace_info *ret);

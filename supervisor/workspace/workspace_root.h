@@ -5,7 +5,8 @@
  * The directory that becomes a workspace. It is opened once with O_PATH, checked by that
  * descriptor, and passed to the spawner. cloisterd does not look it up itself, because its file
  * system may hang and the loop serves all clients. A path whose text is not below a root of the
- * tenant is refused at once; any other path is looked up by a looker, a child of the spawner.
+ * tenant is refused at once; any other path is looked up by a path resolver, a child of the
+ * spawner.
  */
 
 #include "common/directory_parents.h"

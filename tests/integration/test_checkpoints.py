@@ -13,7 +13,7 @@ import procfs
 from cloister_client import RpcError, acting_as
 from daemon import Daemon, is_sanitized
 from killer import Holder, Killer
-from layers import (checkpoint, client_fixture, in_state, keepers, kill_all, listed, opened, refused, roll_back,
+from layers import (checkpoint, client_fixture, in_state, mounters, kill_all, listed, opened, refused, roll_back,
                     tree)
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
@@ -86,17 +86,17 @@ def test_random_changes_against_what_was_seen_at_each_checkpoint(client, seed):
         assert [number for number, _ in listed(client)] == list(seen)
 
 
-def test_a_plain_workspace_has_no_layers_and_no_keeper(own_daemon):
+def test_a_plain_workspace_has_no_layers_and_no_mounter(own_daemon):
     client = opened(own_daemon, "plain")
     client.run("echo x > file")
-    assert keepers(own_daemon) == [] and in_state(own_daemon, ".layers-*") == []
+    assert mounters(own_daemon) == [] and in_state(own_daemon, ".layers-*") == []
     checkpoint(client)
-    assert len(keepers(own_daemon)) == 1
+    assert len(mounters(own_daemon)) == 1
     client.call("workspace.close", {})
-    assert procfs.eventually(lambda: keepers(own_daemon) == [])
+    assert procfs.eventually(lambda: mounters(own_daemon) == [])
     client.call("workspace.open", {"workspace": "plain"})
     assert client.use("read_file", path="file", options={"line_numbers": False})["content"] == "x\n"
-    assert len(keepers(own_daemon)) == 1
+    assert len(mounters(own_daemon)) == 1
 
 
 def test_what_the_kernel_counts_of_it_is_told(start_daemon, area):
@@ -209,7 +209,7 @@ def test_a_new_files_process_shows_the_same_layers(client, daemon):
     checkpoint(client)
     client.run("echo one > file")
     running = client.begin("run_command", {"command": "sleep 1; cat file; echo two > file"})
-    assert procfs.eventually(lambda: keepers(daemon))
+    assert procfs.eventually(lambda: mounters(daemon))
     ((_, files),) = daemon.cells()
     with acting_as(os.getuid()):
         os.kill(files, signal.SIGKILL)
@@ -258,20 +258,20 @@ def test_dropped_layers_are_cleared_in_the_background_or_at_the_next_start(start
 MANY = "mkdir many && cd many && seq 400 | xargs touch"
 
 
-def next_sweeper(daemon):
-    """Stops the next sweeper that is made when it has removed a name."""
+def next_cleaner(daemon):
+    """Stops the next home cleaner that is made when it has removed a name."""
     return Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
 
 
 def roll_back_and_hold(daemon, client):
-    """Rolls back to the first checkpoint, and stops the sweeper that clears what was dropped. Returns its pid."""
-    sweeper = next_sweeper(daemon)
+    """Rolls back to the first checkpoint, and stops the home cleaner that clears what was dropped. Returns its pid."""
+    cleaner = next_cleaner(daemon)
     roll_back(client, 1)
-    return sweeper.held()
+    return cleaner.held()
 
 
-def with_a_held_sweeper(start_daemon):
-    """A daemon, a client whose workspace has dropped a layer with many files, and the pid of the sweeper that is stopped."""
+def with_a_held_cleaner(start_daemon):
+    """A daemon, a client whose workspace has dropped a layer with many files, and the pid of the home cleaner that is stopped."""
     daemon = start_daemon()
     client = opened(daemon, "w")
     checkpoint(client)
@@ -304,16 +304,16 @@ def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_d
     assert dropped("a3") and dropped("b1")
     while dropped("b1"):
         assert dropped("a3")
-        sweeper = next_sweeper(daemon)
+        cleaner = next_cleaner(daemon)
         go_on(held)
-        held = sweeper.held()
+        held = cleaner.held()
     assert dropped("a3")
     go_on(held)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
 
 
 def test_a_large_dropped_layer_does_not_hold_up_other_tenants(area, start_daemon):
-    """A sweeper has a turn of a second of the processor's time, after which the kernel sends it this signal."""
+    """A home cleaner has a turn of a second of the processor's time, after which the kernel sends it this signal."""
     user = area.account.name
     daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
     clients = {name: daemon.connect() for name in "ab"}
@@ -334,17 +334,17 @@ def test_a_large_dropped_layer_does_not_hold_up_other_tenants(area, start_daemon
         with acting_as(os.getuid()):
             if "/a/.layers-w/.dropped-" in str(procfs.fds(held)):
                 os.kill(held, signal.SIGXCPU)
-        sweeper = next_sweeper(daemon)
+        cleaner = next_cleaner(daemon)
         go_on(held)
-        held = sweeper.held()
+        held = cleaner.held()
     assert left("a")
     go_on(held)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
     assert "could not be removed" not in daemon.log()
 
 
-def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
-    daemon, _, held = with_a_held_sweeper(start_daemon)
+def test_a_home_cleaner_that_is_killed_is_followed_by_another(start_daemon):
+    daemon, _, held = with_a_held_cleaner(start_daemon)
     assert in_state(daemon, ".dropped-*")
     with acting_as(os.getuid()):
         os.kill(held, signal.SIGKILL)
@@ -352,17 +352,17 @@ def test_a_sweeper_that_is_killed_is_followed_by_another(start_daemon):
     assert "could not be removed" not in daemon.log()
 
 
-def test_a_sweeper_that_waits_for_the_disk_has_no_longer_turn(start_daemon):
+def test_a_home_cleaner_that_waits_for_the_disk_has_no_longer_turn(start_daemon):
     """Commands choose how long the disk takes for each file: the time that passes is bounded, too. The next one does not
     wait for an idle processor."""
-    daemon, _, held = with_a_held_sweeper(start_daemon)
+    daemon, _, held = with_a_held_cleaner(start_daemon)
     with acting_as(os.getuid()):
         assert os.sched_getscheduler(held) == os.SCHED_IDLE
         assert procfs.eventually(lambda: int(procfs.status(held)["ShdPnd"], 16) & 1 << signal.SIGALRM - 1)
-    sweeper = next_sweeper(daemon)
+    cleaner = next_cleaner(daemon)
     go_on(held)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
-    following = sweeper.held()
+    following = cleaner.held()
     with acting_as(os.getuid()):
         assert os.sched_getscheduler(following) == os.SCHED_OTHER
         os.kill(following, signal.SIGCONT)
@@ -371,7 +371,7 @@ def test_a_sweeper_that_waits_for_the_disk_has_no_longer_turn(start_daemon):
 
 
 def test_layers_that_are_not_cleared_yet_are_bounded(start_daemon):
-    daemon, client, held = with_a_held_sweeper(start_daemon)
+    daemon, client, held = with_a_held_cleaner(start_daemon)
     for _ in range(DROPPED - 1):
         roll_back(client, 1)
     assert len(in_state(daemon, ".dropped-*")) == DROPPED

@@ -282,9 +282,9 @@ class TestIds:
         client.call("workspace.open", {"workspace": "old"})
         client.call("workspace.checkpoint", {})
         client.run("mkdir many && cd many && seq 400 | xargs touch")
-        sweeper = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
+        cleaner = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
         client.call("workspace.remove", {"workspace": "old"})
-        held = sweeper.held()
+        held = cleaner.held()
         assert list((daemon.state / "workspaces" / "a").glob(".dropped-*"))
         with pytest.raises(RpcError) as caught:
             client.call("workspace.open", {"workspace": "new"})

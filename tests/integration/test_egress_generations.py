@@ -61,9 +61,9 @@ def open_cell(running, cell, owner):
 def test_one_process_for_each_generation(roots_directory, account, tenants, names):
     """The former one serves until its connection ends. Their number has a bound, which one that was taken over cannot pass."""
     with of_a_service(roots_directory, account, names) as (running, server):
-        keeper = running.process.pid
+        egress_parent = running.process.pid
         links = fill(running, server)
-        assert len(procfs.children(keeper)) == 4
+        assert len(procfs.children(egress_parent)) == 4
         egress.connect(open_cell(running, 2, tenants[0]), "blamed.test:443")[0].close()
         assert running.link.denied()["host"] == "blamed.test"
         links[-1].send(egress.RETIRED)
@@ -75,7 +75,7 @@ def test_one_process_for_each_generation(roots_directory, account, tenants, name
         links.append(another(server))
         for link in (running.link, *links[2:4]):
             link.socket.close()
-        assert procfs.eventually(lambda: len(procfs.children(keeper)) == 1)
+        assert procfs.eventually(lambda: len(procfs.children(egress_parent)) == 1)
         # Alone again, it ends with its connection, as it always has.
         links[-1].socket.close()
         assert running.process.wait(egress.WAIT_S) == 0
@@ -84,18 +84,18 @@ def test_one_process_for_each_generation(roots_directory, account, tenants, name
 def test_the_last_that_has_retired_may_end_first(roots_directory, account, names):
     """At the bound its end makes room, however often."""
     with of_a_service(roots_directory, account, names) as (running, server):
-        keeper = running.process.pid
+        egress_parent = running.process.pid
         links = fill(running, server)
         for _ in range(5):
             links[-1].send(egress.RETIRED)
             # The parent has heard it, and waits for room.
-            assert procfs.eventually(lambda: not any(target.startswith("pipe:") for target in procfs.fds(keeper).values()))
+            assert procfs.eventually(lambda: not any(target.startswith("pipe:") for target in procfs.fds(egress_parent).values()))
             links.pop().socket.close()
             links.append(another(server))
-            assert len(procfs.children(keeper)) == 4
+            assert len(procfs.children(egress_parent)) == 4
         for link in links[:-1]:
             link.socket.close()
-        assert procfs.eventually(lambda: len(procfs.children(keeper)) == 1)
+        assert procfs.eventually(lambda: len(procfs.children(egress_parent)) == 1)
         links[-1].socket.close()
         assert running.process.wait(egress.WAIT_S) == 0
 
@@ -113,17 +113,17 @@ while True:
 @pytest.mark.deep("busy")
 def test_its_parent_sleeps_if_one_closes_the_pipe(roots_directory, account, names):
     with of_a_service(roots_directory, account, names) as (running, _):
-        keeper = running.process.pid
-        program = pathlib.Path(os.readlink(f"/proc/{keeper}/exe"))
+        egress_parent = running.process.pid
+        program = pathlib.Path(os.readlink(f"/proc/{egress_parent}/exe"))
         program.unlink()
         program.write_text(HOSTILE.format(python=sys.executable))
         program.chmod(0o755)
         running.link.send(egress.RETIRED)
-        assert procfs.eventually(lambda: any(procfs.name(pid) == "hostile" for pid in procfs.children(keeper)))
-        before, until = procfs.cpu_seconds(keeper), time.process_time() + 1
+        assert procfs.eventually(lambda: any(procfs.name(pid) == "hostile" for pid in procfs.children(egress_parent)))
+        before, until = procfs.cpu_seconds(egress_parent), time.process_time() + 1
         while time.process_time() < until:
             pass
-        assert procfs.cpu_seconds(keeper) - before < 0.2
+        assert procfs.cpu_seconds(egress_parent) - before < 0.2
 
 
 def test_one_that_ends_after_it_has_retired(roots_directory, account, names):

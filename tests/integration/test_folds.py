@@ -74,12 +74,12 @@ def opened_with_many(daemon, name="w", before=None, **params):
 
 
 def next_merger(daemon):
-    """Stops the next merger that is made when it has made a link."""
+    """Stops the next layer merger that is made when it has made a link."""
     return Holder(daemon.spawner(), "cloister-merge", "linkat")
 
 
 def checkpoint_and_hold(daemon, client):
-    """Makes a checkpoint and stops the merger that it starts. Returns the merger's pid."""
+    """Makes a checkpoint and stops the layer merger that it starts. Returns the layer merger's pid."""
     merger = next_merger(daemon)
     checkpoint(client)
     return merger.held()
@@ -288,19 +288,19 @@ def test_a_second_try_does_not_wait_for_the_clearing_of_the_first(own_daemon):
     checkpoint(other)
     other.run(MANY)
     client = opened_with_many(own_daemon)
-    sweeper = Holder(own_daemon.spawner(), "cloister-sweep", "unlinkat")
+    cleaner = Holder(own_daemon.spawner(), "cloister-sweep", "unlinkat")
     roll_back(other, 1)
-    sweeper = sweeper.held()
+    cleaner = cleaner.held()
     held = checkpoint_and_hold(own_daemon, client)
     send(held, signal.SIGKILL)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
-    assert procfs.eventually(lambda: "were not made one: the merger was ended" in own_daemon.log())
+    assert procfs.eventually(lambda: "were not made one: the layer merger was ended" in own_daemon.log())
     assert procfs.eventually(lambda: len(in_state(own_daemon, ".layers-w/.dropped-*")) == 1)
     now = seen(client)
     checkpoint(client)
     assert procfs.eventually(lambda: pending(own_daemon))
-    assert procfs.is_alive(sweeper)
-    send(sweeper, signal.SIGCONT)
+    assert procfs.is_alive(cleaner)
+    send(cleaner, signal.SIGCONT)
     assert procfs.eventually(lambda: not in_state(own_daemon, ".dropped-*"))
     checkpoint(client)
     assert 2 not in [number for number, _ in listed(client)]
@@ -345,27 +345,27 @@ def test_what_cannot_be_folded_is_told_and_kept(own_daemon):
 
 def test_nothing_is_folded_while_another_generation_lives(start_daemon, area):
     config = f"{MODE}[tenant t]\nusers = {area.account.uid}\nmanaged = yes\n"
-    elder = start_daemon(config=config, system=SYSTEM)
-    busy = opened(elder, "busy")
+    old_daemon = start_daemon(config=config, system=SYSTEM)
+    busy = opened(old_daemon, "busy")
     running = busy.begin("run_command", {"command": "until [ -e go ]; do sleep 0.1; done"})
-    client = opened_with_many(elder)
+    client = opened_with_many(old_daemon)
     now = seen(client)
-    held = checkpoint_and_hold(elder, client)
-    younger = start_daemon(config=config, former=elder, system=SYSTEM)
+    held = checkpoint_and_hold(old_daemon, client)
+    new_daemon = start_daemon(config=config, former=old_daemon, system=SYSTEM)
     assert procfs.eventually(lambda: not procfs.is_alive(held))
-    client = procfs.eventually(lambda: attempt(younger))
+    client = procfs.eventually(lambda: attempt(new_daemon))
     checkpoint(client)
-    assert seen(client) == now and not pending(younger)
-    opened_in_elder = busy.observe("write_file", {"path": "go", "content": ""})
-    assert opened_in_elder["success"] and busy.result(running)["success"]
-    assert elder.process.wait(120) == 0
-    assert procfs.eventually(lambda: not in_state(younger, ".dropped-*"))
+    assert seen(client) == now and not pending(new_daemon)
+    opened_in_old_daemon = busy.observe("write_file", {"path": "go", "content": ""})
+    assert opened_in_old_daemon["success"] and busy.result(running)["success"]
+    assert old_daemon.process.wait(120) == 0
+    assert procfs.eventually(lambda: not in_state(new_daemon, ".dropped-*"))
     checkpoint(client)
-    assert procfs.eventually(lambda: pending(younger))
+    assert procfs.eventually(lambda: pending(new_daemon))
 
 
 def attempt(daemon):
-    """A connection with the workspace open, or None while the elder has it."""
+    """A connection with the workspace open, or None while the old daemon has it."""
     with contextlib.suppress(RpcError):
         return opened(daemon, "w")
     return None

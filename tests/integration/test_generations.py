@@ -41,8 +41,8 @@ def test_a_hundred_commands_survive(generations, area):
     second = generations(former=first, host="commands = 200\ncommands_per_cpu = 0")
     with opened(second, area.new_directory()) as newcomer:
         assert newcomer.run("echo new")["stdout"] == "new\n"
-    elder = status(second)["elder"]
-    assert elder["pid"] == first.pid and (elder["workspaces"], elder["commands"]) == (10, 100)
+    old_daemon = status(second)["old_daemon"]
+    assert old_daemon["pid"] == first.pid and (old_daemon["workspaces"], old_daemon["commands"]) == (10, 100)
     stop.set()
     knocking.join()
     assert not refused
@@ -50,12 +50,12 @@ def test_a_hundred_commands_survive(generations, area):
         answer = client.wait(call)["result"]
         assert answer["success"] and answer["output"]["exit_code"] == 0, answer
     assert ended(first) == 0
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
     for client in clients:
         assert client.notifications or client.receive()["method"] == "service.retiring"
 
 
-def test_the_elder_keeps_a_workspace_until_its_calls_have_ended(generations, area):
+def test_the_old_daemon_keeps_a_workspace_until_its_calls_have_ended(generations, area):
     first = generations()
     root, resting = area.new_directory(), area.new_directory()
     client, other = opened(first, root), opened(first, resting)
@@ -70,7 +70,7 @@ def test_the_elder_keeps_a_workspace_until_its_calls_have_ended(generations, are
     assert refused["error"]["code"] == "BUSY" and "connect again" in refused["error"]["message"]
     assert other.notifications[0]["method"] == "service.retiring"
     assert other.notifications[0]["params"] == {"within_ms": 1800000}
-    # The younger one has the other workspace, and waits for this one.
+    # The new daemon has the other workspace, and waits for this one.
     newer = opened(second, resting)
     assert newer.run("echo new")["stdout"] == "new\n"
     waits = second.connect()
@@ -100,10 +100,10 @@ def test_sessions_go_on_and_can_be_used(generations, area):
     client.call("session.end", {"session": session})
     client.close()
     assert ended(first) == 0
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
 
 
-def test_killing_the_elder_ends_its_commands_alone(generations, area):
+def test_killing_the_old_daemon_ends_its_commands_alone(generations, area):
     first = generations()
     root = area.new_directory()
     old = opened(first, root)
@@ -119,14 +119,14 @@ def test_killing_the_elder_ends_its_commands_alone(generations, area):
     first.process.kill()
     first.process.wait()
     assert procfs.eventually(lambda: not [pid for pid in cells if procfs.is_alive(pid)])
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
     again = opened(second, root)
     assert again.run("echo again")["stdout"] == "again\n"
     go(new_root)
     assert new.wait(call)["result"]["output"]["stdout"] == "alive\n"
 
 
-def test_the_end_of_the_younger_ends_the_elder(generations, area):
+def test_the_end_of_the_new_daemon_ends_the_old_daemon(generations, area):
     """It has the state, and the next cloisterd must be alone with it."""
     first = generations()
     client = opened(first, area.new_directory())
@@ -141,7 +141,7 @@ def test_the_end_of_the_younger_ends_the_elder(generations, area):
 
 
 @pytest.mark.deep("slow")
-def test_stopping_waits_for_the_elders_answers(generations, area):
+def test_stopping_waits_for_the_old_daemons_answers(generations, area):
     """A service manager kills what is left as soon as its main process has ended."""
     first = generations()
     client = opened(first, area.new_directory())
@@ -150,7 +150,7 @@ def test_stopping_waits_for_the_elders_answers(generations, area):
     second = generations(former=first)
     second.process.terminate()
     assert second.process.wait(120) == 0
-    assert first.process.poll() == 0, "the elder one is still there"
+    assert first.process.poll() == 0, "the old daemon is still there"
     assert client.wait(call)["result"]["output"]["ended_by"] == "shutdown"
 
 
@@ -189,7 +189,7 @@ def test_a_third_generation_that_fails_ends_nothing(generations, area):
     with talk(second) as third:
         ask(third)
     assert procfs.eventually(lambda: second.log().count("does not take over: it has ended") == 2)
-    assert first.process.poll() is None and status(second)["elder"]["commands"] == 1
+    assert first.process.poll() is None and status(second)["old_daemon"]["commands"] == 1
     with opened(second, area.new_directory()) as newcomer:
         assert newcomer.run("echo serves")["stdout"] == "serves\n"
     go(root)
@@ -223,7 +223,7 @@ def test_the_oldest_ends_while_a_third_generation_starts(generations, area):
 
 
 @pytest.mark.deep("slow")
-def test_an_elder_that_hangs_is_killed(generations, area):
+def test_an_old_daemon_that_hangs_is_killed(generations, area):
     first = generations()
     root = area.new_directory()
     begin(opened(first, root), "sleep 600")
@@ -232,7 +232,7 @@ def test_an_elder_that_hangs_is_killed(generations, area):
     first.process.send_signal(signal.SIGSTOP)
     assert first.process.wait(120) == -signal.SIGKILL
     assert "does not end: killing it" in second.log()
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
     with opened(second, root) as client:
         assert client.run("echo a")["stdout"] == "a\n"
 
@@ -253,14 +253,14 @@ def test_a_preview_is_decided_on_where_it_was_made(generations):
 
 
 @pytest.mark.parametrize("what", ["commit", "discard", "leave"])
-def test_a_preview_stays_with_the_elder_until_it_is_decided(generations, what):
+def test_a_preview_stays_with_the_old_daemon_until_it_is_decided(generations, what):
     """Who opened the workspace before would undo it, and would find the layer of another preview or checkpoint gone later."""
     first = generations()
     client = opened(first, name="w")
     client.run("echo old >file")
     assert client.observe("run_command", {"command": "echo new >file"}, {"transaction": "preview"})["diff"]["count"] == 1
     second = generations(former=first)
-    assert status(second)["elder"]["workspaces"] == 1
+    assert status(second)["old_daemon"]["workspaces"] == 1
     newcomer = second.connect()
     assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
     assert client.call("workspace.diff")["count"] == 1
@@ -298,11 +298,11 @@ def test_managed_workspaces_and_removals(generations):
     assert client.wait(call)["result"]["success"]
     assert ended(first) == 0
     newcomer.call("workspace.open", {"workspace": "kept"})
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
 
 
 def test_a_removal_that_takes_long(generations):
-    """The younger one clears what the elder one has removed and not cleared."""
+    """The new daemon clears what the old daemon has removed and not cleared."""
     first = generations()
     client = opened(first, name="w")
     client.run("mkdir d; touch d/a b")
@@ -322,7 +322,7 @@ def test_a_removal_that_takes_long(generations):
 
 @pytest.mark.parametrize("how", ["call", "preview"])
 def test_a_client_that_leaves_lets_go_of_its_workspace(generations, area, how):
-    """Although the elder one stays for something else."""
+    """Although the old daemon stays for something else."""
     first = generations()
     leaves, stays = opened(first, name="w"), opened(first, area.new_directory())
     if how == "call":
@@ -334,7 +334,7 @@ def test_a_client_that_leaves_lets_go_of_its_workspace(generations, area, how):
     second = generations(former=first)
     leaves.close()
     opens(second.connect(), workspace="w")
-    assert status(second)["elder"]["workspaces"] == 1
+    assert status(second)["old_daemon"]["workspaces"] == 1
 
 
 def test_sockets_go_with_the_last(generations, area):

@@ -92,8 +92,8 @@ def test_connections_live_until_their_commands_end(place, web):
     call = begin(client, web.curl("later"))
     assert procfs.eventually(lambda: web.host.connections == 1)
     second = place.next()
-    assert status(second)["elder"]["commands"] == 1
-    # Each has its own: what the elder one begins beside the call, and what the younger one begins.
+    assert status(second)["old_daemon"]["commands"] == 1
+    # Each has its own: what the old daemon begins beside the call, and what the new daemon begins.
     assert client.run(web.curl("now"))["stdout"] == "hello"
     newer = opened(second, name="two")
     assert newer.run(web.curl("now"))["stdout"] == "hello"
@@ -115,7 +115,7 @@ def test_connections_live_until_their_commands_end(place, web):
         assert [one["reason"] for one in refused["network"]["denied"]] == ["not_allowed"]
 
 
-def test_killing_the_elder_ends_its_connections_alone(place, web):
+def test_killing_the_old_daemon_ends_its_connections_alone(place, web):
     first = place.newest
     client = opened(first, name="one")
     begin(client, web.curl("later"))
@@ -126,15 +126,15 @@ def test_killing_the_elder_ends_its_connections_alone(place, web):
     assert procfs.eventually(lambda: web.host.connections == 2)
     first.process.kill()
     first.process.wait()
-    assert procfs.eventually(lambda: len(place.programs()) == 1 and "elder" not in status(second))
+    assert procfs.eventually(lambda: len(place.programs()) == 1 and "old_daemon" not in status(second))
     web.go.set()
     assert newer.wait(call)["result"]["output"]["stdout"] == "hello"
 
 
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
 @pytest.mark.parametrize("place", ["system"], indirect=True)
-def test_the_elder_keeps_the_socket_of_one_that_fails(place, web):
-    """The elder one keeps its cloister-egress, and accepts the next one."""
+def test_the_old_daemon_keeps_the_socket_of_one_that_fails(place, web):
+    """The old daemon keeps its cloister-egress, and accepts the next one."""
     first = place.newest
     client = opened(first, name="one")
     call = begin(client, web.curl("later"))

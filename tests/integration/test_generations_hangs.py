@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file system, or much work, may keep for long does not keep a younger cloisterd from taking over: look-ups,
-openings of directories, and copies for templates and forks, which the elder one brings to their end."""
+"""What a file system, or much work, may keep for long does not keep a new cloisterd from taking over: look-ups,
+openings of directories, and copies for templates and forks, which the old daemon brings to their end."""
 
 import contextlib
 import os
@@ -53,17 +53,17 @@ def held(daemon, client, method, params):
 MANY = "mkdir d; touch d/{1..100}; "
 
 
-def stays(elder, younger, idle):
-    """Waits until the younger one knows of the elder one's copy, and until that has looked often whether it can end: it has
+def stays(old_daemon, new_daemon, idle):
+    """Waits until the new daemon knows of the old daemon's copy, and until that has looked often whether it can end: it has
     closed the connection @idle, on which there is nothing to do."""
-    assert procfs.eventually(lambda: status(younger)["elder"]["copies"] == 1)
+    assert procfs.eventually(lambda: status(new_daemon)["old_daemon"]["copies"] == 1)
     while idle.receive():
         pass
-    assert elder.process.poll() is None
+    assert old_daemon.process.poll() is None
 
 
-def test_a_template_is_finished_by_the_elder(pair):
-    """The workspace stays with it until then, and no template is removed; all is the younger one's after that."""
+def test_a_template_is_finished_by_the_old_daemon(pair):
+    """The workspace stays with it until then, and no template is removed; all is the new daemon's after that."""
     first = pair()
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
@@ -76,7 +76,7 @@ def test_a_template_is_finished_by_the_elder(pair):
         said = second.ctl("template", "remove", "t")
         assert said.returncode != 0 and b"before the service was replaced" in said.stderr, said
     assert client.result(asked) == {"workspace": "w", "template": "t"}
-    assert ended(first) == 0 and procfs.eventually(lambda: "elder" not in status(second))
+    assert ended(first) == 0 and procfs.eventually(lambda: "old_daemon" not in status(second))
     assert templates(second) == {"t": 0} and not second.unfinished()
     with opened(second, name="w") as newcomer:
         with opened(second, name=fork(newcomer, "t")[0]) as one:
@@ -86,7 +86,7 @@ def test_a_template_is_finished_by_the_elder(pair):
 
 
 @pytest.mark.deep("slow")
-def test_a_killed_elder_leaves_no_half_of_a_template(pair):
+def test_a_killed_old_daemon_leaves_no_half_of_a_template(pair):
     first = pair()
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
@@ -97,15 +97,15 @@ def test_a_killed_elder_leaves_no_half_of_a_template(pair):
         assert second.unfinished()
         first.process.kill()
         first.process.wait()
-        assert procfs.eventually(lambda: "elder" not in status(second))
+        assert procfs.eventually(lambda: "old_daemon" not in status(second))
     assert procfs.eventually(lambda: not second.unfinished())
     with opened(second, name="w") as newcomer:
         freeze(newcomer, "t")
         assert templates(second) == {"t": 0}
 
 
-def test_a_copy_of_the_younger_one_outlives_the_elder(pair):
-    """What the elder one has left is cleared at its end, and that is none of it."""
+def test_a_copy_of_the_new_daemon_one_outlives_the_old_daemon(pair):
+    """What the old daemon has left is cleared at its end, and that is none of it."""
     first = pair()
     client = opened(first, name="busy")
     begun = client.request("tool.call", {"tool": "run_command", "arguments": {"command": "until [ -e go ]; do sleep 0.1; done"}})
@@ -117,7 +117,7 @@ def test_a_copy_of_the_younger_one_outlives_the_elder(pair):
             client.use("write_file", path="go", content="")
             assert client.result(begun)["success"]
             assert ended(first) == 0
-            assert procfs.eventually(lambda: "elder" not in status(second))
+            assert procfs.eventually(lambda: "old_daemon" not in status(second))
             # The spawner has looked for what is left, and nothing is being cleared any more.
             assert procfs.eventually(lambda: not [
                 pid for pid in procfs.children(second.spawner()) if procfs.name(pid) == "cloister-sweep"])
@@ -128,8 +128,8 @@ def test_a_copy_of_the_younger_one_outlives_the_elder(pair):
 
 
 @pytest.mark.skipif(not SYSTEM, reason="forks are copied in system mode only")
-def test_a_fork_is_finished_by_the_elder(pair):
-    """It has its id from its beginning. Of several, those that have not begun would get one beside the younger one."""
+def test_a_fork_is_finished_by_the_old_daemon(pair):
+    """It has its id from its beginning. Of several, those that have not begun would get one beside the new daemon."""
     first = pair()
     client = opened(first, name="w")
     client.run(MANY + "echo one >f")
@@ -139,7 +139,7 @@ def test_a_fork_is_finished_by_the_elder(pair):
         assert len(first.unfinished()) == 1
         with held(first, other, "workspace.fork", {"from": "t", "prefix": "three", "count": 3}) as three:
             second = pair(former=first)
-            assert procfs.eventually(lambda: status(second)["elder"]["copies"] == 2)
+            assert procfs.eventually(lambda: status(second)["old_daemon"]["copies"] == 2)
             made = [opened(second, name=f"young-{i}") for i in range(3)]
         with pytest.raises(RpcError) as caught:
             other.result(three)
@@ -147,7 +147,7 @@ def test_a_fork_is_finished_by_the_elder(pair):
         # The first fork is made, though its client has left.
         client.close()
         stays(first, second, other)
-    assert ended(first) == 0 and procfs.eventually(lambda: "elder" not in status(second))
+    assert ended(first) == 0 and procfs.eventually(lambda: "old_daemon" not in status(second))
     assert procfs.eventually(lambda: not second.unfinished())
     with opened(second, name="one-1") as newcomer:
         assert newcomer.run("cat f")["stdout"] == "one\n"
@@ -207,7 +207,7 @@ def test_a_spawner_that_is_late(generations, area):
     assert ended(first) == 0 and second.process.poll() is None
 
 
-def test_no_self_test_begins_beside_a_younger_one(generations):
+def test_no_self_test_begins_beside_a_new_daemon(generations):
     """Neither by itself nor when an administrator asks while the place is given away."""
     first = generations(host="selftest = off")
     with first.control() as control:
@@ -231,18 +231,18 @@ def test_a_reload_that_is_killed_leaves_nothing(generations, area):
                                   "--detach"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             mark = f"--state-dir {first.state} "
 
-            def younger():
+            def new_daemon():
                 return [pid for pid in procfs.pids() if mark in procfs.command_line(pid) and procfs.is_alive(pid)
                         and pid not in (first.pid, command.pid)]
 
             def waits():
-                return [pid for pid in younger() if b"poll" in pathlib.Path(f"/proc/{pid}/wchan").read_bytes()]
+                return [pid for pid in new_daemon() if b"poll" in pathlib.Path(f"/proc/{pid}/wchan").read_bytes()]
 
-            assert procfs.eventually(waits), younger()
+            assert procfs.eventually(waits), new_daemon()
             command.kill()
             command.wait()
-            assert procfs.eventually(lambda: not younger()), younger()
-        # By itself it would have waited for the elder one's answer for 30 seconds, and said so.
+            assert procfs.eventually(lambda: not new_daemon()), new_daemon()
+        # By itself it would have waited for the old daemon's answer for 30 seconds, and said so.
         assert (first.path / "killed.log").read_text() == ""
     finally:
         first.process.send_signal(signal.SIGCONT)
@@ -251,7 +251,7 @@ def test_a_reload_that_is_killed_leaves_nothing(generations, area):
     assert status(generations(former=first))
 
 
-@pytest.mark.deep("slow")  # the elder one waits for fifteen seconds before it has the last word
+@pytest.mark.deep("slow")  # the old daemon waits for fifteen seconds before it has the last word
 def test_checkpoints_that_wait_do_not_refuse_a_take_over(pair):
     """Each waits for a command that goes on, and is asked for again as soon as it is answered; and so is a removal."""
     first = pair()
@@ -271,7 +271,7 @@ def test_checkpoints_that_wait_do_not_refuse_a_take_over(pair):
         time.sleep(3)  # so that they are never answered at the same time
     try:
         second = pair(former=first)
-        assert status(second)["elder"]["pid"] == first.pid
+        assert status(second)["old_daemon"]["pid"] == first.pid
     finally:
         stop.set()
         for thread in threads:

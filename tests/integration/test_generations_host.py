@@ -16,8 +16,8 @@ from delegation import processes, reason_against
 from generations import GO, begin, ended, error_of, generations_fixture, go, opened, runs, status
 
 
-def full_of_the_elders(generations, area):
-    """Two commands, all that the host may have, run in the elder. Returns the younger one, the directory in which they
+def full_of_the_old_daemons(generations, area):
+    """Two commands, all that the host may have, run in the old daemon. Returns the new daemon, the directory in which they
     wait for go(), their client and their calls."""
     first = generations(host="commands = 2", settings="commands = 2")
     root = area.new_directory()
@@ -28,7 +28,7 @@ def full_of_the_elders(generations, area):
 
 
 def test_the_hosts_commands_are_counted_together(generations, area):
-    second, root, client, calls = full_of_the_elders(generations, area)
+    second, root, client, calls = full_of_the_old_daemons(generations, area)
     newcomer = opened(second, area.new_directory())
     waiting = begin(newcomer, "echo mine")
     assert procfs.eventually(lambda: status(second)["calls_waiting"] == 1)
@@ -39,9 +39,9 @@ def test_the_hosts_commands_are_counted_together(generations, area):
     assert newcomer.wait(waiting)["result"]["output"]["stdout"] == "mine\n"
 
 
-def test_health_counts_the_elders_commands(generations, area):
-    """They fill the host for the younger one, which begins none until they end."""
-    second, root, client, calls = full_of_the_elders(generations, area)
+def test_health_counts_the_old_daemons_commands(generations, area):
+    """They fill the host for the new daemon, which begins none until they end."""
+    second, root, client, calls = full_of_the_old_daemons(generations, area)
     with second.control() as control:
         found = control.call("health")
         assert found["slots"]["commands"] == {"used": 2, "limit": 2, "free": 0}
@@ -58,15 +58,15 @@ def test_one_audit_log_has_both(generations, area):
     log = first.state / "audit" / "audit.log"
     root = area.new_directory()
     client = opened(first, root)
-    call = begin(client, GO + "echo elder")
+    call = begin(client, GO + "echo old_daemon")
     runs(first, 1)
     second = generations(former=first, host="audit = required")
     with opened(second, area.new_directory()) as newcomer:
-        newcomer.run("echo younger")
+        newcomer.run("echo new daemon")
     go(root)
     client.wait(call)
     assert ended(first) == 0
-    assert procfs.eventually(lambda: "elder" not in status(second))
+    assert procfs.eventually(lambda: "old_daemon" not in status(second))
     assert second.stop() == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     ends = [line for line in lines if line["event"] == "call.ended"]
@@ -80,12 +80,12 @@ def test_ids_of_two_generations(start_daemon, area):
     config = system_config(area, f"admin_group = {area.account.gid}")
     first = start_daemon(system=True, config=config)
     root, other = first.new_directory(), area.new_directory()
-    client, managed = opened(first, root), opened(first, name="elder")
+    client, managed = opened(first, root), opened(first, name="old_daemon")
     call = begin(client, GO + "true")
     calls = begin(managed, GO + "true")
     runs(first, 2)
     second = start_daemon(system=True, config=config, former=first)
-    with opened(second, name="younger") as newcomer:
+    with opened(second, name="new_daemon") as newcomer:
         assert newcomer.run("true")["exit_code"] == 0
         owners = {path.stat().st_uid for path in first.state.glob("workspaces/*/*")} | {os.stat(root).st_uid}
         assert len(owners) == 3
@@ -97,13 +97,13 @@ def test_ids_of_two_generations(start_daemon, area):
             assert each.observe("write_file", {"path": "go", "content": ""})["success"]
             assert each.wait(number)["result"]["success"]
         assert ended(first) == 0
-        assert procfs.eventually(lambda: "elder" not in status(second))
+        assert procfs.eventually(lambda: "old_daemon" not in status(second))
         newcomer.call("workspace.open", {"root": str(other)})
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root for system mode")
 def test_forks_of_a_template_in_memory(start_daemon, area):
-    """The younger generation loads the template for forks that it opens; those of the elder go on with what they have."""
+    """The new daemon loads the template for forks that it opens; those of the old daemon go on with what they have."""
     config = system_config(area, "template_memory = 64M", f"admin_group = {area.account.gid}")
     first = start_daemon(config=config, system=True)
     client = opened(first)
@@ -131,7 +131,7 @@ def test_forks_of_a_template_in_memory(start_daemon, area):
 
 
 def test_a_kept_home_stays_with_its_cell(generations, area):
-    """The younger one's spawner empties a home that is too large when it is alone, and not while the elder's cell has it."""
+    """The new daemon's spawner empties a home that is too large when it is alone, and not while the old daemon's cell has it."""
     settings = "home = kept\nhome_size = 1M"
     first = generations(settings=settings)
     root = area.new_directory()
@@ -176,7 +176,7 @@ def test_cgroups_of_two_generations(generations, delegation, area):
 
 
 @pytest.mark.skipif(reason_against() is not None, reason=str(reason_against()))
-def test_what_killed_elders_leave_of_cgroups(generations, delegation, area):
+def test_what_killed_old_daemons_leave_of_cgroups(generations, delegation, area):
     """Whoever takes over next removes it: of the first generation, and of a later one."""
     kept = area.new_directory()
 
@@ -200,7 +200,7 @@ def test_what_killed_elders_leave_of_cgroups(generations, delegation, area):
             os.kill(killed.spawner(), signal.SIGSTOP)  # it may see the end of its cloisterd before it is killed, and tidy up
         killed.process.kill()
         killed.process.wait()
-        assert procfs.eventually(lambda: "elder" not in status(heir))
+        assert procfs.eventually(lambda: "old_daemon" not in status(heir))
         return heir
     first = generations(launcher=delegation.launcher())
     second = next_after(first, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with a key when one cloisterd takes over from another: each runs once, and the younger one knows its outcome."""
+"""Calls with a key when one cloisterd takes over from another: each runs once, and the new daemon knows its outcome."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ def journal(daemon):
 
 
 def until_go(link):
-    """Says that the younger one is ready. Returns what it hears, in order, until it may serve."""
+    """Says that the new daemon is ready. Returns what it hears, in order, until it may serve."""
     say(link, READY)
     kinds = []
     while GO_ON not in kinds:
@@ -29,7 +29,7 @@ def until_go(link):
 
 
 def test_what_a_call_with_a_key_came_to(generations, area):
-    """It ran under the elder one; the younger one knows the result, and does not run it again."""
+    """It ran under the old daemon; the new daemon knows the result, and does not run it again."""
     first = generations()
     root = area.new_directory()
     client = opened(first, root)
@@ -52,8 +52,8 @@ def test_what_a_call_with_a_key_came_to(generations, area):
 
 
 @pytest.mark.parametrize("comes_up", [True, False])
-def test_a_call_with_a_key_ends_while_the_younger_starts(generations, area, comes_up):
-    """The younger one may have read the journal: it is told, and nothing is written beneath it."""
+def test_a_call_with_a_key_ends_while_the_new_daemon_starts(generations, area, comes_up):
+    """The new daemon may have read the journal: it is told, and nothing is written beneath it."""
     first = generations()
     root = area.new_directory()
     client = opened(first, root)
@@ -74,7 +74,7 @@ def test_a_call_with_a_key_ends_while_the_younger_starts(generations, area, come
     (pathlib.Path(root) / "end").touch()
     client.wait(other)
     if comes_up:
-        assert ended(first) == 0  # with the younger one
+        assert ended(first) == 0  # with the new daemon
         return
     again = opened(first, root)
     assert again.observe("run_command", {"command": command}, {"key": "k"})["replayed"]
@@ -85,8 +85,8 @@ def test_a_call_with_a_key_ends_while_the_younger_starts(generations, area, come
 
 
 @pytest.mark.parametrize("comes_up", [True, False])
-def test_a_call_with_a_key_begins_while_the_younger_starts(generations, area, comes_up):
-    """It has waited for another one. A younger one that does not know of it would run it again."""
+def test_a_call_with_a_key_begins_while_the_new_daemon_starts(generations, area, comes_up):
+    """It has waited for another one. A new daemon that does not know of it would run it again."""
     first = generations(settings="commands_per_workspace = 1")
     root = area.new_directory()
     client = opened(first, root)
@@ -110,7 +110,7 @@ def test_a_call_with_a_key_begins_while_the_younger_starts(generations, area, co
     assert client.observe("run_command", {"command": command}, {"key": "k"})["replayed"] and keyed.runs(root) == 1
 
 
-def test_a_killed_elder_leaves_an_unknown_outcome(generations, area):
+def test_a_killed_old_daemon_leaves_an_unknown_outcome(generations, area):
     first = generations()
     root = area.new_directory()
     client = opened(first, root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `cloisterd --take-over` begins: what it finds, what makes it fail, which leaves the elder one serving, and whom it
+"""How `cloisterd --take-over` begins: what it finds, what makes it fail, which leaves the old daemon serving, and whom it
 tells. And the line of the packages' ExecReload=, which replaces a cloisterd whose program was replaced."""
 
 import contextlib
@@ -21,13 +21,13 @@ from generations import (ASK, GIVEN, GO, READY, ask, begin, ended, generations_f
                          runs, say, status, talk)
 
 
-def test_a_younger_one_that_dies_before_it_serves(generations, area):
-    """The elder one goes on as if nothing had been."""
+def test_a_new_daemon_one_that_dies_before_it_serves(generations, area):
+    """The old daemon goes on as if nothing had been."""
     first = generations(host="audit = required")
     client = opened(first, area.new_directory())
-    with talk(first) as younger:
-        say(younger, ASK)
-        kind, fds = hear(younger)
+    with talk(first) as new_daemon:
+        say(new_daemon, ASK)
+        kind, fds = hear(new_daemon)
         assert kind == GIVEN and len(fds) >= 4
         refused = client.observe("run_command", {"command": "true"})
         assert refused["error"]["code"] == "BUSY"
@@ -75,7 +75,7 @@ def test_another_name_of_the_socket(generations, area):
 
 
 def test_the_manager_is_told(generations, area):
-    """MAINPID= by the elder one, and the watchdog's interval by way of it."""
+    """MAINPID= by the old daemon, and the watchdog's interval by way of it."""
     place = area.new_directory("manager")
     notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notified.bind(str(place / "notify"))
@@ -103,7 +103,7 @@ def test_the_manager_is_told(generations, area):
     notified.close()
 
 
-def test_the_younger_one_has_spare_cells(generations, area):
+def test_the_new_daemon_one_has_spare_cells(generations, area):
     """So that the first workspace there is opened like any other: it is the first that takes one."""
     first = generations(host="spare_cells = 2")
     second = generations(former=first, host="spare_cells = 2")
@@ -149,7 +149,7 @@ def test_only_if_the_program_was_replaced(generations, area):
     runs(first, 1)
     code, said = detached(area, first)
     assert code == 0 and "is this program too: not taking over" in said, said
-    assert main_process(first) == first.pid and "elder" not in status(first)
+    assert main_process(first) == first.pid and "old_daemon" not in status(first)
     with opened(first, area.new_directory()) as other:
         assert other.run("echo serves")["stdout"] == "serves\n"
     replace_program(area)
@@ -157,7 +157,7 @@ def test_only_if_the_program_was_replaced(generations, area):
     assert code == 0, said
     pid = main_process(first)
     with ended_by_us(pid):
-        assert pid != first.pid and status(first)["elder"]["pid"] == first.pid
+        assert pid != first.pid and status(first)["old_daemon"]["pid"] == first.pid
         assert procfs.parent(pid) not in (os.getpid(), first.pid)
         go(root)
         assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
@@ -184,40 +184,40 @@ FTRUNCATE = 77  # by which it signs the lock, just before it is ready
 
 
 @contextlib.contextmanager
-def younger_at(first, area, number):
-    """A younger one that is held when it enters the system call @number; what holds it; and its log."""
-    path = first.path / "younger.log"
+def new_daemon_at(first, area, number):
+    """A new daemon that is held when it enters the system call @number; what holds it; and its log."""
+    path = first.path / "new_daemon.log"
     first.process.send_signal(signal.SIGSTOP)
     with acting_as(os.getuid()), open(path, "wb") as log:
-        younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+        new_daemon = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
                               "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        # It waits for the answer of the elder one.
-        assert procfs.eventually(lambda: any("handover" in str(fd) or "socket" in str(fd) for fd in procfs.fds(younger.pid).values())
-                                 and b"poll" in (pathlib.Path(f"/proc/{younger.pid}/wchan").read_bytes()))
-        holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(younger.pid), str(number)],
+        # It waits for the answer of the old daemon.
+        assert procfs.eventually(lambda: any("handover" in str(fd) or "socket" in str(fd) for fd in procfs.fds(new_daemon.pid).values())
+                                 and b"poll" in (pathlib.Path(f"/proc/{new_daemon.pid}/wchan").read_bytes()))
+        holder = subprocess.Popen([BUILD / "tests" / "hold_syscall", str(new_daemon.pid), str(number)],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert holder.stdout.readline() == "ready\n"
         first.process.send_signal(signal.SIGCONT)
         assert holder.stdout.readline() == "held\n", path.read_text()
     try:
-        yield younger, holder, path
+        yield new_daemon, holder, path
     finally:
         with acting_as(os.getuid()):
-            younger.kill()
+            new_daemon.kill()
             holder.stdin.close()
             holder.wait()
-            younger.wait()
+            new_daemon.wait()
 
 
-@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
-def test_the_last_step_comes_before_the_elder_retires(generations, area):
-    """A younger one that dies in it, when it signs the lock, leaves the elder one serving, which signs again."""
+@pytest.mark.skipif(not AM_ROOT, reason="traces the new daemon")
+def test_the_last_step_comes_before_the_old_daemon_retires(generations, area):
+    """A new daemon that dies in it, when it signs the lock, leaves the old daemon serving, which signs again."""
     first = generations()
     client = opened(first, area.new_directory())
-    with younger_at(first, area, FTRUNCATE) as (younger, _, _), acting_as(os.getuid()):
-        _, fd, *_ = pathlib.Path(f"/proc/{younger.pid}/syscall").read_text().split()
-        assert procfs.fds(younger.pid)[int(fd, 16)] == str(first.state / "lock")
+    with new_daemon_at(first, area, FTRUNCATE) as (new_daemon, _, _), acting_as(os.getuid()):
+        _, fd, *_ = pathlib.Path(f"/proc/{new_daemon.pid}/syscall").read_text().split()
+        assert procfs.fds(new_daemon.pid)[int(fd, 16)] == str(first.state / "lock")
     assert client.run("echo serves")["stdout"] == "serves\n"
     with opened(first, area.new_directory()) as newcomer:
         assert newcomer.run("echo serves")["stdout"] == "serves\n"
@@ -226,15 +226,15 @@ def test_the_last_step_comes_before_the_elder_retires(generations, area):
 
 
 def test_a_checkpoint_that_waits_for_a_command(generations, area):
-    """It keeps a younger one waiting, and nobody else."""
+    """It keeps a new daemon waiting, and nobody else."""
     first = generations()
     holds, waits = opened(first, name="w"), opened(first, name="w")
     begin(holds, "sleep 600")
     runs(first, 1)
     checkpoint = waits.request("workspace.checkpoint", {})
-    path = first.path / "younger.log"
+    path = first.path / "new_daemon.log"
     with acting_as(os.getuid()), open(path, "wb") as log:
-        younger = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
+        new_daemon = area.start(["cloisterd", "--agent-socket", str(first.socket), "--control-socket", str(first.control_socket),
                               "--state-dir", str(first.state), "--config", str(first.config), "--take-over"],
                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
@@ -243,29 +243,29 @@ def test_a_checkpoint_that_waits_for_a_command(generations, area):
             with first.connect() as newcomer:
                 newcomer.call("workspace.open", {"workspace": f"new{i}"})
                 assert newcomer.run("echo served")["stdout"] == "served\n"
-        assert younger.poll() is None, path.read_text()
+        assert new_daemon.poll() is None, path.read_text()
         holds.close()
         assert "result" in waits.wait(checkpoint)
         assert procfs.eventually(lambda: "serving in the place" in path.read_text()), path.read_text()
-        assert ended(first) == 0 and main_process(first) == younger.pid
+        assert ended(first) == 0 and main_process(first) == new_daemon.pid
     finally:
         with acting_as(os.getuid()):
-            younger.terminate()
-            younger.wait()
+            new_daemon.terminate()
+            new_daemon.wait()
 
 
 @pytest.mark.deep("busy")
-def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
-    """The elder one is stopped at that moment, and finds both at once: it has nobody to give its place to."""
+def test_a_new_daemon_one_that_dies_when_it_is_ready(generations, area):
+    """The old daemon is stopped at that moment, and finds both at once: it has nobody to give its place to."""
     first = generations()
     root = area.new_directory()
     client = opened(first, root)
     call = begin(client, GO + "echo done", key="k")
     runs(first, 1)
-    with talk(first) as younger:
-        ask(younger)
+    with talk(first) as new_daemon:
+        ask(new_daemon)
         first.process.send_signal(signal.SIGSTOP)
-        say(younger, READY)
+        say(new_daemon, READY)
     time.sleep(0.1)  # its next look is overdue, and is due together with the message
     first.process.send_signal(signal.SIGCONT)
     assert procfs.eventually(lambda: "does not take over: it has ended" in first.log())
@@ -277,30 +277,30 @@ def test_a_younger_one_that_dies_when_it_is_ready(generations, area):
 
 
 @pytest.mark.deep("slow")
-@pytest.mark.skipif(not AM_ROOT, reason="traces the younger one")
+@pytest.mark.skipif(not AM_ROOT, reason="traces the new daemon")
 @pytest.mark.parametrize("end", ["goes on", "is killed"])
-def test_an_elder_that_is_stopped_when_the_younger_is_ready(generations, area, end):
-    """The younger one waits for it, however long that is, because the elder one retires when it goes on."""
+def test_an_old_daemon_that_is_stopped_when_the_new_daemon_is_ready(generations, area, end):
+    """The new daemon waits for it, however long that is, because the old daemon retires when it goes on."""
     first = generations()
     root = area.new_directory()
     client = opened(first, root)
     call = begin(client, GO + "echo done")
     runs(first, 1)
-    with younger_at(first, area, FTRUNCATE) as (younger, holder, log):
+    with new_daemon_at(first, area, FTRUNCATE) as (new_daemon, holder, log):
         first.process.send_signal(signal.SIGSTOP)
         holder.stdin.close()
         assert procfs.eventually(lambda: "does not give way yet: waiting for it" in log.read_text())
         if end == "is killed":
             first.process.kill()
-            assert younger.wait(120) == 1 and "cannot take over" in log.read_text()
+            assert new_daemon.wait(120) == 1 and "cannot take over" in log.read_text()
             return
         first.process.send_signal(signal.SIGCONT)
         with opened(first, area.new_directory()) as newcomer:
             assert newcomer.run("echo serves")["stdout"] == "serves\n"
-        assert main_process(first) == younger.pid and status(first)["elder"]["pid"] == first.pid
+        assert main_process(first) == new_daemon.pid and status(first)["old_daemon"]["pid"] == first.pid
         go(root)
         assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
-        assert ended(first) == 0 and younger.poll() is None
+        assert ended(first) == 0 and new_daemon.poll() is None
 
 
 def slow_to_find(place):

@@ -128,16 +128,16 @@ MANY = "mkdir ~/many && cd ~/many && seq 400 | xargs touch"
 
 
 def remove_and_hold(daemon, client):
-    """Removes the workspace "w". Returns the pid of the sweeper of its home, which is stopped at its work."""
-    sweeper = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
+    """Removes the workspace "w". Returns the pid of the home cleaner of its home, which is stopped at its work."""
+    cleaner = Holder(daemon.spawner(), "cloister-sweep", "unlinkat")
     client.call("workspace.remove", {"workspace": "w"})
-    held = sweeper.held()
+    held = cleaner.held()
     assert "/homes/a/.gone-" in str(procfs.fds(held))
     return held
 
 
 def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
-    """A sweeper that clears has a turn of a second of the processor's time, after which the kernel sends it this signal."""
+    """A home cleaner that clears has a turn of a second of the processor's time, after which the kernel sends it this signal."""
     daemon = start(tenants)
     for user, workspace, command in ((0, "w", MANY), (0, "v", MANY), (1, "w", "echo x >~/f")):
         put(daemon, tenants[user], command, workspace=workspace)
@@ -159,7 +159,7 @@ def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
     assert "could not be removed" not in daemon.log()
 
 
-def test_a_sweeper_that_is_killed_is_followed_by_another(start, tenants):
+def test_a_home_cleaner_that_is_killed_is_followed_by_another(start, tenants):
     daemon = start(tenants)
     put(daemon, tenants[0], MANY)
     assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
@@ -234,7 +234,7 @@ def test_the_blocks_of_an_empty_home_count(start, tenants):
 def test_hard_links_count_once_and_sparse_files_what_they_take(start, tenants):
     daemon = start(tenants, more="home_size = 1M\n")
     put(daemon, tenants[0], "head -c 600K /dev/zero >~/one; ln ~/one ~/two; ln ~/one ~/three; truncate -s 1G ~/sparse")
-    put(daemon, tenants[0], "true", workspace="v")  # the sweeper measures it after the other one
+    put(daemon, tenants[0], "true", workspace="v")  # the home cleaner measures it after the other one
     assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
     assert use(daemon, tenants[0], "cd ~; ls")["stdout"] == "one\nsparse\nthree\ntwo\n"
 

@@ -500,7 +500,7 @@ def test_a_cell_that_comes_too_late_is_discarded(own_daemon):
 def test_a_client_that_leaves_takes_its_commands_along(own_daemon, marker):
     client = own_daemon.connect()
     begin_all_kinds(client, own_daemon.new_workspace(client), marker)
-    processes = procfs.descendants(own_daemon.spawner(), without_lookers=True)
+    processes = procfs.descendants(own_daemon.spawner(), without_path_resolvers=True)
     client.close()
     assert_gone(processes, marker, 40)
     assert procfs.eventually(lambda: not own_daemon.cells())

@@ -274,7 +274,7 @@ def test_the_tenant_goes(stopped):
 
 @pytest.mark.deep("slow")
 def test_taken_over_from(stopped, start_daemon, delegation, area):
-    """The elder lets its commands go on, and measures until they have ended; then the younger one does."""
+    """The old daemon lets its commands go on, and measures until they have ended; then the new daemon does."""
     here = stopped()
     session = here.session("until [ -e go ]; do echo >ticks; done; echo done")
     here.stop()
@@ -283,7 +283,7 @@ def test_taken_over_from(stopped, start_daemon, delegation, area):
         control.mkdir()
         for file in (".", "cgroup.procs"):
             os.chown(control / file, area.account.uid, area.account.gid)
-    younger = start_daemon(config=config(area), system=SYSTEM, former=here.daemon, launcher=delegation.launcher(".control"))
+    new_daemon = start_daemon(config=config(area), system=SYSTEM, former=here.daemon, launcher=delegation.launcher(".control"))
     here.go_on()
     assert here.ticks()
     assert here.state(session) == "running"
@@ -293,12 +293,12 @@ def test_taken_over_from(stopped, start_daemon, delegation, area):
     here.client.close()
     assert here.daemon.process.wait(120) == 0
     here.nothing_stays()
-    with younger.connect() as client:
+    with new_daemon.connect() as client:
         assert client.call("workspace.open", {"workspace": "w"})["isolation"]["limits"]["disk"] == "measured"
         assert client.run("echo on")["stdout"] == "on\n"
-        with younger.control() as admin:
+        with new_daemon.control() as admin:
             assert procfs.eventually(lambda: (admin.call("workspaces")["workspaces"][0]["disk_files"] or 0) > FILES, 60)
-    assert younger.stop() == 0
+    assert new_daemon.stop() == 0
 
 
 CHANGES = {"workspace.checkpoint": {}, "workspace.rollback": {"to": 1}, "workspace.freeze": {"template": "new"}}

@@ -124,7 +124,7 @@ def kinds_of(idle, daemon):
 
 @needs_root
 def test_descriptors_of_the_spawner(cell):
-    """Its last descriptors are the sockets of its only looker, and of the one worker that has its private tmpfs ready."""
+    """Its last descriptors are the sockets of its only path resolver, and of the one worker that has its private tmpfs ready."""
     directory = cell.daemon.area.bin
     def low():
         return {fd: kind for fd, kind in kinds(cell.spawner).items() if fd < 16}, [kind for fd, kind in kinds(cell.spawner).items() if fd >= 16]
@@ -137,11 +137,11 @@ def test_descriptors_of_the_spawner(cell):
 
 
 @needs_root
-def test_descriptors_of_the_looker(cell):
-    """A looker, which a hung file system may block for ever, has no descriptor but its socket."""
-    (looker,) = procfs.lookers(cell.spawner)
-    assert procfs.eventually(lambda: sorted(kinds(looker).values()) == ["socket"] if not is_sanitized() else
-                             sorted(kinds(looker).values()) == ["/dev/null", "/dev/null", "pipe", "socket"]), kinds(looker)
+def test_descriptors_of_the_path_resolver(cell):
+    """A path resolver, which a hung file system may block for ever, has no descriptor but its socket."""
+    (resolver,) = procfs.resolvers(cell.spawner)
+    assert procfs.eventually(lambda: sorted(kinds(resolver).values()) == ["socket"] if not is_sanitized() else
+                             sorted(kinds(resolver).values()) == ["/dev/null", "/dev/null", "pipe", "socket"]), kinds(resolver)
 
 
 @needs_root

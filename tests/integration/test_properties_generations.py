@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cloisterd --take-over`: the younger generation has the labels and leases, and changes them for the elder one, too."""
+"""`cloisterd --take-over`: the new daemon has the labels and leases, and changes them for the old daemon, too."""
 
 import pytest
 
@@ -11,7 +11,7 @@ generations = generations_fixture
 
 
 def end_lease(daemon, name):
-    """As if its lease ended now: the elder generation has the workspace yet, and the younger one cannot open it."""
+    """As if its lease ended now: the old daemon has the workspace yet, and the new daemon cannot open it."""
     (record,) = (daemon.state / "properties").rglob(name)
     record.write_text('{"lease":{"expires_at":"2026-01-01T00:00:00Z","at_end":"remove"}}')
 

@@ -62,7 +62,7 @@ def opened(service, name):
 
 
 def in_state(service, pattern):
-    """The names of directories beside those of workspaces. What a sweeper removes meanwhile is passed over."""
+    """The names of directories beside those of workspaces. What a home cleaner removes meanwhile is passed over."""
     with acting_as(os.getuid()):
         return sorted(name for _, names, _ in os.walk(service.state / "workspaces") for name in names if fnmatch.fnmatch(name, pattern))
 

@@ -15,7 +15,7 @@ import procfs
 from cloister_client import RpcError, acting_as
 from daemon import Daemon, environment
 from killer import Killer
-from layers import (checkpoint, client_fixture, in_state, keepers, kill_all, listed, opened, refused, roll_back, tree)
+from layers import (checkpoint, client_fixture, in_state, mounters, kill_all, listed, opened, refused, roll_back, tree)
 from screen import Screen
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
@@ -299,7 +299,7 @@ def test_the_death_of_cloisterd_undoes_it(start_daemon):
     kill_all(daemon)
     daemon = start_daemon(state=daemon.state)
     client = opened(daemon, "w")
-    assert tree(client) == before and listed(client) == [] and keepers(daemon) == []
+    assert tree(client) == before and listed(client) == [] and mounters(daemon) == []
     preview(client, CHANGE)
     decide(client, "commit")
     kill_all(daemon)

@@ -38,7 +38,7 @@ def opened(daemon, root=None, name=None):
 
 
 def opens(client, **params):
-    """Opens the workspace as soon as the elder one has let go of it."""
+    """Opens the workspace as soon as the old daemon has let go of it."""
     assert procfs.eventually(lambda: "result" in client.wait(client.request("workspace.open", params)))
 
 

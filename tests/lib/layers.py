@@ -62,14 +62,14 @@ def listed(client):
 
 
 def in_state(daemon, *patterns):
-    """The paths of workspaces and templates that match. What a sweeper removes meanwhile is passed over."""
+    """The paths of workspaces and templates that match. What a home cleaner removes meanwhile is passed over."""
     with acting_as(os.getuid()):
         paths = [pathlib.Path(directory, name) for top in ("workspaces", "templates", "properties")
                  for directory, directories, files in os.walk(daemon.state / top) for name in directories + files]
     return [path for path in paths if any(path.match(pattern) for pattern in patterns)]
 
 
-def keepers(daemon):
+def mounters(daemon):
     return [pid for pid in procfs.children(daemon.spawner()) if procfs.name(pid) == "cloister-layers"]
 
 

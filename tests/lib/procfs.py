@@ -84,33 +84,33 @@ def name(pid):
     return status(pid).get("Name", "")
 
 
-def is_looker(pid):
-    """Whether the process is a looker of the spawner, which belongs to no workspace."""
+def is_path_resolver(pid):
+    """Whether the process is a path resolver of the spawner, which belongs to no workspace."""
     try:
-        return name(pid) == "cloister-looker"
+        return name(pid) == "cloister-resolver"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
 def children(pid):
-    """Returns the children, the oldest first. Those of the spawner are without its lookers."""
-    return sorted((Process(other) for other in pids() if parent(other) == pid and not is_looker(other)),
+    """Returns the children, the oldest first. Those of the spawner are without its path resolvers."""
+    return sorted((Process(other) for other in pids() if parent(other) == pid and not is_path_resolver(other)),
                   key=lambda child: (child.started, child))
 
 
-def lookers(pid):
-    """Returns the lookers of the spawner @pid."""
-    return [other for other in pids() if parent(other) == pid and is_looker(other)]
+def resolvers(pid):
+    """Returns the path resolvers of the spawner @pid."""
+    return [other for other in pids() if parent(other) == pid and is_path_resolver(other)]
 
 
-def descendants(pid, without_children=False, without_lookers=False):
+def descendants(pid, without_children=False, without_path_resolvers=False):
     below = {}
     for other in pids():
         below.setdefault(parent(other), []).append(other)
     found, waiting = [], below.get(pid, []) if without_children else [pid]
     while waiting:
         for child in below.get(waiting.pop(), []):
-            if without_lookers and is_looker(child):
+            if without_path_resolvers and is_path_resolver(child):
                 continue
             found.append(Process(child))
             waiting.append(child)

@@ -197,7 +197,7 @@ def test_results_of_the_control_methods(service):
     """The page names every member that comes and no others, except for members that come only sometimes."""
     daemon, client = service
     at_times = {"subject", "error", "cost", "fix", "why", "ended_ms", "result",
-                "workspaces_omitted", "calls_omitted", "moved_to", "elder", "pid", "commands", "copies",
+                "workspaces_omitted", "calls_omitted", "moved_to", "old_daemon", "pid", "commands", "copies",
                 "template_memory", "bytes", "limit_bytes", "obstacle"}
     call = client.begin("run_command", {"command": "sleep 1000", "timeout_ms": 600000})
     with daemon.control() as control:

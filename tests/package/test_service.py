@@ -126,14 +126,14 @@ def test_an_upgrade_loses_no_command(service, newer):
     assert procfs.eventually((workspace / "begun").exists, seconds=60)
     service.root.install(newer("0.1.0+1"))
     assert service.main() != before and service.lives(before)
-    assert service.status()["elder"]["pid"] == before
+    assert service.status()["old_daemon"]["pid"] == before
     assert service.root.run("runuser", "-u", "alice", "--", "cloister", "--create", "--workspace", "other", "exec", "--",
                             "echo", "served").stdout == "served\n"
     assert call.poll() is None, "the call was ended"
     (workspace / "end").touch()
     assert call.communicate()[0] == "through\n" and call.returncode == 0
     assert procfs.eventually(lambda: not service.lives(before), seconds=60)
-    assert procfs.eventually(lambda: "elder" not in service.status(), seconds=60)
+    assert procfs.eventually(lambda: "old_daemon" not in service.status(), seconds=60)
     assert service.call("alice", "exec", "--", "ls").stdout.split() == ["begun", "end"]
     # The upgrade leaves the sockets alone, and restarts nothing.
     acts = [line for line in service.root.lines("run/systemctl.log") if "restart" in line or "reload" in line]

@@ -266,7 +266,7 @@ def config_of(tenants, disk):
 def assert_settled(daemon):
     """No workspace is open any more, and status, metrics and processes agree."""
     def only_spares():
-        processes = procfs.descendants(daemon.spawner(), without_lookers=True)
+        processes = procfs.descendants(daemon.spawner(), without_path_resolvers=True)
         pidfds = [text for text in procfs.fds(daemon.pid).values() if text.startswith("anon_inode:[pidfd]")]
         return {procfs.name(pid) for pid in processes} <= {"cloister-spare"} and \
             len(processes) == len(pidfds) <= 2 * SPARES

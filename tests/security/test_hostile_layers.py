@@ -82,7 +82,7 @@ def test_what_shows_in_the_upper_layer_is_the_workspaces_own(own_daemon):
 
 
 def test_a_worker_that_was_taken_over(own_daemon):
-    """It may be in its namespaces with CAP_SYS_ADMIN, but not in those of the keeper. Its filter would refuse most of this
+    """It may be in its namespaces with CAP_SYS_ADMIN, but not in those of the overlay mounter. Its filter would refuse most of this
     already, and is not in force here."""
     client = opened(own_daemon, "w")
     client.run("echo frozen > file")

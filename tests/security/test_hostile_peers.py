@@ -546,8 +546,8 @@ def test_they_end_with_cloisterd(account):
     for process in ("worker", "files"):
         Liar(running, **{process: "be_ready()\nimport signal\nsignal.pthread_sigmask(signal.SIG_SETMASK, range(1, 32))\n"
                          "while True: time.sleep(600)"}).open()
-    # Except the sweep of a workspace that was just opened, and lookers.
-    assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_lookers=True)) == 5)
+    # Except the sweep of a workspace that was just opened, and path resolvers.
+    assert procfs.eventually(lambda: len(procfs.descendants(running.pid, without_path_resolvers=True)) == 5)
     everything = procfs.descendants(running.pid)
     assert running.stop() == 0
     assert procfs.vanish(everything)

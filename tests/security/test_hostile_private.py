@@ -68,7 +68,7 @@ def daemon(account):
     place.take_liars()
     running = Daemon(place, config=f"[cloister]\nmode = user\nspare_cells = 0\nworkspace_idle_time = 300ms\n"
                                    f"[tenant t]\nusers = {account.name}\nroots = {place.path}\ntmp_size = {TMP_KIB}K\n")
-    with running.connect() as client:  # after which the spawner has its lookers
+    with running.connect() as client:  # after which the spawner has its path resolvers
         running.new_workspace(client)
     yield running
     assert running.stop() == 0

@@ -354,7 +354,7 @@ def test_what_is_stopped_does_not_wait_for_input(paused):
 @pytest.mark.parametrize("who", ["worker", "supervisor", "spawner"])
 def test_nothing_stays_stopped(paused, who):
     """Whoever dies, also while the worker cannot do anything: what it has stopped ends."""
-    everything = procfs.descendants(paused.supervisor.spawner.pid, without_lookers=True)
+    everything = procfs.descendants(paused.supervisor.spawner.pid, without_path_resolvers=True)
     commands = [pid for pid in everything if procfs.name(pid) in ("bash", "sh")]
     worker = next(pid for pid in everything if procfs.name(pid) == "cloister-worker")
     assert commands

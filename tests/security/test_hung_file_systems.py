@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount a
               pytest.mark.deep("busy")]
 
 LOOK_UP = 5.0  # LIMIT_LOOK_UP_MS
-LOOKERS_IDLE = 2  # LIMIT_LOOKERS_IDLE
-LOOKERS_PER_TENANT = 8  # LIMIT_LOOKERS_PER_TENANT
+RESOLVERS_IDLE = 2  # LIMIT_PATH_RESOLVERS_IDLE
+RESOLVERS_PER_TENANT = 8  # LIMIT_PATH_RESOLVERS_PER_TENANT
 HANG = 60  # no condition takes longer
 
 
@@ -101,9 +101,9 @@ class Others:
 def nothing_is_left(daemon, threads):
     """Checks that no waiting thread or process is left."""
     def settled():
-        return (len(procfs.lookers(daemon.spawner())) <= LOOKERS_IDLE and
+        return (len(procfs.resolvers(daemon.spawner())) <= RESOLVERS_IDLE and
                 len(os.listdir(f"/proc/{daemon.pid}/task")) == threads)
-    assert procfs.eventually(settled, HANG), procfs.lookers(daemon.spawner())
+    assert procfs.eventually(settled, HANG), procfs.resolvers(daemon.spawner())
 
 
 def while_waiting(numbers, client, others):
@@ -160,7 +160,7 @@ def test_a_silent_file_system_costs_who_names_it(start_daemon, area, tenants, pl
     answers, rounds = while_waiting(numbers, victim, others)
     assert rounds > 1
     assert {answer["error"]["data"]["code"] for answer in answers} == {"TIMEOUT"}
-    assert len(procfs.lookers(daemon.spawner())) <= LOOKERS_PER_TENANT + LOOKERS_IDLE
+    assert len(procfs.resolvers(daemon.spawner())) <= RESOLVERS_PER_TENANT + RESOLVERS_IDLE
     others.go_on()
     # When the file system answers again, the workspace opens.
     fuse.answer()
@@ -197,7 +197,7 @@ def test_processes_made_again_stop_nobody(start_daemon, area, tenants, place):
 
 
 def test_one_that_is_ended_is_let_go(start_daemon, area, tenants, place):
-    """The server dies or an administrator aborts the connection: the waiting looker ends."""
+    """The server dies or an administrator aborts the connection: the waiting path resolver ends."""
     fuse = place.mount("in/fuse")
     daemon = start_daemon(config=config_of(tenants, a=[place.top / "in"]))
     others = Others(daemon, tenants, place)
@@ -208,7 +208,7 @@ def test_one_that_is_ended_is_let_go(start_daemon, area, tenants, place):
     numbers = [victim.request("workspace.open", {"root": str(fuse.point / f"ws{n}")}) for n in range(4)]
     answers, _ = while_waiting(numbers, victim, others)
     assert {answer["error"]["data"]["code"] for answer in answers} == {"TIMEOUT"}
-    assert procfs.lookers(daemon.spawner())
+    assert procfs.resolvers(daemon.spawner())
     fuse.end()
     nothing_is_left(daemon, threads)
     others.go_on()

@@ -274,8 +274,8 @@ def holdings(daemon, cells):
         "mounts": procfs.mounts_below(daemon.area.path),
         "mounts of cells": [procfs.mounts(cell.worker) for cell in cells] if AM_ROOT else None,
         # Without descriptor numbers: cloisterd frees reserved descriptors and takes others.
-        # The spawner keeps one idle looker or two, each with a socket.
-        "fds": [len(procfs.fds(pid)) - len(procfs.lookers(pid)) for pid in processes[:2]] if AM_ROOT else None,
+        # The spawner keeps one idle path resolver or two, each with a socket.
+        "fds": [len(procfs.fds(pid)) - len(procfs.resolvers(pid)) for pid in processes[:2]] if AM_ROOT else None,
         "fds of cells": [sorted(procfs.fds(pid).values()) for pid in processes[2:]] if AM_ROOT else None,
         "files": [sorted(os.listdir(cell.path)) for cell in cells],
     }

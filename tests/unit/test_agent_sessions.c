@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sessions of the agent socket, from a client's line to its answer. */
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/background/background_state.h"
-#include "supervisor/background/background_use.h"
-#include "supervisor/background/background_wait.h"
 #include "supervisor/config/config.h"
+#include "supervisor/session/session_state.h"
+#include "supervisor/session/session_use.h"
+#include "supervisor/session/session_wait.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"
@@ -29,7 +29,7 @@ static const char config[] = "[cloister]\n"
 			     "managed = yes\n"
 			     "sessions = 0\n";
 
-static char id[BACKGROUND_ID_BYTES]; /* of the session that was started last */
+static char id[SESSION_ID_BYTES]; /* of the session that was started last */
 
 static int set_up(void **state)
 {
@@ -40,19 +40,19 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	fake_service_forget(*state);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_service_free(*state);
 	return 0;
 }
 
 FIXTURE(set_up, tear_down)
 
-static void note_id(void *context, const struct background *background)
+static void note_id(void *context, const struct session *session)
 {
-	struct background_info info;
+	struct session_info info;
 
 	(void)context;
-	background_get_info(background, &info);
+	session_get_info(session, &info);
 	snprintf(id, sizeof(id), "%s", info.id);
 }
 
@@ -95,7 +95,7 @@ static void talk(struct fake_client *client, const char *says, const char *answe
 /* From now on its output is read, and the lines that follow have its id. */
 static void has_started(struct fake_client *client)
 {
-	background_foreach(note_id, NULL);
+	session_foreach(note_id, NULL);
 	fake_service_pass(client->service, 3);
 }
 
@@ -285,7 +285,7 @@ TEST(test_limits_and_others)
 	fake_client_close(&second);
 	/* Nobody has the workspaces open: sessions end in their time. */
 	fake_service_pass(*state, 15L * 60 * 1000 + 1);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_client_close(&other);
 }
 
@@ -303,9 +303,9 @@ TEST(test_what_ends_them)
 	talk(&client, REQUEST("0", "workspace.open", "{\"workspace\":\"v\"}"), RESULT("0", "{*}"));
 	start(&client, START("{\"command\":\"hang\"}"));
 	fake_service_reconfigure(*state, "[cloister]\n[tenant two]\nusers = 1002\nmanaged = yes\n");
-	background_reload(((struct fake_service *)*state)->service.config);
+	session_reload(((struct fake_service *)*state)->service.config);
 	fake_service_run(*state);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_client_close(&client);
 }
 
@@ -331,7 +331,7 @@ TEST(test_calls_go_on)
 	fake_service_pass(*state, 3);
 	talk(&client, LIST, RESULT("6", "{\"sessions\":[]}"));
 	fake_service_pass(*state, 50);
-	background_foreach(note_id, NULL);
+	session_foreach(note_id, NULL);
 	talk(&client, NULL, RUNS("\"next\":7,*"));
 	fake_workers_write("three");
 	fake_service_run(*state);
@@ -366,9 +366,9 @@ TEST(test_a_reload_breaks_promises)
 
 	talk(&client, YIELDS("hang"), NULL);
 	fake_service_reconfigure(*state, "[cloister]\n[tenant two]\nusers = 1002\nmanaged = yes\n");
-	background_reload(((struct fake_service *)*state)->service.config);
+	session_reload(((struct fake_service *)*state)->service.config);
 	fake_service_pass(*state, 60);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_service_pass(*state, 30001);
 	talk(&client, NULL, RESULT("8", "{*\"ended_by\":\"timeout\"*}"));
 	fake_client_close(&client);
@@ -394,11 +394,11 @@ TEST(test_a_repeated_start)
 	talk(&client, START("{\"key\":\"t\",\"command\":\"hang\",\"stdin\":true}"), STARTED);
 	talk(&client, START("{\"key\":\"t\",\"command\":\"hang\",\"pty\":{\"rows\":9,\"cols\":9}}"),
 		ERROR("1", "-32000", NAMED("KEY_CONFLICT")));
-	assert_int_equal(background_count(NULL), 2);
+	assert_int_equal(session_count(NULL), 2);
 	/* The key of another workspace is another key. */
 	other = fake_client_open(*state, &agent_endpoint, ALICE, "v");
 	start(&other, KEYED(""));
-	assert_int_equal(background_count(NULL), 3);
+	assert_int_equal(session_count(NULL), 3);
 	talk(&other, END(""), RESULT("5", "{*}"));
 	/* An ended one is still known by it. */
 	talk(&other, KEYED(""), RESULT("1", "{\"session\":\"#\",*\"replayed\":true}"));
@@ -481,12 +481,12 @@ TEST(test_those_who_wait_use_it)
 	talk(&other, ATTACH(""), RESULT("7", "{*}"));
 	for (int i = 0; i < 4; i++)
 		fake_service_pass(*state, 10L * 60 * 1000);
-	assert_int_equal(background_count(NULL), 1);
+	assert_int_equal(session_count(NULL), 1);
 	talk(&other, DETACH, RESULT("8", "{*}"));
 	fake_service_pass(*state, 14L * 60 * 1000);
-	assert_int_equal(background_count(NULL), 1);
+	assert_int_equal(session_count(NULL), 1);
 	fake_service_pass(*state, 60L * 1000 + 1);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_client_close(&other);
 }
 
@@ -509,17 +509,17 @@ TEST(test_many_search)
 {
 	static const struct text found = TEXT_LITERAL("found");
 	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-	struct background *background;
+	struct session *session;
 
 	start(&client, START("{\"command\":\"hang\"}"));
 	for (int i = 0; i < LIMIT_SESSION_WAITERS; i++)
 		talk(&client, READ(",\"wait_ms\":300000,\"until\":[{\"contains\":\"und\"}]"), NULL);
-	background = background_find(text_from(id));
-	output_ring_append(&background->ring, COMMAND_STREAM_STDOUT, found);
-	background_tell_output(background, COMMAND_STREAM_STDOUT, found);
-	assert_int_equal(background->waiters, LIMIT_SESSION_WAITERS - 1);
+	session = session_find(text_from(id));
+	output_ring_append(&session->ring, COMMAND_STREAM_STDOUT, found);
+	session_tell_output(session, COMMAND_STREAM_STDOUT, found);
+	assert_int_equal(session->waiters, LIMIT_SESSION_WAITERS - 1);
 	fake_service_run(client.service);
-	assert_int_equal(background->waiters, 0);
+	assert_int_equal(session->waiters, 0);
 	fake_client_close(&client);
 }
 
@@ -583,6 +583,6 @@ TEST(test_mistakes_are_named)
 
 	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++)
 		talk(&client, mistakes[i].says, mistakes[i].answer);
-	assert_int_equal(background_count(NULL), 0);
+	assert_int_equal(session_count(NULL), 0);
 	fake_client_close(&client);
 }

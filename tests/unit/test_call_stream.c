@@ -231,7 +231,7 @@ TEST(test_a_write_beyond_the_disk)
 	struct fixture *f = *state;
 
 	f->workspace.disk = (struct disk_state){
-		.keeper = DISK_KEEPER_MEASURED, .known = true, .bytes = 1, .limit = 10};
+		.enforcer = DISK_ENFORCER_MEASURED, .known = true, .bytes = 1, .limit = 10};
 	start_method(f, TOOL_FILE_WRITE);
 	begin(f);
 	assert_int_equal(add(f, "a", "123456789", false), 0);

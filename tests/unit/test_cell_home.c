@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-spawner-core */
-/* How many former homes of a tenant may wait to be cleared. No sweeper runs, as while another
+/* How many former homes of a tenant may wait to be cleared. No home cleaner runs, as while another
  * generation may use the homes. Needs root, for homes of other ids. */
 #include "worker/spawner/cell_home.h"
 

@@ -161,19 +161,19 @@ TEST(test_sentences)
 	}
 }
 
-TEST(test_keepers)
+TEST(test_enforcers)
 {
 	const struct cgroup none = {.root = -1, .missing = "x"};
 	const struct cgroup all = {.controllers = CGROUP_CONTROLLERS_END - 1, .io_weight = true};
 	const struct cgroup no_io = {.controllers = CGROUP_IO};
 
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_memory(&none)), "none");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_processes(&none)), "rlimit");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&none)), "none");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&none)), "none");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_memory(&all)), "cgroup");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_processes(&all)), "cgroup");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_cpu(&all)), "cgroup");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&all)), "cgroup");
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&no_io)), "none");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_memory(&none)), "none");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_processes(&none)), "rlimit");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_cpu(&none)), "none");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_io(&none)), "none");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_memory(&all)), "cgroup");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_processes(&all)), "cgroup");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_cpu(&all)), "cgroup");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_io(&all)), "cgroup");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_io(&no_io)), "none");
 }

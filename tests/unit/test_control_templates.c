@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* fakes: service clock workers spawner_link process audit_writer */
 // SPDX-License-Identifier: Apache-2.0
-/* Templates on the control socket: the list, the removal, and the import of what a looker finds and
- * a copier or cloister-unpack, which the test plays, reads. */
+/* Templates on the control socket: the list, the removal, and the import of what a path resolver
+ * finds and a copier or cloister-unpack, which the test plays, reads. */
 #include "common/unpack_report.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"

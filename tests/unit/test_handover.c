@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-/* What generations of cloisterd say to each other, and the table of what the elder one uses. */
+/* What generations of cloisterd say to each other, and the table of what the old daemon uses. */
 #include "supervisor/host/handover.h"
 
 #include "supervisor/workspace/elsewhere.h"
@@ -20,13 +20,13 @@ static int open_scratch(void)
 }
 
 /* Makes both ends of a talk. */
-static void connect_both(int directory, int *ret_listener, int *ret_elder, int *ret_younger)
+static void connect_both(int directory, int *ret_listener, int *ret_old_daemon, int *ret_new_daemon)
 {
 	pid_t pid = 0;
 
 	assert_int_equal(handover_listen(directory, ret_listener), 0);
-	assert_int_equal(handover_connect(directory, ret_younger), 0);
-	assert_int_equal(handover_accept(*ret_listener, ret_elder, &pid), 0);
+	assert_int_equal(handover_connect(directory, ret_new_daemon), 0);
+	assert_int_equal(handover_accept(*ret_listener, ret_old_daemon, &pid), 0);
 	assert_int_equal(pid, getpid());
 }
 
@@ -34,7 +34,8 @@ FIXTURE(scratch_set_up, scratch_tear_down)
 
 TEST(test_messages)
 {
-	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	_cleanup_close_ int directory = open_scratch(), listener = -1, old_daemon = -1,
+			    new_daemon = -1;
 	struct handover_message sent = {.type = HANDOVER_GIVEN,
 		.dev = 1,
 		.ino = UINT64_MAX,
@@ -46,11 +47,11 @@ TEST(test_messages)
 	struct handover_message got = {0};
 	struct stat a, b;
 
-	connect_both(directory, &listener, &elder, &younger);
+	connect_both(directory, &listener, &old_daemon, &new_daemon);
 	for (unsigned i = 0; i < sent.n_fds; i++)
 		sent.fds[i] = listener;
-	assert_int_equal(handover_send(elder, &sent), 0);
-	assert_int_equal(handover_await(younger, 1000, &got), 1);
+	assert_int_equal(handover_send(old_daemon, &sent), 0);
+	assert_int_equal(handover_await(new_daemon, 1000, &got), 1);
 	assert_int_equal(got.type, HANDOVER_GIVEN);
 	assert_int_equal(got.pid, getpid());
 	assert_true(got.dev == 1 && got.ino == UINT64_MAX && got.uid == 3 &&
@@ -61,30 +62,31 @@ TEST(test_messages)
 	assert_int_equal(fstat(got.fds[2], &b), 0);
 	assert_true(a.st_ino == b.st_ino && fcntl(got.fds[0], F_GETFD) & FD_CLOEXEC);
 	handover_drop(&got);
-	assert_int_equal(handover_await(younger, 1, &got), -ETIMEDOUT);
-	assert_int_equal(handover_receive(elder, &got), -EAGAIN);
-	close_fd(&younger);
-	assert_int_equal(handover_receive(elder, &got), 0);
+	assert_int_equal(handover_await(new_daemon, 1, &got), -ETIMEDOUT);
+	assert_int_equal(handover_receive(old_daemon, &got), -EAGAIN);
+	close_fd(&new_daemon);
+	assert_int_equal(handover_receive(old_daemon, &got), 0);
 }
 
 /* Descriptors that come with it are closed. */
 TEST(test_what_is_no_message)
 {
 	static const uint32_t heads[][2] = {{2, HANDOVER_ASK}, {1, 0}, {1, HANDOVER_TYPES}};
-	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	_cleanup_close_ int directory = open_scratch(), listener = -1, old_daemon = -1,
+			    new_daemon = -1;
 	struct handover_message message = {.type = HANDOVER_ASK, .n_fds = HANDOVER_FDS_MOST + 1};
 	char bytes[48] = {0};
 
-	connect_both(directory, &listener, &elder, &younger);
-	assert_int_equal(send(younger, "x", 1, 0), 1);
-	assert_int_equal(handover_receive(elder, &message), -EBADMSG);
+	connect_both(directory, &listener, &old_daemon, &new_daemon);
+	assert_int_equal(send(new_daemon, "x", 1, 0), 1);
+	assert_int_equal(handover_receive(old_daemon, &message), -EBADMSG);
 	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
 		memcpy(bytes, heads[i], sizeof(heads[i]));
-		assert_int_equal(send(younger, bytes, sizeof(bytes), 0), sizeof(bytes));
-		assert_int_equal(handover_receive(elder, &message), -EBADMSG);
+		assert_int_equal(send(new_daemon, bytes, sizeof(bytes), 0), sizeof(bytes));
+		assert_int_equal(handover_receive(old_daemon, &message), -EBADMSG);
 	}
 	message.n_fds = HANDOVER_FDS_MOST + 1;
-	assert_int_equal(handover_send(younger, &message), -EMSGSIZE);
+	assert_int_equal(handover_send(new_daemon, &message), -EMSGSIZE);
 }
 
 /* Sends @len bytes of a good message with @n descriptors. */
@@ -127,16 +129,18 @@ TEST(test_descriptors)
 		{4, DESCRIPTORS_MOST, -EBADMSG},
 		{0, DESCRIPTORS_MOST, 0},
 	};
-	_cleanup_close_ int directory = open_scratch(), listener = -1, elder = -1, younger = -1;
+	_cleanup_close_ int directory = open_scratch(), listener = -1, old_daemon = -1,
+			    new_daemon = -1;
 	struct handover_message message;
 	int lowest;
 
-	connect_both(directory, &listener, &elder, &younger);
+	connect_both(directory, &listener, &old_daemon, &new_daemon);
 	lowest = dup(STDERR_FILENO);
 	close(lowest);
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
 		/* Each side: one of them is told who sends. */
-		int to = i % 2 ? younger : elder, from = i % 2 ? elder : younger, fd;
+		int to = i % 2 ? new_daemon : old_daemon, from = i % 2 ? old_daemon : new_daemon,
+		    fd;
 
 		send_descriptors(from, rows[i / 2].len, rows[i / 2].n);
 		assert_int_equal(handover_receive(to, &message), rows[i / 2].answer);

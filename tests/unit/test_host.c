@@ -201,7 +201,7 @@ TEST(test_a_cgroup_that_is_delegated)
 	holds("unit/supervisor/cpu.weight", "1000");
 	/* A kernel without io.weight has no such file. */
 	assert_false(cgroup.io_weight);
-	assert_string_equal(cgroup_keeper_name(cgroup_keeper_of_io(&cgroup)), "none");
+	assert_string_equal(cgroup_enforcer_name(cgroup_enforcer_of_io(&cgroup)), "none");
 	cgroup_done(&cgroup);
 	assert_int_equal(cgroup.root, -1);
 }

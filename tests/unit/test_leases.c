@@ -242,7 +242,8 @@ TEST(test_the_start)
 	assert_string_equal(fake_spawner_removed(fake->spawner), "one/ended");
 }
 
-/* While another generation takes over nothing ends; the elder one ends what runs there, no more. */
+/* While another generation takes over nothing ends; the old daemon ends what runs there, no more.
+ */
 TEST(test_two_generations)
 {
 	struct fake_client client = fake_client_open(fake, &agent_endpoint, ALICE, "w");
@@ -262,7 +263,7 @@ TEST(test_two_generations)
 	fake_client_close(&client);
 }
 
-/* The younger generation has changed the lease of a workspace that the elder one still uses. */
+/* The new daemon has changed the lease of a workspace that the old daemon still uses. */
 TEST(test_a_lease_that_another_generation_changes)
 {
 	struct fake_client client = fake_client_open(fake, &agent_endpoint, ALICE, "w");
@@ -280,7 +281,7 @@ TEST(test_a_lease_that_another_generation_changes)
 	fake_client_close(&client);
 }
 
-/* The elder generation has made a lease longer, or taken it away, after the younger one read it. */
+/* The old daemon has made a lease longer, or taken it away, after the new daemon read it. */
 TEST(test_a_lease_is_read_again_before_it_ends)
 {
 	static const char *const records[] = {

@@ -12,7 +12,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/daemon.h"
-#include "supervisor/daemon/elder.h"
+#include "supervisor/daemon/old_daemon.h"
 #include "supervisor/host/lockdown.h"
 #include "supervisor/journal/journal.h"
 #include "tests/lib/scratch.h"
@@ -92,7 +92,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	elder_free(house.elder);
+	old_daemon_free(house.old_daemon);
 	keys_free(house.service.keys);
 	audit_free(house.service.audit);
 	config_source_free(house.config_source);
@@ -180,7 +180,7 @@ TEST(test_the_state)
 	/* When the first one has ended, what it has left is used. */
 	close_fd(&house.state_lock);
 	close_fd(&house.managed_fd);
-	elder_free(TAKE_PTR(house.elder));
+	old_daemon_free(TAKE_PTR(house.old_daemon));
 	make_state();
 }
 
@@ -190,7 +190,7 @@ TEST(test_a_private_instance)
 	house.options.connection_fd = 3;
 	make_state();
 	assert_true(is_there("state/workspaces") && !is_there("state/handover"));
-	assert_null(house.elder);
+	assert_null(house.old_daemon);
 	close_fd(&house.managed_fd);
 	close_fd(&house.state_lock);
 	free(TAKE_PTR(house.options.state_dir));

@@ -2,7 +2,7 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* Whatever becomes of a line of tool.input, its bytes are not read as a request. */
-#include "supervisor/rpc/session_payload.h"
+#include "supervisor/rpc/client_payload.h"
 
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/service.h"

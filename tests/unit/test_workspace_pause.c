@@ -5,11 +5,11 @@
  * a pause does to the times of commands. */
 #include "common/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/background/background.h"
-#include "supervisor/background/background_use.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
+#include "supervisor/session/session.h"
+#include "supervisor/session/session_use.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
@@ -189,15 +189,15 @@ TEST(test_silence)
 	fake_client_close(&client);
 }
 
-static char session[64], line[256];
+static char session_id[64], line[256];
 
-static void note_id(void *context, const struct background *background)
+static void note_id(void *context, const struct session *session)
 {
-	struct background_info info;
+	struct session_info info;
 
 	(void)context;
-	background_get_info(background, &info);
-	snprintf(session, sizeof(session), "%s", info.id);
+	session_get_info(session, &info);
+	snprintf(session_id, sizeof(session_id), "%s", info.id);
 }
 
 static void start_session(struct fake_client *client, const char *command)
@@ -205,7 +205,7 @@ static void start_session(struct fake_client *client, const char *command)
 	snprintf(
 		line, sizeof(line), REQUEST("3", "session.start", "{\"command\":\"%s\"}"), command);
 	fake_client_says(client, line, RESULT("3", "{\"session\":*}"));
-	background_foreach(note_id, NULL);
+	session_foreach(note_id, NULL);
 }
 
 #define READ                         \
@@ -220,7 +220,7 @@ TEST(test_quiet)
 	int64_t at = 0;
 
 	start_session(&client, "hang");
-	snprintf(line, sizeof(line), READ, session, SHORT);
+	snprintf(line, sizeof(line), READ, session_id, SHORT);
 	fake_client_says(&client, line, NULL);
 	pass_to(fake, &at, LIMIT_PAUSE_MS);
 	pass_to(fake, &at, LIMIT_PAUSE_MS + 250);
@@ -238,7 +238,7 @@ TEST(test_grace)
 	int64_t at = 0;
 
 	start_session(&client, "stubborn");
-	snprintf(line, sizeof(line), END, session, SHORT);
+	snprintf(line, sizeof(line), END, session_id, SHORT);
 	fake_client_says(&client, line, NULL);
 	pass_to(fake, &at, LIMIT_PAUSE_MS);
 	pass_to(fake, &at, LIMIT_PAUSE_MS + 250);
@@ -255,7 +255,7 @@ TEST(test_no_grace)
 	struct fake_client client = begin(fake, true);
 
 	start_session(&client, "stubborn");
-	snprintf(line, sizeof(line), END, session, "0");
+	snprintf(line, sizeof(line), END, session_id, "0");
 	fake_client_says(&client, line, RESULT("4", "{*\"ended_by\":\"cancel\"*}"));
 	assert_int_equal(pauses(fake), 0);
 	fake_client_close(&client);

@@ -441,7 +441,7 @@ def test_commands_reach_hosts_over_a_unit_of_its_own(network):
         replace_program()
         run("systemctl", "reload", UNIT)
         with client_of("nora") as other:
-            other.call("workspace.open", {"workspace": "younger"})
+            other.call("workspace.open", {"workspace": "new_daemon"})
             assert procfs.eventually(lambda: "reached" in fetch(other, PUBLIC)[0], PATIENCE), journal()
         assert "reached" in fetch(client, PUBLIC)[0]
         children = procfs.children(main)
@@ -683,7 +683,7 @@ def replace_program():
 
 
 def is_alone():
-    return "elder" not in ctl("status")
+    return "old_daemon" not in ctl("status")
 
 
 def loop(user, name, stop, said):
@@ -729,7 +729,7 @@ def test_a_reload_under_a_loop_of_commands():
                 assert procfs.parent(pid) == 1
                 assert str(group_of(pid)).endswith(f"/{UNIT}/gen-{pid}/supervisor"), group_of(pid)
                 assert pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text() == "-500\n"
-                assert ctl("status")["elder"]["pid"] == before
+                assert ctl("status")["old_daemon"]["pid"] == before
                 (directory / "go").touch()
                 assert client.result(call, timeout=PATIENCE)["output"]["stdout"] == "done\n"
             assert procfs.eventually(lambda: not procfs.is_alive(before) and is_alone(), PATIENCE)
@@ -758,7 +758,7 @@ def test_stopping_ends_both_generations():
         replace_program()
         run("systemctl", "reload", UNIT)
         mine = [before, main_pid(), *descendants(before)]
-        assert ctl("status")["elder"]["commands"] == 1
+        assert ctl("status")["old_daemon"]["commands"] == 1
         run("systemctl", "restart", UNIT)
         assert procfs.vanish(mine, PATIENCE)
     serves()
@@ -786,8 +786,8 @@ def test_an_upgrade_loses_no_command():
         assert run("dpkg-query", "-W", "-f", "${Version}", "cloister").stdout == "99.0"
         new = serves()
         assert new != pid and procfs.is_alive(pid), journal()
-        elder = ctl("status")["elder"]
-        assert (elder["pid"], elder["workspaces"], elder["commands"]) == (pid, 10, 100)
+        old_daemon = ctl("status")["old_daemon"]
+        assert (old_daemon["pid"], old_daemon["workspaces"], old_daemon["commands"]) == (pid, 10, 100)
         with client_of("alice", ["team-a"]) as other:
             other.call("workspace.open", {"workspace": "first"})
             assert other.run("cat hello.txt")["stdout"] == "hello"

@@ -36,7 +36,7 @@ struct cell {
 	char visible[PATH_MAX];
 	const char *readonly; /* policy_readonly_paths */
 	bool allows_filters;  /* policy_allows_filters */
-	struct place *place;  /* borrowed: the looker's result */
+	struct place *place;  /* borrowed: the path resolver's result */
 	int root;             /* the checked directory, in this mount namespace */
 	int home;             /* detached mount of its kept home; -1: the home is temporary */
 	struct live_home *live_home;

@@ -341,7 +341,7 @@ static void on_looked(void *context, int error, struct place *place)
 
 /* Has the directory of the home looked up, whose file system may hang. */
 static void look_for_directory(
-	struct cell_homes *homes, struct lookers *lookers, const struct home_name *of)
+	struct cell_homes *homes, struct path_resolvers *resolvers, const struct home_name *of)
 {
 	static int everything = -1;
 	struct directory_look *look = malloc(sizeof(*look));
@@ -355,7 +355,7 @@ static void look_for_directory(
 	}
 	*look = (struct directory_look){homes, *of};
 	decode(of->name, path);
-	if (lookers_ask(lookers,
+	if (path_resolvers_ask(resolvers,
 		    &(struct look_request){.kind = LOOK_UP,
 			    .fd = everything,
 			    .tenant = look->of.tenant,
@@ -364,13 +364,14 @@ static void look_for_directory(
 		free(look); /* too many: it is found at a later start */
 }
 
-static void sweep_one(struct cell_homes *homes, struct lookers *lookers, const struct home_name *of)
+static void sweep_one(
+	struct cell_homes *homes, struct path_resolvers *resolvers, const struct home_name *of)
 {
 	if (is_gone(of->name)) {
 		add_job(homes, of);
 	} else if (of->name[0] == ':') {
 		add_job(homes, of);
-		look_for_directory(homes, lookers, of);
+		look_for_directory(homes, resolvers, of);
 	} else if (of->name[0] != '.') {
 		if (has_workspace(homes, of))
 			add_job(homes, of);
@@ -379,7 +380,7 @@ static void sweep_one(struct cell_homes *homes, struct lookers *lookers, const s
 	}
 }
 
-void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers)
+void cell_homes_sweep(struct cell_homes *homes, struct path_resolvers *resolvers)
 {
 	const struct dirent *tenant, *home;
 	DIR *all, *of_tenant;
@@ -394,7 +395,7 @@ void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers)
 		while (of_tenant && (home = readdir(of_tenant))) {
 			struct home_name of = home_name(tenant->d_name, home->d_name);
 
-			sweep_one(homes, lookers, &of);
+			sweep_one(homes, resolvers, &of);
 		}
 		if (of_tenant)
 			closedir(of_tenant);
@@ -453,7 +454,7 @@ static int find_oldest(
  * A tenant that makes homes and gives them up faster than they are cleared waits: what it has given
  * up takes room on the disk.
  */
-static int wait_for_sweepers(
+static int wait_for_cleaners(
 	const struct cell_homes *homes, const struct home_name *of, const char **ret_reason)
 {
 	const struct home_job *job;
@@ -494,7 +495,7 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 static int make_way(struct cell_homes *homes, int tenant, const struct home_name *of,
 	bool is_former, uint64_t max, const char **ret_reason)
 {
-	int r = wait_for_sweepers(homes, of, ret_reason);
+	int r = wait_for_cleaners(homes, of, ret_reason);
 
 	if (r == 0 && is_former && put_aside(homes, tenant, of) < 0)
 		r = -EBUSY;

@@ -8,15 +8,15 @@
  * '%'. The path is the only record of a home's workspace. cloisterd never names a home: the spawner
  * derives it from the cell's tenant and directory.
  *
- * After a cell has ended, a sweeper measures its home. The spawner removes a home that is larger
- * than home_size, and the home of a workspace that is gone. It first renames the home to ".gone-N",
- * so that no cell can get it any more.
+ * After a cell has ended, a home cleaner measures its home. The spawner removes a home that is
+ * larger than home_size, and the home of a workspace that is gone. It first renames the home to
+ * ".gone-N", so that no cell can get it any more.
  */
 
 #include "common/wire_spawner.h"
 #include "worker/spawner/cell_id.h"
 #include "worker/spawner/home_sweep.h"
-#include "worker/spawner/looker.h"
+#include "worker/spawner/path_resolver.h"
 #include "worker/spawner/place.h"
 #include "worker/spawner/policy.h"
 
@@ -42,9 +42,9 @@ void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed);
 
 /**
  * Call it when the spawner is in its namespaces: removes homes of workspaces that are gone, and
- * measures the others. @lookers find out which directories are gone.
+ * measures the others. @path resolvers find out which directories are gone.
  */
-void cell_homes_sweep(struct cell_homes *homes, struct lookers *lookers);
+void cell_homes_sweep(struct cell_homes *homes, struct path_resolvers *resolvers);
 
 /**
  * Opens the home of the workspace of @tenant at @place, which runs as @id, or makes it. Returns 0

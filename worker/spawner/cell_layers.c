@@ -17,7 +17,7 @@
 
 struct live_layers {
 	LIST_ENTRY(live_layers) entry;
-	struct giver keeper;
+	struct giver mounter;
 	struct template_memory *memory;
 	struct memory_template *template; /* that it uses there; NULL: none */
 	pid_t pids[2];                    /* 0 once reaped */
@@ -58,7 +58,7 @@ static int open_layer(int layers, const uint32_t *number)
 	fd = openat(layers, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* The keeper, with the workspace's id, goes through it. */
+	/* The overlay mounter, with the workspace's id, goes through it. */
 	if (fchmodat(layers, name, 0711, 0) < 0) {
 		int r = -errno;
 
@@ -203,13 +203,15 @@ static int open_base(
 	return r < 0 ? r : clone_base(cell, template, tenant, ret_stat, ret_tree, ret);
 }
 
-/* A keeper that waits for its ids, and the template in memory that it is to show; -1: none. */
+/* An overlay mounter that waits for its ids, and the template in memory that it is to show; -1:
+ * none. */
 struct mapping {
 	const struct cell *cell;
 	int template;
 };
 
-/* The keeper's user namespace says as whose the template's files are seen: the workspace's id. */
+/* The overlay mounter's user namespace says as whose the template's files are seen: the workspace's
+ * id. */
 static int map_ids(void *context, pid_t pid)
 {
 	const struct mapping *mapping = context;
@@ -224,11 +226,11 @@ static int map_ids(void *context, pid_t pid)
 	return namespace < 0 ? -errno : mount_map_ids(mapping->template, namespace);
 }
 
-static int start_keeper(struct cell *cell, int layers, int template, struct giver *ret)
+static int start_mounter(struct cell *cell, int layers, int template, struct giver *ret)
 {
 	static char step[GIVER_STEP_BYTES];
 	struct mapping mapping = {cell, is_in_memory(cell) ? template : -1};
-	struct layer_keeper_start start = {.stack = &cell->request->layers,
+	struct overlay_mounter_start start = {.stack = &cell->request->layers,
 		.base = cell->trees[0],
 		.template = template,
 		.layers = -1,
@@ -238,22 +240,22 @@ static int start_keeper(struct cell *cell, int layers, int template, struct give
 	int r = mount_clone(layers, "", 0, &start.layers);
 
 	if (r == 0)
-		r = layer_keeper_start(&start, ret, step);
+		r = overlay_mounter_start(&start, ret, step);
 	close_fd(&start.layers);
 	if (r < 0 && step[0])
 		cell->failed = step;
 	return r;
 }
 
-static int take_clones(struct cell *cell, const struct giver *keeper)
+static int take_clones(struct cell *cell, const struct giver *mounter)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(cell->trees); i++) {
 		close_fd(&cell->trees[i]);
-		r = layer_keeper_clone(keeper, &cell->trees[i]);
+		r = overlay_mounter_clone(mounter, &cell->trees[i]);
 	}
-	return r < 0 ? r : layer_keeper_views(keeper, &cell->layers);
+	return r < 0 ? r : overlay_mounter_views(mounter, &cell->layers);
 }
 
 int cell_layers_mount(struct cell *cell)
@@ -274,7 +276,7 @@ int cell_layers_mount(struct cell *cell)
 		r = prepare(cell, layers, &base);
 	live = calloc(1, sizeof(*live));
 	if (r == 0)
-		r = live ? start_keeper(cell, layers, template, &live->keeper) : -ENOMEM;
+		r = live ? start_mounter(cell, layers, template, &live->mounter) : -ENOMEM;
 	if (r < 0 || !live) {
 		template_memory_leave(cell->maker->templates, used);
 		free(live);
@@ -284,7 +286,7 @@ int cell_layers_mount(struct cell *cell)
 	live->template = used;
 	LIST_INSERT_HEAD(&cell->maker->layers->live, live, entry);
 	cell->live_layers = live;
-	return take_clones(cell, &live->keeper);
+	return take_clones(cell, &live->mounter);
 }
 
 static struct live_layers *find(const struct cell_layers *layers, pid_t worker)
@@ -301,7 +303,7 @@ int cell_layers_of(const struct cell_layers *layers, pid_t worker, int *ret_tree
 {
 	const struct live_layers *live = find(layers, worker);
 
-	return live ? layer_keeper_clone(&live->keeper, ret_tree) : -ENOENT;
+	return live ? overlay_mounter_clone(&live->mounter, ret_tree) : -ENOENT;
 }
 
 int cell_layers_mount_again(struct cell *cell)
@@ -312,14 +314,14 @@ int cell_layers_mount_again(struct cell *cell)
 	if (!live != (cell->request->layers.count == 0))
 		return -SPAWNER_REFUSAL;
 	cell->live_layers = live;
-	return live ? take_clones(cell, &live->keeper) : 0;
+	return live ? take_clones(cell, &live->mounter) : 0;
 }
 
 static void forget_if_gone(struct live_layers *live)
 {
 	if (live->pids[0] != 0 || live->pids[1] != 0)
 		return;
-	giver_end(&live->keeper);
+	giver_end(&live->mounter);
 	template_memory_leave(live->memory, live->template);
 	LIST_REMOVE(live, entry);
 	free(live);
@@ -349,8 +351,8 @@ void cell_layers_reaped(struct cell_layers *layers, pid_t pid)
 	struct live_layers *live;
 
 	LIST_FOREACH (live, &layers->live, entry) {
-		if (live->keeper.pid == pid)
-			giver_end(&live->keeper);
+		if (live->mounter.pid == pid)
+			giver_end(&live->mounter);
 		if (live->pids[0] != pid && live->pids[1] != pid)
 			continue;
 		live->pids[live->pids[0] == pid ? 0 : 1] = 0;

@@ -8,7 +8,7 @@
  * that belongs to another id. It looks at nothing inside a layer.
  */
 
-#include "worker/spawner/layer_keeper.h"
+#include "worker/spawner/overlay_mounter.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
 /*
  * Runs in the spawner: the ordered steps in which a cell is made, gets a new files process, is made
  * ahead as a spare, and is assigned. The spawner is in its own user and mount namespace and has its
- * capabilities there. It trusts cloisterd to choose the directory, and a looker to have opened that
- * one. It asks no file system of a tenant's itself; the looker has done that.
+ * capabilities there. It trusts cloisterd to choose the directory, and a path resolver to have
+ * opened that one. It asks no file system of a tenant's itself; the path resolver has done that.
  */
 #include "worker/spawner/cell_make.h"
 
@@ -25,7 +25,7 @@
 _Static_assert(
 	(int)SPAWNER_OPEN_FILES_WORKER == (int)SPAWNER_ASSIGN_WORKER, "find_worker takes both");
 
-/* Takes the directory that cloisterd checked, as a looker has opened it again. */
+/* Takes the directory that cloisterd checked, as a path resolver has opened it again. */
 static int open_root(struct cell *cell)
 {
 	struct place *place = cell->place;
@@ -124,7 +124,7 @@ static int check_network(struct cell *cell)
 	return -SPAWNER_REFUSAL;
 }
 
-/* Takes the mounts that the looker has cloned. */
+/* Takes the mounts that the path resolver has cloned. */
 static int take_trees(struct cell *cell)
 {
 	if (cell->place->error < 0) {
@@ -155,7 +155,8 @@ static int choose_id(struct cell *cell)
 	int r = 0;
 
 	/*
-	 * The directory is on our own disk, and may have been given an id since the looker read it.
+	 * The directory is on our own disk, and may have been given an id since the path resolver
+	 * read it.
 	 */
 	if (is_managed && fstat(cell->root, root) < 0)
 		return -errno;

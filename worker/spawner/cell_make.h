@@ -52,11 +52,11 @@ const char *cell_readonly_paths(const struct cell_maker *maker, const char *tena
 
 /**
  * Makes cell @number for @request with the checked directory and channels in @fds (SPAWNER_OPEN_FDS
- * of them, borrowed). @place is a looker's result for the directory; its descriptors are taken.
- * Returns 0, the pidfds of worker and files process and, if the request has a proxy_port, the
- * cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process left;
- * or -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the reason in @ret_step if the cell is forbidden, or
- * cannot be made yet.
+ * of them, borrowed). @place is a path resolver's result for the directory; its descriptors are
+ * taken. Returns 0, the pidfds of worker and files process and, if the request has a proxy_port,
+ * the cell's sockets; or -errno with the failed step in @ret_step (static storage) and no process
+ * left; or -SPAWNER_REFUSAL or -SPAWNER_NOT_NOW with the reason in @ret_step if the cell is
+ * forbidden, or cannot be made yet.
  */
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the spawner, and in its children, the taker and the closer. The worker that sends a mount
- * may be hostile when it ends, and cloisterd may have been taken over when it asks: the mount is
- * checked, and given to the same workspace only. The kernel may wait for a hostile sender when a
+ * Runs in the spawner, and in its children, the taker and the tmpfs closer. The worker that sends a
+ * mount may be hostile when it ends, and cloisterd may have been taken over when it asks: the mount
+ * is checked, and given to the same workspace only. The kernel may wait for a hostile sender when a
  * descriptor is received, looked at or closed. The taker does that, and passes on only a mount of a
  * tmpfs, which makes nobody wait. With the last descriptor of a tmpfs the kernel removes all its
- * files, within close(2), and how many there are is up to a workspace. The closer has the
+ * files, within close(2), and how many there are is up to a workspace. The tmpfs closer has the
  * descriptors when the spawner closes its own, and is the last to close them, by ending.
  */
 #include "worker/spawner/cell_private.h"
@@ -40,7 +40,7 @@ struct owner {
 
 struct cell_private {
 	struct job closing; /* first */
-	int fds[2];         /* -1: none, or only the closer has it */
+	int fds[2];         /* -1: none, or only the tmpfs closer has it */
 	LIST_ENTRY(cell_private) entry;
 	struct owner owner;
 	uint64_t number;  /* of its cell */
@@ -56,7 +56,7 @@ enum {
 	SOCKET /* where the worker sends the mount, then the taker; -1 after that */
 };
 
-/* The closer. */
+/* The tmpfs closer. */
 
 /* A host without idle processors must get its memory back, too, so it is not the lowest. */
 #define CLOSER_NICE 10
@@ -73,9 +73,9 @@ static const struct setup_step alone_steps[] = {
 };
 
 /*
- * The end of the pipe is read when the spawner has closed its own descriptors. The closer does not
- * call close(2), which waits for a lingering socket: what exit(2) closes lingers in the background.
- * socket(7)
+ * The end of the pipe is read when the spawner has closed its own descriptors. The tmpfs closer
+ * does not call close(2), which waits for a lingering socket: what exit(2) closes lingers in the
+ * background. socket(7)
  */
 static int close_last(void *context)
 {
@@ -102,14 +102,14 @@ static pid_t start_closer(struct job *job)
 	int pipe_fds[2];
 	pid_t pid;
 
-	/* For want of memory, for instance: the descriptors stay until there is a closer. */
+	/* For want of memory, for instance: the descriptors stay until there is a tmpfs closer. */
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return JOB_WAITS;
 	closer.alone = closer.forked.kept[2] = pipe_fds[0];
 	pid = forked_start(&closer_kind, &closer.forked);
 	for (size_t i = 0; pid > 0 && i < ARRAY_SIZE(tmpfs->fds); i++)
 		close_fd(&tmpfs->fds[i]);
-	/* The closer waits for this. */
+	/* The tmpfs closer waits for this. */
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 	return pid < 0 ? JOB_WAITS : pid;

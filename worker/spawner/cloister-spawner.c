@@ -2,8 +2,8 @@
 /*
  * cloister-spawner: makes the namespaces of workspaces and starts the worker and the files process
  * in each. cloisterd starts it with one socketpair. It takes fixed-size requests and descriptors
- * that cloisterd has checked, and the only client bytes that it handles are paths for lookers,
- * which it does not read. It ends when cloisterd does, and all its children end with it.
+ * that cloisterd has checked, and the only client bytes that it handles are paths for path
+ * resolvers, which it does not read. It ends when cloisterd does, and all its children end with it.
  */
 #include "common/channel.h"
 #include "common/cleanup.h"
@@ -50,7 +50,7 @@ static void reap(int signal_fd, struct spawner *spawner)
 		cell_spares_reaped(&spawner->spares, pid);
 		cell_privates_reaped(&spawner->privates, pid);
 		cell_homes_reaped(&spawner->homes, pid);
-		lookers_reaped(&spawner->lookers, pid);
+		path_resolvers_reaped(&spawner->resolvers, pid);
 	}
 }
 
@@ -171,11 +171,11 @@ static void be_as_others(void)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
-#define POLLED (2 + LIMIT_FILES_STARTS + LIMIT_LOOKERS)
+#define POLLED (2 + LIMIT_FILES_STARTS + LIMIT_PATH_RESOLVERS)
 
 /*
  * Fills in the descriptors to poll: cloisterd's channel, the ends of children, the running starts
- * and the lookers.
+ * and the path resolvers.
  */
 static nfds_t watch(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
@@ -197,7 +197,7 @@ static nfds_t watch(
 		if (*ret_timeout_ms < 0 || left < *ret_timeout_ms)
 			*ret_timeout_ms = left;
 	}
-	n += lookers_poll(&spawner->lookers, &poll_fds[n], &look_ms);
+	n += path_resolvers_poll(&spawner->resolvers, &poll_fds[n], &look_ms);
 	if (look_ms >= 0 && (*ret_timeout_ms < 0 || look_ms < *ret_timeout_ms))
 		*ret_timeout_ms = look_ms;
 	if (job_ms >= 0 && (*ret_timeout_ms < 0 || job_ms < *ret_timeout_ms))
@@ -240,7 +240,7 @@ static _Noreturn void serve(struct spawner *spawner, int signal_fd)
 			reap(poll_fds[1].fd, spawner);
 		if (poll_fds[0].revents)
 			spawner_serve_requests(spawner);
-		lookers_serve(&spawner->lookers);
+		path_resolvers_serve(&spawner->resolvers);
 		jobs_look(&spawner->jobs);
 	}
 }
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
 			    "executable",
 			ENOENT);
 	cell_starts_init(&spawner.starts);
-	lookers_init(&spawner.lookers);
+	path_resolvers_init(&spawner.resolvers);
 	signal_fd = watch_children();
 	cell_sockets_load();
 	set_up(&spawner);
@@ -300,6 +300,6 @@ int main(int argc, char **argv)
 	spawner.maker.starts = &spawner.starts;
 	if (!spawner.homes.beside)
 		spawner_find_left_overs(&spawner, NULL);
-	lookers_serve(&spawner.lookers);
+	path_resolvers_serve(&spawner.resolvers);
 	serve(&spawner, signal_fd);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the spawner and in its child, the sweeper. The tree is hostile, and a cell may be
+ * Runs in the spawner and in its child, the home cleaner. The tree is hostile, and a cell may be
  * changing it. Measuring needs the spawner's capabilities, because commands may take permissions
  * away from their own directories. Removing is done as the id that the tree belongs to, without
  * any.
@@ -21,14 +21,14 @@
 #define UNMAPPED_GID 65534 /* user_namespaces(7) */
 #define KILLED_MAX   8     /* for instance where memory is short; then the next start tries again */
 
-struct sweeper {
+struct cleaner {
 	struct forked forked; /* first */
 	int fd;
 	bool hurries;
 	uint64_t max_bytes;
 };
 
-/* The sweeper. */
+/* The home cleaner. */
 
 /*
  * Commands choose how long the disk takes for each of their files, for instance by FS_DIRSYNC_FL of
@@ -51,41 +51,41 @@ static int bound_turn(void *context)
 
 static int take_time(void *context)
 {
-	const struct sweeper *sweeper = context;
+	const struct cleaner *cleaner = context;
 
-	return sweeper->hurries ? 0 : forked_take_idle_time(context);
+	return cleaner->hurries ? 0 : forked_take_idle_time(context);
 }
 
 static int find_owner(void *context)
 {
-	struct sweeper *sweeper = context;
+	struct cleaner *cleaner = context;
 	struct stat stat_buf;
 
-	if (fstat(sweeper->fd, &stat_buf) < 0)
+	if (fstat(cleaner->fd, &stat_buf) < 0)
 		return -errno;
-	sweeper->forked.uid = stat_buf.st_uid;
+	cleaner->forked.uid = stat_buf.st_uid;
 	/* In user mode: that of a state directory with S_ISGID, which the namespace does not map.
 	 */
-	sweeper->forked.gid = stat_buf.st_gid == UNMAPPED_GID ? getegid() : stat_buf.st_gid;
+	cleaner->forked.gid = stat_buf.st_gid == UNMAPPED_GID ? getegid() : stat_buf.st_gid;
 	return 0;
 }
 
 static int clear(void *context)
 {
-	const struct sweeper *sweeper = context;
+	const struct cleaner *cleaner = context;
 	uint64_t removed;
 
 	/* A command may have taken away its own permissions. */
-	return fchmod(sweeper->fd, S_IRWXU) < 0 ? -errno : tree_clear(sweeper->fd, &removed);
+	return fchmod(cleaner->fd, S_IRWXU) < 0 ? -errno : tree_clear(cleaner->fd, &removed);
 }
 
 static int measure(void *context)
 {
-	const struct sweeper *sweeper = context;
-	const struct tree_size most = {.bytes = sweeper->max_bytes, .files = LIMIT_HOME_FILES};
+	const struct cleaner *cleaner = context;
+	const struct tree_size most = {.bytes = cleaner->max_bytes, .files = LIMIT_HOME_FILES};
 	struct tree_size size;
 
-	return tree_size(sweeper->fd, &most, &size) < 0 ? -EFBIG : 0;
+	return tree_size(cleaner->fd, &most, &size) < 0 ? -EFBIG : 0;
 }
 
 /* What is measured is bounded, and would begin again. */
@@ -139,12 +139,12 @@ bool sweep_hurries(const struct sweep_queue *queue)
 static pid_t sweep(
 	const struct sweep_queue *queue, const struct forked_kind *kind, int fd, uint64_t max_bytes)
 {
-	struct sweeper sweeper = {.forked = {.kept = {fd}, .n_kept = 1},
+	struct cleaner cleaner = {.forked = {.kept = {fd}, .n_kept = 1},
 		.fd = fd,
 		.hurries = sweep_hurries(queue),
 		.max_bytes = max_bytes};
 
-	return forked_start(kind, &sweeper.forked);
+	return forked_start(kind, &cleaner.forked);
 }
 
 pid_t sweep_measure(const struct sweep_queue *queue, int fd, uint64_t max_bytes)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The sweeper: a child of the spawner that measures a kept home, or clears a home or a layer. Both
- * may take long. Tenants take turns. A sweeper that clears ends after LIMIT_SWEEP_CPU_S of CPU time
- * or LIMIT_SWEEP_TURN_S, and another one goes on later.
+ * The home cleaner: a child of the spawner that measures a kept home, or clears a home or a layer.
+ * Both may take long. Tenants take turns. A home cleaner that clears ends after LIMIT_SWEEP_CPU_S
+ * of CPU time or LIMIT_SWEEP_TURN_S, and another one goes on later.
  */
 
 #include "common/limits.h"
@@ -13,7 +13,7 @@
 /* The first member of the swept object. */
 struct sweep {
 	struct job job;  /* first */
-	unsigned killed; /* killed sweepers of it */
+	unsigned killed; /* killed home cleaners of it */
 };
 
 struct sweep_queue {
@@ -28,23 +28,24 @@ struct sweep_queue {
 int sweep_add(struct sweep_queue *queue, struct sweep *sweep, const char *tenant);
 
 /**
- * Whether to start another sweeper after one ended with @status: it had more to do, or it was
+ * Whether to start another home cleaner after one ended with @status: it had more to do, or it was
  * killed, which is allowed a few times.
  */
 bool sweep_goes_on(struct sweep_queue *queue, struct sweep *sweep, int status);
 
 /**
- * Whether the next sweeper is not to wait for an idle processor: a turn was over before it had used
- * its time of the processor, or many wait.
+ * Whether the next home cleaner is not to wait for an idle processor: a turn was over before it had
+ * used its time of the processor, or many wait.
  */
 bool sweep_hurries(const struct sweep_queue *queue);
 
 /**
- * Starts a sweeper that measures the tree at @fd: its result is 0, or -EFBIG if the tree takes more
- * than @max_bytes of disk, has more than LIMIT_HOME_FILES files, is deeper than LIMIT_CLEAR_DEPTH
- * or cannot be read. No link is followed. Returns the sweeper's pid or -errno.
+ * Starts a home cleaner that measures the tree at @fd: its result is 0, or -EFBIG if the tree takes
+ * more than @max_bytes of disk, has more than LIMIT_HOME_FILES files, is deeper than
+ * LIMIT_CLEAR_DEPTH or cannot be read. No link is followed. Returns the home cleaner's pid or
+ * -errno.
  */
 pid_t sweep_measure(const struct sweep_queue *queue, int fd, uint64_t max_bytes);
 
-/** Starts a sweeper that clears the directory @fd as its owner. Returns its pid or -errno. */
+/** Starts a home cleaner that clears the directory @fd as its owner. Returns its pid or -errno. */
 pid_t sweep_clear(const struct sweep_queue *queue, int fd);

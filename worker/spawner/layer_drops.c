@@ -21,7 +21,7 @@
 
 struct layer_drop {
 	struct sweep sweep;        /* first */
-	struct directory_id swept; /* the part that a sweeper has worked on last, to its end */
+	struct directory_id swept; /* the part that a home cleaner has worked on last, to its end */
 	char tenant[NAME_MAX + 1], path[PATH_MAX];
 };
 
@@ -74,7 +74,7 @@ static int open_parent(
 	return open_directory(tenant, layers, O_PATH);
 }
 
-/* Starts a sweeper for a part of a layer. */
+/* Starts a home cleaner for a part of a layer. */
 static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 {
 	_cleanup_close_ int fd = open_directory(layer, name, O_RDONLY);
@@ -110,8 +110,8 @@ static bool is_dots(const char *name)
 
 /*
  * Removes the directory @name, up to the first part of a layer that is not empty, for which it
- * starts a sweeper. @levels: how deep a layer may lie in it. Returns 0 if all is removed, the pid
- * of the sweeper, or -errno.
+ * starts a home cleaner. @levels: how deep a layer may lie in it. Returns 0 if all is removed, the
+ * pid of the home cleaner, or -errno.
  */
 static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsigned levels)
 {

@@ -3,8 +3,8 @@
 
 /*
  * Layers that no workspace has any more, in the spawner. cloisterd has moved each out of its stack,
- * under a name that begins with ".dropped-"; a sweeper (home_sweep.h) clears it as the id that it
- * belongs to. The next spawner finds what is left.
+ * under a name that begins with ".dropped-"; a home cleaner (home_sweep.h) clears it as the id that
+ * it belongs to. The next spawner finds what is left.
  */
 
 #include "common/directory_parents.h"
@@ -41,5 +41,5 @@ void layer_drops_find(struct layer_drops *drops, bool has_tenants, const char *s
  */
 void layer_drops_add(struct layer_drops *drops, const char *tenant, const char *path);
 
-/** While @held, no sweeper begins. */
+/** While @held, no home cleaner begins. */
 void layer_drops_hold(struct layer_drops *drops, bool held);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in the spawner and in its child, the merger, which executes no program. Names are looked up
- * in cloister's own state directory only; below the directories "u", which are hostile, by the
- * child alone.
+ * Runs in the spawner and in its child, the layer merger, which executes no program. Names are
+ * looked up in cloister's own state directory only; below the directories "u", which are hostile,
+ * by the child alone.
  */
 #include "worker/spawner/layer_folds.h"
 
@@ -136,7 +136,7 @@ static void log_given_up(const struct layer_fold *fold, int result)
 			"cloister-spawner: two layers of %s/%s were not made one: %s; the next "
 			"checkpoint tries again\n",
 			fold->tenant, fold->layers,
-			result == -EIO ? "the merger was ended" : strerror(-result));
+			result == -EIO ? "the layer merger was ended" : strerror(-result));
 }
 
 /* By its path: it is cloned, which the spawner may do in its own mount namespace only. */
@@ -272,7 +272,7 @@ static void tell(const struct layer_folds *folds, const struct layer_fold *fold,
 		folds->tell(folds->context, fold->tenant, path, error, us);
 }
 
-/* Gives what the merger has filled its name. Returns 0 or -errno. */
+/* Gives what the layer merger has filled its name. Returns 0 or -errno. */
 static int put_in_place(const struct layer_folds *folds, struct layer_fold *fold)
 {
 	_cleanup_close_ int layers = open_layers(folds, fold);

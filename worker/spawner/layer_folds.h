@@ -21,7 +21,7 @@ struct layer_folds {
 	struct layer_drops *drops; /* that clear unfinished merges */
 	struct job_queue queue;
 	LIST_HEAD(, layer_fold) list; /* all that is in @queue */
-	size_t n_ending;              /* mergers that were killed */
+	size_t n_ending;              /* layer mergers that were killed */
 	layer_folded tell;            /* NULL: nobody is told */
 	void *context;
 	bool beside; /* another cloisterd uses the state too: nothing is folded */

@@ -4,7 +4,7 @@
 /*
  * A child of the spawner in new user and mount namespaces, which mounts something and gives clones
  * of the mount. An attached mount can only be cloned in its mount namespace, a detached one only
- * from Linux 6.15 on. It executes no program and trusts the spawner. layer_keeper.h and
+ * from Linux 6.15 on. It executes no program and trusts the spawner. overlay_mounter.h and
  * template_holder.h are the two kinds. user_namespaces(7)
  */
 

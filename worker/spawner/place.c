@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in lookers, children of the spawner. Paths come from clients; they go to openat2(2) and are
- * not interpreted otherwise. From a file system it believes only the type that statfs(2) reports.
+ * Runs in path resolvers, children of the spawner. Paths come from clients; they go to openat2(2)
+ * and are not interpreted otherwise. From a file system it believes only the type that statfs(2)
+ * reports.
  */
 #include "worker/spawner/place.h"
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The facts about a directory that becomes a workspace. A looker (looker.h) finds them out, because
- * each step may wait for a file system that does not answer. Afterwards the spawner uses them
- * without asking a tenant's file system again.
+ * The facts about a directory that becomes a workspace. A path resolver (path_resolver.h) finds
+ * them out, because each step may wait for a file system that does not answer. Afterwards the
+ * spawner uses them without asking a tenant's file system again.
  */
 
 #include "common/directory_parents.h"

@@ -286,7 +286,7 @@ static int look_for(struct asked *asked, struct text payload)
 			wanted.readonly =
 				cell_readonly_paths(&spawner->maker, asked->request.tenant);
 	}
-	return lookers_ask(&spawner->lookers, &wanted, on_looked, asked);
+	return path_resolvers_ask(&spawner->resolvers, &wanted, on_looked, asked);
 }
 
 /* Decodes the payload of a request about a cell, or for a copy. Returns 0 or -EBADMSG. */
@@ -518,7 +518,7 @@ static void load_template(struct spawner *spawner, const struct channel_frame *f
 
 void spawner_find_left_overs(struct spawner *spawner, const char *spared)
 {
-	cell_homes_sweep(&spawner->homes, &spawner->lookers);
+	cell_homes_sweep(&spawner->homes, &spawner->resolvers);
 	layer_drops_find(&spawner->drops, spawner->policy != NULL, spared);
 	layer_drops_find(&spawner->template_drops, spawner->policy != NULL, spared);
 }
@@ -574,7 +574,7 @@ void spawner_serve_requests(struct spawner *spawner)
 
 	if (r == -EPIPE) {
 		cell_cgroups_done(&spawner->cgroups);
-		lookers_end(&spawner->lookers);
+		path_resolvers_end(&spawner->resolvers);
 		exit(0);
 	}
 	if (r < 0 && r != -EAGAIN)

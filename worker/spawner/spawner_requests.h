@@ -7,7 +7,7 @@
 #include "worker/spawner/cell_make.h"
 #include "worker/spawner/layer_drops.h"
 #include "worker/spawner/layer_folds.h"
-#include "worker/spawner/looker.h"
+#include "worker/spawner/path_resolver.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
 #include "worker/spawner/template_memory.h"
@@ -30,7 +30,7 @@ struct spawner {
 	struct cell_privates privates;
 	struct cell_spares spares;
 	struct cell_starts starts;
-	struct lookers lookers;
+	struct path_resolvers resolvers;
 	struct policy *policy; /* NULL without a configuration */
 	struct cell_maker maker;
 };

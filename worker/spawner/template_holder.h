@@ -3,9 +3,9 @@
 
 /*
  * The holder: a child of the spawner with one template in memory: a tmpfs of the child's user
- * namespace, in which cloister's id is GIVER_ID. A keeper's namespace has the id of a fork in that
- * place, so a clone of the mount whose ids are mapped by it shows the fork's id. No process of a
- * cell ever gets the mount itself. mount_setattr(2)
+ * namespace, in which cloister's id is GIVER_ID. An overlay mounter's namespace has the id of a
+ * fork in that place, so a clone of the mount whose ids are mapped by it shows the fork's id. No
+ * process of a cell ever gets the mount itself. mount_setattr(2)
  */
 
 #include "worker/spawner/mount_giver.h"

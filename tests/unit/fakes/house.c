@@ -15,9 +15,9 @@
 
 struct house house;
 
-struct elder *elder(void)
+struct old_daemon *old_daemon(void)
 {
-	return house.daemon.elder;
+	return house.daemon.old_daemon;
 }
 
 const struct service *service(void)
@@ -65,14 +65,14 @@ void house_begin(void)
 	assert_int_equal(
 		listener_start(house.daemon.listener, &house.daemon.service, &agent_endpoint), 0);
 	house.daemon.shutdown = shutdown_new(&house.daemon.service);
-	assert_int_equal(elder_new(&house.daemon, house.state, &house.daemon.elder), 0);
-	assert_int_equal(elder_start(elder()), 0);
+	assert_int_equal(old_daemon_new(&house.daemon, house.state, &house.daemon.old_daemon), 0);
+	assert_int_equal(old_daemon_start(old_daemon()), 0);
 	house.client = fake_client_connect(fake, &agent_endpoint, HOUSE_USER, HOUSE_USER);
 }
 
-void house_end_elder(void)
+void house_end_old_daemon(void)
 {
-	elder_free(TAKE_PTR(house.daemon.elder));
+	old_daemon_free(TAKE_PTR(house.daemon.old_daemon));
 	/* In cloisterd no workspace is left then. */
 	workspaces_tell_left(house.fake->service.workspaces, NULL, NULL);
 }
@@ -84,7 +84,7 @@ void house_leave(void)
 	listener_free(house.daemon.control);
 	listener_free(house.daemon.egress);
 	shutdown_free(house.daemon.shutdown);
-	house_end_elder();
+	house_end_old_daemon();
 	fake_service_free(house.fake);
 	audit_free(house.audit);
 	close_fd(&house.peer);
@@ -106,47 +106,47 @@ int house_tear_down(void **state)
 	return 0;
 }
 
-/* The younger generation's part. */
+/* The new daemon's part. */
 
-void younger_connects(void)
+void new_daemon_connects(void)
 {
 	assert_int_equal(handover_connect(house.state, &house.peer), 0);
 	fcntl(house.peer, F_SETFL, O_NONBLOCK);
 	house_run(0);
 }
 
-void younger_says(enum handover_type type)
+void new_daemon_says(enum handover_type type)
 {
 	assert_int_equal(handover_send(house.peer, &(struct handover_message){.type = type}), 0);
 	house_run(0);
 }
 
 /* Returns 1 and the next message, -EAGAIN: there is none, or 0: the talk is over. */
-int younger_hears(struct handover_message *ret)
+int new_daemon_hears(struct handover_message *ret)
 {
 	house_run(0);
 	return handover_receive(house.peer, ret);
 }
 
-struct handover_message younger_expects(enum handover_type type)
+struct handover_message new_daemon_expects(enum handover_type type)
 {
 	struct handover_message message = {0};
 
-	assert_int_equal(younger_hears(&message), 1);
+	assert_int_equal(new_daemon_hears(&message), 1);
 	assert_int_equal(message.type, type);
 	return message;
 }
 
-bool younger_talk_is_over(void)
+bool new_daemon_talk_is_over(void)
 {
 	struct handover_message message;
 
-	return younger_hears(&message) == 0;
+	return new_daemon_hears(&message) == 0;
 }
 
-void younger_takes(enum handover_type type)
+void new_daemon_takes(enum handover_type type)
 {
-	struct handover_message message = younger_expects(type);
+	struct handover_message message = new_daemon_expects(type);
 
 	handover_drop(&message);
 }
@@ -156,27 +156,27 @@ void house_say(const char *line, const char *answer)
 	fake_client_talk(&house.client, &(struct fake_exchange){line, answer}, 1);
 }
 
-/* Brings the elder one to @state. A command goes on, so that it does not end. */
+/* Brings the old daemon to @state. A command goes on, so that it does not end. */
 void house_reach(enum house_state state)
 {
 	house_say(OPEN("1", "a"), RESULT("1", "{*}"));
 	house_say(HANG("2"), NULL);
-	younger_connects();
+	new_daemon_connects();
 	if (state == SERVING)
 		return;
 	fake_audit_stuck = state == SETTLING;
-	younger_says(HANDOVER_ASK);
+	new_daemon_says(HANDOVER_ASK);
 	house_run(HOUSE_LOOK_MS);
 	if (state == SETTLING)
 		return;
-	younger_takes(HANDOVER_GIVEN);
+	new_daemon_takes(HANDOVER_GIVEN);
 	if (state == GIVEN)
 		return;
-	younger_says(HANDOVER_READY);
+	new_daemon_says(HANDOVER_READY);
 	house_run(HOUSE_LOOK_MS);
-	younger_takes(HANDOVER_HELD);
-	younger_takes(HANDOVER_COMMANDS);
-	younger_takes(HANDOVER_GO);
+	new_daemon_takes(HANDOVER_HELD);
+	new_daemon_takes(HANDOVER_COMMANDS);
+	new_daemon_takes(HANDOVER_GO);
 }
 
 bool message_is_of(const struct handover_message *message, const char *path)

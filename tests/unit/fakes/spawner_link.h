@@ -63,9 +63,9 @@ void fake_spawner_fail(
 	struct spawner_link *link, struct fake_asked *asked, int error, struct text step);
 
 /**
- * Plays looker, copier and cloister-unpack for the archive or directory at @path of the host.
- * Returns 0 or the -errno of the copy, and what is reported. NULL: paths are looked up as they are,
- * and all is copied.
+ * Plays path resolver, copier and cloister-unpack for the archive or directory at @path of the
+ * host. Returns 0 or the -errno of the copy, and what is reported. NULL: paths are looked up as
+ * they are, and all is copied.
  */
 extern int (*fake_spawner_imports)(const char *path, struct unpack_report *ret_report);
 

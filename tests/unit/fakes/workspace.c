@@ -200,9 +200,9 @@ enum workspace_kind workspace_kind(const struct workspace *workspace)
 	return WORKSPACE_MANAGED;
 }
 
-const char *disk_keeper_name(enum disk_keeper keeper)
+const char *disk_enforcer_name(enum disk_enforcer enforcer)
 {
-	return keeper == DISK_KEEPER_NONE ? "none" : "some";
+	return enforcer == DISK_ENFORCER_NONE ? "none" : "some";
 }
 
 struct disk_state workspace_disk(const struct workspace *workspace)
@@ -223,7 +223,7 @@ void workspace_disk_stream_ended(struct workspace *workspace, uint64_t bytes, bo
 
 bool disk_state_is_over(const struct disk_state *state)
 {
-	return state->keeper == DISK_KEEPER_MEASURED && state->bytes > state->limit;
+	return state->enforcer == DISK_ENFORCER_MEASURED && state->bytes > state->limit;
 }
 
 void workspace_disk_told(struct workspace *workspace, const struct files_end *end)

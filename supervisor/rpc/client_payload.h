@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A payload: bytes behind a line that says how many they are. Whatever becomes of the line, they
+ * are never read as lines: a client sends bytes there that others may have chosen.
+ */
+
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct client;
+
+/* The fate of the bytes behind a line. */
+struct client_payload {
+	size_t left;   /* 0: lines follow */
+	bool dropped;  /* its line has been refused */
+	char *id_text; /* of the line's request */
+	char *call_id; /* of the call that it is input of */
+	bool eof;
+	/* Acts on all of the payload. Takes the needed part of @payload. */
+	void (*act)(struct client *client, struct client_payload *payload, struct text data);
+};
+
+/** Returns the number of bytes of the last line's payload that are still to come. */
+size_t client_payload_left(const struct client *client);
+
+/** Whether to keep the received part of the payload until the rest has come. */
+bool client_may_keep_payload(const struct client *client);
+
+/**
+ * Takes @part of the payload, or all of it. If the payload must not be kept, it refuses its line
+ * and drops the payload.
+ */
+void client_payload(struct client *client, struct text part);
+
+/** The current line has a payload of @payload->left bytes. Takes @payload and its texts. */
+void client_expect_payload(struct client *client, const struct client_payload *payload);
+void client_payload_done(struct client_payload *payload);
+
+/**
+ * A line was refused before it was known whether it has a payload: ends the connection of a client
+ * that sends payloads.
+ */
+void client_lose_line(struct client *client);
