@@ -2,7 +2,7 @@
 /* Runs in the client, on the caller's own command line. */
 #include "client/arguments.h"
 
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "json/json_read.h"

@@ -4,7 +4,7 @@
  * environment, and speaks JSON-RPC to a cloisterd: the service, or a private one that it starts
  * (private_instance.c). The text in answers comes from workspaces and is not trusted.
  */
-#include "client/command.h"
+#include "client/cmd/command.h"
 
 #include "client/allow_net.h"
 #include "client/arguments.h"

@@ -7,7 +7,7 @@
 #include "client/interactive.h"
 
 #include "client/arguments.h"
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "client/raw_terminal.h"
 #include "client/remote.h"
 #include "client/reply.h"

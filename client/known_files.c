@@ -4,8 +4,8 @@
  * confused. The 64-bit hash has a secret key, so with two million files that happens once in
  * millions of runs; and a workspace that lies about its files only misses them.
  */
-#include "client/command.h"
-#include "client/transfer.h"
+#include "client/cmd/command.h"
+#include "client/transfer/transfer.h"
 #include "common/limits.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "client/owned_directory.h"
 
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/fd_path.h"

@@ -7,8 +7,8 @@
 #include "client/fields.h"
 
 #include "client/arguments.h"
-#include "client/cmd_diff.h"
-#include "client/command.h"
+#include "client/cmd/cmd_diff.h"
+#include "client/cmd/command.h"
 #include "client/reply.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"

@@ -8,14 +8,14 @@
  */
 #include "client/private_instance.h"
 
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "client/git_identity.h"
 #include "client/log_relay.h"
 #include "client/owned_directory.h"
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/host_root.h"
 #include "common/limits.h"
+#include "common/wire/fixed_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

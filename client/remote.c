@@ -3,9 +3,9 @@
 #include "client/remote.h"
 
 #include "client/arguments.h"
-#include "client/command.h"
-#include "client/progress.h"
+#include "client/cmd/command.h"
 #include "client/reply.h"
+#include "client/transfer/progress.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 

@@ -3,7 +3,7 @@
 #include "client/reply.h"
 
 #include "client/arguments.h"
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -7,12 +7,12 @@
 #include "client/session.h"
 
 #include "client/arguments.h"
-#include "client/command.h"
+#include "client/cmd/command.h"
 #include "client/default_workspace.h"
-#include "client/links_outside.h"
 #include "client/private_instance.h"
 #include "client/reply.h"
 #include "client/terminal_text.h"
+#include "client/transfer/links_outside.h"
 #include "common/cleanup.h"
 #include "common/socket_peer.h"
 

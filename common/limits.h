@@ -12,7 +12,7 @@
 #define MIB (1024ULL * 1024ULL)
 #define GIB (1024ULL * 1024ULL * 1024ULL)
 
-/* Agent socket (supervisor/rpc/agent_conn.c, supervisor/rpc/jsonrpc.c). */
+/* Agent socket (supervisor/connection/agent_conn.c, supervisor/connection/jsonrpc.c). */
 #define LIMIT_LINE_BYTES  (32 * MIB) /* one JSON-RPC message */
 #define LIMIT_JSON_DEPTH  32
 #define LIMIT_JSON_VALUES 16384 /* values in one message */
@@ -63,7 +63,7 @@
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          12288
 #define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
-/* What a managed workspace is opened or forked with (supervisor/workspace/properties.h). */
+/* What a managed workspace is opened or forked with (supervisor/workspace/managed/properties.h). */
 #define LIMIT_LABELS            64
 #define LIMIT_LABEL_NAME_BYTES  128
 #define LIMIT_LABEL_VALUE_BYTES 1024
@@ -156,7 +156,7 @@
 #define LIMIT_SWEEP_LATE_MS 10000 /* a home cleaner that runs for longer delays its tenant only */
 /* As many wait until home cleaners no longer wait for an idle processor. */
 #define LIMIT_SWEEP_IDLE 64
-/* Private tmpfs that no workspace has any more (worker/spawner/cell_private.c). */
+/* Private tmpfs that no workspace has any more (worker/spawner/cell/cell_private.c). */
 #define LIMIT_FD_CLOSERS       256   /* threads that close clients' sockets: fd_closer.c */
 #define LIMIT_FD_CLOSERS_USER  16    /* of them, for the sockets of one user */
 #define LIMIT_CLOSERS          4     /* that remove files at once, each of another tenant */
@@ -175,12 +175,12 @@
 #define LIMIT_LAYERS_DROPPED         64
 #define LIMIT_LAYERS_REMOVED         1024
 #define LIMIT_CHECKPOINT_LABEL_BYTES 80
-/* templates of managed workspaces, and copies of trees (worker/spawner/tree_copy.h) */
+/* templates of managed workspaces, and copies of trees (worker/spawner/job/tree_copy.h) */
 #define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
 #define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
 #define LIMIT_FORKS_AT_ONCE       256  /* that one request makes */
 #define LIMIT_FORKS_A_TURN        4    /* made, or taken back, in one slice of the loop */
-/* Templates in memory (worker/spawner/template_memory.h): on the host, and loads at once. */
+/* Templates in memory (worker/spawner/job/template_memory.h): on the host, and loads at once. */
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64
 #define LIMIT_TEMPLATES_FLOOR      2                /* that each tenant may have in any case */
@@ -274,9 +274,9 @@
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 /*
- * What a model is shown at most (supervisor/call/shown.h). Harnesses cut an answer after 2,000
- * lines or 50,000 characters, so that its end is lost: an answer has fewer lines with all that
- * stands around these, and output_shown, by default 46 KiB, is for an answer as a whole.
+ * What a model is shown at most (supervisor/call/result/shown.h). Harnesses cut an answer after
+ * 2,000 lines or 50,000 characters, so that its end is lost: an answer has fewer lines with all
+ * that stands around these, and output_shown, by default 46 KiB, is for an answer as a whole.
  */
 #define LIMIT_SHOWN_LINES      1980      /* of a file, or of both streams of a command */
 #define LIMIT_SHOWN_REST_BYTES (4 * KIB) /* of an answer, for what stands around the result */
@@ -327,7 +327,8 @@
 #define LIMIT_SPARE_CELLS_MS  600000
 #define LIMIT_UNAUTHORIZED_MS 5000 /* for the first request of a client that is not admitted */
 
-/* MCP (supervisor/agent/mcp_progress.c, supervisor/agent/mcp_ext_task.c, client/cmd_mcp.c). */
+/* MCP (supervisor/agent/mcp/mcp_progress.c, supervisor/agent/mcp/mcp_ext_task.c,
+ * client/cmd/cmd_mcp.c). */
 #define LIMIT_PROGRESS_LINE_BYTES 160 /* of the command's last line, in a progress notification */
 /* tasks, with those that are over and kept */
 #define LIMIT_TASKS_TENANT       256
@@ -337,7 +338,8 @@
 #define LIMIT_TASK_FETCH_MS      60000      /* the shortest time that its result is kept */
 #define LIMIT_TASK_OFFER_MS      2000       /* how long a call takes before it becomes one */
 
-/* cloister put and get (client/tar_read.c, client/tree_extract.c, client/cmd_put.c). */
+/* cloister put and get (client/tar/tar_read.c, client/transfer/tree_extract.c,
+ * client/cmd/cmd_put.c). */
 #define LIMIT_TAR_EXTENDED_BYTES (64 * KIB)  /* of one extended header */
 #define LIMIT_TREE_DEPTH         256         /* directories held open on the way to a file */
 #define LIMIT_GET_BYTES          (16 * GIB)  /* size of all files, if --max-size is not given */
@@ -395,8 +397,10 @@
 	1024 /* connections that cloister-egress has not accepted, listen(2) \
 	      */
 
-/* A tool call's options (supervisor/call/args_decode.c). */
-#define LIMIT_NOTES     12 /* sentences about one call's arguments (supervisor/call/notes.h) */
+/* A tool call's options (supervisor/call/request/args_decode.c). */
+#define LIMIT_NOTES                                                                  \
+	12 /* sentences about one call's arguments (supervisor/call/request/notes.h) \
+	    */
 #define LIMIT_ENV_COUNT 256
 #define LIMIT_ENV_BYTES (32 * KIB) /* names and values of one call, with "=" and NUL */
 /* Variables that the configuration sets for a tenant; and these with the call's own. */
@@ -424,12 +428,13 @@
 #define LIMIT_OPEN_RETRIES 16         /* of one open or write while others rename its path */
 #define LIMIT_COUNT_BYTES  (64 * MIB) /* of a file whose lines after the range are counted */
 
-/* Names similar to one that does not exist (worker/files/near_paths.c, common/near_name.c). */
+/* Names similar to one that does not exist (worker/files/walk/near_paths.c, common/near_name.c). */
 #define LIMIT_NEAR_ENTRIES    1000 /* of its directory that are compared */
 #define LIMIT_NEAR_NAME_BYTES 64   /* longer names are not compared letter by letter */
 #define LIMIT_NEAR_PATH_BYTES 256  /* longer paths are not suggested */
 
-/* Listing and searching files (worker/files/glob.c, gitignore.c, tree_walk.c, pattern_scan.c). */
+/* Listing and searching files (worker/files/walk/glob.c, gitignore.c, tree_walk.c, pattern_scan.c).
+ */
 #define LIMIT_GLOB_ALTERNATIVES 256       /* patterns from the braces {a,b} of one pattern */
 #define LIMIT_GITIGNORE_BYTES   (1 * MIB) /* of one ignore file; a larger one is not read */
 /* of an index, and of its names together; a larger index is not used */
@@ -450,7 +455,8 @@
 #define LIMIT_SEARCH_HEAP_BYTES      (32 * MIB) /* pcre2_set_heap_limit(3) */
 #define LIMIT_SEARCH_JIT_STACK_BYTES (1 * MIB)  /* pcre2_jit_stack_create(3) */
 
-/* Threads and engines of a search (worker/files/search_pool.c, search_batch.c, pattern_scan.c). */
+/* Threads and engines of a search (worker/files/search/search_pool.c, search_batch.c,
+ * pattern_scan.c). */
 #define LIMIT_SEARCH_THREADS       4           /* of one search */
 #define LIMIT_SEARCH_BUFFERS_BYTES (128 * MIB) /* large files that all threads hold together */
 
@@ -471,7 +477,7 @@
 #define LIMIT_HEALTH_OPENINGS_MS 60000
 #define LIMIT_HEALTH_HELD        2 /* workspaces whose killed processes the kernel holds */
 
-/* Lost cells (supervisor/workspace/cell_trouble.c): lines about one tenant in the log, in a time.
+/* Lost cells (supervisor/cell/cell_trouble.c): lines about one tenant in the log, in a time.
  */
 #define LIMIT_TROUBLE_LINES    16
 #define LIMIT_TROUBLE_LINES_MS 3600000
@@ -486,7 +492,7 @@
 
 #define LIMIT_NODE_NAME_BYTES 253 /* of a host that work moves to, as in DNS */
 
-/* Sessions: commands that belong to a workspace (supervisor/background/). */
+/* Sessions: commands that belong to a workspace (supervisor/session/). */
 #define LIMIT_SESSIONS              512         /* running ones, of all tenants */
 #define LIMIT_SESSIONS_BYTES        (256 * MIB) /* output that may be kept, of all tenants */
 #define LIMIT_SESSIONS_TENANT_BYTES (64 * MIB)  /* of one tenant */
@@ -515,7 +521,7 @@
 #define LIMIT_TOOL_LOOK_MS   1000
 #define LIMIT_TOOL_SETTLE_MS 200 /* silence after output, before a model is shown it */
 
-/* Ports that listen in a workspace (supervisor/workspace/listening.h). */
+/* Ports that listen in a workspace (supervisor/workspace/network/listening.h). */
 #define LIMIT_PORT_ASK_MS    75  /* an answer about a port counts as long */
 #define LIMIT_PORT_QUESTIONS 16  /* about ports of one workspace, in that time */
 #define LIMIT_PORTS_LIST_MS  200 /* a list counts as long */
@@ -540,7 +546,7 @@
 #define LIMIT_SELFTEST_DOUBTS   3
 #define LIMIT_SELFTEST_DOUBT_MS 120000
 
-/* Calls with a key (supervisor/journal/, supervisor/call/keys.c). */
+/* Calls with a key (supervisor/journal/, supervisor/call/keys/keys.c). */
 #define LIMIT_KEY_BYTES            128        /* of one key */
 #define LIMIT_KEY_RESULT_BYTES     (64 * KIB) /* of a result that is kept, in each of its two forms */
 #define LIMIT_KEY_COMMAND_BYTES    (4 * KIB)  /* of the command that a kept result repeats */
@@ -578,7 +584,7 @@
 #define LIMIT_ROOT_PARENTS        2048 /* parents of a requested directory */
 #define LIMIT_ACCOUNTS_REMEMBERED 4096 /* names that were resolved at start */
 
-/* Looking up directories (worker/spawner/path_resolver.c). */
+/* Looking up directories (worker/spawner/job/path_resolver.c). */
 #define LIMIT_PATH_RESOLVERS            64   /* processes, but for late ones, which are killed */
 #define LIMIT_PATH_RESOLVERS_KEPT       16   /* of them for tenants that have none */
 #define LIMIT_PATH_RESOLVERS_PER_TENANT 8    /* path resolvers of one tenant, with its late ones */
@@ -590,17 +596,17 @@
 
 /*
  * Requests for cells, files processes and directories that the spawner has been sent and that cost
- * it time (supervisor/workspace/spawner_link.c). The others wait in cloisterd.
+ * it time (supervisor/cell/spawner_link.c). The others wait in cloisterd.
  */
 #define LIMIT_SPAWNER_REQUESTS           4
 #define LIMIT_SPAWNER_REQUESTS_OF_TENANT 2
 
-/* Kept homes (worker/spawner/home_sweep.c). */
+/* Kept homes (worker/spawner/job/home_sweep.c). */
 #define LIMIT_HOME_FILES 1000000 /* files and directories of one */
 #define LIMIT_HOMES_GONE 1024    /* former homes of a tenant that are not cleared yet */
 
 /*
- * Files processes that start in existing cells at once (worker/spawner/cell_starts.c), whose
+ * Files processes that start in existing cells at once (worker/spawner/cell/cell_starts.c), whose
  * workers can hold them up. Starts in new cells, where nothing hostile has run yet, need no place.
  */
 #define LIMIT_FILES_STARTS           256
@@ -658,7 +664,7 @@
 #define LIMIT_CLIENT_TURN_BYTES   (1 * MIB)   /* read by one cloister_dispatch() */
 #define LIMIT_CLIENT_CONNECT_MS   10000       /* for the service to accept the connection */
 
-/* cloister-egress (egress/, common/wire_egress.h). */
+/* cloister-egress (egress/, common/wire/wire_egress.h). */
 #define LIMIT_EGRESS_HOST_BYTES      253 /* of a host's name, without a trailing dot: RFC 1035 */
 #define LIMIT_EGRESS_RULE_BYTES      300 /* of one rule as it was written */
 #define LIMIT_EGRESS_REASON_BYTES    512 /* of the sentence in EGRESS_OPEN_FAILED */

@@ -4,7 +4,7 @@
 #include "common/cleanup.h"
 #include "common/config_defaults.h"
 #include "common/limits.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -67,7 +67,7 @@ enum param_type {
  */
 struct tool_args {
 	struct text path;
-	/* of write_file; for edit_file and apply_patch what is sent (common/wire_files.h) */
+	/* of write_file; for edit_file and apply_patch what is sent (common/wire/wire_files.h) */
 	struct text content;
 	struct text patch;
 	struct json_object *edits; /* of edit_file, checked */

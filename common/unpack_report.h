@@ -9,7 +9,7 @@
  */
 
 #include "common/limits.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 /* Why an archive is refused. */
 enum unpack_fault {

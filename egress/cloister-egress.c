@@ -11,9 +11,9 @@
  * cloister-egress child CONFIG SOCKET: such a child; it connects to cloisterd.
  */
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/landlock.h"
 #include "common/monotonic.h"
+#include "common/wire/fixed_fds.h"
 #include "egress/confine.h"
 #include "egress/conn.h"
 #include "egress/egress_parent.h"

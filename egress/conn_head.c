@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloister-egress. What a client says before anything is relayed. */
-#include "egress/client_hello.h"
 #include "egress/conn_state.h"
-#include "egress/http_head.h"
-#include "egress/socks.h"
+#include "egress/protocol/client_hello.h"
+#include "egress/protocol/http_head.h"
+#include "egress/protocol/socks.h"
 
 #include <errno.h>
 #include <event2/event.h>

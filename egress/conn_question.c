@@ -4,7 +4,7 @@
  * bytes with its length: RFC 1035, 4.2.2. A C library that uses TCP sends several before it reads.
  */
 #include "egress/conn_state.h"
-#include "egress/dns_question.h"
+#include "egress/protocol/dns_question.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -9,8 +9,8 @@
 #include "common/cleanup.h"
 #include "common/monotonic.h"
 #include "egress/conn_state.h"
-#include "egress/http_head.h"
-#include "egress/tls.h"
+#include "egress/protocol/http_head.h"
+#include "egress/protocol/tls.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -5,8 +5,8 @@
  * host themselves. Nothing is asked of a DNS server: a question alone carries nothing out.
  */
 #include "common/cleanup.h"
-#include "egress/dns_question.h"
 #include "egress/egress.h"
+#include "egress/protocol/dns_question.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

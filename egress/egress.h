@@ -6,8 +6,8 @@
  * the connection to cloisterd. One thread, one loop.
  */
 
-#include "common/channel.h"
 #include "common/wake_cost.h"
+#include "common/wire/channel.h"
 #include "egress/policy.h"
 #include "egress/usage.h"
 

@@ -7,8 +7,8 @@
 #include "egress/egress_parent.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/wire/fixed_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

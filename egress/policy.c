@@ -15,7 +15,7 @@
 #include "common/egress/secret_line.h"
 #include "common/egress/shipped_sets.h"
 #include "egress/canary.h"
-#include "egress/tls.h"
+#include "egress/protocol/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

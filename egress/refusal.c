@@ -6,7 +6,7 @@
 #include "common/cleanup.h"
 #include "common/egress/secret_line.h"
 #include "egress/conn_state.h"
-#include "egress/socks.h"
+#include "egress/protocol/socks.h"
 
 #include <event2/event.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "worker/root_points.h"
 
 #include "common/cleanup.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "worker/confine.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  * worker_setup.c, files_setup.c) are the definition of the confinement and of its order.
  */
 
-#include "common/channel.h"
+#include "common/wire/channel.h"
 
 #include <stddef.h>
 

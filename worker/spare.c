@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AGENT_ID 1000 /* as in worker/spawner/cell_children.c */
+#define AGENT_ID 1000 /* as in worker/spawner/cell/cell_children.c */
 
 #define ASSIGNED_FDS 2 /* the mounts of the workspace, and of its kept home or its layers */
 

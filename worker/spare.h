@@ -8,7 +8,7 @@
  * assignment. user_namespaces(7), unix(7).
  */
 
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 
 #include <limits.h>
 #include <string.h>

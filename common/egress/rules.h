@@ -15,7 +15,7 @@
 
 #include "common/egress/address.h"
 #include "common/egress/host.h"
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 
 struct rule {
 	uint8_t match; /* enum rule_match */

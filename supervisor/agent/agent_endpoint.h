@@ -3,7 +3,7 @@
 
 /* The agent socket: its methods. */
 
-#include "supervisor/rpc/endpoint.h"
+#include "supervisor/connection/endpoint.h"
 
 extern const struct endpoint agent_endpoint;
 

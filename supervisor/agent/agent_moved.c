@@ -3,13 +3,13 @@
 #include "supervisor/agent/agent_moved.h"
 
 #include "common/limits.h"
-#include "supervisor/agent/tool_transaction.h"
+#include "supervisor/agent/tool/tool_transaction.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
+#include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_look.h"
-#include "supervisor/workspace/workspace_preview.h"
 
 /* A call of its, or a session, has begun or waits. */
 static bool has_calls(const struct workspace *workspace)

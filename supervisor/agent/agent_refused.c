@@ -5,7 +5,7 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/call.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/workspace.h"
 
 void agent_call_refused(const struct client *client, const struct workspace *workspace,

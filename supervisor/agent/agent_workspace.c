@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/refusal.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspaces.h"

@@ -4,8 +4,8 @@
 
 #include "common/limits.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/key_result.h"
-#include "supervisor/call/observation.h"
+#include "supervisor/call/keys/key_result.h"
+#include "supervisor/call/result/observation.h"
 
 #include <event2/buffer.h>
 #include <stdlib.h>

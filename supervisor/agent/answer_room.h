@@ -3,7 +3,7 @@
 
 /* How much of a call's result there is room for, in an answer or where it is kept. */
 
-#include "supervisor/call/shown.h"
+#include "supervisor/call/result/shown.h"
 
 struct command_io;
 struct observation;

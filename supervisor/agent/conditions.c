@@ -4,7 +4,7 @@
 
 #include "common/limits.h"
 #include "common/tools.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/cgroup.h"
 #include "supervisor/workspace/limits.h"

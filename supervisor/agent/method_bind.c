@@ -11,7 +11,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
 #include "supervisor/schedule/admission.h"
 #include "supervisor/schedule/usage.h"
 

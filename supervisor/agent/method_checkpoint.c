@@ -10,16 +10,16 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/method_session.h"
+#include "supervisor/agent/session/method_session.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/session/session_use.h"
-#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/layers/workspace_layers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

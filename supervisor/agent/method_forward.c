@@ -12,14 +12,14 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/method_session.h"
+#include "supervisor/agent/session/method_session.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/client_state.h"
-#include "supervisor/workspace/forwards.h"
-#include "supervisor/workspace/listening.h"
+#include "supervisor/connection/client_state.h"
+#include "supervisor/workspace/network/forwards.h"
+#include "supervisor/workspace/network/listening.h"
 #include "supervisor/workspace/workspace.h"
 
 static bool is_allowed(const struct client *client, const struct workspace *workspace, int64_t port,

@@ -11,9 +11,9 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/unix_time.h"
-#include "supervisor/rpc/client_state.h"
-#include "supervisor/workspace/workspace_layers.h"
-#include "supervisor/workspace/workspace_properties.h"
+#include "supervisor/connection/client_state.h"
+#include "supervisor/workspace/layers/workspace_layers.h"
+#include "supervisor/workspace/managed/workspace_properties.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <json-c/json_object.h>

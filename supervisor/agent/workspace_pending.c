@@ -6,7 +6,7 @@
 #include "common/links.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/service.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <assert.h>

@@ -5,12 +5,12 @@
  * The audit log: the client, its request, the decision and the result, one JSON line
  * (common/chain/audit_chain.h) for each event. These functions never wait for a disk
  * (audit_writer.h). All accept NULL for an audit log that is off. The digest of a call's arguments
- * is that of supervisor/call/call_digest.h.
+ * is that of supervisor/call/request/call_digest.h.
  */
 
 #include "common/errors.h"
 #include "common/text.h"
-#include "supervisor/workspace/properties.h"
+#include "supervisor/workspace/managed/properties.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
  * which closing takes long for another reason (fd_closer_end()).
  */
 
-#include "common/channel.h"
 #include "common/cleanup.h"
+#include "common/wire/channel.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

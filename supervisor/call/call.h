@@ -22,9 +22,9 @@
  */
 /* clang-format on */
 
-#include "supervisor/call/call_request.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/ended_by.h"
+#include "supervisor/call/request/call_request.h"
+#include "supervisor/call/result/ended_by.h"
 
 struct call;
 struct observation;

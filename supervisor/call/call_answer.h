@@ -3,7 +3,7 @@
 
 /* The end of a call: builds and sends its answer. */
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/call/call_state.h"
 
 /* These functions answer and free a call. Its entry must have left its workspace. */

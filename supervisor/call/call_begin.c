@@ -8,8 +8,8 @@
 #include "common/byte_queue.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/call_state.h"
@@ -19,11 +19,11 @@
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/limits.h"
-#include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/managed/workspace_properties.h"
+#include "supervisor/workspace/network/network_use.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_pause.h"
-#include "supervisor/workspace/workspace_properties.h"
 
 #include <errno.h>
 #include <json-c/json_object.h>
@@ -129,7 +129,7 @@ static uint8_t put_search(struct wire_writer *writer, const struct call_request 
 static uint8_t put_diff(struct wire_writer *writer, const struct call_request *request)
 {
 	struct files_diff message = {
-		/* the layer that the checkpoint froze: supervisor/workspace/layers.h */
+		/* the layer that the checkpoint froze: supervisor/workspace/layers/layers.h */
 		.since = (uint32_t)request->args.since - 1,
 		.patch = request->args.as_patch,
 		.max_changes = LIMIT_DIFF_CHANGES,

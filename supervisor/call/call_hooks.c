@@ -6,11 +6,11 @@
 #include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_disk.h"
-#include "supervisor/call/call_keyed.h"
 #include "supervisor/call/call_stream.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/workspace/egress_cell.h"
+#include "supervisor/call/keys/call_keyed.h"
+#include "supervisor/workspace/network/egress_cell.h"
 
 static void free_result(struct call *call)
 {

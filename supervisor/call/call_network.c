@@ -8,9 +8,9 @@
 #include "common/egress/secret_line.h"
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/notes.h"
+#include "supervisor/call/request/notes.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/network/network_use.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <arpa/inet.h>

@@ -3,7 +3,7 @@
 #include "supervisor/call/call_session.h"
 
 #include "common/limits.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/call/call_state.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/service.h"

@@ -3,16 +3,16 @@
 
 /* The inside of a call, for call.c (its life cycle), call_answer.c (its end) and their hooks. */
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/call/call_request.h"
-#include "supervisor/call/call_result.h"
-#include "supervisor/call/key_result.h"
+#include "supervisor/call/keys/key_result.h"
+#include "supervisor/call/request/call_request.h"
+#include "supervisor/call/result/call_result.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/unread.h"
-#include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/network/network_use.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
 

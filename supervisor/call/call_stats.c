@@ -2,7 +2,7 @@
 /* Runs in cloisterd. */
 #include "supervisor/call/call_stats.h"
 
-#include "supervisor/call/observation.h"
+#include "supervisor/call/result/observation.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/errors.h"
 #include "common/tools.h"
-#include "supervisor/call/ended_by.h"
+#include "supervisor/call/result/ended_by.h"
 
 #include <stdint.h>
 

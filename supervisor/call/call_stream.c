@@ -7,7 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_hooks.h"
 #include "supervisor/call/service.h"

@@ -8,9 +8,9 @@
  */
 
 #include "common/text.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/shared_fd.h"
-#include "supervisor/call/stream_capture.h"
+#include "supervisor/call/result/stream_capture.h"
 
 #include <stdbool.h>
 

@@ -3,9 +3,9 @@
 
 #include "common/budget.h"
 #include "common/limits.h"
+#include "supervisor/cell/process_link.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/process_link.h"
 
 #include <malloc.h>
 

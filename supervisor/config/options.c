@@ -2,10 +2,10 @@
 #include "supervisor/config/options.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/socket_peer.h"
 #include "common/tools.h"
-#include "common/wire_egress.h"
+#include "common/wire/fixed_fds.h"
+#include "common/wire/wire_egress.h"
 #include "supervisor/config/config.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/call_info.h"
-#include "supervisor/call/call_name.h"
-#include "supervisor/rpc/client_state.h"
+#include "supervisor/call/request/call_name.h"
+#include "supervisor/connection/client_state.h"
 
 /**
  * Writes the identification of a call: id, tenant, workspace, tool, and its subject, cut to @max

@@ -52,9 +52,9 @@ void control_kill(struct client *client, struct jsonrpc_request *request)
 		return;
 	call_foreach(kill_call, &killing);
 	audit_act(client->service->audit, &client->peer, "kill",
-		target.call.data     ? target.call
+		target.call.data      ? target.call
 		: target.session.data ? target.session
-				     : target.workspace,
+				      : target.workspace,
 		"done");
 	log_about(LOG_INFO,
 		LOG_FIELDS(uid_field(client), {"CLOISTER_TENANT", target.tenant},

@@ -10,7 +10,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/host/features.h"
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "supervisor/workspace/workspace_tasks.h"
 
 #include <inttypes.h>

@@ -3,6 +3,6 @@
 
 /* The control socket: the methods for administrators and observers. */
 
-#include "supervisor/rpc/endpoint.h"
+#include "supervisor/connection/endpoint.h"
 
 extern const struct endpoint control_endpoint;

@@ -8,7 +8,7 @@
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/call/call_info.h"
-#include "supervisor/call/observation.h"
+#include "supervisor/call/result/observation.h"
 #include "supervisor/control/control.h"
 #include "supervisor/schedule/usage.h"
 

@@ -7,7 +7,7 @@
 
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/health.h"

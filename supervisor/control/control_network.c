@@ -12,8 +12,8 @@
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_events.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/egress_cell.h"
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_cell.h"
+#include "supervisor/workspace/network/egress_link.h"
 
 struct network_event {
 	const struct egress_cell *cell;

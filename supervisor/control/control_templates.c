@@ -13,8 +13,8 @@
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/control/control.h"
-#include "supervisor/workspace/template_import.h"
-#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/templates/template_import.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <time.h>

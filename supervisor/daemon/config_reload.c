@@ -9,8 +9,9 @@
 #include "common/limits.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/keys.h"
 #include "supervisor/call/service.h"
+#include "supervisor/cell/spawner_link.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/config/config_load.h"
@@ -18,9 +19,8 @@
 #include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/session/session.h"
-#include "supervisor/workspace/egress_link.h"
-#include "supervisor/workspace/leases.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/managed/leases.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "supervisor/call/service.h"
 #include "supervisor/config/options.h"
 #include "supervisor/host/cgroup.h"
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 
 #include <stdbool.h>
 

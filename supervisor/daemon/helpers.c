@@ -10,16 +10,16 @@
 #include "common/config_defaults.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
+#include "supervisor/cell/spawner_link.h"
 #include "supervisor/config/config.h"
+#include "supervisor/connection/listener.h"
 #include "supervisor/daemon/daemon.h"
 #include "supervisor/daemon/new_daemon.h"
 #include "supervisor/daemon/own_sockets.h"
 #include "supervisor/host/features.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/startup.h"
-#include "supervisor/rpc/listener.h"
-#include "supervisor/workspace/egress_link.h"
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

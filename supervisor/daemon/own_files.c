@@ -12,8 +12,8 @@
 #include "supervisor/audit/audit.h"
 #include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/log.h"
-#include "supervisor/call/key_journal.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/key_journal.h"
+#include "supervisor/call/keys/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/daemon.h"
@@ -22,7 +22,7 @@
 #include "supervisor/host/lockdown.h"
 #include "supervisor/host/startup.h"
 #include "supervisor/journal/journal.h"
-#include "supervisor/workspace/properties_store.h"
+#include "supervisor/workspace/managed/properties_store.h"
 
 #include <errno.h>
 #include <stdio.h>

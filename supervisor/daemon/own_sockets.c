@@ -7,10 +7,10 @@
 #include "supervisor/daemon/own_sockets.h"
 
 #include "supervisor/config/config.h"
+#include "supervisor/connection/listener.h"
 #include "supervisor/daemon/daemon.h"
 #include "supervisor/daemon/new_daemon.h"
 #include "supervisor/host/startup.h"
-#include "supervisor/rpc/listener.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

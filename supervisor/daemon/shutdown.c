@@ -6,10 +6,10 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
-#include "supervisor/call/call_keyed.h"
+#include "supervisor/call/keys/call_keyed.h"
 #include "supervisor/config/config.h"
+#include "supervisor/connection/agent_conn.h"
 #include "supervisor/daemon/notify.h"
-#include "supervisor/rpc/agent_conn.h"
 #include "supervisor/session/session.h"
 
 #include <event2/event.h>

@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define INSIDE_ID 1000
-/* As worker/spawner/overlay_mounter.c has them, and volatile: the end does not write the disk. */
+/* As worker/spawner/cell/overlay_mounter.c has them, and volatile: the end does not write the disk.
+ */
 #define OPTIONS                                                                                  \
 	"userxattr,volatile,redirect_dir=nofollow,metacopy=off,index=off,lowerdir=l,upperdir=u," \
 	"workdir=w"

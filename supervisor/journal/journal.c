@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wake_cost.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/thread.h"

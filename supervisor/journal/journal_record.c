@@ -7,7 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "supervisor/journal/journal_crc.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 
 #define JOURNAL_VERSION  2
 #define JOURNAL_ID_BYTES 32 /* SHA-256 */
-/* of the versions of all files of a patch, common/wire_files.h */
+/* of the versions of all files of a patch, common/wire/wire_files.h */
 #define JOURNAL_CHANGE_BYTES 4352
 
 enum journal_type {

@@ -6,7 +6,7 @@
  * by programs of workspaces; memory is bounded by LIMIT_DENIALS_KEPT.
  */
 
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 
 /* A tenant's present use, as opposed to its limits (config/tenant.h). */
 
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/denials.h"
 #include "supervisor/schedule/loop_share.h"

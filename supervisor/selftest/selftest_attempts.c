@@ -11,7 +11,7 @@
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_requests.h"
 #include "supervisor/selftest/selftest_state.h"
-#include "supervisor/workspace/workspace_layers.h"
+#include "supervisor/workspace/layers/workspace_layers.h"
 #include "supervisor/workspace/workspaces.h"
 
 static struct tenant *plain(struct selftest *selftest)

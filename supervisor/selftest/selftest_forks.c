@@ -8,9 +8,9 @@
 #include "common/limits.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/forks.h"
-#include "supervisor/workspace/templates.h"
-#include "supervisor/workspace/workspace_freeze.h"
+#include "supervisor/workspace/layers/workspace_freeze.h"
+#include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <stdio.h>

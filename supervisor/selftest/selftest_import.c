@@ -5,8 +5,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/selftest/selftest_results.h"
-#include "supervisor/workspace/template_import.h"
-#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/templates/template_import.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <stdio.h>

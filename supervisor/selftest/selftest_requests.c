@@ -6,8 +6,8 @@
 #include "common/limits.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
-#include "supervisor/workspace/forks.h"
-#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/log.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/observation.h"
+#include "supervisor/call/result/observation.h"
 
 #include <stdio.h>
 #include <string.h>

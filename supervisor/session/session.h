@@ -14,7 +14,7 @@
  */
 
 #include "common/text.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/refusal.h"
 
 #include <stdbool.h>

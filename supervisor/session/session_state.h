@@ -7,7 +7,7 @@
  */
 
 #include "supervisor/base/timer.h"
-#include "supervisor/call/call_request.h"
+#include "supervisor/call/request/call_request.h"
 #include "supervisor/session/output_ring.h"
 #include "supervisor/session/session.h"
 #include "supervisor/workspace/workspace.h"

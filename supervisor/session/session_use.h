@@ -3,10 +3,10 @@
 
 /* The operations of clients on a background command. */
 
-#include "supervisor/call/call_request.h"
+#include "supervisor/call/request/call_request.h"
 #include "supervisor/session/output_ring.h"
 #include "supervisor/session/session.h"
-#include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/network/listening.h"
 
 struct json_text;
 struct timer;

@@ -17,7 +17,7 @@
  * since the last exact one. It is as exact as one of a workspace in which nothing runs.
  */
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/base/timer.h"
 
 #include <stdbool.h>

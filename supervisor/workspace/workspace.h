@@ -8,7 +8,7 @@
  */
 
 #include "common/text.h"
-#include "supervisor/workspace/workspace_root.h"
+#include "supervisor/workspace/managed/workspace_root.h"
 
 #include <stdbool.h>
 #include <stdint.h>

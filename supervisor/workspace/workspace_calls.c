@@ -9,10 +9,10 @@
 #include "common/links.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/workspace/layers/workspace_layers.h"
+#include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/workspace_disk.h"
-#include "supervisor/workspace/workspace_layers.h"
 #include "supervisor/workspace/workspace_pause.h"
-#include "supervisor/workspace/workspace_preview.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspace_tasks.h"
 

@@ -6,10 +6,10 @@
  * cell, waits to be scheduled, or has begun; entries are in the order of arrival.
  */
 
-#include "common/channel.h"
 #include "common/errors.h"
+#include "common/wire/channel.h"
+#include "supervisor/cell/cell.h"
 #include "supervisor/schedule/scheduler.h"
-#include "supervisor/workspace/cell.h"
 
 #include <stdbool.h>
 #include <sys/queue.h>

@@ -6,10 +6,10 @@
 #include "supervisor/workspace/workspace_disk.h"
 
 #include "common/limits.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/network/listening.h"
 #include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_state.h"
 

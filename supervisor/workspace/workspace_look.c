@@ -4,7 +4,7 @@
 
 #include "common/limits.h"
 #include "supervisor/base/clock.h"
-#include "supervisor/workspace/cell_trouble.h"
+#include "supervisor/cell/cell_trouble.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_state.h"
 

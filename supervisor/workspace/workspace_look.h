@@ -3,7 +3,7 @@
 
 /* Reads what a workspace does and uses, for other files. */
 
-#include "supervisor/workspace/cell.h"
+#include "supervisor/cell/cell.h"
 #include "supervisor/workspace/workspace.h"
 
 /* A view of a workspace for readers outside, at one moment. */

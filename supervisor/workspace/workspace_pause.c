@@ -2,8 +2,8 @@
 /* Runs in cloisterd. The worker is not trusted: it says what it likes, once for each pause. */
 #include "supervisor/workspace/workspace_pause.h"
 
-#include "common/channel.h"
-#include "common/wire_commands.h"
+#include "common/wire/channel.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"

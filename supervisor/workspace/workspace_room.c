@@ -4,9 +4,9 @@
 
 #include "common/budget.h"
 #include "common/limits.h"
+#include "supervisor/cell/spare_cells.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/spare_cells.h"
 #include "supervisor/workspace/workspace_idle.h"
 #include "supervisor/workspace/workspace_state.h"
 

@@ -8,7 +8,7 @@
  * Input: a list of pieces, each one byte for its length and one for its descriptors, then its
  * bytes.
  */
-#include "common/channel.h"
+#include "common/wire/channel.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

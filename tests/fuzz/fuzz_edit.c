@@ -6,11 +6,11 @@
  *
  * Input: a byte, the length of the encoded edits; these; and the file.
  */
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/files/edit_diff.h"
-#include "worker/files/edit_explain.h"
-#include "worker/files/edit_plan.h"
+#include "worker/files/edit/edit_diff.h"
+#include "worker/files/edit/edit_explain.h"
+#include "worker/files/edit/edit_plan.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  *
  * Input: the client's packet.
  */
-#include "egress/dns_question.h"
+#include "egress/protocol/dns_question.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

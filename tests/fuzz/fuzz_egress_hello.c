@@ -6,8 +6,8 @@
  *
  * Input: a byte that chooses the parser, the client's bytes.
  */
-#include "egress/client_hello.h"
-#include "egress/socks.h"
+#include "egress/protocol/client_hello.h"
+#include "egress/protocol/socks.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_socks(struct text text)

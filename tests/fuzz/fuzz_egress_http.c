@@ -7,7 +7,7 @@
  *
  * Input: the client's bytes.
  */
-#include "egress/http_head.h"
+#include "egress/protocol/http_head.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <strings.h>

@@ -8,7 +8,7 @@
  * Input: a byte that chooses where to cut, the client's bytes.
  */
 #include "common/cleanup.h"
-#include "egress/http_head.h"
+#include "egress/protocol/http_head.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <strings.h>

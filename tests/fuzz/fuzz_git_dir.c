@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/scratch.h"
-#include "worker/files/git_dir.h"
+#include "worker/files/walk/git_dir.h"
 
 #define LINK    1 /* `.git` is a link */
 #define WHOLE   2 /* commands see the workspace as `/` */

@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/files/git_index.h"
+#include "worker/files/walk/git_index.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

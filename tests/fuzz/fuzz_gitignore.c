@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/reference_glob.h"
 #include "tests/lib/scratch.h"
-#include "worker/files/gitignore.h"
+#include "worker/files/walk/gitignore.h"
 
 static struct scratch scratch;
 

@@ -8,11 +8,11 @@
  * Input: two bytes, the length of the text; it; and the file. With the upper bit of the first byte
  * the text is taken as encoded parts.
  */
-#include "common/wire_files.h"
-#include "supervisor/call/patch_text.h"
+#include "common/wire/wire_files.h"
+#include "supervisor/call/request/patch_text.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/files/patch_explain.h"
-#include "worker/files/patch_plan.h"
+#include "worker/files/edit/patch_explain.h"
+#include "worker/files/edit/patch_plan.h"
 
 #include <stdlib.h>
 

@@ -9,8 +9,8 @@
  */
 #include "common/limits.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/files/pattern_scan.h"
-#include "worker/files/pattern_traits.h"
+#include "worker/files/search/pattern_scan.h"
+#include "worker/files/search/pattern_traits.h"
 
 #include <errno.h>
 

@@ -10,7 +10,7 @@
 #include "common/base64.h"
 #include "common/utf8.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/stream_capture.h"
+#include "supervisor/call/result/stream_capture.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <event2/buffer.h>

@@ -9,8 +9,8 @@
  * Input: one byte for the length of the pieces, then the archive. If that byte is odd, blocks that
  * say "ustar" get the right checksum, because most mutations would not get past it.
  */
-#include "client/archive_copy.h"
 #include "client/complain.h"
+#include "client/tar/archive_copy.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/tar_checksums.h"
 

@@ -10,7 +10,7 @@
  */
 #include "common/limits.h"
 #include "common/path_rules.h"
-#include "supervisor/call/call_request.h"
+#include "supervisor/call/request/call_request.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/tenant.h"
 #include "tests/fuzz/fuzz.h"

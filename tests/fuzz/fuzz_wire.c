@@ -6,10 +6,10 @@
  * payload is ignored.
  */
 #include "common/unpack_report.h"
-#include "common/wire_commands.h"
-#include "common/wire_egress.h"
-#include "common/wire_files.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_egress.h"
+#include "common/wire/wire_files.h"
+#include "common/wire/wire_spawner.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint8_t again[WIRE_PAYLOAD_MAX];

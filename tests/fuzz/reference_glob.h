@@ -6,7 +6,7 @@
  * path and remembers in a table which ways failed. fnmatch(3) decides about each class.
  */
 
-#include "worker/files/glob.h"
+#include "worker/files/walk/glob.h"
 
 #include <fnmatch.h>
 

@@ -5,12 +5,12 @@
 
 #include "supervisor/call/call_state.h"
 
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/base/shared_fd.h"
-#include "supervisor/call/observation.h"
 #include "supervisor/call/pipe_stock.h"
+#include "supervisor/call/result/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/loop_share.h"

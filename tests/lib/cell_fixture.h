@@ -6,12 +6,12 @@
  * lets time pass (fakes/clock.h).
  */
 
-#include "supervisor/workspace/cell_state.h"
+#include "supervisor/cell/cell_state.h"
 
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
+#include "supervisor/cell/spare_cells.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/workspace/spare_cells.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/spawner_link.h"

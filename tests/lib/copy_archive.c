@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* copy_archive: writes the archive on stdin to stdout as `cloister export` passes it on.
  * copy_archive list: prints what the client's reader finds in it, an entry a line. */
-#include "client/archive_copy.h"
+#include "client/tar/archive_copy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  */
 
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/journal/journal.h"
 #include "supervisor/schedule/usage.h"

@@ -213,7 +213,7 @@ class Area:
         return path
 
     def lay_over(self):
-        """Mounts an overlay, with the options of worker/spawner/overlay_mounter.c, for the directories that become
+        """Mounts an overlay, with the options of worker/spawner/cell/overlay_mounter.c, for the directories that become
         workspaces. A running spawner may not see mounts that are made later. Needs root."""
         parts = [self.directory(part) for part in ("lower", "upper", "work", "over")]
         if LAYERS == "memory":

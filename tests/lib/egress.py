@@ -33,7 +33,7 @@ def take_text(data):
 
 
 def decode(kind, payload):
-    """An event as a dict, as common/wire_egress.h has it."""
+    """An event as a dict, as common/wire/wire_egress.h has it."""
     if kind == DENIED:
         call, = struct.unpack_from("=Q", payload)
         host, rest = take_text(payload[8:])

@@ -8,7 +8,7 @@
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 #include <dirent.h>
 #include <grp.h>

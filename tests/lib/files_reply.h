@@ -3,7 +3,7 @@
 
 /* Decodes the answer of an operation of the files process, as cloisterd would. */
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 #include "worker/files/reply.h"
 

@@ -5,7 +5,7 @@
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
 #include <spawn.h>

@@ -16,7 +16,7 @@ import procfs
 from daemon import environment
 from wire import socket_pair
 
-# common/wire.h and common/wire_spawner.h
+# common/wire/wire.h and common/wire/wire_spawner.h
 HEADER = struct.Struct("<BBHIQ")
 (OPEN, OPEN_FILES, PREPARE, ASSIGN, MAPPED, RELOAD, LOOK_UP, REMOVED, DROPPED, FREEZE, FORK, LET_GO, IMPORT, UNPACK, BESIDE,
  FOLD, MEASURE, LOAD) = range(1, 19)

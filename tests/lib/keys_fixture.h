@@ -3,7 +3,7 @@
 
 /* Calls with keys and their journal. */
 
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/keys.h"
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"

@@ -3,7 +3,7 @@
 
 /* A patch's parts. */
 
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/lib/unit.h"
 
 /* Encodes lines of a type and a text, with "|" as newline, into a buffer of its own. */

@@ -4,15 +4,15 @@
 #include "common/errors.h"
 #include "common/tools.h"
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/agent/tool_definitions.h"
-#include "supervisor/call/ended_by.h"
+#include "supervisor/agent/tool/tool_definitions.h"
+#include "supervisor/call/result/ended_by.h"
+#include "supervisor/cell/cell.h"
 #include "supervisor/config/config_keys.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/host/features.h"
 #include "supervisor/schedule/admission.h"
 #include "supervisor/selftest/selftest_suite.h"
-#include "supervisor/workspace/cell.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 
 /* A spawner that the test plays; the process that is forked only waits to be ended. */
 
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/cell/spawner_link.h"
 
-#include "common/channel.h"
 #include "common/program.h"
+#include "common/wire/channel.h"
 #include "tests/lib/unit.h"
 
 #include <poll.h>

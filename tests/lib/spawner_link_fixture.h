@@ -3,10 +3,10 @@
 
 /* cloisterd's end of the socket to a spawner that the test plays. */
 
-#include "common/channel.h"
+#include "common/wire/channel.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop_turn.h"
-#include "supervisor/workspace/spawner_ask.h"
+#include "supervisor/cell/spawner_ask.h"
 #include "tests/lib/spawner_fixture.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A template in memory as a fork has it below its own files: a tmpfs that is read-only, whose files one id owns, and which is shown
-as another's by a mapped mount. worker/spawner/template_memory.h. Needs root and Linux 6.6."""
+as another's by a mapped mount. worker/spawner/job/template_memory.h. Needs root and Linux 6.6."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages between cloister's processes, as in common/wire*.h, and malformed variants of them."""
+"""The messages between cloister's processes, as in common/wire/wire*.h, and malformed variants of them."""
 
 import array
 import os

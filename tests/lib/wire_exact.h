@@ -3,7 +3,7 @@
 
 /* Messages of the wire are exact. */
 
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/lib/unit.h"
 
 static uint8_t bytes[2048];

@@ -152,7 +152,7 @@ def test_options():
     options = DESCRIPTION["types"]["CallOptions"]["fields"]
     agree(options, re.findall(r"^\.It Cm (\w+)", manual.part(PROTOCOL, "OPTIONS"), re.M), WHERE, "options")
     assert all(row[0].endswith("?") for row in options.values())
-    code = source("supervisor/call/args_decode.c")
+    code = source("supervisor/call/request/args_decode.c")
     for name, no, yes in re.findall(r'\{"(\w+)", "([\w-]+)", "([\w-]+)", offsetof', code):
         assert {no, yes} == set(DESCRIPTION["words"][options[name][0].rstrip("?")]), name
 
@@ -162,7 +162,7 @@ def test_words():
     for name, words in DESCRIPTION["words"].items():
         for word in words:
             assert re.search(rf"^\.(Qq|It Cm|Cm) {re.escape(word)}\b", page, re.M), f"{WHERE}, {name}: {word}"
-    types = re.findall(r'\[FILES_TYPE_\w+\] = "(\w+)"', source("supervisor/call/observation.c"))
+    types = re.findall(r'\[FILES_TYPE_\w+\] = "(\w+)"', source("supervisor/call/result/observation.c"))
     agree(DESCRIPTION["words"]["EntryType"], types, WHERE, "types of entries")
 
 

@@ -135,7 +135,7 @@ def life_said(rows):
 
 
 @pytest.mark.parametrize("heading, file, states", [
-    ("## The life of a cell", "supervisor/workspace/cell.c", 10), ("## The life of a call", "supervisor/call/call.c", 7)])
+    ("## The life of a cell", "supervisor/cell/cell.c", 10), ("## The life of a call", "supervisor/call/call.c", 7)])
 def test_the_lives(heading, file, states):
     """The tables of states and events in ARCHITECTURE.md are those of the source."""
     said, there = life_said(table((ROOT / "ARCHITECTURE.md").read_text(), heading)), life_in((ROOT / file).read_text())
@@ -143,9 +143,7 @@ def test_the_lives(heading, file, states):
 
 
 def test_the_order_of_a_cells_events():
-    source = (ROOT / "supervisor" / "workspace" / "cell.c").read_text()
-    if "enum cell_event {" not in source:
-        source = (ROOT / "supervisor" / "workspace" / "cell_state.h").read_text()
+    source = (ROOT / "supervisor" / "cell" / "cell_state.h").read_text()
     events = re.findall(r"\b(?:CELL_)?EVENT_(\w+)", re.search(r"enum cell_event \{(.*?)\}", source, re.DOTALL)[1])
     assert len(events) == 8 and ", ".join(events) in " ".join((ROOT / "ARCHITECTURE.md").read_text().split())
 

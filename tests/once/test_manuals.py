@@ -95,8 +95,8 @@ def heads(page, section):
 
 
 @pytest.mark.parametrize("page, names", [
-    ("cloister.1", ["libcloister/*.c", "client/[!c]*.c", "client/cmd_*.c", "client/cloister.c"]),
-    ("cloisterctl.1", ["client/cloisterctl.c", "client/ctl_*.c"]),
+    ("cloister.1", ["libcloister/*.c", "client/[!c]*.c", "client/c[!t]*/*.c", "client/t*/*.c", "client/cloister.c"]),
+    ("cloisterctl.1", ["client/cloisterctl.c", "client/ctl/*.c"]),
     ("cloisterd.8", ["supervisor/**/*.c"]),
 ])
 def test_environment(page, names):
@@ -110,12 +110,12 @@ def test_environment(page, names):
 
 
 def test_exit_statuses():
-    code = source("client/*.h")
+    code = source("client/**/*.h")
     statuses = set(re.findall(r"\bSTATUS_(?!SIGNAL)\w+ = (\d+)", code)) | \
         {number + "+" for number in re.findall(r"STATUS_SIGNAL_BASE = (\d+)", code)}
     page = set(re.findall(r"^\.It (\d+\+?)", manual.part("cloister.1", "EXIT STATUS"), re.M))
     agree(page, statuses, "man/cloister.1, EXIT STATUS,", "statuses")
-    torn = re.search(r"STATUS_TORN (\d+)", source("client/ctl_audit.c"))[1]
+    torn = re.search(r"STATUS_TORN (\d+)", source("client/ctl/ctl_audit.c"))[1]
     page = set(re.findall(r"^\.It (\d+)", manual.part("cloisterctl.1", "EXIT STATUS"), re.M))
     agree(page, (statuses | {torn}) - {"124", "128+"}, "man/cloisterctl.1, EXIT STATUS,", "statuses")
 
@@ -127,7 +127,7 @@ def test_signals():
 
 
 def test_top_s_keys():
-    code = source("client/ctl_top.c") + source("client/ctl_top_rows.c")
+    code = source("client/ctl/ctl_top.c") + source("client/ctl/ctl_top_rows.c")
     keys = set(re.findall(r"case '(.)':", code)) | set(re.findall(r"\{'(.)', TOP_BY", code))
     page = {word for line in re.findall(r"^\.It Ic (.*)$", manual.part("cloisterctl.1", "TOP"), re.M)
             for word in line.split() if word != ","}
@@ -216,14 +216,14 @@ def test_parameters(tables, section, table):
         method = tables[table][name]
         params = method["params"]
         if name == "tool.call":
-            known = re.search(r"check_members.*?known\[\] = \{(.*?)\}", source("supervisor/call/call_request.c"), re.S)
+            known = re.search(r"check_members.*?known\[\] = \{(.*?)\}", source("supervisor/call/request/call_request.c"), re.S)
             params = re.findall(r'"(\w+)"', known[1])
         before_result = re.split(r"^(?:The result has|An empty result)\b", description, flags=re.M)[0]
         agree(manual.words(before_result, "Cm", True), params, f"man/{PROTOCOL}, {name},", "parameters")
 
 
 def test_call_options():
-    code = source("supervisor/call/args_decode.c")
+    code = source("supervisor/call/request/args_decode.c")
     plain = re.search(r"plain_options\[\] = \{(.*?)\n\};", code, re.S)[1]
     choices = re.search(r"\bchoices\[\] = \{(.*?)\n\};", code, re.S) or \
         re.search(r"\} choices\[\] = \{(.*?)\n\};", code, re.S)
@@ -277,7 +277,7 @@ def test_error_codes(tables):
 
 
 def test_jsonrpc_codes():
-    code = source("supervisor/rpc/jsonrpc.h", "supervisor/agent/mcp.c")
+    code = source("supervisor/connection/jsonrpc.h", "supervisor/agent/mcp/mcp.c")
     real = re.findall(r"JSONRPC_\w+ = (-\d+)", code) + re.findall(r"#define (?:UNSUPPORTED|MISSING)_\w+\s+\((-\d+)\)", code)
     page = re.findall(r"^\.It (-\d+)", manual.part(PROTOCOL, "ERROR CODES", "JSON-RPC errors"), re.M)
     agree(page, real, f"man/{PROTOCOL}, JSON-RPC errors,", "codes")

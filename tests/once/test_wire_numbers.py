@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/lib/wire.py has the numbers of the messages between cloister's processes as common/wire*.h has them. With a number of
+"""tests/lib/wire.py has the numbers of the messages between cloister's processes as common/wire/wire*.h has them. With a number of
 another message the lies in tests/security are refused for that reason alone, and show nothing."""
 
 import pathlib
@@ -24,7 +24,7 @@ def enumerators(text):
 
 
 def test_numbers():
-    headers = [*sorted((ROOT / "common").glob("wire*.h")), ROOT / "common" / "errors.h"]
+    headers = [*sorted((ROOT / "common" / "wire").glob("wire*.h")), ROOT / "common" / "errors.h"]
     numbers = enumerators("".join(header.read_text() for header in headers))
     known = {name: number for name, number in numbers.items() if hasattr(wire, name)}
     assert {"FILES_END", "FILES_TROUBLE", "COMMAND_ENDED", "SPAWNER_OPENED"} <= set(known)

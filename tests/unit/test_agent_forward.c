@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* workspace.forward: a client's connection that becomes the worker's. The test plays the worker,
  * which may lie, and its own network stands in for the workspace's. */
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/config/config.h"

@@ -6,7 +6,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/templates.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"

@@ -1,10 +1,10 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/args_decode.h"
+#include "supervisor/call/request/args_decode.h"
 
-#include "supervisor/call/args_alias.h"
-#include "supervisor/call/notes.h"
+#include "supervisor/call/request/args_alias.h"
+#include "supervisor/call/request/notes.h"
 #include "tests/lib/unit.h"
 
 #include <json-c/json.h>

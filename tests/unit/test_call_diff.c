@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* The result of workspace.diff, from frames of a files process that lies. */
-#include "supervisor/call/call_request.h"
-#include "supervisor/call/call_result.h"
-#include "supervisor/call/observation.h"
+#include "supervisor/call/request/call_request.h"
+#include "supervisor/call/result/call_result.h"
+#include "supervisor/call/result/observation.h"
 #include "tests/lib/unit.h"
 
 #include <event2/buffer.h>

@@ -5,11 +5,11 @@
 #include "supervisor/call/call_network.h"
 
 #include "common/byte_queue.h"
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/notes.h"
+#include "supervisor/call/request/notes.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/workspace/network_use.h"
+#include "supervisor/workspace/network/network_use.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "tests/lib/unit.h"
 

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of a cell: every event in every state. The test plays the spawner and the cell's
  * processes, and controls the clock. */
-#include "supervisor/workspace/cell_state.h"
+#include "supervisor/cell/cell_state.h"
 
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
-#include "supervisor/workspace/cell_process.h"
-#include "supervisor/workspace/cell_trouble.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
+#include "supervisor/cell/cell_process.h"
+#include "supervisor/cell/cell_trouble.h"
 
 #include "tests/lib/cell_fixture.h"
 #include "tests/lib/unit.h"

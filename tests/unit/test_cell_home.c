@@ -2,7 +2,7 @@
 /* links: cloister-spawner-core */
 /* How many former homes of a tenant may wait to be cleared. No home cleaner runs, as while another
  * generation may use the homes. Needs root, for homes of other ids. */
-#include "worker/spawner/cell_home.h"
+#include "worker/spawner/cell/cell_home.h"
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"

@@ -2,9 +2,9 @@
 /* fakes: spawner_link process clock */
 // SPDX-License-Identifier: Apache-2.0
 /* Which private tmpfs a cell asks for, and when cloisterd lets one go. */
-#include "supervisor/workspace/cell_state.h"
+#include "supervisor/cell/cell_state.h"
 
-#include "supervisor/workspace/spare_cells.h"
+#include "supervisor/cell/spare_cells.h"
 
 #include "tests/lib/cell_fixture.h"
 #include "tests/lib/unit.h"

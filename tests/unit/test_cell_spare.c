@@ -2,10 +2,10 @@
 /* fakes: spawner_link process clock */
 // SPDX-License-Identifier: Apache-2.0
 /* A cell that takes a spare one, whose processes were made, and may have died, before. */
-#include "supervisor/workspace/cell_state.h"
+#include "supervisor/cell/cell_state.h"
 
-#include "supervisor/workspace/process_link.h"
-#include "supervisor/workspace/spare_cells.h"
+#include "supervisor/cell/process_link.h"
+#include "supervisor/cell/spare_cells.h"
 
 #include "tests/lib/cell_fixture.h"
 #include "tests/lib/unit.h"

@@ -3,9 +3,9 @@
 /* How many files processes of a tenant, and of all, start at once in existing cells, and that those
  * of new cells need no place among them. A helper is a child that does nothing, as one that a
  * worker has frozen. */
-#include "worker/spawner/cell_starts.h"
+#include "worker/spawner/cell/cell_starts.h"
 
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "tests/lib/unit.h"
 
 #include <sys/prctl.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What cells use, from files as the kernel writes them in a cgroup. */
 #include "supervisor/base/clock.h"
-#include "supervisor/workspace/cell_usage.h"
+#include "supervisor/cell/cell_usage.h"
 
 #include "tests/lib/scratch_fixture.h"
 #include "tests/lib/unit.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Frames and descriptors between two processes, and peers that break the protocol. */
-#include "common/channel.h"
+#include "common/wire/channel.h"
 #include "tests/lib/unit.h"
 
 struct ends {

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/content_cut.h"
+#include "supervisor/call/result/content_cut.h"
 #include "tests/lib/unit.h"
 
 struct collected {

@@ -5,11 +5,11 @@
  * refusals that the control socket's denials lists, oldest first. Hosts are hostile. */
 #include "supervisor/control/control_network.h"
 
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/egress_state.h"
+#include "supervisor/workspace/network/egress_state.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

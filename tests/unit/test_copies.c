@@ -4,11 +4,11 @@
  * What copies that hang cost: their tenants, and nobody else. Copiers are stopped before they do
  * anything. Needs root, for mounts.
  */
-#include "worker/spawner/copies.h"
+#include "worker/spawner/job/copies.h"
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/spawner/cell_make.h"
+#include "worker/spawner/cell/cell_make.h"
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
 /* For how long users are refused whose connections made system calls dear. */
 
 #include "supervisor/config/peer_auth.h"
-#include "supervisor/rpc/dear_users.h"
+#include "supervisor/connection/dear_users.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cells that have a network and the calls in them, as a cloister-egress that the test plays is
  * told of them. test_network_use.c has the addresses of calls. */
-#include "supervisor/workspace/egress_cell.h"
+#include "supervisor/workspace/network/egress_cell.h"
 
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/egress.h"
 

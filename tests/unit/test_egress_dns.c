@@ -1,8 +1,8 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Questions to the DNS stub, its answers, and heads of clients that know no proxy. */
-#include "egress/dns_question.h"
-#include "egress/http_head.h"
+#include "egress/protocol/dns_question.h"
+#include "egress/protocol/http_head.h"
 #include "tests/lib/unit.h"
 
 #include <arpa/inet.h>

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A cloister-egress that was taken over floods cloisterd, or sends what no cloister-egress sends.
  * test_egress_link.c has what an honest one says. */
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/schedule/loop_share.h"
 #include "tests/lib/unit.h"

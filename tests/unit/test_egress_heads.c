@@ -1,9 +1,9 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* What a client's first bytes are read as: HTTP heads, SOCKS messages and TLS ClientHellos. */
-#include "egress/client_hello.h"
-#include "egress/http_head.h"
-#include "egress/socks.h"
+#include "egress/protocol/client_hello.h"
+#include "egress/protocol/http_head.h"
+#include "egress/protocol/socks.h"
 #include "tests/lib/unit.h"
 
 static void check_head(const char *head, int expected, const char *host, unsigned port)

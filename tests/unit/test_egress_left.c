@@ -1,8 +1,8 @@
 /* links: cloister-egress-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Questions that still wait when a command ends: no work of that moment, and nobody's later. */
-#include "egress/dns_question.h"
 #include "egress/egress.h"
+#include "egress/protocol/dns_question.h"
 #include "tests/lib/unit.h"
 
 #include <arpa/inet.h>

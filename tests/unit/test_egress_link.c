@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd's connection to cloister-egress. The test plays the latter: it comes and goes, serves
  * cells or refuses them, and is deaf. */
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "supervisor/base/loop_turn.h"
 #include "tests/unit/fakes/clock.h"
 #include "tests/unit/fakes/egress.h"

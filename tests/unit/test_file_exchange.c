@@ -5,10 +5,10 @@
  */
 #include "worker/files/file_exchange.h"
 
-#include "worker/files/dir_marks.h"
-#include "worker/files/file_source.h"
 #include "worker/files/file_sweep.h"
 #include "worker/files/file_write.h"
+#include "worker/files/walk/dir_marks.h"
+#include "worker/files/walk/file_source.h"
 
 #include <sys/syscall.h>
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/files/file_job.h"
 
-#include "common/channel.h"
-#include "common/wire_files.h"
+#include "common/wire/channel.h"
+#include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 
 static struct job_table *table;

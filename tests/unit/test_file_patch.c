@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Patches that are held, and patches that are taken back. This program's own renameat2() plays a
  * file system that cannot exchange two files, and lets another process come in between. */
-#include "worker/files/file_patch.h"
+#include "worker/files/edit/file_patch.h"
 
-#include "worker/files/dir_marks.h"
-#include "worker/files/patch_look.h"
+#include "worker/files/edit/patch_look.h"
+#include "worker/files/walk/dir_marks.h"
 
 #include <sys/syscall.h>
 

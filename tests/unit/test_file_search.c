@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/lib/rounds.h"
 #include "tests/lib/scratch_fixture.h"
-#include "worker/files/file_search.h"
+#include "worker/files/search/file_search.h"
 
 #include "tests/lib/files_reply.h"
 #include "tests/lib/unit.h"

@@ -1,8 +1,8 @@
 /* links: cloister-files-core PkgConfig::SECCOMP */
 // SPDX-License-Identifier: Apache-2.0
 /* Writing where the disk is full, has no inodes or fails: the old content stays. */
-#include "worker/files/file_edit.h"
-#include "worker/files/file_patch.h"
+#include "worker/files/edit/file_edit.h"
+#include "worker/files/edit/file_patch.h"
 #include "worker/files/file_write.h"
 
 #include <sched.h>

@@ -2,7 +2,7 @@
 /* links: cloister-spawner-core */
 /* What children of the spawner begin and end with, each tried in a child of its own. */
 #include "tests/lib/unit.h"
-#include "worker/spawner/forked.h"
+#include "worker/spawner/job/forked.h"
 
 #define HIGHEST 40
 

@@ -5,8 +5,8 @@
 #include "tests/lib/git_walks.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/files/git_dir.h"
-#include "worker/files/gitignore.h"
+#include "worker/files/walk/git_dir.h"
+#include "worker/files/walk/gitignore.h"
 
 #include <grp.h>
 #include <pthread.h>

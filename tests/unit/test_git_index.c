@@ -3,7 +3,7 @@
 /* An index that is read in pieces: paths are asked in any order, and the file may be cut off. What
  * a small one has is compared with git itself in test_gitignore.c. */
 #include "tests/lib/unit.h"
-#include "worker/files/git_index.h"
+#include "worker/files/walk/git_index.h"
 
 #include <sys/mman.h>
 

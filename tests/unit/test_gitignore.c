@@ -4,9 +4,9 @@
 #include "tests/lib/git_walks.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/files/gitignore.h"
-#include "worker/files/small_file.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/gitignore.h"
+#include "worker/files/walk/small_file.h"
+#include "worker/files/walk/tree_walk.h"
 
 static char *visited(const struct scratch *scratch, const char *path)
 {

@@ -8,8 +8,8 @@
 #include "tests/lib/rounds.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/files/gitignore.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/gitignore.h"
+#include "worker/files/walk/tree_walk.h"
 
 /* Trees side by side in one repository, because running git takes most of the time. */
 #define TREES_PER_REPOSITORY 10

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/lib/rounds.h"
 #include "tests/lib/unit.h"
-#include "worker/files/glob.h"
+#include "worker/files/walk/glob.h"
 
 struct sample {
 	const char *pattern;

@@ -3,7 +3,7 @@
 /* What generations of cloisterd say to each other, and the table of what the old daemon uses. */
 #include "supervisor/host/handover.h"
 
-#include "supervisor/workspace/elsewhere.h"
+#include "supervisor/workspace/managed/elsewhere.h"
 #include "tests/lib/scratch_fixture.h"
 #include "tests/lib/unit.h"
 

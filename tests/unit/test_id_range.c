@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding cloisterd's subordinate ids, as subuid(5) and subgid(5) describe. */
 #include "supervisor/host/id_range.h"
-#include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/managed/workspace_owner.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
 

@@ -3,7 +3,7 @@
 /* Jobs that children of the spawner do: whose is next, how one ends, and what one that hangs costs.
  */
 #include "tests/lib/unit.h"
-#include "worker/spawner/job.h"
+#include "worker/spawner/job/job.h"
 
 enum { LATE_MS = 10000, END_MS = 60000 };
 

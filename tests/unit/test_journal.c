@@ -5,7 +5,7 @@
 /* The journal: its records, what a crash leaves of them, its two files, and the thread. */
 #include "supervisor/journal/journal.h"
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/journal/journal_crc.h"
 #include "tests/lib/scratch_fixture.h"

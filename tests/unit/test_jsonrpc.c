@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "supervisor/base/json_text.h"
-#include "supervisor/rpc/jsonrpc.h"
+#include "supervisor/connection/jsonrpc.h"
 #include "tests/lib/unit.h"
 
 #include <event2/buffer.h>

@@ -4,10 +4,10 @@
 /* Calls with keys that wait for the journal or for another call. The test plays the workspace. */
 #include "common/wake_cost.h"
 #include "supervisor/base/shared_fd.h"
-#include "supervisor/call/call_keyed.h"
-#include "supervisor/call/key_journal.h"
-#include "supervisor/call/key_table.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/call_keyed.h"
+#include "supervisor/call/keys/key_journal.h"
+#include "supervisor/call/keys/key_table.h"
+#include "supervisor/call/keys/keys.h"
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"

@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-#include "supervisor/call/key_change.h"
+#include "supervisor/call/keys/key_change.h"
 #include "tests/lib/unit.h"
 
 #define BEFORE KEY_CHANGE_BEFORE

@@ -2,10 +2,10 @@
 /* fakes: workspace egress_cell clock disk */
 // SPDX-License-Identifier: Apache-2.0
 /* Keys of calls: what each call with one is answered, what remains after a restart. */
-#include "supervisor/call/call_keyed.h"
-#include "supervisor/call/key_journal.h"
-#include "supervisor/call/key_table.h"
-#include "supervisor/call/keys.h"
+#include "supervisor/call/keys/call_keyed.h"
+#include "supervisor/call/keys/key_journal.h"
+#include "supervisor/call/keys/key_table.h"
+#include "supervisor/call/keys/keys.h"
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/journal/journal.h"

@@ -1,7 +1,7 @@
 /* links: cloister-spawner-core */
 // SPDX-License-Identifier: Apache-2.0
 /* Two layers of an overlay become one that shows the same. */
-#include "worker/spawner/layer_merge.h"
+#include "worker/spawner/job/layer_merge.h"
 
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"

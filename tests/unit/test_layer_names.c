@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
 /* What the names of the directories mean in which the layers of a workspace are. */
-#include "supervisor/workspace/layer_names.h"
+#include "supervisor/workspace/layers/layer_names.h"
 #include "tests/lib/unit.h"
 
 TEST(test_what_is_written_is_read)

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* The layers of a workspace on disk: names of directories, and what they mean at each moment. */
-#include "supervisor/workspace/layers.h"
+#include "supervisor/workspace/layers/layers.h"
 
 #include "supervisor/config/tenant.h"
 #include "tests/lib/scratch.h"

@@ -2,7 +2,7 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* The leases of managed workspaces: when they end, what that does, and what it meets. */
-#include "supervisor/workspace/leases.h"
+#include "supervisor/workspace/managed/leases.h"
 
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/lease_end.h"

@@ -3,7 +3,7 @@
 /* The hunks of a unified diff: what is known by heart, and random texts that are put together again
  * from them. */
 #include "tests/lib/unit.h"
-#include "worker/files/line_diff.h"
+#include "worker/files/edit/line_diff.h"
 
 #define ROOM (8UL << 20)
 

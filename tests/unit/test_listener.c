@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A listening socket: which clients are admitted, which ones are told why not, and clients without
  * a tenant. */
-#include "supervisor/rpc/listener.h"
+#include "supervisor/connection/listener.h"
 
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
-#include "supervisor/rpc/agent_conn.h"
-#include "supervisor/rpc/unauthorized_client.h"
+#include "supervisor/connection/agent_conn.h"
+#include "supervisor/connection/unauthorized_client.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

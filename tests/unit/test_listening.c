@@ -5,7 +5,7 @@
 /* Which ports listen, as this machine's kernel says: the sockets are the test's own, in its own
  * network namespace. */
 
-#include "supervisor/workspace/listening.h"
+#include "supervisor/workspace/network/listening.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/clock.h"
 

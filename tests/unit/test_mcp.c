@@ -4,7 +4,7 @@
 /* The Model Context Protocol on the agent socket: each revision, from a client's line to its
  * answer. */
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/agent/mcp_progress.h"
+#include "supervisor/agent/mcp/mcp_progress.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tasks of MCP's extension: from the call that takes long to the end of what is kept. */
 #include "supervisor/agent/agent_endpoint.h"
-#include "supervisor/call/call_keyed.h"
+#include "supervisor/call/keys/call_keyed.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "tests/lib/unit.h"

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The text of a file tool's result that a model reads: names, entries and matches that a hostile
  * workspace chose, the head of each result, and the sentence about what is left out (shown.h). */
-#include "supervisor/call/model_text.h"
+#include "supervisor/call/result/model_text.h"
 
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/key_result.h"
-#include "supervisor/call/notes.h"
-#include "supervisor/call/observation.h"
-#include "supervisor/call/shown.h"
+#include "supervisor/call/keys/key_result.h"
+#include "supervisor/call/request/notes.h"
+#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/shown.h"
 #include "tests/lib/unit.h"
 
 #include <event2/buffer.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* links: cloister-supervisor */
 /* What is counted of a call, and the addresses that calls get, without a cloister-egress. */
-#include "common/wire_spawner.h"
-#include "supervisor/workspace/egress_cell.h"
-#include "supervisor/workspace/egress_link.h"
+#include "common/wire/wire_spawner.h"
+#include "supervisor/workspace/network/egress_cell.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "tests/lib/unit.h"
 
 static struct egress_denied refusal(const char *host, uint16_t port, uint8_t reason, uint8_t via)

@@ -8,7 +8,7 @@
 #include "common/landlock.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/log.h"
-#include "supervisor/call/key_journal.h"
+#include "supervisor/call/keys/key_journal.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/config_load.h"
 #include "supervisor/daemon/daemon.h"

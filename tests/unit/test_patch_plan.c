@@ -1,8 +1,8 @@
 /* links: cloister-files-core */
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/files/patch_plan.h"
+#include "worker/files/edit/patch_plan.h"
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 
 #include "tests/lib/patch_parts.h"
 #include "tests/lib/unit.h"

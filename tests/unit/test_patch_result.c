@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a patch has done, from frames of a files process that may lie: as JSON, as lines for a
  * model, as notes about a patch that stopped on its way, and as versions for the journal. */
-#include "supervisor/call/patch_result.h"
+#include "supervisor/call/result/patch_result.h"
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/key_change.h"
-#include "supervisor/call/notes.h"
+#include "supervisor/call/keys/key_change.h"
+#include "supervisor/call/request/notes.h"
 #include "tests/lib/unit.h"
 
 #include <event2/buffer.h>

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-#include "supervisor/call/patch_text.h"
+#include "supervisor/call/request/patch_text.h"
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 
 #define BEGIN   "*** Begin Patch\n"

@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/path_guess.h"
+#include "supervisor/call/request/path_guess.h"
 
-#include "supervisor/call/notes.h"
+#include "supervisor/call/request/notes.h"
 #include "tests/lib/unit.h"
 
 #define ROOT "/home/me/proj"

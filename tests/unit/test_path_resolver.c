@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Path resolvers are children of the spawner. They answer, or it is told that they do not, and none
  * is left when the spawner ends. */
-#include "worker/spawner/path_resolver.h"
+#include "worker/spawner/job/path_resolver.h"
 
 #include "common/monotonic.h"
 #include "tests/lib/unit.h"

@@ -5,8 +5,8 @@
  * is printed. */
 #include "tests/lib/rounds.h"
 #include "tests/lib/unit.h"
-#include "worker/files/literal_find.h"
-#include "worker/files/pattern_scan.h"
+#include "worker/files/search/literal_find.h"
+#include "worker/files/search/pattern_scan.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

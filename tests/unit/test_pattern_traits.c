@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is read from a pattern's text. */
 #include "tests/lib/unit.h"
-#include "worker/files/pattern_traits.h"
+#include "worker/files/search/pattern_traits.h"
 
 TEST(test_traits)
 {

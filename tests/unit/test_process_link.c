@@ -1,9 +1,9 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* Output that a workspace's process wrote before it ended is read, however its end is noticed. */
-#include "supervisor/workspace/process_link.h"
+#include "supervisor/cell/process_link.h"
 
-#include "common/channel.h"
+#include "common/wire/channel.h"
 #include "supervisor/base/loop_turn.h"
 #include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"

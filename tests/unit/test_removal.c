@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Managed workspaces: cloisterd finishes removals that were interrupted. In system mode: which
  * ids directories must have, and how many workspaces there may be. */
-#include "supervisor/workspace/removal.h"
+#include "supervisor/workspace/managed/removal.h"
 
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/managed_quota.h"
-#include "supervisor/workspace/workspace_owner.h"
+#include "supervisor/workspace/managed/managed_quota.h"
+#include "supervisor/workspace/managed/workspace_owner.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/id_range.h"
 #include "tests/unit/fakes/service.h"

@@ -8,7 +8,7 @@
 #include "common/selftest_tenants.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/control/control_endpoint.h"
-#include "supervisor/workspace/egress_link.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/audit_writer.h"
 #include "tests/unit/fakes/id_range.h"

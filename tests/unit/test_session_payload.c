@@ -2,11 +2,11 @@
 /* fakes: service clock workers spawner_link process */
 // SPDX-License-Identifier: Apache-2.0
 /* Whatever becomes of a line of tool.input, its bytes are not read as a request. */
-#include "supervisor/rpc/client_payload.h"
+#include "supervisor/connection/client_payload.h"
 
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/service.h"
-#include "supervisor/rpc/agent_conn.h"
+#include "supervisor/connection/agent_conn.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

@@ -1,6 +1,6 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
-#include "supervisor/workspace/silence.h"
+#include "supervisor/cell/silence.h"
 #include "tests/lib/unit.h"
 
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd's end of the socket to cloister-spawner. The test plays the spawner: it sends frames
  * that are torn, wrong or late, is silent, and dies. */
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/cell/spawner_link.h"
 
 #include "tests/unit/fakes/process.h"
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cloisterd starts cloister-spawner, which the test plays: the first frames that it sends may be
  * right, wrong or missing. */
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/cell/spawner_link.h"
 
 #include "tests/unit/fakes/id_range.h"
 

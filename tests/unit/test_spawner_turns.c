@@ -2,7 +2,7 @@
 /* fakes: process id_range clock */
 // SPDX-License-Identifier: Apache-2.0
 /* Tenants take turns at cloister-spawner: how many requests it is sent, and whose is next. */
-#include "supervisor/workspace/spawner_link.h"
+#include "supervisor/cell/spawner_link.h"
 
 #include "tests/lib/spawner_link_fixture.h"
 #include "tests/lib/unit.h"

@@ -3,7 +3,7 @@
 
 #include "common/base64.h"
 #include "supervisor/base/json_text.h"
-#include "supervisor/call/stream_capture.h"
+#include "supervisor/call/result/stream_capture.h"
 #include "tests/lib/unit.h"
 
 #include <event2/buffer.h>

@@ -1,8 +1,8 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/shown.h"
-#include "supervisor/call/stream_shown.h"
+#include "supervisor/call/result/shown.h"
+#include "supervisor/call/result/stream_shown.h"
 #include "tests/lib/unit.h"
 
 /* Stands for the rest of the mark in the expected text. */

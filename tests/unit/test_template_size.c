@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 // SPDX-License-Identifier: Apache-2.0
 /* The record of a template's size: what is read is what was noted, and nothing else. */
-#include "supervisor/workspace/template_size.h"
+#include "supervisor/workspace/templates/template_size.h"
 
 #include "tests/lib/scratch_fixture.h"
 #include "tests/lib/unit.h"

@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/terminal_plain.h"
+#include "supervisor/call/result/terminal_plain.h"
 #include "tests/lib/unit.h"
 
 static const struct {

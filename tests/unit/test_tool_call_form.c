@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/call/tool_call_form.h"
+#include "supervisor/call/request/tool_call_form.h"
 #include "tests/lib/unit.h"
 
 #include <json-c/json.h>

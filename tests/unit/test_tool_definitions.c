@@ -1,7 +1,7 @@
 /* links: cloister-supervisor */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "supervisor/agent/tool_definitions.h"
+#include "supervisor/agent/tool/tool_definitions.h"
 
 #include "common/tools.h"
 #include "supervisor/config/tenant.h"

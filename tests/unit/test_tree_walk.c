@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
 

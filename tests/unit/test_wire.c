@@ -1,6 +1,6 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/lib/unit.h"
 
 TEST(test_round_trip)

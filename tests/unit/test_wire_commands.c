@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between cloisterd and the worker: what was encoded is decoded; cut or longer is refused. */
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 
 #include "tests/lib/unit.h"
 #include "tests/lib/wire_exact.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between cloisterd and cloister-egress: cut, longer or impossible payloads are refused. */
-#include "common/wire_egress.h"
+#include "common/wire/wire_egress.h"
 #include "tests/lib/unit.h"
 
 static uint8_t bytes[1024];

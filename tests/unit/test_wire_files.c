@@ -1,6 +1,6 @@
 /* links: cloister-common */
 // SPDX-License-Identifier: Apache-2.0
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 
 static uint8_t buffer[WIRE_PAYLOAD_MAX];

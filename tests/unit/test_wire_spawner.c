@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between cloisterd and the spawner, and of cloister-unpack: cut or longer is refused. */
 #include "common/unpack_report.h"
-#include "common/wire_commands.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_spawner.h"
 
 #include "tests/lib/unit.h"
 #include "tests/lib/wire_exact.h"

@@ -4,8 +4,8 @@
 /* What happens to a workspace's calls, of each class, waiting or begun, when its cell changes; and
  * how long cloisterd keeps the cell of a workspace without calls. */
 #include "common/wake_cost.h"
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_state.h"

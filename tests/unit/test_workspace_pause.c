@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls that write while a workspace's commands are stopped, and how long they wait; and what such
  * a pause does to the times of commands. */
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"

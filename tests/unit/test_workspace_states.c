@@ -6,8 +6,8 @@
  * test_cell.c the further states of the cell. */
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/cell/cell_state.h"
 #include "supervisor/control/control_endpoint.h"
-#include "supervisor/workspace/cell_state.h"
 #include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "tests/lib/unit.h"

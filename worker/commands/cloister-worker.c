@@ -9,9 +9,9 @@
  * Inits report on the same socket. The kernel copies each report, which is short, to one buffer
  * before it takes the socket's lock (unix_stream_sendmsg()), so that reports are never mixed.
  */
-#include "common/channel.h"
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
+#include "common/wire/channel.h"
+#include "common/wire/fixed_fds.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_table.h"
 #include "worker/commands/unotify.h"
@@ -19,7 +19,7 @@
 #include "worker/setup.h"
 #include "worker/spare.h"
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
+#include "common/wire/fixed_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * these functions make no system call. cgroups(7).
  */
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 
 #include <sys/queue.h>
 

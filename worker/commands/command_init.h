@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "worker/commands/command_relay.h"
 
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
 /* Runs in the worker. */
 #include "worker/commands/command_pause.h"
 
-#include "common/channel.h"
-#include "common/wire_commands.h"
+#include "common/wire/channel.h"
+#include "common/wire/wire_commands.h"
 #include "worker/commands/command_cgroup.h"
 
 #include <errno.h>

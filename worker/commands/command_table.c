@@ -9,7 +9,7 @@
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "common/zero_pages.h"
 #include "worker/commands/command_cgroup.h"
 #include "worker/commands/command_env.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/channel.h"
+#include "common/wire/channel.h"
 
 /*
  * The commands of one workspace in the worker, from the request that begins one to the report of

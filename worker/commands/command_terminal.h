@@ -7,7 +7,7 @@
  * up, so only the command's end ends the session. pty(7), ioctl_tty(2).
  */
 
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 #include "worker/commands/command_relay.h"
 
 struct terminal {

@@ -7,7 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/relay.h"
-#include "common/wire_commands.h"
+#include "common/wire/wire_commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

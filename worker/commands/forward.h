@@ -8,8 +8,8 @@
  * not see it, since it is outside their pid namespaces.
  */
 
-#include "common/channel.h"
 #include "common/limits.h"
+#include "common/wire/channel.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

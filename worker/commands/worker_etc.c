@@ -79,7 +79,7 @@ static const struct etc_file without_network[] = {
 
 static const struct etc_file with_network[] = {
 	/*
-	 * cloister-egress is there (worker/spawner/cell_sockets.c), and takes no second to be
+	 * cloister-egress is there (worker/spawner/cell/cell_sockets.c), and takes no second to be
 	 * started again. Where cloisterd has closed its socket, a look-up fails at once.
 	 */
 	{"resolv.conf", "# names that this workspace may reach have one address, others have none\n"

@@ -8,8 +8,8 @@
 
 #include "common/cleanup.h"
 #include "common/directory_parents.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/wire/fixed_fds.h"
 #include "worker/commands/worker_etc.h"
 #include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"

@@ -7,9 +7,9 @@
 #include "worker/commands/worker_setup.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
 #include "common/short_timeslice.h"
+#include "common/wire/fixed_fds.h"
 #include "worker/commands/command_filter.h"
 #include "worker/commands/worker_root.h"
 #include "worker/confine.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/limits.h"
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "worker/commands/command_ruleset.h"
 
 /* The state of the worker while it builds its root, and later. */

@@ -5,12 +5,12 @@
  * workspace's mount. It has no capabilities and no descriptor of anything outside the workspace,
  * and executes nothing. Everything that it reads is hostile.
  */
-#include "common/channel.h"
 #include "common/cleanup.h"
 #include "common/disk_quota.h"
-#include "common/fixed_fds.h"
-#include "common/wire_files.h"
-#include "common/wire_spawner.h"
+#include "common/wire/channel.h"
+#include "common/wire/fixed_fds.h"
+#include "common/wire/wire_files.h"
+#include "common/wire/wire_spawner.h"
 #include "worker/files/files_filter.h"
 #include "worker/files/files_serve.h"
 #include "worker/files/files_setup.h"

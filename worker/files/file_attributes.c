@@ -8,7 +8,7 @@
 #include "worker/files/file_attributes.h"
 
 #include "common/cleanup.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Removes everything in a managed workspace that is about to be removed. Answers with reply_end():

@@ -7,7 +7,7 @@
 #include "worker/files/file_exchange.h"
 
 #include "common/limits.h"
-#include "worker/files/dir_marks.h"
+#include "worker/files/walk/dir_marks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 
 #include "common/cleanup.h"
 #include "worker/files/file_node.h"
-#include "worker/files/near_paths.h"
+#include "worker/files/walk/near_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  */
 
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 struct file_fetch {
 	uint64_t call;

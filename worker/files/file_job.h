@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/channel.h"
 #include "common/limits.h"
+#include "common/wire/channel.h"
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 #include <poll.h>
 

@@ -9,9 +9,9 @@
 #include "common/limits.h"
 #include "worker/files/file_node.h"
 #include "worker/files/file_survey.h"
-#include "worker/files/glob.h"
-#include "worker/files/near_paths.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/glob.h"
+#include "worker/files/walk/near_paths.h"
+#include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

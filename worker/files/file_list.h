@@ -5,7 +5,7 @@
 
 #include "common/limits.h"
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 struct walk_entry;
 

@@ -7,8 +7,8 @@
  */
 
 #include "common/limits.h"
-#include "common/wire_files.h"
-#include "worker/files/root_open.h"
+#include "common/wire/wire_files.h"
+#include "worker/files/walk/root_open.h"
 
 #include <sys/stat.h>
 

@@ -8,8 +8,8 @@
 #include "common/cleanup.h"
 #include "common/path_rules.h"
 #include "worker/files/file_node.h"
-#include "worker/files/near_paths.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/near_paths.h"
+#include "worker/files/walk/tree_walk.h"
 #include "worker/tree_clear.h"
 
 #include <dirent.h>

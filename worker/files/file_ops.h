@@ -9,7 +9,7 @@
  */
 
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 void file_stat(const struct root *root, const struct files_ask *request, struct reply *reply);
 void file_tree(const struct root *root, const struct files_ask *request, struct reply *reply);

@@ -9,10 +9,10 @@
 #include "common/image_types.h"
 #include "common/limits.h"
 #include "common/line_count.h"
-#include "worker/files/file_version.h"
-#include "worker/files/near_paths.h"
+#include "worker/files/edit/file_version.h"
+#include "worker/files/walk/near_paths.h"
 
-#include "worker/files/text_encoding.h"
+#include "worker/files/search/text_encoding.h"
 #include <errno.h>
 #include <fcntl.h>
 

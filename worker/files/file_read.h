@@ -4,7 +4,7 @@
 /* read_file in the files process. */
 
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Answers @request on @reply: FILES_DATA frames with the whole file or the requested lines, then

@@ -6,7 +6,7 @@
  * having written it to disk. Before the change is found made, and answered with success, it is.
  */
 
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Writes the file at @path, if there is one, and its directory to disk. Returns 0, also if there is

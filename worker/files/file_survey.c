@@ -11,8 +11,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/file_list.h"
-#include "worker/files/glob.h"
 #include "worker/files/reply.h"
+#include "worker/files/walk/glob.h"
 
 #include <dirent.h>
 #include <errno.h>

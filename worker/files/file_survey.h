@@ -7,7 +7,7 @@
  * number of what is in them. Runs in the files process.
  */
 
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/tree_walk.h"
 
 struct glob_set;
 struct reply;

@@ -7,8 +7,8 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
-#include "worker/files/dir_marks.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/dir_marks.h"
+#include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

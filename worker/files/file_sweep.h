@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/wire_files.h"
-#include "worker/files/root_open.h"
+#include "common/wire/wire_files.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Removes temporary files of writes that died: regular files called .cloister-<16 hex digits> that

@@ -9,12 +9,12 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
-#include "worker/files/dir_marks.h"
+#include "worker/files/edit/file_version.h"
 #include "worker/files/file_attributes.h"
 #include "worker/files/file_exchange.h"
 #include "worker/files/file_settle.h"
-#include "worker/files/file_version.h"
 #include "worker/files/file_write_state.h"
+#include "worker/files/walk/dir_marks.h"
 
 #include <dirent.h>
 #include <errno.h>

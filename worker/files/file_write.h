@@ -26,7 +26,7 @@
  */
 
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 struct file_write;
 

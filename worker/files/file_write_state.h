@@ -3,8 +3,8 @@
 
 /* A write while it is staged: for file_write.c, and for file_write_set.c, which takes some back. */
 
-#include "worker/files/file_source.h"
 #include "worker/files/file_write.h"
+#include "worker/files/walk/file_source.h"
 
 #include <sys/stat.h>
 

@@ -8,18 +8,18 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "worker/files/edit/file_diff.h"
+#include "worker/files/edit/file_edit.h"
+#include "worker/files/edit/file_patch.h"
 #include "worker/files/file_clear.h"
-#include "worker/files/file_diff.h"
-#include "worker/files/file_edit.h"
 #include "worker/files/file_fetch.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"
 #include "worker/files/file_ops.h"
-#include "worker/files/file_patch.h"
 #include "worker/files/file_read.h"
-#include "worker/files/file_search.h"
 #include "worker/files/file_sweep.h"
 #include "worker/files/file_write.h"
+#include "worker/files/search/file_search.h"
 
 #include <errno.h>
 #include <fcntl.h>

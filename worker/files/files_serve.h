@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/channel.h"
-#include "worker/files/root_open.h"
+#include "common/wire/channel.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Answers file calls from @channel until cloisterd closes it. Returns 0 then, or -errno if the

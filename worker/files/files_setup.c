@@ -8,9 +8,9 @@
 #include "worker/files/files_setup.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/short_timeslice.h"
-#include "common/wire_spawner.h"
+#include "common/wire/fixed_fds.h"
+#include "common/wire/wire_spawner.h"
 #include "worker/confine.h"
 #include "worker/files/files_ruleset.h"
 #include "worker/mounts.h"

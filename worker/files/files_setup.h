@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "worker/files/root_open.h"
+#include "worker/files/walk/root_open.h"
 
 /**
  * Runs the first part of the files process's set-up, which needs no workspace. Returns like

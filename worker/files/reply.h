@@ -6,7 +6,7 @@
  * own socket to cloisterd or, in a job, a pipe to the files process, which forwards whole frames.
  */
 
-#include "common/wire_files.h"
+#include "common/wire/wire_files.h"
 
 struct reply; /* owned by the process that serves the call */
 

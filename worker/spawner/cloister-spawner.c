@@ -5,12 +5,12 @@
  * that cloisterd has checked, and the only client bytes that it handles are paths for path
  * resolvers, which it does not read. It ends when cloisterd does, and all its children end with it.
  */
-#include "common/channel.h"
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
 #include "common/program.h"
+#include "common/wire/channel.h"
+#include "common/wire/fixed_fds.h"
 #include "worker/setup.h"
 #include "worker/spawner/spawner_requests.h"
 

@@ -9,8 +9,8 @@
  */
 
 #include "common/config/disk_classes.h"
-#include "common/wire_spawner.h"
-#include "worker/spawner/place.h"
+#include "common/wire/wire_spawner.h"
+#include "worker/spawner/cell/place.h"
 
 struct policy;
 

@@ -3,15 +3,15 @@
 
 /* The requests of cloisterd, which the spawner answers, and its orders. */
 
-#include "common/channel.h"
-#include "worker/spawner/cell_make.h"
-#include "worker/spawner/layer_drops.h"
-#include "worker/spawner/layer_folds.h"
-#include "worker/spawner/path_resolver.h"
+#include "common/wire/channel.h"
+#include "worker/spawner/cell/cell_make.h"
+#include "worker/spawner/job/layer_drops.h"
+#include "worker/spawner/job/layer_folds.h"
+#include "worker/spawner/job/path_resolver.h"
+#include "worker/spawner/job/template_memory.h"
+#include "worker/spawner/job/template_sizes.h"
 #include "worker/spawner/policy.h"
 #include "worker/spawner/spawner_setup.h"
-#include "worker/spawner/template_memory.h"
-#include "worker/spawner/template_sizes.h"
 
 /* State that lives as long as the process. */
 struct spawner {

@@ -7,8 +7,8 @@
 #include "worker/spawner/spawner_setup.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
-#include "common/wire_spawner.h"
+#include "common/wire/fixed_fds.h"
+#include "common/wire/wire_spawner.h"
 #include "spawner_filters.h"
 #include "worker/confine.h"
 #include "worker/filter.h"

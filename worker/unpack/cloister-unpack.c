@@ -4,8 +4,8 @@
  * gives it the bounds; cloisterd reads its report. Nothing that it says is believed.
  */
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/limits.h"
+#include "common/wire/fixed_fds.h"
 #include "worker/unpack/unpack_archive.h"
 #include "worker/unpack/unpack_image.h"
 #include "worker/unpack/unpack_setup.h"

@@ -7,9 +7,9 @@
 #include "worker/unpack/unpack_setup.h"
 
 #include "common/cleanup.h"
-#include "common/fixed_fds.h"
 #include "common/landlock.h"
 #include "common/limits.h"
+#include "common/wire/fixed_fds.h"
 #include "unpack_filters.h"
 #include "worker/confine.h"
 #include "worker/filter.h"

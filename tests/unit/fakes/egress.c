@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/egress.h"
 
-#include "common/wire_spawner.h"
+#include "common/wire/wire_spawner.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/loop.h"
 #include "supervisor/base/loop_turn.h"

@@ -3,9 +3,9 @@
 
 /* A cloister-egress that the test plays, and cloisterd's connection to it. */
 
-#include "common/channel.h"
-#include "supervisor/workspace/egress_cell.h"
-#include "supervisor/workspace/egress_link.h"
+#include "common/wire/channel.h"
+#include "supervisor/workspace/network/egress_cell.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "tests/unit/fakes/fd_closer.h"
 #include "tests/unit/fakes/helper_process.h"
 

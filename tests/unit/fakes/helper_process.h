@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Replaces supervisor/workspace/helper_process.c: the test has the other end of the socket of a
+/* Replaces supervisor/cell/helper_process.c: the test has the other end of the socket of a
  * program that cloisterd starts, and no process runs. Signals to it are counted. */
 
-#include "supervisor/workspace/helper_process.h"
+#include "supervisor/cell/helper_process.h"
 
 struct fake_helper {
 	char started[160]; /* its arguments, each with a blank behind it; "": none was started */

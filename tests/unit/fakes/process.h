@@ -5,7 +5,7 @@
  * in place of its pidfd, which becomes readable when the process "ends". SIGKILL ends it at once,
  * unless it is held. pidfd_send_signal(2) is replaced, so there is no real process. */
 
-#include "common/channel.h"
+#include "common/wire/channel.h"
 
 #include <stdbool.h>
 

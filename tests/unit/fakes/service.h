@@ -12,7 +12,7 @@
 
 #include "supervisor/call/call.h"
 #include "supervisor/call/service.h"
-#include "supervisor/rpc/endpoint.h"
+#include "supervisor/connection/endpoint.h"
 #include "tests/lib/scratch.h"
 #include "tests/unit/fakes/spawner_link.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Replaces supervisor/workspace/spawner_link.c; requests wait until the test answers them. */
+/* Replaces supervisor/cell/spawner_link.c; requests wait until the test answers them. */
 
 #include "common/unpack_report.h"
-#include "supervisor/workspace/spawner_ask.h"
+#include "supervisor/cell/spawner_ask.h"
 #include "tests/unit/fakes/process.h"
 
 /* A request to the spawner. */

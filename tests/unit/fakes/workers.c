@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/workers.h"
 
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 
 #define CALLS 512

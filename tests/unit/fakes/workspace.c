@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fakes/workspace.h"
 
-#include "common/wire_commands.h"
-#include "common/wire_files.h"
-#include "supervisor/workspace/egress_cell.h"
-#include "supervisor/workspace/egress_link.h"
+#include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
+#include "supervisor/workspace/managed/workspace_properties.h"
+#include "supervisor/workspace/network/egress_cell.h"
+#include "supervisor/workspace/network/egress_link.h"
 #include "supervisor/workspace/workspace_pause.h"
-#include "supervisor/workspace/workspace_properties.h"
 #include "tests/lib/unit.h"
 
 static void note(struct workspace *workspace, const char *word)

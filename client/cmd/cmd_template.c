@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloister freeze and fork: a template of a managed workspace's files, and workspaces that begin
+ * with it.
+ */
+#include "client/arguments.h"
+#include "client/cmd/command.h"
+#include "client/fields.h"
+#include "client/reply.h"
+#include "client/session.h"
+#include "client/terminal_text.h"
+#include "common/cleanup.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void put_line(struct json_object *value)
+{
+	const char *text = json_object_get_string(value);
+
+	show("%s\n", text ? text : "");
+}
+
+static void print_template(struct json_object *result)
+{
+	put_line(field(result, "template"));
+}
+
+static void print_forks(struct json_object *result)
+{
+	struct json_object *names = field(result, "workspaces");
+
+	for (size_t i = 0; i < elements(names); i++)
+		put_line(element(names, i));
+}
+
+static int run_freeze(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params;
+
+	if (session_open(invocation, true, &session) < 0)
+		return STATUS_NO_SERVICE;
+	params = json_object_new_object();
+	json_put(params, "template", json_object_new_string(invocation->argv[0]));
+	return request_print(
+		session.cloister, "workspace.freeze", params, invocation->json, print_template);
+}
+
+static int run_fork(const struct invocation *invocation)
+{
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params;
+	char *end = NULL;
+	long count = invocation->argc > 1 ? strtol(invocation->argv[1], &end, 10) : 1;
+
+	if (count <= 0 || (end && *end)) {
+		complain_code("USAGE", "fork takes how many workspaces to make, not '%s'",
+			invocation->argv[1]);
+		return STATUS_USAGE;
+	}
+	if (session_open_service(invocation, false, "has no managed workspaces", &session) < 0)
+		return STATUS_NO_SERVICE;
+	params = json_object_new_object();
+	json_put(params, "from", json_object_new_string(invocation->argv[0]));
+	json_put(params, "count", json_object_new_int64(count));
+	if (invocation->rootfs)
+		json_put(params, "kind", json_object_new_string("rootfs"));
+	return request_print(
+		session.cloister, "workspace.fork", params, invocation->json, print_forks);
+}
+
+const struct command command_freeze = {
+	.help = {"freeze", "TEMPLATE", "Keep a managed workspace's files as a template for forks.",
+		"cloister --workspace demo freeze ready", NULL},
+	.least = 1,
+	.most = 1,
+	.usage_status = STATUS_USAGE,
+	.run = run_freeze,
+};
+
+const struct command command_fork = {
+	.help = {"fork", "TEMPLATE [COUNT]",
+		"Make managed workspaces that begin with a template's files; print their names.",
+		"cloister fork ready 8", NULL},
+	.least = 1,
+	.most = 2,
+	.usage_status = STATUS_USAGE,
+	.run = run_fork,
+};

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs in cloisterd. Each lease has a timer. Timers count the time of the monotonic clock, so all
+ * are set again when the host's clock was set.
+ */
+#include "supervisor/workspace/managed/leases.h"
+
+#include "common/cleanup.h"
+#include "common/links.h"
+#include "supervisor/base/log.h"
+#include "supervisor/base/timer.h"
+#include "supervisor/base/unix_time.h"
+#include "supervisor/config/config.h"
+#include "supervisor/schedule/usage.h"
+#include "supervisor/workspace/managed/managed.h"
+#include "supervisor/workspace/managed/properties_store.h"
+#include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/workspace_state.h"
+#include "supervisor/workspace/workspaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LISTS           4096 /* by name */
+#define READ_A_SLICE    64
+#define RETIRED_LOOK_MS 1000 /* between looks at what another generation has changed */
+#define CLOCK_SET_MS    50   /* less than this is drift */
+
+struct kept_lease {
+	LIST_ENTRY(kept_lease) entry;
+	struct leases *leases;
+	struct tenant *tenant; /* held, as it was configured */
+	struct timer timer;
+	struct lease lease;
+	char name[];
+};
+
+/* Tenants whose files are read. */
+struct look {
+	STAILQ_ENTRY(look) entry;
+	struct tenant *tenant; /* held */
+	bool tidies;
+	DIR *directory; /* NULL: not begun */
+};
+
+struct leases {
+	struct workspaces *workspaces;
+	LIST_HEAD(, kept_lease) lists[LISTS];
+	size_t count;
+	STAILQ_HEAD(, look) looks;
+	struct timer reading, clock;
+	bool retired;
+	lease_ended ended; /* NULL: nobody is told */
+	void *context;
+};
+
+static unsigned list_of(const char *name)
+{
+	unsigned hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash % LISTS;
+}
+
+static struct kept_lease *find(const struct leases *leases, const char *tenant, const char *name)
+{
+	struct kept_lease *kept;
+
+	LIST_FOREACH (kept, &leases->lists[list_of(name)], entry)
+		if (strcmp(kept->name, name) == 0 && strcmp(kept->tenant->name, tenant) == 0)
+			return kept;
+	return NULL;
+}
+
+static void drop(struct kept_lease *kept)
+{
+	timer_cancel(&kept->timer);
+	LIST_REMOVE(kept, entry);
+	kept->leases->count--;
+	kept->tenant->usage->leases--;
+	tenant_release(kept->tenant);
+	free(kept);
+}
+
+static void wait(struct kept_lease *kept)
+{
+	const int64_t left = kept->lease.ends_ms - unix_now_ms();
+
+	timer_set(&kept->timer, left > 0 ? left : 0);
+}
+
+/* Another generation may have changed the lease. Returns whether it ends later, or not at all. */
+static bool is_changed(struct kept_lease *kept)
+{
+	const struct lease was = kept->lease;
+	struct properties properties;
+
+	if (properties_load(kept->leases->workspaces->managed_fd, kept->tenant, kept->name,
+		    &properties) < 0)
+		return false;
+	kept->lease = properties.lease;
+	properties_done(&properties);
+	if (kept->lease.ends_ms == was.ends_ms)
+		return false;
+	if (kept->lease.ends_ms == 0)
+		drop(kept);
+	else
+		wait(kept);
+	return true;
+}
+
+static void on_end(void *context)
+{
+	struct kept_lease *kept = context;
+	struct leases *leases = kept->leases;
+	_cleanup_free_ char *tenant = strdup(kept->tenant->name), *name = strdup(kept->name);
+	struct lease lease = kept->lease;
+	int64_t again_ms = LIMIT_LEASE_RETRY_MS;
+
+	(void)unix_look();
+	if (lease.ends_ms > unix_now_ms()) {
+		wait(kept);
+		return;
+	}
+	if (is_changed(kept))
+		return;
+	lease = kept->lease; /* at its end something else may be wanted now */
+	if (leases->ended && tenant && name)
+		again_ms = leases->ended(leases->context, tenant, name, &lease);
+	/* The one who was told may have forgotten it, or set another. */
+	kept = tenant && name ? find(leases, tenant, name) : kept;
+	if (!kept || kept->lease.ends_ms != lease.ends_ms)
+		return;
+	if (again_ms > 0)
+		timer_set(&kept->timer, again_ms);
+	else
+		drop(kept);
+}
+
+static void set_clock(struct leases *leases)
+{
+	if (leases->count > 0 && !timer_is_set(&leases->clock))
+		timer_set(&leases->clock, leases->retired ? RETIRED_LOOK_MS : LIMIT_LEASE_CLOCK_MS);
+}
+
+static void read_again(void *context, struct workspace *workspace)
+{
+	struct leases *leases = context;
+	struct properties properties;
+
+	if (workspace->kind != WORKSPACE_MANAGED ||
+		properties_load(leases->workspaces->managed_fd, workspace->tenant, workspace->name,
+			&properties) < 0)
+		return;
+	leases_set(leases, workspace->tenant, workspace->name, &properties.lease);
+	properties_done(&properties);
+}
+
+static void on_clock(void *context)
+{
+	struct leases *leases = context;
+	struct kept_lease *kept;
+	const int64_t by = unix_look();
+
+	if (leases->retired)
+		workspaces_foreach(leases->workspaces, read_again, leases);
+	for (size_t i = 0; (by > CLOCK_SET_MS || by < -CLOCK_SET_MS) && i < LISTS; i++)
+		LIST_FOREACH (kept, &leases->lists[i], entry)
+			wait(kept);
+	set_clock(leases);
+}
+
+void leases_set(
+	struct leases *leases, struct tenant *tenant, const char *name, const struct lease *lease)
+{
+	struct kept_lease *kept = find(leases, tenant->name, name);
+	const size_t size = strlen(name) + 1;
+
+	if (lease->ends_ms == 0) {
+		if (kept)
+			drop(kept);
+		return;
+	}
+	if (!kept) {
+		kept = calloc(1, sizeof(*kept) + size);
+		/* It is found again at the next start. */
+		if (!kept) {
+			log_error(
+				"out of memory: the lease of the workspace %s does not end", name);
+			return;
+		}
+		kept->leases = leases;
+		kept->tenant = tenant_hold(tenant);
+		tenant->usage->leases++;
+		memcpy(kept->name, name, size);
+		timer_init(&kept->timer, on_end, kept);
+		LIST_INSERT_HEAD(&leases->lists[list_of(name)], kept, entry);
+		leases->count++;
+	}
+	kept->lease = *lease;
+	wait(kept);
+	set_clock(leases);
+}
+
+void leases_forget(struct leases *leases, const struct tenant *tenant, const char *name)
+{
+	struct kept_lease *kept = find(leases, tenant->name, name);
+
+	if (kept)
+		drop(kept);
+}
+
+/* A death may have left the properties of a workspace that is gone, or was never made. */
+static bool is_there(const struct leases *leases, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = managed_directory(leases->workspaces->managed_fd, tenant);
+	struct stat stat_buf;
+
+	return (directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0) ||
+	       (directory >= 0 && errno != ENOENT) || forks_make(leases->workspaces, tenant, name);
+}
+
+static void look_at(struct leases *leases, const struct look *look, const char *name)
+{
+	struct properties properties;
+	int r;
+
+	if (look->tidies && !is_there(leases, look->tenant, name)) {
+		(void)properties_forget(leases->workspaces->managed_fd, look->tenant, name);
+		return;
+	}
+	r = properties_load_in(look->directory, name, &properties);
+	if (r < 0) {
+		log_error("tenant %s: the record of the labels, lease and environment of the "
+			  "workspace %s cannot be read: %s",
+			look->tenant->name, name, strerror(-r));
+		return;
+	}
+	leases_set(leases, look->tenant, name, &properties.lease);
+	properties_done(&properties);
+}
+
+static void end_look(struct leases *leases)
+{
+	struct look *look = STAILQ_FIRST(&leases->looks);
+
+	STAILQ_REMOVE_HEAD(&leases->looks, entry);
+	if (look->directory)
+		closedir(look->directory);
+	tenant_release(look->tenant);
+	free(look);
+}
+
+static void on_reading(void *context)
+{
+	struct leases *leases = context;
+	struct look *look;
+	const char *name;
+
+	for (unsigned i = 0; i < READ_A_SLICE && (look = STAILQ_FIRST(&leases->looks)); i++) {
+		if (!look->directory && properties_list(leases->workspaces->managed_fd,
+						look->tenant, &look->directory) < 0)
+			log_error("tenant %s: the leases of its workspaces cannot be read",
+				look->tenant->name);
+		name = look->directory ? properties_list_next(look->directory) : NULL;
+		if (name)
+			look_at(leases, look, name);
+		else
+			end_look(leases);
+	}
+	if (!STAILQ_EMPTY(&leases->looks))
+		timer_set(&leases->reading, 0);
+}
+
+void leases_look(struct leases *leases, const struct config *config, bool tidies)
+{
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		struct look *look = config->tenants[i]->managed ? calloc(1, sizeof(*look)) : NULL;
+
+		if (!look)
+			continue;
+		look->tenant = tenant_hold(config->tenants[i]);
+		look->tidies = tidies;
+		STAILQ_INSERT_TAIL(&leases->looks, look, entry);
+	}
+	if (!STAILQ_EMPTY(&leases->looks))
+		timer_set(&leases->reading, 0);
+}
+
+struct leases *leases_new(struct workspaces *workspaces)
+{
+	struct leases *leases = calloc(1, sizeof(*leases));
+
+	if (!leases)
+		return NULL;
+	leases->workspaces = workspaces;
+	STAILQ_INIT(&leases->looks);
+	timer_init(&leases->reading, on_reading, leases);
+	timer_init(&leases->clock, on_clock, leases);
+	return leases;
+}
+
+void leases_free(struct leases *leases)
+{
+	if (!leases)
+		return;
+	timer_cancel(&leases->reading);
+	timer_cancel(&leases->clock);
+	while (!STAILQ_EMPTY(&leases->looks))
+		end_look(leases);
+	for (size_t i = 0; i < LISTS; i++)
+		while (!LIST_EMPTY(&leases->lists[i]))
+			drop(LIST_FIRST(&leases->lists[i]));
+	free(leases);
+}
+
+void leases_tell(struct leases *leases, lease_ended ended, void *context)
+{
+	leases->ended = ended;
+	leases->context = context;
+}
+
+void leases_retire(struct leases *leases)
+{
+	leases->retired = true;
+	timer_cancel(&leases->clock);
+	set_clock(leases);
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs in cloisterd. mkdir(2), open(2) with O_PATH. */
+#include "supervisor/workspace/managed/managed.h"
+
+#include "common/cleanup.h"
+#include "common/fd_path.h"
+#include "common/layer_stack.h"
+#include "supervisor/config/tenant.h"
+#include "supervisor/workspace/managed/managed_quota.h"
+#include "supervisor/workspace/managed/properties_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define NAME_BYTES_MAX LIMIT_TEMPLATE_NAME_BYTES
+#define MARK           ".removing-" /* beside one whose removal an older version had begun */
+#define ROOT_MARK      ".rootfs-"   /* nor with that of one that is a whole root */
+#define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
+
+/* Opens the directory that holds the tenant's workspaces. */
+static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
+{
+	const char *name = tenant->any_root ? "." : tenant->name;
+	int fd;
+
+	if (create && mkdirat(managed_fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(managed_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * An administrator may have removed a workspace's directory, but not its layers, which a new one of
+ * the same name must not get. The spawner finds them at its next start.
+ */
+static int put_layers_aside(int directory, const char *name)
+{
+	static unsigned long last;
+	char layers[NAME_MAX + 1], dropped[96];
+	int r;
+
+	snprintf(layers, sizeof(layers), LAYERS_PREFIX "%s", name);
+	do {
+		snprintf(dropped, sizeof(dropped), LAYERS_DROPPED "%lld.%lu", (long long)time(NULL),
+			last++);
+		r = renameat2(directory, layers, directory, dropped, RENAME_NOREPLACE);
+	} while (r < 0 && errno == EEXIST);
+	return r < 0 && errno == ENOENT ? 0 : r;
+}
+
+static int set_root(int directory, const char *name, bool is_root)
+{
+	char mark[MARK_BYTES];
+	int r;
+
+	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
+	r = is_root ? mkdirat(directory, mark, 0700) : unlinkat(directory, mark, AT_REMOVEDIR);
+	return r < 0 && errno != (is_root ? EEXIST : ENOENT) ? -errno : 0;
+}
+
+/* Makes the workspace's own directory if there is none. Stores whether it was made. */
+static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
+	const char *name, struct managed_wish *wish, struct refusal *ret_refusal)
+{
+	static const struct properties none;
+	struct stat stat_buf;
+	enum tool_error error;
+	int r;
+
+	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return TOOL_OK;
+	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_refusal)
+				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
+	if (error != TOOL_OK)
+		return error;
+	/* First: it keeps them from its beginning on, and none of one of its name. */
+	r = properties_save(managed_fd, tenant, name, wish->with ? wish->with : &none);
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	if (put_layers_aside(directory, name) < 0 || set_root(directory, name, false) < 0 ||
+		mkdirat(directory, name, 0700) < 0) {
+		error = refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
+		(void)properties_forget(managed_fd, tenant, name);
+		return error;
+	}
+	managed_quota_add(tenant);
+	wish->made = true;
+	return TOOL_OK;
+}
+
+static int open_root(int directory, const char *name, struct workspace_root *ret)
+{
+	struct workspace_root root = {.fd = -1};
+	struct stat stat_buf;
+	int r;
+
+	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root.fd < 0)
+		return -errno;
+	root.path = fd_path(root.fd);
+	r = !root.path ? -EIO : fstat(root.fd, &stat_buf) < 0 ? -errno : 0;
+	if (r < 0) {
+		workspace_root_done(&root);
+		return r;
+	}
+	root.dev = stat_buf.st_dev;
+	root.ino = stat_buf.st_ino;
+	*ret = root;
+	return 0;
+}
+
+enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
+	struct managed_wish *wish, struct workspace_root *ret, struct refusal *ret_refusal)
+{
+	const bool create = wish && wish->create;
+	_cleanup_close_ int directory = -1;
+	char name_string[NAME_BYTES_MAX + 1];
+	int r;
+
+	if (!is_managed_name(name))
+		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
+			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
+			"does not begin with '.'");
+	if (managed_fd < 0 || !tenant->managed)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			managed_fd < 0 ? "This instance has no managed workspaces, because it has "
+					 "no state directory"
+				       : "This tenant may not have managed workspaces");
+	memcpy(name_string, name.data, name.len);
+	name_string[name.len] = '\0';
+	directory = open_directory(managed_fd, tenant, create);
+	if (directory >= 0 && create) {
+		enum tool_error error =
+			make_root(managed_fd, tenant, directory, name_string, wish, ret_refusal);
+
+		if (error != TOOL_OK)
+			return error;
+	}
+	r = directory < 0 ? directory : open_root(directory, name_string, ret);
+	if (r == -ENOENT)
+		return refusal_set(ret_refusal, TOOL_WORKSPACE_NOT_FOUND, NULL);
+	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
+}
+
+int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
+{
+	_cleanup_close_ int tenant_fd = -1;
+	DIR *directory;
+	int fd;
+
+	if (managed_fd < 0 || !tenant->managed) {
+		*ret = NULL;
+		return 0;
+	}
+	tenant_fd = open_directory(managed_fd, tenant, false);
+	if (tenant_fd < 0 && tenant_fd != -ENOENT)
+		return tenant_fd;
+	if (tenant_fd < 0) {
+		*ret = NULL;
+		return 0;
+	}
+	fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory) {
+		int r = -errno;
+
+		close_fd(&fd);
+		return r;
+	}
+	*ret = directory;
+	return 0;
+}
+
+/* Of those that begin with @prefix the rest, which is as a workspace's name is. */
+static const char *next_name(DIR *directory, const char *prefix, size_t *left)
+{
+	const size_t skip = strlen(prefix);
+	const struct dirent *entry;
+
+	while (*left > 0 && (entry = readdir(directory))) {
+		--*left;
+		if (strncmp(entry->d_name, prefix, skip) == 0 &&
+			is_managed_name(text_from(entry->d_name + skip)))
+			return entry->d_name + skip;
+	}
+	return NULL;
+}
+
+const char *managed_list_next(DIR *directory, size_t *left)
+{
+	return next_name(directory, "", left);
+}
+
+static int each_name(int managed_fd, const struct tenant *tenant, const char *prefix,
+	void (*each)(void *context, const char *name), void *context)
+{
+	size_t left = SIZE_MAX;
+	const char *name;
+	DIR *directory = NULL;
+	int r = managed_list(managed_fd, tenant, &directory);
+
+	if (r < 0 || !directory)
+		return r;
+	while ((name = next_name(directory, prefix, &left)))
+		each(context, name);
+	closedir(directory);
+	return 0;
+}
+
+int managed_directory_make(int managed_fd, const struct tenant *tenant)
+{
+	int fd = open_directory(managed_fd, tenant, true);
+
+	if (fd < 0)
+		return fd;
+	close_fd(&fd);
+	return 0;
+}
+
+int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+
+	if (directory < 0)
+		return directory;
+	if (mkdirat(directory, name, 0700) < 0)
+		return -errno;
+	managed_quota_add(tenant);
+	return 0;
+}
+
+int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+	struct stat stat_buf;
+
+	if (directory < 0)
+		return directory;
+	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return set_root(directory, name, is_root);
+}
+
+static bool is_root(int directory, const char *name)
+{
+	char mark[MARK_BYTES];
+	struct stat stat_buf;
+
+	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
+	return fstatat(directory, mark, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	return directory >= 0 && is_root(directory, name);
+}
+
+bool managed_is_root_in(DIR *directory, const char *name)
+{
+	return directory && is_root(dirfd(directory), name);
+}
+
+int managed_directory(int managed_fd, const struct tenant *tenant)
+{
+	return open_directory(managed_fd, tenant, false);
+}
+
+int managed_each(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, "", each, context);
+}
+
+int managed_each_removed(int managed_fd, const struct tenant *tenant,
+	void (*each)(void *context, const char *name), void *context)
+{
+	return each_name(managed_fd, tenant, TREE_REMOVED, each, context);
+}
+
+const char *managed_left_next(DIR *directory, size_t *left)
+{
+	static const char *const prefixes[] = {MARK, ROOT_MARK, LAYERS_PREFIX};
+	const struct dirent *entry;
+
+	while (*left > 0 && (entry = readdir(directory))) {
+		--*left;
+		for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+			const size_t skip = strlen(prefixes[i]);
+
+			if (strncmp(entry->d_name, prefixes[i], skip) == 0 &&
+				is_managed_name(text_from(entry->d_name + skip)))
+				return entry->d_name + skip;
+		}
+	}
+	return NULL;
+}
+
+int managed_created_in(DIR *directory, const char *name, time_t *ret)
+{
+	struct statx status;
+
+	if (!directory)
+		return -ENOENT;
+	if (statx(dirfd(directory), name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) < 0)
+		return -errno;
+	if (!(status.stx_mask & STATX_BTIME))
+		return -ENODATA;
+	*ret = (time_t)status.stx_btime.tv_sec;
+	return 0;
+}
+
+int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	if (directory < 0)
+		return directory;
+	if (unlinkat(directory, name, AT_REMOVEDIR) < 0)
+		return -errno;
+	managed_quota_drop(tenant);
+	/* What a death leaves of it goes when a workspace of that name is made. */
+	(void)set_root(directory, name, false);
+	return 0;
+}
+
+int managed_put_away(int managed_fd, const struct tenant *tenant, const char *name,
+	char ret_aside[MANAGED_ASIDE_BYTES])
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	static unsigned long last;
+	struct timespec now;
+	int r;
+
+	if (directory < 0)
+		return directory;
+	do {
+		clock_gettime(CLOCK_REALTIME, &now);
+		snprintf(ret_aside, MANAGED_ASIDE_BYTES, TREE_REMOVED "%lld.%09ld.%lu",
+			(long long)now.tv_sec, now.tv_nsec, last++);
+		r = renameat2(directory, name, directory, ret_aside, RENAME_NOREPLACE) < 0 ? -errno
+											   : 0;
+	} while (r == -EEXIST);
+	if (r == 0)
+		managed_quota_put_away(tenant);
+	return r;
+}
+
+bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	char mark[MARK_BYTES];
+
+	snprintf(mark, sizeof(mark), MARK "%s", name);
+	return directory >= 0 && unlinkat(directory, mark, AT_REMOVEDIR) == 0;
+}
+
+bool managed_exists(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	struct stat stat_buf;
+
+	return directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+
+	if (directory >= 0)
+		(void)set_root(directory, name, false);
+}
