@@ -92,7 +92,7 @@ static int add_conditional_rules(scmp_filter_ctx filter)
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 		SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 
-	/* socketpair(2): between TLS and what was upgraded (libmicrohttpd). */
+	/* socketpair(2): between TLS and what was upgraded (libmicrohttpd, tls_pump.c). */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(pairs); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, pairs[i], 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)AF_UNIX));

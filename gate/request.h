@@ -109,6 +109,6 @@ void gate_answer_upgrade(struct gate_request *request, const char *protocol,
 	void (*lost)(struct gate_socket *socket, void *context), void *context);
 /** The descriptor, non-blocking; it stays the gate's. */
 int gate_socket_fd(const struct gate_socket *socket);
-/** Whether the client is told of an end only by gate_socket_close(), and not by shutdown(2). */
+/** Whether the client speaks TLS. */
 bool gate_socket_is_tls(const struct gate_socket *socket);
 void gate_socket_close(struct gate_socket *socket);

@@ -31,6 +31,7 @@ struct gate_conn {
 struct gate_socket {
 	struct gate_request *request;
 	struct MHD_UpgradeResponseHandle *handle;
+	struct tls_pump *pump; /* NULL: no TLS, or over */
 	int fd;
 	bool is_closed;
 };

@@ -14,6 +14,7 @@
 #include "gate/keys.h"
 #include "gate/listener.h"
 #include "gate/request_state.h"
+#include "gate/tls_pump.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -24,17 +25,16 @@
 #include <sys/socket.h>
 
 /*
- * libmicrohttpd copies between TLS and an upgraded connection a piece in each turn, and version 0.9
- * does not tell that more is to be copied, or that a closed one is over. So while there is such a
- * connection it has several turns each time, and some without an event.
+ * libmicrohttpd 0.9 does not tell that a closed connection, which was upgraded and has TLS, is not
+ * over. So while there is one it has several turns each time, and some without an event.
  */
-#define PUMP_TURNS 16
-#define PUMP_MS    10
+#define CLOSING_TURNS 16
+#define CLOSING_MS    10
 
 struct daemon {
 	struct MHD_Daemon *mhd;
 	struct event *readable, *timer;
-	unsigned n_upgraded; /* upgraded connections with TLS */
+	unsigned n_closing; /* upgraded connections with TLS that are closed and not over */
 };
 
 struct gate_server {
@@ -91,7 +91,7 @@ void request_lose(struct gate_request *request)
 	request->gate->counts[GATE_REQUESTS_LOST]++;
 	if (request->socket.handle && !request->socket.is_closed) {
 		request->upgrade_lost(&request->socket, request->upgrade_context);
-		/* The pump between TLS and the socket would wait for the client. */
+		/* What is left to send would wait for the client. */
 		shutdown(request->conn->fd, SHUT_RDWR);
 		return;
 	}
@@ -100,15 +100,33 @@ void request_lose(struct gate_request *request)
 	request_wake(request);
 }
 
+static void close_upgraded(struct gate_socket *socket)
+{
+	MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
+	event_active(socket->request->conn->run, EV_READ, 0);
+}
+
+/* The client has what was written, or takes no more. */
+static void on_pumped(void *context)
+{
+	struct gate_socket *socket = context;
+
+	tls_pump_free(TAKE_PTR(socket->pump));
+	socket->request->gate->server->tls.n_closing++;
+	close_upgraded(socket);
+}
+
 void gate_socket_close(struct gate_socket *socket)
 {
-	struct gate_request *request = socket->request;
-
 	if (socket->is_closed)
 		return;
 	socket->is_closed = true;
-	MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
-	event_active(request->conn->run, EV_READ, 0);
+	if (!socket->pump) {
+		close_upgraded(socket);
+		return;
+	}
+	close_fd(&socket->fd);
+	tls_pump_finish(socket->pump, socket->request->gate->config->idle_ms, on_pumped, socket);
 }
 
 void gate_server_check_keys(struct gate *gate)
@@ -149,6 +167,17 @@ static ssize_t on_read(void *context, uint64_t pos, char *buffer, size_t max)
 	return 0;
 }
 
+/* In place of libmicrohttpd's own socket. */
+static int start_pump(struct gate_socket *socket)
+{
+	const struct gate_request *request = socket->request;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+	return tls_pump_new(request->gate->base, info->tls_session, request->conn->fd,
+		&socket->pump, &socket->fd);
+}
+
 static void on_upgraded(void *context, struct MHD_Connection *connection, void *request_context,
 	const char *first, size_t first_len, MHD_socket fd,
 	struct MHD_UpgradeResponseHandle *handle)
@@ -162,8 +191,11 @@ static void on_upgraded(void *context, struct MHD_Connection *connection, void *
 	/* libmicrohttpd has taken that back. */
 	(void)setsockopt(request->conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	request->socket = (struct gate_socket){.request = request, .handle = handle, .fd = fd};
-	if (gate_socket_is_tls(&request->socket))
-		request->gate->server->tls.n_upgraded++;
+	if (fd != request->conn->fd && start_pump(&request->socket) < 0) {
+		request->lost = request->socket.is_closed = true;
+		on_pumped(&request->socket);
+		return;
+	}
 	request->take(&request->socket, (struct text){first, first_len}, request->upgrade_context);
 	/* The key was revoked meanwhile. */
 	if (request->lost && !request->socket.is_closed)
@@ -512,7 +544,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 		request->lost = true;
 	event_del(&request->gone);
 	if (request->socket.handle && gate_socket_is_tls(&request->socket))
-		request->gate->server->tls.n_upgraded--;
+		request->gate->server->tls.n_closing--;
 	if (request->on_end)
 		request->on_end(request);
 	request->gate->requests--;
@@ -552,12 +584,12 @@ static void run(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	MHD_run(daemon->mhd);
-	for (unsigned i = 1; i < PUMP_TURNS && daemon->n_upgraded > 0; i++)
+	for (unsigned i = 1; i < CLOSING_TURNS && daemon->n_closing > 0; i++)
 		MHD_run(daemon->mhd);
 	if (MHD_get_timeout(daemon->mhd, &ms) != MHD_YES)
 		ms = UINT64_MAX;
-	if (daemon->n_upgraded > 0 && ms > PUMP_MS)
-		ms = PUMP_MS;
+	if (daemon->n_closing > 0 && ms > CLOSING_MS)
+		ms = CLOSING_MS;
 	if (ms == UINT64_MAX) {
 		evtimer_del(daemon->timer);
 		return;

@@ -245,3 +245,36 @@ def test_the_native_protocol_runs_through_tls(area, module_daemon, tenants):
             assert connection.is_closed()
     finally:
         assert gate.stop() == 0
+
+
+def metrics(gate):
+    with Connection(gate.unix) as connection:
+        connection.send(gate.head("GET", "/metrics", None, "Connection: close"))
+        answer = connection.answer()
+        return answer.head + answer.body.decode()
+
+
+def test_tls_is_not_crumbled(area, module_daemon, tenants):
+    """An answer comes in records of TLS that are as large as may be, each of which recv() gives alone, and an unread one ends
+    with its key."""
+    gate = HttpGate(area, module_daemon, tenants[1], *tls_settings(area, tenants[1]))
+    try:
+        key = gate.key("blue", "--name", "crumbs")["key"]
+        with gate.agent(key, connection=handshake(gate, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)) as connection:
+            call(connection, "workspace.open", {"workspace": "crumbs"})
+            content = "x" * 600_000
+            assert call(connection, "tool.call", {"tool": "write_file", "arguments": {"path": "f", "content": content}})["success"]
+            command = {"tool": "run_command", "arguments": {"command": "cat f"}, "options": {"stream": False}}
+            connection.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "tool.call", "params": command}) + "\n")
+            sizes = []
+            while not connection.read.endswith(b"\n"):
+                sizes.append(len(connection.more()))
+            assert sum(sizes) > 250_000 and len(sizes) < 250, sizes[:20]
+            assert json.loads(connection.line())["result"]["success"]
+            flood = {"tool": "run_command", "arguments": {"command": "cat /dev/zero"}, "options": {"stream": True, "timeout_ms": 600_000}}
+            connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tool.call", "params": flood}) + "\n")
+            assert connection.more()
+            gate.ctl("key", "revoke", "crumbs")
+            assert procfs.eventually(lambda: "cloister_gate_links_open 0" in metrics(gate))
+    finally:
+        assert gate.stop() == 0
