@@ -191,7 +191,7 @@ def tls_settings(area, user):
         place = area.new_directory("tls")
         place.chmod(0o755)
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-subj", "/CN=localhost", "-keyout", place / "key.pem", "-out", place / "certificate.pem"],
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", place / "key.pem", "-out", place / "certificate.pem"],
                        check=True, capture_output=True)
         user.own(place / "key.pem")
     return "tls = certificate", f"tls_certificate = {place}/certificate.pem", f"tls_key = {place}/key.pem"

@@ -4,7 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, places, type Place } from "./connection.js";
-import { BadRequest, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
+import { BadRequest, CertificateError, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
 import {
 	Busy, CALL_MS, LONG_METHODS, Methods, Moved, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
 	type Encoding, type InputResult, type Observation, type ToolCallSettings, type ToolMessage, type Workspace,
@@ -33,8 +33,15 @@ class Elsewhere extends ConnectionLost {
 }
 
 export interface ClientSettings {
-	/** The agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. */
+	/**
+	 * The agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. Or the URL of
+	 * cloister-gate(8): https://HOST or https://HOST:PORT, or http:// on this host.
+	 */
 	path?: string | undefined;
+	/** With an URL, the key that the gate knows; otherwise CLOISTER_KEY. */
+	key?: string | undefined;
+	/** With an URL, a file with the certificates of the authorities that are believed; otherwise those that Node believes. */
+	caFile?: string | undefined;
 	/** How long the first connection waits for a service; default 0. */
 	waitMs?: number | undefined;
 	/** How long a later connection waits while the service restarts; default 30000. Null: the client does not reconnect. */
@@ -49,7 +56,7 @@ export interface ClientSettings {
 	 */
 	keys?: boolean | undefined;
 	/**
-	 * The agent sockets of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
+	 * The agent sockets or URLs of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
 	 * client goes there, opens its workspaces and repeats the request, if nothing else of it is in flight. A workspace that
 	 * exists at the old host must have been moved before, or the request throws Moved. A call of start() or startCall()
 	 * throws it too, and any call where there are no nodes.
@@ -197,7 +204,7 @@ class Session {
 	/** @node is the host that the work has moved to, where workspaces must be before they are opened. */
 	async #attempt(node?: Place): Promise<Connection> {
 		const known = node ?? this.#found;
-		const connection = await Connection.open(known ? [known] : places(this.#settings.path));
+		const connection = await Connection.open(known ? [known] : places(this.#settings.path), this.#settings);
 		try {
 			for (const opened of this.#workspaces) {
 				const params = node ? existing(opened.params) : opened.params;
@@ -430,7 +437,7 @@ class Session {
 }
 
 function isTransient(error: unknown): boolean {
-	return !(error instanceof ProtocolError) && [ServiceNotFound, ConnectionLost, Busy, ShuttingDown].some((kind) => error instanceof kind);
+	return !(error instanceof ProtocolError || error instanceof CertificateError) && [ServiceNotFound, ConnectionLost, Busy, ShuttingDown].some((kind) => error instanceof kind);
 }
 
 /** Returns the parameters of tool.call. */

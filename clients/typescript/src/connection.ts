@@ -5,8 +5,9 @@ import { lstat, stat } from "node:fs/promises";
 import net from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { BadRequest, ConnectionLost, ServiceNotFound } from "./errors.js";
+import { BadRequest, CloisterError, ConnectionLost, ServiceNotFound } from "./errors.js";
 import { CONNECT_MS, UNSENT_BYTES } from "./generated.js";
+import { connectTo as connectToUrl, isUrl, type Access, type Opened } from "./remote.js";
 import { Wire, type Pending } from "./wire.js";
 
 const SERVICE_DIRECTORY = "/run/cloister";
@@ -15,7 +16,7 @@ const PAUSE_BYTES = 1024 * 1024;
 /** The pause before another try if a listener's backlog is full, which libuv reports at once. */
 const FULL_PAUSE_MS = 20;
 
-/** A socket's path. Unless the program named it, root, our user or the service's user must have made it. */
+/** A socket's path, or an URL. Unless the program named it, root, our user or the service's user must have made it. */
 export interface Place {
 	path: string;
 	named: boolean;
@@ -58,11 +59,13 @@ function connectOnce(path: string): Promise<net.Socket> {
 	});
 }
 
-async function connectTo(path: string): Promise<net.Socket> {
+async function connectTo(path: string, access: Access): Promise<Opened> {
+	if (isUrl(path))
+		return await connectToUrl(path, access);
 	const deadline = performance.now() + CONNECT_MS;
 	for (;;) {
 		try {
-			return await connectOnce(path);
+			return { socket: await connectOnce(path), early: Buffer.alloc(0) };
 		} catch (error) {
 			if ((error as NodeJS.ErrnoException).code !== "EAGAIN" || performance.now() > deadline)
 				throw error;
@@ -78,7 +81,7 @@ export class Connection {
 	readonly #socket: net.Socket;
 	#waiting = 0;
 
-	constructor(socket: net.Socket, place: Place) {
+	constructor({ socket, early }: Opened, place: Place) {
 		this.#socket = socket;
 		this.place = place;
 		this.wire = new Wire((line) => this.#send(line));
@@ -86,17 +89,21 @@ export class Connection {
 		socket.on("end", () => this.close("The service closed the connection"));
 		socket.on("error", (error) => this.close(`The connection failed: ${error.message}`));
 		socket.on("close", () => this.close("The service closed the connection"));
+		if (early.length > 0)
+			this.#receive(early);
 	}
 
 	/** Connects to the first socket that has a server. */
-	static async open(candidates: Place[]): Promise<Connection> {
+	static async open(candidates: Place[], access: Access): Promise<Connection> {
 		const tried: string[] = [];
 		for (const place of candidates) {
 			try {
 				if (place.named || await isBelieved(place.path))
-					return new Connection(await connectTo(place.path), place);
+					return new Connection(await connectTo(place.path, access), place);
 				tried.push(`${place.path} (its server runs as another user)`);
 			} catch (error) {
+				if (error instanceof CloisterError)
+					throw error;
 				tried.push(`${place.path} (${(error as NodeJS.ErrnoException).code ?? (error as Error).message})`);
 			}
 		}

@@ -15,6 +15,14 @@ export class BadRequest extends CloisterError {}
 /** The client found no service, or none that it may trust. */
 export class ServiceNotFound extends CloisterError {}
 
+/**
+ * The server at the URL has a certificate that is not believed: nobody vouches for it, it is another's, or it is over.
+ */
+export class CertificateError extends ServiceNotFound {}
+
+/** The server at the URL does not take the key: it is wrong, revoked or over, or its tenant does not use the gate. */
+export class KeyRefused extends CloisterError {}
+
 /** The connection ended before the answer came. The call may have run, so the program decides whether to repeat it. */
 export class ConnectionLost extends CloisterError {}
 

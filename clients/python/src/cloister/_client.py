@@ -13,6 +13,7 @@ from typing import IO, Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapp
 
 from ._errors import NoAnswer
 from ._methods import Methods
+from ._remote import Access
 from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come
 from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
@@ -35,7 +36,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _BlockingPort(Port):
-    def __init__(self) -> None:
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._connecting = threading.Lock()
         self._state = threading.Condition(threading.Lock())  # guards the wire and the socket
         self._socket: Optional[socket.socket] = None
@@ -51,14 +53,15 @@ class _BlockingPort(Port):
             yield
 
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
-        made, place = connect(candidates)
+        made, place = connect(candidates, self._access)
+        wire.begin(made)
         with self._state:
             while self._reading:  # a thread that still waits on the previous connection
                 self._wake()
                 self._state.wait()
             if self._socket:
                 self._socket.close()
-            self._socket, self._wire = made, wire
+            self._socket, self._wire = made.socket, wire
         return place
 
     async def settle(self, wire: Wire) -> None:
@@ -200,14 +203,17 @@ class Call:
 class Client(Methods):
     """A client of cloisterd. It connects when it is first used.
 
-    path: the agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried.
+    path: the agent socket; otherwise CLOISTER_SOCKET, the user's own service and the host's are tried. Or the URL of
+        cloister-gate(8): https://HOST or https://HOST:PORT, or http:// on this host.
+    key: with an URL, the key that the gate knows; otherwise CLOISTER_KEY.
+    ca_file: with an URL, the certificates of the authorities that are believed; otherwise those of the system.
     wait: for how many seconds the first connection waits for a service.
     reconnect: for how many seconds a later one waits while the service restarts; None: the client does not reconnect.
     answer_timeout: how many seconds an answer may take beyond the call's deadline before NoAnswer is raised.
     retry_reads: a call that only reads is repeated once when the connection was lost.
     keys: other calls get a key from the client, where the service keeps keys, and are repeated with it: they run at most
         once. False: only calls with the option key are repeated. A call of start() or start_call() never is.
-    nodes: the agent sockets of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
+    nodes: the agent sockets or URLs of other hosts, by the names that place() gets. Where a host answers Moved with one of them, the
         client goes there, opens its workspaces and repeats the request, if nothing else of it is in flight. A workspace
         that exists at the old host must have been moved before, or the request raises Moved. A call of start() or
         start_call() raises it too, and any call where there are no nodes.
@@ -215,10 +221,10 @@ class Client(Methods):
     A tool that fails is raised by its method as the class of its code, such as NotFound; call() returns the observation.
     """
 
-    def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
-                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True,
-                 nodes: Optional[Mapping[str, str]] = None) -> None:
-        self._port = _BlockingPort()
+    def __init__(self, path: Optional[str] = None, *, key: Optional[str] = None, ca_file: Optional[str] = None,
+                 wait: float = 0.0, reconnect: Optional[float] = 30.0, answer_timeout: float = 60.0,
+                 retry_reads: bool = False, keys: bool = True, nodes: Optional[Mapping[str, str]] = None) -> None:
+        self._port = _BlockingPort(Access(key, ca_file))
         self._session = Session(self._port, path, wait, reconnect, answer_timeout, retry_reads, keys, nodes)
 
     def __enter__(self) -> Client:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-__all__ = ["BadRequest", "CloisterError", "Closed", "ConnectionLost", "NoAnswer", "OutputOverrun", "ProtocolError",
-           "RequestError", "ServiceError", "ServiceNotFound"]
+__all__ = ["BadRequest", "CertificateError", "CloisterError", "Closed", "ConnectionLost", "KeyRefused", "NoAnswer",
+           "OutputOverrun", "ProtocolError", "RequestError", "ServiceError", "ServiceNotFound"]
 
 
 class CloisterError(Exception):
@@ -20,6 +20,15 @@ class BadRequest(CloisterError, ValueError):
 
 class ServiceNotFound(CloisterError, ConnectionError):
     """The client found no service, or none that it may trust."""
+
+
+class CertificateError(ServiceNotFound):
+    """The server at the URL has a certificate that is not believed: nobody vouches for it, it is another's, or it is
+    over."""
+
+
+class KeyRefused(CloisterError, PermissionError):
+    """The server at the URL does not take the key: it is wrong, revoked or over, or its tenant does not use the gate."""
 
 
 class ConnectionLost(CloisterError, ConnectionError):

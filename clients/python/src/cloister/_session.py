@@ -13,7 +13,7 @@ import time
 from typing import (IO, Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
                     cast)
 
-from ._errors import BadRequest, CloisterError, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
+from ._errors import BadRequest, CertificateError, CloisterError, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
 from ._sockets import Place, places
 from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, NotFound, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
@@ -133,7 +133,7 @@ class Session:
                 return await self._attempt()
             except TRANSIENT as error:
                 left = deadline - time.monotonic()
-                if left <= 0 or isinstance(error, ProtocolError):
+                if left <= 0 or isinstance(error, (ProtocolError, CertificateError)):
                     raise
                 asked = error.retry_after_ms if isinstance(error, ServiceError) else None
                 await self.port.sleep(min(left, max(pause, (asked or 0) / 1000)))

@@ -9,15 +9,16 @@ import socket
 import struct
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from ._errors import ServiceNotFound
+from ._errors import CloisterError, ServiceNotFound
+from ._remote import Access, Opened, connect_to, is_url
 from ._types import CONNECT_MS
 
 SERVICE_DIRECTORY = "/run/cloister"
 
 
 class Place(NamedTuple):
-    """A socket's path. Unless the program named it, its server must run as root, as our user or as the service's
-    user."""
+    """A socket's path, or an URL. Unless the program named it, its server must run as root, as our user or as the
+    service's user."""
 
     path: str
     named: bool
@@ -48,7 +49,9 @@ def _is_believed(made: socket.socket) -> bool:
         return False
 
 
-def _connect(path: str) -> socket.socket:
+def _connect(path: str, access: Access) -> Opened:
+    if is_url(path):
+        return connect_to(path, access)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         # SO_SNDTIMEO bounds connect(2) while the service's backlog is full, socket(7).
@@ -58,21 +61,23 @@ def _connect(path: str) -> socket.socket:
     except BaseException:
         made.close()
         raise
-    return made
+    return Opened(made)
 
 
-def connect(candidates: Sequence[Place]) -> Tuple[socket.socket, Place]:
-    """Connects to the first socket that has a server."""
+def connect(candidates: Sequence[Place], access: Access) -> Tuple[Opened, Place]:
+    """Connects to the first of them that has a server."""
     tried = []
     for place in candidates:
         try:
-            made = _connect(place.path)
+            made = _connect(place.path, access)
+        except CloisterError:
+            raise
         except OSError as error:
             tried.append(f"{place.path} ({error.strerror or error})")
             continue
-        if place.named or _is_believed(made):
+        if place.named or _is_believed(made.socket):
             return made, place
-        made.close()
+        made.socket.close()
         tried.append(f"{place.path} (its server runs as another user)")
     raise ServiceNotFound(f"No service listens at {', '.join(tried)}; start cloisterd, or name its socket in CLOISTER_SOCKET")
 

@@ -11,9 +11,11 @@ import collections
 import copy
 import json
 import re
+import ssl
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional
 
 from ._errors import BadRequest, CloisterError, ConnectionLost, OutputOverrun, ProtocolError, RequestError, ServiceError
+from ._remote import Opened, Tls
 from ._types import JSON_ERRORS, LINE_BYTES, UNSENT_BYTES, VALUES, ServiceErrors, Stream
 
 UNREAD_BYTES = 64 << 20  # streamed output that the program has not taken
@@ -131,13 +133,20 @@ class Wire:
     """The protocol of one connection."""
 
     def __init__(self) -> None:
-        self.unsent = bytearray()
+        self.unsent = bytearray()  # as it goes into the socket
         self.unread = 0
+        self._tls: Optional[Tls] = None
         self.ended: Optional[CloisterError] = None
         self._retiring = False
         self._pending: Dict[int, Pending] = {}
         self._last_id = 0
         self._line = bytearray()
+
+    def begin(self, opened: Opened) -> None:
+        """Takes what has come of the first messages."""
+        self._tls = opened.tls
+        if opened.early:
+            self._take(opened.early)
 
     def is_idle(self) -> bool:
         """Whether no request is in flight."""
@@ -186,9 +195,21 @@ class Wire:
         """Takes received bytes; b"" is the end of input. Input that breaks the protocol ends the connection."""
         if self.ended:
             return
-        if not data:
+        try:
+            if self._tls:
+                self._tls.take(data)
+                data = self._tls.read()
+                self.unsent += self._tls.encrypt(b"")
+            elif not data:
+                raise EOFError
+        except EOFError:
             self.end("The service closed the connection")
-            return
+        except ssl.SSLError as error:
+            self.end(f"TLS failed: {error.reason or error}")
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
         try:
             self._receive(data)
         except ProtocolError as error:
@@ -224,7 +245,7 @@ class Wire:
             raise BadRequest(f"The request has {len(line)} bytes, and the service reads {LINE_BYTES}; send less at once")
         if len(self.unsent) + len(line) > UNSENT_BYTES:
             raise BadRequest(f"More than {UNSENT_BYTES} bytes wait to be sent; wait for answers first")
-        self.unsent += line
+        self.unsent += self._tls.encrypt(line) if self._tls else line
 
     def _receive(self, data: bytes) -> None:
         start = 0

@@ -12,6 +12,7 @@ from typing import IO, Any, AsyncIterator, Dict, List, Mapping, Optional, Sequen
 
 from ._errors import NoAnswer
 from ._methods import AsyncMethods
+from ._remote import Access, Opened
 from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come, has_ended
 from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
@@ -39,6 +40,7 @@ class _Connection(asyncio.Protocol):
         if self.wire.ended:
             self.close()
         else:
+            self.flush()
             self.look()
 
     def eof_received(self) -> None:
@@ -73,13 +75,14 @@ class _Connection(asyncio.Protocol):
             self.transport.abort()
 
 
-def _close_unwanted(opening: asyncio.Future[Tuple[socket.socket, Place]]) -> None:
+def _close_unwanted(opening: asyncio.Future[Tuple[Opened, Place]]) -> None:
     if not opening.cancelled() and not opening.exception():
-        opening.result()[0].close()
+        opening.result()[0].socket.close()
 
 
 class _AsyncPort(Port):
-    def __init__(self) -> None:
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._lock: Optional[asyncio.Lock] = None
         self._connection: Optional[_Connection] = None
 
@@ -93,14 +96,15 @@ class _AsyncPort(Port):
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
         loop = asyncio.get_running_loop()
         # In a thread, because asyncio takes EAGAIN, a full backlog, for a connection that is in progress.
-        opening = loop.run_in_executor(None, connect, candidates)
+        opening = loop.run_in_executor(None, connect, candidates, self._access)
         try:
             made, place = await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unwanted)
             raise
+        wire.begin(made)
         connection = _Connection(wire)
-        await loop.create_unix_connection(lambda: connection, sock=made)
+        await loop.create_connection(lambda: connection, sock=made.socket)
         if self._connection:
             self._connection.close()
         self._connection = connection
@@ -230,10 +234,10 @@ class Call:
 class Client(AsyncMethods):
     """cloister.Client for asyncio: the same parameters and methods. A task that is cancelled cancels its call."""
 
-    def __init__(self, path: Optional[str] = None, *, wait: float = 0.0, reconnect: Optional[float] = 30.0,
-                 answer_timeout: float = 60.0, retry_reads: bool = False, keys: bool = True,
-                 nodes: Optional[Mapping[str, str]] = None) -> None:
-        self._session = Session(_AsyncPort(), path, wait, reconnect, answer_timeout, retry_reads, keys, nodes)
+    def __init__(self, path: Optional[str] = None, *, key: Optional[str] = None, ca_file: Optional[str] = None,
+                 wait: float = 0.0, reconnect: Optional[float] = 30.0, answer_timeout: float = 60.0,
+                 retry_reads: bool = False, keys: bool = True, nodes: Optional[Mapping[str, str]] = None) -> None:
+        self._session = Session(_AsyncPort(Access(key, ca_file)), path, wait, reconnect, answer_timeout, retry_reads, keys, nodes)
 
     async def __aenter__(self) -> Client:
         return self
