@@ -238,3 +238,9 @@ void agent_link_close(struct agent_link *link)
 	link->closing = true;
 	cloister_close(link->client);
 }
+
+void agent_link_end(struct agent_link *link)
+{
+	shutdown(cloister_fd(link->client), SHUT_RDWR);
+	agent_link_pause(link, false);
+}

@@ -59,6 +59,12 @@ bool agent_link_is_retiring(const struct agent_link *link);
 void agent_link_close(struct agent_link *link);
 
 /**
+ * Ends the connection, also a paused one: cloisterd ends its calls, and what waits for an answer
+ * gets an error soon, not from here. The owner closes the link later.
+ */
+void agent_link_end(struct agent_link *link);
+
+/**
  * Opens a bound connection and gives its socket, non-blocking, to @done, whose it is then; -1 with
  * @error: -EACCES if cloisterd refuses the binding, -EAGAIN if it has no room now, or another
  * -errno. For relays and workspace.forward. Returns 0, or -errno, with which @done is not called.

@@ -41,16 +41,19 @@ static void op_free(struct op *op)
 	free(op);
 }
 
-/* An answer of cloisterd that is still to come finds the op without its request. */
+/*
+ * An answer of cloisterd that is still to come finds the op without its request. On a link of the
+ * op's own nothing is waited for: what it asked for may take until a client reads or writes.
+ */
 static void on_end(struct gate_request *request)
 {
 	struct op *op = op_of(request);
 
 	op->request = NULL;
-	if (op->on_lost)
-		op->on_lost(op);
 	if (op->pending == 0)
 		op_free(op);
+	else if (op->link_is_own)
+		agent_link_end(op->link);
 }
 
 void op_stay(struct op *op)

@@ -50,8 +50,6 @@ struct op {
 	struct byte_queue collected;
 	bool collects, body_over;
 	void (*on_selected)(struct op *op, struct json_object *row); /* of process.Process */
-	void (*on_lost)(
-		struct op *op); /* the request is over, while answers are to come; may be NULL */
 	void (*free_state)(void *state); /* frees @state when the op ends */
 	void *state;                     /* the handler's */
 };

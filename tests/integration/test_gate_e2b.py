@@ -227,6 +227,24 @@ def test_files(sandbox):
     assert sandbox.request("POST", "/files?path=x&username=root", "Content-Type: application/octet-stream", body=b"x").status == 401
 
 
+def links(gate):
+    return int(re.search(r"^cloister_gate_links_open (\d+)$", gate.request("GET", "/metrics").body.decode(), re.M)[1])
+
+
+def test_a_client_that_leaves_takes_its_transfer_with_it(gate, sandbox):
+    """cloisterd would wait for the rest of an upload, and for room for the rest of a download, for an hour."""
+    octets = "Content-Type: application/octet-stream"
+    assert sandbox.request("POST", "/files?path=long", octets, body=bytes(12_000_000)).status == 200
+    before = links(gate)
+    with gate.connect() as reader, gate.connect() as writer:
+        reader.send(gate.head("GET", "/files?path=long", None, *sandbox.headers()))
+        assert reader.line().startswith(b"HTTP/1.1 200")
+        writer.send(gate.head("POST", "/files?path=cut", None, *sandbox.headers(octets, "Content-Length: 1000000")).encode() + bytes(1000))
+        assert procfs.eventually(lambda: links(gate) == before + 2)
+    assert procfs.eventually(lambda: links(gate) == before)
+    assert sandbox.request("GET", "/files?path=cut").status == 404
+
+
 def test_metadata_of_files(sandbox):
     octets = "Content-Type: application/octet-stream"
     answer = sandbox.request("POST", "/files?path=m", octets, "X-Metadata-Author: x y", body=b"1")
