@@ -723,6 +723,10 @@
 #define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* of a session's answers, beyond which it waits */
 #define LIMIT_GATE_REVOKE_MS        500         /* at most, until a changed file is read again */
 
+/* A body of multipart/form-data (gate/multipart.h). */
+#define LIMIT_MULTIPART_BOUNDARY_BYTES 200       /* RFC 2046 has 70 */
+#define LIMIT_MULTIPART_HEAD_BYTES     (8 * KIB) /* of a part */
+
 /* Descriptors that a tenant's processes share (supervisor/base/shared_fd.h). */
 #define LIMIT_SHARED_FD_THREADS      4   /* of a tenant */
 #define LIMIT_SHARED_FD_MORE_THREADS 64  /* of all tenants, beyond the first of each */

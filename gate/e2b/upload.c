@@ -12,7 +12,7 @@
 #include "gate/e2b/outside.h"
 #include "gate/e2b/sandbox.h"
 #include "gate/e2b/transfer.h"
-#include "gate/form.h"
+#include "gate/multipart.h"
 #include "gate/request.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 struct upload {
 	struct op *op;
-	struct gate_form *form; /* NULL: the body is the file */
+	struct multipart *form; /* NULL: the body is the file */
 	bool is_gzip, inflated; /* inflated: to its end */
 	z_stream inflating;
 	struct json_object *metadata, *attributes; /* held; NULL: none */
@@ -48,7 +48,7 @@ static void upload_free(void *state)
 {
 	struct upload *upload = state;
 
-	(void)gate_form_end(upload->form);
+	multipart_free(upload->form);
 	if (upload->is_gzip)
 		inflateEnd(&upload->inflating);
 	json_object_put(upload->metadata);
@@ -210,21 +210,34 @@ static void end_file(struct upload *upload)
 		send_piece(upload, (struct text){0}, true);
 }
 
-static void on_part(void *context, const struct gate_part *part)
+static void on_part(void *context, const char *name, const char *filename)
 {
 	struct upload *upload = context;
 
 	if (upload->failed)
 		return;
-	if (part->offset == 0) {
-		end_file(upload);
+	if (!upload->query_path && !filename && !name)
+		fail(upload, 400, "A part of the body has no name");
+	else
 		begin_file(upload, upload->query_path ? upload->query_path
-				   : part->filename   ? part->filename
-						      : part->name);
-	}
-	if (part->data.len > 0 && upload->file > 0 && !upload->failed)
-		send_piece(upload, part->data, false);
+				   : filename         ? filename
+						      : name);
 }
+
+static void on_part_data(void *context, struct text data)
+{
+	struct upload *upload = context;
+
+	if (upload->file > 0 && !upload->failed)
+		send_piece(upload, data, false);
+}
+
+static void on_part_end(void *context)
+{
+	end_file(context);
+}
+
+static const struct multipart_events part_events = {on_part, on_part_data, on_part_end};
 
 /* Gives the plain bytes of the body to the form or the file. */
 static void take_plain(struct upload *upload, struct text data)
@@ -233,7 +246,7 @@ static void take_plain(struct upload *upload, struct text data)
 		return;
 	if (!upload->form)
 		send_piece(upload, data, false);
-	else if (gate_form_take(upload->form, data) < 0)
+	else if (multipart_take(upload->form, data) < 0)
 		fail(upload, 400, "The body is no multipart/form-data");
 }
 
@@ -288,15 +301,12 @@ static void finish(struct upload *upload)
 		fail(upload, 400, "The gzip data is not complete");
 		return;
 	}
-	end_file(upload);
-	if (upload->form) {
-		int r = gate_form_end(upload->form);
-
-		upload->form = NULL;
-		if (r < 0 || upload->files == 0) {
-			fail(upload, 400, "The body is no whole multipart/form-data");
-			return;
-		}
+	/* The file of a part that is not whole is never ended, and so not written. */
+	if (!upload->form) {
+		end_file(upload);
+	} else if (!multipart_is_whole(upload->form) || upload->files == 0) {
+		fail(upload, 400, "The body is no whole multipart/form-data");
+		return;
 	}
 	upload->body_over = true;
 	answer_if_done(upload);
@@ -357,7 +367,7 @@ static bool read_head(struct upload *upload)
 	const char *encoding = gate_request_header(request, "Content-Encoding");
 
 	upload->query_path = gate_request_query(request, "path");
-	upload->is_form = type && strncasecmp(type, "multipart/form-data", 19) == 0;
+	upload->is_form = multipart_is_type(type);
 	gate_request_headers(request, add_metadata, upload);
 	if (encoding && strcasecmp(encoding, "identity") != 0) {
 		if (strcasecmp(encoding, "gzip") != 0) {
@@ -371,9 +381,12 @@ static bool read_head(struct upload *upload)
 		upload->is_gzip = true;
 	}
 	if (upload->is_form) {
-		upload->form = gate_form_new(request, on_part, upload);
-		if (upload->form == NULL) {
-			fail(upload, 400, "Content-Type has no boundary");
+		int r = multipart_new(type, &part_events, upload, &upload->form);
+
+		if (r < 0) {
+			fail(upload, r == -EINVAL ? 400 : 503,
+				r == -EINVAL ? "Content-Type has no boundary"
+					     : "The gate has no memory for this request");
 			return false;
 		}
 	} else if (upload->query_path == NULL || upload->query_path[0] == '\0') {

@@ -245,6 +245,17 @@ def test_a_client_that_leaves_takes_its_transfer_with_it(gate, sandbox):
     assert sandbox.request("GET", "/files?path=cut").status == 404
 
 
+def test_a_part_that_is_cut_leaves_the_file_as_it_was(sandbox):
+    multipart = "Content-Type: multipart/form-data; boundary=----X"
+    assert sandbox.request("POST", "/files", multipart, body=form({"old": b"old content"})).status == 200
+    whole = form({"old": b"new"})
+    for body in whole[:-10], whole[:whole.index(b"new") + 1], whole[:whole.index(b"new")]:
+        assert sandbox.request("POST", "/files", multipart, body=body).status == 400
+        assert sandbox.request("GET", "/files?path=old").body == b"old content"
+    assert sandbox.request("POST", "/files", multipart, body=form({'a\\"b': b"x"}) + b"epilogue").status == 200
+    assert sandbox.request("GET", "/files?path=a%22b").body == b"x"
+
+
 def test_metadata_of_files(sandbox):
     octets = "Content-Type: application/octet-stream"
     answer = sandbox.request("POST", "/files?path=m", octets, "X-Metadata-Author: x y", body=b"1")
