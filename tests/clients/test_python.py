@@ -5,8 +5,10 @@ import asyncio
 import contextlib
 import io
 import os
+import re
 import socket
 import sys
+import tarfile
 import threading
 
 import pytest
@@ -41,7 +43,7 @@ def way(service, request):
 @pytest.fixture
 def client(way, request):
     with cloister.Client(**way) as made:
-        made.workspace_open(workspace=request.node.originalname.replace("_", "-")[:60], tenant="blue")
+        made.workspace_open(workspace=re.sub(r"\W|_", "-", request.node.name)[-60:].strip("-"))
         yield made
 
 
@@ -64,7 +66,7 @@ def test_calls_streams_and_files(client):
 def test_asyncio_too(way):
     async def main():
         async with cloister.aio.Client(**way) as client:
-            await client.workspace_open(workspace="asyncio", tenant="blue")
+            await client.workspace_open(workspace="asyncio")
             many = await asyncio.gather(*(client.run_command(f"echo {turn}") for turn in range(8)))
             assert [one["stdout"] for one in many] == [f"{turn}\n" for turn in range(8)]
             data = os.urandom(2 * MIB)
@@ -232,3 +234,107 @@ def test_servers_that_are_no_gate(said):
         error = refused(kind, ".", path=f"http://127.0.0.1:{listener.getsockname()[1]}", key="k")
         assert said != "busy" or error.retry_after_ms == 3000
         server.join()
+
+
+def test_an_export_is_one_that_cloister_imports(client, service):
+    made = client.run_command("mkdir -p d/$(printf '%0150d' 0) && head -c 300000 /dev/urandom >d/f && ln d/f g && ln -s d h && mkfifo pipe && echo x >é")
+    assert made["exit_code"] == 0, made
+    target, moved = io.BytesIO(), []
+    exported = client.export(target, progress=moved.append)
+    assert exported == {"entries": 6, "bytes": len(target.getvalue()), "left_out": ["./pipe"]} and moved[-1] > 300_000
+    names = tarfile.open(fileobj=io.BytesIO(target.getvalue())).getnames()
+    assert f"./d/{'0' * 150}" in names and "./pipe" not in names
+    with acting_as(0):
+        done = service.import_archive("imported", target.getvalue())
+    assert done.returncode == 0, done.stderr
+    client.workspace_open(workspace="imported")
+    ran = client.run_command("stat -c %h g; readlink h; cat é; ls d")["stdout"]
+    assert ran == f"2\nd\nx\n{'0' * 150}\nf\n"
+    client.workspace_remove("imported")
+
+
+def test_an_export_that_fails(client):
+    client.run_command("echo x >f")
+    with pytest.raises(cloister.ExportFailed, match="no tar archive|ended early"):
+        broken = cloister._archive.Archive("w")
+        broken.feed(b"x" * 1024)
+    with pytest.raises(cloister.ExportFailed, match="early"):
+        cloister._archive.Archive("w").end()
+    with pytest.raises(cloister.WorkspaceNotFound):
+        client.export(io.BytesIO(), workspace="not-open")
+
+
+SERVER = """import socket
+server = socket.create_server(("127.0.0.1", 4000))
+print("listening", flush=True)
+while True:
+    with server.accept()[0] as connection:
+        data = b""
+        while part := connection.recv(65536):
+            data += part
+        connection.sendall(data[::-1])
+"""
+
+
+def through(forward, data):
+    with socket.create_connection((forward.host, forward.port), 60) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        read = b""
+        while part := connection.recv(1 << 16):
+            read += part
+        return read
+
+
+def test_forward(client, way, request):
+    client.write_file("server.py", SERVER)
+    with client.forward(4000) as forward:
+        assert through(forward, b"nobody listens") == b"" and isinstance(forward.error, cloister.NotFound)
+        session = client.session_start("python3 server.py")["session"]
+        client.session_read(session, wait_ms=60_000, until=[{"contains": "listening"}])
+        data = os.urandom(3 * MIB)
+        assert through(forward, b"abc") == b"cba" and through(forward, data) == data[::-1]
+
+        async def main():
+            async with cloister.aio.Client(**way) as other:
+                await other.workspace_open(workspace=request.node.name.replace("[", "-").replace("]", "").replace("_", "-"))
+                made = await other.forward(4000)
+                read = await asyncio.get_running_loop().run_in_executor(None, through, made, b"123")
+                made.close()
+                return read
+        assert asyncio.run(main()) == b"321"
+    with pytest.raises(OSError):
+        socket.create_connection((forward.host, forward.port), 1)
+    client.session_end(session)
+
+
+def test_attach(client, way):
+    session = client.session_start("seq 1 100000; read x; echo got $x; printf '\\377' >&2", stdin=True, output_bytes=1 << 20)["session"]
+    attached, read = client.attach(session), b""
+    for piece in attached:
+        read += piece.data if piece.stream == "stdout" else b""
+        if read.endswith(b"\n100000\n"):
+            client.session_write(session, data="it\n")
+    assert read.endswith(b"\n100000\ngot it\n") and len(read) == 588_895 + 7 and attached.lost_bytes == 0
+    assert attached.end["output"]["exit_code"] == 0 and attached.next == len(read) + 1
+
+    async def main():
+        async with cloister.aio.Client(**way) as other:
+            return [piece.data async for piece in other.attach(session, after=len(read))]
+    assert asyncio.run(main()) == [b"\xff"]
+    with pytest.raises(cloister.SessionNotFound):
+        next(iter(client.attach("guessed")))
+
+
+def test_attach_goes_on_over_a_lost_connection(service):
+    relay = Cut(service.way("https"))
+    with cloister.Client(**relay.way) as client:
+        client.workspace("attach-again")
+        session = client.session_start("echo one; read x; echo two", stdin=True)["session"]
+        pieces = iter(client.attach(session))
+        assert next(pieces).text == "one\n"
+        relay.cut()
+        with cloister.Client(**service.way("https")) as other:
+            other.session_write(session, data="\n")
+        assert [piece.text for piece in pieces] == ["two\n"]
+    relay.close()

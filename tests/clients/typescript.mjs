@@ -20,7 +20,7 @@ function connect(changes = {}) {
 
 async function open() {
 	const client = connect();
-	await client.workspaceOpen({ workspace: `ts-${name}`, tenant: "blue" });
+	await client.workspaceOpen({ workspace: `ts-${name}` });
 	return client;
 }
 

@@ -1028,6 +1028,16 @@ export interface StartedSession {
 	replayed?: boolean | undefined;
 }
 
+/** The archive that export has written. */
+export interface Exported {
+	/** Files, directories and links. */
+	entries: number;
+	/** Of the archive. */
+	bytes: number;
+	/** Special files, which are not in it: the first hundred. */
+	left_out: Array<string>;
+}
+
 /** Output of a session that one stream wrote. */
 export interface SessionChunk {
 	/** The cursor of its first byte. */

@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import IO, Any, AsyncIterator, Coroutine, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from ._errors import NoAnswer
+from ._forward import Forward
 from ._methods import Methods
 from ._remote import Access
-from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
+from ._session import AttachedSession, OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come
-from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, Exported, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 READ_BYTES = 256 << 10
@@ -37,7 +38,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 class _BlockingPort(Port):
     def __init__(self, access: Access) -> None:
-        self._access = access
+        self.access = access
         self._connecting = threading.Lock()
         self._state = threading.Condition(threading.Lock())  # guards the wire and the socket
         self._socket: Optional[socket.socket] = None
@@ -53,7 +54,7 @@ class _BlockingPort(Port):
             yield
 
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
-        made, place = connect(candidates, self._access)
+        made, place = connect(candidates, self.access)
         wire.begin(made)
         with self._state:
             while self._reading:  # a thread that still waits on the previous connection
@@ -200,6 +201,14 @@ class Call:
             yield piece
 
 
+class Attached(AttachedSession):
+    __doc__ = AttachedSession.__doc__
+
+    def __iter__(self) -> Iterator[Output]:
+        while pieces := run(self._client.read_on(self)):
+            yield from pieces
+
+
 class Client(Methods):
     """A client of cloisterd. It connects when it is first used.
 
@@ -295,6 +304,23 @@ class Client(Methods):
                                "durability": durability})
         result: FileWritten = run(self._session.upload(params, source, progress))
         return result
+
+    def export(self, target: IO[bytes], *, workspace: Optional[str] = None, progress: Optional[Progress] = None) -> Exported:
+        """Writes the files of a workspace into target, which is open for writing bytes: a tar archive, of which
+        `cloister import` makes a workspace. Special files are left out and named."""
+        result: Exported = run(self._session.export(target, workspace, progress))
+        return result
+
+    def forward(self, port: int, *, workspace: Optional[str] = None, local_port: int = 0) -> Forward:
+        """Makes a TCP port of the workspace one of this host, at 127.0.0.1, until close() of what it returns. Each
+        connection has a connection of its own to the service. local_port 0: any that is free."""
+        made = run(self._session.forward(port, workspace))
+        made.start_thread(local_port)
+        return made
+
+    def attach(self, session: str, *, after: int = 0) -> Attached:
+        """Iterating over what it returns gives a session's output as it comes, to its end, also over lost connections."""
+        return Attached(self._session, session, after)
 
     def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return run(self._session.native(method, params))

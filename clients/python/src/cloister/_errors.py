@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-__all__ = ["BadRequest", "CertificateError", "CloisterError", "Closed", "ConnectionLost", "KeyRefused", "NoAnswer",
+__all__ = ["BadRequest", "CertificateError", "CloisterError", "Closed", "ConnectionLost", "ExportFailed", "KeyRefused", "NoAnswer",
            "OutputOverrun", "ProtocolError", "RequestError", "ServiceError", "ServiceNotFound"]
 
 
@@ -47,6 +47,10 @@ class NoAnswer(CloisterError, TimeoutError):
 class OutputOverrun(CloisterError):
     """The program took a call's streamed output too slowly, and the client keeps no more. The client has cancelled the
     call. Use a client of its own for a stream that is read slowly."""
+
+
+class ExportFailed(CloisterError):
+    """The archive of a workspace is not whole: its command failed, or what it wrote is no archive."""
 
 
 class Closed(CloisterError):

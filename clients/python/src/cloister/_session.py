@@ -13,8 +13,12 @@ import time
 from typing import (IO, Any, AsyncContextManager, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple,
                     cast)
 
-from ._errors import BadRequest, CertificateError, CloisterError, Closed, ConnectionLost, ProtocolError, ServiceError, ServiceNotFound
-from ._sockets import Place, places
+from ._archive import SCRIPT, Archive
+from ._errors import (BadRequest, CertificateError, CloisterError, Closed, ConnectionLost, ExportFailed, ProtocolError, ServiceError,
+                      ServiceNotFound)
+from ._forward import Forward
+from ._remote import Access, Opened
+from ._sockets import Place, connect, places
 from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, NotFound, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
 from ._wire import Output, Pending, Retired, Wire, service_error
@@ -27,12 +31,17 @@ REPEATS = 3  # of a call with a key, each after a lost connection
 KEY_WAIT_MS = 10_000  # how much longer than the client a call waits for it
 FORGOTTEN_LATER = 64  # keys that the next calls name as no longer needed
 MOVES_IN_A_ROW = 4  # from host to host, for one request
+IDLE_MS = 60_000  # an export on which no byte moves for so long ends
+ERROR_BYTES = 4096  # of what its command says
+READ_ON_BYTES, READ_ON_MS = 256 << 10, 60_000  # of a session's output, and how long one request waits for it
 MOVED_MEANWHILE = "The connection was lost, and the workspace has moved to another host; the call may have run"
 TRANSIENT = (ServiceNotFound, ConnectionLost, Busy, ShuttingDown)
 
 
 class Port:
     """The socket of a connection, and how to wait for it."""
+
+    access: Access
 
     def lock(self) -> AsyncContextManager[None]:
         """Held while a connection is being made."""
@@ -405,6 +414,65 @@ class Session:
             return True
         return not part or taken.get("closed") is True
 
+    async def export(self, target: IO[bytes], workspace: Optional[str], progress: Optional[Progress]) -> Any:
+        """Writes the archive of a workspace into target."""
+        archive, said, written = Archive(workspace or self._default_name()), b"", 0
+        options: CallOptions = {"encoding": "base64", "keep_output": False, "idle_timeout_ms": IDLE_MS}
+        params = call_params("run_command", {"command": SCRIPT}, None, options, workspace, CALL_MS, True)
+        pending = await self.start("tool.call", params)
+        try:
+            while (piece := await self.piece(pending)) is not None:
+                if piece.stream == "stderr":
+                    said = (said + piece.data)[:ERROR_BYTES]
+                    continue
+                written += target.write(archive.feed(piece.data))
+                pending.deadline = time.monotonic() + self._seconds("tool.call", params)
+                if progress:
+                    progress(written)
+        except BaseException:
+            self.port.abandon(pending)
+            raise
+        if output_of(_object(pending.result))["exit_code"] != 0:  # type: ignore[arg-type]
+            raise ExportFailed(said.decode("utf-8", "replace").strip() or "The command that makes the archive failed")
+        written += target.write(archive.end())
+        return {"entries": archive.entries, "bytes": written, "left_out": archive.left_out}
+
+    # Ports and sessions
+
+    def _default_name(self) -> str:
+        if not self._default:
+            raise WorkspaceNotFound("No workspace is open; open one with workspace.open, or name one")
+        opened = self._workspaces[-1].params
+        return str(opened.get("workspace") or opened.get("root"))
+
+    async def forward(self, port: int, workspace: Optional[str]) -> Forward:
+        """Returns what is to be started."""
+        await self.connect()
+        name = workspace or self._default_name()
+        known = [opened for opened in self._workspaces if name in opened.names]
+        which = known[-1].params if known else {"root" if name.startswith("/") else "workspace": name}
+
+        def make() -> Opened:
+            return connect([self._found] if self._found else places(self._path), self.port.access)[0]
+        return Forward(make, [("workspace.open", _existing(which)), ("workspace.forward", {"port": port})])
+
+    async def read_on(self, attached: AttachedSession) -> List[Output]:
+        """Returns output of a session, waiting for it; none at its end. A lost connection is only connected again."""
+        lost = 0
+        while not attached.end:
+            params = {"session": attached.session, "after": attached.next, "max_bytes": READ_ON_BYTES, "wait_ms": READ_ON_MS,
+                      "encoding": "base64"}
+            try:
+                read = await self.native("session.read", params)
+            except ConnectionLost as error:
+                lost += 1
+                if lost > REPEATS or self._closed or isinstance(error, ProtocolError) or self._reconnect is None:
+                    raise
+                continue
+            if attached.take(read):
+                return attached.pieces
+        return []
+
     async def native(self, method: str, params: Mapping[str, Any]) -> Any:
         return _object(await self.request(method, params))
 
@@ -419,6 +487,29 @@ class Session:
         sent = self.port.begin(pending.wire, "tool.input", {"id": pending.id, **params})
         sent.deadline = pending.deadline
         return _object(await self._answer(sent, None))
+
+
+class AttachedSession:
+    """What has been read of a session. next: the cursor after it. lost_bytes: what was not kept for long enough to be read.
+    end: the observation of the command, once it has ended and all was read."""
+
+    def __init__(self, client: Session, session: str, after: int) -> None:
+        self._client = client
+        self.session, self.next, self.lost_bytes = session, after, 0
+        self.end: Optional[Observation] = None
+        self.pieces: List[Output] = []
+
+    def take(self, read: Mapping[str, Any]) -> bool:
+        """Returns whether there was output."""
+        try:
+            self.pieces = [Output(chunk["stream"], base64.b64decode(chunk["data"], validate=True)) for chunk in read["chunks"]]
+            self.next, lost = int(read["next"]), int(read["lost_bytes"])
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolError("The service sent output of a session without its members") from None
+        self.lost_bytes += lost
+        if not self.pieces:
+            self.end = read.get("end")
+        return bool(self.pieces)
 
 
 def call_params(tool: Optional[str], arguments: Optional[Mapping[str, Any]], tool_call: Optional[Mapping[str, Any]],

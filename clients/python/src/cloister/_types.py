@@ -1117,6 +1117,17 @@ class StartedSession(_StartedSession, total=False):
     replayed: bool
 
 
+class Exported(TypedDict):
+    """The archive that export has written."""
+
+    #: Files, directories and links.
+    entries: int
+    #: Of the archive.
+    bytes: int
+    #: Special files, which are not in it: the first hundred.
+    left_out: List[str]
+
+
 class SessionChunk(TypedDict):
     """Output of a session that one stream wrote."""
 
@@ -1247,18 +1258,18 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "Cancelled", "ChangeKind", "ChangedState", "Checkpoint", "CheckpointList", "Checkpointed",
            "CommandBlocked", "DirectoryMade", "Discarded", "DiskUse", "Durability", "EditFileOutput",
            "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject",
-           "ExecutionError", "FileDescribed", "FileEntry", "FileList", "FileRead", "FileRemoved", "FileTooLarge",
-           "FileWritten", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home", "InputResult",
-           "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease", "LeaseEnd",
-           "LeaseEnded", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession", "ListedWorkspace", "Match",
-           "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse", "NoMatch", "NoSpace",
-           "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown", "OutputLimit",
-           "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex", "PermissionDenied",
-           "PreviewDiff", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput", "RemovedTemplate",
-           "Reply", "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk", "SessionInput",
-           "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal", "SessionSignalled",
-           "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession", "StopCommandOutput",
-           "Stream", "SymlinkOutsideWorkspace", "Template", "TemplateList", "TerminalSize", "Timeout",
-           "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool", "Updated", "Usage",
-           "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList", "WorkspaceNotFound",
-           "WorkspaceState", "WriteFileOutput"]
+           "ExecutionError", "Exported", "FileDescribed", "FileEntry", "FileList", "FileRead", "FileRemoved",
+           "FileTooLarge", "FileWritten", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home",
+           "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease",
+           "LeaseEnd", "LeaseEnded", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession",
+           "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse",
+           "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
+           "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex",
+           "PermissionDenied", "PreviewDiff", "ProcessLimit", "QuotaExceeded", "ReadFileOutput", "ReadOutputOutput",
+           "RemovedTemplate", "Reply", "RunCommandOutput", "SearchFilesOutput", "SendInputOutput", "SessionChunk",
+           "SessionInput", "SessionList", "SessionNotFound", "SessionOutput", "SessionResized", "SessionSignal",
+           "SessionSignalled", "SessionState", "SessionTo", "ShuttingDown", "StaleFile", "StartedSession",
+           "StopCommandOutput", "Stream", "SymlinkOutsideWorkspace", "Template", "TemplateList", "TerminalSize",
+           "Timeout", "TooManyLinks", "ToolList", "ToolMessage", "TransactionKind", "UnknownTool", "Updated",
+           "Usage", "WorkerLost", "Workspace", "WorkspaceChange", "WorkspaceDiff", "WorkspaceList",
+           "WorkspaceNotFound", "WorkspaceState", "WriteFileOutput"]

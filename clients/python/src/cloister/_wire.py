@@ -284,7 +284,7 @@ class Wire:
         number, error = message.get("id"), message.get("error")
         if ("result" in message) == (error is not None) or (number is None and error is None):
             raise ProtocolError("The service sent an answer that is neither a result nor an error")
-        refusal = self._refusal_of(error) if error is not None else None
+        refusal = self.refusal_of(error) if error is not None else None
         if number is None and refusal:  # an error without an id is about the whole connection
             self._ends(refusal)
             return
@@ -300,7 +300,7 @@ class Wire:
         self._leave()
 
     @staticmethod
-    def _refusal_of(error: Any) -> ServiceError:
+    def refusal_of(error: Any) -> ServiceError:
         if not isinstance(error, dict) or type(error.get("code")) is not int or not isinstance(error.get("message"), str):
             raise ProtocolError("The service sent an error without a code or a message")
         data = error.get("data")

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import IO, Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, cast
 
 from ._errors import NoAnswer
+from ._forward import Forward
 from ._methods import AsyncMethods
 from ._remote import Access, Opened
-from ._session import OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
+from ._session import AttachedSession, OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come, has_ended
-from ._types import CallOptions, Durability, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, Exported, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 CHUNK_BYTES = 256 << 10  # given to the transport at once
@@ -82,7 +83,7 @@ def _close_unwanted(opening: asyncio.Future[Tuple[Opened, Place]]) -> None:
 
 class _AsyncPort(Port):
     def __init__(self, access: Access) -> None:
-        self._access = access
+        self.access = access
         self._lock: Optional[asyncio.Lock] = None
         self._connection: Optional[_Connection] = None
 
@@ -96,7 +97,7 @@ class _AsyncPort(Port):
     async def open(self, wire: Wire, candidates: Sequence[Place]) -> Place:
         loop = asyncio.get_running_loop()
         # In a thread, because asyncio takes EAGAIN, a full backlog, for a connection that is in progress.
-        opening = loop.run_in_executor(None, connect, candidates, self._access)
+        opening = loop.run_in_executor(None, connect, candidates, self.access)
         try:
             made, place = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -231,6 +232,15 @@ class Call:
             yield piece
 
 
+class Attached(AttachedSession):
+    __doc__ = AttachedSession.__doc__
+
+    async def __aiter__(self) -> AsyncIterator[Output]:
+        while pieces := await self._client.read_on(self):
+            for piece in pieces:
+                yield piece
+
+
 class Client(AsyncMethods):
     """cloister.Client for asyncio: the same parameters and methods. A task that is cancelled cancels its call."""
 
@@ -308,6 +318,23 @@ class Client(AsyncMethods):
         result: FileWritten = await self._session.upload(params, source, progress)
         return result
 
+    async def export(self, target: IO[bytes], *, workspace: Optional[str] = None, progress: Optional[Progress] = None) -> Exported:
+        """Writes the files of a workspace into target, which is open for writing bytes: a tar archive, of which
+        `cloister import` makes a workspace. Special files are left out and named."""
+        result: Exported = await self._session.export(target, workspace, progress)
+        return result
+
+    async def forward(self, port: int, *, workspace: Optional[str] = None, local_port: int = 0) -> Forward:
+        """Makes a TCP port of the workspace one of this host, at 127.0.0.1, until close() of what it returns. Each
+        connection has a connection of its own to the service. local_port 0: any that is free."""
+        made = await self._session.forward(port, workspace)
+        await made.start(local_port)
+        return made
+
+    def attach(self, session: str, *, after: int = 0) -> Attached:
+        """Iterating over what it returns gives a session's output as it comes, to its end, also over lost connections."""
+        return Attached(self._session, session, after)
+
     async def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return await self._session.native(method, params)
 
@@ -316,4 +343,4 @@ class Client(AsyncMethods):
         return await self._session.tool(tool, arguments, workspace, options)
 
 
-__all__ = ["Call", "Client"]
+__all__ = ["Attached", "Call", "Client", "Forward"]
