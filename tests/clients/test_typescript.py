@@ -32,5 +32,11 @@ def packages(area, typescript_client):
 @pytest.mark.parametrize(("case", "way"), CASES)
 def test_a_program(service, packages, case, way):
     settings = {{"ca_file": "caFile"}.get(name, name): value for name, value in service.way(way).items()}
-    done = packages.run(service.user, "/tmp", SCRIPT, case, json.dumps(settings), service.gate.key("closed")["key"])
+    place = service.gate.area.new_directory("ts")
+    service.user.own(place)
+    more = service.gate.key("closed")["key"] if case == "keys" else str(place / "archive")
+    done = packages.run(service.user, "/tmp", SCRIPT, case, json.dumps(settings), more)
     assert done.returncode == 0, done.stdout + done.stderr
+    if case == "export":
+        done = service.import_archive(f"ts-imported-{way}", (place / "archive").read_bytes())
+        assert done.returncode == 0, done.stderr

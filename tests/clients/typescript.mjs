@@ -4,7 +4,10 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import net from "node:net";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import * as cloister from "cloister-client";
 
 const [name, settings, more] = process.argv.slice(2);
@@ -20,7 +23,7 @@ function connect(changes = {}) {
 
 async function open() {
 	const client = connect();
-	await client.workspaceOpen({ workspace: `ts-${name}` });
+	await client.workspaceOpen({ workspace: `ts-${name}-${way.key ? "https" : "socket"}` });
 	return client;
 }
 
@@ -46,6 +49,96 @@ cases.calls = async () => {
 	assert.deepEqual(many.map((one) => one.stdout), [...Array(8).keys()].map((turn) => `${turn}\n`));
 };
 
+cases.files = async () => {
+	const client = await open(), data = randomBytes(3 * 1024 * 1024 + 7), moved = [];
+	const written = await client.upload(data, { path: "up/f", mode: "0600", expect: "absent" }, { onProgress: (bytes) => moved.push(bytes) });
+	assert(written.bytes === data.length && written.created && moved.at(-1) === data.length && moved.length > 3);
+	const target = new PassThrough(), got = buffer(target);
+	const read = await client.download({ path: "up/f" }, target, { onProgress: (bytes) => moved.push(bytes) });
+	target.end();
+	assert((await got).equals(data) && read.entry.mode === "0600" && moved.at(-1) === data.length);
+	const pieces = [];
+	assert.equal((await client.download({ path: "up/f", offset: 7, length: 9 }, (piece) => pieces.push(piece))).bytes, 9);
+	assert(Buffer.concat(pieces).equals(data.subarray(7, 16)));
+	await client.upload(Readable.from([Buffer.from("ab"), Buffer.from("c")]), { path: "g" });
+	assert.equal((await client.readFile({ path: "g" }, { options: { line_numbers: false } })).content, "abc");
+	assert.equal((await client.upload(Buffer.alloc(0), { path: "empty" })).bytes, 0);
+	await assert.rejects(client.upload(data, { path: "up/f", expect: "absent" }), cloister.StaleFile);
+	await assert.rejects(client.upload(data, { path: "up" }), cloister.IsADirectory);
+	await assert.rejects(client.download({ path: "none" }, () => {}), cloister.NotFound);
+	// A side that fails ends the transfer, and leaves nothing.
+	const broken = async function* () {
+		yield Buffer.alloc(1 << 20);
+		throw new Error("the disk is broken");
+	};
+	await assert.rejects(client.upload(broken(), { path: "h" }), /the disk is broken/);
+	await assert.rejects(client.download({ path: "up/f" }, () => Promise.reject(new Error("the disk is full"))), /the disk is full/);
+	await assert.rejects(client.download({ path: "up/f" }, () => {}, { signal: AbortSignal.abort() }), { name: "AbortError" });
+	assert.deepEqual((await client.listDirectory({ path: "." })).entries.map((entry) => entry.path), ["empty", "g", "up"]);
+};
+
+cases.export = async () => {
+	const client = await open();
+	const made = await client.runCommand({
+		command: "mkdir -p d/$(printf '%0150d' 0) && head -c 300000 /dev/urandom >d/f && ln d/f g && ln -s d h && mkfifo pipe && echo x >é" });
+	assert.equal(made.exit_code, 0);
+	const parts = [], exported = await client.export((part) => parts.push(Buffer.from(part)));
+	assert.deepEqual(exported, { entries: 6, bytes: Buffer.concat(parts).length, left_out: ["./pipe"] });
+	fs.writeFileSync(more, Buffer.concat(parts)); // which the test imports
+	await assert.rejects(client.export(() => {}, { workspace: "not-open" }), cloister.WorkspaceNotFound);
+};
+
+const SERVER = `import socket
+server = socket.create_server(("127.0.0.1", 4000))
+print("listening", flush=True)
+while True:
+    with server.accept()[0] as connection:
+        data = b""
+        while part := connection.recv(65536):
+            data += part
+        connection.sendall(data[::-1])
+`;
+
+async function through({ host, port }, data) {
+	const socket = net.connect({ host, port, allowHalfOpen: true });
+	socket.end(data);
+	const parts = [];
+	socket.on("data", (part) => parts.push(part)).on("error", () => {});
+	await new Promise((resolve) => socket.once("close", resolve));
+	return Buffer.concat(parts);
+}
+
+cases.forward = async () => {
+	const client = await open();
+	await client.writeFile({ path: "server.py", content: SERVER });
+	const forward = await client.forward(4000);
+	assert.equal((await through(forward, "nobody listens")).length, 0);
+	assert(forward.error instanceof cloister.NotFound, forward.error);
+	const { session } = await client.sessionStart({ command: "python3 server.py" });
+	await client.sessionRead({ session, wait_ms: 60_000, until: [{ contains: "listening" }] });
+	assert.equal((await through(forward, "abc")).toString(), "cba");
+	const data = randomBytes(3 * 1024 * 1024);
+	assert((await through(forward, data)).equals(Buffer.from(data).reverse()));
+	forward.close();
+	await client.sessionEnd({ session });
+};
+
+cases.attach = async () => {
+	const client = await open();
+	const command = "seq 1 100000; read x; echo got $x; printf '\\377' >&2";
+	const { session } = await client.sessionStart({ command, stdin: true, output_bytes: 1 << 20 });
+	const attached = client.attach(session), parts = [];
+	for await (const piece of attached) {
+		parts.push(piece.data);
+		if (piece.text.endsWith("\n100000\n"))
+			await client.sessionWrite({ session, data: "it\n" });
+	}
+	const read = Buffer.concat(parts);
+	assert(read.length === 588_895 + 8 && read.at(-1) === 0xff && attached.lostBytes === 0 && attached.next === read.length);
+	assert.equal(attached.end.output.exit_code, 0);
+	await assert.rejects(client.attach("guessed")[Symbol.asyncIterator]().next(), cloister.SessionNotFound);
+};
+
 cases.again = async () => {
 	const url = new URL(way.path), sockets = [];
 	const relay = net.createServer((near) => {
@@ -66,6 +159,13 @@ cases.again = async () => {
 	await other.writeFile({ path: "go", content: "" });
 	assert.equal((await running).exit_code, 0);
 	assert.equal((await client.readFile({ path: "log" }, { options: { line_numbers: false } })).content, "run\n");
+	const { session } = await client.sessionStart({ command: "echo one; read x; echo two", stdin: true });
+	const pieces = client.attach(session)[Symbol.asyncIterator]();
+	assert.equal((await pieces.next()).value.text, "one\n");
+	cut();
+	await other.sessionWrite({ session, data: "\n" });
+	assert.equal((await pieces.next()).value.text, "two\n");
+	assert((await pieces.next()).done);
 	cut();
 	await new Promise(setImmediate);
 	assert.equal((await client.runCommand({ command: "cat log" })).stdout, "run\n");

@@ -2,14 +2,19 @@
 // The client: connecting and reconnecting, reopening workspaces, calls, deadlines.
 
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Connection, places, type Place } from "./connection.js";
-import { BadRequest, CertificateError, Closed, ConnectionLost, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
+import { Archive, EXPORT_SCRIPT } from "./archive.js";
+import { Connection, connectTo, places, type Place } from "./connection.js";
+import { BadRequest, CertificateError, Closed, ConnectionLost, ExportFailed, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
 import {
-	Busy, CALL_MS, LONG_METHODS, Methods, Moved, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound, type CallOptions,
-	type Encoding, type InputResult, type Observation, type ToolCallSettings, type ToolMessage, type Workspace,
+	Busy, CALL_MS, LONG_METHODS, Methods, Moved, NotFound, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound,
+	type CallOptions, type Durability, type Encoding, type Exported, type FileRead, type FileWritten, type InputResult,
+	type Observation, type SessionOutput, type ToolCallSettings, type ToolMessage, type Workspace,
 } from "./generated.js";
-import { isObject, Retired, serviceError, type Output, type Pending } from "./wire.js";
+import { Forward } from "./forward.js";
+import { isObject, Output, Retired, serviceError, type Pending } from "./wire.js";
 
 type Json = Record<string, unknown>;
 
@@ -21,6 +26,12 @@ const REPEATS = 3;
 const KEY_WAIT_MS = 10_000;
 /** Keys that the next calls name as no longer needed. */
 const FORGOTTEN_LATER = 64;
+/** Of a file, in one request. */
+const PART_BYTES = 512 * 1024;
+/** An export on which no byte moves for so long ends. */
+const EXPORT_IDLE_MS = 60_000;
+/** Of a session's output, and how long one request waits for it. */
+const READ_ON_BYTES = 256 * 1024, READ_ON_MS = 60_000;
 /** From host to host, for one request. */
 const MOVES_IN_A_ROW = 4;
 
@@ -71,6 +82,20 @@ export interface ToolCall extends ToolCallSettings {
 	tool_call?: object | undefined;
 	/** The deadline, which the service enforces. */
 	timeout_ms?: number | undefined;
+}
+
+/** Where bytes go: a stream, which may make the client wait, or a function. */
+export type Sink = Writable | ((data: Uint8Array) => unknown);
+
+/** Where bytes come from: all of them, or a stream of them. */
+export type Source = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+export interface TransferSettings {
+	workspace?: string | undefined;
+	/** Is given how many bytes have been moved so far. */
+	onProgress?: ((bytes: number) => void) | undefined;
+	/** Aborted, it cancels the transfer. */
+	signal?: AbortSignal | undefined;
 }
 
 /** An opened workspace: its parameters and its names. */
@@ -139,6 +164,39 @@ export class Call implements AsyncIterable<Output> {
 			if (!piece)
 				return;
 			yield piece;
+		}
+	}
+}
+
+/** A session's output as it comes, to its end, also over lost connections. */
+export class Attached implements AsyncIterable<Output> {
+	/** The cursor after what was read. */
+	next: number;
+	/** What was not kept for long enough to be read. */
+	lostBytes = 0;
+	/** The observation of the command, once it has ended and all was read. */
+	end: Observation | undefined;
+	readonly #client: Session;
+	readonly #session: string;
+	readonly #signal: AbortSignal | undefined;
+
+	constructor(client: Session, session: string, after: number, signal: AbortSignal | undefined) {
+		this.#client = client;
+		this.#session = session;
+		this.next = after;
+		this.#signal = signal;
+	}
+
+	async *[Symbol.asyncIterator](): AsyncGenerator<Output, void, undefined> {
+		while (!this.end) {
+			const read = await this.#client.readOn({
+				session: this.#session, after: this.next, max_bytes: READ_ON_BYTES, wait_ms: READ_ON_MS, encoding: "base64" }, this.#signal);
+			this.next = read.next;
+			this.lostBytes += read.lost_bytes;
+			for (const { stream, data } of read.chunks)
+				yield new Output(stream, Buffer.from(data, "base64"));
+			if (read.chunks.length === 0)
+				this.end = read.end as Observation | undefined;
 		}
 	}
 }
@@ -388,6 +446,117 @@ class Session {
 		}
 	}
 
+	// Files, ports and sessions
+
+	/** Gives the pieces of a streamed request to @take, and resolves to its result. */
+	async #stream(started: Started, patience: number, signal: AbortSignal | undefined, take: (piece: Output) => Promise<void>): Promise<unknown> {
+		try {
+			for (let piece; (piece = await this.piece(started, signal));) {
+				await take(piece);
+				started.pending.deadline = performance.now() + patience;
+			}
+		} catch (error) {
+			started.pending.wire.abandon(started.pending);
+			started.connection.look();
+			throw error;
+		}
+		return started.pending.result;
+	}
+
+	/** Reads a file of the workspace into @sink, a part at a time: one that is written slowly is sent slowly. */
+	async download(params: Json, sink: Sink, { onProgress, signal }: TransferSettings): Promise<Json> {
+		const started = await this.start("file.read", { ...params, encoding: "base64" });
+		let moved = 0;
+		return asObject(await this.#stream(started, this.#patience("file.read", params), signal, async ({ data }) => {
+			await pour(data, sink, signal);
+			onProgress?.(moved += data.length);
+		}));
+	}
+
+	/** Writes what @source has to a file of the workspace; without the whole of it there is no file. */
+	async upload(source: Source, params: Json, { onProgress, signal }: TransferSettings): Promise<Json> {
+		const started = await this.start("file.write", params), { pending } = started;
+		let moved = 0;
+		try {
+			for await (const part of parts(source)) {
+				signal?.throwIfAborted();
+				pending.deadline = performance.now() + this.#patience("file.write", params);
+				if (await this.#sendPart(started, part, signal))
+					break;
+				onProgress?.(moved += part.length);
+			}
+		} catch (error) {
+			pending.wire.abandon(pending);
+			throw error;
+		}
+		return asObject(await this.finish(started, undefined, signal));
+	}
+
+	/** Resolves to whether nothing more is to be sent: it was the last part, or the write has failed, and says why. */
+	async #sendPart({ pending, connection }: Started, part: Uint8Array, signal: AbortSignal | undefined): Promise<boolean> {
+		const data = Buffer.from(part.buffer, part.byteOffset, part.byteLength).toString("base64");
+		const sent = this.begin(connection, "tool.input", { id: pending.id, data, encoding: "base64", eof: part.length === 0 });
+		sent.pending.deadline = pending.deadline;
+		try {
+			const { closed } = asObject(await this.answer(sent, undefined, signal));
+			return part.length === 0 || closed === true;
+		} catch (error) {
+			if (error instanceof NotFound) // it was answered meanwhile
+				return true;
+			throw error;
+		}
+	}
+
+	async export(sink: Sink, { workspace, onProgress, signal }: TransferSettings): Promise<Exported> {
+		const archive = new Archive(workspace ?? this.#defaultName()), said: string[] = [];
+		const params = callParams({
+			tool: "run_command", arguments: { command: EXPORT_SCRIPT }, workspace, timeout_ms: CALL_MS,
+			options: { encoding: "base64", keep_output: false, idle_timeout_ms: EXPORT_IDLE_MS, stream: true } });
+		let bytes = 0;
+		const observation = await this.#stream(await this.start("tool.call", params), this.#patience("tool.call", params), signal, async (piece) => {
+			if (piece.stream === "stderr") {
+				said.push(said.length < 16 ? piece.text.slice(0, 1024) : "");
+				return;
+			}
+			const part = archive.feed(piece.data);
+			await pour(part, sink, signal);
+			bytes += part.length;
+			onProgress?.(bytes);
+		});
+		if (asObject(outputOf(asObject(observation) as unknown as Observation))["exit_code"] !== 0)
+			throw new ExportFailed(said.join("").trim() || "The command that makes the archive failed");
+		const end = archive.end();
+		await pour(end, sink, signal);
+		return { entries: archive.entries, bytes: bytes + end.length, left_out: archive.leftOut };
+	}
+
+	#defaultName(): string {
+		if (!this.#default)
+			throw new WorkspaceNotFound("No workspace is open; open one with workspace.open, or name one", { code: "WORKSPACE_NOT_FOUND" });
+		const { workspace, root } = this.#workspaces.at(-1)!.params;
+		return String(workspace ?? root);
+	}
+
+	async forward(port: number, workspace: string | undefined): Promise<Forward> {
+		await this.connect();
+		const name = workspace ?? this.#defaultName();
+		const params = this.#workspaces.find((opened) => opened.names.has(name))?.params ?? (name.startsWith("/") ? { root: name } : { workspace: name });
+		const open = async () => await connectTo(this.#found!.path, this.#settings);
+		return new Forward(open, [{ method: "workspace.open", params: existing(params) }, { method: "workspace.forward", params: { port } }]);
+	}
+
+	/** Reads a session's output, and connects again if the connection is lost. */
+	async readOn(params: Json, signal: AbortSignal | undefined): Promise<SessionOutput> {
+		for (let left = this.#settings.reconnectMs === null ? 0 : REPEATS; ; left--) {
+			try {
+				return asObject(await this.request("session.read", params, undefined, signal)) as unknown as SessionOutput;
+			} catch (error) {
+				if (!(error instanceof ConnectionLost) || error instanceof ProtocolError || left === 0 || this.#closed)
+					throw error;
+			}
+		}
+	}
+
 	// Calls with a key that the client made
 
 	/** Whether the service said that it keeps keys when the call's workspace was opened. */
@@ -438,6 +607,23 @@ class Session {
 
 function isTransient(error: unknown): boolean {
 	return !(error instanceof ProtocolError || error instanceof CertificateError) && [ServiceNotFound, ConnectionLost, Busy, ShuttingDown].some((kind) => error instanceof kind);
+}
+
+async function pour(data: Uint8Array, sink: Sink, signal: AbortSignal | undefined): Promise<void> {
+	if (typeof sink === "function")
+		await sink(data);
+	else if (sink.errored || sink.destroyed)
+		throw sink.errored ?? new Error("the stream is closed");
+	else if (!sink.write(data))
+		await once(sink, "drain", signal ? { signal } : {});
+}
+
+/** The parts of a file for tool.input, of which the last is empty. */
+async function* parts(source: Source): AsyncGenerator<Uint8Array, void, undefined> {
+	for await (const piece of source instanceof Uint8Array ? [source] : source)
+		for (let at = 0; at < piece.length; at += PART_BYTES)
+			yield piece.subarray(at, at + PART_BYTES);
+	yield new Uint8Array(0);
 }
 
 /** Returns the parameters of tool.call. */
@@ -561,6 +747,40 @@ export class Client extends Methods {
 	/** Sends a tool call without waiting for its answer. Unless stream is false, the caller can iterate over its output. */
 	async startCall(call: ToolCall & { stream?: boolean }): Promise<Call> {
 		return await this.start("tool.call", callParams(call, call.stream === false ? {} : { stream: true }), { signal: call.signal });
+	}
+
+	/** Reads a file of the workspace, of any size, into @sink. If the connection is lost, it throws, and the sink has a part. */
+	async download(params: { path: string; offset?: number; length?: number }, sink: Sink, settings: TransferSettings = {}): Promise<FileRead> {
+		return await this.#session.download({ ...params, workspace: settings.workspace }, sink, settings) as unknown as FileRead;
+	}
+
+	/** Writes what @source has to a file of the workspace. The file appears when all of it is written, or not at all. */
+	async upload(source: Source, params: { path: string; mode?: string; expect?: string; durability?: Durability },
+		settings: TransferSettings = {}): Promise<FileWritten> {
+		return await this.#session.upload(source, { ...params, workspace: settings.workspace }, settings) as unknown as FileWritten;
+	}
+
+	/**
+	 * Writes the files of a workspace into @sink: a tar archive, of which `cloister import` makes a workspace. Special files
+	 * are left out and named.
+	 */
+	async export(sink: Sink, settings: TransferSettings = {}): Promise<Exported> {
+		return await this.#session.export(sink, settings);
+	}
+
+	/**
+	 * Makes a TCP port of the workspace one of this host, at 127.0.0.1, until close() of what it resolves to. Each connection
+	 * has a connection of its own to the service. localPort 0: any that is free.
+	 */
+	async forward(port: number, settings: { workspace?: string | undefined; localPort?: number | undefined } = {}): Promise<Forward> {
+		const made = await this.#session.forward(port, settings.workspace);
+		await made.start(settings.localPort ?? 0);
+		return made;
+	}
+
+	/** Iterating over what it returns gives a session's output as it comes, to its end, also over lost connections. */
+	attach(session: string, settings: { after?: number | undefined; signal?: AbortSignal | undefined } = {}): Attached {
+		return new Attached(this.#session, session, settings.after ?? 0, settings.signal);
 	}
 
 	protected async native(method: string, params: object): Promise<unknown> {

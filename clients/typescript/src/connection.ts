@@ -59,7 +59,7 @@ function connectOnce(path: string): Promise<net.Socket> {
 	});
 }
 
-async function connectTo(path: string, access: Access): Promise<Opened> {
+export async function connectTo(path: string, access: Access): Promise<Opened> {
 	if (isUrl(path))
 		return await connectToUrl(path, access);
 	const deadline = performance.now() + CONNECT_MS;

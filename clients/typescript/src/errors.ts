@@ -38,6 +38,9 @@ export class NoAnswer extends CloisterError {}
  */
 export class OutputOverrun extends CloisterError {}
 
+/** The archive of a workspace is not whole: its command failed, or what it wrote is no archive. */
+export class ExportFailed extends CloisterError {}
+
 /** The client was closed by the program. */
 export class Closed extends CloisterError {}
 

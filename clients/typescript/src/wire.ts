@@ -19,7 +19,7 @@ export function isObject(value: unknown): value is Json {
 	return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A piece of a command's output: data as bytes, text as a string. */
+/** A piece of a command's output, or of a file that is read: data as bytes, text as a string. */
 export class Output {
 	readonly stream: Stream;
 	readonly data: Uint8Array;
@@ -44,6 +44,7 @@ export class Pending {
 	readonly params: Json;
 	readonly streams: boolean;
 	readonly base64: boolean;
+	readonly isCall: boolean;
 	/** When the client stops waiting, in the time of performance.now(). */
 	deadline = 0;
 	done = false;
@@ -62,8 +63,9 @@ export class Pending {
 		this.id = id;
 		this.method = method;
 		this.params = method.startsWith("workspace.") ? params : {}; // a reconnection opens it again
-		this.streams = options["stream"] === true;
-		this.base64 = options["encoding"] === "base64";
+		this.streams = options["stream"] === true || method === "file.read";
+		this.base64 = (method === "file.read" ? params : options)["encoding"] === "base64";
+		this.isCall = method === "tool.call" || method.startsWith("file.");
 	}
 
 	finish(result: unknown, error: Error | undefined): void {
@@ -139,6 +141,25 @@ function parse(line: Uint8Array): Json {
 	return message;
 }
 
+function refusalOf(error: unknown): ServiceError {
+	if (!isObject(error) || !Number.isInteger(error["code"]) || typeof error["message"] !== "string")
+		throw new ProtocolError("The service sent an error without a code or a message");
+	const data = isObject(error["data"]) ? error["data"] : {};
+	return serviceError(data["code"], error["message"], error["code"] as number, data);
+}
+
+/** Whether the line is the answer to the only request; throws what it refuses with. */
+export function answerOf(line: Uint8Array): boolean {
+	const message = parse(line);
+	if ("method" in message)
+		return false;
+	if (message["error"] !== undefined && message["error"] !== null)
+		throw refusalOf(message["error"]);
+	if (!("result" in message))
+		throw new ProtocolError("The service sent an answer that is neither a result nor an error");
+	return true;
+}
+
 /** For JSON.stringify(): refuses values that it would change. */
 function onlyJson(name: string, value: unknown): unknown {
 	if (typeof value === "number" && !Number.isFinite(value))
@@ -195,7 +216,7 @@ export class Wire {
 	abandon(pending: Pending): void {
 		pending.dropped = true;
 		this.take(pending);
-		if (pending.done || this.ended || pending.method !== "tool.call")
+		if (pending.done || this.ended || !pending.isCall)
 			return;
 		try {
 			this.#send(asLine({ jsonrpc: "2.0", method: "tool.cancel", params: { id: pending.id } }));
@@ -296,7 +317,7 @@ export class Wire {
 		const id = message["id"] ?? null, error = message["error"] ?? null;
 		if ("result" in message === (error !== null) || (id === null && error === null))
 			throw new ProtocolError("The service sent an answer that is neither a result nor an error");
-		const refusal = error === null ? undefined : this.#refusalOf(error);
+		const refusal = error === null ? undefined : refusalOf(error);
 		if (id === null && refusal) { // an error without an id is about the whole connection
 			this.end(refusal);
 			return;
@@ -314,15 +335,9 @@ export class Wire {
 		this.#leave();
 	}
 
-	#refusalOf(error: unknown): ServiceError {
-		if (!isObject(error) || !Number.isInteger(error["code"]) || typeof error["message"] !== "string")
-			throw new ProtocolError("The service sent an error without a code or a message");
-		const data = isObject(error["data"]) ? error["data"] : {};
-		return serviceError(data["code"], error["message"], error["code"] as number, data);
-	}
-
 	#output(params: Json): void {
-		const { id, stream, data, seq } = params;
+		const { id, data, seq } = params;
+		const stream = params["stream"] === "content" ? "stdout" : params["stream"];
 		if (typeof id !== "number" || (stream !== "stdout" && stream !== "stderr") || typeof data !== "string")
 			throw new ProtocolError("The service sent output without an id, a stream or data");
 		const pending = this.#pending.get(id);
