@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 struct clear {
+	int own_fds;
 	DIR *levels[LIMIT_CLEAR_DEPTH];
 	char names[LIMIT_CLEAR_DEPTH][NAME_MAX + 1]; /* name of each level in the level above */
 	size_t depth;
@@ -29,14 +30,29 @@ struct clear {
 	uint64_t removed_then; /* how many were removed until then */
 };
 
+/*
+ * The owner of a directory without permissions can grant them again. Whoever changes the tree
+ * meanwhile can put a link in the place of the name, but not in that of a descriptor.
+ */
+static int grant(const struct clear *clear, int parent, const char *name)
+{
+	_cleanup_close_ int fd = -1;
+	char number[16];
+
+	if (clear->own_fds < 0)
+		return fchmodat(parent, name, 0700, 0);
+	fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(number, sizeof(number), "%d", fd);
+	return fd < 0 ? -1 : fchmodat(clear->own_fds, number, 0700, 0);
+}
+
 static int enter(struct clear *clear, int parent, const char *name)
 {
 	_cleanup_close_ int fd =
 		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	DIR *directory;
 
-	/* The owner of a directory without permissions can grant them again. */
-	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+	if (fd < 0 && errno == EACCES && grant(clear, parent, name) == 0)
 		fd = openat(
 			parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
@@ -70,7 +86,7 @@ static int remove_entry(struct clear *clear, const char *name)
 	 * At the depth limit: move it to the root under a free name. Moving a directory needs write
 	 * permission on it.
 	 */
-	(void)!fchmodat(parent, name, 0700, 0);
+	(void)!grant(clear, parent, name);
 	do
 		snprintf(moved, sizeof(moved), ".cloister-cleared-%llu",
 			(unsigned long long)clear->moved++);
@@ -126,13 +142,14 @@ static int step(struct clear *clear)
 	return remove_entry(clear, entry->d_name);
 }
 
-int tree_clear(int fd, uint64_t *ret_removed)
+int tree_clear(int fd, int own_fds, uint64_t *ret_removed)
 {
 	_cleanup_free_ struct clear *clear = calloc(1, sizeof(*clear));
 	int r;
 
 	if (!clear)
 		return -ENOMEM;
+	clear->own_fds = own_fds;
 	r = enter(clear, fd, ".");
 	while (r == 0 && clear->depth > 0)
 		r = step(clear);

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 
 static struct scratch scratch;
 
@@ -42,11 +43,32 @@ static size_t count(void)
 	return n;
 }
 
+/* As the spawner's sweeper does. */
 static int clear(uint64_t *ret_removed)
 {
 	_cleanup_close_ int fd = openat(scratch.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	return tree_clear(fd, ret_removed);
+	return tree_clear(fd, own_fds, ret_removed);
+}
+
+/*
+ * In the place of the C library's: when "last" has turned out to be a directory, a link to the file
+ * outside gets its name.
+ */
+static const char *target;
+
+int unlinkat(int parent, const char *name, int flags)
+{
+	const int r = (int)syscall(SYS_unlinkat, parent, name, flags), error = errno;
+
+	if (target && r < 0 && flags == 0 && strcmp(name, "last") == 0) {
+		assert_int_equal(renameat(parent, name, parent, "other"), 0);
+		assert_int_equal(symlinkat(target, parent, name), 0);
+		target = NULL;
+	}
+	errno = error;
+	return r;
 }
 
 /* Makes @depth directories in each other, each with a file. */
@@ -87,6 +109,35 @@ TEST(test_what_its_owner_has_closed)
 	assert_int_equal(fchmodat(scratch.fd, "closed", 0, 0), 0);
 	assert_int_equal(clear(&removed), 0);
 	assert_int_equal(removed, 3);
+}
+
+TEST(test_a_link_in_the_place_of_a_directory)
+{
+	struct scratch outside = scratch_new();
+	char path[sizeof(outside.path) + 8];
+	int at = openat(scratch.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat stat_buf;
+	uint64_t removed;
+
+	scratch_text(&outside, "file", "");
+	snprintf(path, sizeof(path), "%s/file", outside.path);
+	assert_int_equal(chmod(path, 0644), 0);
+	for (unsigned depth = 1; depth < LIMIT_CLEAR_DEPTH; depth++) {
+		int next;
+
+		assert_int_equal(mkdirat(at, "d", 0700), 0);
+		next = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		close(at);
+		at = next;
+	}
+	assert_int_equal(mkdirat(at, "last", 0700), 0);
+	close(at);
+	target = path;
+	assert_int_equal(clear(&removed), 0);
+	assert_null(target);
+	assert_int_equal(stat(path, &stat_buf), 0);
+	assert_int_equal(stat_buf.st_mode & 0777, 0644);
+	scratch_done(&outside);
 }
 
 /* In a mount namespace of its own: a mount point cannot be removed, as a directory cannot be moved

@@ -13,7 +13,7 @@ void file_clear(const struct root *root, struct reply *reply)
 {
 	struct files_end end = {.path = TEXT_LITERAL(".")};
 	uint64_t removed = 0;
-	int r = tree_clear(root->fd, &removed);
+	int r = tree_clear(root->fd, -1, &removed);
 
 	if (r == -ENOMEM)
 		reply_error(reply, TOOL_EXECUTION_ERROR, "Out of memory");

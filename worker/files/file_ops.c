@@ -368,7 +368,7 @@ static int remove_tree(const struct place *place, uint64_t *removed)
 	_cleanup_close_ int fd =
 		openat(place->parent, place->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t count = 0;
-	int r = fd < 0 ? -errno : tree_clear(fd, &count);
+	int r = fd < 0 ? -errno : tree_clear(fd, -1, &count);
 
 	*removed += count;
 	if (r == 0 && unlinkat(place->parent, place->name, AT_REMOVEDIR) < 0)

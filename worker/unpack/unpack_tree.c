@@ -199,7 +199,7 @@ static int remove_directory(int parent, const char *name)
 	_cleanup_close_ int fd =
 		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t removed;
-	int r = fd < 0 ? -errno : tree_clear(fd, &removed);
+	int r = fd < 0 ? -errno : tree_clear(fd, -1, &removed);
 
 	return r == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : r;
 }
@@ -487,7 +487,7 @@ static int hide(const struct clean_path *path, int parent, bool content)
 	if (!S_ISDIR(stat_buf.st_mode))
 		return 0;
 	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : tree_clear(fd, &removed);
+	return fd < 0 ? -errno : tree_clear(fd, -1, &removed);
 }
 
 int unpack_tree_hide(struct unpack_tree *tree, const char *raw, bool content)

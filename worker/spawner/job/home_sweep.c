@@ -12,6 +12,7 @@
 #include "worker/tree_size.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -70,13 +71,17 @@ static int find_owner(void *context)
 	return 0;
 }
 
+/* What is left of the tree's cell may exchange its names, and the host's files are in sight here. */
 static int clear(void *context)
 {
+	_cleanup_close_ int own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct cleaner *cleaner = context;
 	uint64_t removed;
 
 	/* A command may have taken away its own permissions. */
-	return fchmod(cleaner->fd, S_IRWXU) < 0 ? -errno : tree_clear(cleaner->fd, &removed);
+	if (own_fds < 0 || fchmod(cleaner->fd, S_IRWXU) < 0)
+		return -errno;
+	return tree_clear(cleaner->fd, own_fds, &removed);
 }
 
 static int measure(void *context)

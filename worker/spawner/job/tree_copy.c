@@ -252,7 +252,7 @@ static int copy_linked(
 static int drop_links(struct work *work)
 {
 	uint64_t removed;
-	int r = work->links < 0 ? 0 : tree_clear(work->links, &removed);
+	int r = work->links < 0 ? 0 : tree_clear(work->links, -1, &removed);
 
 	if (r == 0 && work->links >= 0 &&
 		unlinkat(work->levels[0].to, work->links_name, AT_REMOVEDIR) < 0)
