@@ -7,6 +7,7 @@
 #include "gate/e2b/sandbox.h"
 
 #include "common/cleanup.h"
+#include "common/keyed_hash.h"
 #include "common/keys/gate_key.h"
 #include "common/limits.h"
 #include "gate/agent_link.h"
@@ -53,11 +54,7 @@ static struct sandbox *table[BUCKETS];
 
 static struct sandbox **bucket_of(struct text id)
 {
-	size_t hash = 5381;
-
-	for (size_t i = 0; i < id.len; i++)
-		hash = hash * 33 + (unsigned char)id.data[i];
-	return &table[hash % BUCKETS];
+	return &table[keyed_hash(id) % BUCKETS];
 }
 
 static struct sandbox *find_entry(struct text id)
