@@ -51,6 +51,14 @@ OPTIONS = (
     ("timeout_ms", (1, 200, 5000)), ("idle_timeout_ms", (1, 300)), ("stdin", ("AAAA",)), ("stdin_stream", (True,)),
     ("durability", ("fast",)), ("key_wait_ms", (1, 100)),
 )
+FILE_METHODS = (
+    ("file.stat", {"path": "x"}), ("file.stat", {"path": "x", "attributes": True}), ("file.list", {"path": "."}),
+    ("file.list", {"path": ".", "depth": 0}), ("file.make_directory", {"path": "d"}), ("file.move", {"path": "x", "to": "y"}),
+    ("file.remove", {"path": "y"}), ("file.remove", {"path": "d", "recursive": True}), ("file.read", {"path": "x"}),
+    ("file.read", {"path": "x", "encoding": "base64", "length": 100000}), ("file.read", {"path": "x", "timeout_ms": 200}),
+    ("file.write", {"path": "z"}), ("file.write", {"path": "z", "attributes": {"a": "b"}, "timeout_ms": 500}),
+    ("file.write", {"path": "z", "durability": "fast"}),
+)
 METHODS = ("transaction.commit", "transaction.discard", "workspace.checkpoint", "workspace.diff")
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 
@@ -98,6 +106,12 @@ class Talker:
         workspace = r.choice(places)
         tool, arguments = r.choice(CALLS)
         chance = r.random()
+        if chance < 0.3:
+            method, params = r.choice(FILE_METHODS)
+            return method, {**params, "workspace": workspace}
+        streams = [number for number, asked in self.pending.items() if asked[0] == "file.write" or "stdin_stream" in asked[1].get("options", {})]
+        if streams and chance < 0.45:
+            return "tool.input", {"id": r.choice(streams), "data": "x" * r.choice((0, 1, 100, 70000, 300000)), "eof": r.random() < 0.3}
         if chance < 0.7:
             return "tool.call", {"tool": tool, "arguments": arguments, "options": self.options(), "workspace": workspace}
         if chance < 0.9:
