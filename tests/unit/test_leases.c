@@ -17,6 +17,8 @@
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
+#include <sys/socket.h>
+
 #define ALICE 1001
 #define BOB   1002
 
@@ -300,26 +302,73 @@ TEST(test_a_lease_is_read_again_before_it_ends)
 	fake_client_close(&client);
 }
 
+/* Opens @n workspaces, whose leases end at one moment. */
+static void open_many(struct fake_client *client, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char line[256];
+
+		snprintf(line, sizeof(line),
+			REQUEST("1", "workspace.open", "{\"workspace\":\"w%d\"" LEASE("1000") "}"),
+			i);
+		talk(client, line, DONE("1"));
+	}
+}
+
 /* All leases of one tenant end at one moment, and another tenant's call is answered as ever. */
 TEST(test_many_at_once)
 {
 	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
 	struct fake_client bob = fake_client_open(fake, &agent_endpoint, BOB, "w");
 
-	for (int i = 0; i < 40; i++) {
-		char line[256];
-
-		snprintf(line, sizeof(line),
-			REQUEST("1", "workspace.open", "{\"workspace\":\"w%d\"" LEASE("1000") "}"),
-			i);
-		talk(&client, line, DONE("1"));
-	}
+	open_many(&client, 40);
 	assert_int_equal(usage(0)->leases, 40);
 	fake_service_pass(fake, 1000);
 	talk(&bob, RUN("echo here"), RESULT("3", "{*\"stdout\":\"here\\n\"*}"));
 	settle();
 	assert_int_equal(usage(0)->leases_ended, 40);
 	assert_int_equal(usage(0)->leases, 0);
+	fake_client_close(&client);
+	fake_client_close(&bob);
+}
+
+/* Counts leases that end, before and after the answer to @client has come. */
+struct ends {
+	struct fake_client *client;
+	unsigned before, after;
+};
+
+static int64_t count_end(
+	void *context, const char *tenant, const char *name, const struct lease *lease)
+{
+	struct ends *ends = context;
+	char first;
+
+	(void)tenant;
+	(void)name;
+	(void)lease;
+	if (recv(ends->client->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		ends->after++;
+	else
+		ends->before++;
+	return 0;
+}
+
+/* It is answered between them, too: the end of a lease reads and changes files. */
+TEST(test_many_take_turns_with_others)
+{
+	static const char question[] = REQUEST("4", "tools.list", "{}") "\n";
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	struct fake_client bob = fake_client_open(fake, &agent_endpoint, BOB, "w");
+	struct ends ends = {.client = &bob};
+
+	open_many(&client, 40);
+	leases_tell(workspaces_leases(fake->service.workspaces), count_end, &ends);
+	assert_int_equal(send(bob.fd, question, strlen(question), 0), strlen(question));
+	fake_service_pass(fake, 1000);
+	assert_true(ends.before < 10);
+	assert_int_equal(ends.before + ends.after, 40);
+	lease_end_begin(&fake->service);
 	fake_client_close(&client);
 	fake_client_close(&bob);
 }

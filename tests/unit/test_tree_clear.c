@@ -43,7 +43,7 @@ static size_t count(void)
 	return n;
 }
 
-/* As the spawner's sweeper does. */
+/* As a child of the spawner does. */
 static int clear(uint64_t *ret_removed)
 {
 	_cleanup_close_ int fd = openat(scratch.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

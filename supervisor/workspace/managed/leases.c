@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloisterd. Each lease has a timer. Timers count the time of the monotonic clock, so all
- * are set again when the host's clock was set.
+ * are set again when the host's clock was set. Clients decide when leases end, and may let all end
+ * at one moment: what reads or changes files is done in slices of the tenant's share of the loop.
  */
 #include "supervisor/workspace/managed/leases.h"
 
 #include "common/cleanup.h"
+#include "common/keyed_hash.h"
 #include "common/links.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/unix_time.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/managed/properties_store.h"
@@ -25,7 +28,6 @@
 #include <sys/stat.h>
 
 #define LISTS           4096 /* by name */
-#define READ_A_SLICE    64
 #define RETIRED_LOOK_MS 1000 /* between looks at what another generation has changed */
 #define CLOCK_SET_MS    50   /* less than this is drift */
 
@@ -34,6 +36,7 @@ struct kept_lease {
 	struct leases *leases;
 	struct tenant *tenant; /* held, as it was configured */
 	struct timer timer;
+	struct loop_share_task slice; /* when its time is over */
 	struct lease lease;
 	char name[];
 };
@@ -51,7 +54,8 @@ struct leases {
 	LIST_HEAD(, kept_lease) lists[LISTS];
 	size_t count;
 	STAILQ_HEAD(, look) looks;
-	struct timer reading, clock;
+	struct loop_share_task reading;
+	struct timer clock;
 	bool retired;
 	lease_ended ended; /* NULL: nobody is told */
 	void *context;
@@ -59,11 +63,7 @@ struct leases {
 
 static unsigned list_of(const char *name)
 {
-	unsigned hash = 5381;
-
-	for (; *name; name++)
-		hash = hash * 33 + (unsigned char)*name;
-	return hash % LISTS;
+	return keyed_hash(text_from(name)) % LISTS;
 }
 
 static struct kept_lease *find(const struct leases *leases, const char *tenant, const char *name)
@@ -79,6 +79,7 @@ static struct kept_lease *find(const struct leases *leases, const char *tenant, 
 static void drop(struct kept_lease *kept)
 {
 	timer_cancel(&kept->timer);
+	loop_share_cancel(&kept->slice);
 	LIST_REMOVE(kept, entry);
 	kept->leases->count--;
 	kept->tenant->usage->leases--;
@@ -113,7 +114,7 @@ static bool is_changed(struct kept_lease *kept)
 	return true;
 }
 
-static void on_end(void *context)
+static void end(void *context)
 {
 	struct kept_lease *kept = context;
 	struct leases *leases = kept->leases;
@@ -139,6 +140,13 @@ static void on_end(void *context)
 		timer_set(&kept->timer, again_ms);
 	else
 		drop(kept);
+}
+
+static void on_due(void *context)
+{
+	struct kept_lease *kept = context;
+
+	loop_share_wait(&kept->slice, &kept->tenant->usage->share);
 }
 
 static void set_clock(struct leases *leases)
@@ -197,7 +205,8 @@ void leases_set(
 		kept->tenant = tenant_hold(tenant);
 		tenant->usage->leases++;
 		memcpy(kept->name, name, size);
-		timer_init(&kept->timer, on_end, kept);
+		timer_init(&kept->timer, on_due, kept);
+		kept->slice = (struct loop_share_task){.act = end, .context = kept};
 		LIST_INSERT_HEAD(&leases->lists[list_of(name)], kept, entry);
 		leases->count++;
 	}
@@ -255,25 +264,32 @@ static void end_look(struct leases *leases)
 	free(look);
 }
 
-static void on_reading(void *context)
+static void read_soon(struct leases *leases)
+{
+	const struct look *look = STAILQ_FIRST(&leases->looks);
+
+	if (look)
+		loop_share_wait(&leases->reading, &look->tenant->usage->share);
+}
+
+static void read_some(void *context)
 {
 	struct leases *leases = context;
-	struct look *look;
+	struct look *look = STAILQ_FIRST(&leases->looks);
 	const char *name;
 
-	for (unsigned i = 0; i < READ_A_SLICE && (look = STAILQ_FIRST(&leases->looks)); i++) {
-		if (!look->directory && properties_list(leases->workspaces->managed_fd,
-						look->tenant, &look->directory) < 0)
-			log_error("tenant %s: the leases of its workspaces cannot be read",
-				look->tenant->name);
+	if (!look->directory &&
+		properties_list(leases->workspaces->managed_fd, look->tenant, &look->directory) < 0)
+		log_error("tenant %s: the leases of its workspaces cannot be read",
+			look->tenant->name);
+	do {
 		name = look->directory ? properties_list_next(look->directory) : NULL;
 		if (name)
 			look_at(leases, look, name);
-		else
-			end_look(leases);
-	}
-	if (!STAILQ_EMPTY(&leases->looks))
-		timer_set(&leases->reading, 0);
+	} while (name && !loop_share_is_used_up());
+	if (!name)
+		end_look(leases);
+	read_soon(leases);
 }
 
 void leases_look(struct leases *leases, const struct config *config, bool tidies)
@@ -287,8 +303,7 @@ void leases_look(struct leases *leases, const struct config *config, bool tidies
 		look->tidies = tidies;
 		STAILQ_INSERT_TAIL(&leases->looks, look, entry);
 	}
-	if (!STAILQ_EMPTY(&leases->looks))
-		timer_set(&leases->reading, 0);
+	read_soon(leases);
 }
 
 struct leases *leases_new(struct workspaces *workspaces)
@@ -299,7 +314,7 @@ struct leases *leases_new(struct workspaces *workspaces)
 		return NULL;
 	leases->workspaces = workspaces;
 	STAILQ_INIT(&leases->looks);
-	timer_init(&leases->reading, on_reading, leases);
+	leases->reading = (struct loop_share_task){.act = read_some, .context = leases};
 	timer_init(&leases->clock, on_clock, leases);
 	return leases;
 }
@@ -308,7 +323,7 @@ void leases_free(struct leases *leases)
 {
 	if (!leases)
 		return;
-	timer_cancel(&leases->reading);
+	loop_share_cancel(&leases->reading);
 	timer_cancel(&leases->clock);
 	while (!STAILQ_EMPTY(&leases->looks))
 		end_look(leases);

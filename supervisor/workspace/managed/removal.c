@@ -4,6 +4,8 @@
 
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/loop_share.h"
+#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/templates/forks.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -23,7 +25,7 @@ struct look {
 
 struct removal {
 	struct workspaces *workspaces;
-	struct timer next;
+	struct loop_share_task slice;
 	STAILQ_HEAD(, look) looks;
 };
 
@@ -60,25 +62,31 @@ static void end_look(struct removal *removal)
 	free(look);
 }
 
-static void on_next(void *context)
+static void look_soon(struct removal *removal)
+{
+	const struct look *look = STAILQ_FIRST(&removal->looks);
+
+	if (look)
+		loop_share_wait(&removal->slice, &look->tenant->usage->share);
+}
+
+static void look_at_some(void *context)
 {
 	struct removal *removal = context;
+	struct look *look = STAILQ_FIRST(&removal->looks);
 	size_t left = NAMES_A_SLICE;
 	const char *name;
-	struct look *look;
 
-	while (left > 0 && (look = STAILQ_FIRST(&removal->looks))) {
-		if (!look->directory)
-			(void)managed_list(
-				removal->workspaces->managed_fd, look->tenant, &look->directory);
+	if (!look->directory)
+		(void)managed_list(removal->workspaces->managed_fd, look->tenant, &look->directory);
+	do {
 		name = look->directory ? managed_left_next(look->directory, &left) : NULL;
 		if (name)
 			finish(removal, look, name);
-		else if (left > 0)
-			end_look(removal);
-	}
-	if (!STAILQ_EMPTY(&removal->looks))
-		timer_set(&removal->next, 0);
+	} while (name && !loop_share_is_used_up());
+	if (!name && left > 0)
+		end_look(removal);
+	look_soon(removal);
 }
 
 struct removal *removal_new(struct workspaces *workspaces, const struct config *config)
@@ -89,7 +97,7 @@ struct removal *removal_new(struct workspaces *workspaces, const struct config *
 		return NULL;
 	removal->workspaces = workspaces;
 	STAILQ_INIT(&removal->looks);
-	timer_init(&removal->next, on_next, removal);
+	removal->slice = (struct loop_share_task){.act = look_at_some, .context = removal};
 	if (config)
 		removal_look_again(removal, config);
 	return removal;
@@ -106,15 +114,14 @@ void removal_look_again(struct removal *removal, const struct config *config)
 		look->tenant = tenant_hold(config->tenants[i]);
 		STAILQ_INSERT_TAIL(&removal->looks, look, entry);
 	}
-	if (!STAILQ_EMPTY(&removal->looks))
-		timer_set(&removal->next, 0);
+	look_soon(removal);
 }
 
 void removal_free(struct removal *removal)
 {
 	if (!removal)
 		return;
-	timer_cancel(&removal->next);
+	loop_share_cancel(&removal->slice);
 	while (!STAILQ_EMPTY(&removal->looks))
 		end_look(removal);
 	free(removal);

@@ -71,7 +71,8 @@ static int find_owner(void *context)
 	return 0;
 }
 
-/* What is left of the tree's cell may exchange its names, and the host's files are in sight here. */
+/* What is left of the tree's cell may exchange its names, and the host's files are in sight here.
+ */
 static int clear(void *context)
 {
 	_cleanup_close_ int own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
