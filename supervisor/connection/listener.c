@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wake_cost.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
@@ -131,14 +132,17 @@ int listener_fd(const struct listener *listener)
 }
 
 /*
- * Answers with the reason, once and without waiting: the socket is new and its buffer is empty. The
- * code is BUSY with @retry_after_ms, otherwise @code.
+ * Answers @peer with the reason, once and without waiting: the socket is new and its buffer is
+ * empty. The code is BUSY with @retry_after_ms, otherwise @code. A client can put watches on its
+ * end before it connects.
  */
-static void refuse(const struct listener *listener, int fd, const char *message, const char *code,
-	int64_t retry_after_ms)
+static void refuse(const struct listener *listener, int fd, const struct peer_credentials *peer,
+	const char *message, const char *code, int64_t retry_after_ms)
 {
+	static struct wake_cost_sum cost; /* of all that were refused */
 	struct evbuffer *output = evbuffer_new();
 
+	wake_cost_begin();
 	if (output) {
 		if (retry_after_ms > 0)
 			(void)jsonrpc_busy(
@@ -153,6 +157,8 @@ static void refuse(const struct listener *listener, int fd, const char *message,
 		fd_closer_close(fd);
 	else
 		close(fd);
+	if (wake_cost_add(&cost, wake_cost_stop()))
+		dear_user_add(peer, NULL);
 }
 
 static void tell_refused(const struct listener *listener, const struct peer_credentials *peer,
@@ -175,7 +181,7 @@ static void refuse_for_now(const struct listener *listener, int fd,
 {
 	tell_refused(listener, peer, peer_auth_first(listener->service->config, peer),
 		refusal->error, refusal_text(refusal));
-	refuse(listener, fd, refusal_text(refusal), NULL, refusal->retry_after_ms);
+	refuse(listener, fd, peer, refusal_text(refusal), NULL, refusal->retry_after_ms);
 }
 
 static void admit(const struct listener *listener, int fd)
@@ -199,11 +205,11 @@ static void admit(const struct listener *listener, int fd)
 	if (!admitted &&
 		(service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
 			unauthorized_client_new(service, &peer, &fd, listener->takes_fds) < 0))
-		refuse(listener, fd, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
+		refuse(listener, fd, &peer, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
 		; /* it is answered when it has sent a request */
 	else if (service->shutting_down)
-		refuse(listener, fd, "The service is shutting down", "SHUTTING_DOWN", 0);
+		refuse(listener, fd, &peer, "The service is shutting down", "SHUTTING_DOWN", 0);
 	else if (listener->endpoint->refuses(service, &peer, &refusal) != TOOL_OK)
 		refuse_for_now(listener, fd, &peer, &refusal);
 	else
@@ -238,9 +244,13 @@ static void on_readable(void *context)
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0 && is_one_of_the_last(fd)) {
-			refuse(listener, fd,
+			struct peer_credentials peer = {.uid = (uid_t)-1};
+
+			(void)peer_auth_read(fd, &peer);
+			refuse(listener, fd, &peer,
 				"The service has few file descriptors left; try again later", NULL,
 				admission_shortage(&listener->service->admission, NULL));
+			peer_credentials_done(&peer);
 			pause_accepting(listener, "it has few file descriptors left");
 			return;
 		}

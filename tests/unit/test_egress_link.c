@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
+#include "common/wake_cost.h"
 #include "common/wire/wire_spawner.h"
 #include "supervisor/base/loop_turn.h"
 #include "tests/unit/fakes/clock.h"
@@ -39,6 +40,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static int end(void **state)
 {
 	send_error = 0;
+	wake_cost_replace_clocks(NULL, NULL);
 	return fake_egress_tear_down(state);
 }
 
@@ -389,6 +391,90 @@ static void test_paused(void **state)
 	egress_link_pause(NULL, true);
 }
 
+/* Sends @n messages of 36 bytes about a call. */
+static void send_many(struct network_use *use, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		egress_use_cgroup(use, i + 1);
+	fake_egress_run();
+}
+
+/* Each reading of a clock is later by a third of what a peer may cost. */
+static int64_t be_dear(void)
+{
+	static int64_t now;
+
+	return now += LIMIT_WAKES_DEAR_US * 1000LL / 3;
+}
+
+/* One that makes each message to it expensive is left, and nobody is accepted for a while. */
+static void test_it_is_dear(void **state)
+{
+	struct network_use use = new_use();
+	struct fake_egress_cell cell;
+	struct channel former;
+
+	(void)state;
+	fake_egress_ready();
+	cell = fake_egress_cell_new(NULL, CELL_SOCKETS_EGRESS);
+	egress_use_begin(cell.cell, &use, 7);
+	fake_egress_run();
+	assert_true(egress_link_is_ready(egress.link));
+	wake_cost_replace_clocks(be_dear, be_dear);
+	for (unsigned i = 0; i < 4; i++)
+		send_many(&use, 1);
+	wake_cost_replace_clocks(NULL, NULL);
+	assert_false(egress_link_is_ready(egress.link));
+	fake_egress_connect(&former);
+	fake_egress_put(EGRESS_READY, 0, (struct text){"\0\0\0\0", 4});
+	fake_clock_pass(LIMIT_DEAR_CELL_MS - 1);
+	fake_egress_run();
+	assert_false(egress_link_is_ready(egress.link));
+	egress_link_pause(egress.link, true);
+	fake_clock_pass(1);
+	fake_egress_run();
+	assert_false(egress_link_is_ready(egress.link));
+	egress_link_pause(egress.link, false);
+	fake_egress_run();
+	assert_true(egress_link_is_ready(egress.link));
+	channel_done(&former);
+	fake_egress_cell_end(&cell);
+}
+
+/* Processes of other users, whose connections are expensive to close, harm no one else. */
+static void test_others_are_dear(void **state)
+{
+	const struct egress_start start = {.listener = egress.listener, .uid = getuid() + 1};
+	struct egress_link *ours = egress.link;
+	struct channel former;
+	unsigned refused = 0;
+
+	(void)state;
+	fake_egress_ready();
+	assert_int_equal(egress_link_start(&start, &egress.link), 0);
+	assert_int_equal(egress_link_watch(egress.link, egress.base, NULL), 0);
+	egress_link_pause(ours, true);
+	wake_cost_replace_clocks(be_dear, be_dear);
+	while (refused < 5) {
+		fake_egress_connect(&former);
+		if (read(egress.channel.in, &(char){0}, 1) < 0)
+			break;
+		refused++;
+		fake_egress_leave();
+		egress.channel = former;
+	}
+	wake_cost_replace_clocks(NULL, NULL);
+	assert_in_range(refused, 1, 4); /* the next one waits to be accepted */
+	fake_clock_pass(LIMIT_DEAR_CELL_MS);
+	fake_egress_run();
+	assert_int_equal(read(egress.channel.in, &(char){0}, 1), 0);
+	assert_true(egress_link_is_ready(ours));
+	egress_link_free(egress.link);
+	egress.link = ours;
+	fake_egress_leave();
+	egress.channel = former;
+}
+
 /* With the listener another generation has the next cloister-egress: this one is told, and when it
  * ends, the cells have no network. */
 static void test_retired(void **state)
@@ -426,14 +512,6 @@ static void test_retired_without_a_peer(void **state)
 	egress_link_retire(egress.link);
 	assert_true(fake_egress_cell_is_closed(&cell));
 	fake_egress_cell_end(&cell);
-}
-
-/* Sends @n messages of 36 bytes about a call. */
-static void send_many(struct network_use *use, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		egress_use_cgroup(use, i + 1);
-	fake_egress_run();
 }
 
 /* One that does not read is given up when LIMIT_EGRESS_WAITING_BYTES wait, and not before. */
@@ -560,6 +638,8 @@ int main(void)
 		WITH(test_another_connects, fake_egress_set_up_system),
 		WITH(test_another_user_connects, fake_egress_set_up_system),
 		WITH(test_paused, fake_egress_set_up_system),
+		WITH(test_it_is_dear, fake_egress_set_up_system),
+		WITH(test_others_are_dear, fake_egress_set_up_system),
 		WITH(test_retired, fake_egress_set_up_system),
 		WITH(test_retired_without_a_peer, fake_egress_set_up_system),
 		WITH(test_it_does_not_read, fake_egress_set_up_user),

@@ -5,9 +5,11 @@
  * a tenant. */
 #include "supervisor/connection/listener.h"
 
+#include "common/wake_cost.h"
 #include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/config/config.h"
 #include "supervisor/connection/agent_conn.h"
+#include "supervisor/connection/dear_users.h"
 #include "supervisor/connection/unauthorized_client.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
@@ -292,4 +294,31 @@ TEST(test_a_socket_that_was_passed)
 	assert_int_equal(listener_adopt(fd, &other, &path), 0);
 	assert_null(path);
 	listener_free(other);
+}
+
+/* Each reading of a clock is later by a third of what a peer may cost. */
+static int64_t be_dear(void)
+{
+	static int64_t now;
+
+	return now += LIMIT_WAKES_DEAR_US * 1000LL / 3;
+}
+
+/* A user whose connections are expensive to refuse, and to close, is not answered by the loop. The
+ * user is known from then on, so this is the last test. */
+TEST(test_refusals_that_are_dear)
+{
+	struct fake_client clients[LIMIT_UNAUTHORIZED_CLIENTS + 4];
+
+	configure(false, "");
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+		clients[i] = connect_client();
+		if (i == LIMIT_UNAUTHORIZED_CLIENTS)
+			wake_cost_replace_clocks(be_dear, be_dear);
+		fake_service_run(fake);
+	}
+	wake_cost_replace_clocks(NULL, NULL);
+	assert_true(dear_user_left_ms(geteuid()) > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
+		fake_client_close(&clients[i]);
 }

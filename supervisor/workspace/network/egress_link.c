@@ -239,14 +239,54 @@ static void lose(struct egress_link *link, const char *why)
 	}
 }
 
+static void watch_connections(struct egress_link *link)
+{
+	if (link->listener >= 0)
+		watch_want(&link->connections,
+			link->paused || timer_is_set(&link->rest) ? WATCH_NOTHING : WATCH_READABLE);
+}
+
+static void on_rested(void *context)
+{
+	watch_connections(context);
+}
+
+static void rest(struct egress_link *link)
+{
+	timer_set(&link->rest, LIMIT_DEAR_CELL_MS);
+	watch_connections(link);
+}
+
+/*
+ * System calls have ended that may wake the other end. Returns whether the connection is lost
+ * because they cost too much: a cloister-egress that was taken over may have any number of waiters
+ * there.
+ */
+static bool is_dear(struct egress_link *link)
+{
+	if (!wake_cost_add(&link->cost, wake_cost_stop()))
+		return false;
+	link->cost = (struct wake_cost_sum){0};
+	rest(link);
+	lose(link, "system calls on it took too much CPU time, since its other end has too many "
+		   "waiters, such as watches of epoll(7)");
+	return true;
+}
+
 /* Reads what has come, or goes on with what was read: one slice. */
 static void take_frames(void *context)
 {
 	struct egress_link *link = context;
 	struct channel_frame frame;
 	unsigned frames = 0;
-	int r = 0, next = 0, filled = link->more ? 1 : channel_fill(&link->channel, WIRE_FRAME_MAX);
+	int r = 0, next = 0, filled = 1;
 
+	if (!link->more) {
+		wake_cost_begin();
+		filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
+		if (is_dear(link))
+			return;
+	}
 	link->more = false;
 	while (r == 0 && !link->more && (next = channel_next(&link->channel, &frame)) > 0) {
 		r = handle(link, &frame);
@@ -281,8 +321,14 @@ static void on_readable(void *context)
 static void flush(void *context)
 {
 	struct egress_link *link = context;
-	int r = link->is_torn ? -ENOMEM : channel_flush(&link->channel);
+	int r = -ENOMEM;
 
+	if (!link->is_torn) {
+		wake_cost_begin();
+		r = channel_flush(&link->channel);
+		if (is_dear(link))
+			return;
+	}
 	if (r == -EAGAIN)
 		watch_also(&link->watch, WATCH_WRITABLE);
 	else
@@ -325,6 +371,10 @@ static void on_connection(void *context)
 	if (fd < 0)
 		return;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.uid != link->uid) {
+		wake_cost_begin();
+		close_fd(&fd);
+		if (wake_cost_add(&link->cost_of_others, wake_cost_stop()))
+			rest(link);
 		if (link->refused++ < LIMIT_REFUSALS_LOGGED)
 			log_warning("a process of uid %u, which is not cloister-egress's, has "
 				    "connected to its socket",
@@ -352,6 +402,7 @@ int egress_link_start(const struct egress_start *start, struct egress_link **ret
 	link->flush = (struct loop_turn_task){.act = flush, .context = link};
 	link->share = (struct loop_share_task){.act = take_frames, .context = link};
 	timer_init(&link->retry, flush, link);
+	timer_init(&link->rest, on_rested, link);
 	link->listener = start->listener;
 	link->uid = start->uid;
 	if (start->listener < 0)
@@ -395,8 +446,10 @@ void egress_link_reload(struct egress_link *link)
 
 void egress_link_pause(struct egress_link *link, bool pause)
 {
-	if (link)
-		watch_want(&link->connections, pause ? WATCH_NOTHING : WATCH_READABLE);
+	if (!link)
+		return;
+	link->paused = pause;
+	watch_connections(link);
 }
 
 void egress_link_retire(struct egress_link *link)
@@ -406,6 +459,7 @@ void egress_link_retire(struct egress_link *link)
 	if (!link || link->listener < 0)
 		return;
 	watch_done(&link->connections);
+	timer_cancel(&link->rest);
 	link->listener = -1;
 	link->is_retired = true;
 	egress_link_send(link, EGRESS_RETIRED, 0, (struct text){NULL, 0}, NULL, 0);
@@ -433,6 +487,7 @@ void egress_link_free(struct egress_link *link)
 	if (link->has_channel)
 		disconnect(link);
 	watch_done(&link->connections);
+	timer_cancel(&link->rest);
 	helper_process_end(&link->process);
 	free(link);
 }

@@ -6,6 +6,7 @@
  * which has the cells and their calls. No other file includes it.
  */
 
+#include "common/wake_cost.h"
 #include "common/wire/channel.h"
 #include "common/wire/wire_spawner.h"
 #include "supervisor/base/loop_turn.h"
@@ -60,6 +61,10 @@ struct egress_link {
 	const struct egress_observer *observer;
 	uint64_t last_cell;
 	unsigned refused; /* connections of other users */
+	/* Of system calls on its connection, and on those of other users: common/wake_cost.h */
+	struct wake_cost_sum cost, cost_of_others;
+	struct timer rest; /* while it is set, nobody is accepted */
+	bool paused;       /* egress_link_pause() */
 	LIST_HEAD(, egress_cell) cells;
 	LIST_HEAD(, egress_cell) numbered[EGRESS_CELL_LISTS]; /* the same, by number */
 	struct loop_share_task share;                         /* reads the channel */
