@@ -32,10 +32,11 @@ static void put_flag(struct json_object *params, const char *name, bool value)
 
 static void answer_entry(struct op *op, const struct cloister_message *reply)
 {
-	const char *text = cloister_get_json(reply, "/entry", false);
-	struct json_object *node = text ? json_of(text_from(text)) : NULL;
-	struct json_object *answer = json_object_new_object();
+	struct json_object *node = op_read(op, reply, "/entry"), *answer;
 
+	if (node == NULL)
+		return;
+	answer = json_object_new_object();
 	json_object_object_add(answer, "entry", entry_show(node, sandbox_root(op->sandbox)));
 	json_object_put(node);
 	op_answer(op, 200, answer);
@@ -100,25 +101,26 @@ void filesystem_stat(struct gate_request *request)
 
 static void answer_list(struct op *op, const struct cloister_message *reply)
 {
-	const char *text = cloister_get_json(reply, "/entries", false);
-	struct json_object *nodes = text ? json_of(text_from(text)) : NULL;
-	struct json_object *answer = json_object_new_object();
-	struct json_object *entries = json_object_new_array();
+	struct json_object *nodes, *answer, *entries;
 	bool truncated = false;
 
-	for (size_t i = 0; nodes && i < json_object_array_length(nodes); i++)
-		json_object_array_add(entries,
-			entry_show(json_object_array_get_idx(nodes, i), sandbox_root(op->sandbox)));
-	json_object_put(nodes);
 	(void)cloister_get_bool(reply, "/truncated", &truncated);
-	json_object_object_add(answer, "entries", entries);
 	if (truncated) {
-		json_object_put(answer);
 		op_fail(op, 400, "out_of_range",
 			"The directory has more entries than a listing may have: list it with a "
 			"smaller depth, or with a command");
 		return;
 	}
+	nodes = op_read(op, reply, "/entries");
+	if (nodes == NULL)
+		return;
+	answer = json_object_new_object();
+	entries = json_object_new_array();
+	for (size_t i = 0; i < json_object_array_length(nodes); i++)
+		json_object_array_add(entries,
+			entry_show(json_object_array_get_idx(nodes, i), sandbox_root(op->sandbox)));
+	json_object_put(nodes);
+	json_object_object_add(answer, "entries", entries);
 	op_answer(op, 200, answer);
 }
 

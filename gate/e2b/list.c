@@ -110,12 +110,13 @@ static void ask_page(struct op *op, const char *cursor);
 static void listed(struct op *op, const struct cloister_message *reply)
 {
 	struct listing *listing = op->state;
-	const char *text = cloister_get_json(reply, "/workspaces", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
+	struct json_object *rows = op_read(op, reply, "/workspaces");
 	const char *cursor = cloister_get_string(reply, "/next_cursor", NULL);
 	struct facts facts;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
 
 		if (facts_read(row, facts_now(), &facts) && wanted(listing, &facts))

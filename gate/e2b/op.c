@@ -4,6 +4,8 @@
 #include "gate/e2b/op.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/utf8.h"
 #include "gate/agent_link.h"
 #include "gate/e2b/e2b_error.h"
 #include "gate/e2b/frame.h"
@@ -250,6 +252,7 @@ void op_fail(struct op *op, unsigned status, const char *code, const char *forma
 	va_start(arguments, format);
 	vsnprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
+	message[utf8_valid_prefix(text_from(message))] = '\0';
 	if (op->request == NULL)
 		return;
 	if (op->form == OP_REST) {
@@ -282,6 +285,16 @@ void op_refuse(struct op *op, const struct cloister_message *reply)
 		op->sandbox)
 		sandbox_forget(op->sandbox);
 	op_fail(op, error.status, error.code, "%s", message ? message : "cloisterd refused");
+}
+
+struct json_object *op_read(struct op *op, const struct cloister_message *reply, const char *path)
+{
+	const char *text = cloister_get_json(reply, path, false);
+	struct json_object *value = text ? json_of(text_from(text)) : NULL;
+
+	if (value == NULL)
+		op_fail(op, 502, "internal", "cloisterd's answer cannot be read");
+	return value;
 }
 
 void op_no_memory(struct op *op)
@@ -327,7 +340,7 @@ bool json_bool_of(struct json_object *object, const char *name, bool otherwise)
 
 struct json_object *json_of(struct text text)
 {
-	struct json_bounds bounds = json_request_bounds(text.len);
+	static const struct json_bounds bounds = {LIMIT_CLIENT_VALUES, LIMIT_CLIENT_MEMORY_BYTES};
 	struct json_object *value = NULL;
 	struct json_report report;
 

@@ -96,6 +96,12 @@ void op_fail(struct op *op, unsigned status, const char *code, const char *forma
 /** Answers what cloisterd refused. */
 void op_refuse(struct op *op, const struct cloister_message *reply);
 
+/**
+ * Returns what cloisterd's answer has at @path, which the caller puts, or NULL: the client has been
+ * told that it cannot be read.
+ */
+struct json_object *op_read(struct op *op, const struct cloister_message *reply, const char *path);
+
 /** Answers that there is no memory. */
 void op_no_memory(struct op *op);
 
@@ -109,7 +115,8 @@ int64_t json_number_of(struct json_object *object, const char *name, int64_t oth
 bool json_bool_of(struct json_object *object, const char *name, bool otherwise);
 /** Returns the member @name, borrowed, or NULL. */
 struct json_object *json_member_of(struct json_object *object, const char *name);
-/** Parses @text. Returns NULL if it is not JSON; the caller puts the value. */
+/** Parses what cloisterd sent or keeps. Returns NULL if it is not JSON; the caller puts the value.
+ */
 struct json_object *json_of(struct text text);
 /** Adds a string. */
 void json_put_text(struct json_object *object, const char *name, struct text text);

@@ -75,10 +75,11 @@ static void own_free(void *state)
 static void found(struct op *op, const struct cloister_message *reply)
 {
 	struct text id = text_from(gate_request_segment(op->request, "id"));
-	const char *text = cloister_get_json(reply, "/workspaces", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
+	struct json_object *rows = op_read(op, reply, "/workspaces");
 	struct own *own = op->state;
 
+	if (rows == NULL)
+		return;
 	own->row = json_object_get(facts_row(rows, id));
 	json_object_put(rows);
 	if (own->row && facts_read(own->row, facts_now(), &own->facts) &&

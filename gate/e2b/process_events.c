@@ -78,14 +78,15 @@ static void read_on(struct op *op);
 static void read_reply(struct op *op, const struct cloister_message *reply)
 {
 	struct events *events = op->state;
-	const char *text = cloister_get_json(reply, "", false);
-	struct json_object *result = text ? json_of(text_from(text)) : NULL;
+	struct json_object *result = op_read(op, reply, "");
 	struct json_object *chunks = json_member_of(result, "chunks");
 	struct json_object *end = json_member_of(result, "end");
 	size_t n =
 		json_object_is_type(chunks, json_type_array) ? json_object_array_length(chunks) : 0;
 	int64_t lost = json_number_of(result, "lost_bytes", 0);
 
+	if (result == NULL)
+		return;
 	for (size_t i = 0; i < n; i++)
 		send_chunk(op, json_object_array_get_idx(chunks, i));
 	events->cursor = json_number_of(result, "next", events->cursor);

@@ -112,19 +112,15 @@ static bool is_running(struct op *op, struct json_object *row)
 	       !text_equal(json_text_of(row, "state"), TEXT_LITERAL("ended"));
 }
 
-static struct json_object *rows_of(const struct cloister_message *reply)
-{
-	const char *text = cloister_get_json(reply, "/sessions", false);
-
-	return text ? json_of(text_from(text)) : NULL;
-}
-
 static void listed(struct op *op, const struct cloister_message *reply)
 {
-	struct json_object *rows = rows_of(reply), *answer = json_object_new_object();
-	struct json_object *processes = json_object_new_array();
+	struct json_object *rows = op_read(op, reply, "/sessions"), *answer, *processes;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	answer = json_object_new_object();
+	processes = json_object_new_array();
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
 
 		if (is_running(op, row))
@@ -157,9 +153,11 @@ static void selected(struct op *op, const struct cloister_message *reply)
 	struct json_object *process = json_member_of(op->body, "process");
 	int64_t pid = json_number_of(process, "pid", -1);
 	struct text tag = json_text_of(process, "tag");
-	struct json_object *rows = rows_of(reply), *row = NULL;
+	struct json_object *rows = op_read(op, reply, "/sessions"), *row = NULL;
 
-	for (size_t i = 0; rows && row == NULL && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	for (size_t i = 0; row == NULL && i < json_object_array_length(rows); i++) {
 		struct json_object *one = json_object_array_get_idx(rows, i);
 
 		if (is_running(op, one) &&

@@ -138,12 +138,13 @@ static void snapshots_listed(struct op *op, const struct cloister_message *reply
 {
 	struct text id = text_from(gate_request_query(op->request, "sandboxID"));
 	struct text label = text_from(gate_request_query(op->request, "name"));
-	const char *text = cloister_get_json(reply, "/templates", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
-	struct json_object *array = json_object_new_array();
+	struct json_object *rows = op_read(op, reply, "/templates"), *array;
 	struct snapshot_name parts;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	array = json_object_new_array();
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct text name = json_text_of(json_object_array_get_idx(rows, i), "template");
 
 		if (!snapshot_name_read(name, &parts) || parts.is_for_forks ||
@@ -315,12 +316,13 @@ static void put_template(struct json_object *array, struct text name)
 
 static void templates_listed(struct op *op, const struct cloister_message *reply)
 {
-	const char *text = cloister_get_json(reply, "/templates", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
-	struct json_object *array = json_object_new_array();
+	struct json_object *rows = op_read(op, reply, "/templates"), *array;
 	struct snapshot_name parts;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	array = json_object_new_array();
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct text name = json_text_of(json_object_array_get_idx(rows, i), "template");
 
 		if (!snapshot_name_read(name, &parts))
@@ -341,10 +343,11 @@ void templates_list(struct gate_request *request)
 static void alias_listed(struct op *op, const struct cloister_message *reply)
 {
 	struct text alias = text_from(gate_request_segment(op->request, "alias"));
-	const char *text = cloister_get_json(reply, "/templates", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL, *answer = NULL;
+	struct json_object *rows = op_read(op, reply, "/templates"), *answer = NULL;
 
-	for (size_t i = 0; rows && i < json_object_array_length(rows); i++) {
+	if (rows == NULL)
+		return;
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		if (text_equal(alias, json_text_of(json_object_array_get_idx(rows, i), "template")))
 			answer = json_object_new_object();
 	}

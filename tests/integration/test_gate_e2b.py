@@ -348,6 +348,22 @@ def test_filesystem(sandbox):
         assert sandbox.rpc("filesystem.Filesystem/Stat", path=base)[0] == 404
 
 
+def test_a_large_directory_is_listed_whole(sandbox):
+    """Its listing has more values than a request may have."""
+    sandbox.run("mkdir -p large && cd large && seq 3000 | xargs touch")
+    entries = sandbox.rpc("filesystem.Filesystem/ListDir", path="large")[1]["entries"]
+    assert {entry["name"] for entry in entries} == {str(number) for number in range(1, 3001)}
+    assert sandbox.rpc("filesystem.Filesystem/Remove", path="large") == (200, {})
+
+
+def test_a_message_is_not_cut_within_a_character(sandbox):
+    for name in "x", "xy":
+        path = "/".join([name, *["é" * 100] * 12])
+        assert sandbox.rpc("filesystem.Filesystem/MakeDir", path=path)[0] == 200
+        answer = sandbox.request("GET", "/files?path=" + urllib.parse.quote(path))
+        assert answer.status == 400 and "é" in answer.json()["message"]
+
+
 def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
     for wanted, word in (({"volumeMounts": [{"name": "v", "path": "/v"}]}, "Volumes"), ({"network": {"denyOut": ["8.8.8.8"]}}, "8.8.8.8"),
                          ({"network": {"egressProxy": {"address": "x:1"}}}, "egressProxy"), ({"iam": {"tokens": {"t": {}}}}, "Tokens"),
