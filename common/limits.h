@@ -716,10 +716,11 @@
 #define LIMIT_GATE_ADDRESSES        1024        /* with failed keys that are remembered */
 #define LIMIT_GATE_KEYS             4096        /* in the file of keys */
 #define LIMIT_GATE_KEYS_BYTES       (4 * MIB)   /* of that file */
+#define LIMIT_GATE_MEMORY_BYTES     (256 * MIB) /* of all requests (gate/memory.h) */
 #define LIMIT_GATE_MCP_SESSIONS     64          /* of a key, by MCP with sessions */
 #define LIMIT_GATE_MCP_IDLE_MS      1800000     /* of such a session without a request or stream */
 #define LIMIT_GATE_MCP_BEAT_MS      15000       /* between signs of life on a stream of events */
-#define LIMIT_GATE_MCP_HELD_BYTES   (64 * MIB)  /* of a key's requests that are not answered */
+#define LIMIT_GATE_MCP_BODY_BYTES   (4 * MIB)   /* of a message; a longer one would stop the loop */
 #define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* of a session's answers, beyond which it waits */
 #define LIMIT_GATE_REVOKE_MS        500         /* at most, until a changed file is read again */
 

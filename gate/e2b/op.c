@@ -40,6 +40,7 @@ static void op_free(struct op *op)
 	sandbox_release(op->sandbox);
 	json_object_put(op->body);
 	byte_queue_free(&op->collected);
+	gate_hold_release(&op->hold);
 	free(op);
 }
 
@@ -96,6 +97,26 @@ bool op_open_link(struct op *op, const struct gate_identity *identity)
 	return r == 0;
 }
 
+/* Whether the op may hold @bytes; otherwise it has been answered. */
+static bool hold(struct op *op, size_t bytes)
+{
+	const char *tenant = op->sandbox ? sandbox_tenant(op->sandbox)
+					 : gate_request_identity(op->request)->tenant;
+
+	if (gate_hold_set(&op->hold, tenant, bytes))
+		return true;
+	gate_answer_header(op->request, "Retry-After", "1");
+	op_fail(op, 503, "unavailable", "%s", GATE_MEMORY_SENTENCE);
+	return false;
+}
+
+void op_drop_body(struct op *op, size_t kept)
+{
+	json_object_put(TAKE_PTR(op->body));
+	if (kept < op->hold.bytes)
+		(void)hold(op, kept);
+}
+
 static void read_body(struct op *op)
 {
 	struct text body = byte_queue_peek(&op->collected), payload = body;
@@ -109,7 +130,7 @@ static void read_body(struct op *op)
 			report.fault ? report.fault : "it is too large", report.at);
 	else if (op->body && !json_object_is_type(op->body, json_type_object))
 		op_fail(op, 400, "invalid_argument", "The body must be an object of JSON");
-	else
+	else if (hold(op, payload.len > 0 ? report.memory : 0))
 		op->on_body(op);
 	byte_queue_free(&op->collected);
 	op->collected = (struct byte_queue){0};
@@ -121,8 +142,12 @@ static size_t on_data(struct gate_request *request, struct text data)
 
 	if (!op->collects)
 		return 0;
-	if (byte_queue_append(&op->collected, data.data, data.len) < 0)
+	if (!hold(op, op->collected.len + data.len)) {
+		byte_queue_free(&op->collected);
+		gate_hold_release(&op->hold);
+	} else if (byte_queue_append(&op->collected, data.data, data.len) < 0) {
 		op_no_memory(op);
+	}
 	return data.len;
 }
 
@@ -198,14 +223,18 @@ void op_ask(struct op *op, const char *method, struct json_object *params, op_ne
 		op_fail(op, 503, "unavailable", "cloisterd cannot be asked: %s", strerror(-r));
 }
 
+/* An answer that is longer than a queue of the server's is the tenant's, until it has been read. */
 void op_answer(struct op *op, unsigned status, struct json_object *object)
 {
-	if (op->request == NULL)
-		json_object_put(object);
-	else if (object == NULL)
-		gate_answer_bytes(op->request, status, "application/json", (struct text){0});
-	else
-		gate_answer_json(op->request, status, object);
+	struct text text = {0};
+
+	if (object)
+		text.data = json_object_to_json_string_length(
+			object, JSON_C_TO_STRING_PLAIN, &text.len);
+	if (op->request &&
+		(text.len <= LIMIT_GATE_QUEUE_BYTES || hold(op, op->hold.bytes + text.len)))
+		gate_answer_bytes(op->request, status, "application/json", text);
+	json_object_put(object);
 }
 
 void op_begin_stream(struct op *op, void (*on_room)(struct gate_request *request))

@@ -10,6 +10,7 @@
 
 #include "common/byte_queue.h"
 #include "common/text.h"
+#include "gate/memory.h"
 #include "libcloister/cloister.h"
 
 #include <stdbool.h>
@@ -48,6 +49,7 @@ struct op {
 	op_next *on_ran;                 /* what outside_run() calls */
 	void (*on_ready)(struct op *op); /* what transfer_open() calls */
 	struct byte_queue collected;
+	struct gate_hold hold; /* the body, or what it was read into, and a long answer */
 	bool collects, body_over;
 	void (*on_selected)(struct op *op, struct json_object *row); /* of process.Process */
 	void (*free_state)(void *state); /* frees @state when the op ends */
@@ -79,6 +81,9 @@ struct op *op_of(struct gate_request *request);
 void op_hold_body(struct op *op);
 /** Collects the body, which is an object of JSON or empty, and calls @then. */
 void op_collect(struct op *op, void (*then)(struct op *op));
+
+/** Frees the body, of which @kept bytes go on being used. */
+void op_drop_body(struct op *op, size_t kept);
 
 /**
  * Asks cloisterd. Takes @params, which may be NULL; @next goes on with the answer. Only one request

@@ -168,6 +168,7 @@ void process_events(struct op *op, const char *session, bool is_pty, int64_t cur
 	events->cursor = cursor;
 	events->keepalive = data_keepalive(op);
 	events->deadline = deadline > 0 ? now_ms() + deadline : 0;
+	op_drop_body(op, 0);
 	op_begin_stream(op, on_room);
 	start = json_object_new_object();
 	json_object_object_add(

@@ -408,9 +408,12 @@ static void input_row(struct op *op, struct json_object *row)
 	op->free_state = input_free;
 	input->data.data = data;
 	snprintf(input->session, sizeof(input->session), "%s", json_text_of(row, "session").data);
-	if (base64_decode(encoded, data, &input->data.len) < 0)
+	if (base64_decode(encoded, data, &input->data.len) < 0) {
 		op_fail(op, 400, "invalid_argument", "The input is not base64");
-	else if (input->data.len == 0)
+		return;
+	}
+	op_drop_body(op, input->data.len);
+	if (input->data.len == 0)
 		op_answer(op, 200, json_object_new_object());
 	else
 		write_rest(op);

@@ -206,7 +206,7 @@ static void delete (struct gate_request *request)
 }
 
 static const struct gate_route routes[] = {
-	{"POST", "/mcp", post, .max_body = LIMIT_LINE_BYTES - 1},
+	{"POST", "/mcp", post, .max_body = LIMIT_GATE_MCP_BODY_BYTES},
 	{"GET", "/mcp", get, .access = GATE_ACCESS_KEY},
 	{"DELETE", "/mcp", delete, .access = GATE_ACCESS_KEY},
 };

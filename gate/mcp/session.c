@@ -13,6 +13,7 @@
 #include "gate/keys.h"
 #include "gate/mcp/mcp_link.h"
 #include "gate/mcp/message.h"
+#include "gate/memory.h"
 #include "gate/request.h"
 #include "json/json_read.h"
 
@@ -32,10 +33,9 @@ struct mcp_exchange {
 	LIST_ENTRY(mcp_exchange) entry; /* of all */
 	struct gate_request *request;   /* NULL: the client is gone */
 	struct mcp_session *session;    /* NULL: it was asked for nothing, or the session is over */
-	char key[GATE_KEY_ID_DIGITS + 1];
-	char *id, *token; /* as JSON text */
-	size_t held;      /* at most, of the body */
-	size_t unread;    /* of the answer */
+	char *id, *token;               /* as JSON text */
+	struct gate_hold hold;          /* the body, as long as it may be */
+	size_t unread;                  /* of the answer */
 	unsigned beats;
 	bool waits; /* for cloisterd's answer */
 	bool initializes, takes_events, has_begun;
@@ -70,6 +70,7 @@ void mcp_refuse(struct gate_request *request, unsigned status, const char *id, i
 static void exchange_free(struct mcp_exchange *exchange)
 {
 	LIST_REMOVE(exchange, entry);
+	gate_hold_release(&exchange->hold);
 	free(exchange->id);
 	free(exchange->token);
 	free(exchange);
@@ -107,41 +108,27 @@ static void on_end(struct gate_request *request)
 		mcp_session_end(session, 0, NULL);
 }
 
-static size_t count_held(const char *key)
-{
-	const struct mcp_exchange *exchange;
-	size_t held = 0;
-
-	LIST_FOREACH (exchange, &exchanges, entry)
-		if (strcmp(exchange->key, key) == 0)
-			held += exchange->held;
-	return held;
-}
-
 struct mcp_exchange *mcp_exchange_new(struct gate_request *request)
 {
 	const char *length = gate_request_header(request, "Content-Length");
 	const char *accept = gate_request_header(request, "Accept");
-	const char *key = gate_request_identity(request)->key;
-	size_t held = length ? strtoull(length, NULL, 10) : LIMIT_LINE_BYTES;
-	struct mcp_exchange *exchange;
+	size_t len = length ? strtoull(length, NULL, 10) : LIMIT_GATE_MCP_BODY_BYTES;
+	struct mcp_exchange *exchange = calloc(1, sizeof(*exchange));
 
-	held = held < LIMIT_LINE_BYTES ? held : LIMIT_LINE_BYTES;
-	if (held + count_held(key) > LIMIT_GATE_MCP_HELD_BYTES) {
-		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR,
-			"the key has too many requests that are not answered");
-		return NULL;
-	}
-	exchange = calloc(1, sizeof(*exchange));
 	if (!exchange) {
 		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, "memory is out");
 		return NULL;
 	}
-	exchange->request = request;
-	exchange->held = held;
-	exchange->takes_events = accept && strcasestr(accept, "text/event-stream");
-	snprintf(exchange->key, sizeof(exchange->key), "%s", key);
 	LIST_INSERT_HEAD(&exchanges, exchange, entry);
+	/* What is longer is refused as it comes. */
+	if (!gate_hold_set(&exchange->hold, gate_request_identity(request)->tenant,
+		    len < LIMIT_GATE_MCP_BODY_BYTES ? len : LIMIT_GATE_MCP_BODY_BYTES)) {
+		exchange_free(exchange);
+		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, GATE_MEMORY_SENTENCE);
+		return NULL;
+	}
+	exchange->request = request;
+	exchange->takes_events = accept && strcasestr(accept, "text/event-stream");
 	gate_request_set_context(request, exchange);
 	gate_request_on_end(request, on_end);
 	return exchange;
@@ -198,7 +185,7 @@ static void exchange_answer(struct mcp_exchange *exchange, struct text line, int
 		exchange_free(exchange);
 		return;
 	}
-	exchange->held = 0;
+	gate_hold_release(&exchange->hold);
 	set_unread(exchange, line.len);
 	if (exchange->has_begun) {
 		write_event(exchange->request, line);
@@ -491,7 +478,6 @@ bool mcp_session_ask(struct mcp_session *session, struct mcp_exchange *exchange,
 		return false;
 	}
 	exchange->session = session;
-	exchange->held = line.len;
 	exchange->waits = true;
 	exchange->initializes = session->id[0] && strcmp(message->method, "initialize") == 0;
 	return true;

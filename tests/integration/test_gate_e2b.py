@@ -2,6 +2,7 @@
 """The face of cloister-gate for E2B's clients, spoken byte by byte. tests/e2b runs the clients' own tests."""
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import json
@@ -362,6 +363,25 @@ def test_a_message_is_not_cut_within_a_character(sandbox):
         assert sandbox.rpc("filesystem.Filesystem/MakeDir", path=path)[0] == 200
         answer = sandbox.request("GET", "/files?path=" + urllib.parse.quote(path))
         assert answer.status == 400 and "é" in answer.json()["message"]
+
+
+def test_a_tenant_cannot_fill_the_gates_memory(gate, sandbox, green):
+    """Bodies that are read whole, of which the last byte does not come."""
+    body = json.dumps({"process": {"pid": 1}, "input": {"stdin": "A" * 6_000_000}}).encode()
+    head = gate.head("POST", "/process.Process/SendInput", None, *sandbox.headers(
+        "Content-Type: application/json", f"Content-Length: {len(body)}")).encode()
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(gate.connect()) for _ in range(24)]
+        for connection in connections:
+            connection.send(head + body[:-1])
+        assert ask(gate, green, "POST", "/sandboxes", {"templateID": "none", "metadata": {"a": "x"}}).status == 404
+        for connection in connections:
+            connection.send(body[-1:])
+        answers = [connection.answer() for connection in connections]
+    assert sorted({answer.status for answer in answers}) == [404, 503]
+    refused = [answer for answer in answers if answer.status == 503]
+    assert 0 < len(refused) < 10 and all("memory" in answer.json()["message"] for answer in refused)
+    assert sandbox.run("true")[1]["exitCode"] == 0
 
 
 def test_what_does_not_exist_here_is_refused_by_name(gate, blue):

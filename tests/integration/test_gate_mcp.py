@@ -245,6 +245,14 @@ def first(version=LEGACY):
     return message("initialize", "first", protocolVersion=version, capabilities={}, clientInfo={"name": "tests", "version": "1"})
 
 
+def test_a_message_has_a_bound(gate, blue):
+    """The gate reads a message in one piece, and all tenants wait meanwhile."""
+    body = json.dumps(message("ping", 1)).encode()
+    for length, status in (4 << 20, 400), ((4 << 20) + 1, 413):
+        answer = gate.request("POST", "/mcp", blue, ["Content-Type: application/json"], body + b" " * (length - len(body)))
+        assert answer.status == status
+
+
 def test_sessions_of_a_tenant_are_its_connections(gate):
     green = gate.key("green")["key"]
     clients = [HttpMcp(gate, green) for _ in range(3)]

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What requests hold in the gate's memory, for each tenant: bodies that are read whole, what was
+ * made of them, and answers that are not read. A tenant may hold half of what the others leave, so
+ * that none can use up the memory of all.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a client is told whose tenant holds too much. */
+#define GATE_MEMORY_SENTENCE                                                                     \
+	"the gate's memory is full of this tenant's requests: wait for their answers, and read " \
+	"them"
+
+struct gate_share;
+
+/* What one request holds. All zero: nothing. */
+struct gate_hold {
+	struct gate_share *share;
+	size_t bytes;
+};
+
+/**
+ * Changes what is held to @bytes, for @tenant, which is the same each time. Returns false, and
+ * changes nothing, if the tenant would hold too much.
+ */
+bool gate_hold_set(struct gate_hold *hold, const char *tenant, size_t bytes);
+
+void gate_hold_release(struct gate_hold *hold);
