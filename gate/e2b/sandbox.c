@@ -20,6 +20,7 @@
 #include <event2/event.h>
 #include <json-c/json.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #define BUCKETS 1024
 /* How long after its lease ended a sandbox is forgotten. */
@@ -31,8 +32,17 @@ struct waiting {
 	void (*then)(struct op *op);
 };
 
+/* Look-ups for tenants with the same letters (sandbox_id.h). */
+struct looking {
+	unsigned running;
+	bool goes_on;
+	TAILQ_HEAD(, sandbox) queue;
+};
+
 struct sandbox {
 	struct sandbox *next; /* in its bucket */
+	TAILQ_ENTRY(sandbox) queued;
+	bool looks; /* it is one of those that run */
 	struct gate *gate;
 	struct agent_link *link;
 	struct event *look_again; /* when the lease, as it was known, is over */
@@ -51,10 +61,20 @@ struct sandbox {
 };
 
 static struct sandbox *table[BUCKETS];
+static struct looking lookings[BUCKETS];
 
 static struct sandbox **bucket_of(struct text id)
 {
 	return &table[keyed_hash(id) % BUCKETS];
+}
+
+static struct looking *looking_of(const struct sandbox *sandbox)
+{
+	size_t at = bucket_of((struct text){sandbox->id, SANDBOX_ID_TENANT_LETTERS}) - table;
+
+	if (!lookings[at].queue.tqh_last)
+		TAILQ_INIT(&lookings[at].queue);
+	return &lookings[at];
 }
 
 static struct sandbox *find_entry(struct text id)
@@ -116,12 +136,46 @@ static void answer_gone(struct op *op, const char *id)
 	op_answer(op, 502, object);
 }
 
+static void ask_next_tenant(struct sandbox *sandbox);
+
+/*
+ * Begins the look-ups that may run. Strangers ask for sandboxes that do not exist, and each look-up
+ * is one of the tenant's connections.
+ */
+static void look_up_next(struct looking *looking)
+{
+	struct sandbox *sandbox;
+
+	if (looking->goes_on)
+		return;
+	looking->goes_on = true;
+	while (looking->running < LIMIT_GATE_LOOKUPS && (sandbox = TAILQ_FIRST(&looking->queue))) {
+		TAILQ_REMOVE(&looking->queue, sandbox, queued);
+		looking->running++;
+		sandbox->looks = true;
+		ask_next_tenant(sandbox);
+		sandbox_release(sandbox);
+	}
+	looking->goes_on = false;
+}
+
+static void look_up(struct sandbox *sandbox)
+{
+	struct looking *looking = looking_of(sandbox);
+
+	sandbox->users++;
+	TAILQ_INSERT_TAIL(&looking->queue, sandbox, queued);
+	look_up_next(looking);
+}
+
 /* Tells those who wait what came of it. One may end the sandbox, so it is held. */
 static void tell(struct sandbox *sandbox, const char *failure)
 {
 	struct waiting *waiting = sandbox->waiting;
+	struct looking *looking = sandbox->looks ? looking_of(sandbox) : NULL;
 
 	sandbox->waiting = NULL;
+	sandbox->looks = false;
 	sandbox->users++;
 	while (waiting) {
 		struct waiting *next = waiting->next;
@@ -144,6 +198,10 @@ static void tell(struct sandbox *sandbox, const char *failure)
 	if (!sandbox->ready)
 		sandbox_forget(sandbox);
 	sandbox_release(sandbox);
+	if (looking) {
+		looking->running--;
+		look_up_next(looking);
+	}
 }
 
 static void link_closed(__attribute__((unused)) struct agent_link *link,
@@ -160,8 +218,6 @@ static void link_retiring(__attribute__((unused)) struct agent_link *link, void 
 
 static const struct agent_link_callbacks link_callbacks = {
 	.closed = link_closed, .retiring = link_retiring};
-
-static void ask_next_tenant(struct sandbox *sandbox);
 
 static void on_look_again(__attribute__((unused)) evutil_socket_t fd,
 	__attribute__((unused)) short events, void *context)
@@ -354,7 +410,7 @@ void sandbox_find(struct op *op, struct text id, void (*then)(struct op *op))
 	sandbox->waiting = waiting;
 	op_stay(op);
 	if (is_new)
-		ask_next_tenant(sandbox);
+		look_up(sandbox);
 }
 
 void sandbox_warm(struct gate *gate, const char *tenant, struct json_object *row)

@@ -384,6 +384,21 @@ def test_a_tenant_cannot_fill_the_gates_memory(gate, sandbox, green):
     assert sandbox.run("true")[1]["exitCode"] == 0
 
 
+def test_strangers_take_few_connections_of_a_tenant(area, tenants):
+    """Each look-up of a sandbox is a connection of the tenant's until cloisterd has answered."""
+    text = config(tenants[1], tenants[0]).replace("[tenant green]", "connections = 6\n[tenant green]")
+    with daemon_behind(area, text) as daemon:
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
+        letters = Sandbox(running, running.key("blue")["key"]).id[:4]
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(running.connect()) for _ in range(60)]
+            for number, connection in enumerate(connections):
+                head = running.head("GET", "/health", None, f"E2b-Sandbox-Id: {letters}{'a' * 14}{chr(97 + number // 26)}{chr(97 + number % 26)}")
+                connection.send(head)
+            assert {connection.answer().status for connection in connections} == {502}
+        assert running.stop() == 0
+
+
 def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
     for wanted, word in (({"volumeMounts": [{"name": "v", "path": "/v"}]}, "Volumes"), ({"network": {"denyOut": ["8.8.8.8"]}}, "8.8.8.8"),
                          ({"network": {"egressProxy": {"address": "x:1"}}}, "egressProxy"), ({"iam": {"tokens": {"t": {}}}}, "Tokens"),
