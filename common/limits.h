@@ -697,13 +697,20 @@
 #define LIMIT_EGRESS_CONNECTIONS_MAX 1000000    /* egress_connections and egress_connect_rate */
 
 /* cloister-gate (gate/). */
-#define LIMIT_KEY_ID_BYTES          64  /* of a key's id, in connection.bind and the audit log */
-#define LIMIT_GATE_LISTENERS        16  /* addresses, and those of a proxy */
-#define LIMIT_GATE_NAMES            256 /* hosts, and origins */
-#define LIMIT_GATE_CONNECTIONS_MAX  65536
-#define LIMIT_GATE_FAILED_KEYS_MAX  1000000
-#define LIMIT_GATE_TIME_MAX_MS      3600000
-#define LIMIT_GATE_HEAD_BYTES       (16 * KIB) /* memory of a connection, for a head and its parts */
+#define LIMIT_KEY_ID_BYTES         64  /* of a key's id, in connection.bind and the audit log */
+#define LIMIT_GATE_LISTENERS       16  /* addresses, and those of a proxy */
+#define LIMIT_GATE_NAMES           256 /* hosts, and origins */
+#define LIMIT_GATE_CONNECTIONS_MAX 65536
+#define LIMIT_GATE_FAILED_KEYS_MAX 1000000
+#define LIMIT_GATE_TIME_MAX_MS     3600000
+#define LIMIT_GATE_HEAD_BYTES      (16 * KIB) /* memory of a connection, for a head and its parts */
+#define LIMIT_GATE_HEAD_SLACK      1024       /* of it, for what libmicrohttpd adds */
+#define LIMIT_GATE_FIELD_COST      64         /* of it, for a field of a request beside its text */
+#define LIMIT_GATE_ANSWER_FIELDS   127        /* headers of an answer */
+#define LIMIT_GATE_PORT_HEAD_BYTES (32 * KIB) /* of a server's head, with those of status 1xx */
+#define LIMIT_GATE_PORT_IN_BYTES   (64 * KIB) /* of a body that its server has not taken yet */
+#define LIMIT_GATE_PORT_OUT_BYTES \
+	(512 * KIB) /* of an answer that begins before that body has come */
 #define LIMIT_GATE_QUEUE_BYTES      (64 * KIB)  /* of an answer, beyond which its face waits */
 #define LIMIT_GATE_BLOCK_BYTES      (2 * KIB)   /* sent at once of an answer of unknown length */
 #define LIMIT_GATE_BIG_BLOCK_BYTES  (64 * KIB)  /* of an answer with a length */

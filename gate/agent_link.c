@@ -19,6 +19,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 struct agent_link {
 	struct gate *gate;
 	struct cloister *client;
@@ -34,6 +38,7 @@ int agent_connect(struct gate *gate)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	_cleanup_close_ int fd = -1;
+	int no = 0;
 
 	if (strlen(gate->config->agent_socket) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
@@ -44,6 +49,9 @@ int agent_connect(struct gate *gate)
 		gate->counts[GATE_LINKS_FAILED]++;
 		return -errno;
 	}
+	/* Behind a forward may be a hostile process; before Linux 6.16 recv(2) drops descriptors.
+	 */
+	(void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	return TAKE_FD(fd);
 }
 

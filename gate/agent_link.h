@@ -10,6 +10,7 @@
 #include "libcloister/cloister.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct agent_link;
 struct gate;
@@ -65,13 +66,14 @@ void agent_link_close(struct agent_link *link);
 void agent_link_end(struct agent_link *link);
 
 /**
- * Opens a bound connection and gives its socket, non-blocking, to @done, whose it is then; -1 with
- * @error: -EACCES if cloisterd refuses the binding, -EAGAIN if it has no room now, or another
- * -errno. For relays and workspace.forward. Returns 0, or -errno, with which @done is not called.
- * agent_socket_cancel() before @done drops it.
+ * Opens a bound connection and gives its socket, non-blocking, to @done, whose it is then. With a
+ * @port it is one to this port of the identity's workspace; otherwise @port is 0. -1 with @error:
+ * -EACCES if cloisterd refuses, -EAGAIN if it has no room now, -ECONNREFUSED if nothing listens at
+ * the port, -ENOENT if the workspace does not run, or another -errno. Returns 0, or -errno, with
+ * which @done is not called. agent_socket_cancel() before @done drops it.
  */
 struct agent_socket;
-int agent_socket_open(struct gate *gate, const struct gate_identity *identity,
+int agent_socket_open(struct gate *gate, const struct gate_identity *identity, uint16_t port,
 	void (*done)(int fd, int error, void *context), void *context,
 	struct agent_socket **ret_socket);
 void agent_socket_cancel(struct agent_socket *socket);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloister-gate: binds a connection to the agent socket and gives the socket away. The one
- * answer is read byte for byte, so that what is behind it stays in the socket.
+ * Runs in cloister-gate: binds a connection to the agent socket, may have cloisterd forward it to a
+ * port, and gives the socket away. Answers are read up to their end and no further, so that what
+ * is behind the last one stays in the socket.
  */
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -14,6 +15,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <json-c/json_object.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,6 +25,8 @@ struct agent_socket {
 	void (*done)(int fd, int error, void *context);
 	void *context;
 	struct event ready;
+	uint16_t port; /* to ask for when it is bound; 0: none */
+	char workspace[LIMIT_NAME_BYTES + 1];
 	size_t len;
 	char line[LIMIT_GATE_BIND_BYTES];
 };
@@ -48,7 +52,21 @@ static void finish(struct agent_socket *socket, int error)
 	done(fd, error, context);
 }
 
-/* What the answer says: 0, -EAGAIN if cloisterd has no room now, or -EACCES. */
+static int error_of(const char *code)
+{
+	static const struct {
+		const char *code;
+		int error;
+	} codes[] = {{"BUSY", -EAGAIN}, {"NOT_FOUND", -ECONNREFUSED},
+		{"WORKSPACE_NOT_FOUND", -ENOENT}, {"LEASE_ENDED", -ENOENT}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (strcmp(codes[i].code, code) == 0)
+			return codes[i].error;
+	return -EACCES;
+}
+
+/* What the answer says: 0, or the error that agent_link.h tells. */
 static int judge(struct text line)
 {
 	struct json_bounds bounds = json_request_bounds(line.len);
@@ -64,8 +82,8 @@ static int judge(struct text line)
 	else if (json_object_object_get_ex(answer, "error", &error) &&
 		 json_object_object_get_ex(error, "data", &data) &&
 		 json_object_object_get_ex(data, "code", &code) &&
-		 strcmp(json_object_get_string(code), "BUSY") == 0)
-		r = -EAGAIN;
+		 json_object_is_type(code, json_type_string))
+		r = error_of(json_object_get_string(code));
 	json_object_put(answer);
 	return r;
 }
@@ -93,44 +111,76 @@ static int read_line(struct agent_socket *socket)
 	return socket->len < sizeof(socket->line) ? -EINPROGRESS : -EMSGSIZE;
 }
 
-static void on_ready(evutil_socket_t fd, short what, void *context)
+/* Sends a request, which fits what a new socket takes. Takes @params. */
+static int send_request(int fd, const char *method, struct json_object *params)
 {
-	struct agent_socket *socket = context;
-	int r = (what & EV_TIMEOUT) ? -ETIMEDOUT : read_line(socket);
-
-	(void)fd;
-	if (r == -EINPROGRESS)
-		return;
-	finish(socket, r < 0 ? r : judge((struct text){socket->line, socket->len - 1}));
-}
-
-/* Sends the request, which fits what a new socket takes. */
-static int send_request(int fd, const struct gate_identity *identity)
-{
-	struct json_object *root = json_object_new_object(), *params = json_object_new_object();
+	struct json_object *root = json_object_new_object();
 	size_t len = 0;
 	const char *text;
+	char newline = '\n';
 	int r = 0;
 
 	json_object_object_add(root, "jsonrpc", json_object_new_string("2.0"));
 	json_object_object_add(root, "id", json_object_new_int(0));
-	json_object_object_add(root, "method", json_object_new_string("connection.bind"));
+	json_object_object_add(root, "method", json_object_new_string(method));
+	json_object_object_add(root, "params", params);
+	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN, &len);
+	if (text) {
+		struct iovec parts[] = {{(void *)text, len}, {&newline, 1}};
+		struct msghdr message = {.msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts)};
+
+		if (sendmsg(fd, &message, MSG_NOSIGNAL) != (ssize_t)len + 1)
+			r = -EIO;
+	} else {
+		r = -ENOMEM;
+	}
+	json_object_put(root);
+	return r;
+}
+
+static int send_binding(int fd, const struct gate_identity *identity)
+{
+	struct json_object *params = json_object_new_object();
+
 	json_object_object_add(params, "tenant", json_object_new_string(identity->tenant));
 	if (identity->workspace)
 		json_object_object_add(
 			params, "workspace", json_object_new_string(identity->workspace));
 	if (identity->key)
 		json_object_object_add(params, "key", json_object_new_string(identity->key));
-	json_object_object_add(root, "params", params);
-	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN, &len);
-	if (!text || send(fd, text, len, MSG_NOSIGNAL) != (ssize_t)len ||
-		send(fd, "\n", 1, MSG_NOSIGNAL) != 1)
-		r = -EIO;
-	json_object_put(root);
-	return r;
+	return send_request(fd, "connection.bind", params);
 }
 
-int agent_socket_open(struct gate *gate, const struct gate_identity *identity,
+/* Asks for the port: the only request in flight, as cloisterd wants it. */
+static int send_forward(struct agent_socket *socket)
+{
+	struct json_object *params = json_object_new_object();
+
+	json_object_object_add(params, "workspace", json_object_new_string(socket->workspace));
+	json_object_object_add(params, "port", json_object_new_int(socket->port));
+	socket->port = 0;
+	socket->len = 0;
+	return send_request(socket->fd, "workspace.forward", params);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *context)
+{
+	struct agent_socket *socket = context;
+	int r = (what & EV_TIMEOUT) ? -ETIMEDOUT : read_line(socket);
+
+	(void)fd;
+	if (r == 0)
+		r = judge((struct text){socket->line, socket->len - 1});
+	if (r == 0 && socket->port > 0) {
+		r = send_forward(socket);
+		if (r == 0)
+			return;
+	}
+	if (r != -EINPROGRESS)
+		finish(socket, r);
+}
+
+int agent_socket_open(struct gate *gate, const struct gate_identity *identity, uint16_t port,
 	void (*done)(int fd, int error, void *context), void *context,
 	struct agent_socket **ret_socket)
 {
@@ -141,14 +191,16 @@ int agent_socket_open(struct gate *gate, const struct gate_identity *identity,
 
 	if (fd < 0)
 		return TAKE_FD(fd);
-	r = send_request(fd, identity);
+	r = send_binding(fd, identity);
 	if (r < 0)
 		return r;
 	socket = calloc(1, sizeof(*socket));
 	if (!socket)
 		return -ENOMEM;
 	*socket = (struct agent_socket){
-		.gate = gate, .fd = TAKE_FD(fd), .done = done, .context = context};
+		.gate = gate, .fd = TAKE_FD(fd), .port = port, .done = done, .context = context};
+	if (port > 0)
+		snprintf(socket->workspace, sizeof(socket->workspace), "%s", identity->workspace);
 	event_assign(
 		&socket->ready, gate->base, socket->fd, EV_READ | EV_PERSIST, on_ready, socket);
 	event_add(&socket->ready, &patience);

@@ -4,30 +4,61 @@
  * empties as fast as the client reads.
  */
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "gate/gate.h"
 #include "gate/request_state.h"
 
 #include <event2/buffer.h>
 #include <json-c/json_object.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static bool is_printable(const char *text)
+/* libmicrohttpd writes the head of an answer behind that of its request. */
+static bool has_room(const struct gate_request *request, size_t more)
 {
-	for (; *text; text++)
-		if ((*text < ' ' && *text != '\t') || *text == 0x7f)
+	size_t taken = strlen(request->target) + request->header_bytes + LIMIT_GATE_HEAD_SLACK;
+
+	for (size_t i = 0; i < request->head.n_fields; i++)
+		taken += strlen(request->fields[i].name) + strlen(request->fields[i].value) +
+			 LIMIT_GATE_FIELD_COST;
+	return taken + more <= LIMIT_GATE_HEAD_BYTES;
+}
+
+bool gate_answer_header(struct gate_request *request, const char *name, const char *value)
+{
+	size_t len = strlen(name) + strlen(value) + strlen(": \r\n");
+	struct gate_header *header, *grown;
+
+	if (request->n_headers == LIMIT_GATE_ANSWER_FIELDS || !gate_head_is_name(name) ||
+		!gate_head_is_value(value) || !has_room(request, len))
+		return false;
+	if ((request->n_headers & (request->n_headers + 1)) == 0) {
+		grown = reallocarray(
+			request->headers, 2 * request->n_headers + 2, sizeof(*request->headers));
+		if (!grown)
 			return false;
+		request->headers = grown;
+	}
+	header = &request->headers[request->n_headers];
+	*header = (struct gate_header){strdup(name), strdup(value)};
+	if (!header->name || !header->value) {
+		free(header->name);
+		free(header->value);
+		return false;
+	}
+	request->n_headers++;
+	request->header_bytes += len;
 	return true;
 }
 
-void gate_answer_header(struct gate_request *request, const char *name, const char *value)
+void gate_answer_clear(struct gate_request *request)
 {
-	struct gate_header *header = &request->headers[request->n_headers];
-
-	if (request->n_headers == ARRAY_SIZE(request->headers) || !is_printable(value))
-		return;
-	header->name = strdup(name);
-	header->value = strdup(value);
-	request->n_headers += header->name && header->value;
+	for (size_t i = 0; i < request->n_headers; i++) {
+		free(request->headers[i].name);
+		free(request->headers[i].value);
+	}
+	free(TAKE_PTR(request->headers));
+	request->n_headers = request->header_bytes = 0;
 }
 
 void gate_answer_begin(struct gate_request *request, unsigned status, uint64_t len)

@@ -13,6 +13,7 @@
 #include "gate/gate_config.h"
 #include "gate/keys.h"
 #include "gate/listener.h"
+#include "gate/ports/http_loop.h"
 #include "gate/server.h"
 
 #include <errno.h>
@@ -189,6 +190,9 @@ int main(int argc, char **argv)
 	r = gate_keys_open(&gate, config.keys, gate_server_check_keys, &gate.keys);
 	if (r < 0)
 		die(config.keys, r);
+	r = http_loop_new(&gate);
+	if (r < 0)
+		die("libcurl", r);
 	r = gate_confine(&config, &step);
 	if (r < 0)
 		die(step, r);

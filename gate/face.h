@@ -25,6 +25,8 @@ struct gate_route {
 	uint64_t max_body; /* more bytes are refused with 413; 0: there should be none */
 	enum gate_access access;
 	bool loopback; /* only for clients of this host; for others there is no such path */
+	/* A workspace's server answers: it says itself which pages may read the answer, and how. */
+	bool relayed;
 };
 
 struct gate_face {

@@ -98,7 +98,7 @@ static void agent(struct gate_request *request)
 		*tunnel = (struct tunnel){.request = request, .agent = -1};
 		gate_request_set_context(request, tunnel);
 		gate_request_on_end(request, on_end);
-		r = agent_socket_open(gate_request_gate(request), gate_request_identity(request),
+		r = agent_socket_open(gate_request_gate(request), gate_request_identity(request), 0,
 			on_opened, tunnel, &tunnel->opening);
 	}
 	if (r < 0) {

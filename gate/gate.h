@@ -11,6 +11,7 @@ struct gate_config;
 struct gate_failures;
 struct gate_keys;
 struct gate_server;
+struct http_loop;
 
 /* What /metrics shows (face_gate.c has names and texts). */
 enum gate_count {
@@ -35,6 +36,7 @@ struct gate {
 	struct gate_keys *keys;
 	struct gate_failures *failures;
 	struct gate_server *server;
+	struct http_loop *http; /* to servers of workspaces */
 	uint64_t counts[GATE_COUNTS];
 	uint64_t connections, requests, links; /* now */
 };

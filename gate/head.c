@@ -13,7 +13,7 @@
 
 static const char token_marks[] = "!#$%&'*+-.^_`|~";
 
-static bool is_token(const char *text)
+bool gate_head_is_name(const char *text)
 {
 	if (!*text)
 		return false;
@@ -24,7 +24,7 @@ static bool is_token(const char *text)
 }
 
 /* A value has no control characters but tabs: a bare CR would end a line for another reader. */
-static bool is_value(const char *text)
+bool gate_head_is_value(const char *text)
 {
 	for (; *text; text++)
 		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
@@ -67,7 +67,8 @@ static bool check_line(const struct gate_head *head, struct gate_refusal *ret)
 		return refuse(ret, 505, "HTTP/1.1 is spoken here");
 	if (!known)
 		return refuse(ret, 501, "no such method");
-	if (head->target[0] != '/' || !is_value(head->target) || strchr(head->target, '#'))
+	if (head->target[0] != '/' || !gate_head_is_value(head->target) ||
+		strchr(head->target, '#'))
 		return refuse(ret, 400, "the target must be a path");
 	return true;
 }
@@ -93,9 +94,10 @@ static bool check_fields(const struct gate_head *head, struct gate_refusal *ret)
 		"Content-Type", "Authorization", "X-API-Key", "Origin", "Expect", "Upgrade"};
 
 	for (size_t i = 0; i < head->n_fields; i++) {
-		if (!is_token(head->fields[i].name) || is_near_framing(head->fields[i].name))
+		if (!gate_head_is_name(head->fields[i].name) ||
+			is_near_framing(head->fields[i].name))
 			return refuse(ret, 400, "the name of a header is malformed");
-		if (!is_value(head->fields[i].value))
+		if (!gate_head_is_value(head->fields[i].value))
 			return refuse(ret, 400, "the value of a header has a control character");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(once); i++)

@@ -34,6 +34,10 @@ bool gate_head_check(const struct gate_head *head, struct gate_refusal *ret);
 /** The first field @name, in any case; NULL: there is none. */
 const char *gate_head_field(const struct gate_head *head, const char *name);
 
+/** Whether @text may be a field's name, or value; a value has no control character but tabs. */
+bool gate_head_is_name(const char *text);
+bool gate_head_is_value(const char *text);
+
 /** Reads the value of the field Host. Returns whether it is a host, with or without a port. */
 bool gate_host_read(const char *value, struct host *ret);
 

@@ -276,6 +276,7 @@ static void take(struct door *door, int fd, const struct gate_peer *peer)
 	conn->gate = gate;
 	conn->fd = fd;
 	conn->peer = *peer;
+	conn->is_tls = tls;
 	conn->is_local = door->address->is_loopback && gate->config->tls != GATE_TLS_PROXY;
 	evtimer_assign(&conn->deadline, gate->base, on_deadline, conn);
 	LIST_INSERT_HEAD(&listeners->buckets[bucket_of(peer)], conn, entry);

@@ -126,14 +126,22 @@ struct gate_relay *gate_relay_new(struct event_base *base, int a, int b, bool en
 	return relay;
 }
 
-int gate_relay_send(struct gate_relay *relay, struct text data)
+static int flow_put(struct flow *flow, struct text data)
 {
-	struct flow *flow = &relay->flows[0];
-
 	if (evbuffer_add(flow->waiting, data.data, data.len) < 0)
 		return -ENOMEM;
 	await(flow);
 	return 0;
+}
+
+int gate_relay_send(struct gate_relay *relay, struct text data)
+{
+	return flow_put(&relay->flows[0], data);
+}
+
+int gate_relay_answer(struct gate_relay *relay, struct text data)
+{
+	return flow_put(&relay->flows[1], data);
 }
 
 void gate_relay_free(struct gate_relay *relay)

@@ -21,6 +21,8 @@ struct gate_relay *gate_relay_new(struct event_base *base, int a, int b, bool en
 
 /** Sends @data to @b, before what comes from @a. Returns 0 or -ENOMEM. */
 int gate_relay_send(struct gate_relay *relay, struct text data);
+/** Sends @data to @a, before what comes from @b. Returns 0 or -ENOMEM. */
+int gate_relay_answer(struct gate_relay *relay, struct text data);
 
 /** Ends it, without a call of ended(). */
 void gate_relay_free(struct gate_relay *relay);

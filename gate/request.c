@@ -28,7 +28,17 @@ const char *gate_request_method(const struct gate_request *request)
 
 const char *gate_request_path(const struct gate_request *request)
 {
+	return request->path;
+}
+
+const char *gate_request_target(const struct gate_request *request)
+{
 	return request->target;
+}
+
+bool gate_request_is_https(const struct gate_request *request)
+{
+	return request->conn->is_tls || request->gate->config->tls == GATE_TLS_PROXY;
 }
 
 const char *gate_request_host(const struct gate_request *request)
@@ -62,12 +72,9 @@ const char *gate_request_header(const struct gate_request *request, const char *
 	return gate_head_field(&request->head, name);
 }
 
-void gate_request_headers(const struct gate_request *request,
-	bool (*each)(void *context, const char *name, const char *value), void *context)
+const struct gate_head *gate_request_head(const struct gate_request *request)
 {
-	for (size_t i = 0; i < request->head.n_fields; i++)
-		if (!each(context, request->fields[i].name, request->fields[i].value))
-			return;
+	return &request->head;
 }
 
 const struct gate_identity *gate_request_identity(const struct gate_request *request)
@@ -91,6 +98,11 @@ const struct gate_identity *gate_request_check_key(struct gate_request *request,
 		.key = request->key->id,
 	};
 	return &request->identity;
+}
+
+void gate_request_uses_key(struct gate_request *request, const char *id)
+{
+	snprintf(request->token_key, sizeof(request->token_key), "%s", id);
 }
 
 bool request_check_key(struct gate_request *request)
@@ -183,10 +195,7 @@ void request_free(struct gate_request *request)
 	if (!request)
 		return;
 	gate_segments_done(&request->segments);
-	for (size_t i = 0; i < request->n_headers; i++) {
-		free(request->headers[i].name);
-		free(request->headers[i].value);
-	}
+	gate_answer_clear(request);
 	for (size_t i = 0; i < request->n_decoded; i++)
 		free(request->decoded[i]);
 	if (request->in)
@@ -195,6 +204,7 @@ void request_free(struct gate_request *request)
 		evbuffer_free(request->out);
 	free(request->fields);
 	free(request->target);
+	free(request->path);
 	free(request->key);
 	free(request);
 }

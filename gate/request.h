@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct gate;
+struct gate_head;
 struct gate_identity;
 struct gate_request;
 struct json_object;
@@ -20,6 +21,10 @@ struct gate *gate_request_gate(const struct gate_request *request);
 const char *gate_request_method(const struct gate_request *request);
 /** The path as it came, without the query. */
 const char *gate_request_path(const struct gate_request *request);
+/** The target as it came: path and query. */
+const char *gate_request_target(const struct gate_request *request);
+/** Whether the client, or the proxy before the gate, speaks TLS. */
+bool gate_request_is_https(const struct gate_request *request);
 /** The Host, without its port, in lower case. */
 const char *gate_request_host(const struct gate_request *request);
 /** What the path has for {@name} of the route, decoded. NULL: the route has no such segment. */
@@ -28,13 +33,15 @@ const char *gate_request_segment(const struct gate_request *request, const char 
 const char *gate_request_query(struct gate_request *request, const char *name);
 /** The first header @name, in any case. NULL: there is none. */
 const char *gate_request_header(const struct gate_request *request, const char *name);
-/** Calls @each for every header, in their order, until it returns false. */
-void gate_request_headers(const struct gate_request *request,
-	bool (*each)(void *context, const char *name, const char *value), void *context);
+/** The head, all of whose fields were checked. */
+const struct gate_head *gate_request_head(const struct gate_request *request);
 /** Whose key it has: never NULL with GATE_ACCESS_KEY; otherwise NULL if there is no valid one. */
 const struct gate_identity *gate_request_identity(const struct gate_request *request);
 /** What a valid @key stands for, for faces that find it elsewhere; NULL: it is none. */
 const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text key);
+
+/** The request is by a token of the key @id, and ends when that key is revoked. */
+void gate_request_uses_key(struct gate_request *request, const char *id);
 
 /** Something of the face's own. */
 void gate_request_set_context(struct gate_request *request, void *context);
@@ -73,8 +80,13 @@ void gate_request_more(struct gate_request *request);
 
 #define GATE_UNKNOWN UINT64_MAX
 
-/** Adds a header to the answer, before it begins. What is not printable ASCII is refused. */
-void gate_answer_header(struct gate_request *request, const char *name, const char *value);
+/**
+ * Adds a header to the answer, before it begins. Returns false, without it, if it is malformed, or
+ * is more than LIMIT_GATE_ANSWER_FIELDS or what libmicrohttpd has room for.
+ */
+bool gate_answer_header(struct gate_request *request, const char *name, const char *value);
+/** Takes all headers back. */
+void gate_answer_clear(struct gate_request *request);
 /** Answers with @len bytes of body to come, or GATE_UNKNOWN. */
 void gate_answer_begin(struct gate_request *request, unsigned status, uint64_t len);
 /** Queues a copy of @data. */

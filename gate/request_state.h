@@ -23,7 +23,8 @@ struct gate_conn {
 	struct gate *gate;
 	int fd; /* libmicrohttpd's */
 	struct gate_peer peer;
-	bool is_local;         /* of this host: loopback, or a Unix socket */
+	bool is_local; /* of this host: loopback, or a Unix socket */
+	bool is_tls;
 	struct event deadline; /* for the head that is awaited */
 	struct event *run;     /* has libmicrohttpd look at its connections */
 };
@@ -48,14 +49,17 @@ struct gate_request {
 	struct MHD_Connection *mhd;
 	struct gate_head head;
 	struct gate_field *fields;
-	char *target; /* the raw path */
+	char *target; /* path and query, raw */
+	char *path;   /* the raw path */
+	bool begun;   /* its head has come */
 	struct host host;
 	struct gate_peer peer;
 	const struct gate_route *route;
 	struct gate_segments segments;
 	struct gate_key *key; /* NULL: none was checked */
 	struct gate_identity identity;
-	char *decoded[16]; /* gate_request_query() */
+	char token_key[GATE_KEY_ID_DIGITS + 1]; /* gate_request_uses_key(); "": none */
+	char *decoded[16];                      /* gate_request_query() */
 	size_t n_decoded;
 	void *context;
 	void (*on_end)(struct gate_request *request);
@@ -74,8 +78,8 @@ struct gate_request {
 	struct MHD_Response *response; /* queued */
 	struct gate_header {
 		char *name, *value;
-	} headers[16];
-	size_t n_headers;
+	} * headers;
+	size_t n_headers, header_bytes;
 	struct evbuffer *out;
 	bool was_full;
 	void (*on_room)(struct gate_request *request);

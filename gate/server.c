@@ -134,8 +134,10 @@ void gate_server_check_keys(struct gate *gate)
 	struct gate_request *request, *next;
 
 	for (request = LIST_FIRST(&gate->server->requests); request; request = next) {
+		const char *id = request->key ? request->key->id : request->token_key;
+
 		next = LIST_NEXT(request, entry);
-		if (!request->key || gate_keys_is_valid(gate->keys, request->key->id))
+		if (!id[0] || gate_keys_is_valid(gate->keys, id))
 			continue;
 		gate->counts[GATE_REQUESTS_REVOKED]++;
 		request_lose(request);
@@ -214,9 +216,10 @@ static bool wants_upgrade(const struct gate_request *request)
 
 static struct MHD_Response *make_response(struct gate_request *request)
 {
-	bool is_whole = request->answer == GATE_ANSWER_ENDED &&
-			evbuffer_get_length(request->out) <= LIMIT_GATE_QUEUE_BYTES;
-	size_t len = is_whole ? evbuffer_get_length(request->out) : 0;
+	size_t len = evbuffer_get_length(request->out);
+	/* The answer to HEAD has the length of a body that does not come. */
+	bool is_whole = request->answer == GATE_ANSWER_ENDED && len <= LIMIT_GATE_QUEUE_BYTES &&
+			(request->len == GATE_UNKNOWN || request->len == len);
 
 	if (is_whole) {
 		request->gate->counts[GATE_BYTES_OUT] += len;
@@ -229,12 +232,17 @@ static struct MHD_Response *make_response(struct gate_request *request)
 		on_read, request, NULL);
 }
 
+static bool is_relayed(const struct gate_request *request)
+{
+	return request->route && request->route->relayed;
+}
+
 /* A page of another origin may read the answer if the configuration names the origin. */
 static void add_origin(struct gate_request *request, struct MHD_Response *response)
 {
 	const char *origin = gate_request_header(request, "Origin");
 
-	if (!origin)
+	if (!origin || is_relayed(request))
 		return;
 	MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
 	MHD_add_response_header(response, "Access-Control-Expose-Headers", "*");
@@ -264,7 +272,8 @@ static enum MHD_Result queue(struct gate_request *request, bool close)
 	for (size_t i = 0; i < request->n_headers; i++)
 		MHD_add_response_header(
 			response, request->headers[i].name, request->headers[i].value);
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	if (!is_relayed(request))
+		MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	add_origin(request, response);
 	/*
 	 * Behind a proxy, whose clients share a connection, nothing is read behind a request: what
@@ -301,32 +310,41 @@ static enum MHD_Result gather_field(
 	return MHD_YES;
 }
 
-static struct gate_request *request_new(
-	struct gate *gate, struct gate_conn *conn, struct MHD_Connection *mhd, const char *target)
+/* The first line of a head has come: only here libmicrohttpd shows the target as it came. */
+static void *on_target(void *context, const char *target, struct MHD_Connection *mhd)
 {
-	int n = MHD_get_connection_values(mhd, MHD_HEADER_KIND, NULL, NULL);
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct gate_request *request = calloc(1, sizeof(*request));
-	struct gathering gathering = {request, 0};
 
 	if (!request)
 		return NULL;
-	request->gate = gate;
-	request->conn = conn;
+	request->gate = context;
+	request->conn = info->socket_context;
 	request->mhd = mhd;
-	request->peer = conn->peer;
 	request->target = strdup(target);
-	request->fields = calloc((size_t)n + 1, sizeof(*request->fields));
-	if (!request->target || !request->fields) {
-		request_free(request);
-		return NULL;
-	}
-	MHD_get_connection_values(mhd, MHD_HEADER_KIND, gather_field, &gathering);
-	event_assign(&request->gone, gate->base, conn->fd, EV_CLOSED, on_gone, request);
-	LIST_INSERT_HEAD(&gate->server->requests, request, entry);
-	gate->requests++;
-	gate->counts[GATE_REQUESTS]++;
-	gate_conn_has_head(conn);
 	return request;
+}
+
+static int request_begin(struct gate_request *request, const char *path)
+{
+	int n = MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, NULL, NULL);
+	struct gathering gathering = {request, 0};
+
+	request->path = strdup(path);
+	request->fields = calloc((size_t)n + 1, sizeof(*request->fields));
+	if (!request->target || !request->path || !request->fields)
+		return -ENOMEM;
+	MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, gather_field, &gathering);
+	request->begun = true;
+	request->peer = request->conn->peer;
+	event_assign(&request->gone, request->gate->base, request->conn->fd, EV_CLOSED, on_gone,
+		request);
+	LIST_INSERT_HEAD(&request->gate->server->requests, request, entry);
+	request->gate->requests++;
+	request->gate->counts[GATE_REQUESTS]++;
+	gate_conn_has_head(request->conn);
+	return 0;
 }
 
 /* Finds the route. Returns 0, or the status with which there is none. */
@@ -345,7 +363,7 @@ static unsigned find_route(struct gate_request *request)
 
 			if (route->loopback && !request->conn->is_local)
 				continue;
-			r = gate_path_match(route->path, request->target, &request->segments);
+			r = gate_path_match(route->path, request->path, &request->segments);
 			if (r < 0)
 				return 503;
 			if (r > 0 && (strcmp(route->method, "*") == 0 ||
@@ -381,17 +399,12 @@ static bool is_preflight(const struct gate_request *request)
 	       gate_request_header(request, "Access-Control-Request-Method");
 }
 
-/* Gives the request to its face, or answers in its place. */
-static void dispatch(struct gate_request *request)
+/* Gives the request to its face, or answers in its place; @status: there is no route. */
+static void dispatch(struct gate_request *request, unsigned status)
 {
-	unsigned status;
-
-	if (is_preflight(request)) {
+	if (!is_relayed(request) && is_preflight(request))
 		answer_preflight(request);
-		return;
-	}
-	status = find_route(request);
-	if (status != 0)
+	else if (status != 0)
 		gate_answer_error(request, status,
 			status == 404   ? "there is no such path"
 			: status == 405 ? "this path has no such method"
@@ -423,35 +436,33 @@ static void read_forwarded(struct gate_request *request)
 	(void)gate_peer_parse(last + strspn(last, " \t"), &request->peer);
 }
 
-static enum MHD_Result begin(struct gate *gate, struct MHD_Connection *mhd, const char *target,
-	const char *method, const char *version, void **ret_context)
+static enum MHD_Result begin(struct gate *gate, struct gate_request *request, const char *path,
+	const char *method, const char *version)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct gate_request *request = request_new(gate, info->socket_context, mhd, target);
 	struct gate_refusal refusal;
 	const char *origin;
+	unsigned status;
 
-	if (!request)
+	if (request_begin(request, path) < 0)
 		return MHD_NO;
-	*ret_context = request;
 	request->head = (struct gate_head){method, request->target, version, request->fields,
-		(size_t)MHD_get_connection_values(mhd, MHD_HEADER_KIND, NULL, NULL)};
+		(size_t)MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, NULL, NULL)};
 	if (!gate_head_check(&request->head, &refusal))
 		return refuse(request, refusal.status, refusal.message);
 	if (!gate_host_read(gate_request_header(request, "Host"), &request->host))
 		return refuse(request, 400, "Host is malformed");
 	if (!gate_config_has_host(gate->config, request->host.text))
 		return refuse(request, 421, "this host is not served here");
+	status = find_route(request);
 	origin = gate_request_header(request, "Origin");
-	if (origin &&
+	if (origin && !is_relayed(request) &&
 		!gate_config_has_origin(gate->config, origin, gate_request_header(request, "Host")))
 		return refuse(request, 403, "this origin may not use the gate");
 	read_forwarded(request);
 	if (gate_request_header(request, "Content-Length") ||
 		gate_request_header(request, "Transfer-Encoding"))
 		event_add(&request->gone, NULL);
-	dispatch(request);
+	dispatch(request, status);
 	if (request->answer != GATE_ANSWER_NONE && is_unwanted(request))
 		return queue(request, true);
 	return MHD_YES;
@@ -511,14 +522,17 @@ static void end_body(struct gate_request *request)
 					 evbuffer_get_length(request->in)});
 }
 
-static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *target,
+static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *path,
 	const char *method, const char *version, const char *data, size_t *len,
 	void **request_context)
 {
 	struct gate_request *request = *request_context;
 
+	(void)mhd;
 	if (!request)
-		return begin(context, mhd, target, method, version, request_context);
+		return MHD_NO;
+	if (!request->begun)
+		return begin(context, request, path, method, version);
 	if (request->lost)
 		return MHD_NO;
 	if (*len > 0)
@@ -540,6 +554,10 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 	if (!request)
 		return;
 	*request_context = NULL;
+	if (!request->begun) {
+		request_free(request);
+		return;
+	}
 	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		request->lost = true;
 	event_del(&request->gone);
@@ -618,7 +636,8 @@ static int start(struct gate *gate, struct daemon *daemon, const char *certifica
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(gate->config->idle_ms / 1000),
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, gate, MHD_OPTION_NOTIFY_CONNECTION,
 		on_connection, gate, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL,
-		MHD_OPTION_ARRAY, certificate ? tls : plain, MHD_OPTION_END);
+		MHD_OPTION_URI_LOG_CALLBACK, on_target, gate, MHD_OPTION_ARRAY,
+		certificate ? tls : plain, MHD_OPTION_END);
 	if (!daemon->mhd)
 		return -EINVAL;
 	info = MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD);

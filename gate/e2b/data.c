@@ -19,7 +19,7 @@
 #define HOME          "/home/user"
 #define KEEPALIVE_MAX 3600
 
-static bool target_of(const struct gate_request *request, struct target *ret)
+bool data_target(const struct gate_request *request, struct target *ret)
 {
 	const struct gate *gate = gate_request_gate(request);
 	const char *id = gate_request_header(request, "E2b-Sandbox-Id");
@@ -35,21 +35,21 @@ bool data_takes(const struct gate_request *request)
 {
 	struct target target;
 
-	return target_of(request, &target) && target.port == ENVD_PORT;
+	return data_target(request, &target) && target.port == ENVD_PORT;
 }
 
 bool data_takes_port(const struct gate_request *request)
 {
 	struct target target;
 
-	return target_of(request, &target) && target.port != ENVD_PORT;
+	return data_target(request, &target) && target.port != ENVD_PORT;
 }
 
 static void find(struct op *op, void (*then)(struct op *op))
 {
 	struct target target;
 
-	if (target_of(op->request, &target))
+	if (data_target(op->request, &target))
 		sandbox_find(op, target.id, then);
 	else
 		op_fail(op, 404, "not_found", "No sandbox is named");

@@ -7,6 +7,9 @@
 
 struct gate_request;
 
+/** The sandbox and port that @request names, by its host or else by its headers. */
+struct target;
+bool data_target(const struct gate_request *request, struct target *ret);
 /** Whether @request is for a sandbox's data plane, by its host or headers. */
 bool data_takes(const struct gate_request *request);
 /** Whether it is for another port of a sandbox. */

@@ -53,6 +53,8 @@ static void on_end(struct gate_request *request)
 	struct op *op = op_of(request);
 
 	op->request = NULL;
+	if (op->on_lost)
+		op->on_lost(op);
 	if (op->pending == 0)
 		op_free(op);
 	else if (op->link_is_own)

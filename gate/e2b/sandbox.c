@@ -22,7 +22,8 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#define BUCKETS 1024
+#define BUCKETS      1024
+#define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 /* How long after its lease ended a sandbox is forgotten. */
 #define LOOK_AGAIN_MS 1000
 
@@ -435,9 +436,10 @@ static struct text header(const struct op *op, const char *name)
 	return text_from(gate_request_header(op->request, name));
 }
 
-/* Whether @token is of a valid key of the sandbox's tenant. */
-static bool token_fits(const struct sandbox *sandbox, enum sandbox_token kind, struct text token)
+/* Whether @token is of a valid key of the sandbox's tenant, with which the request ends. */
+static bool token_fits(const struct op *op, enum sandbox_token kind, struct text token)
 {
+	const struct sandbox *sandbox = op->sandbox;
 	char id[SANDBOX_KEY_LETTERS + 1] = "";
 	const struct gate_key *key;
 
@@ -445,21 +447,24 @@ static bool token_fits(const struct sandbox *sandbox, enum sandbox_token kind, s
 		return false;
 	memcpy(id, token.data, SANDBOX_KEY_LETTERS);
 	key = gate_keys_find(sandbox->gate->keys, id);
-	return key && strcmp(key->tenant, sandbox->tenant_name) == 0 &&
-	       sandbox_token_fits((struct sandbox_key){key->id, key->hash}, kind, sandbox->facts.id,
-		       sandbox->facts.generation, token);
+	if (!key || strcmp(key->tenant, sandbox->tenant_name) != 0 ||
+		!sandbox_token_fits((struct sandbox_key){key->id, key->hash}, kind,
+			sandbox->facts.id, sandbox->facts.generation, token))
+		return false;
+	gate_request_uses_key(op->request, key->id);
+	return true;
 }
 
 bool sandbox_admits(const struct op *op)
 {
 	return op->sandbox->facts.open ||
-	       token_fits(op->sandbox, SANDBOX_TOKEN_ACCESS, header(op, "X-Access-Token"));
+	       token_fits(op, SANDBOX_TOKEN_ACCESS, header(op, "X-Access-Token"));
 }
 
 bool sandbox_admits_traffic(const struct op *op)
 {
-	return !op->sandbox->facts.private_ports || token_fits(op->sandbox, SANDBOX_TOKEN_TRAFFIC,
-							    header(op, "E2b-Traffic-Access-Token"));
+	return !op->sandbox->facts.private_ports ||
+	       token_fits(op, SANDBOX_TOKEN_TRAFFIC, header(op, "E2b-Traffic-Access-Token"));
 }
 
 /* The signature does not tell which key the token is of. */
@@ -501,6 +506,25 @@ bool sandbox_row_runs(const struct op *op, const struct cloister_message *reply)
 
 	json_object_put(row);
 	return runs;
+}
+
+void sandbox_mask_host(const struct sandbox *sandbox, uint16_t port, char *ret_host, size_t size)
+{
+	static const char variable[] = "${PORT}";
+	struct json_object *network = json_of(json_text_of(sandbox->facts.labels, FACTS_NETWORK));
+	struct text mask = json_text_of(network, "maskRequestHost");
+	const char *at = mask.data ? memmem(mask.data, mask.len, variable, strlen(variable)) : NULL;
+	int n;
+
+	ret_host[0] = '\0';
+	if (at)
+		n = snprintf(ret_host, size, "%.*s%u%.*s", (int)(at - mask.data), mask.data, port,
+			(int)(mask.data + mask.len - at - strlen(variable)), at + strlen(variable));
+	else
+		n = snprintf(ret_host, size, "%.*s", (int)mask.len, mask.data ? mask.data : "");
+	if (n < 0 || (size_t)n >= size || ret_host[strspn(ret_host, HOST_LETTERS)] != '\0')
+		ret_host[0] = '\0';
+	json_object_put(network);
 }
 
 bool sandbox_has_root(const struct sandbox *sandbox)

@@ -55,6 +55,9 @@ void sandbox_ask_row(struct op *op, op_next *next);
 bool sandbox_row_runs(const struct op *op, const struct cloister_message *reply);
 /** Adds to the parameters of workspace.open what the sandbox's network is. */
 void sandbox_put_network(const struct sandbox *sandbox, struct json_object *params);
+/** Writes the Host that a server at @port is to see, as maskRequestHost has it; "": none is given.
+ */
+void sandbox_mask_host(const struct sandbox *sandbox, uint16_t port, char *ret_host, size_t size);
 /** Whether it has a user root. */
 bool sandbox_has_root(const struct sandbox *sandbox);
 

@@ -12,6 +12,7 @@
 #include "gate/e2b/outside.h"
 #include "gate/e2b/sandbox.h"
 #include "gate/e2b/transfer.h"
+#include "gate/head.h"
 #include "gate/multipart.h"
 #include "gate/request.h"
 
@@ -324,14 +325,13 @@ static void on_end(struct gate_request *request)
 
 static const struct gate_reader reader = {.data = on_data, .end = on_end};
 
-static bool add_metadata(void *context, const char *name, const char *value)
+static void add_metadata(struct upload *upload, const char *name, const char *value)
 {
-	struct upload *upload = context;
 	char key[256], attribute[sizeof(ENTRY_METADATA) + sizeof(key)];
 	size_t n = 0;
 
 	if (strncasecmp(name, METADATA, strlen(METADATA)) != 0)
-		return true;
+		return;
 	for (name += strlen(METADATA); *name && n < sizeof(key) - 1; name++)
 		key[n++] = (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
 	key[n] = '\0';
@@ -340,11 +340,10 @@ static bool add_metadata(void *context, const char *name, const char *value)
 		upload->attributes = json_object_new_object();
 	}
 	if (json_member_of(upload->metadata, key))
-		return true; /* the first value counts */
+		return; /* the first value counts */
 	snprintf(attribute, sizeof(attribute), ENTRY_METADATA "%s", key);
 	json_put_text(upload->metadata, key, text_from(value));
 	json_put_text(upload->attributes, attribute, text_from(value));
-	return true;
 }
 
 static void link_open(struct op *op)
@@ -363,12 +362,14 @@ static void link_open(struct op *op)
 static bool read_head(struct upload *upload)
 {
 	struct gate_request *request = upload->op->request;
+	const struct gate_head *head = gate_request_head(request);
 	const char *type = gate_request_header(request, "Content-Type");
 	const char *encoding = gate_request_header(request, "Content-Encoding");
 
 	upload->query_path = gate_request_query(request, "path");
 	upload->is_form = multipart_is_type(type);
-	gate_request_headers(request, add_metadata, upload);
+	for (size_t i = 0; i < head->n_fields; i++)
+		add_metadata(upload, head->fields[i].name, head->fields[i].value);
 	if (encoding && strcasecmp(encoding, "identity") != 0) {
 		if (strcasecmp(encoding, "gzip") != 0) {
 			fail(upload, 415, "Content-Encoding must be gzip or identity");

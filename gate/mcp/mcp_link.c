@@ -193,7 +193,7 @@ int mcp_link_open(struct gate *gate, const struct gate_identity *identity, const
 		.workspace = strdup(workspace),
 		.held = evbuffer_new()};
 	if (link->workspace && link->held)
-		r = agent_socket_open(gate, identity, on_bound, link, &link->opening);
+		r = agent_socket_open(gate, identity, 0, on_bound, link, &link->opening);
 	if (r < 0) {
 		link_free(link);
 		return r;
