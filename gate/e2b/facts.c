@@ -100,7 +100,7 @@ bool facts_read(struct json_object *row, int64_t now_ms, struct facts *ret)
 	/* json-c ends its strings with a NUL. */
 	facts.started_ms = started.len > 0 ? strtoll(started.data, NULL, 10) : 0;
 	facts.ends_ms = facts_time(json_text_of(lease, "expires_at"));
-	if (facts.ends_ms > now_ms)
+	if (facts.ends_ms > now_ms + FACTS_END_MS)
 		facts.state = FACTS_RUNNING;
 	else if (facts.ends_ms >= 0 &&
 		 text_equal(json_text_of(lease, "at_end"), TEXT_LITERAL("remove")))

@@ -29,6 +29,12 @@ struct json_object;
 #define FACTS_INTERNET   "e2b.internet"   /* "no" */
 #define FACTS_METADATA   "e2b.m."
 
+/*
+ * The lease of a sandbox that is to end now, the shortest that cloisterd takes. A request may come
+ * within it, so a sandbox whose lease has no more left than this has ended.
+ */
+#define FACTS_END_MS 1
+
 enum facts_state { FACTS_RUNNING, FACTS_PAUSED, FACTS_KILLED };
 
 struct facts {

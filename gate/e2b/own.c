@@ -133,7 +133,7 @@ int64_t own_timeout(struct op *op)
 			"timeout must be a number of seconds from 0 to %lld", TIMEOUT_MAX_S);
 		return -1;
 	}
-	return seconds > 0 ? seconds * 1000 : 1;
+	return seconds > 0 ? seconds * 1000 : FACTS_END_MS;
 }
 
 static void put_token(struct json_object *object, const char *name, const struct gate_key *key,
@@ -305,7 +305,7 @@ static void ended(struct op *op, __attribute__((unused)) const struct cloister_m
 
 static void kill_it(struct op *op)
 {
-	own_lease(op, 1, false, ended);
+	own_lease(op, FACTS_END_MS, false, ended);
 }
 
 void sandbox_kill(struct gate_request *request)
@@ -328,7 +328,7 @@ static void pause_it(struct op *op)
 	if (own_facts(op)->state == FACTS_PAUSED)
 		op_fail(op, 409, "failed_precondition", "The sandbox is paused already");
 	else
-		own_lease(op, 1, true, paused);
+		own_lease(op, FACTS_END_MS, true, paused);
 }
 
 static void pause_body(struct op *op)

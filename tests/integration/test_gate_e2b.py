@@ -5,6 +5,7 @@ import base64
 import contextlib
 import gzip
 import hashlib
+import json
 import os
 import re
 import urllib.parse

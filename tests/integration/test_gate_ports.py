@@ -279,11 +279,12 @@ def test_a_server_that_never_answers(gate, box):
         with gate.connect() as connection:
             connection.send(gate.head("GET", "/metrics"))
             return int(whole(connection).body.split(b"\ncloister_gate_links_open ")[1].split()[0])
-    before = links()
+    box.get("/x")
+    assert procfs.eventually(lambda: links() == 1)  # that of the sandbox's tenant
     with gate.connect() as connection:
         connection.send(box.head("GET", "/never"))
-        assert procfs.eventually(lambda: links() > before)
-    assert procfs.eventually(lambda: links() <= before)
+        assert procfs.eventually(lambda: links() == 2)
+    assert procfs.eventually(lambda: links() == 1)
 
 
 def test_each_event_comes_at_once(box):
