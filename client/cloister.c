@@ -8,6 +8,7 @@
 
 #include "client/allow_net.h"
 #include "client/arguments.h"
+#include "client/properties.h"
 #include "common/cleanup.h"
 #include "common/tools.h"
 
@@ -251,6 +252,15 @@ static int take_option(int option, void *context)
 			return 0;
 		complain_code("USAGE", "--env takes NAME=VALUE, not '%s'", optarg);
 		return -EINVAL;
+	case 'B':
+	case 'd':
+	case 'z':
+	case 'S':
+	case 'K':
+		return properties_take(invocation->properties, option, optarg);
+	case 'G':
+		invocation->state = optarg;
+		return 0;
 	case 'A':
 		json_put(invocation->options, "name", json_object_new_string(optarg));
 		return 0;
@@ -377,8 +387,10 @@ int main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	invocation.options = json_object_new_object();
+	invocation.properties = json_object_new_object();
 	status = dispatch(argc, argv, &invocation);
 	json_object_put(invocation.options);
+	json_object_put(invocation.properties);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));
 		return STATUS_OWN_FAILURE;

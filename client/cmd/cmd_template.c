@@ -6,6 +6,7 @@
 #include "client/arguments.h"
 #include "client/cmd/command.h"
 #include "client/fields.h"
+#include "client/properties.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -60,9 +61,15 @@ static int run_fork(const struct invocation *invocation)
 			invocation->argv[1]);
 		return STATUS_USAGE;
 	}
-	if (session_open_service(invocation, false, "has no managed workspaces", &session) < 0)
-		return STATUS_NO_SERVICE;
 	params = json_object_new_object();
+	if (properties_put(invocation, params) < 0) {
+		json_object_put(params);
+		return STATUS_USAGE;
+	}
+	if (session_open_service(invocation, false, "has no managed workspaces", &session) < 0) {
+		json_object_put(params);
+		return STATUS_NO_SERVICE;
+	}
 	json_put(params, "from", json_object_new_string(invocation->argv[0]));
 	json_put(params, "count", json_object_new_int64(count));
 	if (invocation->rootfs)
@@ -70,6 +77,9 @@ static int run_fork(const struct invocation *invocation)
 	return request_print(
 		session.cloister, "workspace.fork", params, invocation->json, print_forks);
 }
+
+static const struct option_row fork_options[] = {
+	LABEL_OPTION, LEASE_OPTION, AT_END_OPTION, ENV_OPTION, SHOWN_OPTION, {0}};
 
 const struct command command_freeze = {
 	.help = {"freeze", "TEMPLATE", "Keep a managed workspace's files as a template for forks.",
@@ -83,7 +93,7 @@ const struct command command_freeze = {
 const struct command command_fork = {
 	.help = {"fork", "TEMPLATE [COUNT]",
 		"Make managed workspaces that begin with a template's files; print their names.",
-		"cloister fork ready 8", NULL},
+		"cloister fork ready 8", fork_options},
 	.least = 1,
 	.most = 2,
 	.usage_status = STATUS_USAGE,

@@ -7,6 +7,7 @@
 #include "client/arguments.h"
 #include "client/cmd/command.h"
 #include "client/fields.h"
+#include "client/properties.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"
@@ -82,10 +83,50 @@ static void print_list(struct json_object *result)
 	}
 }
 
+/* Adds the workspaces of @more to those of @all. Returns the cursor of the rest, or NULL. */
+static const char *add_rows(struct json_object *all, struct json_object *more)
+{
+	struct json_object *rows = field(more, "workspaces");
+
+	for (size_t i = 0; i < elements(rows); i++)
+		json_object_array_add(field(all, "workspaces"), json_object_get(element(rows, i)));
+	return field(more, "next_cursor") ? field_text(more, "next_cursor") : NULL;
+}
+
+/* All workspaces, or those with the labels and in the state that @filter has. */
+static int ask_list_of(
+	struct session *session, const struct invocation *filter, struct json_object **ret_result)
+{
+	struct json_object *all = json_object_new_object(), *part = NULL;
+	const char *cursor = NULL;
+	int status;
+
+	json_put(all, "workspaces", json_object_new_array());
+	do {
+		struct json_object *params = json_object_new_object();
+
+		if (filter && field(filter->properties, "labels"))
+			json_put(params, "labels",
+				json_object_get(field(filter->properties, "labels")));
+		if (filter && filter->state)
+			json_put(params, "state", json_object_new_string(filter->state));
+		if (cursor)
+			json_put(params, "cursor", json_object_new_string(cursor));
+		json_object_put(TAKE_PTR(part));
+		status = request_result(session->cloister, "workspace.list", params, &part);
+		cursor = status == STATUS_OK ? add_rows(all, part) : NULL;
+	} while (cursor);
+	json_object_put(part);
+	if (status == STATUS_OK)
+		*ret_result = all;
+	else
+		json_object_put(all);
+	return status;
+}
+
 static int ask_list(struct session *session, struct json_object **ret_result)
 {
-	return request_result(
-		session->cloister, "workspace.list", json_object_new_object(), ret_result);
+	return ask_list_of(session, NULL, ret_result);
 }
 
 static struct json_object *named(const char *name)
@@ -175,7 +216,7 @@ static void measure(struct session *session, struct json_object *result)
 static int list(struct session *session, const struct invocation *invocation)
 {
 	struct json_object *result = NULL;
-	int status = ask_list(session, &result);
+	int status = ask_list_of(session, invocation, &result);
 
 	if (status == STATUS_OK)
 		measure(session, result);
@@ -187,12 +228,17 @@ static int list(struct session *session, const struct invocation *invocation)
 	return status;
 }
 
-/* Asks for @method with the name alone, whose result only programs want. */
+/* Asks for @method with the name and the properties, whose result only programs want. */
 static int ask_by_name(
 	struct session *session, const struct invocation *invocation, const char *method)
 {
-	struct json_object *result = NULL;
-	int status = request_result(session->cloister, method, named(invocation->argv[1]), &result);
+	struct json_object *result = NULL, *params = named(invocation->argv[1]);
+	int status = STATUS_USAGE;
+
+	if (properties_put(invocation, params) == 0)
+		status =
+			request_result(session->cloister, method, json_object_get(params), &result);
+	json_object_put(params);
 
 	if (status == STATUS_OK && invocation->json)
 		print_document(result);
@@ -212,6 +258,11 @@ static int create(struct session *session, const struct invocation *invocation)
 	}
 	json_object_put(result);
 	return status == STATUS_OK ? ask_by_name(session, invocation, "workspace.open") : status;
+}
+
+static int update(struct session *session, const struct invocation *invocation)
+{
+	return ask_by_name(session, invocation, "workspace.update");
 }
 
 static int remove_managed(struct session *session, const struct invocation *invocation)
@@ -261,6 +312,19 @@ static void add_count(struct json_object *row, const struct count *count)
 		json_put(row, "changed", json_object_new_string(changed));
 }
 
+static void print_labels(struct json_object *row)
+{
+	struct json_object *labels = field(row, "labels"), *lease = field(row, "lease");
+
+	if (labels) {
+		json_object_object_foreach (labels, name, value)
+			show("%-9s  %s=%s\n", "label", name, json_object_get_string(value));
+	}
+	if (lease)
+		show("%-9s  %s (%s)\n", "lease", field_text(lease, "expires_at"),
+			field_text(lease, "at_end"));
+}
+
 static void print_info(struct json_object *row)
 {
 	static const char *const lines[] = {
@@ -277,6 +341,7 @@ static void print_info(struct json_object *row)
 		else
 			show("%-9s  %s\n", lines[i], value);
 	}
+	print_labels(row);
 }
 
 static int info(struct session *session, const struct invocation *invocation)
@@ -316,6 +381,7 @@ static const struct action {
 	{"list", 0, list},
 	{"info", 1, info},
 	{"create", 1, create},
+	{"update", 1, update},
 	{"remove", 1, remove_managed},
 };
 
@@ -338,10 +404,22 @@ static int run_workspace(const struct invocation *invocation)
 	return STATUS_USAGE;
 }
 
+static const struct option_row options[] = {
+	{"label", "NAME=VALUE", 'B',
+		"create, update: a label; list: only those with it; repeatable"},
+	{"lease", "DURATION", 'd', "create, update: from now on; then it is closed"},
+	{"at-end", "WHAT", 'z', "create, update: at the end of the lease: close or remove"},
+	{"env", "NAME=VALUE", 'e', "create, update: a variable of all its commands; repeatable"},
+	{"shown-at", "PATH", 'S', "create: where its commands see it; default /workspace"},
+	{"clear", "WHAT", 'K', "update: take away its labels, lease or env; repeatable"},
+	{"state", "STATE", 'G', "list: only those that are open, or closed"},
+	{0},
+};
+
 const struct command command_workspace = {
-	.help = {"workspace", "list | info NAME | create NAME | remove NAME",
-		"List workspaces; measure, create or delete a managed one with its files.",
-		"cloister workspace list", NULL},
+	.help = {"workspace", "list | info NAME | create NAME | update NAME | remove NAME",
+		"List workspaces; measure, create, change or delete a managed one with its files.",
+		"cloister workspace list", options},
 	.least = 1,
 	.most = 2,
 	.usage_status = STATUS_USAGE,

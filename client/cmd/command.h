@@ -62,6 +62,9 @@ struct invocation {
 	bool as_patch;        /* diff --patch */
 	int argc;             /* operands, after the subcommand and its options */
 	char **argv;
+
+	struct json_object *properties; /* workspace and fork: --label, --lease and so on */
+	const char *state;              /* workspace --state, or NULL */
 };
 
 /* What models are offered by mcp in a private instance, and how a command line has fewer. */

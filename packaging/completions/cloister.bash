@@ -136,7 +136,7 @@ _cloister()
 		else
 			case $word in
 			--workspace=*) workspace=${word#*=} ;;
-			--workspace | --socket | --readonly-path | --allow-net | --allow-private-net | --tools | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files)
+			--workspace | --socket | --readonly-path | --allow-net | --allow-private-net | --tools | --format | --timeout | --key | --expect | --patch | --option | --env | --idle-timeout | --max-size | --max-files | --label | --lease | --at-end | --shown-at | --clear | --state)
 				value=$word
 				;;
 			-*) ;;
@@ -154,7 +154,7 @@ _cloister()
 	done
 	if [[ ! $value && ! ($command =~ ^(exec|run)$ && $tool) ]]; then
 		case $cur in
-		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --allow-private-net=* | --tools=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=*)
+		--workspace=* | --socket=* | --readonly-path=* | --allow-net=* | --allow-private-net=* | --tools=* | --format=* | --timeout=* | --key=* | --expect=* | --patch=* | --option=* | --env=* | --idle-timeout=* | --max-size=* | --max-files=* | --label=* | --lease=* | --at-end=* | --shown-at=* | --clear=* | --state=*)
 			value=${cur%%=*}
 			cur=${cur#*=}
 			;;
@@ -166,7 +166,10 @@ _cloister()
 	--tools) _cloister_offer basic edit patch sessions && return ;;
 	--format) _cloister_offer ollama openai mcp && return ;;
 	--option) _cloister_option_value && return ;;
-	--allow-net | --allow-private-net | --timeout | --env | --idle-timeout | --max-size | --max-files) return ;;
+	--at-end) _cloister_offer close remove && return ;;
+	--clear) _cloister_offer labels lease env && return ;;
+	--state) _cloister_offer open closed && return ;;
+	--allow-net | --allow-private-net | --timeout | --env | --idle-timeout | --max-size | --max-files | --label | --lease | --shown-at) return ;;
 	esac
 	[[ $value ]] && return
 	if [[ $command =~ ^(exec|run)$ && $tool ]]; then
@@ -192,6 +195,8 @@ _cloister()
 	export | import) options+=(--timeout= --idle-timeout= --max-size= --max-files=) ;;
 	mcp) options+=(--tools= --text --env=) ;;
 	harness) options+=(--tools=) ;;
+	fork) options+=(--label= --lease= --at-end= --env= --shown-at=) ;;
+	workspace) options+=(--label= --lease= --at-end= --env= --shown-at= --clear= --state=) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;
 	esac
 	if [[ $cur == -* ]]; then
@@ -203,7 +208,7 @@ _cloister()
 	elif [[ $command == session && ! $tool ]]; then
 		_cloister_offer start list read attach write wait end
 	elif [[ $command == workspace && ! $tool ]]; then
-		_cloister_offer list info create remove
+		_cloister_offer list info create update remove
 	elif [[ $command == call && ! $tool ]]; then
 		_cloister_offer read_file write_file list_directory run_command search_files edit_file apply_patch read_output send_input stop_command list_commands
 	elif [[ $command == call ]]; then

@@ -8,7 +8,7 @@ function __cloister_words
         if test $skip = 1
             set skip 0
         else if contains -- $word --workspace --socket --format --timeout --key --expect --patch --option --env --idle-timeout \
-                --max-size --max-files
+                --max-size --max-files --label --lease --at-end --shown-at --clear --state
             set skip 1
         else if not string match -q -- '-*' $word
             printf '%s\n' $word
@@ -120,7 +120,14 @@ complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
     -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp gate harness help'
-complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create remove'
+complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create update remove'
+complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l label -x -d 'A label'
+complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l lease -x -d 'How long it lasts'
+complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l at-end -x -a 'close remove' -d 'At the end of the lease'
+complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l env -x -d 'A variable of commands'
+complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l shown-at -x -d 'Where commands see it'
+complete -c cloister -n '__cloister_command workspace' -l clear -x -a 'labels lease env' -d 'Take away'
+complete -c cloister -n '__cloister_command workspace' -l state -x -a 'open closed' -d 'List only these'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'
 complete -c cloister -n '__cloister_command session' -l name -x -d 'start: a name'
 complete -c cloister -n '__cloister_command session' -l env -x -d 'start: a variable'

@@ -182,6 +182,43 @@ def test_workspaces_are_created_listed_and_removed(daemon):
         assert workspace(*words).returncode == 2
 
 
+def test_workspaces_keep_what_the_command_line_says(daemon):
+    def act(*words):
+        return run(daemon, "--socket", str(daemon.socket), *words)
+
+    def listed(*words):
+        return {row["workspace"]: row for row in json.loads(act("workspace", "list", "--json", *words).stdout)["workspaces"]}
+    done = act("workspace", "create", "kept", "--label", "a=1", "--label=b=2=3", "--lease=24h", "--at-end=remove", "--env=X=y",
+               "--shown-at=/home/user")
+    assert done.returncode == 0, done.stderr
+    row = listed()["kept"]
+    assert row["labels"] == {"a": "1", "b": "2=3"} and row["lease"]["at_end"] == "remove"
+    assert act("--workspace", "kept", "exec", "echo $X; pwd").stdout == b"y\n/home/user\n"
+    act("workspace", "create", "other", "--label=a=1")
+    assert listed("--label=a=1").keys() == {"kept", "other"} and listed("--label=a=1", "--label=b=2=3").keys() == {"kept"}
+    assert procfs.eventually(lambda: "kept" in listed("--state=closed", "--label=a=1")) and "kept" not in listed("--state=open")
+    shown = act("workspace", "info", "kept").stdout.decode()
+    assert re.search(r"^label +a=1$", shown, re.M) and re.search(r"^lease +\S+Z \(remove\)$", shown, re.M)
+    assert act("workspace", "update", "kept", "--label=c=4", "--clear=lease", "--env=X=z").returncode == 0
+    row = listed()["kept"]
+    assert row["labels"] == {"c": "4"} and row["lease"] is None
+    assert act("--workspace", "kept", "exec", "echo $X").stdout == b"z\n"
+    assert act("workspace", "update", "kept", "--clear=labels", "--lease=1h").returncode == 0
+    row = listed()["kept"]
+    assert row["labels"] == {} and row["lease"]["at_end"] == "close"
+    assert act("--workspace", "kept", "freeze", "ready-made").returncode == 0
+    done = act("fork", "ready-made", "2", "--label=f=1", "--lease=1h", "--at-end=remove", "--env=X=forked")
+    forks = done.stdout.decode().split()
+    assert done.returncode == 0 and listed("--label=f=1").keys() == set(forks) and len(forks) == 2
+    assert act("--workspace", forks[0], "exec", "echo $X").stdout == b"forked\n"
+    for words in (("create", "x", "--label", "nothing"), ("create", "x", "--lease=never"), ("create", "x", "--at-end=keep"),
+                  ("update", "kept", "--at-end=remove"), ("update", "kept", "--clear=files")):
+        done = act("workspace", *words)
+        assert done.returncode == 2 and done.stderr, words
+    for name in ["other", "kept", *forks]:
+        assert procfs.eventually(lambda name=name: act("workspace", "remove", name).returncode == 0), name
+
+
 def test_a_workspaces_age_and_size(daemon):
     """list has the time since a workspace was made, and its size, also of one that nobody uses; info also counts files. Directories have no age, and info opens
     no workspace that is not there."""
