@@ -229,7 +229,7 @@ int tls_pump_new(struct event_base *base, gnutls_session_t session, int net,
 	/* What was sent with the head may have been decrypted already. */
 	r = pump->in && pump->out ? 0 : -ENOMEM;
 	if (r == 0 && gnutls_record_check_pending(session) > 0)
-		r = receive(pump);
+		r = move_in(pump, true);
 	if (r < 0) {
 		tls_pump_free(pump);
 		close(ends[1]);

@@ -254,6 +254,14 @@ def metrics(gate):
         return answer.head + answer.body.decode()
 
 
+@pytest.fixture(scope="module")
+def tls_gate(area, module_daemon, tenants):
+    """A gate with TLS, and a key."""
+    gate = HttpGate(area, module_daemon, tenants[1], *tls_settings(area, tenants[1]))
+    yield gate, gate.key("blue", "--name", "tls")["key"]
+    assert gate.stop() == 0
+
+
 def test_tls_is_not_crumbled(area, module_daemon, tenants):
     """An answer comes in records of TLS that are as large as may be, each of which recv() gives alone, and an unread one ends
     with its key."""
@@ -278,3 +286,16 @@ def test_tls_is_not_crumbled(area, module_daemon, tenants):
             assert procfs.eventually(lambda: "cloister_gate_links_open 0" in metrics(gate))
     finally:
         assert gate.stop() == 0
+
+
+@pytest.mark.parametrize("padding", [0, 7000, 12_000, 40_000])
+def test_requests_that_came_with_the_upgrade_through_tls(tls_gate, padding):
+    """Some of them are in libmicrohttpd's memory then, some are decrypted, and some are not."""
+    gate, key = tls_gate
+    connection = handshake(gate, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    with connection:
+        requests = [json.dumps({"jsonrpc": "2.0", "id": number, "method": "workspace.list", "params": {}}) + " " * padding + "\n"
+                    for number in range(3)]
+        connection.send(gate.head("GET", "/agent", key, "Connection: Upgrade", "Upgrade: cloister") + "".join(requests))
+        assert connection.answer().status == 101
+        assert [json.loads(connection.line())["id"] for _ in requests] == [0, 1, 2]
