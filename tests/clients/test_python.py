@@ -260,6 +260,12 @@ def test_an_export_that_fails(client):
         broken.feed(b"x" * 1024)
     with pytest.raises(cloister.ExportFailed, match="early"):
         cloister._archive.Archive("w").end()
+    for record in (b"9" * 1_000_000 + b" size=1\n", b"%d size=%s\n" % (1_000_016, b"9" * 1_000_000), b"0 size=1\n", b"-5 a=b\n", b"no space"):
+        header = tarfile.TarInfo("pax")
+        header.type, header.size = b"x", len(record)
+        data = header.tobuf(tarfile.USTAR_FORMAT) + record + bytes(-len(record) % 512)
+        with pytest.raises(cloister.ExportFailed, match="no tar archive"):
+            cloister._archive.Archive("w").feed(data)
     with pytest.raises(cloister.WorkspaceNotFound):
         client.export(io.BytesIO(), workspace="not-open")
 

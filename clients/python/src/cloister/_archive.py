@@ -21,6 +21,7 @@ BLOCK = 512
 EXTENSION_BYTES = 1 << 20  # of the longer names of an entry
 ENTRIES, EXTENSIONS, ROOT = b"0\0" b"125", b"xLK", ("./", ".")
 LEFT_OUT = 100  # names that are kept
+DIGITS = 20  # of a number: what is longer takes long to read
 
 
 def _padded(size: int) -> int:
@@ -37,16 +38,22 @@ def _comment(text: str) -> bytes:
     return info.tobuf(tarfile.USTAR_FORMAT) + record.ljust(_padded(size), b"\0")
 
 
+def _number(digits: bytes) -> int:
+    if len(digits) > DIGITS or not digits.isdigit():
+        raise ValueError("no number")
+    return int(digits)
+
+
 def _size_of(records: bytes, size: int) -> int:
     """The size that a pax header gives, in place of that of the entry."""
     at = 0
     while at < len(records) and records[at:at + 1] != b"\0":
-        length = int(records[at:records.index(b" ", at)])
+        length = _number(records[at:records.index(b" ", at)])
         if length <= 0:
             raise ValueError("an empty record")
         name, _, value = records[at:at + length].partition(b" ")[2].partition(b"=")
         if name == b"size":
-            size = int(value)
+            size = _number(value.rstrip(b"\n"))
         at += length
     return size
 
@@ -98,7 +105,7 @@ class Archive:
         if not any(block):
             self._ended = True
             return True
-        info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
         if info.size < 0:
             raise ValueError("a negative size")
         if info.type in EXTENSIONS:
