@@ -344,3 +344,16 @@ def test_attach_goes_on_over_a_lost_connection(service):
             other.session_write(session, data="\n")
         assert [piece.text for piece in pieces] == ["two\n"]
     relay.close()
+
+
+def test_it_waits_while_the_gate_is_away(area, service, tenants):
+    gate = HttpGate(area, service.daemon, tenants[1])
+    with cloister.Client(f"http://127.0.0.1:{gate.port}", key=gate.key("blue")["key"], reconnect=120) as client:
+        client.workspace("away")
+        client.write_file("f", "kept\n")
+        assert gate.stop() == 0
+        later = threading.Timer(0.5, gate.start)
+        later.start()
+        assert client.run_command("cat f")["stdout"] == "kept\n"
+        later.join()
+    assert gate.stop() == 0
