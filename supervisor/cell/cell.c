@@ -226,6 +226,9 @@ static void be_open(struct cell *cell)
 	if (!cell->swept)
 		cell->owner->sweep(cell->context);
 	cell->swept = true;
+	/* It was asked for meanwhile, and the event comes before this one. */
+	if (cell->replaced)
+		cell_settle(cell);
 }
 
 static void count_unmade(struct cell *cell)

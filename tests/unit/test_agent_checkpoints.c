@@ -100,6 +100,22 @@ TEST(test_what_is_wrong)
 	assert_false(is_there(state, ".layers-w"));
 }
 
+/* One that is asked for while a lost files process is replaced comes when the new one is there. */
+TEST(test_while_a_files_process_is_replaced)
+{
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+
+	fake_client_says(&client, OPEN, RESULT("1", "{*}"));
+	fake->spawner_waits = true;
+	fake_process_end(&fake_spawner_cells(fake->spawner)->files);
+	fake_service_run(fake);
+	fake_client_says(&client, CHECKPOINT("{}"), "");
+	fake->spawner_waits = false;
+	fake_client_hears(&client, DONE("1"));
+	fake_client_close(&client);
+}
+
 /* A cell whose layers cannot be mounted changes nothing. */
 TEST(test_layers_that_cannot_be_mounted)
 {
