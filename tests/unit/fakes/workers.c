@@ -5,7 +5,8 @@
 #include "common/wire/wire_files.h"
 #include "tests/lib/unit.h"
 
-#define CALLS 512
+#define CALLS        512
+#define FAKE_FETCHED 20000 /* bytes of a file that is read as a stream */
 
 /* A call that has begun and not ended. */
 struct work {
@@ -13,6 +14,8 @@ struct work {
 	uint64_t call;
 	uint8_t change; /* of a write, an edit or a patch: the type of its request */
 	bool held;      /* it waits for FILES_GO when all of its body is there */
+	bool streamed;  /* it takes each part, and ends with FILES_GO */
+	uint64_t left;  /* bytes of a file that is read as a stream */
 	char path[64];  /* of a write or an edit */
 	size_t wanted;  /* bytes of its body */
 	char *body;
@@ -53,6 +56,16 @@ static void drop(struct work *work)
 		close_fd(&work->fds[i]);
 	free(work->body);
 	*work = (struct work){0};
+}
+
+uint64_t fake_workers_call(const struct fake_process *process, unsigned n)
+{
+	uint64_t call = 0;
+
+	for (size_t i = 0; top > 0 && i < top && call == 0; i++)
+		if (works[(n + i) % top].process == process)
+			call = works[(n + i) % top].call;
+	return call;
 }
 
 void fake_workers_done(void)
@@ -190,7 +203,7 @@ static void begin_command(struct work *work)
 		say_lines(work, text);
 		return;
 	} else if (argument(work, "hang") || argument(work, "stubborn") || argument(work, "deaf") ||
-		   argument(work, "cat")) {
+		   (argument(work, "cat") && work->run.has_stdin)) {
 		return;
 	}
 	end_command(work, ended);
@@ -421,8 +434,14 @@ static void write_file(struct fake_process *process, const struct channel_frame 
 	struct files_write write;
 
 	assert_int_equal(files_write_get(frame->payload, &write), 0);
-	if (!is_special(process, frame->call, "write_file", write.path, (struct text){NULL, 0}))
+	if (is_special(process, frame->call, "write_file", write.path, (struct text){NULL, 0}))
+		return;
+	if (write.streamed)
+		begin_change(process, frame, write.path, SIZE_MAX, false);
+	else
 		begin_change(process, frame, write.path, write.size, write.held);
+	if (write.streamed)
+		find(process, frame->call)->streamed = true;
 }
 
 static void edit_file(struct fake_process *process, const struct channel_frame *frame)
@@ -442,6 +461,15 @@ static void patch_files(struct fake_process *process, const struct channel_frame
 	begin_change(process, frame, TEXT_LITERAL(""), patch.size, patch.held);
 }
 
+static void say_amount(struct fake_process *process, uint64_t call, uint64_t bytes)
+{
+	uint8_t payload[FILES_AMOUNT_SIZE];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	files_amount_put(&writer, &(struct files_amount){bytes});
+	fake_process_say(process, FILES_TAKEN, call, (struct text){(char *)payload, writer.len});
+}
+
 static void take_body(struct fake_process *process, const struct channel_frame *frame)
 {
 	struct work *work = find(process, frame->call);
@@ -449,7 +477,9 @@ static void take_body(struct fake_process *process, const struct channel_frame *
 	if (!work)
 		return;
 	collect(work, frame->payload);
-	if (work->len >= work->wanted)
+	if (work->streamed)
+		say_amount(process, frame->call, frame->payload.len);
+	else if (work->len >= work->wanted)
 		prepare_change(work);
 }
 
@@ -457,8 +487,66 @@ static void go(struct fake_process *process, const struct channel_frame *frame)
 {
 	struct work *work = find(process, frame->call);
 
-	assert_true(work && work->held);
-	make_change(work);
+	/* A test may have lied for it. */
+	if (work && (work->held || work->streamed))
+		make_change(work);
+}
+
+static void say_node(struct fake_process *process, uint64_t call, struct text path, uint64_t size)
+{
+	const struct files_node node = {
+		.entry = {.path = path, .type = FILES_TYPE_FILE, .size = size}};
+	uint8_t payload[8192];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	files_node_put(&writer, &node);
+	fake_process_say(process, FILES_NODE, call, (struct text){(char *)payload, writer.len});
+}
+
+static void fetch(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_ask ask;
+
+	assert_int_equal(files_ask_get(frame->payload, &ask), 0);
+	if (is_special(process, frame->call, "file.read", ask.path, (struct text){NULL, 0}))
+		return;
+	add(process, frame->call)->left = FAKE_FETCHED;
+	say_node(process, frame->call, ask.path, FAKE_FETCHED);
+}
+
+static void fetch_more(struct fake_process *process, const struct channel_frame *frame)
+{
+	static const char zeros[4096];
+	struct work *work = find(process, frame->call);
+	struct files_amount amount;
+
+	assert_int_equal(files_amount_get(frame->payload, &amount), 0);
+	while (work && work->left > 0 && amount.bytes > 0) {
+		size_t n = work->left < sizeof(zeros) ? (size_t)work->left : sizeof(zeros);
+
+		n = amount.bytes < n ? (size_t)amount.bytes : n;
+		fake_process_say(process, FILES_DATA, frame->call, (struct text){zeros, n});
+		work->left -= n;
+		amount.bytes -= n;
+	}
+	if (!work || work->left > 0)
+		return;
+	drop(work);
+	end_files(process, frame->call,
+		&(struct files_end){.path = TEXT_LITERAL("f"), .size = FAKE_FETCHED});
+}
+
+/* A method of files that is neither a read nor a write. */
+static void act_once(struct fake_process *process, const struct channel_frame *frame)
+{
+	struct files_ask ask;
+
+	assert_int_equal(files_ask_get(frame->payload, &ask), 0);
+	if (is_special(process, frame->call, "file.stat", ask.path, (struct text){NULL, 0}))
+		return;
+	if (frame->type != FILES_REMOVE)
+		say_node(process, frame->call, ask.path, 8);
+	end_files(process, frame->call, &(struct files_end){.path = ask.path, .count = 1});
 }
 
 static void list(struct fake_process *process, const struct channel_frame *frame)
@@ -568,6 +656,13 @@ static void act_on_files_frame(struct fake_process *process, const struct channe
 		[FILES_EDIT] = edit_file,
 		[FILES_PATCH] = patch_files,
 		[FILES_GO] = go,
+		[FILES_FETCH] = fetch,
+		[FILES_MORE] = fetch_more,
+		[FILES_STAT] = act_once,
+		[FILES_TREE] = act_once,
+		[FILES_MAKE_DIRECTORY] = act_once,
+		[FILES_RENAME] = act_once,
+		[FILES_REMOVE] = act_once,
 	};
 
 	assert_true(frame->type < ARRAY_SIZE(acts) && acts[frame->type]);

@@ -53,6 +53,9 @@ void fake_workers_write(const char *text);
 /** Each running command that is @command exits with 0. */
 void fake_workers_exit(const char *command);
 
+/** Returns one of the calls that @process works on, or 0. */
+uint64_t fake_workers_call(const struct fake_process *process, unsigned n);
+
 /** Closes the ends of commands' pipes that are still open. */
 void fake_workers_done(void);
 
