@@ -201,6 +201,17 @@ def test_move(client, workspace):
     assert "must name an entry" in refused(client, "file.move", {"path": ".", "to": "x"})
 
 
+def test_a_move_to_another_link_of_the_file_leaves_one(client, workspace):
+    """rename(2) leaves both, and returns 0."""
+    write(client, "old", b"x")
+    os.link(workspace / "old", workspace / "new")
+    os.link(workspace / "old", workspace / "third")
+    assert client.call("file.move", {"path": "old", "to": "old", "replace": True})["entry"]["size"] == 1
+    assert client.call("file.move", {"path": "old", "to": "new", "replace": True})["entry"]["path"] == "new"
+    assert refused(client, "file.move", {"path": "old", "to": "x"}) == "NOT_FOUND"
+    assert (workspace / "new").read_text() == (workspace / "third").read_text() == "x"
+
+
 def test_remove(client, workspace):
     with inside(workspace):
         os.makedirs(workspace / "d" / "e")

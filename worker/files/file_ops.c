@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -283,13 +284,37 @@ void file_make_directory(
 	reply_end(reply, &(struct files_end){.path = text_from(place.path), .created = r == 0});
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/*
+ * rename(2) does nothing if both names are links to one file. Removes the old one then. In a
+ * directory that ignores case both may be one link.
+ */
+static int remove_other_link(const struct place *from, const struct place *to)
+{
+	struct stat old, new, old_parent, new_parent;
+
+	if (fstatat(from->parent, from->name, &old, AT_SYMLINK_NOFOLLOW) < 0 ||
+		fstatat(to->parent, to->name, &new, AT_SYMLINK_NOFOLLOW) < 0 ||
+		fstat(from->parent, &old_parent) < 0 || fstat(to->parent, &new_parent) < 0 ||
+		!is_same_file(&old, &new) || S_ISDIR(old.st_mode) || old.st_nlink < 2 ||
+		(is_same_file(&old_parent, &new_parent) && strcasecmp(from->name, to->name) == 0))
+		return 0;
+	return unlinkat(from->parent, from->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
 /* The same as renameat2(2) where the file system cannot do what @replace forbids. */
 static int rename_entry(const struct place *from, const struct place *to, bool replace)
 {
 	struct stat st;
 
 	if (replace)
-		return renameat(from->parent, from->name, to->parent, to->name) < 0 ? -errno : 0;
+		return renameat(from->parent, from->name, to->parent, to->name) < 0
+			       ? -errno
+			       : remove_other_link(from, to);
 	if (renameat2(from->parent, from->name, to->parent, to->name, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EINVAL)
