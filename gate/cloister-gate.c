@@ -59,7 +59,7 @@ static void raise_descriptors(void)
 		die("RLIMIT_NOFILE", errno);
 }
 
-/* Reads a PEM file. */
+/* Reads a PEM file. Returns its content, or NULL with the reason in errno. */
 static char *read_pem(const char *path)
 {
 	char *content = calloc(1, PEM_BYTES + 1);
@@ -67,27 +67,59 @@ static char *read_pem(const char *path)
 	ssize_t n = fd < 0 || !content ? -1 : read(fd, content, PEM_BYTES);
 
 	if (n < 0)
-		die(path, errno);
+		free(TAKE_PTR(content));
 	return content;
+}
+
+/* Gives certificate and key to @use. Returns what it returns, or -errno with the file in @ret_at.
+ */
+static int with_certificate(struct gate *gate,
+	int (*use)(struct gate *gate, const char *certificate, const char *key),
+	const char **ret_at)
+{
+	const struct gate_config *config = gate->config;
+	char *certificate = read_pem(*ret_at = config->tls_certificate);
+	char *key = certificate ? read_pem(*ret_at = config->tls_key) : NULL;
+	int r = -errno;
+
+	if (key) {
+		*ret_at = "libmicrohttpd: the certificate and its key";
+		r = use(gate, certificate, key);
+		explicit_bzero(key, PEM_BYTES);
+	}
+	free(key);
+	free(certificate);
+	return r;
 }
 
 static void start_server(struct gate *gate)
 {
-	const struct gate_config *config = gate->config;
-	char *certificate = NULL, *key = NULL;
+	const char *at = "libmicrohttpd";
+	int r = gate->config->tls == GATE_TLS_CERTIFICATE
+			? with_certificate(gate, gate_server_new, &at)
+			: gate_server_new(gate, NULL, NULL);
+
+	if (r < 0)
+		die(at, r);
+}
+
+/* SIGHUP: the certificate was renewed. */
+static void on_hangup(evutil_socket_t number, short what, void *context)
+{
+	struct gate *gate = context;
+	const char *at;
 	int r;
 
-	if (config->tls == GATE_TLS_CERTIFICATE) {
-		certificate = read_pem(config->tls_certificate);
-		key = read_pem(config->tls_key);
-	}
-	r = gate_server_new(gate, certificate, key);
+	(void)number;
+	(void)what;
+	if (gate->config->tls != GATE_TLS_CERTIFICATE)
+		return;
+	r = with_certificate(gate, gate_server_renew, &at);
 	if (r < 0)
-		die(certificate ? "libmicrohttpd: the certificate and its key do not fit"
-				: "libmicrohttpd",
-			r);
-	if (key)
-		explicit_bzero(key, PEM_BYTES);
+		gate_say("%s: %s; the certificate that was read before stays", at, strerror(-r));
+	else
+		gate_say("new connections have the certificate in %s",
+			gate->config->tls_certificate);
 }
 
 static void make_loop(struct gate *gate)
@@ -110,12 +142,18 @@ static void on_signal(evutil_socket_t number, short what, void *context)
 	event_base_loopbreak(context);
 }
 
-static void end_on_signals(struct gate *gate)
+static void handle_signals(struct gate *gate)
 {
-	static const int numbers[] = {SIGTERM, SIGINT};
+	const struct {
+		int number;
+		event_callback_fn call;
+		void *context;
+	} signals[] = {{SIGTERM, on_signal, gate->base}, {SIGINT, on_signal, gate->base},
+		{SIGHUP, on_hangup, gate}};
 
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		struct event *event = evsignal_new(gate->base, numbers[i], on_signal, gate->base);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		struct event *event = evsignal_new(
+			gate->base, signals[i].number, signals[i].call, signals[i].context);
 
 		if (!event || event_add(event, NULL) < 0)
 			die("signals", ENOMEM);
@@ -179,7 +217,7 @@ int main(int argc, char **argv)
 	gate.config = &config;
 	raise_descriptors();
 	make_loop(&gate);
-	end_on_signals(&gate);
+	handle_signals(&gate);
 	gate.failures = gate_failures_new();
 	if (!gate.failures)
 		die("failures", ENOMEM);

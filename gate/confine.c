@@ -15,6 +15,7 @@
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <seccomp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -49,6 +50,7 @@ static const int allowed[] = {
 	SCMP_SYS(getsockname),
 	SCMP_SYS(getpeername),
 	/* the loop */
+	SCMP_SYS(epoll_create1), /* of libmicrohttpd, for a new certificate */
 	SCMP_SYS(epoll_wait),
 	SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2),
@@ -158,20 +160,38 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-/* The directory of the keys, whose file is replaced; what the C library reads. */
+static int allow_directory_of(int ruleset, struct landlock_attr wanted, const char *path)
+{
+	_cleanup_free_ char *copy = path ? strdup(path) : NULL;
+
+	if (!copy)
+		return -ENOMEM;
+	return landlock_ruleset_allow(ruleset, wanted, AT_FDCWD, dirname(copy), RULESET_READ);
+}
+
+/* Certificates are often symbolic links to a file of another directory. */
+static int allow_certificate(int ruleset, struct landlock_attr wanted, const char *path)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	int r = allow_directory_of(ruleset, wanted, path);
+
+	return r < 0 ? r : allow_directory_of(ruleset, wanted, real);
+}
+
+/* Files that are replaced and read again: the keys, the certificate; what the C library reads. */
 static int enforce_ruleset(const struct gate_config *config)
 {
 	const struct landlock_attr wanted = {.files = RULESET_ALL,
 		.net = RULESET_NET,
 		.scoped = RULESET_SCOPE_SOCKETS | RULESET_SCOPE_SIGNALS};
-	_cleanup_free_ char *copy = strdup(config->keys);
-	int ruleset, r;
+	int ruleset, r = landlock_ruleset_new(wanted, &ruleset);
 
-	if (!copy)
-		return -ENOMEM;
-	r = landlock_ruleset_new(wanted, &ruleset);
 	if (r == 0)
-		r = landlock_ruleset_allow(ruleset, wanted, AT_FDCWD, dirname(copy), RULESET_READ);
+		r = allow_directory_of(ruleset, wanted, config->keys);
+	if (r == 0 && config->tls == GATE_TLS_CERTIFICATE)
+		r = allow_certificate(ruleset, wanted, config->tls_certificate);
+	if (r == 0 && config->tls == GATE_TLS_CERTIFICATE)
+		r = allow_certificate(ruleset, wanted, config->tls_key);
 	if (r == 0)
 		r = landlock_ruleset_allow(
 			ruleset, wanted, AT_FDCWD, "/etc/localtime", LANDLOCK_ACCESS_FS_READ_FILE);

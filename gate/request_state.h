@@ -25,8 +25,8 @@ struct gate_conn {
 	struct gate_peer peer;
 	bool is_local; /* of this host: loopback, or a Unix socket */
 	bool is_tls;
-	struct event deadline; /* for the head that is awaited */
-	struct event *run;     /* has libmicrohttpd look at its connections */
+	struct event deadline;      /* for the head that is awaited */
+	struct gate_daemon *daemon; /* libmicrohttpd's that has it (server.c) */
 };
 
 struct gate_socket {

@@ -31,15 +31,18 @@
 #define CLOSING_TURNS 16
 #define CLOSING_MS    10
 
-struct daemon {
+struct gate_daemon {
 	struct MHD_Daemon *mhd;
 	struct event *readable, *timer;
+	unsigned n_conns;
 	unsigned n_closing; /* upgraded connections with TLS that are closed and not over */
+	bool is_old;        /* another has a later certificate: it ends with its last connection */
 };
 
 struct gate_server {
 	struct gate *gate;
-	struct daemon plain, tls; /* tls.mhd NULL: TLS is not spoken */
+	struct gate_daemon *plain;
+	struct gate_daemon *tls; /* with the present certificate; NULL: TLS is not spoken */
 	LIST_HEAD(, gate_request) requests;
 	struct gate_conn *accepted; /* while MHD_add_connection() takes it */
 };
@@ -60,7 +63,7 @@ static void on_gone(evutil_socket_t fd, short what, void *context)
 	} else if (!request->suspended) {
 		MHD_suspend_connection(request->mhd);
 		MHD_resume_connection(request->mhd);
-		event_active(request->conn->run, EV_READ, 0);
+		event_active(request->conn->daemon->readable, EV_READ, 0);
 	}
 }
 
@@ -80,7 +83,7 @@ void request_wake(struct gate_request *request)
 	if (request->body_over)
 		event_del(&request->gone);
 	MHD_resume_connection(request->mhd);
-	event_active(request->conn->run, EV_READ, 0);
+	event_active(request->conn->daemon->readable, EV_READ, 0);
 }
 
 void request_lose(struct gate_request *request)
@@ -103,7 +106,7 @@ void request_lose(struct gate_request *request)
 static void close_upgraded(struct gate_socket *socket)
 {
 	MHD_upgrade_action(socket->handle, MHD_UPGRADE_ACTION_CLOSE);
-	event_active(socket->request->conn->run, EV_READ, 0);
+	event_active(socket->request->conn->daemon->readable, EV_READ, 0);
 }
 
 /* The client has what was written, or takes no more. */
@@ -112,7 +115,7 @@ static void on_pumped(void *context)
 	struct gate_socket *socket = context;
 
 	tls_pump_free(TAKE_PTR(socket->pump));
-	socket->request->gate->server->tls.n_closing++;
+	socket->request->conn->daemon->n_closing++;
 	close_upgraded(socket);
 }
 
@@ -562,7 +565,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 		request->lost = true;
 	event_del(&request->gone);
 	if (request->socket.handle && gate_socket_is_tls(&request->socket))
-		request->gate->server->tls.n_closing--;
+		request->conn->daemon->n_closing--;
 	if (request->on_end)
 		request->on_end(request);
 	request->gate->requests--;
@@ -578,8 +581,10 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
 
 	(void)mhd;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		server->accepted->daemon->n_conns++;
 		*socket_context = TAKE_PTR(server->accepted);
 	} else if (*socket_context) {
+		((struct gate_conn *)*socket_context)->daemon->n_conns--;
 		gate_conn_free(*socket_context);
 		*socket_context = NULL;
 	}
@@ -593,9 +598,22 @@ static size_t keep_escaped(void *context, struct MHD_Connection *mhd, char *text
 	return strlen(text);
 }
 
+static void daemon_free(struct gate_daemon *daemon)
+{
+	if (!daemon)
+		return;
+	if (daemon->readable)
+		event_free(daemon->readable);
+	if (daemon->timer)
+		event_free(daemon->timer);
+	if (daemon->mhd)
+		MHD_stop_daemon(daemon->mhd);
+	free(daemon);
+}
+
 static void run(evutil_socket_t fd, short what, void *context)
 {
-	struct daemon *daemon = context;
+	struct gate_daemon *daemon = context;
 	MHD_UNSIGNED_LONG_LONG ms;
 	struct timeval wait;
 
@@ -604,6 +622,10 @@ static void run(evutil_socket_t fd, short what, void *context)
 	MHD_run(daemon->mhd);
 	for (unsigned i = 1; i < CLOSING_TURNS && daemon->n_closing > 0; i++)
 		MHD_run(daemon->mhd);
+	if (daemon->is_old && daemon->n_conns == 0) {
+		daemon_free(daemon);
+		return;
+	}
 	if (MHD_get_timeout(daemon->mhd, &ms) != MHD_YES)
 		ms = UINT64_MAX;
 	if (daemon->n_closing > 0 && ms > CLOSING_MS)
@@ -619,10 +641,12 @@ static void run(evutil_socket_t fd, short what, void *context)
 /* TLS 1.2 and later, and no renegotiation, which GnuTLS leaves to its caller. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
-static int start(struct gate *gate, struct daemon *daemon, const char *certificate, const char *key)
+static int daemon_new(
+	struct gate *gate, const char *certificate, const char *key, struct gate_daemon **ret)
 {
 	const unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_UPGRADE |
 			       MHD_ALLOW_SUSPEND_RESUME | MHD_USE_PEDANTIC_CHECKS;
+	struct gate_daemon *daemon = calloc(1, sizeof(*daemon));
 	const union MHD_DaemonInfo *info;
 	struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)certificate},
 		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)key},
@@ -630,6 +654,8 @@ static int start(struct gate *gate, struct daemon *daemon, const char *certifica
 		{MHD_OPTION_END, 0, NULL}};
 	struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
 
+	if (!daemon)
+		return -ENOMEM;
 	daemon->mhd = MHD_start_daemon(flags | (certificate ? MHD_USE_TLS : 0), 0, NULL, NULL,
 		on_access, gate, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_GATE_HEAD_BYTES,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)gate->config->connections,
@@ -638,13 +664,18 @@ static int start(struct gate *gate, struct daemon *daemon, const char *certifica
 		on_connection, gate, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL,
 		MHD_OPTION_URI_LOG_CALLBACK, on_target, gate, MHD_OPTION_ARRAY,
 		certificate ? tls : plain, MHD_OPTION_END);
-	if (!daemon->mhd)
+	if (!daemon->mhd) {
+		daemon_free(daemon);
 		return -EINVAL;
+	}
 	info = MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	daemon->readable = event_new(gate->base, info->epoll_fd, EV_READ | EV_PERSIST, run, daemon);
 	daemon->timer = evtimer_new(gate->base, run, daemon);
-	if (!daemon->readable || !daemon->timer || event_add(daemon->readable, NULL) < 0)
+	if (!daemon->readable || !daemon->timer || event_add(daemon->readable, NULL) < 0) {
+		daemon_free(daemon);
 		return -ENOMEM;
+	}
+	*ret = daemon;
 	return 0;
 }
 
@@ -657,18 +688,30 @@ int gate_server_new(struct gate *gate, const char *certificate, const char *key)
 		return -ENOMEM;
 	server->gate = gate;
 	gate->server = server;
-	r = start(gate, &server->plain, NULL, NULL);
-	return r == 0 && certificate ? start(gate, &server->tls, certificate, key) : r;
+	r = daemon_new(gate, NULL, NULL, &server->plain);
+	return r == 0 && certificate ? daemon_new(gate, certificate, key, &server->tls) : r;
+}
+
+int gate_server_renew(struct gate *gate, const char *certificate, const char *key)
+{
+	struct gate_daemon *old = gate->server->tls;
+	int r = daemon_new(gate, certificate, key, &gate->server->tls);
+
+	if (r < 0)
+		return r;
+	old->is_old = true;
+	event_active(old->readable, EV_READ, 0);
+	return 0;
 }
 
 static bool take(struct gate *gate, struct gate_conn *conn, bool tls)
 {
 	struct gate_server *server = gate->server;
-	struct daemon *daemon = tls ? &server->tls : &server->plain;
+	struct gate_daemon *daemon = tls ? server->tls : server->plain;
 	struct sockaddr_storage address = {.ss_family = AF_INET};
 
 	server->accepted = conn;
-	conn->run = daemon->readable;
+	conn->daemon = daemon;
 	if (MHD_add_connection(daemon->mhd, conn->fd, (struct sockaddr *)&address,
 		    sizeof(struct sockaddr_in)) == MHD_YES) {
 		/* It looks for the first bytes in its next turn. */

@@ -12,6 +12,12 @@ struct gate_listeners;
  */
 int gate_server_new(struct gate *gate, const char *certificate, const char *key);
 
+/**
+ * New connections get this certificate; those that are open keep theirs. Returns like
+ * gate_server_new(), and the former certificate stays if it fails.
+ */
+int gate_server_renew(struct gate *gate, const char *certificate, const char *key);
+
 /** Serves what @listeners accept. */
 int gate_server_begin(struct gate_listeners *listeners);
 

@@ -10,13 +10,18 @@
 #include "gate/e2b/e2b_error.h"
 #include "gate/e2b/frame.h"
 #include "gate/e2b/sandbox.h"
+#include "gate/gate.h"
 #include "gate/request.h"
 #include "json/json_read.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+/* In this time cloisterd says that another one takes over. */
+#define SUCCESSOR_MS 100
 
 /* What a link that is not a sandbox's is for ends with it: its requests have failed already. */
 static void link_closed(__attribute__((unused)) struct agent_link *link,
@@ -39,6 +44,10 @@ static void op_free(struct op *op)
 		agent_link_close(op->link);
 	sandbox_release(op->sandbox);
 	json_object_put(op->body);
+	json_object_put(op->params);
+	if (op->successor)
+		event_free(op->successor);
+	free(op->refusal);
 	byte_queue_free(&op->collected);
 	gate_hold_release(&op->hold);
 	free(op);
@@ -190,6 +199,49 @@ static void fail_without_link(struct op *op, int error)
 			strerror(-error));
 }
 
+static void ask_again(struct op *op)
+{
+	op_ask(op, op->method, json_object_get(op->params), op->next);
+}
+
+/* If the link was given up meanwhile, another cloisterd has the sandbox. */
+static void on_successor(__attribute__((unused)) evutil_socket_t fd,
+	__attribute__((unused)) short events, void *context)
+{
+	struct op *op = context;
+	struct sandbox *former = op->sandbox;
+	struct e2b_error error = e2b_error_of(CLOISTER_ERROR_BUSY);
+
+	if (op->request && sandbox_is_listed(former)) {
+		op_fail(op, error.status, error.code, "%s", op->refusal);
+	} else if (op->request) {
+		op->sandbox = NULL;
+		sandbox_find(op, sandbox_id_of(former), ask_again);
+		sandbox_release(former);
+	}
+	op_leave(op);
+}
+
+/*
+ * A request that crosses service.retiring is answered BUSY and was not acted on: the client of the
+ * gate shall not notice. Other reasons for BUSY are answered a moment later. Once for each op.
+ */
+static bool awaits_successor(struct op *op, const struct cloister_message *reply)
+{
+	static const struct timeval moment = {.tv_usec = SUCCESSOR_MS * 1000};
+	const char *message = cloister_error_message(reply);
+
+	if (cloister_error(reply) != CLOISTER_ERROR_BUSY || op->sandbox == NULL ||
+		op->link_is_own || op->successor)
+		return false;
+	op->refusal = strdup(message ? message : "cloisterd is busy");
+	op->successor = event_new(gate_request_gate(op->request)->base, -1, 0, on_successor, op);
+	if (!op->refusal || !op->successor || event_add(op->successor, &moment) < 0)
+		return false;
+	op_stay(op);
+	return true;
+}
+
 static void on_reply(__attribute__((unused)) struct cloister *cloister,
 	__attribute__((unused)) int64_t id, int error, const struct cloister_message *reply,
 	void *userdata)
@@ -197,7 +249,13 @@ static void on_reply(__attribute__((unused)) struct cloister *cloister,
 	struct op *op = userdata;
 	op_next *next = op->next;
 
+	if (op->request && error == 0 && !cloister_succeeded(reply) &&
+		awaits_successor(op, reply)) {
+		op_leave(op);
+		return;
+	}
 	op->next = NULL;
+	json_object_put(TAKE_PTR(op->params));
 	if (op->request && error < 0)
 		fail_without_link(op, error);
 	else if (op->request && cloister_succeeded(reply))
@@ -214,6 +272,9 @@ void op_ask(struct op *op, const char *method, struct json_object *params, op_ne
 	int r = -ENOMEM;
 
 	if (params == NULL || text) {
+		json_object_put(op->params);
+		op->params = json_object_get(params);
+		op->method = method;
 		op->next = next;
 		op->pending++;
 		r = agent_link_request(op->link, method, text, on_reply, op, NULL);

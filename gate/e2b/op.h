@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct agent_link;
+struct event;
 struct gate_identity;
 struct gate_request;
 struct json_object;
@@ -43,6 +44,10 @@ struct op {
 	bool begun;       /* an OP_RPC_STREAM has sent its head */
 	unsigned pending; /* requests to cloisterd without an answer */
 	op_next *next;
+	const char *method;         /* what is asked, to be asked again */
+	struct json_object *params; /* held */
+	struct event *successor;    /* waits for a cloisterd that takes over; NULL: it never did */
+	char *refusal;              /* what the former one answered */
 	/* Answers the refusal and returns true, or returns false: the op answers it as usual. */
 	bool (*on_refusal)(struct op *op, const struct cloister_message *reply);
 	void (*on_body)(struct op *op);  /* what op_collect() calls */

@@ -24,6 +24,9 @@
 
 #define BUCKETS      1024
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
+/* A cloisterd that takes over has a workspace only when the former one has let go of it. */
+#define RETRY_MS  50
+#define RETRY_MAX 40
 /* How long after its lease ended a sandbox is forgotten. */
 #define LOOK_AGAIN_MS 1000
 
@@ -47,6 +50,8 @@ struct sandbox {
 	struct gate *gate;
 	struct agent_link *link;
 	struct event *look_again; /* when the lease, as it was known, is over */
+	struct event *retry;      /* after BUSY */
+	unsigned n_tries;
 	struct waiting *waiting;
 	struct json_object *row; /* what facts borrow from */
 	struct facts facts;
@@ -94,6 +99,8 @@ void sandbox_release(struct sandbox *sandbox)
 	agent_link_close(sandbox->link);
 	if (sandbox->look_again)
 		event_free(sandbox->look_again);
+	if (sandbox->retry)
+		event_free(sandbox->retry);
 	json_object_put(sandbox->row);
 	free(sandbox);
 }
@@ -110,6 +117,11 @@ void sandbox_forget(struct sandbox *sandbox)
 	*place = sandbox->next;
 	sandbox->listed = false;
 	sandbox_release(sandbox);
+}
+
+bool sandbox_is_listed(const struct sandbox *sandbox)
+{
+	return sandbox->listed;
 }
 
 void sandbox_forget_id(struct text id)
@@ -247,6 +259,30 @@ void sandbox_renew(struct text id, int64_t ends_ms)
 	}
 }
 
+static void open_workspace(struct sandbox *sandbox);
+
+static void on_retry(__attribute__((unused)) evutil_socket_t fd,
+	__attribute__((unused)) short events, void *context)
+{
+	struct sandbox *sandbox = context;
+
+	open_workspace(sandbox);
+	sandbox_release(sandbox);
+}
+
+/* Returns whether it tries again. The sandbox stays held. */
+static bool tries_again(struct sandbox *sandbox)
+{
+	static const struct timeval soon = {.tv_usec = RETRY_MS * 1000};
+
+	if (sandbox->n_tries == RETRY_MAX)
+		return false;
+	sandbox->n_tries++;
+	if (sandbox->retry == NULL)
+		sandbox->retry = event_new(sandbox->gate->base, -1, 0, on_retry, sandbox);
+	return sandbox->retry && event_add(sandbox->retry, &soon) == 0;
+}
+
 static void opened(__attribute__((unused)) struct cloister *cloister,
 	__attribute__((unused)) int64_t id, int error, const struct cloister_message *reply,
 	void *userdata)
@@ -255,6 +291,8 @@ static void opened(__attribute__((unused)) struct cloister *cloister,
 	const char *root;
 
 	sandbox->ready = error == 0 && cloister_succeeded(reply);
+	if (error == 0 && cloister_error(reply) == CLOISTER_ERROR_BUSY && tries_again(sandbox))
+		return;
 	if (!sandbox->ready) {
 		tell(sandbox,
 			error < 0 || cloister_error(reply) == CLOISTER_ERROR_WORKSPACE_NOT_FOUND

@@ -40,6 +40,9 @@ bool sandbox_admits_url(const struct op *op, struct text path, struct text opera
 /** Releases what sandbox_find() held. NULL is allowed. */
 void sandbox_release(struct sandbox *sandbox);
 
+/** Whether the next request would find this one, and its link. */
+bool sandbox_is_listed(const struct sandbox *sandbox);
+
 /** Closes the link: the next request looks the sandbox up again. */
 void sandbox_forget(struct sandbox *sandbox);
 /** The lease of a sandbox ends at @ends_ms now. */

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import resource
 import socket
 import ssl
 import subprocess
@@ -237,3 +238,34 @@ def test_keys_are_not_read_by_others_on_the_network(area, tenants):
     """Without TLS only this host's clients are served."""
     with pytest.raises(AssertionError, match="other hosts could read keys"):
         HttpGate(area, None, tenants[1], "listen = 0.0.0.0:7999", program="gate_faces")
+
+
+@pytest.mark.deep("slow")
+def test_ten_thousand_idle_connections(area, tenants):
+    """Half of them have said nothing, and half have had an answer: each takes a bounded memory, and others are served."""
+    count = 10000
+    old = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if old[1] < 2 * count:
+        pytest.skip(f"of {old[1]} open files, which is the limit, not {2 * count}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (old[1], old[1]))
+    crowded = HttpGate(area, None, tenants[1], f"connections = {count + 10}", f"connections_per_address = {count + 10}",
+                       "head_time = 1h", program="gate_faces")
+    connections = []
+    try:
+        before = procfs.rss_kib(crowded.process.pid)
+        for n in range(count):
+            connections.append(crowded.connect())
+            if n % 2:
+                connections[-1].send(crowded.head("GET", "/health"))
+                assert connections[-1].answer().status == 200
+        with crowded.connect() as one:
+            one.send(crowded.head("POST", "/test/count", None, f"Content-Length: {MIB}").encode() + b"x" * MIB)
+            assert one.answer().body == b"%d\n" % MIB
+        each = (procfs.rss_kib(crowded.process.pid) - before) / count
+        print(f"{each:.1f} KiB for each idle connection")
+        assert each < 20
+    finally:
+        for connection in connections:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, old)
+        assert crowded.stop() == 0

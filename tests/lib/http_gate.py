@@ -130,10 +130,11 @@ class HttpGate:
 
     def start(self):
         with open(self.path / "log", "ab") as log, acting_as(0):
+            before = self.log()
             self.process = subprocess.Popen(
                 [*self.user.become(), self.program, "--config", str(self.path / "gate.conf")],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment("/"))
-        assert procfs.eventually(lambda: "listening" in self.log() or self.process.poll() is not None, 60)
+        assert procfs.eventually(lambda: "listening" in self.log()[len(before):] or self.process.poll() is not None, 60)
         assert self.process.poll() is None, self.log()
 
     def log(self):
@@ -185,15 +186,21 @@ def call(connection, method, params=None, number=[0]):
             return message.get("result", message.get("error"))
 
 
+def make_certificate(place, user):
+    with acting_as(0):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", place / "key.pem",
+                        "-out", place / "certificate.pem"],
+                       check=True, capture_output=True)
+        user.own(place / "key.pem")
+
+
 def tls_settings(area, user):
     """Makes a certificate of the gate's user. Returns the settings with which it speaks TLS."""
     with acting_as(0):
         place = area.new_directory("tls")
         place.chmod(0o755)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", place / "key.pem", "-out", place / "certificate.pem"],
-                       check=True, capture_output=True)
-        user.own(place / "key.pem")
+    make_certificate(place, user)
     return "tls = certificate", f"tls_certificate = {place}/certificate.pem", f"tls_key = {place}/key.pem"
 
 
