@@ -308,7 +308,7 @@ static struct files_entry get_entry(struct wire_reader *reader)
 	return message;
 }
 
-void files_node_put(struct wire_writer *writer, const struct files_node *message)
+static void put_node(struct wire_writer *writer, const struct files_node *message)
 {
 	put_entry(writer, &message->entry);
 	wire_put_u32(writer, message->mode);
@@ -321,22 +321,71 @@ void files_node_put(struct wire_writer *writer, const struct files_node *message
 	wire_put_u8(writer, message->attributes_cut);
 }
 
+static struct files_node get_node(struct wire_reader *reader)
+{
+	struct files_node message;
+
+	message.entry = get_entry(reader);
+	message.mode = wire_get_u32(reader);
+	message.uid = wire_get_u32(reader);
+	message.gid = wire_get_u32(reader);
+	message.links = wire_get_u64(reader);
+	message.owner = wire_get_text(reader, LIMIT_NAME_BYTES);
+	message.group = wire_get_text(reader, LIMIT_NAME_BYTES);
+	message.attributes = wire_get_text(reader, FILES_ATTRIBUTE_BYTES);
+	message.attributes_cut = wire_get_bool(reader);
+	return message;
+}
+
+static bool is_node(const struct files_node *message)
+{
+	return message->mode <= 07777 && are_attributes(message->attributes);
+}
+
+void files_node_put(struct wire_writer *writer, const struct files_node *message)
+{
+	put_node(writer, message);
+}
+
 int files_node_get(struct text payload, struct files_node *ret)
 {
 	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct files_node message;
+	const struct files_node message = get_node(&reader);
 
-	message.entry = get_entry(&reader);
-	message.mode = wire_get_u32(&reader);
-	message.uid = wire_get_u32(&reader);
-	message.gid = wire_get_u32(&reader);
-	message.links = wire_get_u64(&reader);
-	message.owner = wire_get_text(&reader, LIMIT_NAME_BYTES);
-	message.group = wire_get_text(&reader, LIMIT_NAME_BYTES);
-	message.attributes = wire_get_text(&reader, FILES_ATTRIBUTE_BYTES);
-	message.attributes_cut = wire_get_bool(&reader);
-	if (wire_reader_end(&reader) < 0 || message.mode > 07777 ||
-		!are_attributes(message.attributes))
+	if (wire_reader_end(&reader) < 0 || !is_node(&message))
+		return -EBADMSG;
+	*ret = message;
+	return 0;
+}
+
+void files_event_put(struct wire_writer *writer, const struct files_event *message)
+{
+	wire_put_u8(writer, message->type);
+	wire_put_u8(writer, message->directory);
+	wire_put_u32(writer, message->cookie);
+	wire_put_u8(writer, message->has_node);
+	if (message->has_node)
+		put_node(writer, &message->node);
+	else
+		wire_put_text(writer, message->path);
+}
+
+int files_event_get(struct text payload, struct files_event *ret)
+{
+	struct wire_reader reader = wire_reader(payload.data, payload.len);
+	struct files_event message = {.type = wire_get_u8(&reader)};
+
+	message.directory = wire_get_bool(&reader);
+	message.cookie = wire_get_u32(&reader);
+	message.has_node = wire_get_bool(&reader);
+	if (message.has_node)
+		message.node = get_node(&reader);
+	message.path = message.has_node ? message.node.entry.path
+					: wire_get_text(&reader, LIMIT_PATH_BYTES);
+	if (wire_reader_end(&reader) < 0 || (message.has_node && !is_node(&message.node)) ||
+		message.type < FILES_EVENT_CREATED || message.type > FILES_EVENT_UNWATCHED ||
+		message.path.len == 0 || message.path.len > LIMIT_PATH_BYTES ||
+		text_has_nul(message.path))
 		return -EBADMSG;
 	*ret = message;
 	return 0;

@@ -45,6 +45,12 @@ enum files_message {
 	 */
 	FILES_FETCH,
 	FILES_MORE, /* struct files_amount */
+	/*
+	 * struct files_ask: watch a directory. A FILES_NODE tells what is watched, then FILES_EVENT
+	 * come, of which all together, with their headers, may exceed what FILES_MORE have allowed
+	 * by less than one. The end tells why nothing is watched any more.
+	 */
+	FILES_WATCH,
 	/* up */
 	FILES_READY = 32, /* struct files_ready: set-up is complete */
 	FILES_FAILED,     /* set-up failed: struct setup_failure */
@@ -68,6 +74,7 @@ enum files_message {
 	FILES_TOTALS, /* struct files_totals, before the end of a diff */
 	FILES_NODE,   /* struct files_node */
 	FILES_TAKEN,  /* struct files_amount: bytes of a streamed body that were written */
+	FILES_EVENT,  /* struct files_event */
 	FILES_END,    /* struct files_end */
 };
 
@@ -217,8 +224,8 @@ struct files_ask {
 	bool follow;          /* stat: of a link, what it leads to */
 	bool parents;         /* make, rename: make missing directories */
 	bool replace;         /* rename: a file that is there */
-	bool recursive;       /* remove: a directory with what is in it */
-	bool attributes;      /* stat, tree: extended attributes too */
+	bool recursive;       /* remove: a directory with what is in it; watch: those in it too */
+	bool attributes;      /* stat, tree: extended attributes too; watch: entries of events */
 };
 
 /* How many bytes. */
@@ -227,6 +234,17 @@ struct files_amount {
 };
 
 #define FILES_AMOUNT_SIZE 8 /* size of the payload in bytes */
+
+enum files_event_type {
+	FILES_EVENT_CREATED = 1,
+	FILES_EVENT_CHANGED,    /* its content */
+	FILES_EVENT_ATTRIBUTES, /* its permissions, owner, times or extended attributes */
+	FILES_EVENT_REMOVED,
+	FILES_EVENT_MOVED_FROM,
+	FILES_EVENT_MOVED_TO,
+	FILES_EVENT_OVERFLOW,  /* events were lost: the path is the watched directory's */
+	FILES_EVENT_UNWATCHED, /* a directory in it cannot be watched */
+};
 
 enum files_type {
 	FILES_TYPE_FILE = 1,
@@ -258,6 +276,17 @@ struct files_node {
 	/* pairs of name, without "user.", and value, each with its length of four bytes */
 	struct text attributes;
 	bool attributes_cut; /* it has more, or larger ones */
+};
+
+struct files_event {
+	uint8_t type; /* enum files_event_type */
+	bool directory;
+	/* the same for both ends of a move that was seen whole, inotify(7); otherwise 0 */
+	uint32_t cookie;
+	struct text path; /* relative to the workspace's root */
+	/* the entry that was there when the event was told, without attributes */
+	bool has_node;
+	struct files_node node; /* its path is the event's */
 };
 
 #define FILES_ATTRIBUTE_BYTES 16384UL /* of all attributes of an entry */
@@ -381,6 +410,8 @@ void files_ask_put(struct wire_writer *writer, const struct files_ask *message);
 int files_ask_get(struct text payload, struct files_ask *ret);
 void files_amount_put(struct wire_writer *writer, const struct files_amount *message);
 int files_amount_get(struct text payload, struct files_amount *ret);
+void files_event_put(struct wire_writer *writer, const struct files_event *message);
+int files_event_get(struct text payload, struct files_event *ret);
 void files_node_put(struct wire_writer *writer, const struct files_node *message);
 int files_node_get(struct text payload, struct files_node *ret);
 /** Takes the next attribute of @left, which files_node_get() has checked. False: none is left. */

@@ -16,9 +16,9 @@ COMMAND_RUN, COMMAND_BODY, COMMAND_TERMINATE, COMMAND_KILL, COMMAND_GO, COMMAND_
 COMMAND_READY, COMMAND_FAILED, COMMAND_ENDED, COMMAND_WAITS, COMMAND_HELD, COMMAND_FORWARD_ENDED, COMMAND_PAUSED = range(32, 39)
 FILES_READ, FILES_WRITE, FILES_LIST, FILES_SEARCH, FILES_BODY, FILES_CANCEL, FILES_CLEAR, FILES_SWEEP, FILES_EDIT, \
     FILES_GO, FILES_PATCH, FILES_DIFF, FILES_STAT, FILES_TREE, FILES_MAKE_DIRECTORY, FILES_RENAME, FILES_REMOVE, FILES_FETCH, \
-    FILES_MORE = range(1, 20)
+    FILES_MORE, FILES_WATCH = range(1, 21)
 FILES_READY, FILES_FAILED, FILES_DATA, FILES_IMAGE, FILES_ENTRY, FILES_MATCH, FILES_TROUBLE, FILES_HELD, \
-    FILES_PATCHED, FILES_STEP, FILES_CHANGE, FILES_TOTALS, FILES_NODE, FILES_TAKEN, FILES_END = range(32, 47)
+    FILES_PATCHED, FILES_STEP, FILES_CHANGE, FILES_TOTALS, FILES_NODE, FILES_TAKEN, FILES_EVENT, FILES_END = range(32, 48)
 FILES_ADD, FILES_UPDATE, FILES_DELETE, FILES_MOVE = range(1, 5)
 FILES_UNCHANGED, FILES_BEGUN, FILES_CHANGED = range(3)
 READY, FAILED = 32, 33
@@ -101,6 +101,10 @@ def files_amount(amount):
 def files_node(path, kind=1, number=0, target="", mode=0o644, owner="", attributes=b"", cut=0):
     return (files_entry(path, kind, number, target) + struct.pack("=IIIQ", mode, number % 2**32, number % 2**32, number) +
             text(owner) + text(owner) + text(attributes) + struct.pack("=B", cut))
+
+
+def files_event(path, kind=1, directory=0, cookie=0, node=None):
+    return struct.pack("=BBIB", kind, directory, cookie, node is not None) + (text(path) if node is None else node)
 
 
 def files_edit(path, size, durable=0, expect="", held=0, look=0):

@@ -184,6 +184,80 @@ TEST(test_cancelled_is_answered_when_the_job_is_gone)
 	check_no_answer();
 }
 
+static void act_tell(const struct root *root, const void *request, struct reply *reply)
+{
+	const struct files_event event = {.type = FILES_EVENT_CREATED, .path = TEXT_LITERAL("a")};
+
+	(void)root;
+	(void)request;
+	for (int i = 0; i < 10000; i++)
+		reply_event(reply, &event);
+	reply_end(reply, &(struct files_end){0});
+}
+
+static size_t count_events(void)
+{
+	struct channel_frame frame;
+	size_t count = 0;
+
+	while (next_frame(&frame)) {
+		assert_int_equal(frame.type, FILES_EVENT);
+		count++;
+	}
+	return count;
+}
+
+/* No more bytes are passed on than cloisterd has allowed, and less than a frame more. */
+TEST(test_a_job_that_is_pulled)
+{
+	const size_t bytes = WIRE_HEADER_SIZE + 12; /* of an event */
+	static const uint32_t unused = 0;
+	struct root root = {.fd = -1, .proc_self_fd = -1, .layers = -1};
+	struct pollfd poll_fds[JOB_TABLE_SIZE];
+
+	assert_int_equal(job_table_start_pulled(table, &root, 6, act_tell, &unused), 0);
+	assert_int_equal(job_table_poll_fds(table, poll_fds), 1);
+	assert_int_equal(poll_fds[0].fd, -1);
+	assert_int_equal(job_table_serve(table), 0);
+	check_no_answer();
+	assert_int_equal(job_table_more(table, 5, 1000), 0); /* no job has this call */
+	assert_int_equal(job_table_more(table, 6, 10 * bytes), 0);
+	serve();
+	assert_int_equal(count_events(), 10);
+	assert_int_equal(job_table_more(table, 6, 1), 0);
+	assert_int_equal(count_events(), 1);
+	assert_int_equal(job_table_more(table, 6, bytes - 1), 0);
+	check_no_answer();
+	for (size_t told = 11; told < 10000; told++) {
+		assert_int_equal(job_table_more(table, 6, bytes), 0);
+		if (count_events() == 0) {
+			serve(); /* the job had not written it yet */
+			assert_int_equal(count_events(), 1);
+		}
+	}
+	check_no_answer();
+	assert_int_equal(jobs(), 1);
+	assert_int_equal(job_table_more(table, 6, 1), 0);
+	while (jobs() > 0)
+		serve();
+	check_answer(6, TOOL_OK);
+	release();
+}
+
+/* What a cancelled job has written is not waited for. */
+TEST(test_a_job_that_is_pulled_is_cancelled)
+{
+	static const uint32_t unused = 0;
+	struct root root = {.fd = -1, .proc_self_fd = -1, .layers = -1};
+
+	assert_int_equal(job_table_start_pulled(table, &root, 6, act_tell, &unused), 0);
+	job_table_cancel(table, 6);
+	while (jobs() > 0)
+		serve();
+	check_answer(6, TOOL_CANCELLED);
+	release();
+}
+
 TEST(test_a_job_that_dies_is_answered_for)
 {
 	assert_int_equal(start(4, act_die), 0);

@@ -3,6 +3,7 @@
 /* What a files process that was taken over can do: each call is made in a child. */
 #include "tests/lib/unit.h"
 #include "worker/confine.h"
+#include "worker/files/file_watch.h"
 #include "worker/files/files_filter.h"
 
 #include <linux/quota.h>
@@ -57,7 +58,9 @@ static const struct attempt {
 	{"symlinkat", {SYS_symlinkat, 0, -1, 0}},
 	{"ioctl", {SYS_ioctl, -1, 0, 0}},
 	{"shmget", {SYS_shmget, 0, 0, 0}},
-	{"inotify_init1", {SYS_inotify_init1, 0}},
+	{"a watch of what is read", {SYS_inotify_add_watch, -1, 0, IN_ACCESS}},
+	{"a watch of all", {SYS_inotify_add_watch, -1, 0, IN_ALL_EVENTS}},
+	{"chdir", {SYS_chdir, 0}},
 	{"a filter of its own", {SYS_seccomp, 1, 0, 0}},
 	{"a filter of its own by prctl", {SYS_prctl, PR_SET_SECCOMP, 2, 0, 0, 0}},
 	{"becoming dumpable", {SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0}},
@@ -121,6 +124,7 @@ TEST(test_what_does_not)
 					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
 		{"the user's own quota",
 			{SYS_quotactl_fd, -1, QCMD((unsigned)Q_GETQUOTA, USRQUOTA), 0, 0}},
+		{"a watch", {SYS_inotify_add_watch, -1, 0, FILE_WATCH_DIRECTORY}},
 		{"reading a limit", {SYS_prlimit64, 0, RLIMIT_CORE, 0, 0}},
 	};
 

@@ -375,6 +375,45 @@ TEST(test_ask)
 	}
 }
 
+TEST(test_event)
+{
+	struct files_event sent = {.type = FILES_EVENT_MOVED_TO,
+				   .directory = true,
+				   .cookie = UINT32_MAX,
+				   .path = TEXT_LITERAL("a/\xff")},
+			   got;
+	static const struct files_event wrong[] = {
+		{.type = 0, .path = TEXT_LITERAL("a")},
+		{.type = FILES_EVENT_UNWATCHED + 1, .path = TEXT_LITERAL("a")},
+		{.type = FILES_EVENT_CREATED, .path = TEXT_LITERAL("")},
+		{.type = FILES_EVENT_CREATED, .path = TEXT_LITERAL("a\0b")},
+		{.type = FILES_EVENT_CREATED,
+			.has_node = true,
+			.node = {.entry = {.path = TEXT_LITERAL("a"), .type = FILES_TYPE_FILE},
+				.mode = 010000}},
+	};
+
+	ROUND_TRIP(event, &sent, &got);
+	assert_int_equal(got.type, FILES_EVENT_MOVED_TO);
+	assert_true(got.directory);
+	assert_int_equal(got.cookie, UINT32_MAX);
+	assert_true(text_equal(got.path, sent.path));
+	assert_false(got.has_node);
+	sent.has_node = true;
+	sent.node = (struct files_node){
+		.entry = {.path = sent.path, .type = FILES_TYPE_FILE, .size = 7}, .mode = 0644};
+	ROUND_TRIP(event, &sent, &got);
+	assert_true(got.has_node && got.node.entry.size == 7 && got.node.mode == 0644);
+	assert_true(text_equal(got.path, sent.path));
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct wire_writer writer = wire_writer(buffer, sizeof(buffer));
+
+		files_event_put(&writer, &wrong[i]);
+		assert_int_equal(
+			files_event_get((struct text){(char *)buffer, writer.len}, &got), -EBADMSG);
+	}
+}
+
 TEST(test_amount)
 {
 	struct files_amount sent = {LIMIT_FILE_STREAM_WINDOW}, got;

@@ -26,6 +26,8 @@ struct job {
 	uint64_t call;
 	bool killed;
 	enum tool_error owed; /* the answer to a killed job's call; TOOL_OK: it has been given */
+	/* bytes of frames that may be passed on; INT64_MAX: any number */
+	int64_t allowed;
 	struct channel results;
 };
 
@@ -119,17 +121,31 @@ static int forget_job(struct job_table *table, struct job *job)
 	return r;
 }
 
+/* The rest of what it writes waits in its pipe, and then in the kernel's queue of events. */
+static bool may_pass_on(const struct job *job)
+{
+	return job->killed || job->allowed > 0;
+}
+
+static void count_passed(struct job *job, const struct channel_frame *frame)
+{
+	if (job->allowed < INT64_MAX)
+		job->allowed -= (int64_t)(WIRE_HEADER_SIZE + frame->payload.len);
+}
+
 /* Forwards the whole frames that @job has written, up to its last one. */
 static int pass_on_all(struct job_table *table, struct job *job)
 {
 	struct channel_frame frame;
 	int r = 0, next = 0;
 
-	while (r == 0 && !job->killed && (next = channel_next(&job->results, &frame)) > 0) {
+	while (r == 0 && !job->killed && may_pass_on(job) &&
+		(next = channel_next(&job->results, &frame)) > 0) {
 		if (frame.call != job->call || frame.type < FILES_DATA || frame.type > FILES_END) {
 			kill_job(job, TOOL_EXECUTION_ERROR);
 			break;
 		}
+		count_passed(job, &frame);
 		r = pass_on(table->up, &frame);
 		if (frame.type == FILES_END)
 			kill_job(job, TOOL_OK);
@@ -155,10 +171,14 @@ static bool is_gone(const struct job *job)
 static int serve_job(struct job_table *table, struct job *job)
 {
 	if (!job->killed) {
-		int filled = channel_fill(&job->results, WIRE_FRAME_MAX);
-		int r = pass_on_all(table, job);
+		int filled = 0, r = pass_on_all(table, job);
 
-		if (r < 0 || filled >= 0 || filled == -EAGAIN)
+		if (r == 0 && !job->killed && may_pass_on(job)) {
+			filled = channel_fill(&job->results, WIRE_FRAME_MAX);
+			r = pass_on_all(table, job);
+		}
+		if (r < 0 || ((filled >= 0 || filled == -EAGAIN) && !job->killed) ||
+			!may_pass_on(job))
 			return r;
 		if (!job->killed) /* it has died without a last frame, or memory is out */
 			kill_job(job, TOOL_EXECUTION_ERROR);
@@ -192,7 +212,7 @@ static struct job *take_slot(struct job_table *table)
 	return unused;
 }
 
-int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
+static int start(struct job_table *table, const struct root *root, struct job wanted,
 	job_function function, const void *request)
 {
 	_cleanup_close_ int read_end = -1, write_end = -1;
@@ -212,9 +232,36 @@ int job_table_start(struct job_table *table, const struct root *root, uint64_t c
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		run(root, write_end, call, function, request);
-	*job = (struct job){.pid = pid, .call = call};
+		run(root, write_end, wanted.call, function, request);
+	*job = wanted;
+	job->pid = pid;
 	channel_init(&job->results, TAKE_FD(read_end), -1, 0);
+	return 0;
+}
+
+int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
+	job_function function, const void *request)
+{
+	return start(
+		table, root, (struct job){.call = call, .allowed = INT64_MAX}, function, request);
+}
+
+int job_table_start_pulled(struct job_table *table, const struct root *root, uint64_t call,
+	job_function function, const void *request)
+{
+	return start(table, root, (struct job){.call = call}, function, request);
+}
+
+int job_table_more(struct job_table *table, uint64_t call, uint64_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++) {
+		struct job *job = &table->jobs[i];
+
+		if (job->pid == 0 || job->killed || job->call != call || job->allowed == INT64_MAX)
+			continue;
+		job->allowed += (int64_t)bytes;
+		return serve_job(table, job);
+	}
 	return 0;
 }
 
@@ -234,8 +281,9 @@ size_t job_table_poll_fds(const struct job_table *table, struct pollfd *poll_fds
 
 	for (size_t i = 0; i < ARRAY_SIZE(table->jobs); i++)
 		if (table->jobs[i].pid != 0)
-			poll_fds[n++] =
-				(struct pollfd){.fd = table->jobs[i].results.in, .events = POLLIN};
+			poll_fds[n++] = (struct pollfd){
+				.fd = may_pass_on(&table->jobs[i]) ? table->jobs[i].results.in : -1,
+				.events = POLLIN};
 	return n;
 }
 

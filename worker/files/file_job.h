@@ -20,8 +20,8 @@
  */
 typedef void (*job_function)(const struct root *root, const void *request, struct reply *reply);
 
-/* The jobs of calls and one that sweeps. */
-#define JOB_TABLE_SIZE (LIMIT_FILE_JOBS + 1)
+/* The jobs of calls, one that sweeps, and those that watch. */
+#define JOB_TABLE_SIZE (LIMIT_FILE_JOBS + 1 + LIMIT_FILE_WATCHES)
 
 struct job_table;
 
@@ -36,6 +36,17 @@ struct job_table *job_table_new(int up);
  */
 int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request);
+
+/** Likewise, but passes on only as many bytes as job_table_more() has allowed, and less than a
+ * frame more. The job waits in write(2) meanwhile. */
+int job_table_start_pulled(struct job_table *table, const struct root *root, uint64_t call,
+	job_function function, const void *request);
+
+/**
+ * Passes on @bytes more of the job of @call, if there is one. Returns 0, or -errno if cloisterd is
+ * gone.
+ */
+int job_table_more(struct job_table *table, uint64_t call, uint64_t bytes);
 
 /** Kills the job of @call, if there is one; CANCELLED is answered once the job is gone. */
 void job_table_cancel(struct job_table *table, uint64_t call);

@@ -18,6 +18,7 @@
 #include "worker/files/file_ops.h"
 #include "worker/files/file_read.h"
 #include "worker/files/file_sweep.h"
+#include "worker/files/file_watch.h"
 #include "worker/files/file_write.h"
 #include "worker/files/search/file_search.h"
 
@@ -344,6 +345,24 @@ static int handle_remove(struct server *server, const struct channel_frame *fram
 				 : answer(server, frame->call, act_remove, &request);
 }
 
+static void act_watch(const struct root *root, const void *request, struct reply *reply)
+{
+	file_watch(root, request, reply);
+}
+
+static int handle_watch(struct server *server, const struct channel_frame *frame)
+{
+	struct files_ask request;
+	int r = files_ask_get(frame->payload, &request);
+
+	if (r < 0)
+		return r;
+	r = job_table_start_pulled(server->jobs, server->root, frame->call, act_watch, &request);
+	return r == 0 ? 0
+		      : answer_error(server, frame->call,
+				r == -EBUSY ? TOOL_BUSY : TOOL_EXECUTION_ERROR);
+}
+
 static struct file_fetch *find_fetch(struct server *server, uint64_t call)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(server->fetches); i++)
@@ -376,8 +395,10 @@ static int handle_more(struct server *server, const struct channel_frame *frame)
 	struct files_amount amount;
 	int r = files_amount_get(frame->payload, &amount);
 
-	if (r < 0 || !fetch)
-		return r; /* its end was on its way */
+	if (r < 0)
+		return r;
+	if (!fetch) /* a watch's, or the end was on its way */
+		return job_table_more(server->jobs, frame->call, amount.bytes);
 	reply_next(server->reply, frame->call);
 	if (file_fetch_more(fetch, amount.bytes, server->reply))
 		file_fetch_end(fetch);
@@ -621,6 +642,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 		[FILES_REMOVE] = handle_remove,
 		[FILES_FETCH] = handle_fetch,
 		[FILES_MORE] = handle_more,
+		[FILES_WATCH] = handle_watch,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

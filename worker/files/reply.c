@@ -205,6 +205,7 @@ struct message {
 		const struct files_patched *patched;
 		const struct files_step *step;
 		const struct files_node *node;
+		const struct files_event *event;
 		const struct files_amount *taken;
 		const struct files_end *end;
 	};
@@ -237,6 +238,8 @@ static bool append(struct reply *reply, const struct message *message)
 		files_step_put(&writer, message->step);
 	else if (message->type == FILES_NODE)
 		files_node_put(&writer, message->node);
+	else if (message->type == FILES_EVENT)
+		files_event_put(&writer, message->event);
 	else if (message->type == FILES_TAKEN)
 		files_amount_put(&writer, message->taken);
 	else
@@ -309,6 +312,11 @@ int reply_step(struct reply *reply, const struct files_step *step)
 int reply_node(struct reply *reply, const struct files_node *node)
 {
 	return send_item(reply, &(struct message){.type = FILES_NODE, .node = node});
+}
+
+int reply_event(struct reply *reply, const struct files_event *event)
+{
+	return send_item(reply, &(struct message){.type = FILES_EVENT, .event = event});
 }
 
 int reply_taken(struct reply *reply, const struct files_amount *taken)

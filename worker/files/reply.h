@@ -46,6 +46,7 @@ int reply_step(struct reply *reply, const struct files_step *step);
 int reply_trouble(struct reply *reply, const struct files_trouble *trouble);
 int reply_held(struct reply *reply, const struct files_held *held);
 int reply_node(struct reply *reply, const struct files_node *node);
+int reply_event(struct reply *reply, const struct files_event *event);
 int reply_taken(struct reply *reply, const struct files_amount *taken);
 int reply_end(struct reply *reply, const struct files_end *end);
 

@@ -7,6 +7,7 @@
 #include "worker/filters/filters.h"
 
 #include "common/cleanup.h"
+#include "worker/files/file_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,8 @@ static const int allowed[] = {
 	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(ftruncate),
 	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fchown), SCMP_SYS(fgetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(flistxattr),
 	SCMP_SYS(fremovexattr), SCMP_SYS(utimensat), SCMP_SYS(umask),
+	/* watches (worker/files/file_watch.c); inotify_add_watch has a rule of its own below */
+	SCMP_SYS(fchdir), SCMP_SYS(inotify_init1), SCMP_SYS(inotify_rm_watch),
 	/* memory; PCRE2's JIT makes some of it executable */
 	SCMP_SYS(brk), SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
 	/* jobs and their threads; clone has a rule of its own below */
@@ -51,6 +54,7 @@ static const int allowed[] = {
 static int allow(scmp_filter_ctx filter)
 {
 	static const unsigned options[] = {PR_SET_PDEATHSIG, PR_SET_NAME};
+	static const unsigned watched[] = {FILE_WATCH_DIRECTORY, FILE_WATCH_TOP};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
 
 	if (r == 0)
@@ -64,6 +68,10 @@ static int allow(scmp_filter_ctx filter)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(options); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
 			FILTER_LOW_EQUALS(0, options[i]));
+	/* inotify(7) tells of changes, as it tells the workspace's commands, and not of reads. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(watched); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(inotify_add_watch), 1,
+			FILTER_LOW_EQUALS(2, watched[i]));
 	/* A process may read its own user's quota. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(quotactl_fd), 1,

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * file.watch in a job of the files process: tells of changes in a directory as inotify(7) reports
+ * them. inotify_add_watch(2) takes a path, so the job changes its working directory to a descriptor
+ * that root_open() or tree_walk() has found, and watches ".".
+ *
+ * The kernel keeps at most fs.inotify.max_queued_events events while the job waits for cloisterd,
+ * and the job tells when that was too few. Paths are those by which directories were found: a
+ * command that renames directories above the watched one does not change them.
+ */
+
+#include <sys/inotify.h>
+
+struct files_ask;
+struct reply;
+struct root;
+
+/* The only events that the system call filter permits. */
+#define FILE_WATCH_DIRECTORY                                                           \
+	(IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | \
+		IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK)
+#define FILE_WATCH_TOP (FILE_WATCH_DIRECTORY | IN_DELETE_SELF | IN_MOVE_SELF)
+
+/** Watches until the directory is removed or moved, which is its end, or until the job is killed.
+ */
+void file_watch(const struct root *root, const struct files_ask *request, struct reply *reply);
