@@ -38,6 +38,9 @@ struct text data_user(const struct op *op, char buffer[static 64]);
  */
 bool data_path(struct op *op, struct text path, char ret_path[static 4097]);
 
+/** Like data_path() for a directory that the body names and that is to be watched. */
+bool watch_path(struct op *op, char ret_path[static 4097]);
+
 /** The milliseconds of Connect-Timeout-Ms; 0: none. */
 int64_t data_deadline(const struct op *op);
 /** The milliseconds between keep-alives of a stream. */
@@ -57,6 +60,9 @@ void filesystem_make_dir(struct gate_request *request);
 void filesystem_move(struct gate_request *request);
 void filesystem_remove(struct gate_request *request);
 void filesystem_watch(struct gate_request *request);
+void filesystem_create_watcher(struct gate_request *request);
+void filesystem_get_watcher_events(struct gate_request *request);
+void filesystem_remove_watcher(struct gate_request *request);
 void file_download(struct gate_request *request);
 void file_upload(struct gate_request *request);
 void data_health(struct gate_request *request);

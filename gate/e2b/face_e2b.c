@@ -58,6 +58,12 @@ static const struct gate_route data_routes[] = {
 	{"POST", "/filesystem.Filesystem/Move", filesystem_move, .max_body = BODY_BYTES, OWN},
 	{"POST", "/filesystem.Filesystem/Remove", filesystem_remove, .max_body = BODY_BYTES, OWN},
 	{"POST", "/filesystem.Filesystem/WatchDir", filesystem_watch, .max_body = BODY_BYTES, OWN},
+	{"POST", "/filesystem.Filesystem/CreateWatcher", filesystem_create_watcher,
+		.max_body = BODY_BYTES, OWN},
+	{"POST", "/filesystem.Filesystem/GetWatcherEvents", filesystem_get_watcher_events,
+		.max_body = BODY_BYTES, OWN},
+	{"POST", "/filesystem.Filesystem/RemoveWatcher", filesystem_remove_watcher,
+		.max_body = BODY_BYTES, OWN},
 };
 
 const struct gate_face face_e2b_data = {"e2b data", .takes = data_takes, .routes = data_routes,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A directory of a sandbox that is watched for a client of E2B, on a link of its own: cloisterd
+ * ends the watch with the link. It has the workspace open until then.
+ */
+
+#include <stdbool.h>
+
+struct dir_watch;
+struct json_object;
+struct op;
+
+struct dir_watch_owner {
+	/* It is watched from now on. */
+	void (*begun)(void *context);
+	/* Takes a FilesystemEvent. */
+	void (*event)(void *context, struct json_object *event);
+	/*
+	 * It is not watched, or not any more. @code is Connect's; NULL: the sandbox is gone. The
+	 * texts are borrowed.
+	 */
+	void (*ended)(void *context, const char *code, const char *message);
+	void *context;
+};
+
+/**
+ * Begins to watch the absolute @path of the sandbox of @op, as the op's body says otherwise.
+ * Returns 0 or -errno.
+ */
+int dir_watch_new(const struct op *op, const char *path, const struct dir_watch_owner *owner,
+	struct dir_watch **ret);
+
+/** Reads no events until the pause ends. */
+void dir_watch_pause(struct dir_watch *watch, bool pause);
+
+/** No callback is called any more. May be called in one; NULL is allowed. */
+void dir_watch_free(struct dir_watch *watch);
