@@ -226,9 +226,10 @@
 #define LIMIT_FILE_WRITES  64 /* unfinished writes in a workspace */
 #define LIMIT_FILE_STREAMS 16 /* files that a workspace's methods read and write as streams */
 /* file.watch, inotify(7): commands keep half of the workspace's LIMIT_INOTIFY_INSTANCES */
-#define LIMIT_FILE_WATCHES           8    /* in a workspace; each is a process */
-#define LIMIT_FILE_WATCHES_TENANT    64   /* of a tenant */
-#define LIMIT_FILE_WATCH_DIRECTORIES 4096 /* of one watch */
+#define LIMIT_FILE_WATCHES           8          /* in a workspace; each is a process */
+#define LIMIT_FILE_WATCHES_TENANT    64         /* of a tenant */
+#define LIMIT_FILE_WATCH_WINDOW      (64 * KIB) /* of events that were asked for */
+#define LIMIT_FILE_WATCH_DIRECTORIES 4096       /* of one watch */
 #define LIMIT_FILE_EDITS             8 /* those of them that are edits, which are held in memory */
 #define LIMIT_FILE_PATCHES           2 /* those of them that are patches */
 /* frames in a row from a cell's processes that belong to no running call */

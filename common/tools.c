@@ -555,6 +555,11 @@ const struct tool file_methods[TOOL_KINDS - TOOL_FILE_STAT] = {
 		FILE_WORD(expect, 1, FILES_VERSION_BYTES),
 		FILE_WORD(durability, 1, LIMIT_NAME_BYTES),
 	}},
+	[TOOL_FILE_WATCH - TOOL_FILE_STAT] = {.id = TOOL_FILE_WATCH, .name = "file.watch", .params = {
+		FILE_PARAMS,
+		FILE_FLAG(recursive, false),
+		{.name = "entries", .type = PARAM_BOOLEAN, .has_default = true, .number = false, FIELD(attributes)},
+	}},
 };
 /* clang-format on */
 

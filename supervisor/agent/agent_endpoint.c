@@ -16,6 +16,7 @@
 #include "supervisor/agent/method_file.h"
 #include "supervisor/agent/method_forward.h"
 #include "supervisor/agent/method_template.h"
+#include "supervisor/agent/method_watch.h"
 #include "supervisor/agent/method_workspace.h"
 #include "supervisor/agent/method_workspace_list.h"
 #include "supervisor/agent/method_workspace_update.h"
@@ -123,6 +124,10 @@ static const struct endpoint_method methods[] = {
 	{"file.write", method_file_write,
 		.params = {"workspace", "path", "path_base64", "timeout_ms", "mode", "create_dirs",
 			"expect", "durability", "attributes"}},
+	{"file.watch", method_file_watch,
+		.params = {"workspace", "path", "path_base64", "timeout_ms", "recursive",
+			"entries"}},
+	{"file.unwatch", method_file_unwatch, .params = {"watch"}},
 	{"workspace.rollback", method_workspace_rollback, .params = {"workspace", "to"}},
 	{"transaction.commit", method_transaction_commit, .params = {"workspace"}},
 	{"transaction.discard", method_transaction_discard, .params = {"workspace"}},

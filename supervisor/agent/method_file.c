@@ -12,6 +12,7 @@
 #include "common/path_rules.h"
 #include "common/wire/wire_files.h"
 #include "supervisor/agent/agent_workspace.h"
+#include "supervisor/agent/method_watch.h"
 #include "supervisor/agent/tool/method_tool.h"
 #include "supervisor/agent/tool/tool_output.h"
 #include "supervisor/agent/tool/tool_transaction.h"
@@ -287,7 +288,7 @@ static bool is_inside(
 static void begin(struct client *client, struct jsonrpc_request *request, enum tool_id id)
 {
 	const struct tool *method = &file_methods[id - TOOL_FILE_STAT];
-	struct client_reply reply = {.form = &file_form};
+	struct client_reply reply = {.form = id == TOOL_FILE_WATCH ? &watch_form : &file_form};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct call_request call;
@@ -307,7 +308,8 @@ static void begin(struct client *client, struct jsonrpc_request *request, enum t
 			client, request, &reply, request->params, name.data != NULL);
 		return;
 	}
-	if (read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
+	if ((id == TOOL_FILE_WATCH && watch_refuses(workspace, &refusal) != TOOL_OK) ||
+		read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
 		tool_call_refuse(client, request, workspace, &reply,
 			&(struct call_refusal){.why = refusal, .tool = strdup(method->name)});
 		refusal = (struct refusal){0};
@@ -352,4 +354,11 @@ void method_file_read(struct client *client, struct jsonrpc_request *request)
 void method_file_write(struct client *client, struct jsonrpc_request *request)
 {
 	begin(client, request, TOOL_FILE_WRITE);
+}
+
+void method_file_watch(struct client *client, struct jsonrpc_request *request)
+{
+	/* Without an answer the client would not know what to end. */
+	if (!request->notification)
+		begin(client, request, TOOL_FILE_WATCH);
 }

@@ -13,3 +13,4 @@ void method_file_move(struct client *client, struct jsonrpc_request *request);
 void method_file_remove(struct client *client, struct jsonrpc_request *request);
 void method_file_read(struct client *client, struct jsonrpc_request *request);
 void method_file_write(struct client *client, struct jsonrpc_request *request);
+void method_file_watch(struct client *client, struct jsonrpc_request *request);

@@ -13,6 +13,7 @@
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_stream.h"
+#include "supervisor/call/call_watch.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/keys/call_keyed.h"
 #include "supervisor/call/keys/key_change.h"
@@ -96,7 +97,10 @@ void call_free(struct call *call)
 			hook->free(call);
 	}
 	workspace_release(call->workspace);
-	if (!call->request.session.id) {
+	if (call_does_use(call, CALL_USES_WATCH)) {
+		assert(call->request.tenant->usage->watches > 0);
+		call->request.tenant->usage->watches--;
+	} else if (!call->request.session.id) {
 		assert(call->request.tenant->usage->calls > 0);
 		call->request.tenant->usage->calls--;
 	}
@@ -152,7 +156,10 @@ static int stay(struct call *call, const struct call_event_data *data)
 
 void call_set_times(struct call *call)
 {
-	call_set_deadline(call, call_timeout_ms(&call->request));
+	if (call->watch && call->request.options.timeout_ms == 0)
+		timer_cancel(&call->timer);
+	else
+		call_set_deadline(call, call_timeout_ms(&call->request));
 	if (call->heir.inherit)
 		timer_set(&call->yield_timer, call->request.options.yield_ms);
 }
@@ -583,7 +590,9 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 	call->workspace = workspace_hold(workspace);
 	call->request = *request;
 	call->uses = call_uses_of(request);
-	if (!request->session.id)
+	if (call_does_use(call, CALL_USES_WATCH))
+		request->tenant->usage->watches++;
+	else if (!request->session.id)
 		request->tenant->usage->calls++;
 	service_account(service, request->tenant->usage, (int64_t)request->memory);
 	call->owner = *owner;
@@ -673,6 +682,8 @@ void call_resume_output(struct call *call)
 		command_io_resume(call->io);
 	if (call->stream)
 		call_stream_go_on(call);
+	if (call->watch)
+		call_watch_go_on(call);
 }
 
 void call_foreach(void (*each)(void *context, struct call *call), void *context)

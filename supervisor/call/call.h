@@ -27,6 +27,8 @@
 #include "supervisor/call/result/ended_by.h"
 
 struct call;
+struct files_event;
+struct files_node;
 struct observation;
 struct service;
 struct unread_account;
@@ -57,6 +59,9 @@ struct call_owner {
 	void (*input_taken)(void *context, const char *label, size_t taken, bool closed);
 	void *context;
 	struct unread_account *unread; /* the account for its answer; NULL: it is not counted */
+	/* The directory of file.watch is watched from now on; something has changed in it. */
+	void (*watched)(void *context, const struct files_node *node);
+	void (*event)(void *context, const struct files_event *event);
 };
 
 /*

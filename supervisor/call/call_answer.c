@@ -101,7 +101,8 @@ static void answer(struct call *call, struct observation *observation)
 	if (call->request.session.id) {
 		call_stats_session(&call->service->stats, observation);
 	} else {
-		admission_call_ended(call->request.tenant, observation->wall_us);
+		if (!call->watch) /* which no other call waits for */
+			admission_call_ended(call->request.tenant, observation->wall_us);
 		call_stats_ended(&call->service->stats, call->request.tool->id, observation);
 	}
 	call_stats_tenant(call->request.tenant->usage, observation);

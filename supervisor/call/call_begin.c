@@ -14,6 +14,7 @@
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/call_state.h"
 #include "supervisor/call/call_stream.h"
+#include "supervisor/call/call_watch.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
@@ -159,6 +160,7 @@ static uint8_t put_ask(struct wire_writer *writer, const struct call_request *re
 		[TOOL_FILE_MOVE] = FILES_RENAME,
 		[TOOL_FILE_REMOVE] = FILES_REMOVE,
 		[TOOL_FILE_READ] = FILES_FETCH,
+		[TOOL_FILE_WATCH] = FILES_WATCH,
 	};
 	const struct tool_args *args = &request->args;
 	struct files_ask message = {
@@ -228,6 +230,7 @@ static int send_files(
 		[TOOL_FILE_REMOVE] = put_ask,
 		[TOOL_FILE_READ] = put_ask,
 		[TOOL_FILE_WRITE] = put_stream,
+		[TOOL_FILE_WATCH] = put_ask,
 	};
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	uint8_t type = put[request->tool->id](&writer, request);
@@ -467,6 +470,8 @@ int call_begin_files(struct call *call)
 		return r;
 	if (call->stream)
 		call_stream_begin(call);
+	if (call->watch)
+		call_watch_begin(call);
 	call->sent = request->large < request->memory ? request->large : request->memory;
 	if (call->sent > 0)
 		service_account_sent(call->service, request->tenant->usage, (int64_t)call->sent);

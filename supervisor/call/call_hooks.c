@@ -7,6 +7,7 @@
 #include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_stream.h"
+#include "supervisor/call/call_watch.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/keys/call_keyed.h"
@@ -60,6 +61,10 @@ const struct call_hook call_hooks[CALL_USES] = {
 		.frame = call_stream_frame,
 		.end = call_stream_end,
 		.free = call_stream_free},
+	[CALL_USES_WATCH] = {.admit = call_watch_new,
+		.frame = call_watch_frame,
+		.end = call_watch_end,
+		.free = call_watch_free},
 	[CALL_USES_RESULT] = {.free = free_result},
 	[CALL_USES_OUTPUT] = {.free = free_output},
 	[CALL_USES_INPUT] = {.admit = call_make_input, .end = end_input, .free = free_input},
@@ -82,6 +87,8 @@ unsigned call_uses_of(const struct call_request *request)
 		uses |= 1U << CALL_USES_OUTPUT;
 	if (tool_streams(request->tool))
 		uses |= 1U << CALL_USES_STREAM;
+	if (request->tool->id == TOOL_FILE_WATCH)
+		uses |= 1U << CALL_USES_WATCH;
 	if (request->tool->id != TOOL_RUN_COMMAND && tool_changes_files(request->tool))
 		uses |= 1U << CALL_USES_DISK;
 	return uses;

@@ -24,6 +24,7 @@ struct key;
 struct key_change;
 struct command_input;
 struct call_stream;
+struct call_watch;
 
 enum call_event {
 	CALL_BEGIN, /* it has been scheduled */
@@ -63,6 +64,7 @@ enum call_use {
 	CALL_USES_DISK,     /* it writes files */
 	CALL_USES_KEY,      /* options.key */
 	CALL_USES_STREAM,   /* file.read or file.write */
+	CALL_USES_WATCH,    /* file.watch */
 	CALL_USES_RESULT,   /* of a file call */
 	CALL_USES_OUTPUT,   /* of a command */
 	CALL_USES_INPUT,    /* of a command */
@@ -97,6 +99,7 @@ struct call {
 	struct command_io *io;       /* of a command */
 	struct command_input *input; /* of a command; NULL: it has none */
 	struct call_stream *stream;  /* of file.read and file.write; otherwise NULL */
+	struct call_watch *watch;    /* of file.watch; otherwise NULL */
 	struct network_use network;  /* of a command */
 	/*
 	 * In SUMMING: how the command ended, unless its process is lost; and which reports are

@@ -15,6 +15,8 @@
 struct audit;
 struct config;
 struct control_watcher;
+struct files_event;
+struct files_node;
 struct json_text;
 struct call_request;
 struct json_object;
@@ -84,6 +86,9 @@ struct reply_form {
 	/* The command of a call with options.stream wrote something; its output has ended. */
 	void (*output)(struct client_call *call, enum command_stream stream, struct text data);
 	void (*output_over)(struct client_call *call); /* may be NULL */
+	/* Of file.watch: it is watched from now on; something has changed. */
+	void (*watched)(struct client_call *call, const struct files_node *node);
+	void (*event)(struct client_call *call, const struct files_event *event);
 	/* The named workspace (@named) does not exist, or there is no default one. */
 	void (*no_workspace)(struct client *client, const struct jsonrpc_request *request,
 		const struct client_reply *reply, struct json_object *params, bool named);
@@ -100,6 +105,7 @@ struct client_reply {
 	struct mcp_progress *progress;   /* NULL: no progress was asked for */
 	struct mcp_ext_offer *offer;     /* to become a task; NULL: none */
 	struct transaction *transaction; /* it is a preview's; NULL: it is none; borrowed */
+	uint64_t watch;                  /* the number that file.watch was answered with; 0: none */
 };
 
 struct client_call {

@@ -13,6 +13,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
+#include "supervisor/call/call_watch.h"
 #include "supervisor/call/keys/call_keyed.h"
 #include "supervisor/call/keys/keys.h"
 #include "supervisor/cell/spawner_link.h"
@@ -349,6 +350,7 @@ static void retire(struct old_daemon *old_daemon)
 	size_t lingering = 0;
 
 	service->retired = true;
+	call_watches_end();
 	enter(old_daemon, OLD_DAEMON_RETIRED);
 	notify_main_process(old_daemon->pid);
 	workspaces_foreach(service->workspaces, tell_held, old_daemon);

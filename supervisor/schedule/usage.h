@@ -43,6 +43,7 @@ struct tenant_usage {
 	size_t connections, calls, workspaces;
 	size_t descriptors;     /* that its workspaces hold in cloisterd */
 	size_t sessions;        /* running ones */
+	size_t watches;         /* of directories */
 	size_t forwards;        /* connections to ports of its workspaces */
 	uint64_t client_bytes;  /* output that running and ended sessions may keep */
 	uint64_t pending_bytes; /* of its requests */

@@ -27,6 +27,7 @@ static const struct {
 	[CALL_CLASS_SHORT] = {LIMIT_CALLS_PER_CONNECTION, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_WRITE] = {LIMIT_FILE_WRITES, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_STREAM] = {LIMIT_FILE_STREAMS, CELL_FILES, SCHED_NONE},
+	[CALL_CLASS_WATCH] = {LIMIT_FILE_WATCHES, CELL_FILES, SCHED_NONE},
 	[CALL_CLASS_JOB] = {LIMIT_FILE_JOBS, CELL_FILES, SCHED_JOB},
 	/* The tenant's limit applies too. */
 	[CALL_CLASS_COMMAND] = {LIMIT_COMMANDS_PER_WORKSPACE, CELL_WORKER, SCHED_COMMAND},
@@ -112,9 +113,29 @@ static void on_scheduled(struct sched_entry *sched)
 bool workspace_calls_run(const struct workspace *workspace)
 {
 	for (size_t i = 0; i < CALL_CLASSES; i++)
-		if (workspace->running[i] > 0)
+		if (i != CALL_CLASS_WATCH && workspace->running[i] > 0)
 			return true;
 	return false;
+}
+
+size_t workspace_calls_of(const struct workspace *workspace, enum call_class class)
+{
+	const struct workspace_entry *entry;
+	size_t count = 0;
+
+	TAILQ_FOREACH (entry, &workspace->entries, link)
+		count += entry->class == class;
+	return count;
+}
+
+void workspace_calls_end_watches(struct workspace *workspace)
+{
+	static const struct workspace_loss loss = {
+		CALL_CLASS_WATCH, CALL_CLASS_WATCH, false, TOOL_CANCELLED};
+
+	workspace_calls_lost(workspace, &loss,
+		"A checkpoint, rollback or preview exchanges the workspace's files: list the "
+		"directory again, and watch it again");
 }
 
 /*

@@ -26,8 +26,10 @@ enum call_class {
 	CALL_CLASS_SHORT, /* answered at once: reads and flat listings */
 	/* LIMIT_FILE_WRITES; also removals, which have no deadline; not scheduled */
 	CALL_CLASS_WRITE,
-	CALL_CLASS_STREAM,  /* LIMIT_FILE_STREAMS; not scheduled, since it goes at its client's pace
-			     */
+	CALL_CLASS_STREAM, /* LIMIT_FILE_STREAMS; not scheduled, since it goes at its client's pace
+			    */
+	/* LIMIT_FILE_WATCHES; not scheduled and not waited for, since it lasts until it is ended */
+	CALL_CLASS_WATCH,
 	CALL_CLASS_JOB,     /* LIMIT_FILE_JOBS */
 	CALL_CLASS_COMMAND, /* what the tenant allows */
 	/* LIMIT_SESSIONS_PER_WORKSPACE; not scheduled, since it may run for hours */
@@ -101,7 +103,10 @@ void workspace_abandon(
 
 /* For workspace.c and its parts, which report changes of the cell and of reasons to delay calls. */
 
-/** Whether calls that have begun are in it. */
+/** Returns how many calls of @class are in it. */
+size_t workspace_calls_of(const struct workspace *workspace, enum call_class class);
+
+/** Whether calls that have begun are in it, but for watches. */
 bool workspace_calls_run(const struct workspace *workspace);
 
 /** Something of the workspace or its cell has changed: begins the calls that may begin now. */
@@ -123,6 +128,9 @@ struct workspace_loss {
 
 void workspace_calls_lost(
 	struct workspace *workspace, const struct workspace_loss *loss, const char *why);
+
+/** Its files are about to be others: its watches end. */
+void workspace_calls_end_watches(struct workspace *workspace);
 
 /** A waiting entry need not wait for a preview any more. */
 void workspace_unpark(struct workspace *workspace, struct workspace_entry *entry);

@@ -41,7 +41,8 @@ static void on_taken(void *context, const char *label, size_t bytes, bool closed
 static void start_method(struct fixture *f, enum tool_id id)
 {
 	struct call_request request = request_of(f, id);
-	struct call_owner owner = {on_done, on_output, on_taken, f, NULL};
+	struct call_owner owner = {
+		.done = on_done, .output = on_output, .input_taken = on_taken, .context = f};
 
 	taken[0] = f->answer[0] = f->message[0] = f->output[0] = '\0';
 	assert_int_equal(call_start(&f->service, &f->workspace, &request, &owner, &f->call), 0);

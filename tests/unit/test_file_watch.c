@@ -123,6 +123,10 @@ TEST(test_temporary_files)
 	assert_int_equal(linkat(scratch.fd, TEMPORARY, scratch.fd, "g", 0), 0);
 	told("created g");
 	assert_int_equal(unlinkat(scratch.fd, TEMPORARY, 0), 0);
+	touch(TEMPORARY);
+	assert_int_equal(renameat2(scratch.fd, TEMPORARY, scratch.fd, "f", RENAME_EXCHANGE), 0);
+	assert_int_equal(unlinkat(scratch.fd, TEMPORARY, 0), 0);
+	told("changed f");
 	touch("h");
 	told("created h");
 }

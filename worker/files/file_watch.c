@@ -10,10 +10,10 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "worker/files/file_node.h"
-#include "worker/files/near_paths.h"
 #include "worker/files/reply.h"
-#include "worker/files/root_open.h"
-#include "worker/files/tree_walk.h"
+#include "worker/files/walk/near_paths.h"
+#include "worker/files/walk/root_open.h"
+#include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,6 +61,13 @@ struct watch {
 	struct byte_queue untold; /* paths, each with a NUL */
 	bool announce;            /* the walk tells of what it finds in a new directory */
 	struct move moves[KEPT_COOKIES];
+	/*
+	 * a file that was moved away, untold until its other half may have come: an edit exchanges
+	 * a file with a temporary one
+	 */
+	uint32_t held_cookie; /* 0: none */
+	bool held_waits;      /* it was held before the last events were read */
+	char *held_path;
 	/* of temporary files that get their name */
 	uint32_t temporaries[KEPT_COOKIES];
 	size_t next_temporary;
@@ -426,9 +433,40 @@ static bool was_temporary(struct watch *watch, uint32_t cookie)
 	return false;
 }
 
+/* Tells of the file that was moved away. */
+static int tell_held(struct watch *watch)
+{
+	const uint32_t cookie = watch->held_cookie;
+	int r;
+
+	if (cookie == 0)
+		return 0;
+	watch->held_cookie = 0;
+	r = watch_tell(watch, FILES_EVENT_MOVED_FROM, false, cookie, text_from(watch->held_path));
+	free(TAKE_PTR(watch->held_path));
+	return r;
+}
+
+static int hold(struct watch *watch, uint32_t cookie, const char *path)
+{
+	watch->held_path = strdup(path);
+	watch->held_cookie = cookie;
+	watch->held_waits = false;
+	return watch->held_path ? 0 : -ENOMEM;
+}
+
+/* The other half of a move to a temporary file: the file is there under its name. */
+static void drop_held(struct watch *watch)
+{
+	watch->held_cookie = 0;
+	free(TAKE_PTR(watch->held_path));
+}
+
 /* cloister's own temporary files are told of as they are listed: not at all. */
 static void note_temporary(struct watch *watch, const struct inotify_event *event)
 {
+	if ((event->mask & IN_MOVED_TO) && event->cookie == watch->held_cookie)
+		drop_held(watch);
 	if (event->mask & IN_MOVED_FROM)
 		watch->temporaries[watch->next_temporary++ % KEPT_COOKIES] = event->cookie;
 }
@@ -470,6 +508,8 @@ static int take_entry(struct watch *watch, const struct inotify_event *event, co
 		r = watch_tell(watch, FILES_EVENT_MOVED_TO, directory, event->cookie, told);
 		return r == 0 && follows ? arrive(watch, event->cookie, path) : r;
 	}
+	if ((event->mask & IN_MOVED_FROM) && !directory)
+		return hold(watch, event->cookie, path);
 	if (event->mask & IN_MOVED_FROM) {
 		r = watch_tell(watch, FILES_EVENT_MOVED_FROM, directory, event->cookie, told);
 		return r == 0 && follows ? note_move(watch, event->cookie, path) : r;
@@ -522,7 +562,13 @@ static int take_event(struct watch *watch, const struct inotify_event *event)
 	const struct watched *in = find_watched(watch, event->wd);
 	_cleanup_free_ char *path = NULL;
 	bool top;
+	int r;
 
+	if (event->len == 0 || !tree_walk_is_temporary(event->name)) {
+		r = tell_held(watch);
+		if (r != 0)
+			return r;
+	}
 	if (event->mask & IN_Q_OVERFLOW)
 		return begin_again(watch);
 	if (!in)
@@ -581,7 +627,10 @@ static int watch_serve(struct watch *watch)
 			return -errno;
 		if (len > 0)
 			r = take_events(watch, buffer, (size_t)len);
-		wait = moves_wait(watch, false);
+		if (r == 0 && watch->held_waits)
+			r = tell_held(watch);
+		watch->held_waits = watch->held_cookie != 0;
+		wait = moves_wait(watch, false) || watch->held_waits;
 		if (reply_flush(watch->reply) < 0)
 			return WATCH_NO_LISTENER;
 	}
@@ -642,6 +691,7 @@ static void watch_done(struct watch *watch)
 	for (size_t i = 0; i < KEPT_COOKIES; i++)
 		free(watch->moves[i].path);
 	free(watch->directories);
+	free(watch->held_path);
 	byte_queue_free(&watch->untold);
 	close_fd(&watch->inotify);
 }

@@ -13,9 +13,9 @@ export const UNSENT_BYTES = 67108864;
 export const CONNECT_MS = 10000;
 /** The longest deadline of a call. */
 export const CALL_MS = 3600000;
-export const READ_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.read", "file.stat", "session.list", "session.read", "template.list", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
+export const READ_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.read", "file.stat", "file.watch", "session.list", "session.read", "template.list", "tools.list", "workspace.checkpoints", "workspace.diff", "workspace.list"]);
 export const READ_TOOLS: ReadonlySet<unknown> = new Set(["list_commands", "list_directory", "read_file", "search_files"]);
-export const LONG_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.make_directory", "file.move", "file.read", "file.remove", "file.stat", "file.write", "session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
+export const LONG_METHODS: ReadonlySet<unknown> = new Set(["file.list", "file.make_directory", "file.move", "file.read", "file.remove", "file.stat", "file.watch", "file.write", "session.end", "session.read", "tool.call", "tool.input", "transaction.discard", "workspace.checkpoint", "workspace.diff", "workspace.fork", "workspace.freeze", "workspace.remove", "workspace.rollback"]);
 
 export const JSON_ERRORS = {
 	PARSE_ERROR: -32700,
@@ -89,6 +89,16 @@ export type PatchOperation =
 	| "update"
 	| "delete"
 	| "move";
+
+export type FileEventType =
+	| "created"
+	| "changed"
+	| "attributes"
+	| "removed"
+	| "moved_from"
+	| "moved_to"
+	| "overflow"
+	| "unwatched";
 
 export type EntryType =
 	| "file"
@@ -879,6 +889,20 @@ export interface FileRead {
 	bytes: number;
 	/** As it was when the file was opened. */
 	entry: FileEntry;
+}
+
+/** A change in a watched directory. */
+export interface FileEvent {
+	/** overflow: events were lost, so list the directory again. */
+	type: FileEventType;
+	path: string;
+	path_base64?: string | undefined;
+	/** Whether the entry is one. */
+	directory: boolean;
+	/** The same for both ends of a move. */
+	cookie?: number | undefined;
+	/** With entries, if it is still there. */
+	entry?: FileEntry | undefined;
 }
 
 /** The result of file.write. */

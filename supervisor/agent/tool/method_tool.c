@@ -246,6 +246,20 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 	call->reply.form->output(call, stream, data);
 }
 
+static void on_watched(void *context, const struct files_node *node)
+{
+	struct client_call *call = context;
+
+	call->reply.form->watched(call, node);
+}
+
+static void on_event(void *context, const struct files_event *event)
+{
+	struct client_call *call = context;
+
+	call->reply.form->event(call, event);
+}
+
 /* Answers a request that never became a call with an observation. */
 static void answer_refused(struct client *client, const struct jsonrpc_request *request,
 	const struct client_reply *reply, const struct call_refusal *refusal)
@@ -383,8 +397,8 @@ static void start(struct client *client, struct jsonrpc_request *request,
 {
 	struct client_call *call = calloc(1, sizeof(*call));
 	struct session *later = NULL;
-	struct call_owner owner = {
-		on_done, on_output, tool_input_taken, call, client_unread(client)};
+	struct call_owner owner = {on_done, on_output, tool_input_taken, call,
+		client_unread(client), on_watched, on_event};
 
 	if (!call || (call_request->options.yield_ms > 0 &&
 			     tool_yield_promise(client, workspace, call_request, &later) < 0)) {

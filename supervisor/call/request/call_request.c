@@ -462,7 +462,8 @@ int64_t call_timeout_ms(const struct call_request *request)
 			   ? request->args.timeout_ms
 			   : (int64_t)request->tenant->limits.file_timeout_ms;
 
-	if (request->options.timeout_ms > 0 && request->options.timeout_ms < deadline)
+	if (request->options.timeout_ms > 0 &&
+		(request->options.timeout_ms < deadline || request->tool->id == TOOL_FILE_WATCH))
 		deadline = request->options.timeout_ms;
 	return deadline;
 }
@@ -481,6 +482,8 @@ enum call_class call_class(const struct call_request *request)
 	case TOOL_FILE_READ:
 	case TOOL_FILE_WRITE:
 		return CALL_CLASS_STREAM;
+	case TOOL_FILE_WATCH:
+		return CALL_CLASS_WATCH;
 	case TOOL_FILE_REMOVE:
 		return request->args.recursive ? CALL_CLASS_JOB : CALL_CLASS_WRITE;
 	case TOOL_FILE_LIST:

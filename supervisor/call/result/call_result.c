@@ -355,6 +355,7 @@ static const struct {
 	[TOOL_FILE_REMOVE] = {begin_none, add_none, finish_none},
 	[TOOL_FILE_READ] = {begin_none, add_one_node, finish_none},
 	[TOOL_FILE_WRITE] = {begin_none, add_none, finish_none},
+	[TOOL_FILE_WATCH] = {begin_none, add_none, finish_none},
 };
 
 int call_result_begin(struct call_result *result, const struct call_request *request)

@@ -279,6 +279,7 @@ void workspace_swap_advance(struct workspace *workspace)
 	bool is_closed = cell_status(workspace->cell) == CELL_STATUS_CLOSED;
 
 	if (swap->state == SWAP_WAITING && !waits_for_calls(workspace)) {
+		workspace_calls_end_watches(workspace);
 		swap->state = SWAP_ENDING;
 		cell_replace(workspace->cell, true);
 		cell_settle(workspace->cell);

@@ -204,7 +204,7 @@ bool workspace_preview_waits(const struct workspace *workspace)
 	const struct workspace_entry *entry;
 
 	TAILQ_FOREACH (entry, &workspace->entries, link)
-		if (!entry->parked)
+		if (!entry->parked && entry->class != CALL_CLASS_WATCH)
 			return true;
 	return false;
 }

@@ -138,6 +138,7 @@ void workspace_send_files(
 		[FILES_GO] = "go",
 		[FILES_FETCH] = "fetch",
 		[FILES_MORE] = "more",
+		[FILES_WATCH] = "watch",
 	};
 
 	assert_true(type < ARRAY_SIZE(words) && words[type]);

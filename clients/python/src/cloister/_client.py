@@ -17,7 +17,7 @@ from ._methods import Methods
 from ._remote import Access
 from ._session import AttachedSession, OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come
-from ._types import CallOptions, Durability, Exported, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, Exported, FileEvent, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 READ_BYTES = 256 << 10
@@ -209,6 +209,23 @@ class Attached(AttachedSession):
             yield from pieces
 
 
+class Watch:
+    """A directory that is watched. Iterating gives its events as they come; closing it ends that."""
+
+    def __init__(self, session: Session, pending: Pending) -> None:
+        self._session, self._pending = session, pending
+
+    def __iter__(self) -> Iterator[FileEvent]:
+        while True:
+            event = run(self._session.told(self._pending))
+            if event is None:
+                return
+            yield event
+
+    def close(self) -> None:
+        self._session.port.abandon(self._pending)
+
+
 class Client(Methods):
     """A client of cloisterd. It connects when it is first used.
 
@@ -321,6 +338,13 @@ class Client(Methods):
     def attach(self, session: str, *, after: int = 0) -> Attached:
         """Iterating over what it returns gives a session's output as it comes, to its end, also over lost connections."""
         return Attached(self._session, session, after)
+
+    def watch(self, path: str, *, workspace: Optional[str] = None, recursive: Optional[bool] = None,
+              entries: Optional[bool] = None) -> Watch:
+        """Watches a directory of the workspace for changes. The exception of the reason is raised by iterating when nothing
+        is watched any more."""
+        params = without_none({"path": path, "workspace": workspace, "recursive": recursive, "entries": entries})
+        return Watch(self._session, run(self._session.watch(params)))
 
     def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return run(self._session.native(method, params))

@@ -21,7 +21,7 @@ from ._remote import Access, Opened
 from ._sockets import Place, connect, places
 from ._types import (CALL_MS, LONG_METHODS, READ_METHODS, READ_TOOLS, Busy, CallOptions, Moved, NotFound, Observation, ShuttingDown,
                      Workspace, WorkspaceNotFound)
-from ._wire import Output, Pending, Retired, Wire, service_error
+from ._wire import Output, Pending, Retired, Told, Wire, service_error
 
 OnOutput = Callable[[Output], None]
 Progress = Callable[[int], None]  # is given how many bytes have been moved so far
@@ -30,6 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connec
 REPEATS = 3  # of a call with a key, each after a lost connection
 KEY_WAIT_MS = 10_000  # how much longer than the client a call waits for it
 FORGOTTEN_LATER = 64  # keys that the next calls name as no longer needed
+WATCH_SECONDS = 365 * 86400.0
 MOVES_IN_A_ROW = 4  # from host to host, for one request
 IDLE_MS = 60_000  # an export on which no byte moves for so long ends
 ERROR_BYTES = 4096  # of what its command says
@@ -472,6 +473,22 @@ class Session:
             if attached.take(read):
                 return attached.pieces
         return []
+
+    # Watches
+
+    async def watch(self, params: Mapping[str, Any]) -> Pending:
+        """Returns the request of a directory that is watched from now on."""
+        pending = await self.start("file.watch", params)
+        await self.told(pending)
+        pending.deadline = time.monotonic() + WATCH_SECONDS
+        return pending
+
+    async def told(self, pending: Pending) -> Optional[Any]:
+        """Returns what is told next; None after the end that the client has asked for."""
+        if pending.dropped:
+            return None
+        piece = await self.piece(pending)
+        return piece.params if isinstance(piece, Told) else None
 
     async def native(self, method: str, params: Mapping[str, Any]) -> Any:
         return _object(await self.request(method, params))

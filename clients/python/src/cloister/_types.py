@@ -11,9 +11,9 @@ UNSENT_BYTES = 67108864  # Requests that wait to be sent.
 CONNECT_MS = 10000  # For the service to accept a connection.
 CALL_MS = 3600000  # The longest deadline of a call.
 
-READ_METHODS = frozenset(['file.list', 'file.read', 'file.stat', 'session.list', 'session.read', 'template.list', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
+READ_METHODS = frozenset(['file.list', 'file.read', 'file.stat', 'file.watch', 'session.list', 'session.read', 'template.list', 'tools.list', 'workspace.checkpoints', 'workspace.diff', 'workspace.list'])
 READ_TOOLS = frozenset(['list_commands', 'list_directory', 'read_file', 'search_files'])
-LONG_METHODS = frozenset(['file.list', 'file.make_directory', 'file.move', 'file.read', 'file.remove', 'file.stat', 'file.write', 'session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
+LONG_METHODS = frozenset(['file.list', 'file.make_directory', 'file.move', 'file.read', 'file.remove', 'file.stat', 'file.watch', 'file.write', 'session.end', 'session.read', 'tool.call', 'tool.input', 'transaction.discard', 'workspace.checkpoint', 'workspace.diff', 'workspace.fork', 'workspace.freeze', 'workspace.remove', 'workspace.rollback'])
 
 JSON_ERRORS = {'PARSE_ERROR': -32700, 'INVALID_REQUEST': -32600, 'METHOD_NOT_FOUND': -32601,
                'INVALID_PARAMS': -32602, 'INTERNAL_ERROR': -32603, 'SERVER_ERROR': -32000}
@@ -28,6 +28,8 @@ ErrorCode = Literal["PATH_OUTSIDE_WORKSPACE", "SYMLINK_OUTSIDE_WORKSPACE", "COMM
 EndedBy = Literal["exit", "signal", "timeout", "idle_timeout", "input", "cancel", "output_limit", "memory", "pids",
                   "admin", "shutdown", "lifetime", "workspace_closed", "disk", "yield", "lease", "worker_lost"]
 PatchOperation = Literal["add", "update", "delete", "move"]
+FileEventType = Literal["created", "changed", "attributes", "removed", "moved_from", "moved_to", "overflow",
+                        "unwatched"]
 EntryType = Literal["file", "directory", "symlink", "fifo", "socket", "character_device", "block_device", "unknown"]
 ChangeKind = Literal["added", "changed", "deleted"]
 Stream = Literal["stdout", "stderr"]
@@ -938,6 +940,24 @@ class FileRead(TypedDict):
     entry: FileEntry
 
 
+class _FileEvent(TypedDict):
+    #: overflow: events were lost, so list the directory again.
+    type: FileEventType
+    path: str
+    #: Whether the entry is one.
+    directory: bool
+
+
+class FileEvent(_FileEvent, total=False):
+    """A change in a watched directory."""
+
+    path_base64: str
+    #: The same for both ends of a move.
+    cookie: int
+    #: With entries, if it is still there.
+    entry: FileEntry
+
+
 class _FileWritten(TypedDict):
     path: str
     bytes: int
@@ -1258,10 +1278,10 @@ __all__ = ["AmbiguousMatch", "ApplyPatchOutput", "BackgroundCommand", "Busy", "C
            "Cancelled", "ChangeKind", "ChangedState", "Checkpoint", "CheckpointList", "Checkpointed",
            "CommandBlocked", "DirectoryMade", "Discarded", "DiskUse", "Durability", "EditFileOutput",
            "EditsOverlap", "Encoding", "EndedBy", "Entry", "EntryType", "ErrorCode", "ErrorObject",
-           "ExecutionError", "Exported", "FileDescribed", "FileEntry", "FileList", "FileRead", "FileRemoved",
-           "FileTooLarge", "FileWritten", "Forbidden", "Forked", "ForkedBy", "Format", "Frozen", "Home",
-           "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict", "Kind", "Lease",
-           "LeaseEnd", "LeaseEnded", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession",
+           "ExecutionError", "Exported", "FileDescribed", "FileEntry", "FileEvent", "FileEventType", "FileList",
+           "FileRead", "FileRemoved", "FileTooLarge", "FileWritten", "Forbidden", "Forked", "ForkedBy", "Format",
+           "Frozen", "Home", "InputResult", "InvalidArguments", "InvalidPattern", "IsADirectory", "KeyConflict",
+           "Kind", "Lease", "LeaseEnd", "LeaseEnded", "ListCommandsOutput", "ListDirectoryOutput", "ListedSession",
            "ListedWorkspace", "Match", "MemoryLimit", "Moved", "NameTooLong", "NetworkDenied", "NetworkUse",
            "NoMatch", "NoSpace", "NotADirectory", "NotARegularFile", "NotFound", "Observation", "OutcomeUnknown",
            "OutputLimit", "PatchOperation", "PatchedFile", "PathOutsideWorkspace", "PatternTooComplex",

@@ -42,6 +42,14 @@ class Output:
         return f"Output({self.stream!r}, {self.data!r})"
 
 
+class Told(Output):
+    """An event of a watch, among the output of its request."""
+
+    def __init__(self, params: Dict[str, Any]) -> None:
+        super().__init__("stdout", b"")
+        self.params = params
+
+
 class Pending:
     """A request and, once it is done, its result or error."""
 
@@ -51,9 +59,10 @@ class Pending:
         self.method = method
         self.params = params if method.startswith("workspace.") else {}  # a reconnection opens it again
         options = params.get("options") or {} if method == "tool.call" else {}
-        self.streams = options.get("stream") is True or method == "file.read"
+        self.streams = options.get("stream") is True or method in ("file.read", "file.watch")
         self.base64 = (params if method == "file.read" else options).get("encoding") == "base64"
         self.is_call = method == "tool.call" or method.startswith("file.")
+        self.watch = 0  # the number of a watch, whose request was answered
         self.done = False
         self.result: Any = None
         self.error: Optional[CloisterError] = None
@@ -139,6 +148,7 @@ class Wire:
         self.ended: Optional[CloisterError] = None
         self._retiring = False
         self._pending: Dict[int, Pending] = {}
+        self._watches: Dict[int, Pending] = {}
         self._last_id = 0
         self._line = bytearray()
 
@@ -150,7 +160,7 @@ class Wire:
 
     def is_idle(self) -> bool:
         """Whether no request is in flight."""
-        return not self._pending
+        return not self._pending and not self._watches
 
     def request(self, method: str, params: Dict[str, Any]) -> Pending:
         """Queues a request."""
@@ -167,8 +177,12 @@ class Wire:
         self.drop(pending)
         if pending.done or self.ended or not pending.is_call:
             return
+        watched = self._watches.pop(pending.watch, None)
         try:
-            self._queue({"jsonrpc": "2.0", "method": "tool.cancel", "params": {"id": pending.id}})
+            if watched:
+                self._queue({"jsonrpc": "2.0", "method": "file.unwatch", "params": {"watch": pending.watch}})
+            else:
+                self._queue({"jsonrpc": "2.0", "method": "tool.cancel", "params": {"id": pending.id}})
         except BadRequest:  # the queue is full, so the service hardly reads it
             self.end("More requests wait than the client keeps")
 
@@ -225,9 +239,10 @@ class Wire:
         self.ended = error
         self._line.clear()
         self.unsent.clear()
-        for pending in tuple(self._pending.values()):
+        for pending in (*self._pending.values(), *self._watches.values()):
             pending.finish(None, self._why(pending.method))
         self._pending.clear()
+        self._watches.clear()
 
     def _why(self, method: str) -> CloisterError:
         """Returns a new exception for each request."""
@@ -271,13 +286,15 @@ class Wire:
             raise ProtocolError("The service sent a notification without a name or with other params than an object")
         if message["method"] == "tool.output":
             self._output(params)
+        elif message["method"] in ("file.event", "file.watch_ended"):
+            self._told(message["method"], params)
         elif message["method"] == "service.retiring":
             self._retiring = True
             self._leave()
 
     def _leave(self) -> None:
         """Ends the connection to a service that is replaced, when all that it still answers is answered."""
-        if self._retiring and not self._pending:
+        if self._retiring and not self._pending and not self._watches:
             self.end(RETIRED)
 
     def _answer(self, message: Dict[str, Any]) -> None:
@@ -293,6 +310,15 @@ class Wire:
         pending = self._pending.pop(number)
         if pending.dropped:
             self.take(pending)
+        result = message.get("result")
+        if pending.method == "file.watch" and isinstance(result, dict) and type(result.get("watch")) is int:
+            pending.watch = result["watch"]
+            self._watches[pending.watch] = pending
+            if pending.dropped:
+                self.abandon(pending)
+            else:
+                self._keep(pending, Told(result))
+            return
         if self._retiring and _is_busy(message.get("result"), refusal):
             pending.finish(None, Retired(RETIRED))
         else:
@@ -306,6 +332,18 @@ class Wire:
         data = error.get("data")
         data = data if isinstance(data, dict) else {}
         return service_error(data.get("code"), error["message"], error["code"], data)
+
+    def _told(self, method: str, params: Dict[str, Any]) -> None:
+        number, error = params.get("watch"), params.get("error")
+        if type(number) is not int or (method == "file.watch_ended" and not isinstance(error, dict)):
+            raise ProtocolError("The service sent an event without a watch, or an end of one without a reason")
+        pending = self._watches.get(number)
+        if pending and method == "file.event":
+            self._keep(pending, Told(params))
+        elif pending and isinstance(error, dict):
+            del self._watches[number]
+            pending.finish(pending.result, service_error(error.get("code"), str(error.get("message")), 0, error))
+            self._leave()
 
     def _output(self, params: Dict[str, Any]) -> None:
         number, stream, data = params.get("id"), params.get("stream"), params.get("data")
@@ -337,7 +375,7 @@ class Wire:
         pending.unread += cost
         self.unread += cost
         if self.unread > UNREAD_BYTES:
-            self._overrun(max(self._pending.values(), key=lambda other: other.unread))
+            self._overrun(max((*self._pending.values(), *self._watches.values()), key=lambda other: other.unread))
         pending.wake()
 
     def _overrun(self, pending: Pending) -> None:

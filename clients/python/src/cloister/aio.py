@@ -16,7 +16,7 @@ from ._methods import AsyncMethods
 from ._remote import Access, Opened
 from ._session import AttachedSession, OnOutput, Port, Progress, Session, call_params, input_params, message_options, without_none
 from ._sockets import Place, connect, has_come, has_ended
-from ._types import CallOptions, Durability, Exported, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
+from ._types import CallOptions, Durability, Exported, FileEvent, FileRead, FileWritten, InputResult, Observation, ToolMessage, Workspace
 from ._wire import Output, Pending, Wire
 
 CHUNK_BYTES = 256 << 10  # given to the transport at once
@@ -241,6 +241,23 @@ class Attached(AttachedSession):
                 yield piece
 
 
+class Watch:
+    """A directory that is watched. Iterating gives its events as they come; closing it ends that."""
+
+    def __init__(self, session: Session, pending: Pending) -> None:
+        self._session, self._pending = session, pending
+
+    async def __aiter__(self) -> AsyncIterator[FileEvent]:
+        while True:
+            event = await self._session.told(self._pending)
+            if event is None:
+                return
+            yield event
+
+    async def close(self) -> None:
+        self._session.port.abandon(self._pending)
+
+
 class Client(AsyncMethods):
     """cloister.Client for asyncio: the same parameters and methods. A task that is cancelled cancels its call."""
 
@@ -334,6 +351,13 @@ class Client(AsyncMethods):
     def attach(self, session: str, *, after: int = 0) -> Attached:
         """Iterating over what it returns gives a session's output as it comes, to its end, also over lost connections."""
         return Attached(self._session, session, after)
+
+    async def watch(self, path: str, *, workspace: Optional[str] = None, recursive: Optional[bool] = None,
+                    entries: Optional[bool] = None) -> Watch:
+        """Watches a directory of the workspace for changes. The exception of the reason is raised by iterating when nothing
+        is watched any more."""
+        params = without_none({"path": path, "workspace": workspace, "recursive": recursive, "entries": entries})
+        return Watch(self._session, await self._session.watch(params))
 
     async def _native(self, method: str, params: Dict[str, Any]) -> Any:
         return await self._session.native(method, params)
