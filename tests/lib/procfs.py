@@ -87,7 +87,7 @@ def name(pid):
 def is_path_resolver(pid):
     """Whether the process is a path resolver of the spawner, which belongs to no workspace."""
     try:
-        return name(pid) == "cloister-resolver"
+        return name(pid) == "cloister-resolver"[:15]  # as the kernel cuts it, prctl(2)
     except (FileNotFoundError, ProcessLookupError):
         return False
 
