@@ -3,9 +3,14 @@
 
 import contextlib
 import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 from cloister_client import RpcError, acting_as
+
+CLIENT = pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"
 
 
 @contextlib.contextmanager
@@ -167,3 +172,38 @@ def test_a_rollback_ends_watches(start_daemon, account):
         client.call("workspace.rollback", {"to": 1})
         assert ended(client, number) == "CANCELLED"
         assert client.call("file.list", {"path": "."})["entries"] == []
+
+
+def test_the_python_client(daemon, workspace):
+    script = f"""
+import cloister
+with cloister.Client({str(daemon.socket)!r}) as client:
+    client.workspace({str(workspace)!r})
+    watch = client.watch(".", recursive=True)
+    client.run_command("mkdir d")
+    events = iter(watch)
+    event = next(events)
+    assert (event["type"], event["path"], event["directory"]) == ("created", "d", True), event
+    client.run_command(": > d/f")
+    event = next(events)
+    assert (event["type"], event["path"]) == ("created", "d/f"), event
+    watch.close()
+    assert list(events) == []
+    client.file_make_directory("e")
+    watch = client.watch("e")
+    client.file_remove("e")
+    try:
+        next(iter(watch))
+        raise SystemExit("it has not ended")
+    except cloister.NotFound:
+        pass
+    try:
+        client.watch("none")
+        raise SystemExit("it is watched")
+    except cloister.NotFound:
+        pass
+"""
+    with inside(workspace):
+        done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(CLIENT)}, capture_output=True, text=True,
+                              timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

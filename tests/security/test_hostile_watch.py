@@ -49,6 +49,7 @@ def flood(daemon, events):
         assert watcher.call("file.unwatch", {"watch": number}) == {"unwatched": True}
 
 
+@pytest.mark.deep("slow")
 def test_a_flood_of_events(daemon):
     flood(daemon, 200000)
 
