@@ -183,10 +183,10 @@ static void unwatch(struct watch *watch, size_t at)
 static int watch_note(struct watch *watch, int wd, struct text path)
 {
 	struct watched *known = find_watched(watch, wd);
-	char *copy = strndup(path.data, path.len);
+	char *copy = NULL;
 	size_t at = place_of(watch, wd);
 
-	if (!copy)
+	if (asprintf(&copy, "%.*s", (int)path.len, path.data) < 0)
 		return -ENOMEM;
 	if (known) {
 		free(known->path);
@@ -524,13 +524,10 @@ static int take_entry(struct watch *watch, const struct inotify_event *event, co
 /* Whether the watched directory is still at its path. */
 static bool is_in_place(const struct watch *watch)
 {
-	_cleanup_free_ char *path = strndup(watch->path.data, watch->path.len);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
-	return path &&
-	       root_open(watch->root, text_from(path), O_PATH | O_DIRECTORY, &fd, NULL) ==
-		       TOOL_OK &&
+	return root_open(watch->root, watch->path, O_PATH | O_DIRECTORY, &fd, NULL) == TOOL_OK &&
 	       fstat(fd, &st) == 0 && st.st_dev == watch->device && st.st_ino == watch->inode;
 }
 
