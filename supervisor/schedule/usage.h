@@ -56,6 +56,8 @@ struct tenant_usage {
 	size_t removed;         /* the same, removed and not cleared yet */
 	size_t forks_awaited;   /* to be made by requests under way, and become existing ones */
 	uint64_t existing_ms;   /* when they were counted; 0: never */
+	/* for how long they are not counted again */
+	uint64_t existing_rest_ms;
 	size_t leases;          /* of its managed workspaces */
 	size_t templates;       /* that were there when they were counted */
 	size_t template_bytes;  /* on disk, of those that have been measured */

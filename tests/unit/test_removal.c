@@ -14,7 +14,23 @@
 #include "tests/unit/fakes/service.h"
 #include "tests/unit/fakes/workers.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+
 static struct fake_service *fake;
+static int64_t passed_ns, call_ns; /* beside the kernel's time, and how much more with each call */
+
+/* In the place of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *ret_now)
+{
+	const long r = syscall(SYS_clock_gettime, clock, ret_now);
+
+	passed_ns += call_ns;
+	ret_now->tv_nsec += passed_ns % 1000000000;
+	ret_now->tv_sec += passed_ns / 1000000000 + ret_now->tv_nsec / 1000000000;
+	ret_now->tv_nsec %= 1000000000;
+	return (int)r;
+}
 
 static int set_up(void **state)
 {
@@ -165,6 +181,25 @@ TEST(test_how_many_may_exist)
 			assert_int_equal(refusal.message != NULL, !may[j]);
 		}
 	}
+}
+
+/* A tenant at its limit has its workspaces counted, but not so often that others would wait. */
+TEST(test_counting_takes_a_part_of_the_time)
+{
+	const struct tenant *tenant = fake->service.config->tenants[0];
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	make_many("one", 3);
+	tenant->usage->existing_ms = 0;
+	call_ns = 100 * 1000000LL;
+	managed_quota_follow(fake->managed_fd, fake->service.config);
+	call_ns = 0;
+	make_many("one", 2); /* an administrator removes one */
+	passed_ns += 1500 * 1000000LL;
+	assert_int_equal(
+		managed_quota_check(fake->managed_fd, tenant, &refusal), TOOL_QUOTA_EXCEEDED);
+	passed_ns += 1500 * 1000000LL;
+	assert_int_equal(managed_quota_check(fake->managed_fd, tenant, &refusal), TOOL_OK);
 }
 
 /* System mode: which owner a directory must have. */

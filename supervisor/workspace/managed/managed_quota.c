@@ -17,6 +17,7 @@
 
 #define CLEARING_MS       200  /* after which some of what is removed may have been cleared */
 #define EXISTING_COUNT_MS 1000 /* before a tenant's managed workspaces are counted again */
+#define COUNT_PART        20   /* counting takes at most this part of the time */
 
 static const struct config *current;
 
@@ -31,6 +32,7 @@ static void count_one(void *context, const char *name)
 static int count(int managed_fd, const struct tenant *tenant)
 {
 	struct tenant_usage *usage = tenant->usage;
+	const uint64_t began_ms = monotonic_ms();
 	size_t existing = 0, removed = 0;
 	int r = managed_each(managed_fd, tenant, count_one, &existing);
 
@@ -42,6 +44,9 @@ static int count(int managed_fd, const struct tenant *tenant)
 	usage->removed = removed;
 	usage->templates = templates_count(managed_fd, tenant);
 	usage->existing_ms = monotonic_ms();
+	usage->existing_rest_ms = (usage->existing_ms - began_ms) * COUNT_PART;
+	if (usage->existing_rest_ms < EXISTING_COUNT_MS)
+		usage->existing_rest_ms = EXISTING_COUNT_MS;
 	return 0;
 }
 
@@ -149,7 +154,7 @@ enum tool_error managed_quota_check_many(
 	/*
 	 * An administrator may have removed workspaces by hand, so count again, but not too often.
 	 */
-	if (!counted || (why && monotonic_ms() - usage->existing_ms >= EXISTING_COUNT_MS)) {
+	if (!counted || (why && monotonic_ms() - usage->existing_ms >= usage->existing_rest_ms)) {
 		if (count(managed_fd, tenant) < 0)
 			return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 		why = excess(tenant, more);
