@@ -111,7 +111,11 @@ static void write_parts(struct command_input *input)
 
 static void on_writable(void *context)
 {
-	write_parts(context);
+	struct command_input *input = context;
+
+	/* What waits may be empty, and nothing is written then. */
+	shared_fd_want(input->pipe, &input->watch, WATCH_NOTHING);
+	write_parts(input);
 }
 
 static void on_written(void *context)

@@ -152,6 +152,30 @@ TEST(test_before_the_beginning_it_waits)
 }
 
 /* What comes with the call is in the pipe before anybody has it, as much as finds room. */
+static void give_up(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(context);
+}
+
+/* A part without bytes ends, and then the loop has nothing to do. */
+TEST(test_an_empty_part_before_the_beginning)
+{
+	static const struct timeval soon = {.tv_usec = 50000};
+	struct fixture *f = *state;
+
+	add(f, "", 0, false, "1");
+	begin(f);
+	assert_int_equal(
+		event_base_once(f->service.base, -1, EV_TIMEOUT, give_up, f->service.base, &soon),
+		0);
+	/* It comes back when nothing is ready any more. */
+	event_base_loop(f->service.base, EVLOOP_NONBLOCK);
+	assert_false(event_base_got_break(f->service.base));
+	until_told(f, "1");
+}
+
 TEST(test_what_comes_first_is_there)
 {
 	static char much[COMMAND_IO_CHUNK + 5000], got[sizeof(much)];
