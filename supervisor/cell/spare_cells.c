@@ -17,6 +17,11 @@
 #include <sys/queue.h>
 
 #define PAUSE_MS 5 /* a pause, so that openings by clients go first */
+/*
+ * While another one is ready, the pause lasts for the first command of the workspace that took one:
+ * making a cell needs as much of the processors.
+ */
+#define PAUSE_READY_MS 50
 
 struct spare {
 	LIST_ENTRY(spare) entry;
@@ -254,6 +259,8 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 	memset(spare->links, 0, sizeof(spare->links));
 	*ret_group = spare->group;
 	drop(spares, spare);
+	if (spares->ready > 0)
+		timer_set(&spares->refill, PAUSE_READY_MS);
 	spares->counts.used++;
 	return true;
 }
