@@ -6,6 +6,7 @@
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "libcloister/connection.h"
+#include "libcloister/value.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -239,4 +240,11 @@ const char *cloister_get_json(
 	if (!find(message, pointer, &value))
 		return NULL;
 	return json_object_to_json_string_ext(value, form | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+struct json_object *cloister_value(const struct cloister_message *message, const char *pointer)
+{
+	struct json_object *value;
+
+	return find(message, pointer, &value) ? value : NULL;
 }

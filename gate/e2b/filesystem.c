@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* In cloister-gate, which trusts no client: filesystem.Filesystem. */
 
+#include "common/byte_queue.h"
 #include "common/cleanup.h"
 #include "gate/e2b/data.h"
 #include "gate/e2b/entry.h"
 #include "gate/e2b/outside.h"
 #include "gate/e2b/sandbox.h"
+#include "gate/gate.h"
 #include "gate/request.h"
 
+#include <errno.h>
+#include <event2/event.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 
@@ -97,11 +101,71 @@ void filesystem_stat(struct gate_request *request)
 	data_begin(request, OP_RPC, stat_path);
 }
 
-/* ListDir */
+/* ListDir: a long listing is written in slices, so that other requests do not wait for all of it.
+ */
+
+#define SLICE 128 /* entries */
+
+struct listing {
+	struct json_object *nodes; /* held */
+	size_t at;
+	struct byte_queue text;
+	struct event *next;
+};
+
+static void listing_free(void *state)
+{
+	struct listing *listing = state;
+
+	json_object_put(listing->nodes);
+	byte_queue_free(&listing->text);
+	if (listing->next)
+		event_free(listing->next);
+	free(listing);
+}
+
+static int put_entry(struct op *op, struct json_object *node)
+{
+	struct listing *listing = op->state;
+	struct json_object *entry = entry_show(node, sandbox_root(op->sandbox));
+	size_t len = 0;
+	const char *text = json_object_to_json_string_length(entry, JSON_C_TO_STRING_PLAIN, &len);
+	int r = text ? byte_queue_append(&listing->text, ",", listing->at > 0) : -ENOMEM;
+
+	if (r == 0)
+		r = byte_queue_append(&listing->text, text, len);
+	json_object_put(entry);
+	return r;
+}
+
+static void list_slice(__attribute__((unused)) evutil_socket_t fd,
+	__attribute__((unused)) short events, void *context)
+{
+	static const struct timeval now = {0};
+	struct op *op = context;
+	struct listing *listing = op->state;
+	size_t n = json_object_array_length(listing->nodes);
+	size_t end = n - listing->at > SLICE ? listing->at + SLICE : n;
+	int r = 0;
+
+	for (; op->request && r == 0 && listing->at < end; listing->at++)
+		r = put_entry(op, json_object_array_get_idx(listing->nodes, listing->at));
+	if (op->request && r == 0 && end == n)
+		r = byte_queue_append(&listing->text, "]}", 2);
+	if (op->request && r == 0 && end < n)
+		r = evtimer_add(listing->next, &now);
+	if (op->request && r < 0)
+		op_no_memory(op);
+	else if (op->request && end == n)
+		op_answer_text(op, 200, byte_queue_peek(&listing->text));
+	if (!op->request || r < 0 || end == n)
+		op_leave(op);
+}
 
 static void answer_list(struct op *op, const struct cloister_message *reply)
 {
-	struct json_object *nodes, *answer, *entries;
+	static const char begin[] = "{\"entries\":[";
+	struct listing *listing;
 	bool truncated = false;
 
 	(void)cloister_get_bool(reply, "/truncated", &truncated);
@@ -111,17 +175,24 @@ static void answer_list(struct op *op, const struct cloister_message *reply)
 			"smaller depth, or with a command");
 		return;
 	}
-	nodes = op_read(op, reply, "/entries");
-	if (nodes == NULL)
+	listing = calloc(1, sizeof(*listing));
+	if (listing == NULL) {
+		op_no_memory(op);
 		return;
-	answer = json_object_new_object();
-	entries = json_object_new_array();
-	for (size_t i = 0; i < json_object_array_length(nodes); i++)
-		json_object_array_add(entries,
-			entry_show(json_object_array_get_idx(nodes, i), sandbox_root(op->sandbox)));
-	json_object_put(nodes);
-	json_object_object_add(answer, "entries", entries);
-	op_answer(op, 200, answer);
+	}
+	op->state = listing;
+	op->free_state = listing_free;
+	listing->nodes = op_read(op, reply, "/entries");
+	if (listing->nodes == NULL)
+		return;
+	listing->next = evtimer_new(gate_request_gate(op->request)->base, list_slice, op);
+	if (listing->next == NULL ||
+		byte_queue_append(&listing->text, begin, sizeof(begin) - 1) < 0) {
+		op_no_memory(op);
+		return;
+	}
+	op_stay(op);
+	list_slice(-1, 0, op);
 }
 
 static void list_outside(struct op *op, const struct cloister_message *reply)

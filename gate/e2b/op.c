@@ -12,6 +12,7 @@
 #include "gate/e2b/sandbox.h"
 #include "gate/gate.h"
 #include "gate/request.h"
+#include "libcloister/value.h"
 #include "json/json_read.h"
 
 #include <errno.h>
@@ -287,6 +288,13 @@ void op_ask(struct op *op, const char *method, struct json_object *params, op_ne
 }
 
 /* An answer that is longer than a queue of the server's is the tenant's, until it has been read. */
+void op_answer_text(struct op *op, unsigned status, struct text text)
+{
+	if (op->request &&
+		(text.len <= LIMIT_GATE_QUEUE_BYTES || hold(op, op->hold.bytes + text.len)))
+		gate_answer_bytes(op->request, status, "application/json", text);
+}
+
 void op_answer(struct op *op, unsigned status, struct json_object *object)
 {
 	struct text text = {0};
@@ -294,9 +302,7 @@ void op_answer(struct op *op, unsigned status, struct json_object *object)
 	if (object)
 		text.data = json_object_to_json_string_length(
 			object, JSON_C_TO_STRING_PLAIN, &text.len);
-	if (op->request &&
-		(text.len <= LIMIT_GATE_QUEUE_BYTES || hold(op, op->hold.bytes + text.len)))
-		gate_answer_bytes(op->request, status, "application/json", text);
+	op_answer_text(op, status, text);
 	json_object_put(object);
 }
 
@@ -381,12 +387,11 @@ void op_refuse(struct op *op, const struct cloister_message *reply)
 
 struct json_object *op_read(struct op *op, const struct cloister_message *reply, const char *path)
 {
-	const char *text = cloister_get_json(reply, path, false);
-	struct json_object *value = text ? json_of(text_from(text)) : NULL;
+	struct json_object *value = cloister_value(reply, path);
 
 	if (value == NULL)
 		op_fail(op, 502, "internal", "cloisterd's answer cannot be read");
-	return value;
+	return json_object_get(value);
 }
 
 void op_no_memory(struct op *op)

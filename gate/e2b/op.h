@@ -100,6 +100,8 @@ void op_ask(struct op *op, const char *method, struct json_object *params, op_ne
 
 /** Answers with @status and @object, which is taken; NULL: no body. */
 void op_answer(struct op *op, unsigned status, struct json_object *object);
+/** Answers with @status and the JSON @text, which is copied. */
+void op_answer_text(struct op *op, unsigned status, struct text text);
 
 /** Answers an error. @code is Connect's; @status is that of a REST answer. */
 void op_fail(struct op *op, unsigned status, const char *code, const char *format, ...)

@@ -16,6 +16,7 @@
 #include "gate/gate.h"
 #include "gate/keys.h"
 #include "gate/request.h"
+#include "libcloister/value.h"
 
 #include <event2/event.h>
 #include <json-c/json.h>
@@ -330,12 +331,8 @@ static void open_workspace(struct sandbox *sandbox)
 static struct json_object *row_of(
 	const struct sandbox *sandbox, const struct cloister_message *reply)
 {
-	const char *text = cloister_get_json(reply, "/workspaces", false);
-	struct json_object *rows = text ? json_of(text_from(text)) : NULL;
-	struct json_object *row = json_object_get(facts_row(rows, text_from(sandbox->id)));
-
-	json_object_put(rows);
-	return row;
+	return json_object_get(
+		facts_row(cloister_value(reply, "/workspaces"), text_from(sandbox->id)));
 }
 
 static void listed(__attribute__((unused)) struct cloister *cloister,
