@@ -24,7 +24,7 @@ SUITES = ("sandbox/commands", "sandbox/files", "sandbox/git", "sandbox/pty", "sa
           "sandbox/snapshot.test.ts", "sandbox/snapshot-api.test.ts", "sandbox/timeout.test.ts", "sandbox/urls.test.ts", "api/info.test.ts",
           "api/kill.test.ts", "api/list.test.ts", "api/snapshot.test.ts")
 PACKAGES = ("vitest", "msw", "dotenv", "error-stack-parser-es", "@types/node")
-LEAST = 0.92  # 0.95 with file.watch
+LEAST = 0.95
 
 pytestmark = [pytest.mark.deep("slow"), pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")]
 

@@ -320,6 +320,75 @@ def test_strangers_take_few_connections_of_a_tenant(area, tenants):
         assert running.stop() == 0
 
 
+def test_watches(gate, sandbox):
+    sandbox.rpc("filesystem.Filesystem/MakeDir", path="watched/in")
+    before = links(gate)
+    messages = sandbox.stream("filesystem.Filesystem/WatchDir", path="watched", recursive=True, includeEntry=True)
+    assert next(messages) == (0, {"start": {}})
+    assert links(gate) == before + 1
+    sandbox.run("cd watched; : > in/f; chmod 600 in/f; mkdir new; mv in/f g; rm g; ln -s /etc link")
+    seen = []
+    while not seen or seen[-1][1] != "link":
+        event = next(messages)[1]["filesystem"]
+        assert event["type"].startswith("EVENT_TYPE_")
+        seen.append((event["type"][11:], event["name"]))
+    # A file that a command makes is written, as one that the gate writes.
+    assert seen == [("CREATE", "in/f"), ("WRITE", "in/f"), ("CHMOD", "in/f"), ("CREATE", "new"), ("RENAME", "in/f"), ("CREATE", "g"),
+                    ("REMOVE", "g"), ("CREATE", "link")]
+    assert event["entry"]["path"] == "/home/user/watched/link" and event["entry"]["type"] == "FILE_TYPE_SYMLINK"
+    messages.close()
+    assert procfs.eventually(lambda: links(gate) == before)
+    for path, code in (("none", "not_found"), ("/etc", "unimplemented"), ("/tmp", "unimplemented")):
+        body = json.dumps({"path": path}).encode()
+        answer = sandbox.request("POST", "/filesystem.Filesystem/WatchDir", "Content-Type: application/connect+json",
+                                 body=struct.pack(">BI", 0, len(body)) + body)
+        assert answer.body[0] == END and json.loads(answer.body[5:])["error"]["code"] == code
+    messages = list(sandbox.stream("filesystem.Filesystem/WatchDir", "Connect-Timeout-Ms: 200", "Keepalive-Ping-Interval: 1", path="."))
+    assert messages[-1][1]["error"]["code"] == "deadline_exceeded"
+
+
+def test_the_end_of_a_watch_is_told(sandbox):
+    sandbox.rpc("filesystem.Filesystem/MakeDir", path="goes")
+    messages = sandbox.stream("filesystem.Filesystem/WatchDir", path="goes")
+    assert next(messages) == (0, {"start": {}})
+    sandbox.rpc("filesystem.Filesystem/Remove", path="goes")
+    assert next(messages)[1]["error"]["code"] == "not_found"
+
+
+def test_watchers(gate, sandbox):
+    def rpc(method, **params):
+        return sandbox.rpc(f"filesystem.Filesystem/{method}", **params)
+
+    def events(number):
+        status, answer = rpc("GetWatcherEvents", watcherId=number)
+        assert status == 200, answer
+        return [(event["type"][11:], event["name"]) for event in answer["events"]]
+
+    before = links(gate)
+    rpc("MakeDir", path="polled")
+    status, answer = rpc("CreateWatcher", path="polled")
+    assert status == 200, answer
+    number = answer["watcherId"]
+    assert events(number) == []
+    sandbox.run("mkdir polled/d")
+    seen = []
+    assert procfs.eventually(lambda: seen.extend(events(number)) or seen == [("CREATE", "d")])
+    assert rpc("GetWatcherEvents", watcherId="0" * 16)[1]["code"] == "not_found"
+    # The end comes after the last events.
+    sandbox.run("rm -r polled")
+    assert procfs.eventually(lambda: rpc("GetWatcherEvents", watcherId=number)[1].get("code") == "not_found")
+    assert rpc("RemoveWatcher", watcherId=number) == (200, {})
+    assert rpc("RemoveWatcher", watcherId=number)[1]["code"] == "not_found"
+    assert rpc("CreateWatcher", path="none")[1]["code"] == "not_found"
+    assert procfs.eventually(lambda: links(gate) == before)
+    rpc("MakeDir", path="many")
+    numbers = [rpc("CreateWatcher", path="many")[1]["watcherId"] for _ in range(8)]
+    assert rpc("CreateWatcher", path="many")[1]["code"] == "resource_exhausted"  # the workspace's bound
+    for number in numbers:
+        assert rpc("RemoveWatcher", watcherId=number)[0] == 200
+    assert procfs.eventually(lambda: links(gate) == before)
+
+
 def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
     for wanted, word in (({"volumeMounts": [{"name": "v", "path": "/v"}]}, "Volumes"), ({"network": {"denyOut": ["8.8.8.8"]}}, "8.8.8.8"),
                          ({"network": {"egressProxy": {"address": "x:1"}}}, "egressProxy"), ({"iam": {"tokens": {"t": {}}}}, "Tokens"),
