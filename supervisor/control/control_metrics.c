@@ -289,6 +289,8 @@ static void put_tenants(const struct metrics_text *out, const struct config *con
 			offsetof(struct tenant_usage, disk_bytes)},
 		{"tenant_sessions", "Running sessions, by tenant.",
 			offsetof(struct tenant_usage, sessions)},
+		{"tenant_watches", "Directories that clients watch, by tenant.",
+			offsetof(struct tenant_usage, watches)},
 		{"tenant_forwards", "Connections of clients to ports of workspaces, by tenant.",
 			offsetof(struct tenant_usage, forwards)},
 		{"tenant_session_output_bytes",
