@@ -190,6 +190,23 @@ cases.stream = async () => {
 	assert.deepEqual([...Buffer.from(observation.output.stdout, "base64")], seen);
 };
 
+cases.watch = async () => {
+	const { client } = await open();
+	const watch = await client.watch({ path: ".", recursive: true, entries: true });
+	const events = watch[Symbol.asyncIterator]();
+	await client.runCommand({ command: "mkdir d" });
+	const { value } = await events.next();
+	assert.deepEqual([value.type, value.path, value.directory, value.entry.type], ["created", "d", true, "directory"]);
+	await client.runCommand({ command: ": > d/f" });
+	assert.equal((await events.next()).value.path, "d/f");
+	watch.close();
+	assert.equal((await events.next()).done, true);
+	const gone = await client.watch({ path: "d" });
+	await client.fileRemove({ path: "d", recursive: true });
+	await fails((async () => { for await (const event of gone) assert.ok(event); })(), cloister.NotFound);
+	await fails(client.watch({ path: "none" }), cloister.NotFound);
+};
+
 cases.overrun = async () => {
 	const { client } = await open();
 	const flood = await client.startCall({ tool: "run_command", arguments: { command: "yes" }, timeout_ms: 110_000,

@@ -72,6 +72,7 @@ def test_a_directory_that_becomes_a_link(daemon, area, client, workspace):
         hostile.call("workspace.open", {"root": str(workspace)})
         renamer = hostile.begin("run_command", {"command": RENAMER, "timeout_ms": 100000})
         for i in range(300):
+            told(client, number)  # it renames on
             with acting_as(owner):
                 (outside / f"secret{i}").mkdir()
         with acting_as(owner):

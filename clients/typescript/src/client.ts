@@ -10,11 +10,11 @@ import { Connection, connectTo, places, type Place } from "./connection.js";
 import { BadRequest, CertificateError, Closed, ConnectionLost, ExportFailed, NoAnswer, ProtocolError, ServiceError, ServiceNotFound } from "./errors.js";
 import {
 	Busy, CALL_MS, LONG_METHODS, Methods, Moved, NotFound, READ_METHODS, READ_TOOLS, ShuttingDown, WorkspaceNotFound,
-	type CallOptions, type Durability, type Encoding, type Exported, type FileRead, type FileWritten, type InputResult,
+	type CallOptions, type Durability, type Encoding, type Exported, type FileEvent, type FileRead, type FileWritten, type InputResult,
 	type Observation, type SessionOutput, type ToolCallSettings, type ToolMessage, type Workspace,
 } from "./generated.js";
 import { Forward } from "./forward.js";
-import { isObject, Output, Retired, serviceError, type Pending } from "./wire.js";
+import { isObject, Output, Retired, serviceError, Told, type Pending } from "./wire.js";
 
 type Json = Record<string, unknown>;
 
@@ -28,6 +28,8 @@ const KEY_WAIT_MS = 10_000;
 const FORGOTTEN_LATER = 64;
 /** Of a file, in one request. */
 const PART_BYTES = 512 * 1024;
+/** Of setTimeout(). */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** An export on which no byte moves for so long ends. */
 const EXPORT_IDLE_MS = 60_000;
 /** Of a session's output, and how long one request waits for it. */
@@ -165,6 +167,31 @@ export class Call implements AsyncIterable<Output> {
 				return;
 			yield piece;
 		}
+	}
+}
+
+/** A directory that is watched. Iterating gives its events as they come; closing it ends that. */
+export class Watch implements AsyncIterable<FileEvent> {
+	readonly #session: Session;
+	readonly #started: Started;
+	readonly #signal: AbortSignal | undefined;
+
+	constructor(session: Session, started: Started, signal: AbortSignal | undefined) {
+		this.#session = session;
+		this.#started = started;
+		this.#signal = signal;
+	}
+
+	close(): void {
+		this.#started.pending.wire.abandon(this.#started.pending);
+		this.#started.pending.finish(undefined, undefined);
+		this.#started.connection.look();
+	}
+
+	/** Throws the reason when nothing is watched any more. */
+	async *[Symbol.asyncIterator](): AsyncGenerator<FileEvent, void, undefined> {
+		for (let told; (told = await this.#session.told(this.#started, this.#signal));)
+			yield told as unknown as FileEvent;
 	}
 }
 
@@ -463,6 +490,25 @@ class Session {
 		return started.pending.result;
 	}
 
+	/** Resolves to the request of a directory that is watched from now on. */
+	async watch(params: Json, signal: AbortSignal | undefined): Promise<Started> {
+		const started = await this.start("file.watch", params);
+		try {
+			await this.told(started, signal, this.#patience("file.watch", params));
+		} catch (error) {
+			started.pending.wire.abandon(started.pending);
+			throw error;
+		}
+		return started;
+	}
+
+	/** Resolves to what is told next; undefined after the end that the client has asked for. */
+	async told(started: Started, signal: AbortSignal | undefined, patience = LONGEST_TIMER_MS): Promise<Json | undefined> {
+		started.pending.deadline = performance.now() + patience;
+		const piece = await this.piece(started, signal);
+		return piece instanceof Told ? piece.params : undefined;
+	}
+
 	/** Reads a file of the workspace into @sink, a part at a time: one that is written slowly is sent slowly. */
 	async download(params: Json, sink: Sink, { onProgress, signal }: TransferSettings): Promise<Json> {
 		const started = await this.start("file.read", { ...params, encoding: "base64" });
@@ -758,6 +804,11 @@ export class Client extends Methods {
 	async upload(source: Source, params: { path: string; mode?: string; expect?: string; durability?: Durability },
 		settings: TransferSettings = {}): Promise<FileWritten> {
 		return await this.#session.upload(source, { ...params, workspace: settings.workspace }, settings) as unknown as FileWritten;
+	}
+
+	/** Watches a directory of the workspace for changes. Aborted, the signal makes iterating throw. */
+	async watch(params: { path: string; recursive?: boolean; entries?: boolean; workspace?: string }, signal?: AbortSignal): Promise<Watch> {
+		return new Watch(this.#session, await this.#session.watch(params, signal), signal);
 	}
 
 	/**

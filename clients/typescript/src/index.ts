@@ -2,7 +2,8 @@
 // A client of cloisterd, which runs the tool calls of LLM agents in confined workspaces.
 
 export {
-	Attached, Call, Client, outputOf, type ClientSettings, type Sink, type Source, type ToolCall, type TransferSettings,
+	Attached, Call, Client, outputOf, Watch, type ClientSettings, type Sink, type Source, type ToolCall,
+	type TransferSettings,
 } from "./client.js";
 export * from "./errors.js";
 export { Forward } from "./forward.js";

@@ -36,6 +36,16 @@ export class Output {
 	}
 }
 
+/** An event of a watch, among the output of its request. */
+export class Told extends Output {
+	readonly params: Json;
+
+	constructor(params: Json) {
+		super("stdout", Buffer.from(JSON.stringify(params))); // what it counts for
+		this.params = params;
+	}
+}
+
 /** A request and, once it is done, its result or error. */
 export class Pending {
 	readonly wire: Wire;
@@ -47,6 +57,8 @@ export class Pending {
 	readonly isCall: boolean;
 	/** When the client stops waiting, in the time of performance.now(). */
 	deadline = 0;
+	/** The number of a watch, whose request was answered. */
+	watch = 0;
 	done = false;
 	dropped = false;
 	result: unknown;
@@ -63,7 +75,7 @@ export class Pending {
 		this.id = id;
 		this.method = method;
 		this.params = method.startsWith("workspace.") ? params : {}; // a reconnection opens it again
-		this.streams = options["stream"] === true || method === "file.read";
+		this.streams = options["stream"] === true || method === "file.read" || method === "file.watch";
 		this.base64 = (method === "file.read" ? params : options)["encoding"] === "base64";
 		this.isCall = method === "tool.call" || method.startsWith("file.");
 	}
@@ -189,6 +201,7 @@ export class Wire {
 	#retiring = false;
 	readonly #send: (line: Buffer) => void;
 	readonly #pending = new Map<number, Pending>();
+	readonly #watches = new Map<number, Pending>();
 	#lastId = 0;
 	#line: Uint8Array[] = [];
 	#lineBytes = 0;
@@ -199,7 +212,7 @@ export class Wire {
 	}
 
 	get inFlight(): number {
-		return this.#pending.size;
+		return this.#pending.size + this.#watches.size;
 	}
 
 	request(method: string, params: Json): Pending {
@@ -218,8 +231,10 @@ export class Wire {
 		this.take(pending);
 		if (pending.done || this.ended || !pending.isCall)
 			return;
+		const message = this.#watches.delete(pending.watch) ? { method: "file.unwatch", params: { watch: pending.watch } } :
+			{ method: "tool.cancel", params: { id: pending.id } };
 		try {
-			this.#send(asLine({ jsonrpc: "2.0", method: "tool.cancel", params: { id: pending.id } }));
+			this.#send(asLine({ jsonrpc: "2.0", ...message }));
 		} catch { // the queue is full, so the service hardly reads it
 			this.end(new ConnectionLost("More requests wait than the client keeps"));
 		}
@@ -257,8 +272,9 @@ export class Wire {
 			return;
 		this.ended = error;
 		this.#line = [];
-		const all = [...this.#pending.values()];
+		const all = [...this.#pending.values(), ...this.#watches.values()];
 		this.#pending.clear();
+		this.#watches.clear();
 		for (const pending of all)
 			pending.finish(undefined, this.#why(pending.method));
 	}
@@ -301,6 +317,8 @@ export class Wire {
 			throw new ProtocolError("The service sent a notification without a name or with other params than an object");
 		if (message["method"] === "tool.output")
 			this.#output(params);
+		else if (message["method"] === "file.event" || message["method"] === "file.watch_ended")
+			this.#told(message["method"], params);
 		else if (message["method"] === "service.retiring") {
 			this.#retiring = true;
 			this.#leave();
@@ -309,7 +327,7 @@ export class Wire {
 
 	/** Ends the connection to a service that is replaced, when all that it still answers is answered. */
 	#leave(): void {
-		if (this.#retiring && this.#pending.size === 0)
+		if (this.#retiring && this.inFlight === 0)
 			this.end(new ConnectionLost(RETIRED));
 	}
 
@@ -328,11 +346,34 @@ export class Wire {
 		this.#pending.delete(pending.id);
 		if (pending.dropped)
 			this.take(pending);
+		const result = message["result"];
+		if (pending.method === "file.watch" && isObject(result) && typeof result["watch"] === "number") {
+			this.#watches.set(pending.watch = result["watch"], pending);
+			if (pending.dropped)
+				this.abandon(pending);
+			else
+				this.#keep(pending, new Told(result));
+			return;
+		}
 		if (this.#retiring && isBusy(message["result"], refusal))
 			pending.finish(undefined, new Retired());
 		else
 			pending.finish(message["result"], refusal);
 		this.#leave();
+	}
+
+	#told(method: string, params: Json): void {
+		const { watch, error } = params;
+		if (typeof watch !== "number" || (method === "file.watch_ended" && !isObject(error)))
+			throw new ProtocolError("The service sent an event without a watch, or an end of one without a reason");
+		const pending = this.#watches.get(watch);
+		if (pending && method === "file.event")
+			this.#keep(pending, new Told(params));
+		else if (pending && isObject(error)) {
+			this.#watches.delete(watch);
+			pending.finish(undefined, serviceError(error["code"], String(error["message"]), 0, error));
+			this.#leave();
+		}
 	}
 
 	#output(params: Json): void {
@@ -364,7 +405,7 @@ export class Wire {
 		pending.unread += cost;
 		this.unread += cost;
 		if (this.unread > UNREAD_BYTES)
-			this.#overrun([...this.#pending.values()].reduce((most, other) => other.unread > most.unread ? other : most));
+			this.#overrun([...this.#pending.values(), ...this.#watches.values()].reduce((most, other) => other.unread > most.unread ? other : most));
 		pending.wake();
 	}
 

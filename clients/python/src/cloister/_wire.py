@@ -46,7 +46,7 @@ class Told(Output):
     """An event of a watch, among the output of its request."""
 
     def __init__(self, params: Dict[str, Any]) -> None:
-        super().__init__("stdout", b"")
+        super().__init__("stdout", json.dumps(params).encode("utf-8"))  # what it counts for
         self.params = params
 
 
