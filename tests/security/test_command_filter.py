@@ -121,6 +121,15 @@ def test_memory_that_nobody_may_look_at_does_not_exist(cell):
     assert probe(cell, "for flags in (0, os.O_CLOEXEC, 1 << 32): print(call(447, flags))") == ["ENOSYS"] * 3
 
 
+def test_huge_pages_are_unknown(cell):
+    """They are the host's. A program that asks with all flags whether there is memfd_create(2), as Chromium does, expects EINVAL."""
+    memfd_create = 319 if X86 else 279
+    assert probe(cell, f"""
+for flags in (0x4, 0x6, 0xffffffff, ~0):
+    print(call({memfd_create}, ctypes.addressof(ctypes.create_string_buffer(b'x')), flags))
+""") == ["EINVAL"] * 4
+
+
 def test_new_namespaces(cell):
     """Refused for clone(2), even with the arguments of the worker's own calls but their secret. clone3(2) is ENOSYS."""
     clone = 56 if X86 else 220

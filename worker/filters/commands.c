@@ -398,11 +398,15 @@ static int refuse_flag(
  */
 static int keep_host_lots(scmp_filter_ctx filter)
 {
-	/* ENOMEM, as on a host without huge pages */
+	/*
+	 * ENOMEM, as on a host without huge pages. For memfd_create(2) EINVAL, as for a flag that
+	 * the kernel does not know: Chromium sets all flags to ask whether the call exists, and
+	 * aborts at any other error.
+	 */
 	int r = refuse_flag(filter, SCMP_SYS(mmap), 3, MAP_HUGETLB, ENOMEM);
 
 	if (r == 0)
-		r = refuse_flag(filter, SCMP_SYS(memfd_create), 1, MFD_HUGETLB, ENOMEM);
+		r = refuse_flag(filter, SCMP_SYS(memfd_create), 1, MFD_HUGETLB, EINVAL);
 	if (r == 0)
 		r = refuse_flag(filter, SCMP_SYS(shmget), 2, SHM_HUGETLB, ENOMEM);
 	if (r == 0)
