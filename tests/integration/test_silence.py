@@ -121,6 +121,18 @@ def test_what_differs_here_is_told(client, workspace, written, told):
     assert "notes" not in observed(client, f'echo "{written}"')
 
 
+@pytest.mark.parametrize("written, told", [
+    ("pg_ctl: no server running", "process ids of other commands"),
+    ("kill: (77) - No such process", "process ids of other commands"),
+    ("[1:1:ERROR:zygote_host_impl_linux.cc:130] No usable sandbox! If this is a Debian system", "start it with --no-sandbox"),
+])
+def test_what_a_program_that_fails_says_on_its_output_is_told(client, workspace, written, told):
+    for stream in (1, 2):
+        notes = observed(client, f'echo "{written}" >&{stream}; exit 3')["notes"]
+        assert len(notes) == 1 and told in notes[0]
+    assert "notes" not in observed(client, f'echo "{written}"')
+
+
 def test_the_process_of_an_earlier_command_is_named(client, workspace):
     """A server writes its id to a file; the command that would end it finds none, and never itself."""
     ids = {int(observed(client, "echo $$")["output"]["stdout"]) for _ in range(20)}

@@ -94,9 +94,13 @@ static const struct hint {
 	const char *said[4];
 	const char *note;
 } hints[] = {
-	{{"No such process"}, "a command sees only its own processes: process ids of other "
-			      "commands and sessions, "
-			      "also those in files, name nothing here"},
+	/* pg_ctl(1) says so also of a server that runs in a session. */
+	{{"No such process", "pg_ctl: no server running", "pg_ctl: another server might"},
+		"a command sees only its own processes: process ids of other commands and "
+		"sessions, also those in files, name nothing here"},
+	{{"No usable sandbox!"},
+		"Chromium's own sandbox needs namespaces, which commands cannot make: start it "
+		"with --no-sandbox; the workspace confines it"},
 	{{"Invalid cross-device link", "EXDEV"},
 		"since a checkpoint, older directories cannot be renamed by rename(2), which git "
 		"mv and "
@@ -116,19 +120,27 @@ static const struct hint {
 		       "poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true"},
 };
 
+static bool says(struct text end, const struct hint *hint)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(hint->said) && hint->said[i]; i++)
+		if (end.len > 0 && memmem(end.data, end.len, hint->said[i], strlen(hint->said[i])))
+			return true;
+	return false;
+}
+
+/* A program that fails may say why on its standard output. */
 static void add_hints(const struct observation *observation, struct notes *notes)
 {
-	struct text text;
-	struct end end;
+	const bool failed = observation->command->wait_status != 0;
+	struct end ends[COMMAND_STREAMS];
+	struct text errors =
+		end_of(&ends[0], command_io_capture(observation->io, COMMAND_STREAM_STDERR));
+	struct text output =
+		end_of(&ends[1], command_io_capture(observation->io, COMMAND_STREAM_STDOUT));
 
-	text = end_of(&end, command_io_capture(observation->io, COMMAND_STREAM_STDERR));
-	for (size_t i = 0; text.len > 0 && i < ARRAY_SIZE(hints); i++)
-		for (size_t j = 0; j < ARRAY_SIZE(hints[i].said) && hints[i].said[j]; j++)
-			if (memmem(text.data, text.len, hints[i].said[j],
-				    strlen(hints[i].said[j]))) {
-				notes_add(notes, "%s", hints[i].note);
-				break;
-			}
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+		if (says(errors, &hints[i]) || (failed && says(output, &hints[i])))
+			notes_add(notes, "%s", hints[i].note);
 }
 
 /* Whether the shell has not found the program that the command begins with, a tool that is offered.
