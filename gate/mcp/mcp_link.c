@@ -26,6 +26,7 @@ struct mcp_link {
 	const struct mcp_link_callbacks *callbacks;
 	void *context;
 	char *workspace;
+	bool text_only;
 	struct agent_socket *opening; /* NULL: it is bound, or over */
 	struct bufferevent *stream;   /* NULL: it is not bound yet */
 	struct evbuffer *held;        /* until the workspace is open; then NULL */
@@ -148,6 +149,8 @@ static int ask(struct mcp_link *link)
 	json_object_object_add(root, "method", json_object_new_string("workspace.open"));
 	json_object_object_add(params, "workspace", json_object_new_string(link->workspace));
 	json_object_object_add(params, "protocol", json_object_new_string("mcp"));
+	if (link->text_only)
+		json_object_object_add(params, "structured_content", json_object_new_boolean(0));
 	json_object_object_add(root, "params", params);
 	n = evbuffer_add_printf(
 		out, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN));
@@ -180,7 +183,8 @@ static void on_bound(int fd, int error, void *context)
 }
 
 int mcp_link_open(struct gate *gate, const struct gate_identity *identity, const char *workspace,
-	const struct mcp_link_callbacks *callbacks, void *context, struct mcp_link **ret)
+	bool text_only, const struct mcp_link_callbacks *callbacks, void *context,
+	struct mcp_link **ret)
 {
 	struct mcp_link *link = calloc(1, sizeof(*link));
 	int r = -ENOMEM;
@@ -191,6 +195,7 @@ int mcp_link_open(struct gate *gate, const struct gate_identity *identity, const
 		.callbacks = callbacks,
 		.context = context,
 		.workspace = strdup(workspace),
+		.text_only = text_only,
 		.held = evbuffer_new()};
 	if (link->workspace && link->held)
 		r = agent_socket_open(gate, identity, 0, on_bound, link, &link->opening);

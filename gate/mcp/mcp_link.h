@@ -20,11 +20,12 @@ struct mcp_link_callbacks {
 
 /**
  * Connects, binds the connection to @identity and opens the managed workspace @workspace on it,
- * which is made if there is none. Lines may be sent at once. Returns 0 or -errno, as
- * agent_socket_open().
+ * which is made if there is none. With @text_only results have no structured content. Lines may be
+ * sent at once. Returns 0 or -errno, as agent_socket_open().
  */
 int mcp_link_open(struct gate *gate, const struct gate_identity *identity, const char *workspace,
-	const struct mcp_link_callbacks *callbacks, void *context, struct mcp_link **ret);
+	bool text_only, const struct mcp_link_callbacks *callbacks, void *context,
+	struct mcp_link **ret);
 
 /** Sends a message, which has no newline. Returns 0, or -EAGAIN if too much waits to be sent. */
 int mcp_link_send(struct mcp_link *link, struct text line);

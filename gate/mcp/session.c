@@ -394,7 +394,8 @@ static int open_session(struct gate_request *request, bool has_id, struct mcp_se
 	if (session && (!has_id || make_id(session->id, sizeof(session->id)))) {
 		session->gate = gate_request_gate(request);
 		snprintf(session->key, sizeof(session->key), "%s", identity->key);
-		r = mcp_link_open(session->gate, identity, workspace, &link_callbacks, session,
+		r = mcp_link_open(session->gate, identity, workspace,
+			gate_request_query(request, "form"), &link_callbacks, session,
 			&session->link);
 	}
 	if (r < 0) {
@@ -410,10 +411,13 @@ static int open_session(struct gate_request *request, bool has_id, struct mcp_se
 
 struct mcp_session *mcp_session_new(struct gate_request *request, bool has_id)
 {
+	const char *form = gate_request_query(request, "form");
 	struct mcp_session *session = NULL;
 
-	if (has_id &&
-		count_sessions(gate_request_identity(request)->key) >= LIMIT_GATE_MCP_SESSIONS)
+	if (form && strcmp(form, "text") != 0)
+		mcp_refuse(request, 400, NULL, MCP_INVALID_REQUEST, "form can only be text");
+	else if (has_id &&
+		 count_sessions(gate_request_identity(request)->key) >= LIMIT_GATE_MCP_SESSIONS)
 		mcp_refuse(request, 429, NULL, MCP_INTERNAL_ERROR,
 			"the key has too many sessions; end one with DELETE");
 	else if (open_session(request, has_id, &session) < 0)

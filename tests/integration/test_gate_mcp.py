@@ -69,6 +69,18 @@ def test_a_session(gate, blue, version):
     assert client.ask(None, method="DELETE").status == 404
 
 
+def test_results_as_text_alone(gate, blue):
+    client = HttpMcp(gate, blue, "?workspace=mcp&form=text")
+    client.initialize()
+    assert not any("outputSchema" in one for one in client.result(message("tools/list", 1))["tools"])
+    result = client.result(run(2, "echo hi"))
+    assert "structuredContent" not in result and "exit 0\nhi\n" in result["content"][0]["text"]
+    client.ask(None, method="DELETE")
+    answer = HttpMcp(gate, blue, "?form=json").ask(message("initialize", 1, protocolVersion=LEGACY, capabilities={},
+                                                           clientInfo={"name": "tests", "version": "1"}))
+    assert answer.status == 400 and "form" in answer.json()["error"]["message"]
+
+
 def test_a_message_of_several_lines_is_one(mcp):
     said = json.dumps(run(1, "printf 'one\\ntwo'"), indent=4).replace("\n", "\r\n").encode()
     assert "one\\ntwo" in mcp.ask(said).body.decode()
