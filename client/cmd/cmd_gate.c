@@ -187,13 +187,13 @@ static char **add_all(char **next, char *option, const char *const *values)
 
 static int start_service(struct gate *gate, const struct invocation *invocation)
 {
-	static char state[] = "--state-dir", socket[] = "--control-socket",
-		    readonly[] = "--readonly-path", allow[] = "--allow-net",
-		    private[] = "--allow-private-net";
+	static char state[] = "--state-dir", socket[] = "--control-socket", tools[] = "--tools",
+		    offered[] = MODELS_TOOLS, readonly[] = "--readonly-path",
+		    allow[] = "--allow-net", private[] = "--allow-private-net";
 	char program[PATH_MAX], control[PATH_MAX];
-	char *argv[6 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
-		program, state, gate->state, socket, control};
-	char **next = argv + 5;
+	char *argv[8 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
+		program, state, gate->state, socket, control, tools, offered};
+	char **next = argv + 7;
 	int fds[] = {gate->agent, gate->control};
 	int r = program_find("cloisterd", program);
 
