@@ -62,12 +62,16 @@ static const char opencode_start[] = "OPENCODE_CONFIG_CONTENT=$(cat opencode.jso
 				     "export OPENCODE_CONFIG_CONTENT\n"
 				     "exec opencode \"$@\"\n";
 
-/* tools.core lists all that may be there, and what MCP servers have is matched by it too. */
+/*
+ * tools.core lists all that may be there, and what MCP servers have is matched by it too. A result
+ * of more characters than the threshold is cut, 40000 by default; cloister's have fewer than 48000.
+ */
 static const char gemini_settings[] = "{\n"
 				      "  \"mcpServers\": {" CLOISTERS_SERVER ",\n"
 				      "    \"trust\": true, \"timeout\": 3600000}},\n"
 				      "  \"mcp\": {\"allowed\": [\"cloister\"]},\n"
-				      "  \"tools\": {\"core\": [\"mcp_cloister_*\"]}\n"
+				      "  \"tools\": {\"core\": [\"mcp_cloister_*\"],\n"
+				      "    \"truncateToolOutputThreshold\": 60000}\n"
 				      "}\n";
 static const char gemini_start[] =
 	"mkdir -p .gemini && cp settings.json .gemini/settings.json || exit\n"
@@ -135,27 +139,27 @@ static const char zed_settings[] =
 static const struct harness harnesses[] = {
 	{"claude", "Claude Code",
 		"# Tested with 2.1.330. Hooks and plugins of your own settings stay on.\n",
-		"mcp.json", claude_settings, claude_start, true},
+		"mcp.json", claude_settings, claude_start},
 	{"codex", "Codex",
 		"# Tested with 0.169.0. Its apply_patch stays in sight and is refused, so leave "
 		"the\n"
 		"# sandbox alone: --sandbox and --dangerously-bypass-approvals-and-sandbox would\n"
 		"# let it write. MCP servers of your own config.toml stay on.\n",
-		"cloister.config.toml", codex_settings, codex_start, true},
+		"cloister.config.toml", codex_settings, codex_start},
 	{"opencode", "opencode", "# Tested with 1.18.33. Plugins of your own settings stay on.\n",
-		"opencode.json", opencode_settings, opencode_start, false},
+		"opencode.json", opencode_settings, opencode_start},
 	{"gemini", "Gemini CLI",
 		"# Tested with 0.61.0. Hooks and extensions of your own settings stay on.\n",
-		"settings.json", gemini_settings, gemini_start, false},
+		"settings.json", gemini_settings, gemini_start},
 	{"cline", "Cline",
 		"# Tested with Cline CLI 3.0.65. The extension of an editor takes other settings:\n"
 		"# its own tools cannot be switched off there.\n",
-		"mcp.json", cline_settings, cline_start, false},
+		"mcp.json", cline_settings, cline_start},
 	{"zed", "Zed",
 		"# Not tested, since Zed has no command line: from its documentation of 0.224.\n"
 		"# Open an empty directory in Zed, not the workspace, whose .zed/settings.json a\n"
 		"# model could write.\n",
-		"settings.json", zed_settings, NULL, false},
+		"settings.json", zed_settings, NULL},
 };
 
 const struct harness *harness_at(size_t index)

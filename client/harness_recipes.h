@@ -8,7 +8,6 @@
  * model.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct harness {
@@ -18,8 +17,6 @@ struct harness {
 	const char *file;     /* the settings' name in the directory */
 	const char *settings; /* @ARGS@: what follows `cloister` as an array; @COMMAND@: with it */
 	const char *start;    /* the last lines of the script that starts it; NULL: none can */
-	/* its model is shown structuredContent where a result has some, and not the text */
-	bool shows_structured;
 };
 
 /** The harness of this index, or NULL after the last one. */

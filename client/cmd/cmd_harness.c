@@ -68,9 +68,11 @@ static int add_socket(struct json_object *args, const char *path)
 	return add(args, "--socket", real);
 }
 
-/* The words after `cloister` that start its MCP server as this command line would. */
-static int take_args(const struct invocation *invocation, const struct harness *harness,
-	struct json_object *args)
+/*
+ * The words after `cloister` that start its MCP server as this command line would. No harness shows
+ * its model both forms of a result, and structured content would take up half of its room.
+ */
+static int take_args(const struct invocation *invocation, struct json_object *args)
 {
 	_cleanup_free_ char *directory = NULL;
 	const char *name;
@@ -94,9 +96,7 @@ static int take_args(const struct invocation *invocation, const struct harness *
 	if (r == 0 && invocation->create)
 		r = add(args, "--create", NULL);
 	if (r == 0)
-		r = add(args, NULL, "mcp");
-	if (r == 0 && harness->shows_structured)
-		r = add(args, "--text", NULL);
+		r = add(args, "mcp", "--text");
 	return r == 0 && invocation->tools ? add(args, "--tools", invocation->tools) : r;
 }
 
@@ -165,7 +165,7 @@ static int print_recipe(const struct invocation *invocation, const struct harnes
 	_cleanup_free_ char *recipe = NULL;
 	size_t size;
 	FILE *out;
-	int r = take_args(invocation, harness, args);
+	int r = take_args(invocation, args);
 
 	if (r < 0) {
 		json_object_put(args);

@@ -47,14 +47,14 @@ def test_the_list(area, home):
 
 
 def test_what_each_harness_shows_its_model(area, home):
-    """doc/clients.md has a table of what is shown of a result; who shows structured content alone gets none."""
+    """doc/clients.md has a table of what is shown of a result. None shows both forms, so each is sent the text alone."""
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (text|structuredContent) \|$", (ROOT / "doc" / "clients.md").read_text(), re.M)
     assert [name for name, _ in rows] == NAMES
-    for name, shows in rows:
+    for name, _ in rows:
         recipe = cloister(area, "--workspace", "managed", "harness", name, home=home).stdout.decode()
-        assert ('"--text"' in recipe) == (shows == "structuredContent"), name
+        assert '"mcp", "--text"' in recipe, name
     named = cloister(area, "--workspace", "managed", "harness", "zed", "--tools", "basic edit", home=home).stdout.decode()
-    assert '"mcp", "--tools", "basic edit"' in named
+    assert '"mcp", "--text", "--tools", "basic edit"' in named
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,7 +81,7 @@ def test_the_script(area, home, name):
             written = {path for path in home.rglob("*") if path.is_file()}
             (settings,) = written - {directory / "start"}
             assert settings.parent == directory
-            assert servers_words(settings.read_text(), name) == [*expected, "mcp", *(["--text"] if name in ("claude", "codex") else [])]
+            assert servers_words(settings.read_text(), name) == [*expected, "mcp", "--text"]
             if name != "zed":
                 assert os.access(directory / "start", os.X_OK)
                 assert subprocess.run(["sh", "-n", directory / "start"], check=False).returncode == 0
