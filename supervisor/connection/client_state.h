@@ -99,9 +99,10 @@ struct reply_form {
 
 struct client_reply {
 	const struct reply_form *form;
-	char *tool_call_id;              /* as JSON text; NULL: the model's call had none */
-	uint8_t revision;                /* enum mcp_revision */
-	bool as_json;                    /* for a program (encoding base64), also a refusal */
+	char *tool_call_id; /* as JSON text; NULL: the model's call had none */
+	uint8_t revision;   /* enum mcp_revision */
+	bool told;          /* what holds in the workspace, which a first answer says otherwise */
+	bool as_json;       /* for a program (encoding base64), also a refusal */
 	struct mcp_progress *progress;   /* NULL: no progress was asked for */
 	struct mcp_ext_offer *offer;     /* to become a task; NULL: none */
 	struct transaction *transaction; /* it is a preview's; NULL: it is none; borrowed */

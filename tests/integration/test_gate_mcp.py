@@ -332,6 +332,10 @@ def test_the_revision_without_sessions(gate, blue):
     assert MODERN in answer.json()["result"]["supportedVersions"] and "mcp-session-id" not in answer.headers
     said, headers = client.modern(message("tools/list", 1))
     assert sorted(one["name"] for one in client.result(said, *headers)["tools"]) == TOOLS
+    # What holds in the workspace is told once, and not with each request's answer.
+    assert "no network" in answer.json()["result"]["instructions"]
+    said, headers = client.modern(run(2, "true"))
+    assert "no network" not in json.dumps(client.result(said, *headers))
     said, headers = client.modern(run(1, "echo begun; sleep 0.3; echo done", token=1))
     stream = client.open(said, headers=headers).begin()
     *progress, last = stream.events()

@@ -245,6 +245,8 @@ void mcp_tools_call(struct client *client, struct jsonrpc_request *request)
 		refuse(client, request, sentence);
 		return;
 	}
+	/* cloister-gate has a connection for each of its requests: server/discover has told it. */
+	reply.told = reply.revision == MCP_2026_07_28 && client->bound.tenant;
 	if (reply.revision == MCP_2026_07_28 && mcp_takes_tasks(request))
 		reply.offer = mcp_ext_offer_new(mcp_ext_task_become);
 	params = native_params(request);

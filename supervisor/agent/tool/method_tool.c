@@ -408,7 +408,7 @@ static void start(struct client *client, struct jsonrpc_request *request,
 		tool_transaction_unbegun(reply);
 		return;
 	}
-	if (reply->form->reader != READER_PROGRAM)
+	if (reply->form->reader != READER_PROGRAM && !reply->told)
 		tell_conditions(client, workspace, call_request);
 	call_request->uid = client->peer.uid;
 	call_request->gid = client->peer.gid;
