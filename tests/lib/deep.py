@@ -141,6 +141,7 @@ SUITES = {
                            ("worker/files", "worker/spawner", "supervisor/cell", "supervisor/workspace"), RELEASE),
     "clients": Suite(one("tests/clients"), WHOLE + ("tests/clients", "clients"), ("client", "clients", "supervisor/agent", "libcloister"),
                      RELEASE),
+    "real": Suite(one("tests/real"), WHOLE + ("tests/real",), ("worker", "supervisor/call", "egress", "tests/real"), RELEASE),
     "packages": Suite(lambda: [shell("", "packaging/build-deb && exec /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/package",
                                      DEB_BUILD_OPTIONS="nocheck", CLOISTER_BUILD="release")],
                       PRODUCT + ("packaging", "man", "tests/package"), ("packaging", "man", "cmake", "CMakeLists.txt"), RELEASE),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pinned packages of the npm registry for tests, installed once a run in a directory of their own."""
 
+import hashlib
 import json
 import os
+import pathlib
 import platform
 import shutil
 import subprocess
@@ -41,12 +43,21 @@ class Packages:
             self.node = str(path / "node_modules" / f"node-linux-{machine}" / "bin" / "node")
         (path / "package.json").write_text(json.dumps(
             {"private": True, "type": "module", "dependencies": wanted}))
+        kept = os.environ.get("CLOISTER_NPM")  # a directory that keeps what was installed, for the next run
+        if kept:
+            kept = pathlib.Path(kept) / hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
+        if kept and kept.exists():
+            subprocess.run(["cp", "-al", kept, path / "node_modules"], check=True)
+            return
         done = subprocess.run(
             ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"],
             cwd=path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             unavailable(f"npm cannot install {wanted}: {done.stderr[-500:]}")
         subprocess.run(["chmod", "-R", "a+rX", path], check=True)
+        if kept:
+            kept.parent.mkdir(exist_ok=True)
+            subprocess.run(["cp", "-al", path / "node_modules", kept], check=True)
 
     def command(self, script, *words):
         """Returns the words that run a script of the tests. A copy of it lies beside the packages, so that it finds
