@@ -155,8 +155,8 @@ APIS = (Anthropic(), Responses(), Chat(), Gemini())
 
 
 class ScriptedModel:
-    """Plays @script, a list of calls {"name", "arguments"}: the next is the one after as many as the conversation has results
-    of. A name "cloister:TOOL" is that of the tool as the harness offers it. In .offered are the tools that were offered with any
+    """Plays @script, a list of calls {"name", "arguments"}, or of functions that make one of the results so far: the next is the
+    one after as many as the conversation has results of. A name "cloister:TOOL" is that of the tool as the harness offers it. In .offered are the tools that were offered with any
     request, in .results those of the longest conversation, in .unknown what was asked and is none of these APIs."""
 
     def __init__(self, script):
@@ -222,6 +222,8 @@ class ScriptedModel:
         if len(results) >= len(self.script):
             return api.answer(request, TEXT, number)
         step = self.script[len(results)]
+        if callable(step):
+            step = step(results)
         return api.answer(request, {**step, "name": self.name(step["name"])}, number)
 
     def name(self, name):
