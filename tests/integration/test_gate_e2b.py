@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import struct
 import urllib.parse
 
 import pytest
