@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 /* In this time cloisterd says that another one takes over. */
-#define SUCCESSOR_MS 100
+#define SUCCESSOR_MS 100L
 
 /* What a link that is not a sandbox's is for ends with it: its requests have failed already. */
 static void link_closed(__attribute__((unused)) struct agent_link *link,
@@ -63,8 +63,6 @@ static void on_end(struct gate_request *request)
 	struct op *op = op_of(request);
 
 	op->request = NULL;
-	if (op->on_lost)
-		op->on_lost(op);
 	if (op->pending == 0)
 		op_free(op);
 	else if (op->link_is_own)

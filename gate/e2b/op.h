@@ -57,8 +57,6 @@ struct op {
 	struct gate_hold hold; /* the body, or what it was read into, and a long answer */
 	bool collects, body_over;
 	void (*on_selected)(struct op *op, struct json_object *row); /* of process.Process */
-	void (*on_lost)(
-		struct op *op); /* the request is over, while answers are to come; may be NULL */
 	void (*free_state)(void *state); /* frees @state when the op ends */
 	void *state;                     /* the handler's */
 };

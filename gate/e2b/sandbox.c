@@ -26,7 +26,7 @@
 #define BUCKETS      1024
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 /* A cloisterd that takes over has a workspace only when the former one has let go of it. */
-#define RETRY_MS  50
+#define RETRY_MS  50L
 #define RETRY_MAX 40
 /* How long after its lease ended a sandbox is forgotten. */
 #define LOOK_AGAIN_MS 1000

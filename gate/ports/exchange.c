@@ -60,23 +60,17 @@ static void pause_transfer(struct exchange *exchange, int paused)
 	curl_easy_pause(exchange->transfer.easy, paused);
 }
 
-/* The op outlives its request if it waits for cloisterd; what is of the request does not. */
-static void on_lost(struct op *op)
-{
-	struct exchange *exchange = op->state;
-
-	gate_relay_free(TAKE_PTR(exchange->relay));
-	agent_socket_cancel(TAKE_PTR(exchange->opening));
-	http_transfer_close(exchange->gate, &exchange->transfer);
-	if (exchange->fd >= 0)
-		exchange->gate->links--;
-	close_fd(&exchange->fd);
-}
-
+/* The op waits for nothing once there is a socket, so it ends with its request. */
 static void exchange_free(void *state)
 {
 	struct exchange *exchange = state;
 
+	gate_relay_free(exchange->relay);
+	agent_socket_cancel(exchange->opening);
+	http_transfer_close(exchange->gate, &exchange->transfer);
+	if (exchange->fd >= 0)
+		exchange->gate->links--;
+	close_fd(&exchange->fd);
 	curl_slist_free_all(exchange->fields);
 	if (exchange->in)
 		evbuffer_free(exchange->in);
@@ -234,6 +228,7 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *context)
 	struct exchange *exchange = context;
 	struct text data = {bytes, size * n};
 	bool is_switched = exchange->wants_websocket && status_of(exchange) == 101;
+	size_t held;
 
 	if (!is_switched)
 		take_head(exchange);
@@ -247,7 +242,9 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *context)
 		gate_answer_write(exchange->op->request, data);
 		return data.len;
 	}
-	if (evbuffer_get_length(exchange->early) + data.len > LIMIT_GATE_PORT_OUT_BYTES ||
+	held = evbuffer_get_length(exchange->early) + data.len;
+	if (held > LIMIT_GATE_PORT_OUT_BYTES ||
+		!gate_hold_set(&exchange->op->hold, sandbox_tenant(exchange->op->sandbox), held) ||
 		evbuffer_add(exchange->early, data.data, data.len) < 0) {
 		exchange->why = "sends a long answer before it has read the request: the gate "
 				"cannot pass both on at once";
@@ -528,7 +525,6 @@ bool exchange_new(struct op *op, const struct exchange_to *to)
 	exchange->wants_websocket = port_wants_websocket(gate_request_head(op->request));
 	op->state = exchange;
 	op->free_state = exchange_free;
-	op->on_lost = on_lost;
 	if (!exchange->in || !exchange->early) {
 		op_no_memory(op);
 		return false;
