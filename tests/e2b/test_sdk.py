@@ -39,6 +39,9 @@ def prepare(place):
         given = clone / "packages" / "js-sdk"
     for name in ("src", "tests"):
         shutil.copytree(pathlib.Path(given) / name, place / name)
+    if not shutil.which("python", path="/usr/bin"):  # as in Debian; E2B's image has it
+        host = place / "tests" / "sandbox" / "host.test.ts"
+        host.write_text(host.read_text().replace("'python -m", "'python3 -m"))
     package = json.loads((pathlib.Path(given) / "package.json").read_text())
     package["devDependencies"] = {name: version for name, version in package["devDependencies"].items() if name in PACKAGES}
     package.pop("scripts", None)
