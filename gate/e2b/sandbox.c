@@ -502,25 +502,28 @@ bool sandbox_admits_traffic(const struct op *op)
 	       token_fits(op, SANDBOX_TOKEN_TRAFFIC, header(op, "E2b-Traffic-Access-Token"));
 }
 
-/* The signature does not tell which key the token is of. */
+/* The signature does not tell which key the token is of, with which the request ends. */
 bool sandbox_admits_url(const struct op *op, struct text path, struct text operation,
 	struct text user, struct text expiration, struct text signature)
 {
 	const struct sandbox *sandbox = op->sandbox;
-	const struct gate_key *key;
-	bool fits = false;
+	const struct gate_key *key, *fitting = NULL;
 
 	for (size_t i = 0; (key = gate_keys_at(sandbox->gate->keys, i)) != NULL; i++) {
 		char token[SANDBOX_TOKEN_LETTERS + 1];
 
-		if (strcmp(key->tenant, sandbox->tenant_name) != 0)
+		if (strcmp(key->tenant, sandbox->tenant_name) != 0 ||
+			!gate_keys_is_valid(sandbox->gate->keys, key->id))
 			continue;
 		sandbox_token_make((struct sandbox_key){key->id, key->hash}, SANDBOX_TOKEN_ACCESS,
 			sandbox->facts.id, sandbox->facts.generation, token);
-		fits |= sandbox_signature_fits(
-			path, operation, user, text_from(token), expiration, signature);
+		if (sandbox_signature_fits(
+			    path, operation, user, text_from(token), expiration, signature))
+			fitting = key;
 	}
-	return fits;
+	if (fitting)
+		gate_request_uses_key(op->request, fitting->id);
+	return fitting != NULL;
 }
 
 void sandbox_answer_gone(struct op *op)

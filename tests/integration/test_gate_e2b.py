@@ -232,6 +232,41 @@ def test_signed_urls(gate, sandbox):
     assert get(signed(sandbox, "s", "read"), f"49983-{NO_SUCH}.{DOMAIN}").status == 502
 
 
+def test_a_signed_url_ends_with_its_key(gate):
+    made = gate.key("blue", "--expires", "4s")
+    sandbox = Sandbox(gate, made["key"])
+    assert sandbox.request("POST", "/files?path=s", "Content-Type: application/octet-stream", body=b"signed").status == 200
+    url = [signed(sandbox, "s", "read"), None, [f"E2b-Sandbox-Id: {sandbox.id}"]]
+    assert gate.request("GET", *url).body == b"signed"
+    assert procfs.eventually(lambda: gate.request("GET", *url).status in (401, 429))
+
+
+def test_transfers_end_with_their_key(gate):
+    made = gate.key("blue")
+    sandbox = Sandbox(gate, made["key"])
+    octets = "Content-Type: application/octet-stream"
+    assert sandbox.request("POST", "/files?path=long", octets, body=bytes(12_000_000)).status == 200
+    before = links(gate)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(gate.connect()) for _ in range(4)]
+        for connection, headers, path in zip(connections, (sandbox.headers(), [f"E2b-Sandbox-Id: {sandbox.id}"]) * 2, (
+                "/files?path=long", signed(sandbox, "long", "read"), "/files?path=cut", signed(sandbox, "cut", "write"))):
+            if "long" in path:
+                connection.send(gate.head("GET", path, None, *headers))
+                assert connection.line().startswith(b"HTTP/1.1 200")
+            else:
+                connection.send(gate.head("POST", path, None, *headers, octets, "Content-Length: 1000") + "x" * 500)
+        assert procfs.eventually(lambda: links(gate) == before + 4)
+        gate.ctl("key", "revoke", made["id"])
+        assert procfs.eventually(lambda: links(gate) == before)
+        for connection in connections[:2]:
+            with contextlib.suppress(ConnectionResetError):
+                while connection.more():
+                    assert len(connection.read) < 12_000_000
+        for connection in connections[2:]:
+            assert connection.is_closed()
+
+
 def test_processes(sandbox):
     stream = sandbox.stream("process.Process/Start", process={"cmd": "/bin/cat", "cwd": "/tmp"}, stdin=True, tag="t")
     pid = next(stream)[1]["event"]["start"]["pid"]
