@@ -133,6 +133,17 @@ const struct reply_form watch_form = {
 	.program_moves = true,
 };
 
+void watch_workspace_closed(struct client *client, const struct workspace *workspace)
+{
+	struct client_call *call, *next;
+
+	for (call = LIST_FIRST(&client->calls); call; call = next) {
+		next = LIST_NEXT(call, entry);
+		if (call->reply.form == &watch_form && call->workspace == workspace)
+			call_cancel(call->call, ENDED_BY_WORKSPACE_CLOSED);
+	}
+}
+
 static struct client_call *watch_find(const struct client *client, int64_t number)
 {
 	struct client_call *call;

@@ -17,4 +17,7 @@ extern const struct reply_form watch_form;
 /** Whether one more watch of @workspace is refused. Returns TOOL_OK or sets @refusal. */
 enum tool_error watch_refuses(const struct workspace *workspace, struct refusal *refusal);
 
+/** The client has closed @workspace: ends its watches there. */
+void watch_workspace_closed(struct client *client, const struct workspace *workspace);
+
 void method_file_unwatch(struct client *client, struct jsonrpc_request *request);

@@ -9,6 +9,7 @@
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/isolation.h"
+#include "supervisor/agent/method_watch.h"
 #include "supervisor/agent/tool/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
@@ -501,6 +502,7 @@ void method_workspace_close(struct client *client, struct jsonrpc_request *reque
 		return;
 	}
 	tool_transaction_close(client, workspace);
+	watch_workspace_closed(client, workspace);
 	/* Calls in flight hold the workspace until they end. */
 	client_drop_workspace(client, workspace);
 	answer_empty(client, request->id_text);

@@ -207,3 +207,38 @@ with cloister.Client({str(daemon.socket)!r}) as client:
         done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(CLIENT)}, capture_output=True, text=True,
                               timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_takeover_ends_watches(start_daemon):
+    old = start_daemon()
+    with old.connect() as client:
+        old.new_workspace(client)
+        number = watch(client)
+        start_daemon(former=old)
+        assert ended(client, number) == "SHUTTING_DOWN"
+
+
+def test_a_preview_does_not_wait_for_watches(start_daemon, account):
+    daemon = start_daemon(config=f"[tenant blue]\nusers = {account.name}\nmanaged = yes\n")
+    with daemon.connect() as client:
+        client.call("workspace.open", {"workspace": "scratch"})
+        number = watch(client)
+        client.observe("run_command", {"command": ": > f"}, {"transaction": "preview"})
+        assert ended(client, number) == "CANCELLED"
+        client.call("transaction.discard", {})
+
+
+def test_closing_ends_watches(start_daemon, account):
+    daemon = start_daemon(config=f"[tenant blue]\nusers = {account.name}\nmanaged = yes\n")
+    with daemon.connect() as client, daemon.connect() as other:
+        other.call("workspace.open", {"workspace": "scratch"})
+        client.call("workspace.open", {"workspace": "scratch"})
+        kept, number = watch(other), watch(client)
+        client.call("workspace.close", {"workspace": "scratch"})
+        assert ended(client, number) == "CANCELLED"
+        other.run(": > f")
+        assert event(other, kept) == ("created", "f")
+        client.call("workspace.open", {"workspace": "scratch", "lease": {"ms": 1000, "at_end": "close"}})
+        number = watch(client)
+        assert ended(client, number) == "LEASE_ENDED"
+        assert ended(other, kept) == "LEASE_ENDED"

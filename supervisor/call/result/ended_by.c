@@ -132,6 +132,8 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 			after);
 		return buffer;
 	case ENDED_BY_WORKSPACE_CLOSED:
+		if (request->tool->id == TOOL_FILE_WATCH)
+			return "The watch was ended because its client closed the workspace";
 		if (!request->session.id)
 			return "The command was ended because no connection had its workspace open "
 			       "any more; output has what it wrote until then";
