@@ -16,6 +16,7 @@ int root_bind_system(void *context); /* /usr, and /bin, /lib*, /sbin as the host
 int root_write_etc(void *context);   /* passwd, group, hosts, hostname, nsswitch.conf; a few of the
 					host's files */
 int root_show_processors(void *context); /* /sys/devices/system/cpu, for lscpu(1) and others */
+int root_show_nothing(void *context);    /* no block devices and no logins, lsblk(8) and last(1) */
 int root_show_packages(void *context);   /* dpkg(1)'s database, where the host has one */
 int root_make_private(void *context);    /* /tmp, /run, home and /dev/shm: one bounded tmpfs */
 /* sets the real size of a tmpfs that was made before it was known */

@@ -330,6 +330,7 @@ static const struct setup_step root_steps[] = {
 	{"write /etc", root_write_etc},
 	{"show the package database", root_show_packages},
 	{"show the processors", root_show_processors},
+	{"show no block devices and no logins", root_show_nothing},
 	{"mount the private tmpfs (/dev, /tmp and /run must be directories)", root_make_private},
 	{"fill /dev (it must be a directory)", root_make_dev},
 	{"mount /proc (it must be a directory)", root_mount_proc},
