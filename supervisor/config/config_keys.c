@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "common/config_defaults.h"
 #include "common/limits.h"
-#include "supervisor/config/config.h"
+#include "supervisor/config/config_sections.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,32 +3,8 @@
 
 /* cloisterd's handler for the lines of a configuration: sections and checks between settings. */
 
-#include "common/config/config_reader.h"
 #include "supervisor/config/config.h"
-#include "supervisor/config/config_egress.h"
-#include "supervisor/config/config_keys.h"
-
-struct accounts;
-
-/* One section, combined from all files. */
-struct config_part {
-	void *object; /* struct config_host or struct tenant */
-	enum config_section section;
-	struct config_place header;
-	struct config_place settings[CONFIG_KEYS_MAX]; /* indexed like config_keys */
-	struct config_egress egress;
-};
-
-/* All sections: the reader's context. */
-struct config_parts {
-	struct accounts *accounts;
-	/* the section of the current line; NULL: none, or an invalid one */
-	struct config_part *part;
-	bool in_wrong_section; /* the section was complained about, so its lines are ignored */
-	struct config_part host;
-	struct config_part **tenants; /* in the order of the files */
-	size_t n_tenants;
-};
+#include "supervisor/config/config_value.h"
 
 extern const struct config_handler config_parts_handler;
 

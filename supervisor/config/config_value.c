@@ -11,6 +11,7 @@
 #include "supervisor/config/accounts.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_egress.h"
+#include "supervisor/config/tenant.h"
 #include "supervisor/host/features.h"
 
 #include <errno.h>

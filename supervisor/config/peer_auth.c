@@ -105,11 +105,29 @@ int peer_auth_read(int fd, struct peer_credentials *ret)
 	return 0;
 }
 
+static bool has_id(const struct id_list *list, uint32_t id)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->ids[i] == id)
+			return true;
+	return false;
+}
+
+bool peer_auth_admits(const struct tenant *tenant, const struct peer_credentials *peer)
+{
+	if (has_id(&tenant->users, peer->uid) || has_id(&tenant->groups, peer->gid))
+		return true;
+	for (size_t i = 0; i < peer->n_groups; i++)
+		if (has_id(&tenant->groups, peer->groups[i]))
+			return true;
+	return false;
+}
+
 const struct tenant *peer_auth_first(
 	const struct config *config, const struct peer_credentials *peer)
 {
 	for (size_t i = 0; i < config->n_tenants; i++)
-		if (tenant_admits(config->tenants[i], peer))
+		if (peer_auth_admits(config->tenants[i], peer))
 			return config->tenants[i];
 	return NULL;
 }

@@ -47,6 +47,9 @@ void peer_auth_init(void);
  */
 int peer_auth_read(int fd, struct peer_credentials *ret);
 
+/** Whether @peer is one of the tenant's users or in one of its groups. */
+bool peer_auth_admits(const struct tenant *tenant, const struct peer_credentials *peer);
+
 /**
  * Returns the first tenant of @config that @peer may act for, borrowed; NULL if the peer is
  * unauthorized.

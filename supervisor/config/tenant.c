@@ -7,7 +7,6 @@
 #include "common/fd_path.h"
 #include "supervisor/config/command_policy.h"
 #include "supervisor/config/config_keys.h"
-#include "supervisor/config/peer_auth.h"
 
 #include <string.h>
 
@@ -43,24 +42,6 @@ void tenant_release(struct tenant *tenant)
 		tenant->usage_release(tenant->usage);
 	free(tenant->name);
 	free(tenant);
-}
-
-static bool has_id(const struct id_list *list, uint32_t id)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (list->ids[i] == id)
-			return true;
-	return false;
-}
-
-bool tenant_admits(const struct tenant *tenant, const struct peer_credentials *peer)
-{
-	if (has_id(&tenant->users, peer->uid) || has_id(&tenant->groups, peer->gid))
-		return true;
-	for (size_t i = 0; i < peer->n_groups; i++)
-		if (has_id(&tenant->groups, peer->groups[i]))
-			return true;
-	return false;
 }
 
 static bool is_root(const struct tenant *tenant, const struct directory_id *id)

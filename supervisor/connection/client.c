@@ -15,7 +15,6 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/keys/call_keyed.h"
 #include "supervisor/config/config.h"
-#include "supervisor/connection/agent_conn.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/connection/dear_users.h"
 #include "supervisor/connection/line_id.h"
@@ -77,7 +76,7 @@ static bool may_act_for(const struct client *client, const struct tenant *tenant
 
 	if (bound && strcmp(bound, tenant->name) != 0)
 		return false;
-	return client->is_gate ? bound && tenant->gate : tenant_admits(tenant, &client->peer);
+	return client->is_gate ? bound && tenant->gate : peer_auth_admits(tenant, &client->peer);
 }
 
 /*
@@ -295,6 +294,13 @@ void client_answer_end_with(struct client *client, struct json_text *json, struc
 	 */
 	(void)jsonrpc_end_with(json, payload);
 	client->connection.wrote(client->connection.context);
+}
+
+void client_payload_done(struct client_payload *payload)
+{
+	free(payload->id_text);
+	free(payload->call_id);
+	*payload = (struct client_payload){0};
 }
 
 void client_reply_done(struct client_reply *reply)
@@ -574,6 +580,16 @@ static void answer_fault(struct client *client, struct text line, const struct j
 		client, shown ? shown : fault->id_text, fault->code, fault->message, NULL);
 }
 
+/*
+ * A line was refused before it was known whether it has a payload: ends the connection of a client
+ * that sends payloads.
+ */
+static void lose_line(struct client *client)
+{
+	if (client->sends_payloads)
+		client->connection.end(client->connection.context);
+}
+
 void client_line(struct client *client, struct text line)
 {
 	struct jsonrpc_request request;
@@ -590,17 +606,17 @@ void client_line(struct client *client, struct text line)
 		client->errors = method ? method->errors : NULL;
 		client->speaks_mcp |= client->errors != NULL;
 		if (!act(client, &request, method) && method && method->has_payload)
-			client_lose_line(client);
+			lose_line(client);
 		client->errors = NULL;
 		jsonrpc_request_free(&request);
 	} else if (r == -EBADMSG) {
 		if (!fault.notification)
 			answer_fault(client, line, &fault);
 		jsonrpc_fault_free(&fault);
-		client_lose_line(client);
+		lose_line(client);
 	} else {
 		refuse_for_memory(client, line, r);
-		client_lose_line(client);
+		lose_line(client);
 	}
 }
 
@@ -612,7 +628,7 @@ void client_refuse_line(struct client *client, bool too_long, const char *id_tex
 		client_answer_busy(client, id_text,
 			"The requests in flight use all the memory that they may use; try again "
 			"when calls have been answered");
-		client_lose_line(client);
+		lose_line(client);
 		return;
 	}
 	snprintf(message, sizeof(message),
@@ -620,7 +636,7 @@ void client_refuse_line(struct client *client, bool too_long, const char *id_tex
 		"parts",
 		client->endpoint->line_bytes);
 	client_answer_error(client, id_text, JSONRPC_INVALID_REQUEST, message, NULL);
-	client_lose_line(client);
+	lose_line(client);
 }
 
 void client_shut_down(struct client *client)

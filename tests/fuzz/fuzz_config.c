@@ -81,7 +81,7 @@ static void check_config(struct config *config)
 		check_object(CONFIG_SECTION_TENANT, config->tenants[i]);
 		if (tenant->users.count == 0 && tenant->groups.count == 0) {
 			nobody.uid = 0;
-			CHECK(!tenant_admits(tenant, &nobody));
+			CHECK(!peer_auth_admits(tenant, &nobody));
 		}
 	}
 }
