@@ -7,8 +7,6 @@
 
 #include "supervisor/connection/client_state.h"
 
-#include <stdlib.h>
-
 size_t client_payload_left(const struct client *client)
 {
 	return client->payload.left;
@@ -18,13 +16,6 @@ bool client_may_keep_payload(const struct client *client)
 {
 	return !client->payload.dropped &&
 	       client->payload.left <= client_memory_left(client, client_counted_input(client));
-}
-
-void client_payload_done(struct client_payload *payload)
-{
-	free(payload->id_text);
-	free(payload->call_id);
-	*payload = (struct client_payload){0};
 }
 
 void client_expect_payload(struct client *client, const struct client_payload *payload)
@@ -58,10 +49,4 @@ void client_payload(struct client *client, struct text part)
 	client->payload = (struct client_payload){0};
 	payload.act(client, &payload, part);
 	client_payload_done(&payload);
-}
-
-void client_lose_line(struct client *client)
-{
-	if (client->sends_payloads)
-		client->connection.end(client->connection.context);
 }

@@ -12,17 +12,7 @@
 #include <stddef.h>
 
 struct client;
-
-/* The fate of the bytes behind a line. */
-struct client_payload {
-	size_t left;   /* 0: lines follow */
-	bool dropped;  /* its line has been refused */
-	char *id_text; /* of the line's request */
-	char *call_id; /* of the call that it is input of */
-	bool eof;
-	/* Acts on all of the payload. Takes the needed part of @payload. */
-	void (*act)(struct client *client, struct client_payload *payload, struct text data);
-};
+struct client_payload;
 
 /** Returns the number of bytes of the last line's payload that are still to come. */
 size_t client_payload_left(const struct client *client);
@@ -38,10 +28,3 @@ void client_payload(struct client *client, struct text part);
 
 /** The current line has a payload of @payload->left bytes. Takes @payload and its texts. */
 void client_expect_payload(struct client *client, const struct client_payload *payload);
-void client_payload_done(struct client_payload *payload);
-
-/**
- * A line was refused before it was known whether it has a payload: ends the connection of a client
- * that sends payloads.
- */
-void client_lose_line(struct client *client);

@@ -7,7 +7,6 @@
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/result/shown.h"
 #include "supervisor/connection/client.h"
-#include "supervisor/connection/client_payload.h"
 #include "supervisor/connection/endpoint.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_calls.h"
@@ -123,6 +122,17 @@ struct client_call {
 	bool silent; /* cancelled by MCP: no answer is sent */
 	struct client_reply reply;
 	struct client_carry carry[COMMAND_STREAMS];
+};
+
+/* The fate of the bytes behind a line. */
+struct client_payload {
+	size_t left;   /* 0: lines follow */
+	bool dropped;  /* its line has been refused */
+	char *id_text; /* of the line's request */
+	char *call_id; /* of the call that it is input of */
+	bool eof;
+	/* Acts on all of the payload. Takes the needed part of @payload. */
+	void (*act)(struct client *client, struct client_payload *payload, struct text data);
 };
 
 struct client {
@@ -254,6 +264,8 @@ struct client_call *client_find_call(struct client *client, const char *id_text)
 
 /** Returns the waiting request with this id that can be cancelled as a call, or NULL. */
 struct client_pending *client_find_waiting(struct client *client, const char *id_text);
+
+void client_payload_done(struct client_payload *payload);
 
 /** Frees what @reply holds. */
 void client_reply_done(struct client_reply *reply);

@@ -13,6 +13,7 @@
 #include "supervisor/agent/tool/method_tool.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/connection/client_payload.h"
 #include "supervisor/connection/client_state.h"
 
 #include <assert.h>
