@@ -5,6 +5,7 @@
 #include "common/budget.h"
 #include "common/limits.h"
 #include "supervisor/config/config.h"
+#include "supervisor/schedule/scheduler.h"
 #include "supervisor/schedule/usage.h"
 
 static const struct {

@@ -42,6 +42,14 @@
  */
 #define CALL_QUEUE_PATIENCE_US 1000000
 
+/* The scheduling classes. Each has a queue (scheduler.h). */
+enum sched_class {
+	SCHED_JOB,
+	SCHED_COMMAND,
+	SCHED_CLASSES,
+	SCHED_NONE = SCHED_CLASSES, /* not scheduled: may begin at once */
+};
+
 struct queue_entry {
 	TAILQ_ENTRY(queue_entry) entry;    /* in its workspace's list, while it waits */
 	struct workspace_queue *workspace; /* NULL: in no queue */

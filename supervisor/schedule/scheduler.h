@@ -15,13 +15,6 @@ struct event_base;
 struct tenant;
 struct scheduler;
 
-enum sched_class {
-	SCHED_JOB,
-	SCHED_COMMAND,
-	SCHED_CLASSES,
-	SCHED_NONE = SCHED_CLASSES, /* not scheduled: may begin at once */
-};
-
 /* The queues of one workspace. */
 struct sched_queues {
 	struct workspace_queue of[SCHED_CLASSES];

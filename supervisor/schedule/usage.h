@@ -5,9 +5,9 @@
 
 #include "common/wire/wire_egress.h"
 #include "supervisor/config/tenant.h"
+#include "supervisor/schedule/call_queue.h"
 #include "supervisor/schedule/denials.h"
 #include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/scheduler.h"
 
 struct config;
 
