@@ -145,19 +145,8 @@ static const struct endpoint_method methods[] = {
 
 static const struct endpoint_method mcp_methods[] = {MCP_METHODS};
 
-const struct endpoint agent_endpoint = {
-	.name = "agent",
-	.errors = &error_form_native,
-	.admits = admits,
-	.refuses = refuses,
-	.authorize = client_authorize,
-	.methods = methods,
-	.n_methods = ARRAY_SIZE(methods),
-	.connections = offsetof(struct service, connections),
-	.line_bytes = LIMIT_LINE_BYTES,
-};
-
-const struct endpoint mcp_endpoint = {
+/* The methods of a connection that speaks only MCP. */
+static const struct endpoint mcp_endpoint = {
 	.name = "agent",
 	.began_as = &agent_endpoint,
 	.errors = &error_form_mcp,
@@ -166,6 +155,19 @@ const struct endpoint mcp_endpoint = {
 	.authorize = client_authorize,
 	.methods = mcp_methods,
 	.n_methods = ARRAY_SIZE(mcp_methods),
+	.connections = offsetof(struct service, connections),
+	.line_bytes = LIMIT_LINE_BYTES,
+};
+
+const struct endpoint agent_endpoint = {
+	.name = "agent",
+	.mcp = &mcp_endpoint,
+	.errors = &error_form_native,
+	.admits = admits,
+	.refuses = refuses,
+	.authorize = client_authorize,
+	.methods = methods,
+	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, connections),
 	.line_bytes = LIMIT_LINE_BYTES,
 };

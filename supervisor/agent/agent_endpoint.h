@@ -6,6 +6,3 @@
 #include "supervisor/connection/endpoint.h"
 
 extern const struct endpoint agent_endpoint;
-
-/** The methods of a connection that speaks only MCP. */
-extern const struct endpoint mcp_endpoint;

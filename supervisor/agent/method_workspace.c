@@ -4,7 +4,6 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/agent/agent_endpoint.h"
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
@@ -364,7 +363,7 @@ static bool take_protocol(struct client *client, struct json_object *params)
 		return true;
 	if (!text_equal(protocol, TEXT_LITERAL("mcp")))
 		return false;
-	client->endpoint = &mcp_endpoint;
+	client->endpoint = client->endpoint->mcp;
 	return true;
 }
 
