@@ -14,12 +14,11 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/result/ended_by.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/session/session_state.h"
-#include "supervisor/session/session_use.h"
 #include "supervisor/session/session_wait.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_access.h"
@@ -76,7 +75,7 @@ static void unmake(struct session *session)
 static void forget(struct session *session)
 {
 	assert(!session->call);
-	session_tell_forgotten(session);
+	session_tell_forgotten(&session->waiting);
 	TAILQ_UNLINK(&all, session, link);
 	timer_cancel(&session->check);
 	count_bytes(session, false);
@@ -153,7 +152,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 
 	session->wrote = clock_now();
 	output_ring_append(&session->ring, stream, data);
-	session_tell_output(session, stream, data);
+	session_tell_output(&session->waiting, stream, data);
 }
 
 /* Nothing of it is left. */
@@ -162,30 +161,36 @@ static void on_done(void *context, const struct observation *observation)
 	struct session *session = context;
 	const struct workspace *workspace = session->workspace;
 	const int64_t retention = (int64_t)session->tenant->limits.session_retention_ms;
-	char ending[ENDING_TEXT_SIZE];
+	char ending[OBSERVATION_ENDING_SIZE];
 
 	if (session->promised) {
 		break_promise(session);
 		return;
 	}
 	session->end = write_end(observation);
-	session->ending = strdup(ending_text(observation, ending, sizeof(ending)));
+	session->ending = strdup(observation_ending(observation, ending, sizeof(ending)));
 	session->call = NULL;
 	session->workspace = NULL;
 	give_place_back(session);
 	timer_set(&session->check, retention);
-	session_tell_ended(session);
+	session_tell_ended(&session->waiting);
 	tell_emptied(workspace);
 }
 
 /* Returns when it ends if nothing happens until then, as clock_now(); INT64_MAX: never. */
+/* A waiter uses it until it stops waiting. */
+static int64_t used_at(const struct session *session)
+{
+	return session->used > session->waiting.left ? session->used : session->waiting.left;
+}
+
 static int64_t unused_at(const struct session *session)
 {
 	const struct tenant_limits *limits = &session->tenant->limits;
 	int64_t left = workspace_unattended_since(session->workspace), at = INT64_MAX;
 
-	if (left > 0 && session->waiters == 0)
-		at = (left > session->used ? left : session->used) +
+	if (left > 0 && session->waiting.count == 0)
+		at = (left > used_at(session) ? left : used_at(session)) +
 		     (int64_t)limits->session_detached_ms * CLOCK_NS_PER_MS;
 	return at;
 }
@@ -193,7 +198,7 @@ static int64_t unused_at(const struct session *session)
 static int64_t idle_at(const struct session *session)
 {
 	const uint64_t idle_ms = session->tenant->limits.session_idle_ms;
-	int64_t active = session->wrote > session->used ? session->wrote : session->used;
+	int64_t active = session->wrote > used_at(session) ? session->wrote : used_at(session);
 
 	return idle_ms > 0 ? active + (int64_t)idle_ms * CLOCK_NS_PER_MS : INT64_MAX;
 }
@@ -341,7 +346,7 @@ static int make(const struct workspace *workspace, const struct call_request *re
 
 	if (!session)
 		return -ENOMEM;
-	LIST_INIT(&session->waiting);
+	LIST_INIT(&session->waiting.list);
 	session->began = session->wrote = session->used = clock_now();
 	session->lifetime_ms =
 		shortest(wish->lifetime_ms, request->tenant->limits.session_lifetime_ms);
@@ -457,6 +462,21 @@ void session_keep_promise(struct session *session, struct call *call)
 }
 
 /* Those that there are. */
+
+bool session_is_allowed(const struct session *session, const struct tenant *tenant)
+{
+	return strcmp(session->tenant->name, tenant->name) == 0 &&
+	       workspace_access_allows(&session->access, tenant);
+}
+
+bool session_is_in(const struct session *session, const struct workspace *workspace)
+{
+	if (session->workspace)
+		return session->workspace == workspace;
+	return session->access.kind == workspace_kind(workspace) &&
+	       strcmp(session->place, workspace_name(workspace)) == 0 &&
+	       strcmp(session->tenant->name, workspace_tenant(workspace)->name) == 0;
+}
 
 struct session *session_find(struct text id)
 {

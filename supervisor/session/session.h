@@ -71,6 +71,15 @@ void session_keep_promise(struct session *session, struct call *call);
 /** Returns the one called @id, or NULL. The caller decides whether a client may know of it. */
 struct session *session_find(struct text id);
 
+/**
+ * Whether a client that may act for @tenant, as it is configured now, may use it: it is the
+ * tenant's, and the tenant may have its workspace open.
+ */
+bool session_is_allowed(const struct session *session, const struct tenant *tenant);
+
+/** Whether it belongs to @workspace. */
+bool session_is_in(const struct session *session, const struct workspace *workspace);
+
 /** Whether a running session of @workspace (@ended: or a kept one) has the name @name. */
 bool session_name_is_taken(const struct workspace *workspace, struct text name, bool ended);
 

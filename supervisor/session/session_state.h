@@ -10,6 +10,7 @@
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/session/output_ring.h"
 #include "supervisor/session/session.h"
+#include "supervisor/session/session_wait.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_access.h"
 
@@ -37,7 +38,6 @@ struct session {
 	size_t next_keyed; /* counts them */
 	bool has_input, eof, keyed;
 	bool promised; /* its command is still that of a call, which it may become the heir of */
-	size_t waiters;
-	LIST_HEAD(, session_waiter) waiting;
+	struct session_waiting waiting;
 	struct timer check; /* whether it is used; of an ended one, when it is forgotten */
 };

@@ -22,21 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool session_is_allowed(const struct session *session, const struct tenant *tenant)
-{
-	return strcmp(session->tenant->name, tenant->name) == 0 &&
-	       workspace_access_allows(&session->access, tenant);
-}
-
-bool session_is_in(const struct session *session, const struct workspace *workspace)
-{
-	if (session->workspace)
-		return session->workspace == workspace;
-	return session->access.kind == workspace_kind(workspace) &&
-	       strcmp(session->place, workspace_name(workspace)) == 0 &&
-	       strcmp(session->tenant->name, workspace_tenant(workspace)->name) == 0;
-}
-
 struct search {
 	const struct workspace *workspace;
 	struct text name;
@@ -182,6 +167,11 @@ void session_describe(struct json_text *json, const struct session_info *info, s
 const struct output_ring *session_output(const struct session *session)
 {
 	return &session->ring;
+}
+
+struct session_waiting *session_waiting(struct session *session)
+{
+	return &session->waiting;
 }
 
 void session_touch(struct session *session)

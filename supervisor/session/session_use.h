@@ -9,6 +9,7 @@
 #include "supervisor/workspace/network/listening.h"
 
 struct json_text;
+struct session_waiting;
 struct timer;
 
 enum session_state {
@@ -35,16 +36,7 @@ struct session_info {
 	struct text ending;               /* the same in words; likewise */
 };
 
-/**
- * Whether a client that may act for @tenant, as it is configured now, may use it: it is the
- * tenant's, and the tenant may have its workspace open.
- */
-bool session_is_allowed(const struct session *session, const struct tenant *tenant);
-
 void session_get_info(const struct session *session, struct session_info *ret);
-
-/** Whether it belongs to @workspace. */
-bool session_is_in(const struct session *session, const struct workspace *workspace);
 
 /**
  * Returns the session of @workspace with this id or name, or NULL. Of several with one name it
@@ -80,6 +72,9 @@ void session_describe(
 	struct json_text *json, const struct session_info *info, size_t command_bytes);
 
 const struct output_ring *session_output(const struct session *session);
+
+/** For session_wait(). */
+struct session_waiting *session_waiting(struct session *session);
 
 /** A client has read its output or looks at it: it is in use. */
 void session_touch(struct session *session);

@@ -9,14 +9,13 @@
 #include "common/text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
-
-struct session;
 
 /* A waiter for output or for the end. Set the callbacks and the context. */
 struct session_waiter {
 	LIST_ENTRY(session_waiter) link;
-	struct session *session; /* NULL: it does not wait */
+	struct session_waiting *waiting; /* NULL: it does not wait */
 	/*
 	 * @data is in the ring already. @searched: another waiter has already searched the new
 	 * output. Only one waiter searches at once, because all together would delay other clients.
@@ -28,13 +27,20 @@ struct session_waiter {
 	void *context;
 };
 
+/* The waiters for one session. */
+struct session_waiting {
+	LIST_HEAD(, session_waiter) list;
+	size_t count;
+	int64_t left; /* when one stopped waiting last, as clock_now() */
+};
+
 /** Returns 0; -EUSERS if too many wait for it already. */
-int session_wait(struct session *session, struct session_waiter *waiter);
+int session_wait(struct session_waiting *waiting, struct session_waiter *waiter);
 void session_stop_waiting(struct session_waiter *waiter);
 
 /** Call the waiters for new output, which is in the ring, and for the end. */
-void session_tell_output(struct session *session, unsigned stream, struct text data);
-void session_tell_ended(struct session *session);
+void session_tell_output(struct session_waiting *waiting, unsigned stream, struct text data);
+void session_tell_ended(struct session_waiting *waiting);
 
 /** The session is forgotten: waiters that still search its output are answered now. */
-void session_tell_forgotten(struct session *session);
+void session_tell_forgotten(struct session_waiting *waiting);

@@ -516,10 +516,10 @@ TEST(test_many_search)
 		talk(&client, READ(",\"wait_ms\":300000,\"until\":[{\"contains\":\"und\"}]"), NULL);
 	session = session_find(text_from(id));
 	output_ring_append(&session->ring, COMMAND_STREAM_STDOUT, found);
-	session_tell_output(session, COMMAND_STREAM_STDOUT, found);
-	assert_int_equal(session->waiters, LIMIT_SESSION_WAITERS - 1);
+	session_tell_output(&session->waiting, COMMAND_STREAM_STDOUT, found);
+	assert_int_equal(session->waiting.count, LIMIT_SESSION_WAITERS - 1);
 	fake_service_run(client.service);
-	assert_int_equal(session->waiters, 0);
+	assert_int_equal(session->waiting.count, 0);
 	fake_client_close(&client);
 }
 

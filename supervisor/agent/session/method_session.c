@@ -490,7 +490,7 @@ static void wait_for_end(
 	ending->session = session;
 	ending->waiter = (struct session_waiter){
 		.output = ending_output, .ended = ending_ended, .context = ending};
-	if (session_wait(session, &ending->waiter) < 0) {
+	if (session_wait(session_waiting(session), &ending->waiter) < 0) {
 		free(ending);
 		client_answer_busy(client, request->id_text,
 			"Too many requests wait for this session, which was told to end; look at "

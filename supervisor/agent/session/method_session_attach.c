@@ -214,7 +214,7 @@ static struct attachment *attach(
 		return NULL;
 	attachment->waiter = (struct session_waiter){
 		.output = on_output, .ended = on_ended, .context = attachment};
-	if (session_wait(session, &attachment->waiter) < 0) {
+	if (session_wait(session_waiting(session), &attachment->waiter) < 0) {
 		free(attachment);
 		return NULL;
 	}

@@ -275,7 +275,7 @@ static int wait_for_more(
 		return -EUSERS;
 	wait->waiter =
 		(struct session_waiter){.output = on_output, .ended = on_ended, .context = wait};
-	r = session_wait(wait->session, &wait->waiter);
+	r = session_wait(session_waiting(wait->session), &wait->waiter);
 	if (r < 0)
 		return r;
 	wait->pending.client = client;
