@@ -20,7 +20,7 @@
 #include "supervisor/selftest/selftest_forks.h"
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_program.h"
-#include "supervisor/selftest/selftest_state.h"
+#include "supervisor/selftest/selftest_run.h"
 #include "supervisor/selftest/selftest_verdict.h"
 #include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/network/egress_link.h"

@@ -12,40 +12,13 @@
  * It is a state machine of the event loop: one call after the other, and nothing waits for it.
  */
 
-#include "common/errors.h"
-#include "supervisor/selftest/selftest_suite.h"
+#include "supervisor/selftest/selftest_results.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct selftest;
 struct refusal;
 struct service;
-
-/* The values of the configuration's key selftest, in its order. */
-enum selftest_mode {
-	SELFTEST_OFF,      /* runs when an administrator asks for it */
-	SELFTEST_START,    /* runs at start as well */
-	SELFTEST_REQUIRED, /* and no call is served unless the last run that was done passed */
-};
-
-enum selftest_state {
-	SELFTEST_NEVER, /* no run has shown anything yet */
-	SELFTEST_PASSED,
-	SELFTEST_FAILED,
-	SELFTEST_NOT_DONE, /* only of a run: it lacked something and has shown nothing */
-};
-
-struct selftest_summary {
-	enum selftest_state state;
-	bool running;
-	bool required;
-	size_t passed, failed, skipped; /* probes */
-	int64_t ended_ms;               /* since the epoch; 0: never */
-	int64_t duration_ms;
-	/* why the latest run was not done; NULL: it was; valid until the next one ends */
-	const char *obstacle;
-};
 
 struct selftest_result {
 	const struct selftest_probe *probe;

@@ -10,7 +10,7 @@
 #include "supervisor/selftest/selftest_forks.h"
 #include "supervisor/selftest/selftest_import.h"
 #include "supervisor/selftest/selftest_requests.h"
-#include "supervisor/selftest/selftest_state.h"
+#include "supervisor/selftest/selftest_run.h"
 #include "supervisor/workspace/layers/workspace_layers.h"
 #include "supervisor/workspace/workspaces.h"
 

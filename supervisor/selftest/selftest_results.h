@@ -8,6 +8,8 @@
 #include "supervisor/selftest/selftest_suite.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct observation;
 
@@ -26,6 +28,31 @@ struct selftest_results {
 		enum selftest_outcome outcome;
 		char answer[SELFTEST_ANSWER_BYTES]; /* what came, cut */
 	} of[SELFTEST_PROBES_MAX];
+};
+
+/* The values of the configuration's key selftest, in its order. */
+enum selftest_mode {
+	SELFTEST_OFF,      /* runs when an administrator asks for it */
+	SELFTEST_START,    /* runs at start as well */
+	SELFTEST_REQUIRED, /* and no call is served unless the last run that was done passed */
+};
+
+enum selftest_state {
+	SELFTEST_NEVER, /* no run has shown anything yet */
+	SELFTEST_PASSED,
+	SELFTEST_FAILED,
+	SELFTEST_NOT_DONE, /* only of a run: it lacked something and has shown nothing */
+};
+
+struct selftest_summary {
+	enum selftest_state state;
+	bool running;
+	bool required;
+	size_t passed, failed, skipped; /* probes */
+	int64_t ended_ms;               /* since the epoch; 0: never */
+	int64_t duration_ms;
+	/* why the latest run was not done; NULL: it was; valid until the next one ends */
+	const char *obstacle;
 };
 
 struct selftest_counts {

@@ -11,7 +11,7 @@
 #include "supervisor/base/log.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/config.h"
-#include "supervisor/selftest/selftest_state.h"
+#include "supervisor/selftest/selftest_run.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/schedule/unread.h"
 #include "supervisor/selftest/canaries.h"
-#include "supervisor/selftest/selftest.h"
 #include "supervisor/selftest/selftest_results.h"
 
 #include <event2/event.h>
