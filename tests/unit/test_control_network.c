@@ -9,7 +9,7 @@
 #include "supervisor/config/config.h"
 #include "supervisor/control/control_endpoint.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/network/egress_state.h"
+#include "supervisor/workspace/network/egress_cell_state.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/fakes/jsonrpc.h"
 #include "tests/unit/fakes/service.h"

@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#define CELL_LISTS 1024 /* in which a link finds its cells: egress_state.h */
+#define CELL_LISTS 1024 /* in which a link finds its cells: egress_cell_state.h */
 
 static const struct text nothing = {NULL, 0};
 static int send_error; /* of the next messages with descriptors; 0: the kernel's */

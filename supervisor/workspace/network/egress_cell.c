@@ -4,7 +4,7 @@
  * spawner made the sockets before anything of the workspace ran; cloisterd only keeps them and
  * passes duplicates on.
  */
-#include "supervisor/workspace/network/egress_state.h"
+#include "supervisor/workspace/network/egress_cell_state.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -23,6 +23,21 @@ _Static_assert(
 		EGRESS_HTTP == 1 << CELL_SOCKET_HTTP && EGRESS_HTTPS == 1 << CELL_SOCKET_HTTPS &&
 		EGRESS_DNS_TCP == 1 << CELL_SOCKET_DNS_TCP && EGRESS_DIAG == 1 << CELL_SOCKET_DIAG,
 	"a cell's sockets come and go on in one order");
+
+void egress_cell_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
+	int *fds, unsigned n)
+{
+	if (!link->has_channel) {
+		for (unsigned i = 0; i < n; i++)
+			close_fd(&fds[i]);
+		return;
+	}
+	/* A message that there is no memory for must not be missed: flush() gives up the link. */
+	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
+		link->is_torn = true;
+	/* What is said of a command here is sent before its worker may begin it. */
+	loop_turn_defer_first(&link->flush);
+}
 
 static void close_all(int *fds, unsigned n)
 {
@@ -70,7 +85,7 @@ static void send_call(const struct network_use *use)
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	egress_call_put(&writer, &message);
-	egress_link_send(use->cell->link, EGRESS_CALL, use->cell->number,
+	egress_cell_send(use->cell->link, EGRESS_CALL, use->cell->number,
 		(struct text){(char *)payload, writer.len}, NULL, 0);
 }
 
@@ -98,7 +113,7 @@ void egress_cell_tell(struct egress_cell *cell)
 		return;
 	}
 	cell->state = EGRESS_CELL_TOLD;
-	egress_link_send(cell->link, EGRESS_OPEN, cell->number,
+	egress_cell_send(cell->link, EGRESS_OPEN, cell->number,
 		(struct text){(char *)payload, writer.len}, fds, n_sockets);
 	LIST_FOREACH (use, &cell->uses, entry)
 		send_call(use);
@@ -194,7 +209,7 @@ void egress_cell_free(struct egress_cell *cell)
 	while (!LIST_EMPTY(&cell->uses))
 		leave(LIST_FIRST(&cell->uses));
 	if (cell->state == EGRESS_CELL_TOLD)
-		egress_link_send(
+		egress_cell_send(
 			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
 	LIST_REMOVE(cell, entry);
 	LIST_REMOVE(cell, numbered);
@@ -266,7 +281,7 @@ bool egress_use_end(struct network_use *use)
 	}
 	use->is_ending = true;
 	egress_call_end_put(&writer, &message);
-	egress_link_send(use->cell->link, EGRESS_CALL_END, use->cell->number,
+	egress_cell_send(use->cell->link, EGRESS_CALL_END, use->cell->number,
 		(struct text){(char *)payload, writer.len}, NULL, 0);
 	return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterd. egress/PROTOCOL has the order of the messages. unix(7). */
-#include "supervisor/workspace/network/egress_state.h"
+#include "supervisor/workspace/network/egress_link.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
@@ -8,6 +8,7 @@
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log.h"
 #include "supervisor/base/log_relay.h"
+#include "supervisor/workspace/network/egress_cell_state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,21 +21,6 @@
 #include <sys/uio.h>
 
 _Static_assert(FD_EGRESS_CHANNEL == 3, "helper_process_start() gives it");
-
-void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
-	int *fds, unsigned n)
-{
-	if (!link->has_channel) {
-		for (unsigned i = 0; i < n; i++)
-			close_fd(&fds[i]);
-		return;
-	}
-	/* A message that there is no memory for must not be missed: flush() gives up the link. */
-	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
-		link->is_torn = true;
-	/* What is said of a command here is sent before its worker may begin it. */
-	loop_turn_defer_first(&link->flush);
-}
 
 static struct egress_cell *find_cell(const struct egress_link *link, uint64_t number)
 {
@@ -441,7 +427,7 @@ int egress_link_watch(
 void egress_link_reload(struct egress_link *link)
 {
 	if (link && link->ready)
-		egress_link_send(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
+		egress_cell_send(link, EGRESS_RELOAD, 0, (struct text){NULL, 0}, NULL, 0);
 }
 
 void egress_link_pause(struct egress_link *link, bool pause)
@@ -462,7 +448,7 @@ void egress_link_retire(struct egress_link *link)
 	timer_cancel(&link->rest);
 	link->listener = -1;
 	link->is_retired = true;
-	egress_link_send(link, EGRESS_RETIRED, 0, (struct text){NULL, 0}, NULL, 0);
+	egress_cell_send(link, EGRESS_RETIRED, 0, (struct text){NULL, 0}, NULL, 0);
 	link->gone = !link->has_channel;
 	if (link->gone)
 		LIST_FOREACH (cell, &link->cells, entry)

@@ -77,10 +77,3 @@ const char *egress_link_filtered(const struct egress_link *link);
 
 /** Ends it. All cells have been freed before. NULL is allowed. */
 void egress_link_free(struct egress_link *link);
-
-/**
- * For egress_cell.c: sends a message of EGRESS_*, if cloister-egress is connected. Takes the @n
- * descriptors at @fds.
- */
-void egress_link_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
-	int *fds, unsigned n);

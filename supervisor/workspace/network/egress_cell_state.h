@@ -15,7 +15,6 @@
 #include "supervisor/cell/helper_process.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/workspace/network/egress_cell.h"
-#include "supervisor/workspace/network/egress_link.h"
 
 /* A cell, and whether cloister-egress knows it: */
 enum cell_state {
@@ -70,3 +69,9 @@ struct egress_link {
 	struct loop_share_task share;                         /* reads the channel */
 	bool more; /* a slice has ended before the frames that were read */
 };
+
+/**
+ * Sends a message of EGRESS_*, if cloister-egress is connected. Takes the @n descriptors at @fds.
+ */
+void egress_cell_send(struct egress_link *link, uint8_t type, uint64_t cell, struct text payload,
+	int *fds, unsigned n);
