@@ -5,13 +5,6 @@
 
 #include "supervisor/cell/spawner_link.h"
 
-/*
- * @error is 0, with the descriptors, which the function takes, in the order of SPAWNER_OPENED; or
- * -errno, with the failed step (borrowed).
- */
-typedef void (*spawner_answer)(
-	void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST]);
-
 /**
  * Asks for a cell (@type SPAWNER_OPEN), a spare cell (SPAWNER_PREPARE), a new files process
  * (SPAWNER_OPEN_FILES; of the answer's descriptors only its pidfd is not -1), or the assignment of
@@ -22,13 +15,6 @@ typedef void (*spawner_answer)(
 int spawner_link_open(struct spawner_link *link, uint8_t type, const struct spawner_open *request,
 	const int *fds, spawner_answer answer, void *context, uint64_t *ret_cell);
 
-/*
- * @error is 0, with the directory (O_PATH), which the function takes, and its facts (borrowed); or
- * -errno: -ETIMEDOUT if its file system does not answer, -EBUSY if too many look-ups wait.
- */
-typedef void (*spawner_looked)(
-	void *context, int error, int fd, const struct spawner_looked_up *where);
-
 /**
  * Asks for the directory that @request names from @from (borrowed). A path resolver looks it up and
  * may wait for its file system up to LIMIT_LOOK_UP_MS. @looked is called like the answer of
@@ -36,10 +22,6 @@ typedef void (*spawner_looked)(
  */
 int spawner_link_look_up(struct spawner_link *link, const struct spawner_look_up *request, int from,
 	spawner_looked looked, void *context, uint64_t *ret_number);
-
-/* @error is 0, or -errno with the failed step (borrowed), which is a reason if it is
- * -SPAWNER_REFUSAL. */
-typedef void (*spawner_copied)(void *context, int error, struct text step);
 
 /**
  * Asks for a tree to be copied, by SPAWNER_FREEZE with SPAWNER_FREEZE_FDS @fds, SPAWNER_UNPACK with

@@ -7,7 +7,6 @@
 #include "common/wire/fixed_fds.h"
 #include "common/wire/wire_spawner.h"
 #include "supervisor/cell/helper_process.h"
-#include "supervisor/cell/spawner_link.h"
 #include "supervisor/host/id_range.h"
 #include "supervisor/host/namespaces_probe.h"
 

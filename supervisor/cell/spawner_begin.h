@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/* The start of cloister-spawner. */
+
+#include <stdbool.h>
+
 struct channel;
 struct helper_process;
-struct spawner_start;
+struct id_range;
+
+/* The descriptors and texts with which the spawner starts. All are borrowed. */
+struct spawner_start {
+	int cgroup_fd;                /* the delegated cgroup, or -1 */
+	int managed_fd;               /* directory of the managed workspaces, or -1 */
+	const char *config;           /* path of the configuration; NULL: there is none */
+	const char *readonly;         /* without one: the user's read-only paths, one a line */
+	bool network;                 /* without one: the user has allowed hosts */
+	bool beside;                  /* another generation uses the state: spawner_link_beside() */
+	const struct id_range *range; /* system mode; NULL: user mode */
+};
 
 /**
  * Starts cloister-spawner, and waits until it is in its namespaces and, in system mode, has been

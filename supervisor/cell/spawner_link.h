@@ -9,19 +9,28 @@
 #include "common/wire/wire_spawner.h"
 
 struct event_base;
-struct id_range;
 struct spawner_link;
+struct spawner_start;
 
-/* The descriptors and texts with which the spawner starts. All are borrowed. */
-struct spawner_start {
-	int cgroup_fd;                /* the delegated cgroup, or -1 */
-	int managed_fd;               /* directory of the managed workspaces, or -1 */
-	const char *config;           /* path of the configuration; NULL: there is none */
-	const char *readonly;         /* without one: the user's read-only paths, one a line */
-	bool network;                 /* without one: the user has allowed hosts */
-	bool beside;                  /* another generation uses the state: spawner_link_beside() */
-	const struct id_range *range; /* system mode; NULL: user mode */
-};
+/* The answers to requests (spawner_ask.h). */
+
+/*
+ * @error is 0, with the descriptors, which the function takes, in the order of SPAWNER_OPENED; or
+ * -errno, with the failed step (borrowed).
+ */
+typedef void (*spawner_answer)(
+	void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST]);
+
+/*
+ * @error is 0, with the directory (O_PATH), which the function takes, and its facts (borrowed); or
+ * -errno: -ETIMEDOUT if its file system does not answer, -EBUSY if too many look-ups wait.
+ */
+typedef void (*spawner_looked)(
+	void *context, int error, int fd, const struct spawner_looked_up *where);
+
+/* @error is 0, or -errno with the failed step (borrowed), which is a reason if it is
+ * -SPAWNER_REFUSAL. */
+typedef void (*spawner_copied)(void *context, int error, struct text step);
 
 /**
  * Starts the spawner and waits until it is in its namespaces. Call it before lock-down: it is

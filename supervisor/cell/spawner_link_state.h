@@ -5,7 +5,7 @@
 
 #include "common/fair_queue.h"
 #include "common/wire/channel.h"
-#include "supervisor/cell/spawner_ask.h"
+#include "supervisor/cell/spawner_link.h"
 
 #include <sys/queue.h>
 

@@ -10,6 +10,7 @@
 #include "common/config_defaults.h"
 #include "common/limits.h"
 #include "supervisor/base/log.h"
+#include "supervisor/cell/spawner_begin.h"
 #include "supervisor/cell/spawner_link.h"
 #include "supervisor/config/config.h"
 #include "supervisor/connection/listener.h"

@@ -3,6 +3,7 @@
 
 /* A spawner that the test plays; the process that is forked only waits to be ended. */
 
+#include "supervisor/cell/spawner_begin.h"
 #include "supervisor/cell/spawner_link.h"
 
 #include "common/program.h"
