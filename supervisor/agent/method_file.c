@@ -19,7 +19,7 @@
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/request/call_request.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/layers/workspace_preview.h"

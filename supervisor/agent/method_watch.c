@@ -14,7 +14,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/call/call.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/workspace_calls.h"

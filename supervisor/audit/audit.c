@@ -17,7 +17,7 @@
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/request/call_digest.h"
 #include "supervisor/call/request/call_name.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/config/peer_auth.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/host/startup.h"

@@ -428,7 +428,8 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	if (!options->keep_output)
 		limits = (struct command_io_limits){0, options->stream ? UINT64_MAX : limits.total,
 			call->room.account, limits.share, limits.sum, options->stream, shown > 0};
-	r = command_io_new(call->service, &owner, &limits, &call->io, ret_fds);
+	r = command_io_new(
+		call->service->base, call->service->pipes, &owner, &limits, &call->io, ret_fds);
 	if (r < 0 || !call->input)
 		return r;
 	r = command_input_begin(call->input, limits.sum, options->input,

@@ -12,7 +12,6 @@
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
 #include "supervisor/call/pipe_stock.h"
-#include "supervisor/call/service.h"
 #include "supervisor/schedule/loop_share.h"
 #include "supervisor/schedule/unread.h"
 
@@ -271,13 +270,13 @@ static void on_readable(void *context)
 	begin_read(context);
 }
 
-static int make_output(struct service *service, struct command_io *io, enum command_stream stream,
-	int *ret_write_end)
+static int make_output(struct event_base *base, struct pipe_stock *pipes, struct command_io *io,
+	enum command_stream stream, int *ret_write_end)
 {
 	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct shared_fd_calls shared_calls = {on_done, on_held};
 	struct command_output *output = &io->outputs[stream];
-	int fd, r = pipe_stock_take(service->pipes, &fd, ret_write_end);
+	int fd, r = pipe_stock_take(pipes, &fd, ret_write_end);
 
 	if (r < 0)
 		return r;
@@ -285,7 +284,7 @@ static int make_output(struct service *service, struct command_io *io, enum comm
 	timer_init(&output->again, on_readable, output);
 	r = shared_fd_new(io->limits.share->threads, io->limits.sum, fd, &shared_calls, output,
 		&output->pipe);
-	return r < 0 ? r : watch_init(&output->readable, service->base, fd, &calls, output);
+	return r < 0 ? r : watch_init(&output->readable, base, fd, &calls, output);
 }
 
 static void on_watch(void *context)
@@ -297,8 +296,9 @@ static void on_watch(void *context)
 		set_watched(io, true);
 }
 
-int command_io_new(struct service *service, const struct command_io_owner *owner,
-	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS])
+int command_io_new(struct event_base *base, struct pipe_stock *pipes,
+	const struct command_io_owner *owner, const struct command_io_limits *limits,
+	struct command_io **ret, int ret_fds[COMMAND_FDS])
 {
 	struct command_io *io = calloc(1, sizeof(*io));
 	_cleanup_close_ int out = -1, err = -1;
@@ -313,9 +313,9 @@ int command_io_new(struct service *service, const struct command_io_owner *owner
 		stream_capture_init(&io->outputs[i].capture, limits->kept);
 		io->outputs[i].capture.count_lines = limits->count_lines;
 	}
-	r = make_output(service, io, COMMAND_STREAM_STDOUT, &out);
+	r = make_output(base, pipes, io, COMMAND_STREAM_STDOUT, &out);
 	if (r == 0)
-		r = make_output(service, io, COMMAND_STREAM_STDERR, &err);
+		r = make_output(base, pipes, io, COMMAND_STREAM_STDERR, &err);
 	if (r < 0) {
 		command_io_free(io);
 		return r;

@@ -15,8 +15,9 @@
 #include <stdbool.h>
 
 struct command_io;
+struct event_base;
 struct loop_share_flow;
-struct service;
+struct pipe_stock;
 struct unread_account;
 
 /* How much of a stream is read at once and in one slice: the default capacity of a pipe. */
@@ -54,8 +55,9 @@ struct command_io_owner {
  * Makes the pipes. Stores the command's ends, COMMAND_FD_STDOUT and COMMAND_FD_STDERR, in @ret_fds
  * for the caller to pass on. Returns 0 or -errno.
  */
-int command_io_new(struct service *service, const struct command_io_owner *owner,
-	const struct command_io_limits *limits, struct command_io **ret, int ret_fds[COMMAND_FDS]);
+int command_io_new(struct event_base *base, struct pipe_stock *pipes,
+	const struct command_io_owner *owner, const struct command_io_limits *limits,
+	struct command_io **ret, int ret_fds[COMMAND_FDS]);
 
 /** Stops or resumes reading: a client that does not take output holds up only its own command. */
 void command_io_pause(struct command_io *io);

@@ -162,7 +162,7 @@ def test_words():
     for name, words in DESCRIPTION["words"].items():
         for word in words:
             assert re.search(rf"^\.(Qq|It Cm|Cm) {re.escape(word)}\b", page, re.M), f"{WHERE}, {name}: {word}"
-    types = re.findall(r'\[FILES_TYPE_\w+\] = "(\w+)"', source("supervisor/call/result/observation.c"))
+    types = re.findall(r'\[FILES_TYPE_\w+\] = "(\w+)"', source("supervisor/call/result/observation_json.c"))
     agree(DESCRIPTION["words"]["EntryType"], types, WHERE, "types of entries")
 
 

@@ -80,7 +80,9 @@ static int set_up(void **state)
 	f.flow.threads = shared_fd_threads_new();
 	f.service.pipes = pipe_stock_new(f.service.base);
 	*state = &f;
-	return !f.service.pipes ? -1 : command_io_new(&f.service, &owner, &limits, &f.io, f.fds);
+	return !f.service.pipes ? -1
+				: command_io_new(f.service.base, f.service.pipes, &owner, &limits,
+					  &f.io, f.fds);
 }
 
 static int tear_down(void **state)

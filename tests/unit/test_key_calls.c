@@ -8,6 +8,7 @@
 #include "supervisor/call/keys/key_journal.h"
 #include "supervisor/call/keys/key_table.h"
 #include "supervisor/call/keys/keys.h"
+#include "supervisor/call/result/observation_json.h"
 
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"

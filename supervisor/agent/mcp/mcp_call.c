@@ -13,7 +13,7 @@
 #include "supervisor/call/call.h"
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/call/result/model_text.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/connection/client_state.h"
 
 #include <event2/buffer.h>

@@ -22,7 +22,7 @@
 #include "supervisor/call/request/call_digest.h"
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/call/result/model_text.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/config/config.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/workspaces.h"

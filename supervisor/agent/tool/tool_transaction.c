@@ -16,6 +16,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/keys/key_result.h"
 #include "supervisor/call/request/call_request.h"
+#include "supervisor/call/result/model_text.h"
 #include "supervisor/call/result/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
@@ -285,7 +286,7 @@ void tool_transaction_take(struct client_call *call, const struct observation *o
 	transaction->reply.transaction = NULL;
 	call->reply = (struct client_reply){.form = &diff_form};
 	/* Without memory the connection ends, and the preview with it. */
-	if (key_result_write(observation, SIZE_MAX, &transaction->kept) < 0) {
+	if (model_text_keep(observation, SIZE_MAX, &transaction->kept) < 0) {
 		call->client->connection.end(call->client->connection.context);
 		return;
 	}

@@ -15,8 +15,10 @@
 #include "supervisor/call/call_hooks.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/keys/key_change.h"
+#include "supervisor/call/keys/key_gate.h"
 #include "supervisor/call/keys/key_journal.h"
 #include "supervisor/call/keys/keys.h"
+#include "supervisor/call/result/model_text.h"
 #include "supervisor/call/result/observation.h"
 #include "supervisor/call/result/patch_result.h"
 #include "supervisor/call/service.h"
@@ -437,11 +439,11 @@ static int write_result(
 	struct call *call, const struct observation *observation, struct key_result *ret)
 {
 	size_t bytes = LIMIT_KEY_RESULT_BYTES / 2;
-	int r = key_result_write(observation, LIMIT_KEY_RESULT_BYTES, ret);
+	int r = model_text_keep(observation, LIMIT_KEY_RESULT_BYTES, ret);
 
 	for (; r == -EMSGSIZE && call->io && bytes >= STREAM_LEAST; bytes /= 2) {
 		command_io_shrink(call->io, bytes);
-		r = key_result_write(observation, LIMIT_KEY_RESULT_BYTES, ret);
+		r = model_text_keep(observation, LIMIT_KEY_RESULT_BYTES, ret);
 	}
 	return r;
 }

@@ -16,8 +16,6 @@ struct key;
 struct key_gate;
 struct key_result;
 struct keys;
-struct shared_fd_sum;
-struct shared_fd_threads;
 
 /**
  * Opens the journal in @directory_fd and learns its keys. Call it before lock-down. Returns 0 or
@@ -44,16 +42,6 @@ int key_set_change(struct key *key, struct text before, struct text after);
  */
 void key_begin(
 	struct key *key, struct key_gate *gate, void (*recorded)(struct call *call, int error));
-
-/**
- * Makes a gate (journal.h) of the socket @fd, which is taken also on failure, and whose other end
- * processes of the workspace with the sum @sum have. Returns 0 or -errno.
- */
-int key_gate_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd,
-	struct key_gate **ret);
-
-/** Closes and frees it. NULL is allowed. */
-void key_gate_free(struct key_gate *gate);
 
 /**
  * Shuts the gate of @key. If its call's beginning has been recorded, @recorded has been called when

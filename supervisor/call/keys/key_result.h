@@ -8,9 +8,13 @@
 #include "common/text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-struct observation;
+/* Numbers of keys and of their answers since cloisterd started, and the present ones. */
+struct keys_state {
+	uint64_t keys, replayed, joined, conflicts, unknown, resolved;
+};
 
 /* The result of a call in the two forms that are kept, borrowed from buffer. */
 struct key_result {
@@ -21,12 +25,7 @@ struct key_result {
 	char *buffer; /* malloc'ed, or NULL */
 };
 
-/**
- * Writes @observation in both forms, as far as it has them, of at most @max bytes each, which
- * empties it. Returns 0 and a result, to be freed with key_result_done(); -EMSGSIZE; or -ENOMEM.
- */
-int key_result_write(const struct observation *observation, size_t max, struct key_result *ret);
-
+/** Frees what model_text_keep() has stored. */
 static inline void key_result_done(struct key_result *result)
 {
 	free(result->buffer);

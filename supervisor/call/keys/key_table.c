@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/links.h"
 #include "supervisor/base/clock.h"
-#include "supervisor/call/keys/key_journal.h"
+#include "supervisor/call/keys/key_gate.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
  */
 
 #include "supervisor/call/keys/key_result.h"
-#include "supervisor/call/keys/keys.h"
 #include "supervisor/journal/journal.h"
 
 #include <stdbool.h>

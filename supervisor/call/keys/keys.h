@@ -31,11 +31,6 @@ enum key_answer {
 	KEY_REFUSE, /* nothing is run, for the reason given */
 };
 
-/* Numbers since cloisterd started, and the present ones. */
-struct keys_state {
-	uint64_t keys, replayed, joined, conflicts, unknown, resolved;
-};
-
 /** Takes the horizons of the tenants of @config. Keys of other tenants are forgotten in time. */
 void keys_configure(struct keys *keys, const struct config *config);
 

@@ -9,7 +9,7 @@
 #include "common/wire/wire_files.h"
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/call/result/model_text.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/call/result/patch_result.h"
 
 #include <errno.h>

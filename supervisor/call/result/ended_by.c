@@ -7,7 +7,6 @@
 
 #include "common/limits.h"
 #include "supervisor/call/request/call_request.h"
-#include "supervisor/call/result/observation.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/limits.h"
 
@@ -178,37 +177,4 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 	default:
 		return command_cause_sentence(cause, &request->tenant->limits, buffer, size);
 	}
-}
-
-/* Returns how long @buffer becomes. */
-static size_t put_how(const struct observation *observation, char *buffer, size_t size)
-{
-	char name[32];
-	const char *signal = observation_signal(observation, name, sizeof(name));
-	int code, n;
-
-	if (observation->error != TOOL_OK)
-		n = snprintf(buffer, size, "stopped");
-	else if (observation_exit(observation, &code))
-		n = snprintf(buffer, size, "exit %d", code);
-	else
-		n = snprintf(buffer, size, "ended by %s", signal ? signal : "an unknown cause");
-	return (size_t)n < size ? (size_t)n : size - 1;
-}
-
-const char *ending_text(const struct observation *observation, char *buffer, size_t size)
-{
-	const struct text message = observation_message(observation);
-	size_t len;
-
-	if (observation->error != TOOL_OK && observation->error != TOOL_CANCELLED) {
-		snprintf(buffer, size, "%s: %.*s", tool_error_name(observation->error),
-			(int)message.len, message.data);
-		return buffer;
-	}
-	len = put_how(observation, buffer, size);
-	if (observation->wall_us >= 1000000)
-		snprintf(buffer + len, size - len, " after %" PRIu64 ".%" PRIu64 " s",
-			observation->wall_us / 1000000, observation->wall_us / 100000 % 10);
-	return buffer;
 }

@@ -11,7 +11,6 @@
 
 struct call_request;
 struct command_ended;
-struct observation;
 struct tenant_limits;
 
 enum ended_by {
@@ -68,10 +67,3 @@ const char *command_cause_sentence(
  */
 const char *call_cause_sentence(const struct call_request *request, enum ended_by cause, bool begun,
 	uint64_t after_ms, char *buffer, size_t size);
-
-#define ENDING_TEXT_SIZE 768
-/**
- * Writes "exit 1 after 3.2 s", "ended by SIGSEGV", "stopped after 2 min" or, where a limit ended
- * it, the error's code and sentence. Returns @buffer, of @size bytes.
- */
-const char *ending_text(const struct observation *observation, char *buffer, size_t size);

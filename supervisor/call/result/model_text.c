@@ -7,8 +7,8 @@
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/keys/key_result.h"
 #include "supervisor/call/request/notes.h"
-#include "supervisor/call/result/ended_by.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/file_note.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/call/result/shown.h"
 #include "supervisor/call/result/stream_shown.h"
 #include "supervisor/call/result/terminal_plain.h"
@@ -172,8 +172,8 @@ static void end_line(struct plain *plain)
 
 static void put_note(struct plain *plain, const struct observation *observation)
 {
-	char buffer[SHOWN_NOTE_SIZE];
-	const char *note = shown_note(observation, buffer, sizeof(buffer));
+	char buffer[FILE_NOTE_SIZE];
+	const char *note = file_note(observation, buffer, sizeof(buffer));
 
 	if (!*note)
 		return;
@@ -348,12 +348,12 @@ bool model_text_name(struct evbuffer *text, struct text name)
 /* Puts how the command ended, unless the error message says it. */
 static void put_ending(struct plain *plain, const struct observation *observation)
 {
-	char ending[ENDING_TEXT_SIZE];
+	char ending[OBSERVATION_ENDING_SIZE];
 
 	if (observation->error != TOOL_OK)
 		return;
 	if (!observation->session) {
-		put(plain, text_from(ending_text(observation, ending, sizeof(ending))));
+		put(plain, text_from(observation_ending(observation, ending, sizeof(ending))));
 		return;
 	}
 	if (observation->session_name) {
@@ -484,4 +484,46 @@ void model_text_write(struct json_text *json, const struct observation *observat
 		json_text_string_of(json, plain.out);
 	if (plain.out)
 		evbuffer_free(plain.out);
+}
+
+/* Writes both forms to @out. Returns 0 or -ENOMEM. */
+static int write_both(const struct observation *observation, struct evbuffer *out, size_t *ret_json)
+{
+	struct json_text json = json_text(out);
+	int r;
+
+	observation_write(&json, observation);
+	r = json_text_flush(&json);
+	*ret_json = evbuffer_get_length(out);
+	if (r < 0 || !model_text_exists(observation))
+		return r;
+	json = json_text(out);
+	model_text_write(&json, observation);
+	return json_text_flush(&json);
+}
+
+int model_text_keep(const struct observation *observation, size_t max, struct key_result *ret)
+{
+	struct key_result result = {.error = observation->error, .base64 = observation->base64};
+	struct evbuffer *out = evbuffer_new();
+	size_t json = 0, all = 0;
+	int r = out ? write_both(observation, out, &json) : -ENOMEM;
+
+	if (r == 0) {
+		all = evbuffer_get_length(out);
+		r = json > max || all - json > max ? -EMSGSIZE : 0;
+	}
+	if (r == 0) {
+		result.buffer = malloc(all + 1);
+		r = result.buffer ? 0 : -ENOMEM;
+	}
+	if (r == 0) {
+		evbuffer_remove(out, result.buffer, all);
+		result.json = (struct text){result.buffer, json};
+		result.model = (struct text){result.buffer + json, all - json};
+		*ret = result;
+	}
+	if (out)
+		evbuffer_free(out);
+	return r;
 }

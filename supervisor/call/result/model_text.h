@@ -14,6 +14,7 @@
 
 struct evbuffer;
 struct json_text;
+struct key_result;
 struct observation;
 struct stream_shown;
 
@@ -28,6 +29,13 @@ bool model_text_exists(const struct observation *observation);
  * result without its text is a fault of cloisterd's, which the string says.
  */
 void model_text_write(struct json_text *json, const struct observation *observation);
+
+/**
+ * Writes @observation in both forms, as JSON and as text, as far as it has them, of at most @max
+ * bytes each, which empties it. Returns 0 and a result, to be freed with key_result_done();
+ * -EMSGSIZE; or -ENOMEM.
+ */
+int model_text_keep(const struct observation *observation, size_t max, struct key_result *ret);
 
 /* Write one entry or match as a line, for observation.text. Return false if memory is out. */
 bool model_text_entry(struct evbuffer *text, const struct files_entry *entry, bool with_size);

@@ -2,9 +2,7 @@
 #pragma once
 
 /*
- * The result of a tool call and its JSON form: {success, tool, output, error, usage}, and
- * notes if there are any. A failure of
- * a tool is an observation, not a protocol error.
+ * The result of a tool call. A failure of a tool is an observation, not a protocol error.
  */
 
 #include "common/tools.h"
@@ -12,11 +10,9 @@
 #include "common/wire/wire_files.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/result/ended_by.h"
-#include "supervisor/call/result/stream_shown.h"
 
 struct key_result;
 struct evbuffer;
-struct json_text;
 struct network_use;
 struct notes;
 struct shown;
@@ -74,9 +70,6 @@ struct observation {
 /* The sentence about a change that was made, if there is no room for its result. */
 #define OBSERVATION_UNTOLD "The change was made, but there is no room to tell its result; look"
 
-/** Appends @observation as one JSON object. A failure shows when the writer is flushed. */
-void observation_write(struct json_text *json, const struct observation *observation);
-
 /**
  * Whether @observation has a result: that of a command that was ended is kept; a file call that
  * failed has none.
@@ -88,35 +81,12 @@ const char *observation_signal(const struct observation *observation, char *buff
 /** Returns whether a command exited, and its exit code. */
 bool observation_exit(const struct observation *observation, int *ret_code);
 
-/** Returns @word, an argument that is repeated, or its beginning for a model. */
-struct text observation_word(const struct observation *observation, struct text word);
-
-/** Stores what each stream of a command may take of the answer to a model. */
-void observation_rooms(const struct observation *observation,
-	struct stream_room ret_rooms[static COMMAND_STREAMS]);
-
 /** Returns the sentence of a failure. */
 struct text observation_message(const struct observation *observation);
 
-/** Writes the member "diff", if it is a preview. */
-void observation_write_diff(struct json_text *json, const struct observation *observation);
-
-/** Writes the member "usage". */
-void observation_write_usage(struct json_text *json, const struct observation *observation);
-
-/** Writes why an edit was not made to @out, for observation.data. Returns 0 or -ENOMEM. */
-int observation_write_trouble(struct evbuffer *out, const struct files_trouble *trouble);
-
+#define OBSERVATION_ENDING_SIZE 768
 /**
- * Writes the member "path", and also its bytes if text cannot represent it (it is not UTF-8, or has
- * a backslash that would become a slash).
+ * Writes "exit 1 after 3.2 s", "ended by SIGSEGV", "stopped after 2 min" or, where a limit ended
+ * it, the error's code and sentence. Returns @buffer, of @size bytes.
  */
-void observation_write_path(struct json_text *json, struct text path);
-
-void observation_write_node(struct json_text *json, const struct files_node *node);
-
-/* Write one entry or match as JSON for observation.items. */
-void observation_write_entry(struct json_text *json, const struct files_entry *entry);
-/* The object of a change is left open: its patch follows. */
-void observation_write_change(struct json_text *json, const struct files_change *change);
-void observation_write_match(struct json_text *json, const struct files_match *match);
+const char *observation_ending(const struct observation *observation, char *buffer, size_t size);

@@ -8,7 +8,7 @@
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/keys/key_change.h"
 #include "supervisor/call/request/notes.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/journal/journal_record.h"
 
 #include <assert.h>

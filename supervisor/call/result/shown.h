@@ -16,7 +16,6 @@
 
 struct call_options;
 struct notes;
-struct observation;
 struct tenant_limits;
 
 /* The reader of the answer. */
@@ -63,10 +62,3 @@ uint64_t shown_left(const struct shown *shown, const struct notes *notes);
 /** Writes @number with a comma between thousands into @buffer, and returns it. */
 #define SHOWN_NUMBER_SIZE sizeof("18,446,744,073,709,551,615")
 const char *shown_number(uint64_t number, char buffer[static SHOWN_NUMBER_SIZE]);
-
-#define SHOWN_NOTE_SIZE 512
-/**
- * Writes into @buffer, of SHOWN_NOTE_SIZE bytes, a sentence that says which part of a file tool's
- * result is left out and how to get it. Returns @buffer; it is empty if everything is shown.
- */
-const char *shown_note(const struct observation *observation, char *buffer, size_t size);
