@@ -7,10 +7,9 @@
 #include "egress/canary.h"
 
 #include "common/cleanup.h"
-#include "common/selftest_tenants.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 /* Metadata addresses, with forms that stand for one, and addresses of private and other ranges. */
 static const char *const allow[] = {
@@ -57,32 +56,26 @@ static const char *const private[] = {"169.254.0.0/16", "100.100.0.0/16", "168.6
 	"192.0.0.0/24", "fd00::/16", "fd20::/16", "fe80::a9fe:0/112", "::ffff:0:0:0/96",
 	"64:ff9b::/96", "2002::/16"};
 
-int canary_make(struct egress_tenant *ret)
+int canary_make(struct rules *ret_allow, struct rules *ret_deny, struct networks *ret_private)
 {
-	struct egress_tenant canary = {.has_network = true};
+	struct rules allowed = {0}, denied = {0};
+	struct networks opened = {.items = calloc(ARRAY_SIZE(private), sizeof(*opened.items))};
 	char why[LIMIT_EGRESS_REASON_BYTES];
-	int r = rules_add(&canary.deny, text_from(deny), true, NULL, why, sizeof(why));
+	int r = opened.items ? rules_add(&denied, text_from(deny), true, NULL, why, sizeof(why))
+			     : -ENOMEM;
 
-	snprintf(canary.name, sizeof(canary.name), "%s", SELFTEST_EGRESS_TENANT);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allow); i++)
-		r = rules_add(&canary.allow, text_from(allow[i]), false, NULL, why, sizeof(why));
-	canary.private.items = calloc(ARRAY_SIZE(private), sizeof(*canary.private.items));
-	if (!canary.private.items)
-		r = -ENOMEM;
+		r = rules_add(&allowed, text_from(allow[i]), false, NULL, why, sizeof(why));
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(private); i++)
-		r = network_parse(
-			text_from(private[i]), &canary.private.items[canary.private.count++]);
-	if (r < 0)
-		canary_done(&canary);
-	else
-		*ret = canary;
-	return r;
-}
-
-void canary_done(struct egress_tenant *canary)
-{
-	rules_done(&canary->allow);
-	rules_done(&canary->deny);
-	free(canary->private.items);
-	*canary = (struct egress_tenant){0};
+		r = network_parse(text_from(private[i]), &opened.items[opened.count++]);
+	if (r < 0) {
+		rules_done(&allowed);
+		rules_done(&denied);
+		free(opened.items);
+		return r;
+	}
+	*ret_allow = allowed;
+	*ret_deny = denied;
+	*ret_private = opened;
+	return 0;
 }

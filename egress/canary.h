@@ -3,13 +3,11 @@
 
 /* The tenant of cloisterd's self-test, which no configuration has. */
 
-#include "egress/policy.h"
+#include "common/egress/rules.h"
 
 /**
- * Makes the tenant SELFTEST_EGRESS_TENANT. Each of its rules can match nothing: the host is denied,
+ * Makes the rules of the tenant SELFTEST_EGRESS_TENANT. Each can match nothing: the host is denied,
  * or is an address that is not opened. So whoever says that a cell is this tenant's gives it no
  * host. Returns 0 or -errno.
  */
-int canary_make(struct egress_tenant *ret);
-
-void canary_done(struct egress_tenant *canary);
+int canary_make(struct rules *ret_allow, struct rules *ret_deny, struct networks *ret_private);

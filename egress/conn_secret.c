@@ -60,8 +60,8 @@ const struct secret *conn_find_secret(struct conn *conn)
 	const struct secret *secret = NULL;
 
 	if (policy)
-		verdict = secret_judge(
-			policy, cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, &secret);
+		verdict = secret_judge(&policy->secrets, &policy->deny,
+			cell->is_narrowed ? &cell->narrowed : NULL, &conn->host, &secret);
 	if (verdict.reason != 0) {
 		conn_watch_client(conn, 0);
 		conn_refuse(
@@ -93,7 +93,8 @@ struct verdict conn_judge_secret(const struct conn *conn)
 {
 	const struct cell *cell = conn->cell;
 	const struct secret *found = NULL;
-	struct verdict verdict = secret_judge(cell->tenant->policy,
+	const struct egress_tenant *policy = cell->tenant->policy;
+	struct verdict verdict = secret_judge(&policy->secrets, &policy->deny,
 		cell->is_narrowed ? &cell->narrowed : NULL, &conn->secret->asked, &found);
 
 	if (verdict.reason == 0 &&

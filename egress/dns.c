@@ -26,7 +26,7 @@ static struct verdict judge(const struct cell *cell, const struct host *host)
 	if (!policy)
 		return verdict;
 	if (secret_is_asked(host))
-		return secret_judge(policy, narrowed, host, &secret);
+		return secret_judge(&policy->secrets, &policy->deny, narrowed, host, &secret);
 	verdict = rules_judge(&policy->allow, &policy->deny, narrowed, host, 443);
 	return verdict.reason == 0 ? verdict
 				   : rules_judge(&policy->allow, &policy->deny, narrowed, host, 80);

@@ -14,6 +14,7 @@
 #include "common/config_defaults.h"
 #include "common/egress/secret_line.h"
 #include "common/egress/shipped_sets.h"
+#include "common/selftest_tenants.h"
 #include "egress/canary.h"
 #include "egress/protocol/tls.h"
 
@@ -392,6 +393,13 @@ static int read_allow(const struct egress_policy *policy, struct draft *draft)
 	return find_dead_rules(draft) > 0 ? -EINVAL : 0;
 }
 
+static int make_canary(struct egress_tenant *ret)
+{
+	ret->has_network = true;
+	snprintf(ret->name, sizeof(ret->name), "%s", SELFTEST_EGRESS_TENANT);
+	return canary_make(&ret->allow, &ret->deny, &ret->private);
+}
+
 int egress_policy_open(const char *config, const char *allow, struct egress_policy **ret)
 {
 	struct egress_policy *policy = calloc(1, sizeof(*policy));
@@ -407,7 +415,7 @@ int egress_policy_open(const char *config, const char *allow, struct egress_poli
 	else if (policy->has_files)
 		r = config_files_open(config, &policy->files);
 	if (r == 0)
-		r = canary_make(&policy->canary);
+		r = make_canary(&policy->canary);
 	if (r < 0) {
 		free(policy->allow);
 		free(policy);

@@ -7,7 +7,6 @@
 
 #include "common/cleanup.h"
 #include "common/egress/secret_line.h"
-#include "egress/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -260,19 +259,18 @@ bool secret_is_asked(const struct host *host)
 	       memcmp(host->text + host->len - domain.len, domain.data, domain.len) == 0;
 }
 
-struct verdict secret_judge(const struct egress_tenant *policy, const struct rules *narrowed,
-	const struct host *asked, const struct secret **ret)
+struct verdict secret_judge(const struct secrets *secrets, const struct rules *deny,
+	const struct rules *narrowed, const struct host *asked, const struct secret **ret)
 {
 	struct text name = {asked->text, asked->len - strlen(SECRET_DOMAIN)};
-	const struct secret *secret = find(&policy->secrets, name);
+	const struct secret *secret = find(secrets, name);
 	struct verdict verdict;
 
 	if (!secret)
 		return (struct verdict){.reason = EGRESS_UNKNOWN_SECRET};
-	verdict = rules_judge(&secret->asked, &policy->deny, narrowed, asked, 80);
+	verdict = rules_judge(&secret->asked, deny, narrowed, asked, 80);
 	if (verdict.reason == 0)
-		verdict = rules_judge(
-			&secret->reached, &policy->deny, NULL, &secret->host, secret->port);
+		verdict = rules_judge(&secret->reached, deny, NULL, &secret->host, secret->port);
 	if (verdict.reason == 0)
 		*ret = secret;
 	return verdict;

@@ -32,8 +32,6 @@ struct secrets {
 	size_t count;
 };
 
-struct egress_tenant;
-
 /**
  * Adds the secret of a line of egress_secret (common/egress/secret_line.h), and reads its file,
  * which must belong to root or to the user of this process. Returns 0, -ENOMEM, or -EINVAL with the
@@ -52,9 +50,10 @@ struct text secret_value_text(const struct secret_value *value);
 bool secret_is_asked(const struct host *host);
 
 /**
- * Judges a request to the secret @asked, by the rules of egress_deny for this name and for the
- * secret's host, and, if it is not NULL, by @narrowed, which must name @asked. Stores the secret in
+ * Judges a request to the secret @asked, by the rules of egress_deny, @deny, for this name and for
+ * the secret's host, and, if it is not NULL, by @narrowed, which must name @asked. Stores the
+ * secret in
  * @ret, valid until the policy is read again, if the verdict's reason is 0.
  */
-struct verdict secret_judge(const struct egress_tenant *policy, const struct rules *narrowed,
-	const struct host *asked, const struct secret **ret);
+struct verdict secret_judge(const struct secrets *secrets, const struct rules *deny,
+	const struct rules *narrowed, const struct host *asked, const struct secret **ret);
